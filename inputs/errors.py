@@ -1,0 +1,87 @@
+"""The exception tree.
+
+DlrmsimError                    any error this tool raises on purpose; `exit_code` is what the command returns
+InputError            (2)     what the user wrote is wrong: file, line, key, given, expected, nearest name
+ProgramError        (2)     a task graph contradicts itself (members of a collective disagree...)
+MissingExtraError   (2)     an optional dependency is not installed
+DeadlockError         (2)     nothing can go on, tasks are waiting
+InfeasibleError       (3)     it does not fit: out of memory on a rank, or too large for this machine
+ModelRangeError       (1)     a model was asked outside what its arithmetic can represent
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from pathlib import Path
+
+
+class DlrmsimError(Exception):
+    """Base of all errors raised on purpose."""
+
+    exit_code = 1
+
+
+class InputError(DlrmsimError):
+    """The user's input is wrong; the message carries where, what was given and what was expected."""
+
+    exit_code = 2
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | Path | None = None,
+        line: int | None = None,
+        key: str | None = None,
+        given: object = None,
+        expected: str | None = None,
+        nearest: str | None = None,
+    ) -> None:
+        """Keep the parts; ``str()`` joins those that are given."""
+        super().__init__(message)
+        self.message, self.file, self.line, self.key = message, file, line, key
+        self.given, self.expected, self.nearest = given, expected, nearest
+
+    def __str__(self) -> str:
+        """One message: ``file:line: key: message; given ..., expected ...; did you mean ...?``."""
+        where = str(self.file) if self.file is not None else ""
+        if self.line is not None:
+            where += f":{self.line}"
+        head = ": ".join(part for part in (where, self.key or "", self.message) if part)
+        tail = [
+            f"given {self.given!r}" if self.given is not None else "",
+            f"expected {self.expected}" if self.expected else "",
+            f"did you mean {self.nearest!r}?" if self.nearest else "",
+        ]
+        return "; ".join([head, *(part for part in tail if part)])
+
+
+class ProgramError(InputError):
+    """A task graph contradicts itself."""
+
+
+class MissingExtraError(InputError):
+    """An optional dependency is not installed; the message has the pip command."""
+
+
+class DeadlockError(DlrmsimError):
+    """Nothing can go on and tasks are waiting; the message names each waiting instance."""
+
+    exit_code = 2
+
+
+class InfeasibleError(DlrmsimError):
+    """The job does not fit: the message has the numbers."""
+
+    exit_code = 3
+
+
+class ModelRangeError(DlrmsimError):
+    """A model was asked outside the range its arithmetic represents."""
+
+
+def nearest_name(name: str, names: Iterable[str]) -> str | None:
+    """The known name closest to ``name``, or None when nothing is close."""
+    matches = get_close_matches(name, list(names), n=1, cutoff=0.5)
+    return matches[0] if matches else None

@@ -1,0 +1,152 @@
+"""Lowered programs: what the engine executes. Integers of picoseconds, activities on numbered resources.
+
+`simulator.lowering` makes them from a `TaskGraph` and the models; tests and benchmarks make them directly. An
+*activity* is one or more phases in sequence, each a latency and then work that uses resources; a collective instance
+is an activity with many members, a copy over a shared link one with one member.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from simulator.operators import FloatArray
+from simulator.program import IntArray, Stream
+
+PS_PER_S = 1e12
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """A latency, then work.
+
+    Attributes:
+        latency_ps: time before the work starts; uses no resource.
+        work_ps: duration of the work when the activity is alone; 0 for no work.
+        resources: resource numbers the work uses ``[U]``, distinct.
+        usage: share of each resource's capacity used when alone ``[U]``, in (0, 1].
+    """
+
+    latency_ps: int
+    work_ps: int
+    resources: IntArray
+    usage: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """The phases of one activity.
+
+    ``label`` names it in errors and reports. ``release_phase`` (optional, ``[members]`` in rank order) is the phase
+    after which each member goes on; without it all members go on after the last phase.
+    """
+
+    label: str
+    phases: tuple[Phase, ...]
+    release_phase: IntArray | None = None
+
+
+class Durations(Protocol):
+    """Durations of the private tasks of a group."""
+
+    def at(self, iteration: int) -> IntArray:
+        """Durations in ps of iteration ``iteration`` ``[T, P]``, or ``[T, 1]`` when all ranks agree."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ConstantDurations:
+    """The same durations in every iteration, ``[T, P]`` or ``[T, 1]``."""
+
+    values: IntArray
+
+    def at(self, iteration: int) -> IntArray:  # noqa: ARG002 - the protocol's argument
+        """Durations in ps, whatever the iteration."""
+        return self.values
+
+
+@dataclass(frozen=True, slots=True)
+class DrawnDurations:
+    """Durations given for each iteration, ``[K, T, P]``."""
+
+    values: IntArray
+
+    def at(self, iteration: int) -> IntArray:
+        """Durations in ps of iteration ``iteration`` ``[T, P]``."""
+        drawn: IntArray = self.values[iteration]
+        return drawn
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredGroup:
+    """The program of one group of ranks, lowered.
+
+    Attributes:
+        name: name of the program group.
+        ranks: global rank numbers ``[P]``, ascending.
+        streams: the streams of every rank.
+        names: task names ``[T]``.
+        stream_of: stream index of each task ``[T]``.
+        dep_ptr: ``[T + 1]``, see `simulator.program.Program`.
+        dep_task: task each dependency waits for.
+        dep_lag: lag of each dependency in iterations.
+        durations: durations of private tasks.
+        activity_tasks: task numbers that are activities ``[A]``, ascending.
+        instances: number of the activity (index into `LoweredProgram.activities`) of each activity task and rank
+            ``[A, P]``; -1 where the rank takes no part: the task then takes no time.
+    """
+
+    name: str
+    ranks: IntArray
+    streams: tuple[Stream, ...]
+    names: tuple[str, ...]
+    stream_of: IntArray
+    dep_ptr: IntArray
+    dep_task: IntArray
+    dep_lag: IntArray
+    durations: Durations
+    activity_tasks: IntArray
+    instances: IntArray
+
+    @property
+    def task_count(self) -> int:
+        """T, tasks of one iteration."""
+        return len(self.names)
+
+    @property
+    def rank_count(self) -> int:
+        """P, ranks of the group."""
+        return len(self.ranks)
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredProgram:
+    """Everything the engine needs.
+
+    Attributes:
+        groups: the program groups.
+        activities: the activities of one iteration; instance numbers index this list.
+        resource_count: L; resources are numbered 0..L-1.
+        resource_names: a name per resource for reports (may be empty).
+    """
+
+    groups: tuple[LoweredGroup, ...]
+    activities: Sequence[Activity]
+    resource_count: int
+    resource_names: Sequence[str] = field(default=())
+
+    @property
+    def world_size(self) -> int:
+        """Ranks over all groups."""
+        return sum(g.rank_count for g in self.groups)
+
+
+def phase(
+    latency_ps: int = 0, work_ps: int = 0, resources: Sequence[int] = (), usage: Sequence[float] | float = 1.0
+) -> Phase:
+    """A `Phase` from plain sequences; a scalar usage holds for all resources."""
+    numbers = np.asarray(resources, dtype=np.int64)
+    return Phase(latency_ps, work_ps, numbers, np.broadcast_to(np.asarray(usage, dtype=np.float64), numbers.shape))

@@ -1,0 +1,164 @@
+"""Operators: what a task computes or moves, with the shapes a compute model needs.
+
+An operator says nothing about time. Amounts are scalars when all ranks of a program do the same, or arrays ``[P]``
+(one value per rank of the program, in rank order) when sharding makes them differ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+FloatArray: TypeAlias = NDArray[np.float64]
+Amount: TypeAlias = float | FloatArray
+"""A scalar for all ranks or an array ``[P]``."""
+
+Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
+
+BYTES_PER_ELEMENT: dict[str, int] = {
+    "fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1, "int32": 4, "int64": 8,
+}  # fmt: skip
+"""Storage size in bytes of one element (tf32 is stored as fp32)."""
+
+
+class Category(StrEnum):
+    """What kind of time a task is, for breakdowns."""
+
+    COMPUTE = "compute"
+    COMM = "comm"
+    COPY = "copy"
+    HOST = "host"
+
+
+@dataclass(frozen=True, slots=True)
+class Gemm:
+    """Matrix product ``[m, k] x [k, n]``, 2 m n k floating point operations; ``count`` of them in one kernel."""
+
+    m: Amount
+    n: Amount
+    k: Amount
+    precision: Precision
+    count: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingLookup:
+    """Table-batched embedding forward: rows gathered, pooled, written.
+
+    ``lookups``: rows gathered; ``row_bytes``: bytes of all gathered rows; ``output_bytes``: pooled vectors written;
+    ``index_bytes``: indices and offsets read; ``tables``: tables on the rank.
+    """
+
+    lookups: Amount
+    row_bytes: Amount
+    output_bytes: Amount
+    index_bytes: Amount
+    tables: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingUpdate:
+    """Table-batched embedding backward fused with the optimizer: sort, gather gradients, update unique rows.
+
+    ``lookups``: rows touched with repeats; ``unique_rows``: distinct rows; ``gradient_bytes``: gradients read;
+    ``weight_bytes``: weights of the unique rows, read and written once each (both counted);
+    ``state_bytes``: optimizer state of the unique rows, read and written (both counted);
+    ``sort_bytes``: traffic of sorting the indices; ``tables``: tables on the rank.
+    """
+
+    lookups: Amount
+    unique_rows: Amount
+    gradient_bytes: Amount
+    weight_bytes: Amount
+    state_bytes: Amount
+    sort_bytes: Amount
+    tables: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class Interaction:
+    """Feature interaction: a batched GEMM or concatenation with its memory traffic."""
+
+    flops: Amount
+    read_bytes: Amount
+    write_bytes: Amount
+    precision: Precision
+
+
+@dataclass(frozen=True, slots=True)
+class Elementwise:
+    """A memory-bound kernel: activation, loss, cast, permute, concatenation."""
+
+    read_bytes: Amount
+    write_bytes: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class DenseOptimizer:
+    """Update of dense parameters: bytes of parameters, gradients and state read and written in all."""
+
+    parameters: Amount
+    traffic_bytes: Amount
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A copy between memories; ``h2d`` and ``d2h`` use the rank's PCIe link."""
+
+    bytes: Amount
+    direction: Literal["h2d", "d2h", "d2d"]
+
+
+@dataclass(frozen=True, slots=True)
+class HostWork:
+    """Work of the host thread: ``launches`` kernels launched, plus ``seconds`` of anything else."""
+
+    launches: float = 0.0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """A task without work of its own (a wait, a join, a marker)."""
+
+    category: Category = Category.HOST
+
+
+CollectiveOp = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "barrier"]
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveCall:
+    """A collective on a communicator.
+
+    ``bytes`` is nccl-tests' size: all_reduce, broadcast, reduce: the buffer; all_gather: the output; reduce_scatter
+    and all_to_all: one rank's input, own part included. For an uneven all_to_all ``bytes`` is an array ``[P]``, what
+    each rank sends (own part included, spread evenly over the members), and what a rank receives is the mean over
+    senders unless ``receive_bytes`` ``[P]`` gives weights for the destinations: then what i sends to j is
+    ``bytes[i] * receive_bytes[j] / sum(receive_bytes)``.
+    """
+
+    op: CollectiveOp
+    communicator: str
+    bytes: Amount
+    dtype: str = "fp32"
+    receive_bytes: FloatArray | None = None
+
+
+Operator: TypeAlias = (
+    Gemm | EmbeddingLookup | EmbeddingUpdate | Interaction | Elementwise | DenseOptimizer | Copy | HostWork | Nothing
+)
+Work: TypeAlias = Operator | CollectiveCall
+
+_CATEGORIES: dict[type, Category] = {Copy: Category.COPY, HostWork: Category.HOST, CollectiveCall: Category.COMM}
+
+
+def category_of(work: Work) -> Category:
+    """The category a task with this work is counted under in breakdowns."""
+    if isinstance(work, Nothing):
+        return work.category
+    return _CATEGORIES.get(type(work), Category.COMPUTE)

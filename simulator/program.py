@@ -1,0 +1,237 @@
+"""Programs: the task graph of one iteration, as struct of arrays.
+
+A *program* is what every rank of a *program group* runs, the same tasks in the same order; amounts and durations may
+differ on each rank. A task sits on one in-order stream of its rank. Besides the order on its stream it depends on
+other tasks, of the same iteration (lag 0) or of an earlier one (lag > 0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from inputs.errors import ProgramError
+from simulator.operators import Category, CollectiveCall, Work, category_of
+
+IntArray: TypeAlias = NDArray[np.int64]
+Dependency: TypeAlias = int | tuple[int, int]
+"""A task number of the same program, or (task number, lag in iterations)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """An in-order queue of a rank. A ``controlled`` stream is fed at run time by the named controller."""
+
+    name: str
+    controller: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """The tasks of one iteration for the ranks of one group.
+
+    Attributes:
+        name: name of the program group.
+        ranks: global rank numbers ``[P]``, ascending.
+        streams: the streams of every rank.
+        names: task names ``[T]``, unique.
+        sections: part of the iteration each task belongs to ``[T]`` (``input``, ``forward``, ``backward``...).
+        stream_of: stream index of each task ``[T]``; order on a stream is task order.
+        dep_ptr: ``[T + 1]``; the dependencies of task t are entries ``dep_ptr[t]:dep_ptr[t+1]`` of the next two.
+        dep_task: the task each dependency waits for.
+        dep_lag: how many iterations earlier that task ran.
+        work: what each task does ``[T]``.
+    """
+
+    name: str
+    ranks: IntArray
+    streams: tuple[Stream, ...]
+    names: tuple[str, ...]
+    sections: tuple[str, ...]
+    stream_of: IntArray
+    dep_ptr: IntArray
+    dep_task: IntArray
+    dep_lag: IntArray
+    work: tuple[Work, ...]
+
+    @property
+    def task_count(self) -> int:
+        """T, the number of tasks of one iteration."""
+        return len(self.names)
+
+    @property
+    def rank_count(self) -> int:
+        """P, the number of ranks that run this program."""
+        return len(self.ranks)
+
+    @property
+    def categories(self) -> tuple[Category, ...]:
+        """The breakdown category of each task ``[T]``."""
+        return tuple(category_of(work) for work in self.work)
+
+    def dependencies(self, task: int) -> list[tuple[int, int]]:
+        """The explicit dependencies of ``task`` as (task, lag), stream order not included."""
+        entries = range(int(self.dep_ptr[task]), int(self.dep_ptr[task + 1]))
+        return [(int(self.dep_task[e]), int(self.dep_lag[e])) for e in entries]
+
+
+class ProgramBuilder:
+    """Collects tasks and builds a `Program`."""
+
+    def __init__(self, name: str, ranks: Sequence[int] | IntArray, streams: Sequence[Stream | str]) -> None:
+        """Start an empty program for ``ranks`` (global numbers) with the given streams."""
+        self._name = name
+        self._ranks = np.asarray(ranks, dtype=np.int64)
+        self._streams = tuple(Stream(s) if isinstance(s, str) else s for s in streams)
+        self._stream_index = {s.name: i for i, s in enumerate(self._streams)}
+        self._names: list[str] = []
+        self._sections: list[str] = []
+        self._stream_of: list[int] = []
+        self._deps: list[list[tuple[int, int]]] = []
+        self._work: list[Work] = []
+
+    def task(
+        self, name: str, stream: str, work: Work, *, after: Iterable[Dependency] = (), section: str = "iteration"
+    ) -> int:
+        """Append a task to ``stream`` and return its number.
+
+        Args:
+            name: unique within the program.
+            stream: name of one of the program's streams.
+            work: what it does.
+            after: tasks it waits for: numbers (same iteration) or (number, lag).
+            section: part of the iteration, for reports.
+
+        Raises:
+            ProgramError: the stream is unknown, or a dependency is negative or has a negative lag.
+        """
+        if stream not in self._stream_index:
+            raise ProgramError(f"task {name!r}: stream {stream!r} is not one of {sorted(self._stream_index)}")
+        deps = [d if isinstance(d, tuple) else (d, 0) for d in after]
+        for dep_task, lag in deps:
+            if dep_task < 0 or lag < 0:
+                raise ProgramError(f"task {name!r}: dependency ({dep_task}, lag {lag}) must not be negative")
+        self._names.append(name)
+        self._sections.append(section)
+        self._stream_of.append(self._stream_index[stream])
+        self._deps.append(deps)
+        self._work.append(work)
+        return len(self._names) - 1
+
+    def depend(self, task: int, on: int, *, lag: int = 0) -> None:
+        """Add a dependency to an existing task, possibly on a later one (useful with lag > 0)."""
+        self._deps[task].append((on, lag))
+
+    def build(self) -> Program:
+        """Return the program.
+
+        Raises:
+            ProgramError: a name stands twice, a dependency names no task, or ranks are not ascending.
+        """
+        if len(set(self._names)) != len(self._names):
+            twice = next(n for n in self._names if self._names.count(n) > 1)
+            raise ProgramError(f"program {self._name!r}: task name {twice!r} stands twice")
+        if np.any(np.diff(self._ranks) <= 0):
+            raise ProgramError(f"program {self._name!r}: ranks must be ascending and distinct")
+        count = len(self._names)
+        for name, deps in zip(self._names, self._deps, strict=True):
+            missing = [d for d, _ in deps if d >= count]
+            if missing:
+                raise ProgramError(f"task {name!r} depends on task {missing[0]}, but there are only {count} tasks")
+        flat = [d for deps in self._deps for d in deps]
+        return Program(
+            name=self._name,
+            ranks=self._ranks,
+            streams=self._streams,
+            names=tuple(self._names),
+            sections=tuple(self._sections),
+            stream_of=np.array(self._stream_of, dtype=np.int64),
+            dep_ptr=np.cumsum([0, *(len(d) for d in self._deps)], dtype=np.int64),
+            dep_task=np.array([d for d, _ in flat], dtype=np.int64),
+            dep_lag=np.array([lag for _, lag in flat], dtype=np.int64),
+            work=tuple(self._work),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class TaskGraph:
+    """All programs of a job and the communicators their collectives use.
+
+    Attributes:
+        programs: one per program group; together they hold each rank at most once.
+        communicators: name -> instance number of each global rank ``[world_size]``, -1 where a rank is in none.
+            ``world`` is all zeros; one instance per node would be ``rank // local_world_size``.
+    """
+
+    programs: tuple[Program, ...]
+    communicators: Mapping[str, IntArray]
+
+    @property
+    def world_size(self) -> int:
+        """Number of ranks over all programs."""
+        return sum(p.rank_count for p in self.programs)
+
+    def check(self) -> None:
+        """Check that members of every communicator agree on what they call.
+
+        Raises:
+            ProgramError: ranks overlap, a communicator is unknown, or two programs differ in the op, dtype or
+                communicator of the n-th collective on one communicator; both ranks and calls are named.
+        """
+        ranks = np.concatenate([p.ranks for p in self.programs])
+        if len(np.unique(ranks)) != len(ranks):
+            raise ProgramError("a rank stands in two programs")
+        for name, instance in self.communicators.items():
+            if len(instance) <= int(ranks.max()):
+                raise ProgramError(f"communicator {name!r} covers {len(instance)} ranks, rank {ranks.max()} is missing")
+        calls = [_calls_by_communicator(p) for p in self.programs]
+        for program, by_name in zip(self.programs, calls, strict=True):
+            for name in by_name:
+                if name not in self.communicators:
+                    raise ProgramError(f"program {program.name!r} uses unknown communicator {name!r}")
+        for name, instance in self.communicators.items():
+            self._check_agreement(name, instance, calls)
+
+    def _check_agreement(
+        self, name: str, instance: IntArray, calls: Sequence[Mapping[str, Sequence[tuple[str, CollectiveCall]]]]
+    ) -> None:
+        first: dict[int, tuple[Program, Sequence[tuple[str, CollectiveCall]]]] = {}
+        for program, by_name in zip(self.programs, calls, strict=True):
+            mine = by_name.get(name, [])
+            for number in np.unique(instance[program.ranks]):
+                if number < 0:
+                    continue
+                other, theirs = first.setdefault(int(number), (program, mine))
+                if other is not program:
+                    _compare(name, (other, theirs), (program, mine))
+
+
+def _calls_by_communicator(program: Program) -> dict[str, list[tuple[str, CollectiveCall]]]:
+    calls: dict[str, list[tuple[str, CollectiveCall]]] = {}
+    for task, work in zip(program.names, program.work, strict=True):
+        if isinstance(work, CollectiveCall):
+            calls.setdefault(work.communicator, []).append((task, work))
+    return calls
+
+
+def _compare(
+    communicator: str,
+    one: tuple[Program, Sequence[tuple[str, CollectiveCall]]],
+    two: tuple[Program, Sequence[tuple[str, CollectiveCall]]],
+) -> None:
+    """Raise `ProgramError` at the first call the two programs disagree on."""
+    (p, calls_p), (q, calls_q) = one, two
+    where = f"communicator {communicator!r}, rank {p.ranks[0]} ({p.name}) and rank {q.ranks[0]} ({q.name})"
+    if len(calls_p) != len(calls_q):
+        raise ProgramError(f"{where}: {len(calls_p)} calls against {len(calls_q)}")
+    for number, ((task_p, call_p), (task_q, call_q)) in enumerate(zip(calls_p, calls_q, strict=True)):
+        same_size = np.ndim(call_p.bytes) > 0 or np.ndim(call_q.bytes) > 0 or call_p.bytes == call_q.bytes
+        if (call_p.op, call_p.dtype) != (call_q.op, call_q.dtype) or not same_size:
+            raise ProgramError(
+                f"{where}: call {number} differs: {task_p} {call_p.op} {call_p.dtype} {call_p.bytes} B "
+                f"against {task_q} {call_q.op} {call_q.dtype} {call_q.bytes} B"
+            )

@@ -1,12 +1,14 @@
 """The exception tree.
 
-DlrmsimError                    any error this tool raises on purpose; `exit_code` is what the command returns
-InputError            (2)     what the user wrote is wrong: file, line, key, given, expected, nearest name
-ProgramError        (2)     a task graph contradicts itself (members of a collective disagree...)
-MissingExtraError   (2)     an optional dependency is not installed
-DeadlockError         (2)     nothing can go on, tasks are waiting
-InfeasibleError       (3)     it does not fit: out of memory on a rank, or too large for this machine
-ModelRangeError       (1)     a model was asked outside what its arithmetic can represent
+    DlrmsimError                any error this tool raises on purpose; `exit_code` is what the command returns
+      InputError          (2)   what the user wrote is wrong: file, line, key, given, expected, nearest name
+        ProgramError      (2)   a task graph contradicts itself (members of a collective disagree...)
+        MissingExtraError (2)   an optional dependency is not installed
+      DeadlockError       (2)   nothing can go on, tasks are waiting
+      InfeasibleError     (3)   it does not fit: out of memory on a rank, or too large for this machine
+      ModelRangeError     (1)   a model was asked outside what its arithmetic can represent
+
+The command line prints the message of any of them, never a traceback.
 """
 
 from __future__ import annotations

@@ -1,0 +1,250 @@
+"""What a machine is made of: GPU, CPU, NIC, node, cluster, and the constants of its collectives library.
+
+Every number is a `Sourced` value: SI, with the source it was taken from and a grade for how far to trust that. All
+bandwidths are per direction. A part inside another (`Node.gpu`, `Cluster.node`...) is written in YAML as the name of a
+shipped file, a path, or inline; here it is always the resolved part.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Generic, Literal, TypeVar
+
+from pydantic import Field, GetJsonSchemaHandler
+from pydantic_core import CoreSchema
+
+from inputs.model import Strict
+from inputs.quantities import Bytes, BytesPerSecond, Count, FlopsPerSecond, Fraction, Hertz, Seconds
+
+Grade = Literal["read", "secondary", "memory", "derived", "assumed"]
+"""How a value is known.
+
+read: seen in the source itself. secondary: a third party quotes the source. memory: recalled, not seen.
+derived: computed here from other values, the note has the formula. assumed: taken from the nearest machine or rule,
+the note says which.
+"""
+
+Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
+"""Number format a GPU has a peak rate for; dense, tensor cores where the format has them (fp32: it has none)."""
+
+Name = Annotated[str, Field(min_length=1)]
+Ratio = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
+"""A dimensionless factor above 0."""
+
+T = TypeVar("T")
+
+
+class ByName:
+    """Marks a part that YAML may name instead of spelling out; the JSON Schema then offers a string too."""
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """Offer the name of a shipped file or a path beside the part itself."""
+        name = {"type": "string", "description": "name of a shipped file, or a path to a YAML file"}
+        return {"anyOf": [name, handler(schema)]}
+
+
+class Sourced(Strict, Generic[T]):
+    """A value with its origin. ``value`` is SI."""
+
+    value: T
+    source: Name
+    grade: Grade
+    note: str = ""
+
+
+class AchievedRates(Strict):
+    """What kernels of this GPU reach, as machine constants (not per model)."""
+
+    gemm_fraction: Sourced[Fraction]
+    """Large GEMM, of the peak of its precision."""
+    embedding_bytes_per_s: Sourced[BytesPerSecond]
+    """HBM rate of embedding lookups and fused updates."""
+    stream_fraction: Sourced[Fraction]
+    """Elementwise and optimizer kernels, of the HBM peak."""
+    kernel_floor_s: Sourced[Seconds]
+    """Duration of the smallest kernel."""
+
+
+class Gpu(Strict):
+    """One GPU."""
+
+    name: Name
+    description: str = ""
+    memory_bytes: Sourced[Bytes]
+    """HBM capacity."""
+    usable_memory_fraction: Sourced[Fraction]
+    """Of `memory_bytes`, what is left for the framework and the job (ECC, driver and context taken off)."""
+    memory_bytes_per_s: Sourced[BytesPerSecond]
+    """HBM peak."""
+    sms: Sourced[Count]
+    l2_bytes: Sourced[Bytes]
+    peak_flops: dict[Precision, Sourced[FlopsPerSecond]]
+    """Dense peak per precision; a precision the GPU lacks is absent."""
+    achieved: AchievedRates
+
+
+class Cpu(Strict):
+    """One CPU socket."""
+
+    name: Name
+    description: str = ""
+    vendor: Literal["intel", "amd", "arm", "other"]
+    cores: Sourced[Count]
+    base_clock_hz: Sourced[Hertz]
+    turbo_clock_hz: Sourced[Hertz]
+    host_time_factor: Sourced[Ratio]
+    """Multiplies the host times of the framework profile (kernel launch, Python); 1 where nothing was measured."""
+
+
+class Nic(Strict):
+    """One network adapter port."""
+
+    name: Name
+    description: str = ""
+    bytes_per_s: Sourced[BytesPerSecond]
+    """Port rate, per direction."""
+    latency_s: Sourced[Seconds]
+    """One way through the adapter pair, small message, no switch."""
+
+
+class NodeNics(Strict):
+    """The NICs of a node that serve one purpose; GPUs share them evenly."""
+
+    nic: Annotated[Nic, ByName()]
+    count: Sourced[Count]
+
+
+class ScaleUp(Strict):
+    """The fabric between the GPUs of one node."""
+
+    kind: Literal["nvswitch", "nvlink_mesh"]
+    """nvswitch: any pair at the full rate. nvlink_mesh: direct links, some pairs have none."""
+    bytes_per_s: Sourced[BytesPerSecond]
+    """Per GPU and direction, all links."""
+
+
+class Node(Strict):
+    """One server."""
+
+    name: Name
+    description: str = ""
+    gpu: Annotated[Gpu, ByName()]
+    gpus: Sourced[Count]
+    cpu: Annotated[Cpu, ByName()]
+    sockets: Sourced[Count]
+    ddr_bytes: Sourced[Bytes]
+    """Host memory of the node."""
+    ddr_bytes_per_s: Sourced[BytesPerSecond]
+    """Host memory peak of the node, all sockets."""
+    pcie_bytes_per_s: Sourced[BytesPerSecond]
+    """Per GPU and direction, raw link rate."""
+    pcie_fraction: Sourced[Fraction]
+    """Of the raw link rate, what a large pinned copy reaches."""
+    scale_up: ScaleUp
+    nics: NodeNics
+    """Back-end NICs, used by collectives."""
+    frontend: NodeNics | None = None
+    """NICs that bring the training data in, where they are apart from `nics`."""
+
+
+class Fabric(Strict):
+    """The network between nodes."""
+
+    kind: Literal["rail_optimised", "fat_tree"]
+    """rail_optimised: NIC k of every node hangs on the switches of rail k. fat_tree: a node's NICs share a leaf."""
+    network: Literal["roce", "infiniband"]
+    spine_oversubscription: Sourced[Ratio]
+    """Down-link over up-link bandwidth of the leaf switches; 1 is non-blocking."""
+    hop_latency_s: Sourced[Seconds]
+    """One way between NICs of two nodes, switches only."""
+
+
+class PerProtocol(Strict):
+    """A latency of each NCCL protocol."""
+
+    ll: Sourced[Seconds]
+    ll128: Sourced[Seconds]
+    simple: Sourced[Seconds]
+
+
+class AlgorithmLatency(Strict):
+    """NCCL's tuning constants of one algorithm: start-up, and per hop over NVLink or the network."""
+
+    base_s: PerProtocol
+    nvlink_hop_s: PerProtocol
+    network_hop_s: PerProtocol
+
+
+class BandwidthFraction(Strict):
+    """Share of the link bandwidth that a protocol's payload gets."""
+
+    ll: Sourced[Fraction]
+    ll128: Sourced[Fraction]
+    simple: Sourced[Fraction]
+
+
+class NetworkPost(Strict):
+    """Host proxy's cost of posting one network message, by CPU vendor; the Simple protocol posts ``simple_factor``."""
+
+    intel: Sourced[Seconds]
+    amd: Sourced[Seconds]
+    other: Sourced[Seconds]
+    simple_factor: Sourced[Ratio]
+
+    def seconds(self, cpu: Cpu) -> float:
+        """Cost of one post on a node with this CPU, in seconds (LL and LL128; Simple: times ``simple_factor``)."""
+        by_vendor = {"intel": self.intel, "amd": self.amd}
+        return by_vendor.get(cpu.vendor, self.other).value
+
+
+class CollectiveLibrary(Strict):
+    """Constants of the library that runs collectives."""
+
+    name: Name
+    description: str = ""
+    ring: AlgorithmLatency
+    tree: AlgorithmLatency
+    bandwidth_fraction: BandwidthFraction
+    network_post: NetworkPost
+
+
+class CalibrationPoint(Strict):
+    """One measured collective. ``bytes`` and ``algbw_bytes_per_s`` as nccl-tests defines them; time = bytes / algbw."""
+
+    op: Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
+    ranks: Annotated[int, Field(ge=2)]
+    ranks_per_node: Annotated[int, Field(ge=1)]
+    bytes: Bytes
+    algbw_bytes_per_s: BytesPerSecond
+    source: Name
+    grade: Grade
+    note: str = ""
+
+    @property
+    def nodes(self) -> int:
+        """Number of nodes the ranks fill."""
+        return -(-self.ranks // self.ranks_per_node)
+
+    @property
+    def time_s(self) -> float:
+        """Duration of the collective, in seconds."""
+        return self.bytes / self.algbw_bytes_per_s
+
+
+class Cluster(Strict):
+    """A machine: nodes of one kind on one fabric."""
+
+    name: Name
+    description: str = ""
+    node: Annotated[Node, ByName()]
+    max_nodes: Sourced[Count]
+    """Nodes of the real machine; a larger cluster is an extrapolation."""
+    fabric: Fabric
+    collectives: Annotated[CollectiveLibrary, ByName()]
+    calibration: tuple[CalibrationPoint, ...]
+    """Large messages, at most one per (op, ranks, ranks_per_node): the achievable link fractions come from them."""
+    latency_points: tuple[CalibrationPoint, ...] = ()
+    """Small messages, to check the latency constants against; nothing is fitted on them."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The whole resolved tree as plain JSON values in SI, for hashing."""
+        return self.model_dump(mode="json")

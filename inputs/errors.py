@@ -39,11 +39,12 @@ class InputError(DlrmsimError):
         given: object = None,
         expected: str | None = None,
         nearest: str | None = None,
+        more: int = 0,
     ) -> None:
-        """Keep the parts; ``str()`` joins those that are given."""
+        """Keep the parts; ``str()`` joins those that are given. ``more``: further problems found in the same input."""
         super().__init__(message)
         self.message, self.file, self.line, self.key = message, file, line, key
-        self.given, self.expected, self.nearest = given, expected, nearest
+        self.given, self.expected, self.nearest, self.more = given, expected, nearest, more
 
     def __str__(self) -> str:
         """One message: ``file:line: key: message; given ..., expected ...; did you mean ...?``."""
@@ -55,6 +56,7 @@ class InputError(DlrmsimError):
             f"given {self.given!r}" if self.given is not None else "",
             f"expected {self.expected}" if self.expected else "",
             f"did you mean {self.nearest!r}?" if self.nearest else "",
+            f"and {self.more} more problem{'s' if self.more > 1 else ''}" if self.more else "",
         ]
         return "; ".join([head, *(part for part in tail if part)])
 

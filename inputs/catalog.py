@@ -1,0 +1,95 @@
+"""What ships: YAML files by name, and paths to the user's own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+from inputs.errors import InputError, nearest_name
+from inputs.keys import KeyPath, parse_key
+from inputs.yaml_lines import Document
+
+SUFFIXES = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """The YAML files in one folder of a package, by name (the file name without suffix).
+
+    Attributes:
+        kind: what they are, in the singular, for messages: ``cluster``.
+        package: the package that ships them.
+        folder: the folder within the package, ``/`` between parts.
+    """
+
+    kind: str
+    package: str
+    folder: str
+
+    def names(self) -> list[str]:
+        """All names, ascending."""
+        return sorted(_shipped(self.package, self.folder))
+
+    def find(self, name_or_path: str | Path, *, origin: Document | None = None, key: str = "") -> Path:
+        """The file of a shipped name or of a path.
+
+        Anything that ends in .yaml or .yml or contains a separator is a path; relative paths start at the folder of
+        the document that holds them, or at the current folder when they come from the command line.
+
+        Args:
+            name_or_path: what the user wrote.
+            origin: the document that holds it.
+            key: dotted key of the value in ``origin``.
+
+        Raises:
+            InputError: no such name (with the nearest one) or no such file.
+        """
+        text = str(name_or_path)
+        shipped = _shipped(self.package, self.folder)
+        if text in shipped:
+            return shipped[text]
+        path = parse_key(key) if key else ()
+        if isinstance(name_or_path, Path) or _is_path(text):
+            file = _base(origin, path) / Path(text).expanduser()
+            if file.is_file():
+                return file
+            raise self._error(origin, path, f"no such {self.kind} file", given=str(file), near=Path(text).stem)
+        raise self._error(origin, path, f"unknown {self.kind}", given=text, near=text)
+
+    def text(self, name: str) -> str:
+        """The text of a shipped file, or of a file given by path, unchanged.
+
+        Raises:
+            InputError: no such name or file, or it is not UTF-8.
+        """
+        file = self.find(name)
+        try:
+            return file.read_bytes().decode("utf-8")
+        except UnicodeDecodeError:
+            raise InputError("the file is not UTF-8 text", file=file) from None
+
+    def _error(self, origin: Document | None, path: KeyPath, message: str, *, given: str, near: str) -> InputError:
+        names = self.names()
+        expected = f"one of {', '.join(names) or '(none ships)'}, or the path of a YAML file"
+        nearest = nearest_name(near, names)
+        if origin is not None:
+            return origin.error(path, message, given=given, expected=expected, nearest=nearest)
+        return InputError(message, given=given, expected=expected, nearest=nearest)
+
+
+@cache
+def _shipped(package: str, folder: str) -> dict[str, Path]:
+    """Name -> file; the package is installed as files, never zipped (it is an application)."""
+    root = Path(str(files(package).joinpath(folder)))
+    return {file.stem: file for suffix in SUFFIXES for file in root.glob(f"*{suffix}")}
+
+
+def _is_path(text: str) -> bool:
+    return text.endswith(SUFFIXES) or "/" in text or "\\" in text
+
+
+def _base(origin: Document | None, path: KeyPath) -> Path:
+    from_file = origin is not None and origin.where(path)[1] is not None
+    return origin.file.parent if origin is not None and from_file else Path()

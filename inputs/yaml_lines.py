@@ -1,0 +1,177 @@
+"""YAML files with the line of every key.
+
+A `Document` is plain data beside a map from key paths to lines, so that any later check can say where a value stands.
+"""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from inputs.errors import InputError
+from inputs.keys import KeyPath, key_text, parse_key
+from inputs.yaml_nodes import Node, compose
+
+MAX_FILE_BYTES = 16 * 2**20
+"""Largest file read, bytes: a resolved scenario with its plan is a few MiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a YAML file says, and where.
+
+    Attributes:
+        data: the mapping at the root: dicts, lists and scalars.
+        lines: path of every value -> the line (from 1) of its key or list item.
+        file: where it was read from.
+        overrides: paths set from outside the file -> the text that set them (``--set a.b=1``).
+    """
+
+    data: dict[str, object]
+    lines: dict[KeyPath, int]
+    file: Path
+    overrides: dict[KeyPath, str] = field(default_factory=dict)
+
+    def where(self, path: KeyPath) -> tuple[str, int | None]:
+        """File and line of the value at ``path``, or of the closest value around it that exists.
+
+        A value that ``--set`` gave is at (``--set KEY=VALUE``, None).
+        """
+        for end in range(len(path), 0, -1):
+            if path[:end] in self.overrides:
+                return self.overrides[path[:end]], None
+            if path[:end] in self.lines:
+                return str(self.file), self.lines[path[:end]]
+        return str(self.file), self.lines.get(())
+
+    def error(
+        self,
+        path: KeyPath,
+        message: str,
+        *,
+        given: object = None,
+        expected: str | None = None,
+        nearest: str | None = None,
+        more: int = 0,
+    ) -> InputError:
+        """An `InputError` about the value at ``path``, with its file, line and key."""
+        file, line = self.where(path)
+        key = key_text(path) or None
+        return InputError(
+            message, file=file, line=line, key=key, given=given, expected=expected, nearest=nearest, more=more
+        )
+
+    def set(self, dotted_key: str, value_text: str) -> Document:
+        """A copy in which one key has another value, as ``--set KEY=VALUE`` asks.
+
+        Args:
+            dotted_key: such as ``workload.global_batch_size`` or ``tables[3].dim``; mappings on the way are made.
+            value_text: YAML: a scalar, or a list or mapping in flow style.
+
+        Raises:
+            InputError: the key or the value cannot be read, or a part of the key is below something else.
+        """
+        origin = f"--set {dotted_key}={value_text}"
+        try:
+            path = parse_key(dotted_key)
+        except InputError as error:
+            raise InputError(error.message, file=origin, given=dotted_key, expected=error.expected) from None
+        node = compose(value_text, origin)
+        data = copy.deepcopy(self.data)
+        _put(data, path, None if node is None else _expand(node, (), {}), origin)
+        keep = {p: line for p, line in self.lines.items() if p[: len(path)] != path}
+        overrides = {p: text for p, text in self.overrides.items() if p[: len(path)] != path}
+        return replace(self, data=data, lines=keep, overrides={**overrides, path: origin})
+
+
+def load_yaml(path: Path) -> Document:
+    """Read a YAML file.
+
+    Raises:
+        InputError: it is missing, no file, not readable, too large, not UTF-8, or what `parse_yaml` refuses.
+    """
+    try:
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise InputError("the file is too large", file=path, given=size, expected=f"at most {MAX_FILE_BYTES} bytes")
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        raise InputError("no such file", file=path) from None
+    except IsADirectoryError:
+        raise InputError("this is a folder", file=path, expected="a YAML file") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(f"cannot be read: {reason}", file=path) from None
+    return parse_yaml(_decode(raw, path), path)
+
+
+def parse_yaml(text: str, file: Path) -> Document:
+    """Read YAML text; ``file`` is what messages call it.
+
+    Raises:
+        InputError: empty, no mapping, duplicate keys, tags, merge keys, keys that are no text, aliases without end,
+            too deep, a second document, or a syntax error; with file and line.
+    """
+    node = compose(text.removeprefix("\ufeff"), file)
+    if node is None or node.value is None:
+        raise InputError("the file is empty", file=file, line=1, expected="a mapping: lines of the form 'key: value'")
+    if not isinstance(node.value, dict):
+        given = "a list" if isinstance(node.value, list) else repr(node.value)
+        raise InputError(
+            f"the file holds {given[:60]}", file=file, line=node.line, expected="a mapping: lines 'key: value'"
+        )
+    lines: dict[KeyPath, int] = {(): node.line}
+    data = _expand(node, (), lines)
+    return Document(data if isinstance(data, dict) else {}, lines, file)
+
+
+def _decode(raw: bytes, path: Path) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise InputError(
+            "the file is not UTF-8 text", file=path, line=line, given=f"byte 0x{raw[error.start]:02x}", expected="UTF-8"
+        ) from None
+
+
+def _expand(node: Node, path: KeyPath, lines: dict[KeyPath, int]) -> object:
+    """Plain data of a node; fills ``lines``. Depth and size are bounded by `compose`."""
+    if isinstance(node.value, dict):
+        data = {}
+        for key, (line, child) in node.value.items():
+            lines[*path, key] = line
+            data[key] = _expand(child, (*path, key), lines)
+        return data
+    if isinstance(node.value, list):
+        items = []
+        for index, child in enumerate(node.value):
+            lines[*path, index] = child.line
+            items.append(_expand(child, (*path, index), lines))
+        return items
+    return node.value
+
+
+def _put(data: dict[str, object], path: KeyPath, value: object, origin: str) -> None:
+    """Set the value at ``path``, making mappings on the way."""
+    at: object = data
+    for depth, part in enumerate(path):
+        last = depth == len(path) - 1
+        key = key_text(path[: depth + 1])
+        if isinstance(part, int):
+            if not isinstance(at, list):
+                raise InputError("not a list", file=origin, key=key_text(path[:depth]))
+            if part >= len(at):
+                raise InputError("no such item", file=origin, key=key, expected=f"a position from 0 to {len(at) - 1}")
+            if last:
+                at[part] = value
+            at = at[part]
+        elif isinstance(at, dict):
+            if last:
+                at[part] = value
+            elif at.get(part) is None:
+                at[part] = {}
+            at = at[part]
+        else:
+            raise InputError("not a mapping", file=origin, key=key_text(path[:depth]), given=at)

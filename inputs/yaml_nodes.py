@@ -1,0 +1,190 @@
+"""YAML text to a tree of nodes that know their line, refusing what an input file has no use for.
+
+Built from parser events, so that nothing is constructed before it is checked: tags never make objects, and aliases
+stay references (with the size they would expand to) until the whole is known to be small.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import yaml
+
+from inputs.errors import InputError
+from inputs.yaml_scalars import MAX_DIGITS, Scalar, plain_scalar
+
+MAX_NODES = 500_000
+"""Most values in one document, aliases expanded: a plan of 100,000 shards fits."""
+MAX_DEPTH = 64
+"""Deepest nesting; a resolved scenario needs about 10."""
+
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A scalar, list or mapping.
+
+    Attributes:
+        value: the scalar, the items, or key -> (line of the key, node).
+        line: first line, from 1.
+        size: number of values in it with aliases expanded, itself included.
+        height: levels of nesting below it.
+    """
+
+    value: Scalar | list[Node] | dict[str, tuple[int, Node]]
+    line: int
+    size: int = 1
+    height: int = 0
+
+
+def compose(text: str, file: Path | str) -> Node | None:
+    """The root node of the one document in ``text``; None when there is none.
+
+    Raises:
+        InputError: syntax, duplicate keys, tags, merge keys, keys that are no text, recursion, too many or too deep
+            values, or a second document; with file and line.
+    """
+    bad = _UNPRINTABLE.search(text)
+    if bad:
+        line = text.count("\n", 0, bad.start()) + 1
+        raise InputError("a character that text files do not contain", file=file, line=line, given=bad.group())
+    try:
+        return _Composer(text, file).document()
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(error, text, file) from None
+    except yaml.YAMLError as error:
+        raise InputError(f"not valid YAML: {error}", file=file) from None
+
+
+def _syntax_error(error: yaml.MarkedYAMLError, text: str, file: Path | str) -> InputError:
+    mark = error.problem_mark or error.context_mark
+    line = mark.line + 1 if mark else None
+    lines = text.splitlines()
+    given = lines[line - 1].rstrip() if line and line <= len(lines) else None
+    if given and "\t" in given[: len(given) - len(given.lstrip())]:
+        message, expected = "not valid YAML: a tab in the indentation", "spaces"
+    else:
+        message, expected = f"not valid YAML: {error.problem or error.context}", None
+    return InputError(message, file=file, line=line, given=given or None, expected=expected)
+
+
+class _Composer:
+    """One pass over the parser's events."""
+
+    def __init__(self, text: str, file: Path | str) -> None:
+        self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
+        self._file = file
+        self._anchors: dict[str, Node | None] = {}  # None: still open
+
+    def document(self) -> Node | None:
+        next(self._events)  # start of stream
+        if isinstance(next(self._events), yaml.StreamEndEvent):
+            return None
+        root = self._node(next(self._events), 0)
+        next(self._events)  # end of document
+        after = next(self._events)
+        if not isinstance(after, yaml.StreamEndEvent):
+            self._refuse(after, "a second document starts here", expected="one document in a file")
+        return root
+
+    def _node(self, event: yaml.Event, depth: int) -> Node:
+        if depth > MAX_DEPTH:
+            self._refuse(event, f"nested deeper than {MAX_DEPTH} levels")
+        if isinstance(event, yaml.AliasEvent):
+            return self._alias(event)
+        assert isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)  # noqa: S101 - what a parser gives here
+        if event.tag is not None:
+            tag = event.tag.replace("tag:yaml.org,2002:", "!!")
+            self._refuse(event, "YAML tags are not accepted", given=tag, expected="a plain value without a tag")
+        if event.anchor is not None:
+            self._anchors[event.anchor] = None
+        node = self._value(event, depth)
+        self._check_extent(event, node)
+        if event.anchor is not None:
+            self._anchors[event.anchor] = node
+        return node
+
+    def _value(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, depth: int) -> Node:
+        if isinstance(event, yaml.ScalarEvent):
+            return Node(self._scalar(event), _line(event))
+        return self._list(event, depth) if isinstance(event, yaml.SequenceStartEvent) else self._mapping(event, depth)
+
+    def _alias(self, event: yaml.AliasEvent) -> Node:
+        if event.anchor not in self._anchors:
+            self._refuse(event, "an alias without an anchor", given=f"*{event.anchor}")
+        node = self._anchors[event.anchor]
+        if node is None:
+            self._refuse(event, "an alias that contains itself", given=f"*{event.anchor}")
+        return node
+
+    def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
+        if event.style:
+            return str(event.value)
+        try:
+            return plain_scalar(event.value)
+        except ValueError as error:
+            self._refuse(event, str(error), expected=f"at most {MAX_DIGITS}")
+
+    def _list(self, start: yaml.Event, depth: int) -> Node:
+        items: list[Node] = []
+        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
+            items.append(self._node(event, depth + 1))
+        return _collection(items, items, _line(start))
+
+    def _mapping(self, start: yaml.Event, depth: int) -> Node:
+        entries: dict[str, tuple[int, Node]] = {}
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            key = self._key(event)
+            if key in entries:
+                self._refuse(
+                    event,
+                    f"the key stands twice, first in line {entries[key][0]}",
+                    key=key,
+                    expected="each key once",
+                )
+            entries[key] = (_line(event), self._node(next(self._events), depth + 1))
+        return _collection(entries, [node for _, node in entries.values()], _line(start))
+
+    def _key(self, event: yaml.Event) -> str:
+        if not isinstance(event, yaml.ScalarEvent) or event.tag is not None:
+            self._refuse(event, "a key that is no plain text", expected="a name")
+        key = self._scalar(event)
+        if not isinstance(key, str):
+            self._refuse(event, "a key that is no text", given=event.value, expected="a name (put it in quotes)")
+        if key == "<<" and not event.style:
+            self._refuse(event, "merge keys are not supported", given=key, expected="the keys written out")
+        return key
+
+    def _check_extent(self, event: yaml.Event, node: Node) -> None:
+        if node.size > MAX_NODES:
+            self._refuse(event, f"more than {MAX_NODES:,} values, aliases expanded")
+        if node.height > MAX_DEPTH:
+            self._refuse(event, f"nested deeper than {MAX_DEPTH} levels, aliases expanded")
+
+    def _refuse(
+        self,
+        event: yaml.Event,
+        message: str,
+        *,
+        key: str | None = None,
+        given: str | None = None,
+        expected: str | None = None,
+    ) -> NoReturn:
+        raise InputError(message, file=self._file, line=_line(event), key=key, given=given, expected=expected)
+
+
+def _collection(value: list[Node] | dict[str, tuple[int, Node]], children: list[Node], line: int) -> Node:
+    size = 1 + sum(child.size for child in children)
+    height = 1 + max((child.height for child in children), default=0)
+    return Node(value, line, size, height)
+
+
+def _line(event: yaml.Event) -> int:
+    mark = event.start_mark
+    return mark.line + 1 if mark else 1

@@ -7,58 +7,39 @@ shipped file, a path, or inline; here it is always the resolved part.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, GetJsonSchemaHandler
-from pydantic_core import CoreSchema
+from pydantic import Field
 
+from hardware_specs.sourced import (
+    Amount,
+    Bandwidth,
+    ByName,
+    Clock,
+    ComputeRate,
+    Grade,
+    Name,
+    Number,
+    Ratio,
+    Share,
+    Sourced,
+)
+from inputs.errors import InputError
 from inputs.model import Strict
-from inputs.quantities import Bytes, BytesPerSecond, Count, FlopsPerSecond, Fraction, Hertz, Seconds
-
-Grade = Literal["read", "secondary", "memory", "derived", "assumed"]
-"""How a value is known.
-
-read: seen in the source itself. secondary: a third party quotes the source. memory: recalled, not seen.
-derived: computed here from other values, the note has the formula. assumed: taken from the nearest machine or rule,
-the note says which.
-"""
+from inputs.quantities import Seconds
 
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
 """Number format a GPU has a peak rate for; dense, tensor cores where the format has them (fp32: it has none)."""
-
-Name = Annotated[str, Field(min_length=1)]
-Ratio = Annotated[float, Field(gt=0.0, allow_inf_nan=False)]
-"""A dimensionless factor above 0."""
-
-T = TypeVar("T")
-
-
-class ByName:
-    """Marks a part that YAML may name instead of spelling out; the JSON Schema then offers a string too."""
-
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """Offer the name of a shipped file or a path beside the part itself."""
-        name = {"type": "string", "description": "name of a shipped file, or a path to a YAML file"}
-        return {"anyOf": [name, handler(schema)]}
-
-
-class Sourced(Strict, Generic[T]):
-    """A value with its origin. ``value`` is SI."""
-
-    value: T
-    source: Name
-    grade: Grade
-    note: str = ""
 
 
 class AchievedRates(Strict):
     """What kernels of this GPU reach, as machine constants (not per model)."""
 
-    gemm_fraction: Sourced[Fraction]
+    gemm_fraction: Sourced[Share]
     """Large GEMM, of the peak of its precision."""
-    embedding_bytes_per_s: Sourced[BytesPerSecond]
+    embedding_bytes_per_s: Sourced[Bandwidth]
     """HBM rate of embedding lookups and fused updates."""
-    stream_fraction: Sourced[Fraction]
+    stream_fraction: Sourced[Share]
     """Elementwise and optimizer kernels, of the HBM peak."""
     kernel_floor_s: Sourced[Seconds]
     """Duration of the smallest kernel."""
@@ -69,17 +50,32 @@ class Gpu(Strict):
 
     name: Name
     description: str = ""
-    memory_bytes: Sourced[Bytes]
+    memory_bytes: Sourced[Amount]
     """HBM capacity."""
-    usable_memory_fraction: Sourced[Fraction]
+    usable_memory_fraction: Sourced[Share]
     """Of `memory_bytes`, what is left for the framework and the job (ECC, driver and context taken off)."""
-    memory_bytes_per_s: Sourced[BytesPerSecond]
+    memory_bytes_per_s: Sourced[Bandwidth]
     """HBM peak."""
-    sms: Sourced[Count]
-    l2_bytes: Sourced[Bytes]
-    peak_flops: dict[Precision, Sourced[FlopsPerSecond]]
+    sms: Sourced[Number]
+    l2_bytes: Sourced[Amount]
+    peak_flops: dict[Precision, Sourced[ComputeRate]]
     """Dense peak per precision; a precision the GPU lacks is absent."""
     achieved: AchievedRates
+
+    def peak_flops_per_s(self, precision: str) -> float:
+        """Dense peak of a precision, in operations per second.
+
+        tf32 is a way to compute on fp32 data: a GPU without it computes in fp32.
+
+        Raises:
+            InputError: the GPU does not have the precision.
+        """
+        known = {name: rate.value for name, rate in self.peak_flops.items()}
+        name = "fp32" if precision == "tf32" and "tf32" not in known else precision
+        if name not in known:
+            expected = "one of " + ", ".join(sorted(known))
+            raise InputError(f"{self.name} does not compute in this precision", given=precision, expected=expected)
+        return known[name]
 
 
 class Cpu(Strict):
@@ -88,9 +84,9 @@ class Cpu(Strict):
     name: Name
     description: str = ""
     vendor: Literal["intel", "amd", "arm", "other"]
-    cores: Sourced[Count]
-    base_clock_hz: Sourced[Hertz]
-    turbo_clock_hz: Sourced[Hertz]
+    cores: Sourced[Number]
+    base_clock_hz: Sourced[Clock]
+    turbo_clock_hz: Sourced[Clock]
     host_time_factor: Sourced[Ratio]
     """Multiplies the host times of the framework profile (kernel launch, Python); 1 where nothing was measured."""
 
@@ -100,7 +96,7 @@ class Nic(Strict):
 
     name: Name
     description: str = ""
-    bytes_per_s: Sourced[BytesPerSecond]
+    bytes_per_s: Sourced[Bandwidth]
     """Port rate, per direction."""
     latency_s: Sourced[Seconds]
     """One way through the adapter pair, small message, no switch."""
@@ -110,7 +106,7 @@ class NodeNics(Strict):
     """The NICs of a node that serve one purpose; GPUs share them evenly."""
 
     nic: Annotated[Nic, ByName()]
-    count: Sourced[Count]
+    count: Sourced[Number]
 
 
 class ScaleUp(Strict):
@@ -118,8 +114,10 @@ class ScaleUp(Strict):
 
     kind: Literal["nvswitch", "nvlink_mesh"]
     """nvswitch: any pair at the full rate. nvlink_mesh: direct links, some pairs have none."""
-    bytes_per_s: Sourced[BytesPerSecond]
+    bytes_per_s: Sourced[Bandwidth]
     """Per GPU and direction, all links."""
+    in_switch_reduction: bool = False
+    """The switch adds (NVLS): the measured busbw of an all_reduce may then exceed the link rate."""
 
 
 class Node(Strict):
@@ -128,16 +126,16 @@ class Node(Strict):
     name: Name
     description: str = ""
     gpu: Annotated[Gpu, ByName()]
-    gpus: Sourced[Count]
+    gpus: Sourced[Number]
     cpu: Annotated[Cpu, ByName()]
-    sockets: Sourced[Count]
-    ddr_bytes: Sourced[Bytes]
+    sockets: Sourced[Number]
+    ddr_bytes: Sourced[Amount]
     """Host memory of the node."""
-    ddr_bytes_per_s: Sourced[BytesPerSecond]
+    ddr_bytes_per_s: Sourced[Bandwidth]
     """Host memory peak of the node, all sockets."""
-    pcie_bytes_per_s: Sourced[BytesPerSecond]
+    pcie_bytes_per_s: Sourced[Bandwidth]
     """Per GPU and direction, raw link rate."""
-    pcie_fraction: Sourced[Fraction]
+    pcie_fraction: Sourced[Share]
     """Of the raw link rate, what a large pinned copy reaches."""
     scale_up: ScaleUp
     nics: NodeNics
@@ -177,9 +175,9 @@ class AlgorithmLatency(Strict):
 class BandwidthFraction(Strict):
     """Share of the link bandwidth that a protocol's payload gets."""
 
-    ll: Sourced[Fraction]
-    ll128: Sourced[Fraction]
-    simple: Sourced[Fraction]
+    ll: Sourced[Share]
+    ll128: Sourced[Share]
+    simple: Sourced[Share]
 
 
 class NetworkPost(Strict):
@@ -213,8 +211,8 @@ class CalibrationPoint(Strict):
     op: Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
     ranks: Annotated[int, Field(ge=2)]
     ranks_per_node: Annotated[int, Field(ge=1)]
-    bytes: Bytes
-    algbw_bytes_per_s: BytesPerSecond
+    bytes: Amount
+    algbw_bytes_per_s: Bandwidth
     source: Name
     grade: Grade
     note: str = ""
@@ -236,7 +234,7 @@ class Cluster(Strict):
     name: Name
     description: str = ""
     node: Annotated[Node, ByName()]
-    max_nodes: Sourced[Count]
+    max_nodes: Sourced[Number]
     """Nodes of the real machine; a larger cluster is an extrapolation."""
     fabric: Fabric
     collectives: Annotated[CollectiveLibrary, ByName()]
@@ -245,6 +243,11 @@ class Cluster(Strict):
     latency_points: tuple[CalibrationPoint, ...] = ()
     """Small messages, to check the latency constants against; nothing is fitted on them."""
 
+    @property
+    def message_cost_s(self) -> float:
+        """Cost of posting one network message on these nodes, in seconds (Simple: times ``simple_factor``)."""
+        return self.collectives.network_post.seconds(self.node.cpu)
+
     def to_dict(self) -> dict[str, Any]:
-        """The whole resolved tree as plain JSON values in SI, for hashing."""
+        """The whole resolved tree as plain JSON values; quantities are exact text, so that it can be read again."""
         return self.model_dump(mode="json")

@@ -1,0 +1,46 @@
+"""What a finished run shows: iteration time, where the time goes, the critical path, what bounds it.
+
+Pure functions on programs and a `RunResult`: no clock, no randomness, no pandas until a table is asked for. Every
+metric is defined once, in docs/reference/metrics.md.
+"""
+
+from simulator.analysis.bound import Bound, Gain, find_bound
+from simulator.analysis.breakdown import Breakdown, break_down
+from simulator.analysis.collectives import CollectiveRow, Spread, busbw_factor, collective_table
+from simulator.analysis.critical_path import CriticalPath, Segment, critical_path
+from simulator.analysis.metrics import IterationTime, SteadyRule, iteration_time
+from simulator.analysis.ranks import ChosenRanks, choose_ranks
+from simulator.analysis.summary import Analysis, analyse, imbalance, summarise
+from simulator.analysis.timeline import Symbols, Timeline, timeline_blocks, write_parquet
+from simulator.analysis.window import Window, measured_window, window_of
+
+__all__ = [
+    "Analysis",
+    "Bound",
+    "Breakdown",
+    "ChosenRanks",
+    "CollectiveRow",
+    "CriticalPath",
+    "Gain",
+    "IterationTime",
+    "Segment",
+    "Spread",
+    "SteadyRule",
+    "Symbols",
+    "Timeline",
+    "Window",
+    "analyse",
+    "break_down",
+    "busbw_factor",
+    "choose_ranks",
+    "collective_table",
+    "critical_path",
+    "find_bound",
+    "imbalance",
+    "iteration_time",
+    "measured_window",
+    "summarise",
+    "timeline_blocks",
+    "window_of",
+    "write_parquet",
+]

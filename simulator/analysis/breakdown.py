@@ -1,0 +1,159 @@
+"""Where the time of an iteration goes on every rank.
+
+compute + exposed_comm + exposed_copy + idle = the window, exactly, in integer picoseconds: compute is the time any
+compute task runs, exposed_comm the further time any collective is open (from the rank's arrival), exposed_copy the
+further time any copy runs, idle the rest. Host time is in none of them; it stands beside, as do plain totals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.analysis.intervals import union_length
+from simulator.analysis.window import Window, measured_window
+from simulator.engine.records import GroupTimes, RunResult
+from simulator.operators import Category
+from simulator.program import IntArray, Program
+
+RANKS_PER_BLOCK = 2048
+"""Ranks analysed at a time: bounds the working memory, a few tens of MB for 300 tasks."""
+
+_PRECEDENCE = (Category.COMPUTE, Category.COMM, Category.COPY)
+
+
+@dataclass(frozen=True, slots=True)
+class Breakdown:
+    """Times in ps of each rank in the window, all ``[W]``.
+
+    Attributes:
+        window: the window they add up to.
+        ranks: global rank numbers, groups one after the other as in the run's result.
+        compute_ps: any compute task runs.
+        exposed_comm_ps: a collective is open and nothing is computed.
+        exposed_copy_ps: a copy runs and nothing is computed nor communicated.
+        idle_ps: none of these.
+        comm_ps: sum of the durations of collectives, from arrival to end.
+        copy_ps: sum of the durations of copies.
+        host_ps: sum of the durations of host tasks.
+        waiting_ps: part of ``comm_ps`` before the last member's arrival.
+    """
+
+    window: Window
+    ranks: IntArray
+    compute_ps: IntArray
+    exposed_comm_ps: IntArray
+    exposed_copy_ps: IntArray
+    idle_ps: IntArray
+    comm_ps: IntArray
+    copy_ps: IntArray
+    host_ps: IntArray
+    waiting_ps: IntArray
+
+
+PARTS = ("compute", "exposed_comm", "exposed_copy", "idle")
+"""The parts that add up to the window; the `Breakdown` attributes less their unit."""
+
+TOTALS = ("comm", "copy", "host", "waiting")
+"""The totals that stand beside the parts."""
+
+
+def break_down(programs: Sequence[Program], result: RunResult, *, window: Window | None = None) -> Breakdown:
+    """Break the window down on every rank.
+
+    Args:
+        programs: the program of each group, in the run's group order.
+        result: the run; needs the window's iteration recorded.
+        window: default: `measured_window`.
+
+    Returns:
+        One column per rank, in group order.
+    """
+    window = window or measured_window(result)
+    blocks = [
+        _rows(intervals, window)
+        for group, program in enumerate(programs)
+        for intervals in _blocks(program, group, result, window)
+    ]
+    rows = np.concatenate(blocks, axis=1)
+    return Breakdown(window, np.concatenate([p.ranks for p in programs]), *rows)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A group in one recorded iteration, with the numbers of the tasks that reach into the window, by category."""
+
+    times: GroupTimes
+    tasks: dict[Category, IntArray]
+
+
+@dataclass(frozen=True, slots=True)
+class _Intervals:
+    """Tasks of one category on a block of ranks, clipped to the window, each ``[P, N]``.
+
+    ``begins`` is when the last member of a collective arrived; elsewhere it equals ``starts``.
+    """
+
+    starts: IntArray
+    begins: IntArray
+    ends: IntArray
+
+    def total(self) -> IntArray:
+        """Sum of the durations ``[P]``."""
+        total: IntArray = (self.ends - self.starts).sum(axis=1)
+        return total
+
+    def waiting(self) -> IntArray:
+        """Sum of the times before the last arrival ``[P]``."""
+        waiting: IntArray = (self.begins - self.starts).sum(axis=1)
+        return waiting
+
+
+def _blocks(program: Program, group: int, result: RunResult, window: Window) -> Iterator[dict[Category, _Intervals]]:
+    """The intervals of the group's ranks by category, a block of ranks at a time."""
+    parts = [
+        _Part(record.groups[group], _tasks_by_category(program, record.groups[group], window))
+        for record in result.records
+        if record.iteration >= window.iteration
+    ]
+    for first in range(0, program.rank_count, RANKS_PER_BLOCK):
+        columns = slice(first, first + RANKS_PER_BLOCK)
+        yield {category: _intervals(parts, category, columns, window) for category in Category}
+
+
+def _tasks_by_category(program: Program, times: GroupTimes, window: Window) -> dict[Category, IntArray]:
+    """Numbers of the tasks that start in the window on some rank."""
+    starts_inside = times.start_ps.min(axis=1) < window.end_ps
+    categories = np.array(program.categories)
+    return {category: np.flatnonzero(starts_inside & (categories == category)) for category in Category}
+
+
+def _intervals(parts: Sequence[_Part], category: Category, columns: slice, window: Window) -> _Intervals:
+    """Gather the rows of ``category``, ranks first."""
+
+    def gathered(name: str) -> IntArray:
+        return np.concatenate([getattr(part.times, name)[:, columns][part.tasks[category]] for part in parts])
+
+    def clipped(times_ps: IntArray) -> IntArray:
+        return np.ascontiguousarray(times_ps.clip(window.start_ps, window.end_ps).T)
+
+    starts = gathered("start_ps")
+    return _Intervals(clipped(starts), clipped(starts + gathered("waiting_ps")), clipped(gathered("end_ps")))
+
+
+def _rows(intervals: dict[Category, _Intervals], window: Window) -> IntArray:
+    """The times of a block in the order of the attributes of `Breakdown` ``[8, P]``."""
+    compute, with_comm, with_copy = (_covered(intervals, _PRECEDENCE[:count]) for count in (1, 2, 3))
+    parts = [compute, with_comm - compute, with_copy - with_comm, window.length_ps - with_copy]
+    totals = [intervals[category].total() for category in (Category.COMM, Category.COPY, Category.HOST)]
+    return np.stack([*parts, *totals, intervals[Category.COMM].waiting()])
+
+
+def _covered(intervals: dict[Category, _Intervals], categories: Sequence[Category]) -> IntArray:
+    """Time in which a task of any of ``categories`` is open ``[P]``."""
+    return union_length(
+        np.concatenate([intervals[category].starts for category in categories], axis=1),
+        np.concatenate([intervals[category].ends for category in categories], axis=1),
+    )

@@ -1,0 +1,127 @@
+"""What made a task start when it did: its latest input, and in a collective the last member to arrive."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from simulator.engine.records import GroupTimes, RunResult
+from simulator.lowered import LoweredProgram
+from simulator.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A task of a rank in an iteration; ``column`` is the rank's position in its group."""
+
+    group: int
+    column: int
+    iteration: int
+    task: int
+
+
+class History:
+    """The recorded times of a run and the order that led to them.
+
+    An input of a task is an explicit dependency or the task before it on its stream. Inputs of iterations that were
+    not recorded are left out.
+    """
+
+    def __init__(self, programs: Sequence[Program], lowered: LoweredProgram, result: RunResult) -> None:
+        """Index the inputs of every task.
+
+        Args:
+            programs: the program of each group, in the run's group order.
+            lowered: the same groups lowered: which ranks meet in which collective.
+            result: the run.
+        """
+        self._programs, self._lowered = tuple(programs), lowered
+        self._records = {record.iteration: record for record in result.records}
+        self._inputs = [_inputs(program) for program in programs]
+
+    def program(self, place: Place) -> Program:
+        """The program of the place's group."""
+        return self._programs[place.group]
+
+    def rank(self, place: Place) -> int:
+        """Global rank number."""
+        return int(self.program(place).ranks[place.column])
+
+    def start_ps(self, place: Place) -> int:
+        """When the rank's inputs were all there (a collective: its arrival)."""
+        return int(self._times(place).start_ps[place.task, place.column])
+
+    def end_ps(self, place: Place) -> int:
+        """When the task ended on this rank."""
+        return int(self._times(place).end_ps[place.task, place.column])
+
+    def waiting_ps(self, place: Place) -> int:
+        """How long the rank waited for the last member of the collective."""
+        return int(self._times(place).waiting_ps[place.task, place.column])
+
+    def last_ending(self, iteration: int) -> Place:
+        """The task that ends the iteration; ties: lowest task number, then lowest rank."""
+        groups = self._records[iteration].groups
+        end = max(int(times.end_ps.max()) for times in groups)
+        last = []
+        for group, times in enumerate(groups):
+            tasks, columns = np.nonzero(times.end_ps == end)
+            if len(tasks):
+                last.append(Place(group, int(columns[0]), iteration, int(tasks[0])))
+        return min(last, key=lambda place: (place.task, self.rank(place)))
+
+    def last_arriver(self, place: Place) -> Place:
+        """The member the collective waited for: the place itself unless it waited; ties: lowest rank."""
+        if self.waiting_ps(place) == 0:
+            return place
+        begin = self.start_ps(place) + self.waiting_ps(place)
+        arrived_last = [member for member in self._members(place) if self.start_ps(member) == begin]
+        return min(arrived_last, key=self.rank)
+
+    def latest_input(self, place: Place) -> Place | None:
+        """The recorded input that ended last; ties: lowest task number; None when it has none."""
+        inputs = [*self._fixed_inputs(place), *self._controlled_input(place)]
+        return max(inputs, key=lambda p: (self.end_ps(p), -p.task, p.iteration), default=None)
+
+    def _times(self, place: Place) -> GroupTimes:
+        return self._records[place.iteration].groups[place.group]
+
+    def _members(self, place: Place) -> Iterator[Place]:
+        """The members of the collective instance the place is in."""
+        own = self._lowered.groups[place.group]
+        instance = own.instances[np.searchsorted(own.activity_tasks, place.task), place.column]
+        for number, group in enumerate(self._lowered.groups):
+            for row, column in np.argwhere(group.instances == instance):
+                yield Place(number, int(column), place.iteration, int(group.activity_tasks[row]))
+
+    def _fixed_inputs(self, place: Place) -> Iterator[Place]:
+        for task, lag in self._inputs[place.group][place.task]:
+            if place.iteration - lag in self._records:
+                yield Place(place.group, place.column, place.iteration - lag, task)
+
+    def _controlled_input(self, place: Place) -> Iterator[Place]:
+        """What a controller let run before this task on its stream: the order is known from the times only."""
+        program = self.program(place)
+        stream = program.stream_of[place.task]
+        if program.streams[stream].controller is None:
+            return
+        for iteration in self._records:
+            for task in np.flatnonzero(program.stream_of == stream):
+                other = Place(place.group, place.column, iteration, int(task))
+                if self.start_ps(other) < self.start_ps(place) and self.end_ps(other) <= self.start_ps(place):
+                    yield other
+
+
+def _inputs(program: Program) -> list[list[tuple[int, int]]]:
+    """The (task, lag) each task follows: dependencies, and the task before it on an in-order stream."""
+    inputs = [program.dependencies(task) for task in range(program.task_count)]
+    for stream, properties in enumerate(program.streams):
+        tasks = [int(task) for task in np.flatnonzero(program.stream_of == stream)]
+        if properties.controller is None and tasks:
+            inputs[tasks[0]].append((tasks[-1], 1))
+            for before, task in pairwise(tasks):
+                inputs[task].append((before, 0))
+    return inputs

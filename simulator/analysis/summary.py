@@ -1,0 +1,158 @@
+"""All analyses of a run together, and the numbers of ``summary.json`` (documented in docs/reference/metrics.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from simulator.analysis.bound import Bound
+from simulator.analysis.breakdown import PARTS, TOTALS, Breakdown, break_down
+from simulator.analysis.collectives import CollectiveRow, collective_table
+from simulator.analysis.critical_path import CriticalPath, critical_path
+from simulator.analysis.metrics import IterationTime, SteadyRule, iteration_time
+from simulator.analysis.ranks import ChosenRanks, choose_ranks
+from simulator.engine.records import RunResult
+from simulator.lowered import PS_PER_S, LoweredProgram
+from simulator.program import IntArray, TaskGraph
+
+
+@dataclass(frozen=True, slots=True)
+class Analysis:
+    """What a run shows."""
+
+    iteration: IterationTime
+    breakdown: Breakdown
+    collectives: tuple[CollectiveRow, ...]
+    critical_path: CriticalPath
+    ranks: ChosenRanks
+
+
+def analyse(
+    graph: TaskGraph,
+    lowered: LoweredProgram,
+    result: RunResult,
+    *,
+    algorithms: Mapping[str, str] | None = None,
+    rule: SteadyRule | None = None,
+) -> Analysis:
+    """Analyse a run.
+
+    Args:
+        graph: the programs, one per group of the run, in its order.
+        lowered: the same groups lowered.
+        result: the run, with at least one recorded iteration.
+        algorithms: name of the algorithm of each collective task, by task name.
+        rule: when a run counts as settled.
+    """
+    breakdown = break_down(graph.programs, result)
+    return Analysis(
+        iteration=iteration_time(result.iteration_end_ps.tolist(), rule),
+        breakdown=breakdown,
+        collectives=collective_table(graph, result, algorithms=algorithms),
+        critical_path=critical_path(graph.programs, lowered, result),
+        ranks=choose_ranks(breakdown),
+    )
+
+
+def summarise(
+    analysis: Analysis,
+    *,
+    nodes: int,
+    global_batch_size: int,
+    scenario_hash: str,
+    bound: Bound | None = None,
+    memory: Mapping[str, Any] | None = None,
+    warnings: Sequence[str] = (),
+) -> dict[str, Any]:
+    """The content of ``summary.json``: plain numbers, strings, lists and dicts, the same for the same run.
+
+    Args:
+        analysis: the run's analysis.
+        nodes: nodes of the cluster in use.
+        global_batch_size: samples per iteration over all ranks.
+        scenario_hash: sha256 of the resolved scenario.
+        bound: what bounds the iteration, when it was asked for.
+        memory: memory per rank and tier, ready to be written.
+        warnings: one text each.
+    """
+    time, breakdown = analysis.iteration, analysis.breakdown
+    return {
+        "scenario_hash": scenario_hash,
+        "iteration_time_s": time.seconds,
+        "throughput_samples_per_s": time.throughput_samples_per_s(global_batch_size),
+        "steady": time.steady,
+        "warm_up_iterations": time.warm_up_iterations,
+        "period_iterations": time.period_iterations,
+        "measured_iterations": time.measured_iterations,
+        "iterations": time.iterations,
+        "world_size": len(breakdown.ranks),
+        "nodes": nodes,
+        "global_batch_size": global_batch_size,
+        "breakdown": _breakdown(breakdown),
+        "exposed_comm_fraction": _fraction(breakdown, "exposed_comm"),
+        "imbalance": imbalance(breakdown),
+        "ranks": asdict(analysis.ranks),
+        "collectives": [asdict(row) for row in analysis.collectives],
+        "critical_path": _critical_path(analysis.critical_path),
+        "bound": None if bound is None else _bound(bound),
+        "memory": dict(memory or {}),
+        "warnings": list(warnings),
+    }
+
+
+def imbalance(breakdown: Breakdown) -> float:
+    """Largest compute time of a rank over the mean: 1 when all ranks compute alike (or not at all)."""
+    total = int(breakdown.compute_ps.sum())
+    return int(breakdown.compute_ps.max()) * len(breakdown.ranks) / total if total else 1.0
+
+
+def _breakdown(breakdown: Breakdown) -> dict[str, Any]:
+    window = breakdown.window
+    return {
+        "iteration": window.iteration,
+        "window_s": window.length_ps / PS_PER_S,
+        **{f"{name}_s": _over_ranks(getattr(breakdown, f"{name}_ps")) for name in (*PARTS, *TOTALS)},
+        "fractions": {name: _fraction(breakdown, name) for name in PARTS},
+    }
+
+
+def _over_ranks(times_ps: IntArray) -> dict[str, float]:
+    mean_ps = int(np.sum(times_ps)) / len(times_ps)
+    return {
+        "mean": mean_ps / PS_PER_S,
+        "min": int(times_ps.min()) / PS_PER_S,
+        "max": int(times_ps.max()) / PS_PER_S,
+    }
+
+
+def _fraction(breakdown: Breakdown, part: str) -> float:
+    """The part's mean over ranks as a fraction of the window (0 of an empty window)."""
+    whole_ps = breakdown.window.length_ps * len(breakdown.ranks)
+    return int(getattr(breakdown, f"{part}_ps").sum()) / whole_ps if whole_ps else 0.0
+
+
+def _critical_path(path: CriticalPath) -> dict[str, Any]:
+    def seconds(times_ps: Mapping[str, int]) -> dict[str, float]:
+        return {name: time_ps / PS_PER_S for name, time_ps in times_ps.items()}
+
+    return {
+        "window_s": path.window.length_ps / PS_PER_S,
+        "segments": len(path.segments),
+        "by_category_s": seconds(path.by_category_ps()),
+        "by_section_s": seconds(path.by_section_ps()),
+        "by_operator_s": seconds(path.by_operator_ps()),
+    }
+
+
+def _bound(bound: Bound) -> dict[str, Any]:
+    return {
+        "class": bound.winner.resource_class if bound.winner else None,
+        "gain": bound.winner.gain if bound.winner else None,
+        "runner_up": bound.runner_up.resource_class if bound.runner_up else None,
+        "runner_up_gain": bound.runner_up.gain if bound.runner_up else None,
+        "finding": bound.finding,
+        "gains": {gain.resource_class: gain.gain for gain in bound.gains},
+    }

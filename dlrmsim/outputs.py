@@ -1,0 +1,127 @@
+"""Output folders: written whole or not at all.
+
+A folder is written under a temporary name beside its destination and renamed when it is complete. A destination that
+exists is replaced only when dlrmsim wrote everything in it, which its ``run.json`` tells: ``{"tool": "dlrmsim",
+"files": [...]}``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from inputs.errors import InputError
+
+RECORD_FILE = "run.json"
+TOOL = "dlrmsim"
+
+
+def require_replaceable(target: Path) -> None:
+    """Check that ``target`` may be written: it does not exist, is an empty folder, or is one of ours.
+
+    Raises:
+        InputError: it is a file, or a folder with anything in it that dlrmsim did not write.
+    """
+    if not target.exists() and not target.is_symlink():
+        _require_writable(_existing_parent(target))
+        return
+    if target.is_symlink() or not target.is_dir():
+        raise InputError("is not a folder; nothing was written", file=target, expected="a folder to create or replace")
+    foreign = _foreign_entries(target)
+    if foreign:
+        raise InputError(
+            f"holds what dlrmsim did not write ({', '.join(foreign[:3])}{', ...' if len(foreign) > 3 else ''}); "
+            "nothing was written",
+            file=target,
+            expected="a new folder, an empty one, or one of an earlier run (choose another with --out)",
+        )
+    _require_writable(target.absolute().parent)
+
+
+@contextmanager
+def folder_written_whole(target: Path) -> Iterator[Path]:
+    """Yield a temporary folder that becomes ``target`` when the block ends without an exception.
+
+    Whatever ends the block early (an error, Ctrl-C) leaves ``target`` as it was and no temporary folder behind. The
+    block must write `RECORD_FILE`, or the folder cannot be replaced later.
+
+    Raises:
+        InputError: ``target`` may not be replaced, see `require_replaceable`.
+    """
+    require_replaceable(target)
+    target = target.absolute()
+    created = _create_parents(target.parent)
+    partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
+    try:
+        yield partial
+        partial.chmod(0o777 & ~_umask())
+        _swap_in(partial, target)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        for folder in created:
+            _remove_if_empty(folder)
+        raise
+
+
+def _swap_in(partial: Path, target: Path) -> None:
+    """Rename ``partial`` to ``target``; an older ``target`` stands aside until that has worked."""
+    if not target.exists():
+        partial.rename(target)
+        return
+    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.replaced-", dir=target.parent))
+    try:
+        target.rename(aside / target.name)
+        try:
+            partial.rename(target)
+        except BaseException:
+            (aside / target.name).rename(target)
+            raise
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _foreign_entries(folder: Path) -> list[str]:
+    """Names in ``folder`` that its record does not list; all of them when there is no record of ours."""
+    entries = sorted(entry.name for entry in folder.iterdir())
+    try:
+        record = json.loads((folder / RECORD_FILE).read_text(encoding="utf-8"))
+        ours = set(record["files"]) if record["tool"] == TOOL else set()
+    except (OSError, ValueError, KeyError, TypeError):
+        ours = set()
+    return [name for name in entries if name not in ours]
+
+
+def _create_parents(folder: Path) -> list[Path]:
+    """Create ``folder`` and return the folders that were new, innermost first."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    return missing
+
+
+def _existing_parent(path: Path) -> Path:
+    return next(parent for parent in path.absolute().parents if parent.exists())
+
+
+def _require_writable(folder: Path) -> None:
+    if not folder.is_dir():
+        raise InputError("is not a folder; nothing was written", file=folder, expected="a folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError("may not be written; nothing was written", file=folder, expected="a writable folder (--out)")
+
+
+def _remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        return
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,93 @@
+"""Output folders appear whole or not at all, and never cost a user's file."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dlrmsim.outputs import folder_written_whole, require_replaceable
+from inputs.errors import InputError
+
+
+def write_run(target: Path, text: str = "one") -> None:
+    with folder_written_whole(target) as folder:
+        (folder / "summary.json").write_text(text)
+        (folder / "run.json").write_text(json.dumps({"tool": "dlrmsim", "files": ["run.json", "summary.json"]}))
+
+
+def write_half_a_run(target: Path, failure: type[BaseException]) -> None:
+    with folder_written_whole(target) as folder:
+        (folder / "summary.json").write_text("half")
+        raise failure
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_new_folder_holds_what_was_written_and_nothing_stays_beside_it(tmp_path):
+    write_run(tmp_path / "runs" / "a")
+    assert names(tmp_path / "runs") == ["a"]
+    assert names(tmp_path / "runs" / "a") == ["run.json", "summary.json"]
+
+
+def test_a_folder_of_an_earlier_run_is_replaced_whole(tmp_path):
+    write_run(tmp_path / "a", "one")
+    write_run(tmp_path / "a", "two")
+    assert (tmp_path / "a" / "summary.json").read_text() == "two"
+    assert names(tmp_path) == ["a"]
+
+
+@pytest.mark.parametrize("failure", [RuntimeError, KeyboardInterrupt])
+def test_a_failure_leaves_nothing_and_keeps_the_earlier_run(tmp_path, failure):
+    write_run(tmp_path / "a", "one")
+    with pytest.raises(failure):
+        write_half_a_run(tmp_path / "a", failure)
+    assert (tmp_path / "a" / "summary.json").read_text() == "one"
+    assert names(tmp_path) == ["a"]
+
+
+def test_a_failure_removes_the_parents_it_created(tmp_path):
+    with pytest.raises(RuntimeError), folder_written_whole(tmp_path / "runs" / "x" / "a"):
+        raise RuntimeError
+    assert names(tmp_path) == []
+
+
+def test_a_foreign_folder_is_refused_and_kept(tmp_path):
+    (tmp_path / "thesis.tex").write_text("years of work")
+    with pytest.raises(InputError, match=r"thesis\.tex") as error:
+        write_run(tmp_path)
+    assert error.value.exit_code == 2
+    assert (tmp_path / "thesis.tex").read_text() == "years of work"
+
+
+def test_a_users_note_in_a_run_folder_is_not_deleted(tmp_path):
+    write_run(tmp_path / "a")
+    (tmp_path / "a" / "notes.md").write_text("mine")
+    with pytest.raises(InputError, match=r"notes\.md"):
+        write_run(tmp_path / "a")
+    assert (tmp_path / "a" / "notes.md").read_text() == "mine"
+
+
+def test_a_run_record_of_another_tool_does_not_make_a_folder_ours(tmp_path):
+    (tmp_path / "run.json").write_text('{"tool": "other", "files": ["run.json"]}')
+    with pytest.raises(InputError, match=r"run\.json"):
+        require_replaceable(tmp_path)
+
+
+def test_an_empty_folder_may_be_used(tmp_path):
+    (tmp_path / "a").mkdir()
+    write_run(tmp_path / "a")
+    assert names(tmp_path / "a") == ["run.json", "summary.json"]
+
+
+def test_a_file_is_refused(tmp_path):
+    (tmp_path / "a").write_text("a file")
+    with pytest.raises(InputError, match="not a folder"):
+        write_run(tmp_path / "a")
+
+
+def test_a_file_in_the_way_of_a_parent_is_refused(tmp_path):
+    (tmp_path / "a").write_text("a file")
+    with pytest.raises(InputError, match="not a folder"):
+        require_replaceable(tmp_path / "a" / "b")

@@ -205,14 +205,13 @@ class CollectiveLibrary(Strict):
     network_post: NetworkPost
 
 
-class CalibrationPoint(Strict):
-    """One measured collective. ``bytes`` and ``algbw_bytes_per_s`` as nccl-tests defines them; time = bytes / algbw."""
+class CollectivePoint(Strict):
+    """One measured collective; ``bytes`` as nccl-tests defines them."""
 
     op: Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
     ranks: Annotated[int, Field(ge=2)]
     ranks_per_node: Annotated[int, Field(ge=1)]
     bytes: Amount
-    algbw_bytes_per_s: Bandwidth
     source: Name
     grade: Grade
     note: str = ""
@@ -222,10 +221,22 @@ class CalibrationPoint(Strict):
         """Number of nodes the ranks fill."""
         return -(-self.ranks // self.ranks_per_node)
 
+
+class CalibrationPoint(CollectivePoint):
+    """A large message: what the links achieve."""
+
+    algbw_bytes_per_s: Bandwidth
+
     @property
     def time_s(self) -> float:
         """Duration of the collective, in seconds."""
         return self.bytes / self.algbw_bytes_per_s
+
+
+class LatencyPoint(CollectivePoint):
+    """A small message: what starting and hopping costs."""
+
+    time_s: Annotated[Seconds, Field(gt=0)]
 
 
 class Cluster(Strict):
@@ -239,8 +250,11 @@ class Cluster(Strict):
     fabric: Fabric
     collectives: Annotated[CollectiveLibrary, ByName()]
     calibration: tuple[CalibrationPoint, ...]
-    """Large messages, at most one per (op, ranks, ranks_per_node): the achievable link fractions come from them."""
-    latency_points: tuple[CalibrationPoint, ...] = ()
+    """Large messages, one per op, ranks and ranks_per_node: the achievable link fractions come from them.
+
+    Needed: an all_reduce and an all_to_all inside a node (unless a node has one GPU) and between nodes.
+    """
+    latency_points: tuple[LatencyPoint, ...] = ()
     """Small messages, to check the latency constants against; nothing is fitted on them."""
 
     @property

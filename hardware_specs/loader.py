@@ -1,0 +1,113 @@
+"""From a name or a file to a `Cluster` with all its parts resolved.
+
+A part may be a name of ours, a path, or a mapping written in place; all problems are `InputError`s with file and line.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TypeVar
+
+from hardware_specs.types import Cluster, CollectiveLibrary, Cpu, Gpu, Nic, Node
+from inputs.catalog import Catalog
+from inputs.keys import KeyPath, key_text
+from inputs.model import Strict
+from inputs.validate import validate
+from inputs.yaml_lines import Document, load_yaml
+
+CATALOGS: dict[str, Catalog] = {
+    "gpu": Catalog("gpu", "hardware_specs", "gpus"),
+    "cpu": Catalog("cpu", "hardware_specs", "cpus"),
+    "nic": Catalog("nic", "hardware_specs", "nics"),
+    "node": Catalog("node", "hardware_specs", "nodes"),
+    "library": Catalog("library", "hardware_specs", "libraries"),
+    "cluster": Catalog("cluster", "hardware_specs", "clusters"),
+}
+"""What ships, by kind."""
+
+M = TypeVar("M", bound=Strict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Where a kind holds another: at ``path`` stands a ``model`` of ``kind``."""
+
+    path: KeyPath
+    kind: str
+    model: type[Strict]
+
+
+_PARTS: dict[str, tuple[_Part, ...]] = {
+    "cluster": (_Part(("node",), "node", Node), _Part(("collectives",), "library", CollectiveLibrary)),
+    "node": (
+        _Part(("gpu",), "gpu", Gpu),
+        _Part(("cpu",), "cpu", Cpu),
+        _Part(("nics", "nic"), "nic", Nic),
+        _Part(("frontend", "nic"), "nic", Nic),
+    ),
+}
+
+
+def load_cluster(name_or_path: str | Path) -> Cluster:
+    """The shipped cluster of that name, or the cluster in a file.
+
+    Raises:
+        InputError: unknown name or file, or what is in it (or in a file it names) is wrong.
+    """
+    return _load("cluster", Cluster, CATALOGS["cluster"].find(name_or_path))
+
+
+def load_gpu(name_or_path: str | Path) -> Gpu:
+    """The shipped GPU of that name, or the GPU in a file; raises as `load_cluster`."""
+    return _load("gpu", Gpu, CATALOGS["gpu"].find(name_or_path))
+
+
+def read_cluster(document: Document, path: KeyPath) -> Cluster:
+    """The cluster at ``path`` of a document: a name, a path relative to the document, or a mapping in place.
+
+    Raises:
+        InputError: as `load_cluster`; or there is nothing at ``path``.
+    """
+    given = _at(document.data, path)
+    if isinstance(given, str):
+        return _load("cluster", Cluster, CATALOGS["cluster"].find(given, origin=document, key=key_text(path)))
+    return validate(Cluster, _with_parts(document, "cluster", path), prefix=path)
+
+
+def _load(kind: str, model: type[M], file: Path) -> M:
+    return validate(model, _with_parts(load_yaml(file), kind, ()))
+
+
+def _with_parts(document: Document, kind: str, prefix: KeyPath) -> Document:
+    """A copy of the document in which named parts below ``prefix`` are replaced by the loaded ones."""
+    data = copy.deepcopy(document.data)
+    _load_parts(replace(document, data=data), kind, prefix)
+    return replace(document, data=data)
+
+
+def _load_parts(document: Document, kind: str, prefix: KeyPath) -> None:
+    """Replace, in place, each named part of the mapping at ``prefix``; descend into those written out."""
+    for part in _PARTS.get(kind, ()):
+        path = (*prefix, *part.path)
+        given = _at(document.data, path)
+        if isinstance(given, str):
+            file = CATALOGS[part.kind].find(given, origin=document, key=key_text(path))
+            holder = _at(document.data, path[:-1])
+            holder[path[-1]] = _load(part.kind, part.model, file)  # type: ignore[index]
+        else:
+            _load_parts(document, part.kind, path)
+
+
+def _at(data: object, path: KeyPath) -> object:
+    """What stands at ``path``, or None."""
+    for key in path:
+        if isinstance(data, Mapping):
+            data = data.get(key)
+        elif isinstance(data, list) and isinstance(key, int) and key < len(data):
+            data = data[key]
+        else:
+            return None
+    return data

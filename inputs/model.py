@@ -45,8 +45,19 @@ class Strict(BaseModel):
 
 
 def problem(
-    message: str, *, given: object = None, expected: str | None = None, nearest: str | None = None
+    message: str,
+    *,
+    expected: str | None = None,
+    nearest: str | None = None,
+    key: str = "",
 ) -> PydanticCustomError:
-    """The error to raise in a validator of a `Strict` model; its parts end up in the `InputError` unchanged."""
-    parts: dict[str, Any] = {"message": message, "given": given, "expected": expected, "nearest": nearest}
+    """The error to raise in a validator of a `Strict` model; its parts end up in the `InputError`.
+
+    Args:
+        message: what is wrong.
+        expected: what would be right, in words.
+        nearest: the nearest valid name.
+        key: which value is wrong, dotted, from the validated value on; empty: that value itself.
+    """
+    parts: dict[str, Any] = {"message": message, "expected": expected, "nearest": nearest, "key": key}
     return PydanticCustomError(PROBLEM, "{message}", parts)

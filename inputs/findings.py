@@ -1,0 +1,152 @@
+"""From pydantic's list of errors to what a person should read.
+
+Pydantic reports each branch of a union; a person wants the branch they meant. An error's ``loc`` mixes keys of the
+data with names of branches (labels); the data tells them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from inputs.errors import nearest_name
+from inputs.fields import keys_at
+from inputs.keys import KeyPath, parse_key
+from inputs.problems import Words, in_words, is_wrong_kind
+
+MISSING = "missing"
+UNKNOWN = "extra_forbidden"
+_DICT_KEY = "[key]"  # last part of the loc of an error about a key of a dict
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One error, located in the data.
+
+    Attributes:
+        steps: the parts of pydantic's loc, each with whether it is a label.
+        path: its place in the data.
+        type: pydantic's error type.
+        words: what to say.
+        wrong_kind: the value itself is of another kind.
+    """
+
+    steps: tuple[tuple[str | int, bool], ...]
+    path: KeyPath
+    type: str
+    words: Words
+    wrong_kind: bool = False
+
+    @property
+    def labels(self) -> list[str]:
+        """The union branches on the way."""
+        return [str(part) for part, is_label in self.steps if is_label]
+
+
+def findings(model: type[BaseModel], data: object, errors: Sequence[ErrorDetails]) -> list[Finding]:
+    """What is wrong with ``data``, one finding per mistake, in pydantic's order."""
+    located = [_locate(data, error) for error in errors]
+    chosen = _most_plausible(located, 0)
+    return [_named(model, data, finding, chosen) for finding in _without_renamed(model, data, chosen)]
+
+
+def value_at(data: object, path: KeyPath) -> object:
+    """The value at a path; None where there is none."""
+    for part in path:
+        if (isinstance(data, dict) and part in data) or (
+            isinstance(data, list) and isinstance(part, int) and part < len(data)
+        ):
+            data = data[part]
+        else:
+            return None
+    return data
+
+
+def _locate(data: object, error: ErrorDetails) -> Finding:
+    """Tell keys from labels by walking down the data."""
+    steps: list[tuple[str | int, bool]] = []
+    loc, kind = error["loc"], error["type"]
+    for depth, part in enumerate(loc):
+        is_key = (isinstance(data, dict) and part in data) or (isinstance(data, list) and isinstance(part, int))
+        is_missing = kind == MISSING and depth == len(loc) - 1
+        steps.append((part, not (is_key or is_missing)))
+        if is_key:
+            data = value_at(data, (part,))
+    words = in_words(error)
+    if loc and loc[-1] == _DICT_KEY:
+        kind, words = UNKNOWN, replace(words, message="unknown key", nearest=nearest_name(str(loc[-2]), words.choices))
+    elif words.choices and isinstance(data, str):
+        words = replace(words, nearest=nearest_name(data, words.choices))
+    inner = parse_key(words.key) if words.key else ()
+    path = (*(part for part, is_label in steps if not is_label), *inner)
+    return Finding(tuple(steps), path, kind, words, is_wrong_kind(error))
+
+
+def _most_plausible(group: Sequence[Finding], depth: int) -> list[Finding]:
+    """Of each union below ``depth`` steps keep the branch that fits best; where none fits, one joint finding."""
+    here = [f for f in group if len(f.steps) == depth]
+    deeper = _grouped([f for f in group if len(f.steps) > depth], lambda f: f.steps[depth])
+    branches = {step: _most_plausible(members, depth + 1) for step, members in deeper.items()}
+    alternatives = [members for (_, is_label), members in branches.items() if is_label]
+    kept = [f for (_, is_label), members in branches.items() if not is_label for f in members]
+    return [*here, *kept, *(_best(alternatives, depth + 1) if alternatives else [])]
+
+
+def _best(alternatives: list[list[Finding]], depth: int) -> list[Finding]:
+    """The branch with the fewest mistakes inside; if all fail at the value itself, one finding for all."""
+    inside = [branch for branch in alternatives if not _fails_as_a_whole(branch, depth)]
+    if inside:
+        return min(inside, key=_mistakes)
+    first = min((branch[0] for branch in alternatives), key=lambda f: f.wrong_kind)
+    others = [branch[0].words.expected for branch in alternatives if branch[0] is not first]
+    expected = dict.fromkeys(text for text in (first.words.expected, *others) if text)
+    return [replace(first, words=replace(first.words, expected=" or ".join(expected) or None))]
+
+
+def _fails_as_a_whole(branch: list[Finding], depth: int) -> bool:
+    return len(branch) == 1 and len(branch[0].steps) <= depth
+
+
+def _mistakes(branch: list[Finding]) -> float:
+    """Wrong keys weigh most; a missing key and an unknown one may be the same mistake."""
+    unknown = sum(f.type == UNKNOWN for f in branch)
+    missing = sum(f.type == MISSING for f in branch)
+    return max(unknown, missing) + 0.5 * min(unknown, missing) + 0.9 * (len(branch) - unknown - missing)
+
+
+def _grouped(
+    group: Sequence[Finding], key: Callable[[Finding], tuple[str | int, bool]]
+) -> dict[tuple[str | int, bool], list[Finding]]:
+    groups: dict[tuple[str | int, bool], list[Finding]] = {}
+    for finding in group:
+        groups.setdefault(key(finding), []).append(finding)
+    return groups
+
+
+def _without_renamed(model: type[BaseModel], data: object, group: list[Finding]) -> list[Finding]:
+    """Drop "x is missing" where an unknown key of the same mapping is x misspelt."""
+    meant = {(*f.path[:-1], _nearest_key(model, data, f, group)) for f in group if f.type == UNKNOWN and f.path}
+    return [f for f in group if not (f.type == MISSING and f.path in meant)]
+
+
+def _named(model: type[BaseModel], data: object, finding: Finding, group: list[Finding]) -> Finding:
+    """Add the accepted keys and the nearest of them to an unknown key."""
+    if finding.type != UNKNOWN or finding.words.choices or not finding.path:
+        return finding
+    keys = keys_at(model, finding.path[:-1], finding.labels)
+    expected = f"one of {', '.join(keys)}" if keys else "no keys here"
+    nearest = _nearest_key(model, data, finding, group)
+    return replace(finding, words=replace(finding.words, expected=expected, nearest=nearest))
+
+
+def _nearest_key(model: type[BaseModel], data: object, finding: Finding, group: list[Finding]) -> str | None:
+    """The nearest key: of those that are missing, else of those not yet given, else of all."""
+    parent, name = finding.path[:-1], str(finding.path[-1])
+    missing = [str(f.path[-1]) for f in group if f.type == MISSING and f.path[:-1] == parent]
+    keys = keys_at(model, parent, finding.labels)
+    given = value_at(data, parent)
+    unused = [key for key in keys if not (isinstance(given, dict) and key in given)]
+    return nearest_name(name, missing) or nearest_name(name, unused) or nearest_name(name, keys)

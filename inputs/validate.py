@@ -1,0 +1,74 @@
+"""A document checked against a model: the model, or one `InputError` a person understands."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from inputs.errors import InputError
+from inputs.findings import MISSING, UNKNOWN, Finding, findings, value_at
+from inputs.given import shown
+from inputs.keys import KeyPath
+from inputs.yaml_lines import Document
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def validate(model: type[M], document: Document, *, prefix: KeyPath = ()) -> M:
+    """The model that a document describes.
+
+    Args:
+        model: a pydantic model, normally derived from `inputs.model.Strict`.
+        document: what was read.
+        prefix: path of the part of the document to read; the root by default.
+
+    Raises:
+        InputError: about the first problem in the file, with file, line, key, given, expected, and nearest valid
+            name; it counts the others.
+    """
+    data: object = document.data
+    for depth, part in enumerate(prefix, start=1):
+        data = value_at(data, (part,))
+        if data is None:
+            raise document.error(prefix[:depth], "the key is missing")
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        found = findings(model, data, error.errors(include_url=False))
+        raise _first(document, prefix, data, found) from None
+    except InputError as error:
+        if error.file is not None:
+            raise
+        raise document.error(
+            prefix, error.message, given=error.given, expected=error.expected, nearest=error.nearest
+        ) from None
+
+
+def _first(document: Document, prefix: KeyPath, data: object, found: list[Finding]) -> InputError:
+    """The error about the finding that stands first in the file; values from the command line come before."""
+    first = min(found, key=lambda finding: document.where((*prefix, *finding.path))[1] or 0)
+    words = first.words
+    return document.error(
+        (*prefix, *first.path),
+        words.message,
+        given=_given(data, first),
+        expected=words.expected,
+        nearest=words.nearest,
+        more=len(found) - 1,
+    )
+
+
+def _given(data: object, finding: Finding) -> object:
+    """What was written, as far as it helps."""
+    if finding.type == UNKNOWN:
+        return finding.path[-1] if finding.path else None
+    value = value_at(data, finding.path)
+    absent = value is None and finding.path and not _stands(data, finding.path)
+    whole = isinstance(value, dict | list) and not finding.wrong_kind
+    return None if finding.type == MISSING or absent or whole else shown(value)
+
+
+def _stands(data: object, path: KeyPath) -> bool:
+    parent = value_at(data, path[:-1])
+    return isinstance(parent, list) or (isinstance(parent, dict) and path[-1] in parent)

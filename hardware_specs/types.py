@@ -1,4 +1,4 @@
-"""What a machine is made of: GPU, CPU, NIC, node, cluster, and the constants of its collectives library.
+"""What a machine is made of: GPU, CPU, NIC, node, cluster, and what is known of its collectives.
 
 Every number is a `Sourced` value: SI, with the source it was taken from and a grade for how far to trust that. All
 bandwidths are per direction. A part inside another (`Node.gpu`, `Cluster.node`...) is written in YAML as the name of a
@@ -7,88 +7,41 @@ shipped file, a path, or inline; here it is always the resolved part.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from hardware_specs.sourced import (
-    Amount,
-    Bandwidth,
-    ByName,
-    Clock,
-    ComputeRate,
-    Grade,
-    Name,
-    Number,
-    Ratio,
-    Share,
-    Sourced,
+from hardware_specs.collectives import (
+    AlgorithmLatency,
+    CalibrationPoint,
+    CollectiveLibrary,
+    CollectivePoint,
+    LatencyPoint,
 )
-from inputs.errors import InputError
-from inputs.model import Strict
+from hardware_specs.processors import Cpu, Gpu, Precision
+from hardware_specs.sourced import Amount, Bandwidth, ByName, Grade, Name, Number, Share, Sourced
+from inputs.model import Strict, problem
 from inputs.quantities import Seconds
 
-Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
-"""Number format a GPU has a peak rate for; dense, tensor cores where the format has them (fp32: it has none)."""
-
-
-class AchievedRates(Strict):
-    """What kernels of this GPU reach, as machine constants (not per model)."""
-
-    gemm_fraction: Sourced[Share]
-    """Large GEMM, of the peak of its precision."""
-    embedding_bytes_per_s: Sourced[Bandwidth]
-    """HBM rate of embedding lookups and fused updates."""
-    stream_fraction: Sourced[Share]
-    """Elementwise and optimizer kernels, of the HBM peak."""
-    kernel_floor_s: Sourced[Seconds]
-    """Duration of the smallest kernel."""
-
-
-class Gpu(Strict):
-    """One GPU."""
-
-    name: Name
-    description: str = ""
-    memory_bytes: Sourced[Amount]
-    """HBM capacity."""
-    usable_memory_fraction: Sourced[Share]
-    """Of `memory_bytes`, what is left for the framework and the job (ECC, driver and context taken off)."""
-    memory_bytes_per_s: Sourced[Bandwidth]
-    """HBM peak."""
-    sms: Sourced[Number]
-    l2_bytes: Sourced[Amount]
-    peak_flops: dict[Precision, Sourced[ComputeRate]]
-    """Dense peak per precision; a precision the GPU lacks is absent."""
-    achieved: AchievedRates
-
-    def peak_flops_per_s(self, precision: str) -> float:
-        """Dense peak of a precision, in operations per second.
-
-        tf32 is a way to compute on fp32 data: a GPU without it computes in fp32.
-
-        Raises:
-            InputError: the GPU does not have the precision.
-        """
-        known = {name: rate.value for name, rate in self.peak_flops.items()}
-        name = "fp32" if precision == "tf32" and "tf32" not in known else precision
-        if name not in known:
-            expected = "one of " + ", ".join(sorted(known))
-            raise InputError(f"{self.name} does not compute in this precision", given=precision, expected=expected)
-        return known[name]
-
-
-class Cpu(Strict):
-    """One CPU socket."""
-
-    name: Name
-    description: str = ""
-    vendor: Literal["intel", "amd", "arm", "other"]
-    cores: Sourced[Number]
-    base_clock_hz: Sourced[Clock]
-    turbo_clock_hz: Sourced[Clock]
-    host_time_factor: Sourced[Ratio]
-    """Multiplies the host times of the framework profile (kernel launch, Python); 1 where nothing was measured."""
+__all__ = [
+    "AlgorithmLatency",
+    "CalibrationPoint",
+    "Cluster",
+    "CollectiveLibrary",
+    "CollectivePoint",
+    "Cpu",
+    "Fabric",
+    "Gpu",
+    "Grade",
+    "LatencyPoint",
+    "Nic",
+    "Node",
+    "NodeNics",
+    "Precision",
+    "ScaleUp",
+    "Sourced",
+]
 
 
 class Nic(Strict):
@@ -143,6 +96,16 @@ class Node(Strict):
     frontend: NodeNics | None = None
     """NICs that bring the training data in, where they are apart from `nics`."""
 
+    @field_validator("nics")
+    @classmethod
+    def _shared_evenly(cls, nics: NodeNics, info: ValidationInfo) -> NodeNics:
+        """Each GPU has the same number of NICs, or each NIC the same number of GPUs."""
+        gpus = info.data.get("gpus")
+        if gpus is not None and max(gpus.value, nics.count.value) % min(gpus.value, nics.count.value):
+            expected = f"a divisor or a multiple of the {gpus.value} GPUs"
+            raise problem("the GPUs cannot share these NICs evenly", expected=expected, key="count.value")
+        return nics
+
 
 class Fabric(Strict):
     """The network between nodes."""
@@ -150,93 +113,10 @@ class Fabric(Strict):
     kind: Literal["rail_optimised", "fat_tree"]
     """rail_optimised: NIC k of every node hangs on the switches of rail k. fat_tree: a node's NICs share a leaf."""
     network: Literal["roce", "infiniband"]
-    spine_oversubscription: Sourced[Ratio]
+    spine_oversubscription: Sourced[Annotated[float, Field(ge=1)]]
     """Down-link over up-link bandwidth of the leaf switches; 1 is non-blocking."""
     hop_latency_s: Sourced[Seconds]
     """One way between NICs of two nodes, switches only."""
-
-
-class PerProtocol(Strict):
-    """A latency of each NCCL protocol."""
-
-    ll: Sourced[Seconds]
-    ll128: Sourced[Seconds]
-    simple: Sourced[Seconds]
-
-
-class AlgorithmLatency(Strict):
-    """NCCL's tuning constants of one algorithm: start-up, and per hop over NVLink or the network."""
-
-    base_s: PerProtocol
-    nvlink_hop_s: PerProtocol
-    network_hop_s: PerProtocol
-
-
-class BandwidthFraction(Strict):
-    """Share of the link bandwidth that a protocol's payload gets."""
-
-    ll: Sourced[Share]
-    ll128: Sourced[Share]
-    simple: Sourced[Share]
-
-
-class NetworkPost(Strict):
-    """Host proxy's cost of posting one network message, by CPU vendor; the Simple protocol posts ``simple_factor``."""
-
-    intel: Sourced[Seconds]
-    amd: Sourced[Seconds]
-    other: Sourced[Seconds]
-    simple_factor: Sourced[Ratio]
-
-    def seconds(self, cpu: Cpu) -> float:
-        """Cost of one post on a node with this CPU, in seconds (LL and LL128; Simple: times ``simple_factor``)."""
-        by_vendor = {"intel": self.intel, "amd": self.amd}
-        return by_vendor.get(cpu.vendor, self.other).value
-
-
-class CollectiveLibrary(Strict):
-    """Constants of the library that runs collectives."""
-
-    name: Name
-    description: str = ""
-    ring: AlgorithmLatency
-    tree: AlgorithmLatency
-    bandwidth_fraction: BandwidthFraction
-    network_post: NetworkPost
-
-
-class CollectivePoint(Strict):
-    """One measured collective; ``bytes`` as nccl-tests defines them."""
-
-    op: Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
-    ranks: Annotated[int, Field(ge=2)]
-    ranks_per_node: Annotated[int, Field(ge=1)]
-    bytes: Amount
-    source: Name
-    grade: Grade
-    note: str = ""
-
-    @property
-    def nodes(self) -> int:
-        """Number of nodes the ranks fill."""
-        return -(-self.ranks // self.ranks_per_node)
-
-
-class CalibrationPoint(CollectivePoint):
-    """A large message: what the links achieve."""
-
-    algbw_bytes_per_s: Bandwidth
-
-    @property
-    def time_s(self) -> float:
-        """Duration of the collective, in seconds."""
-        return self.bytes / self.algbw_bytes_per_s
-
-
-class LatencyPoint(CollectivePoint):
-    """A small message: what starting and hopping costs."""
-
-    time_s: Annotated[Seconds, Field(gt=0)]
 
 
 class Cluster(Strict):
@@ -252,10 +132,17 @@ class Cluster(Strict):
     calibration: tuple[CalibrationPoint, ...]
     """Large messages, one per op, ranks and ranks_per_node: the achievable link fractions come from them.
 
-    Needed: an all_reduce and an all_to_all inside a node (unless a node has one GPU) and between nodes.
+    May be empty: links then count at their full rate.
     """
     latency_points: tuple[LatencyPoint, ...] = ()
     """Small messages, to check the latency constants against; nothing is fitted on them."""
+
+    @model_validator(mode="after")
+    def _points_are_of_this_machine(self) -> Cluster:
+        """No more ranks on a node than it has GPUs; one point for each shape."""
+        _check_points("calibration", self.calibration, self.node)
+        _check_points("latency_points", self.latency_points, self.node)
+        return self
 
     @property
     def message_cost_s(self) -> float:
@@ -265,3 +152,14 @@ class Cluster(Strict):
     def to_dict(self) -> dict[str, Any]:
         """The whole resolved tree as plain JSON values; quantities are exact text, so that it can be read again."""
         return self.model_dump(mode="json")
+
+
+def _check_points(key: str, points: Sequence[CollectivePoint], node: Node) -> None:
+    shapes = [point.shape for point in points]
+    for number, point in enumerate(points):
+        if point.ranks_per_node > node.gpus.value:
+            expected = f"at most {node.gpus.value}, the GPUs of a node"
+            raise problem("impossible value", expected=expected, key=f"{key}[{number}].ranks_per_node")
+        if point.shape in shapes[:number]:
+            expected = "one point for each op, ranks and ranks_per_node"
+            raise problem("the same collective again", expected=expected, key=f"{key}[{number}]")

@@ -1,0 +1,92 @@
+"""GPU and CPU: peaks, and what kernels of the machine reach of them."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import ValidationInfo, field_validator
+
+from hardware_specs.sourced import Amount, Bandwidth, Clock, ComputeRate, Name, Number, Ratio, Share, Sourced
+from inputs.errors import InputError
+from inputs.model import Strict, problem
+from inputs.quantities import Seconds, format_quantity
+
+Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
+"""Number format a GPU has a peak rate for; dense, tensor cores where the format has them (fp32: it has none)."""
+
+
+class AchievedRates(Strict):
+    """What kernels of this GPU reach, as machine constants (not per model)."""
+
+    gemm_fraction: Sourced[Share]
+    """Large GEMM, of the peak of its precision."""
+    embedding_bytes_per_s: Sourced[Bandwidth]
+    """HBM rate of embedding lookups and fused updates."""
+    stream_fraction: Sourced[Share]
+    """Elementwise and optimizer kernels, of the HBM peak."""
+    kernel_floor_s: Sourced[Seconds]
+    """Duration of the smallest kernel."""
+
+
+class Gpu(Strict):
+    """One GPU."""
+
+    name: Name
+    description: str = ""
+    memory_bytes: Sourced[Amount]
+    """HBM capacity."""
+    usable_memory_fraction: Sourced[Share]
+    """Of `memory_bytes`, what is left for the framework and the job (ECC, driver and context taken off)."""
+    memory_bytes_per_s: Sourced[Bandwidth]
+    """HBM peak."""
+    sms: Sourced[Number]
+    l2_bytes: Sourced[Amount]
+    peak_flops: dict[Precision, Sourced[ComputeRate]]
+    """Dense peak per precision; a precision the GPU lacks is absent."""
+    achieved: AchievedRates
+
+    @field_validator("peak_flops")
+    @classmethod
+    def _computes_in_fp32(cls, rates: dict[Precision, Sourced[float]]) -> dict[Precision, Sourced[float]]:
+        """Every GPU does, and everything without a format of its own falls back to it."""
+        if "fp32" not in rates:
+            raise problem("the key is missing", key="fp32")
+        return rates
+
+    @field_validator("achieved")
+    @classmethod
+    def _below_the_peak(cls, achieved: AchievedRates, info: ValidationInfo) -> AchievedRates:
+        """No kernel is faster than the memory."""
+        peak = info.data.get("memory_bytes_per_s")
+        if peak is not None and achieved.embedding_bytes_per_s.value > peak.value:
+            expected = f"at most memory_bytes_per_s, {format_quantity(peak.value, 'bytes_per_s')}"
+            raise problem("impossible value", expected=expected, key="embedding_bytes_per_s.value")
+        return achieved
+
+    def peak_flops_per_s(self, precision: str) -> float:
+        """Dense peak of a precision, in operations per second.
+
+        tf32 is a way to compute on fp32 data: a GPU without it computes in fp32.
+
+        Raises:
+            InputError: the GPU does not have the precision.
+        """
+        known = {name: rate.value for name, rate in self.peak_flops.items()}
+        name = "fp32" if precision == "tf32" and "tf32" not in known else precision
+        if name not in known:
+            expected = "one of " + ", ".join(sorted(known))
+            raise InputError(f"{self.name} does not compute in this precision", given=precision, expected=expected)
+        return known[name]
+
+
+class Cpu(Strict):
+    """One CPU socket."""
+
+    name: Name
+    description: str = ""
+    vendor: Literal["intel", "amd", "arm", "other"]
+    cores: Sourced[Number]
+    base_clock_hz: Sourced[Clock]
+    turbo_clock_hz: Sourced[Clock]
+    host_time_factor: Sourced[Ratio]
+    """Multiplies the host times of the framework profile (kernel launch, Python); 1 where nothing was measured."""

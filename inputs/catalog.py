@@ -52,8 +52,8 @@ class Catalog:
             return shipped[text]
         path = parse_key(key) if key else ()
         if isinstance(name_or_path, Path) or _is_path(text):
-            file = _base(origin, path) / Path(text).expanduser()
-            if file.is_file():
+            file = _base(origin, path) / _expanded(text)
+            if _is_readable_kind(file):
                 return file
             raise self._error(origin, path, f"no such {self.kind} file", given=str(file), near=Path(text).stem)
         raise self._error(origin, path, f"unknown {self.kind}", given=text, near=text)
@@ -88,6 +88,22 @@ def _shipped(package: str, folder: str) -> dict[str, Path]:
 
 def _is_path(text: str) -> bool:
     return text.endswith(SUFFIXES) or "/" in text or "\\" in text
+
+
+def _expanded(text: str) -> Path:
+    """The path with the user's home folder for a leading ``~``."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:  # no such user
+        return Path(text)
+
+
+def _is_readable_kind(path: Path) -> bool:
+    """Whether there is a file or a pipe, not a folder."""
+    try:
+        return path.exists() and not path.is_dir()
+    except OSError:  # a name too long, a folder without permission
+        return False
 
 
 def _base(origin: Document | None, path: KeyPath) -> Path:

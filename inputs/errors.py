@@ -17,6 +17,11 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
+from inputs.given import shown
+
+MAX_NAME = 100
+"""Characters of a wrong name that are compared with known ones."""
+
 
 class DlrmsimError(Exception):
     """Base of all errors raised on purpose."""
@@ -53,7 +58,7 @@ class InputError(DlrmsimError):
             where += f":{self.line}"
         head = ": ".join(part for part in (where, self.key or "", self.message) if part)
         tail = [
-            f"given {self.given!r}" if self.given is not None else "",
+            f"given {shown(self.given)!r}" if self.given is not None else "",
             f"expected {self.expected}" if self.expected else "",
             f"did you mean {self.nearest!r}?" if self.nearest else "",
             f"and {self.more} more problem{'s' if self.more > 1 else ''}" if self.more else "",
@@ -86,6 +91,11 @@ class ModelRangeError(DlrmsimError):
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str | None:
-    """The known name closest to ``name``, or None when nothing is close."""
-    matches = get_close_matches(name, list(names), n=1, cutoff=0.5)
-    return matches[0] if matches else None
+    """The known name closest to ``name``, or None when nothing is close; case, ``-`` and blanks count little."""
+    known = {_folded(candidate): candidate for candidate in names}
+    matches = get_close_matches(_folded(name)[:MAX_NAME], known, n=1, cutoff=0.5)
+    return known[matches[0]] if matches else None
+
+
+def _folded(name: str) -> str:
+    return name.strip().casefold().replace("-", "_").replace(" ", "_")

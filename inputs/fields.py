@@ -1,8 +1,10 @@
-"""Which keys a model accepts at a path: for the nearest valid name of an unknown key."""
+"""What a model accepts at a path: keys for the nearest name of an unknown one, types for a missing one, in words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import Enum
+from pathlib import PurePath
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -10,8 +12,24 @@ from pydantic import AliasChoices, BaseModel
 from pydantic.fields import FieldInfo
 
 from inputs.keys import KeyPath
+from inputs.quantities import Quantity
+
+MAPPING = "a mapping (lines 'key: value')"
 
 _UNIONS = (Union, UnionType)
+_TYPE_WORDS: tuple[tuple[type, str], ...] = (  # the first that fits: bool is an int
+    (bool, "true or false"),
+    (int, "a whole number"),
+    (float, "a number"),
+    (str, "text"),
+    (PurePath, "a path"),
+    (dict, MAPPING),
+    (BaseModel, MAPPING),
+    (list, "a list"),
+    (tuple, "a list"),
+    (set, "a list"),
+    (frozenset, "a list"),
+)
 
 
 def keys_at(model: type[BaseModel], path: KeyPath, labels: Sequence[str] = ()) -> list[str]:
@@ -20,22 +38,32 @@ def keys_at(model: type[BaseModel], path: KeyPath, labels: Sequence[str] = ()) -
     Args:
         model: the model of the root.
         path: keys and list positions.
-        labels: pydantic's names of the union branches taken on the way (class names or tags).
+        labels: pydantic's names of the union branches taken on the way (class names or tags); none: all branches.
     """
+    models = _models_at(model, path, labels)
+    return list(dict.fromkeys(_key(name, field) for kind in models for name, field in kind.model_fields.items()))
+
+
+def expected_at(model: type[BaseModel], path: KeyPath, labels: Sequence[str] = ()) -> str | None:
+    """What may stand at ``path``, in words, with the field's description; None when nothing is known."""
+    models = _models_at(model, path[:-1], labels)
+    fields = [f for kind in models for name, f in kind.model_fields.items() if _key(name, f) == path[-1]]
+    words = " or ".join(dict.fromkeys(text for f in fields if (text := _words(f.annotation, f.metadata))))
+    description = next((f.description for f in fields if f.description), None)
+    return f"{words} ({description})" if words and description else words or description
+
+
+def _models_at(model: type[BaseModel], path: KeyPath, labels: Sequence[str]) -> list[type[BaseModel]]:
     types: list[Any] = [model]
     for part in path:
         types = [child for kind in types for child in _children(kind, part)]
-    models = [kind for kind in types if _is_model(kind)]
+    models = [kind for kind in types if _is_class(kind, BaseModel)]
     chosen = [kind for kind in models if kind.__name__ in labels or _has_tag(kind, labels)]
-    return list(dict.fromkeys(key for kind in chosen or models for key in model_keys(kind)))
-
-
-def model_keys(model: type[BaseModel]) -> list[str]:
-    """The keys that people write for the fields of a model."""
-    return [_key(name, field) for name, field in model.model_fields.items()]
+    return chosen or models
 
 
 def _key(name: str, field: FieldInfo) -> str:
+    """The key that people write for a field."""
     alias = field.validation_alias or field.alias
     if isinstance(alias, AliasChoices):
         alias = alias.choices[0]
@@ -44,7 +72,7 @@ def _key(name: str, field: FieldInfo) -> str:
 
 def _children(kind: Any, part: str | int) -> Iterable[Any]:
     """The types that the value at ``part`` of a value of type ``kind`` may have, unions taken apart."""
-    if _is_model(kind) and isinstance(part, str):
+    if _is_class(kind, BaseModel) and isinstance(part, str):
         fields: dict[str, FieldInfo] = kind.model_fields
         return [arm for name, f in fields.items() if _key(name, f) == part for arm in _arms(f.annotation)]
     arguments = [a for a in get_args(kind) if a is not Ellipsis]
@@ -63,8 +91,29 @@ def _arms(kind: Any) -> list[Any]:
     return [kind]
 
 
-def _is_model(kind: Any) -> bool:
-    return isinstance(kind, type) and issubclass(kind, BaseModel)
+def _words(kind: Any, metadata: Sequence[Any] = ()) -> str | None:
+    """A type in words."""
+    quantity = next((mark for mark in metadata if isinstance(mark, Quantity)), None)
+    if quantity is not None:
+        return quantity.described()
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _words(arguments[0], arguments[1:])
+    if origin in _UNIONS:
+        return " or ".join(dict.fromkeys(text for a in arguments if (text := _words(a)))) or None
+    if origin is Literal:
+        return _one_of(arguments)
+    if _is_class(kind, Enum):
+        return _one_of([member.value for member in kind])
+    return next((words for known, words in _TYPE_WORDS if _is_class(origin or kind, known)), None)
+
+
+def _one_of(choices: Sequence[object]) -> str:
+    return f"one of {', '.join(map(str, choices))}" if len(choices) > 1 else str(choices[0])
+
+
+def _is_class(kind: Any, base: type) -> bool:
+    return isinstance(kind, type) and issubclass(kind, base)
 
 
 def _has_tag(model: type[BaseModel], labels: Sequence[str]) -> bool:

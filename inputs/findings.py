@@ -13,11 +13,12 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from inputs.errors import nearest_name
-from inputs.fields import keys_at
-from inputs.keys import KeyPath, parse_key
+from inputs.fields import expected_at, keys_at
+from inputs.keys import KeyPath, parse_key, value_at
 from inputs.problems import Words, in_words, is_wrong_kind
 
 MISSING = "missing"
+NO_TAG = "union_tag_not_found"
 UNKNOWN = "extra_forbidden"
 _DICT_KEY = "[key]"  # last part of the loc of an error about a key of a dict
 
@@ -51,18 +52,6 @@ def findings(model: type[BaseModel], data: object, errors: Sequence[ErrorDetails
     located = [_locate(data, error) for error in errors]
     chosen = _most_plausible(located, 0)
     return [_named(model, data, finding, chosen) for finding in _without_renamed(model, data, chosen)]
-
-
-def value_at(data: object, path: KeyPath) -> object:
-    """The value at a path; None where there is none."""
-    for part in path:
-        if (isinstance(data, dict) and part in data) or (
-            isinstance(data, list) and isinstance(part, int) and part < len(data)
-        ):
-            data = data[part]
-        else:
-            return None
-    return data
 
 
 def _locate(data: object, error: ErrorDetails) -> Finding:
@@ -133,13 +122,28 @@ def _without_renamed(model: type[BaseModel], data: object, group: list[Finding])
 
 
 def _named(model: type[BaseModel], data: object, finding: Finding, group: list[Finding]) -> Finding:
-    """Add the accepted keys and the nearest of them to an unknown key."""
-    if finding.type != UNKNOWN or finding.words.choices or not finding.path:
+    """Say what a missing key should hold, and which keys there are instead of an unknown one."""
+    if not finding.path or finding.words.expected or finding.type not in (MISSING, NO_TAG, UNKNOWN):
         return finding
-    keys = keys_at(model, finding.path[:-1], finding.labels)
-    expected = f"one of {', '.join(keys)}" if keys else "no keys here"
-    nearest = _nearest_key(model, data, finding, group)
-    return replace(finding, words=replace(finding.words, expected=expected, nearest=nearest))
+    if finding.type == UNKNOWN:
+        return replace(finding, words=_unknown_key(model, data, finding, group))
+    expected = expected_at(model, finding.path, finding.labels)
+    message = "the item is missing" if isinstance(finding.path[-1], int) else "the key is missing"
+    return replace(finding, words=replace(finding.words, message=message, expected=expected))
+
+
+def _unknown_key(model: type[BaseModel], data: object, finding: Finding, group: list[Finding]) -> Words:
+    parent, name = finding.path[:-1], finding.path[-1]
+    keys = keys_at(model, parent, finding.labels)
+    expected = f"one of {', '.join(keys)}" if keys else "no key here"
+    if name in keys_at(model, parent):  # of another branch of a union
+        others = ", ".join(key for key in _keys_of(value_at(data, parent)) if key in keys)
+        return Words(f"the key does not go together with {others}" if others else "the key does not fit here", expected)
+    return Words("unknown key", expected, _nearest_key(model, data, finding, group))
+
+
+def _keys_of(value: object) -> list[str]:
+    return [str(key) for key in value] if isinstance(value, dict) else []
 
 
 def _nearest_key(model: type[BaseModel], data: object, finding: Finding, group: list[Finding]) -> str | None:
@@ -147,6 +151,6 @@ def _nearest_key(model: type[BaseModel], data: object, finding: Finding, group: 
     parent, name = finding.path[:-1], str(finding.path[-1])
     missing = [str(f.path[-1]) for f in group if f.type == MISSING and f.path[:-1] == parent]
     keys = keys_at(model, parent, finding.labels)
-    given = value_at(data, parent)
-    unused = [key for key in keys if not (isinstance(given, dict) and key in given)]
+    given = _keys_of(value_at(data, parent))
+    unused = [key for key in keys if key not in given]
     return nearest_name(name, missing) or nearest_name(name, unused) or nearest_name(name, keys)

@@ -19,19 +19,25 @@ class Plain(str):
         return str(self)
 
 
-def shown(value: object) -> str | int | float:
+def shown(value: object) -> str:
     """A value of a document for a message: ``true``, ``nothing (null)``, ``a list of 3 items``, text cut short."""
-    if isinstance(value, bool):
-        return Plain("true" if value else "false")
+    if isinstance(value, str):
+        return value if isinstance(value, Plain) else _cut(value)
+    return Plain(_in_yaml_words(value))
+
+
+def _in_yaml_words(value: object) -> str:
     if value is None:
-        return Plain("nothing (null)")
+        return "nothing (null)"
+    if isinstance(value, bool):
+        return "true" if value else "false"
     if isinstance(value, dict):
-        return Plain(_mapping(value))
+        return _mapping(value)
     if isinstance(value, list):
-        return Plain(f"a list of {len(value)} item{'' if len(value) == 1 else 's'}")
+        return f"a list of {len(value)} item{'' if len(value) == 1 else 's'}"
     if isinstance(value, float) and not math.isfinite(value):
-        return Plain(f".{value}" if value > 0 or math.isnan(value) else "-.inf")
-    return _cut(value) if isinstance(value, str) else Plain(_cut(str(value)))
+        return "-.inf" if value < 0 else f".{value}"
+    return _cut(str(value))
 
 
 def _mapping(value: dict[object, object]) -> str:

@@ -10,6 +10,9 @@ from inputs.errors import InputError
 KeyPath: TypeAlias = tuple[str | int, ...]
 """Mapping keys and list positions (from 0) from the root of a document to a value."""
 
+MAX_DEPTH = 64
+"""Deepest nesting of input, levels; a resolved scenario needs about 10."""
+
 _PART = re.compile(r"(?P<name>[^.\[\]]+)(?P<indices>(?:\[\d{1,9}\])*)")
 _INDEX = re.compile(r"\d+")
 
@@ -31,6 +34,8 @@ def parse_key(text: str) -> KeyPath:
     Raises:
         InputError: the text is empty or a part of it is no ``name`` or ``name[3]``.
     """
+    if text.count(".") + text.count("[") >= MAX_DEPTH:
+        raise InputError("the key is too long", given=text, expected=f"at most {MAX_DEPTH} levels")
     path: list[str | int] = []
     for part in text.split("."):
         match = _PART.fullmatch(part.strip())
@@ -39,3 +44,19 @@ def parse_key(text: str) -> KeyPath:
         path.append(match["name"])
         path.extend(int(index) for index in _INDEX.findall(match["indices"]))
     return tuple(path)
+
+
+def value_at(data: object, path: KeyPath) -> object:
+    """The value at a path of nested dicts and lists; None where there is none."""
+    for part in path:
+        if not stands_at(data, part):
+            return None
+        data = data[part]  # type: ignore[index]
+    return data
+
+
+def stands_at(data: object, part: str | int) -> bool:
+    """Whether a value is a mapping or list that has ``part``."""
+    if isinstance(data, list):
+        return isinstance(part, int) and 0 <= part < len(data)
+    return isinstance(data, dict) and part in data

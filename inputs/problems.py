@@ -12,6 +12,7 @@ from typing import Any
 
 from pydantic_core import ErrorDetails
 
+from inputs.fields import MAPPING
 from inputs.model import PROBLEM
 
 
@@ -37,7 +38,6 @@ class Words:
 WRONG_TYPE = "wrong type"
 IMPOSSIBLE = "impossible value"
 
-_MAPPING = "a mapping (lines 'key: value')"
 _TYPES: dict[str, str] = {
     "int_type": "a whole number",
     "int_parsing": "a whole number",
@@ -54,12 +54,12 @@ _TYPES: dict[str, str] = {
     "set_type": "a list",
     "frozen_set_type": "a list",
     "iterable_type": "a list",
-    "dict_type": _MAPPING,
-    "mapping_type": _MAPPING,
-    "model_type": _MAPPING,
-    "model_attributes_type": _MAPPING,
-    "dataclass_type": _MAPPING,
-    "dataclass_exact_type": _MAPPING,
+    "dict_type": MAPPING,
+    "mapping_type": MAPPING,
+    "model_type": MAPPING,
+    "model_attributes_type": MAPPING,
+    "dataclass_type": MAPPING,
+    "dataclass_exact_type": MAPPING,
     "path_type": "a path",
     "none_required": "nothing (null)",
 }

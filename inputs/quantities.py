@@ -38,8 +38,8 @@ def parse_quantity(text: object, dimension: str) -> float:
     if not math.isfinite(value):
         raise InputError("not a finite number", given=text, expected=kind.described())
     if not 0 <= value <= kind.maximum:
-        limit = f"from 0 to {kind.maximum:g}" if math.isfinite(kind.maximum) else "not negative"
-        raise InputError("impossible value", given=text, expected=f"{kind.described()}, {limit}")
+        limit = f"from 0 to {kind.maximum:g}" if math.isfinite(kind.maximum) else "0 or more"
+        raise InputError("impossible value", given=text, expected=limit)
     if kind.whole and not value.is_integer():
         raise InputError("not a whole number", given=text, expected=kind.described())
     return value
@@ -133,14 +133,24 @@ class Quantity:
         kind = DIMENSIONS[self.dimension]
         type_name = "integer" if kind.whole else "number"
         types: Any = ["string", type_name] if kind.base and "" in kind.units else "string" if kind.base else type_name
-        return {"type": types, "description": kind.described()}
+        limits: dict[str, Any] = {"minimum": 0} if not kind.base else {}
+        if not kind.base and not kind.whole:
+            limits["maximum"] = kind.maximum
+        return {"type": types, "description": kind.described(), **limits}
+
+    def described(self) -> str:
+        """What is accepted, in words."""
+        return DIMENSIONS[self.dimension].described()
 
     def _read(self, value: object) -> float:
+        kind = DIMENSIONS[self.dimension]
+        if isinstance(value, str) and not kind.base and split_quantity(value)[1] not in kind.units.keys() - {""}:
+            raise problem("wrong type", expected=kind.described())  # a number in quotes is text
         try:
             number = parse_quantity(value, self.dimension)
         except InputError as error:
             raise problem(error.message, expected=error.expected, nearest=error.nearest) from None
-        return int(number) if DIMENSIONS[self.dimension].whole else number
+        return int(number) if kind.whole else number
 
     def _write(self, value: float) -> str | float | int:
         return exact_text(value, self.dimension)

@@ -7,9 +7,9 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from inputs.errors import InputError
-from inputs.findings import MISSING, UNKNOWN, Finding, findings, value_at
+from inputs.findings import UNKNOWN, Finding, findings
 from inputs.given import shown
-from inputs.keys import KeyPath
+from inputs.keys import KeyPath, stands_at, value_at
 from inputs.yaml_lines import Document
 
 M = TypeVar("M", bound=BaseModel)
@@ -29,9 +29,9 @@ def validate(model: type[M], document: Document, *, prefix: KeyPath = ()) -> M:
     """
     data: object = document.data
     for depth, part in enumerate(prefix, start=1):
-        data = value_at(data, (part,))
-        if data is None:
+        if not stands_at(data, part):
             raise document.error(prefix[:depth], "the key is missing")
+        data = value_at(data, (part,))
     try:
         return model.model_validate(data)
     except ValidationError as error:
@@ -61,14 +61,10 @@ def _first(document: Document, prefix: KeyPath, data: object, found: list[Findin
 
 def _given(data: object, finding: Finding) -> object:
     """What was written, as far as it helps."""
-    if finding.type == UNKNOWN:
-        return finding.path[-1] if finding.path else None
-    value = value_at(data, finding.path)
-    absent = value is None and finding.path and not _stands(data, finding.path)
-    whole = isinstance(value, dict | list) and not finding.wrong_kind
-    return None if finding.type == MISSING or absent or whole else shown(value)
-
-
-def _stands(data: object, path: KeyPath) -> bool:
-    parent = value_at(data, path[:-1])
-    return isinstance(parent, list) or (isinstance(parent, dict) and path[-1] in parent)
+    path = finding.path
+    if finding.type == UNKNOWN and path:
+        return path[-1]
+    if path and not stands_at(value_at(data, path[:-1]), path[-1]):
+        return None
+    value = value_at(data, path)
+    return None if isinstance(value, dict | list) and not finding.wrong_kind else shown(value)

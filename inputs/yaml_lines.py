@@ -10,11 +10,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from inputs.errors import InputError
-from inputs.keys import KeyPath, key_text, parse_key
+from inputs.given import shown
+from inputs.keys import KeyPath, key_text, parse_key, value_at
 from inputs.yaml_nodes import Node, compose
 
 MAX_FILE_BYTES = 16 * 2**20
 """Largest file read, bytes: a resolved scenario with its plan is a few MiB."""
+MAX_KEY_TEXT = 200
+"""Longest key in a message, characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,13 +39,16 @@ class Document:
     def where(self, path: KeyPath) -> tuple[str, int | None]:
         """File and line of the value at ``path``, or of the closest value around it that exists.
 
-        A value that ``--set`` gave is at (``--set KEY=VALUE``, None).
+        A value that ``--set`` gave, or that exists only because of it, is at (``--set KEY=VALUE``, None).
         """
         for end in range(len(path), 0, -1):
             if path[:end] in self.overrides:
                 return self.overrides[path[:end]], None
             if path[:end] in self.lines:
                 return str(self.file), self.lines[path[:end]]
+            made = [text for key, text in self.overrides.items() if key[:end] == path[:end]]
+            if made:
+                return made[0], None
         return str(self.file), self.lines.get(())
 
     def error(
@@ -57,7 +63,7 @@ class Document:
     ) -> InputError:
         """An `InputError` about the value at ``path``, with its file, line and key."""
         file, line = self.where(path)
-        key = key_text(path) or None
+        key = _cut(key_text(path)) or None
         return InputError(
             message, file=file, line=line, key=key, given=given, expected=expected, nearest=nearest, more=more
         )
@@ -92,10 +98,8 @@ def load_yaml(path: Path) -> Document:
         InputError: it is missing, no file, not readable, too large, not UTF-8, or what `parse_yaml` refuses.
     """
     try:
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise InputError("the file is too large", file=path, given=size, expected=f"at most {MAX_FILE_BYTES} bytes")
-        raw = path.read_bytes()
+        with path.open("rb") as file:
+            raw = file.read(MAX_FILE_BYTES + 1)  # a pipe or device has no size to ask for
     except FileNotFoundError:
         raise InputError("no such file", file=path) from None
     except IsADirectoryError:
@@ -103,6 +107,8 @@ def load_yaml(path: Path) -> Document:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(f"cannot be read: {reason}", file=path) from None
+    if len(raw) > MAX_FILE_BYTES:
+        raise InputError("the file is too large", file=path, expected=f"at most {MAX_FILE_BYTES:,} bytes")
     return parse_yaml(_decode(raw, path), path)
 
 
@@ -124,6 +130,11 @@ def parse_yaml(text: str, file: Path) -> Document:
     lines: dict[KeyPath, int] = {(): node.line}
     data = _expand(node, (), lines)
     return Document(data if isinstance(data, dict) else {}, lines, file)
+
+
+def _cut(text: str) -> str:
+    """The end of a key that is too long for a message."""
+    return text if len(text) <= MAX_KEY_TEXT else f"...{text[-MAX_KEY_TEXT:]}"
 
 
 def _decode(raw: bytes, path: Path) -> str:
@@ -155,23 +166,24 @@ def _expand(node: Node, path: KeyPath, lines: dict[KeyPath, int]) -> object:
 
 def _put(data: dict[str, object], path: KeyPath, value: object, origin: str) -> None:
     """Set the value at ``path``, making mappings on the way."""
-    at: object = data
-    for depth, part in enumerate(path):
-        last = depth == len(path) - 1
-        key = key_text(path[: depth + 1])
-        if isinstance(part, int):
-            if not isinstance(at, list):
-                raise InputError("not a list", file=origin, key=key_text(path[:depth]))
-            if part >= len(at):
-                raise InputError("no such item", file=origin, key=key, expected=f"a position from 0 to {len(at) - 1}")
-            if last:
-                at[part] = value
-            at = at[part]
-        elif isinstance(at, dict):
-            if last:
-                at[part] = value
-            elif at.get(part) is None:
-                at[part] = {}
-            at = at[part]
-        else:
-            raise InputError("not a mapping", file=origin, key=key_text(path[:depth]), given=at)
+    holder: object = data
+    for depth, part in enumerate(path[:-1]):
+        if isinstance(holder, dict) and holder.get(part) is None:
+            holder[part] = {}
+        _check_fits(holder, path, depth, origin)
+        holder = value_at(holder, (part,))
+    _check_fits(holder, path, len(path) - 1, origin)
+    holder[path[-1]] = value  # type: ignore[index]  # a list or dict with such a place: just checked
+
+
+def _check_fits(holder: object, path: KeyPath, depth: int, origin: str) -> None:
+    """Raise `InputError` unless part ``depth`` of ``path`` is a place of ``holder``."""
+    part, above = path[depth], key_text(path[:depth]) or None
+    if isinstance(part, str) and not isinstance(holder, dict):
+        raise InputError(f"not a mapping, so it has no key {part!r}", file=origin, key=above, given=shown(holder))
+    if isinstance(part, int) and not isinstance(holder, list):
+        raise InputError("not a list", file=origin, key=above, given=shown(holder))
+    if isinstance(part, int) and isinstance(holder, list) and part >= len(holder):
+        last = len(holder) - 1
+        expected = f"a position from 0 to {last}" if holder else "no position: the list is empty"
+        raise InputError("no such item", file=origin, key=above, given=part, expected=expected)

@@ -10,20 +10,33 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeAlias, cast
 
 import yaml
 
 from inputs.errors import InputError
+from inputs.keys import MAX_DEPTH
 from inputs.yaml_scalars import MAX_DIGITS, Scalar, plain_scalar
 
 MAX_NODES = 500_000
 """Most values in one document, aliases expanded: a plan of 100,000 shards fits."""
-MAX_DEPTH = 64
-"""Deepest nesting; a resolved scenario needs about 10."""
-
+_Start: TypeAlias = yaml.ScalarEvent | yaml.CollectionStartEvent
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+_ADVICE: dict[str, str] = {
+    "mapping values are not allowed": "one 'key: value' in a line, and quotes around text that contains ': '",
+    "could not find expected ':'": "a ':' and a blank after the key",
+    "did not find expected key": "the same indentation for all keys of a mapping",
+    "did not find expected '-' indicator": "the same indentation for all items of a list",
+    "did not find expected ',' or": "a comma or the closing bracket",
+    "unexpected end of stream": "the closing quote",
+    "cannot start any token": "quotes around text that begins with a special character",
+    "did not find expected alphabetic": "quotes around text that begins with & or *",
+    "undefined tag handle": "quotes around text that begins with !",
+    "unknown escape character": "single quotes around text with a backslash",
+}
+"""A part of the parser's message -> what helps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +78,15 @@ def compose(text: str, file: Path | str) -> Node | None:
 def _syntax_error(error: yaml.MarkedYAMLError, text: str, file: Path | str) -> InputError:
     mark = error.problem_mark or error.context_mark
     line = mark.line + 1 if mark else None
-    lines = text.splitlines()
-    given = lines[line - 1].rstrip() if line and line <= len(lines) else None
-    if given and "\t" in given[: len(given) - len(given.lstrip())]:
-        message, expected = "not valid YAML: a tab in the indentation", "spaces"
-    else:
-        message, expected = f"not valid YAML: {error.problem or error.context}", None
-    return InputError(message, file=file, line=line, given=given or None, expected=expected)
+    lines = text.split("\n")
+    given = lines[line - 1].rstrip() if line and line <= len(lines) else ""
+    problem = error.problem or error.context or "it cannot be read"
+    expected = next((advice for words, advice in _ADVICE.items() if words in problem), None)
+    if "\t" in given[: len(given) - len(given.lstrip())]:
+        problem, expected = "a tab in the indentation", "spaces"
+    begin = error.context_mark.line + 1 if error.context_mark else line
+    since = f" (in what begins in line {begin})" if begin != line else ""
+    return InputError(f"not valid YAML: {problem}{since}", file=file, line=line, given=given or None, expected=expected)
 
 
 class _Composer:
@@ -98,19 +113,19 @@ class _Composer:
             self._refuse(event, f"nested deeper than {MAX_DEPTH} levels")
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event)
-        assert isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent)  # noqa: S101 - what a parser gives here
-        if event.tag is not None:
-            tag = event.tag.replace("tag:yaml.org,2002:", "!!")
-            self._refuse(event, "YAML tags are not accepted", given=tag, expected="a plain value without a tag")
-        if event.anchor is not None:
-            self._anchors[event.anchor] = None
-        node = self._value(event, depth)
-        self._check_extent(event, node)
-        if event.anchor is not None:
-            self._anchors[event.anchor] = node
+        start = cast("_Start", event)  # no other event begins a value
+        if start.tag is not None:
+            tag = start.tag.replace("tag:yaml.org,2002:", "!!")
+            self._refuse(start, "YAML tags are not accepted", given=tag, expected="a plain value without a tag")
+        if start.anchor is not None:
+            self._anchors[start.anchor] = None
+        node = self._value(start, depth)
+        self._check_extent(start, node)
+        if start.anchor is not None:
+            self._anchors[start.anchor] = node
         return node
 
-    def _value(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent, depth: int) -> Node:
+    def _value(self, event: _Start, depth: int) -> Node:
         if isinstance(event, yaml.ScalarEvent):
             return Node(self._scalar(event), _line(event))
         return self._list(event, depth) if isinstance(event, yaml.SequenceStartEvent) else self._mapping(event, depth)

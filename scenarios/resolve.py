@@ -1,0 +1,209 @@
+"""From a scenario file to a `ResolvedScenario`: names inlined, defaults filled, hashed.
+
+The resolved scenario is itself a scenario, with the cluster, the model, the framework and the plan written out where
+their names stood: saved as YAML and run again it gives the same hash and the same results.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from hardware_specs import Cluster, read_cluster
+from inputs.errors import InputError
+from inputs.keys import parse_key
+from inputs.model import Strict
+from inputs.validate import validate
+from inputs.yaml_lines import Document, load_yaml
+from scenarios.library import CATALOG
+from scenarios.types import Scenario, Sharding
+from workloads.framework import Framework, load_framework
+from workloads.graded import choose_alternatives
+from workloads.model import DlrmModel, load_model
+
+DEFAULT_PLANNER = "greedy"
+PLAN = ("workload", "sharding", "plan")
+
+
+@dataclass(frozen=True, slots=True)
+class ResolvedScenario:
+    """Everything a run depends on.
+
+    Attributes:
+        scenario: with cluster, model, framework and plan inlined and all defaults filled.
+        cluster: the machine.
+        model: the model, with the alternatives that were asked for.
+        framework: the framework profile.
+        world_size: number of ranks.
+        nodes: number of nodes they are on.
+        global_batch_size: samples per iteration over all ranks.
+        document: the file, for the line of a later error.
+    """
+
+    scenario: Scenario
+    cluster: Cluster
+    model: DlrmModel
+    framework: Framework
+    world_size: int
+    nodes: int
+    global_batch_size: int
+    document: Document
+
+    @property
+    def name(self) -> str:
+        """Name of the scenario."""
+        return self.scenario.name
+
+    @property
+    def local_batch_size(self) -> int:
+        """Samples per rank and iteration."""
+        return self.global_batch_size // self.world_size
+
+    def to_dict(self) -> dict[str, Any]:
+        """The resolved scenario as plain JSON values; reads back as the same scenario."""
+        return self.scenario.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    @property
+    def hash(self) -> str:
+        """sha256 of the canonical JSON of `to_dict`, hexadecimal."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+
+
+def load_document(name_or_path: str | Path, settings: Sequence[str] = ()) -> Document:
+    """Read a scenario and apply ``KEY=VALUE`` settings.
+
+    Raises:
+        InputError: no such scenario, it is no YAML mapping, or a setting is not of that form.
+    """
+    document = load_yaml(CATALOG.find(name_or_path))
+    for setting in settings:
+        key, equals, value = setting.partition("=")
+        if not equals or not key.strip():
+            raise InputError("not a setting", file="--set", given=setting, expected="KEY=VALUE, e.g. nodes=32")
+        document = document.set(key.strip(), value)
+    return _one_size(document)
+
+
+def resolve(document: Document) -> ResolvedScenario:
+    """Check a scenario and inline what its names stand for.
+
+    Raises:
+        InputError: anything in it, or in a file it names, is wrong.
+    """
+    scenario = validate(Scenario, document)
+    cluster = read_cluster(document, ("cluster",))
+    model = _read_model(document, scenario)
+    framework = _read_framework(document, scenario)
+    world_size = _world_size(document, scenario, cluster)
+    batch = scenario.workload.global_batch_size or int(model.local_batch_size.value) * world_size
+    _check_batch(document, batch, world_size)
+    gpus = int(cluster.node.gpus.value)
+    workload = scenario.workload.model_copy(
+        update={
+            "model": _plain(model),
+            "framework": _plain(framework),
+            "global_batch_size": batch,
+            "sharding": _read_sharding(document, scenario),
+        }
+    )
+    whole_nodes = world_size % gpus == 0
+    size = {"nodes": world_size // gpus if whole_nodes else None, "world_size": None if whole_nodes else world_size}
+    full = scenario.model_copy(update={"cluster": cluster.to_dict(), "workload": workload, **size})
+    return ResolvedScenario(
+        scenario=full,
+        cluster=cluster,
+        model=model,
+        framework=framework,
+        world_size=world_size,
+        nodes=-(-world_size // gpus),
+        global_batch_size=batch,
+        document=document,
+    )
+
+
+def load_scenario(name_or_path: str | Path, settings: Sequence[str] = ()) -> ResolvedScenario:
+    """Read, change by ``KEY=VALUE`` settings, check and resolve a scenario; raises as `resolve`."""
+    return resolve(load_document(name_or_path, settings))
+
+
+def _one_size(document: Document) -> Document:
+    """Let ``--set world_size`` take the place of the file's ``nodes``, and the other way round."""
+    for mine, other in (("world_size", "nodes"), ("nodes", "world_size")):
+        if (mine,) in document.overrides and (other,) not in document.overrides and other in document.data:
+            data = {key: value for key, value in document.data.items() if key != other}
+            return replace(document, data=data)
+    return document
+
+
+def _world_size(document: Document, scenario: Scenario, cluster: Cluster) -> int:
+    gpus = int(cluster.node.gpus.value)
+    if scenario.nodes is not None and scenario.world_size is not None:
+        raise document.error(("world_size",), "stands beside nodes", expected="one of nodes and world_size")
+    if scenario.nodes is not None:
+        return scenario.nodes * gpus
+    if scenario.world_size is not None:
+        return scenario.world_size
+    raise document.error((), "the size is missing", expected="nodes or world_size")
+
+
+def _check_batch(document: Document, batch: int, world_size: int) -> None:
+    if batch % world_size:
+        below = batch - batch % world_size
+        fitting = f"{below} or {below + world_size}" if below else str(world_size)
+        raise document.error(
+            ("workload", "global_batch_size"),
+            f"the {world_size} ranks cannot share the batch evenly",
+            given=batch,
+            expected=f"a multiple of {world_size}, e.g. {fitting}",
+        )
+
+
+def _read_model(document: Document, scenario: Scenario) -> DlrmModel:
+    path = ("workload", "model")
+    given = scenario.workload.model
+    if isinstance(given, str):
+        model = load_model(given, origin=document, key="workload.model")
+    else:
+        model = validate(DlrmModel, document, prefix=path)
+    try:
+        return choose_alternatives(model, scenario.workload.alternatives)
+    except InputError as error:
+        key = parse_key(f"workload.{error.key}") if error.key else ("workload", "alternatives")
+        raise document.error(
+            key, error.message, given=error.given, expected=error.expected, nearest=error.nearest
+        ) from None
+
+
+def _read_framework(document: Document, scenario: Scenario) -> Framework:
+    given = scenario.workload.framework
+    if isinstance(given, str):
+        return load_framework(given, origin=document, key="workload.framework")
+    return validate(Framework, document, prefix=("workload", "framework"))
+
+
+def _read_sharding(document: Document, scenario: Scenario) -> Sharding:
+    """The sharding with its plan file read, or with the default planner."""
+    sharding = scenario.workload.sharding
+    if sharding.planner is not None and sharding.plan is not None:
+        raise document.error(PLAN, "stands beside planner", expected="one of planner and plan")
+    if sharding.plan is None:
+        return Sharding(planner=sharding.planner or DEFAULT_PLANNER)
+    if isinstance(sharding.plan, str):
+        return Sharding(plan=_read_plan_file(document, sharding.plan))
+    return sharding
+
+
+def _read_plan_file(document: Document, given: str) -> dict[str, Any]:
+    """The plan in a file; relative paths start at the scenario's folder, or where the command runs with ``--set``."""
+    _, line = document.where(PLAN)
+    folder = document.file.parent if line is not None else Path()
+    return load_yaml(folder / Path(given).expanduser()).data
+
+
+def _plain(part: Strict) -> dict[str, Any]:
+    return part.model_dump(mode="json")

@@ -1,0 +1,127 @@
+"""What a scenario file may say: keys, types, defaults, descriptions.
+
+Pure: nothing is loaded or computed here. Names (of a cluster, a model, a framework) and checks that need more than
+one key are the business of `scenarios.resolve`.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field
+
+from inputs.model import Strict
+
+FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16"]
+TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
+CommPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
+Placement: TypeAlias = Literal["block", "round_robin", "random"]
+CollectiveName: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "barrier"]
+Positive: TypeAlias = Annotated[int, Field(ge=1)]
+
+
+class Sharding(Strict):
+    """How the embedding tables are spread over the ranks: by a planner, or as a plan says."""
+
+    planner: str | None = Field(None, description="a registered planner (default greedy); not together with plan")
+    plan: str | dict[str, Any] | None = Field(None, description="a plan file (YAML or JSON), or the plan itself")
+
+
+class Optimizer(Strict):
+    """Optimizers of the dense parameters and of the embedding tables."""
+
+    dense: Literal["sgd", "adagrad", "adam"] = Field("sgd", description="optimizer of the dense parameters")
+    tables: Literal["sgd", "adagrad", "row_wise_adagrad"] = Field(
+        "row_wise_adagrad", description="optimizer fused into the backward pass of the embedding tables"
+    )
+
+
+class Workload(Strict):
+    """What is trained, how it is spread, and by which framework."""
+
+    model: str | dict[str, Any] = Field(description="a shipped model, a file, or the model itself")
+    alternatives: dict[str, Any] = Field(
+        default_factory=dict, description="which listed alternative of a model quantity to take, e.g. {tables: 4096}"
+    )
+    global_batch_size: Positive | None = Field(
+        None, description="samples per iteration over all ranks (default: the model's local batch x world_size)"
+    )
+    sharding: Sharding = Field(default_factory=Sharding, description="planner or plan")
+    pipeline: Literal["none"] = Field("none", description="software pipelining across iterations")
+    strategy: Literal["hybrid"] = Field(
+        "hybrid", description="hybrid: embedding tables model-parallel, dense layers data-parallel"
+    )
+    framework: str | dict[str, Any] = Field("neo", description="framework profile: launch cost, buckets, streams")
+    optimizer: Optimizer = Field(default_factory=Optimizer, description="optimizers")
+    rows_scaling: Literal["none", "fit"] = Field(
+        "none", description="fit: shrink the rows of all tables by one factor until the plan fits"
+    )
+
+
+class PrecisionChoice(Strict):
+    """Number formats, apart for each use."""
+
+    dense: FloatPrecision = Field("tf32", description="arithmetic of the dense layers")
+    tables: TablePrecision = Field("fp16", description="weights of the embedding tables")
+    forward_all_to_all: CommPrecision = Field("fp16", description="pooled embeddings on the wire")
+    backward_all_to_all: CommPrecision = Field("bf16", description="gradients of pooled embeddings on the wire")
+    all_reduce: CommPrecision = Field("fp32", description="dense gradients on the wire")
+
+
+class NetworkChoice(Strict):
+    """Choices that are otherwise made by predicted cost."""
+
+    algorithms: dict[CollectiveName, str] = Field(
+        default_factory=dict, description="force an algorithm for an op, e.g. {all_reduce: ring}"
+    )
+
+
+class VariationChoice(Strict):
+    """Randomness of durations; all zero means every rank and iteration is alike."""
+
+    seed: int = Field(0, ge=0, description="seed of every draw")
+    compute_jitter: float = Field(0.0, ge=0, le=1, description="sigma of the log-normal factor on kernels")
+    host_jitter: float = Field(0.0, ge=0, le=1, description="sigma of the log-normal factor on host work")
+    straggler_ranks: tuple[Annotated[int, Field(ge=0)], ...] = Field((), description="ranks that compute slower")
+    straggler_slowdown: float = Field(1.0, ge=1, description="factor on the kernels of those ranks")
+
+
+class RunChoice(Strict):
+    """How many iterations are simulated."""
+
+    iterations: Literal["auto"] | Positive = Field(
+        "auto", description="auto: until two successive windows of 4 iterations differ by less than 0.1 %"
+    )
+    max_iterations: Positive = Field(50, description="at most this many with auto")
+
+
+class Record(Strict):
+    """What the timeline keeps."""
+
+    ranks: Literal["all"] | tuple[Annotated[int, Field(ge=0)], ...] = Field(
+        "all", description="ranks whose tasks go into timeline.parquet"
+    )
+    iterations: Annotated[int, Field(ge=2)] = Field(2, description="the last so many iterations are kept")
+
+
+class Output(Strict):
+    """What is kept of a run."""
+
+    record: Record = Field(default_factory=Record, description="what the timeline keeps")
+
+
+class Scenario(Strict):
+    """One training job on one cluster."""
+
+    schema_version: Literal[1] = Field(1, alias="schema", description="version of this format")
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="names the run and its output folder")
+    cluster: str | dict[str, Any] = Field(description="a shipped cluster, a file, or the cluster itself")
+    nodes: Positive | None = Field(None, description="world_size = nodes x GPUs per node")
+    world_size: Positive | None = Field(None, description="ranks, instead of nodes, for part of a node")
+    placement: Placement = Field("block", description="which ranks share a node")
+    workload: Workload = Field(description="what is trained")
+    precision: PrecisionChoice = Field(default_factory=PrecisionChoice, description="number formats")
+    network: NetworkChoice = Field(default_factory=NetworkChoice, description="collective algorithms")
+    variation: VariationChoice = Field(default_factory=VariationChoice, description="randomness of durations")
+    run: RunChoice = Field(default_factory=RunChoice, description="how many iterations")
+    output: Output = Field(default_factory=Output, description="what is kept")

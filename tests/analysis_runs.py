@@ -1,0 +1,71 @@
+"""Runs written down by hand, so that tests of the analysis know every time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, RunResult
+from simulator.lowered import Activity, ConstantDurations, LoweredGroup, LoweredProgram
+from simulator.operators import CollectiveCall
+from simulator.program import IntArray, Program, TaskGraph
+
+Row = tuple[int, int] | tuple[int, int, int]
+"""Start, end and (of a collective) waiting of a task on a rank."""
+
+
+def group_times(ranks: Sequence[Sequence[Row]]) -> GroupTimes:
+    """Times of a group, given for each rank the rows of its tasks in order."""
+    table = np.array([[(*row, 0)[:3] for row in rows] for rows in ranks], dtype=np.int64)  # [P, T, 3]
+    start, end, waiting = (np.ascontiguousarray(table[:, :, column].T) for column in range(3))
+    return GroupTimes(start, end, waiting)
+
+
+def hand_run(programs: Sequence[Program], iterations: Sequence[Sequence[GroupTimes]], first: int = 0) -> RunResult:
+    """The result of a run that recorded ``iterations`` (each: times per group), the first being number ``first``.
+
+    Iterations before the first all ended at 0.
+    """
+    none = np.zeros(0, dtype=np.int64)
+    records = tuple(
+        IterationRecord(first + k, tuple(groups), ActivityTimes(none, none)) for k, groups in enumerate(iterations)
+    )
+    rank_end = np.stack([np.concatenate([g.end_ps.max(axis=0) for g in groups]) for groups in iterations])
+    ends = np.concatenate([np.zeros(first, dtype=np.int64), rank_end.max(axis=1)])
+    return RunResult(
+        ranks=np.concatenate([p.ranks for p in programs]),
+        iteration_end_ps=ends,
+        rank_end_ps=rank_end,
+        stream_busy_ps=(),
+        rank_waiting_ps=np.zeros_like(rank_end),
+        records=records,
+    )
+
+
+def lowered(graph: TaskGraph) -> LoweredProgram:
+    """The graph with each collective an activity per communicator instance; durations are left at zero."""
+    numbers: dict[tuple[str, int, int], int] = {}
+    groups = tuple(_lowered_group(program, graph, numbers) for program in graph.programs)
+    return LoweredProgram(groups, tuple(Activity(f"{key}", ()) for key in numbers), 0)
+
+
+def _lowered_group(program: Program, graph: TaskGraph, numbers: dict[tuple[str, int, int], int]) -> LoweredGroup:
+    calls: dict[str, int] = {}
+    tasks: list[int] = []
+    rows: list[IntArray] = []
+    for task, work in enumerate(program.work):
+        if isinstance(work, CollectiveCall):
+            name = work.communicator
+            calls[name] = calls.get(name, -1) + 1
+            own = graph.communicators[name][program.ranks]
+            keys = [(name, calls[name], int(instance)) for instance in own]
+            tasks.append(task)
+            rows.append(np.array([numbers.setdefault(k, len(numbers)) if k[2] >= 0 else -1 for k in keys]))
+    return LoweredGroup(
+        program.name, program.ranks, program.streams, program.names, program.stream_of, program.dep_ptr,
+        program.dep_task, program.dep_lag,
+        durations=ConstantDurations(np.zeros((program.task_count, 1), dtype=np.int64)),
+        activity_tasks=np.array(tasks, dtype=np.int64),
+        instances=np.array(rows, dtype=np.int64).reshape(len(tasks), program.rank_count),
+    )  # fmt: skip

@@ -1,0 +1,63 @@
+"""The table of collectives against nccl-tests' definitions."""
+
+import numpy as np
+import pytest
+
+from simulator.analysis import busbw_factor, collective_table
+from simulator.operators import CollectiveCall, Gemm
+from simulator.program import ProgramBuilder, TaskGraph
+from tests.analysis_runs import group_times, hand_run
+
+NS = 1000  # ps
+
+
+def table(call, rows, communicator, **options):
+    builder = ProgramBuilder("group", range(len(rows)), ["default", "comm"])
+    gemm = builder.task("gemm", "default", Gemm(8, 8, 8, "fp16"))
+    builder.task("collective", "comm", call, after=[gemm], section="backward")
+    program = builder.build()
+    graph = TaskGraph((program,), {call.communicator: np.array(communicator)})
+    times = group_times([[(0, row[0]), row] for row in rows])
+    return collective_table(graph, hand_run([program], [[times]]), **options)
+
+
+def test_bandwidth_uses_the_transfer_not_the_wait():
+    """8000 B in 100 ns after the last of 4 arrivals: 80 GB/s, times 2 x 3/4 on the bus."""
+    rows = [(0, 150 * NS, 50 * NS), (20 * NS, 150 * NS, 30 * NS), (50 * NS, 150 * NS, 0), (50 * NS, 150 * NS, 0)]
+    (row,) = table(CollectiveCall("all_reduce", "world", 8000), rows, [0] * 4, algorithms={"collective": "ring"})
+    assert (row.task, row.section, row.algorithm, row.ranks, row.instances) == (
+        "collective", "backward", "ring", 4, 1,
+    )  # fmt: skip
+    assert row.algbw_bytes_per_s == pytest.approx(80e9)
+    assert row.busbw_bytes_per_s == pytest.approx(120e9)
+    assert (row.duration_s.min, row.duration_s.max, row.duration_s.mean) == pytest.approx((100e-9, 150e-9, 120e-9))
+    assert (row.waiting_s.median, row.transfer_s.max) == pytest.approx((15e-9, 100e-9))
+
+
+@pytest.mark.parametrize(
+    ("op", "factor"),
+    [("all_reduce", 1.75), ("all_gather", 0.875), ("reduce_scatter", 0.875), ("all_to_all", 0.875), ("broadcast", 1)],
+)
+def test_bus_factors_are_those_of_nccl_tests(op, factor):
+    assert busbw_factor(op, 8) == factor
+
+
+def test_uneven_bytes_give_their_mean_and_largest():
+    call = CollectiveCall("all_to_all", "world", np.array([100.0, 300.0]))
+    (row,) = table(call, [(0, 10), (0, 10)], [0, 0])
+    assert (row.bytes, row.bytes_max) == (200.0, 300.0)
+
+
+def test_ranks_outside_the_communicator_do_not_count():
+    """Ranks 0 and 1 make one pair, 2 is alone in its instance, 3 is in none and passes in no time."""
+    (row,) = table(CollectiveCall("all_gather", "pair", 8), [(0, 10), (0, 10), (0, 4), (7, 7)], [0, 0, 1, -1])
+    assert (row.ranks, row.instances, row.duration_s.mean) == (2, 2, 8e-12)
+
+
+def test_nothing_is_divided_by_a_transfer_that_takes_no_time():
+    (row,) = table(CollectiveCall("barrier", "world", 0), [(0, 5, 5), (5, 5, 0)], [0, 0])
+    assert (row.algbw_bytes_per_s, row.busbw_bytes_per_s) == (None, None)
+
+
+def test_a_communicator_without_this_groups_ranks_gives_no_row():
+    assert table(CollectiveCall("all_gather", "pair", 8), [(0, 0), (0, 0)], [-1, -1]) == ()

@@ -1,0 +1,141 @@
+"""What the page of a run is made from, and what it says first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.analysis.bound import Bound
+from simulator.analysis.breakdown import PARTS, Breakdown
+from simulator.analysis.collectives import CollectiveRow
+from simulator.analysis.critical_path import CriticalPath
+from simulator.analysis.metrics import IterationTime
+from simulator.analysis.ranks import ChosenRanks
+from simulator.engine import RunResult
+from simulator.program import Program
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What was simulated, in the words of its user.
+
+    Attributes:
+        name: of the scenario.
+        model: name of the model.
+        cluster: name of the cluster.
+        gpu: name of its GPUs.
+        nodes: how many.
+        world_size: ranks, one per GPU.
+        global_batch_size: samples per iteration.
+        facts: further (name, value) pairs: precision, planner, framework...
+        scenario_hash: sha256 of the resolved scenario.
+        scenario_yaml: the resolved scenario.
+        version: of this tool.
+    """
+
+    name: str
+    model: str
+    cluster: str
+    gpu: str
+    nodes: int
+    world_size: int
+    global_batch_size: int
+    facts: Mapping[str, str] = field(default_factory=dict)
+    scenario_hash: str = ""
+    scenario_yaml: str = ""
+    version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryTier:
+    """Memory of one kind over the ranks.
+
+    Attributes:
+        name: ``hbm`` or ``ddr``.
+        capacity_bytes: what a rank may use.
+        items: bytes of each rank by item ``[W]`` (weights, optimizer state...), in the order they are shown.
+    """
+
+    name: str
+    capacity_bytes: float
+    items: Mapping[str, NDArray[np.float64]]
+
+    @property
+    def used_bytes(self) -> NDArray[np.float64]:
+        """Bytes in use of each rank ``[W]``."""
+        used: NDArray[np.float64] = np.sum(list(self.items.values()), axis=0, dtype=np.float64)
+        return used
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a number comes from.
+
+    Attributes:
+        group: what it belongs to: ``model``, ``gpu``, ``cluster``...
+        quantity: its key, dotted.
+        value: with its unit.
+        grade: read, secondary, memory, derived or assumed.
+        source: citation.
+        note: anything the reader should know, such as listed alternatives.
+    """
+
+    group: str
+    quantity: str
+    value: str
+    grade: str
+    source: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RunFindings:
+    """All results of one run that its page shows.
+
+    Attributes:
+        job: what was simulated.
+        iteration: how long an iteration takes.
+        programs: the program of each group, in the run's group order.
+        result: the run, with its recorded iterations.
+        breakdown: of every rank.
+        chosen: ranks to show first.
+        collectives: one row per collective task.
+        critical_path: of the measured iteration.
+        bound: gains of all resource classes.
+        memory: tiers.
+        origins: of every quantity used.
+        warnings: in words.
+    """
+
+    job: Job
+    iteration: IterationTime
+    programs: Sequence[Program]
+    result: RunResult
+    breakdown: Breakdown
+    chosen: ChosenRanks
+    collectives: Sequence[CollectiveRow]
+    critical_path: CriticalPath
+    bound: Bound
+    memory: Sequence[MemoryTier]
+    origins: Sequence[Origin]
+    warnings: Sequence[str]
+
+    @property
+    def throughput_samples_per_s(self) -> float:
+        """Samples trained per second."""
+        return self.iteration.throughput_samples_per_s(self.job.global_batch_size)
+
+
+def mean_shares(breakdown: Breakdown) -> dict[str, float]:
+    """Each part of the iteration as a share of it, the mean over ranks; the shares add up to 1."""
+    whole = max(breakdown.window.length_ps, 1)
+    return {part: float(getattr(breakdown, f"{part}_ps").mean()) / whole for part in PARTS}
+
+
+def hidden_share(breakdown: Breakdown) -> float:
+    """Share of all communication time that computation hides, over all ranks (1 when there is no communication)."""
+    total = int(breakdown.comm_ps.sum())
+    return 1.0 - int(breakdown.exposed_comm_ps.sum()) / total if total else 1.0

@@ -1,0 +1,35 @@
+"""Numbers in running text: three significant digits and the unit that fits."""
+
+from __future__ import annotations
+
+from inputs.quantities import format_quantity
+
+PS_PER_NS = 1000
+
+
+def seconds(value: float) -> str:
+    """A duration: ``53.9 ms``."""
+    return format_quantity(value, "s") if value else "0"
+
+
+def picoseconds(value: float) -> str:
+    """A duration given in ps."""
+    return seconds(value / 1e12)
+
+
+def percent(share: float) -> str:
+    """A share as a percentage: ``73.1 %``."""
+    return f"{100 * share:.3g} %" if abs(share) < 0.9995 else f"{100 * share:.0f} %"
+
+
+def samples_per_s(rate: float) -> tuple[str, str]:
+    """A throughput as number and unit: ``("1.22", "M samples/s")``."""
+    for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if rate >= 0.9995 * factor:
+            return f"{rate / factor:.3g}", f"{prefix} samples/s"
+    return f"{rate:.3g}", "samples/s"
+
+
+def rounded_ns(value_ps: int) -> int:
+    """Picoseconds as nanoseconds, rounded to the nearest."""
+    return (value_ps + PS_PER_NS // 2) // PS_PER_NS

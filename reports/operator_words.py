@@ -1,0 +1,121 @@
+"""What a task does, as its colour on the timeline and as a line of text with its shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from inputs.quantities import format_quantity
+from simulator.operators import (
+    Amount,
+    CollectiveCall,
+    Copy,
+    DenseOptimizer,
+    Elementwise,
+    EmbeddingLookup,
+    EmbeddingUpdate,
+    Gemm,
+    HostWork,
+    Interaction,
+    Work,
+)
+
+KIND_NAMES: Mapping[str, str] = {
+    "gemm": "GEMM",
+    "embedding": "embedding lookup and update",
+    "interaction": "interaction",
+    "elementwise": "elementwise",
+    "optimizer": "dense optimizer",
+    "all_to_all": "all_to_all",
+    "all_reduce": "all_reduce",
+    "all_gather": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+    "comm_other": "other collective",
+    "copy": "copy",
+    "host": "host",
+}
+"""Kinds in order of the legend, with their names; the colour of each is a variable of ``page.css``."""
+
+_KINDS: dict[type, str] = {
+    Gemm: "gemm",
+    EmbeddingLookup: "embedding",
+    EmbeddingUpdate: "embedding",
+    Interaction: "interaction",
+    Elementwise: "elementwise",
+    DenseOptimizer: "optimizer",
+    Copy: "copy",
+    HostWork: "host",
+}
+
+
+def kind_of(work: Work) -> str:
+    """The key of `KIND_NAMES` a task with this work is coloured as."""
+    if isinstance(work, CollectiveCall):
+        return work.op if work.op in KIND_NAMES else "comm_other"
+    return _KINDS.get(type(work), "host")
+
+
+def describe(work: Work) -> str:
+    """One line with the shapes or amounts; the mean over ranks where they differ."""
+    writer = _WRITERS.get(type(work))
+    return writer(work) if writer else ""
+
+
+def _call(work: CollectiveCall) -> str:
+    return f"{_bytes(work.bytes)} per rank, {work.dtype}, on {work.communicator}"
+
+
+def _gemm(work: Gemm) -> str:
+    times = f"{work.count} times " if work.count > 1 else ""
+    return f"{times}m n k = {_count(work.m)} {_count(work.n)} {_count(work.k)}, {work.precision}"
+
+
+def _embedding(work: EmbeddingLookup | EmbeddingUpdate) -> str:
+    return f"{_count(work.lookups)} lookups in {_count(work.tables)} tables"
+
+
+def _interaction(work: Interaction) -> str:
+    return f"{format_quantity(_mean(work.flops), 'flops')}, {_moved(work)}"
+
+
+def _moved(work: Interaction | Elementwise) -> str:
+    return f"{_bytes(np.add(work.read_bytes, work.write_bytes))} moved"
+
+
+def _optimizer(work: DenseOptimizer) -> str:
+    return f"{_count(work.parameters)} parameters, {_bytes(work.traffic_bytes)} moved"
+
+
+def _copy(work: Copy) -> str:
+    return f"{_bytes(work.bytes)}, {work.direction}"
+
+
+def _host(work: HostWork) -> str:
+    return f"{work.launches:g} kernel launches" if work.launches else ""
+
+
+_WRITERS: Mapping[type, Callable[[Any], str]] = {
+    CollectiveCall: _call,
+    Gemm: _gemm,
+    EmbeddingLookup: _embedding,
+    EmbeddingUpdate: _embedding,
+    Interaction: _interaction,
+    Elementwise: _moved,
+    DenseOptimizer: _optimizer,
+    Copy: _copy,
+    HostWork: _host,
+}
+
+
+def _mean(amount: Amount) -> float:
+    return float(np.mean(amount))
+
+
+def _bytes(amount: Amount) -> str:
+    return format_quantity(_mean(amount), "bytes")
+
+
+def _count(amount: Amount) -> str:
+    return format_quantity(_mean(amount), "count")

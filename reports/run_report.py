@@ -1,0 +1,70 @@
+"""The page of one run: a self-contained HTML file that opens offline."""
+
+from __future__ import annotations
+
+from html import escape
+
+from reports.findings import RunFindings
+from reports.markup import Section
+from reports.page import assemble
+from reports.sections.bound import bound_section
+from reports.sections.breakdown import breakdown_section
+from reports.sections.collectives import collectives_section
+from reports.sections.critical_path import critical_path_section
+from reports.sections.headline import facts, headline, sentences, tiles
+from reports.sections.memory import memory_section
+from reports.sections.provenance import provenance_section, scenario_section, warnings_section
+from reports.sections.timeline import timeline_section
+
+_STYLES = ("page.css", "timeline.css")
+_SCRIPTS = (
+    "payload.js", "format.js", "theme.js", "charts.js", "tables.js", "timeline_model.js", "timeline_view.js",
+    "timeline.js", "run.js",
+)  # fmt: skip
+
+
+def render_run(findings: RunFindings) -> str:
+    """The page of a run.
+
+    Holds the tasks of the chosen ranks and of a sample of the others, and the breakdown of all ranks; the same
+    findings give the same text.
+
+    Raises:
+        ValueError: a time is too long for a page (over 104 days).
+    """
+    job = findings.job
+    return assemble(
+        "run.html",
+        styles=_STYLES,
+        scripts=_SCRIPTS,
+        sections=run_sections(findings),
+        title=escape(job.name),
+        version=escape(job.version),
+        headline=headline(findings).html,
+        findings="".join(f'<p class="finding">{sentence.html}</p>' for sentence in sentences(findings)),
+        tiles=tiles(findings),
+        facts=facts(findings),
+        footer=_footer(findings),
+    )
+
+
+def run_sections(findings: RunFindings) -> tuple[Section, ...]:
+    """The sections, in order."""
+    return (
+        timeline_section(findings),
+        breakdown_section(findings),
+        bound_section(findings),
+        critical_path_section(findings),
+        collectives_section(findings),
+        memory_section(findings),
+        warnings_section(findings),
+        provenance_section(findings),
+        scenario_section(findings),
+    )
+
+
+def _footer(findings: RunFindings) -> str:
+    job = findings.job
+    return (
+        f"Simulated by dlrmsim {escape(job.version)}. Scenario {escape(job.name)}, sha256 {escape(job.scenario_hash)}."
+    )

@@ -1,0 +1,89 @@
+"""Where the time goes: the chosen ranks as bars, all ranks as a distribution."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from reports.columns import encode_integers
+from reports.findings import RunFindings, hidden_share
+from reports.markup import Row, Section, number, strong, table
+from reports.numbers import PS_PER_NS, percent, picoseconds
+from simulator.analysis.breakdown import PARTS, TOTALS, Breakdown
+from simulator.analysis.ranks import ChosenRanks
+
+_WORDS = {
+    "compute": ("compute", "a compute kernel runs"),
+    "exposed_comm": ("exposed communication", "a collective is open and nothing is computed"),
+    "exposed_copy": ("exposed copy", "a copy runs, nothing is computed nor communicated"),
+    "idle": ("idle", "none of these"),
+    "comm": ("all communication", "durations of all collectives, hidden or not, from arrival to end"),
+    "copy": ("all copies", "durations of all copies, hidden or not"),
+    "host": ("host", "durations of all host tasks: kernel launches and the like"),
+    "waiting": ("waiting for other ranks", "the part of communication before the last rank arrives"),
+}
+
+_BODY = """<div class="card"><div class="plot" id="parts-chart"></div></div>
+<div class="card"><div class="controls"><h3 style="margin:0">All {count} ranks</h3><span class="spacer"></span>
+<label>in order of <select id="ranks-order"><option value="rank">rank number</option>
+<option value="compute">compute</option><option value="exposed_comm">exposed communication</option>
+<option value="idle">idle</option></select></label></div>
+<div class="plot" id="ranks-chart"></div><p class="note">Click a rank to see it in the timeline.</p></div>
+<h3>Over all ranks</h3>{table}"""
+
+
+def breakdown_section(findings: RunFindings) -> Section:
+    """Bars of mean, slowest, fastest and median rank, the distribution, and a table over all ranks."""
+    breakdown = findings.breakdown
+    return Section(
+        anchor="breakdown",
+        title="Where the time goes",
+        short="Breakdown",
+        lede=strong(
+            "compute + exposed communication + exposed copy + idle = the iteration, on every rank. Computation hides "
+            "{} of all communication time.",
+            percent(hidden_share(breakdown)),
+        ),
+        body=_BODY.format(count=f"{len(breakdown.ranks):,}", table=_table(breakdown)),
+        payload={"breakdown": _bars(breakdown, findings.chosen), "ranks": _columns(breakdown)},
+    )
+
+
+def _bars(breakdown: Breakdown, chosen: ChosenRanks) -> list[dict[str, Any]]:
+    """Parts in ns of the mean over ranks and of the chosen ranks."""
+    bars = [{"label": "mean of all ranks"} | {p: float(_of(breakdown, p).mean()) / PS_PER_NS for p in PARTS}]
+    for role in ("slowest", "fastest", "median"):
+        rank = getattr(chosen, role)
+        place = int(np.flatnonzero(breakdown.ranks == rank)[0])
+        parts = {p: float(_of(breakdown, p)[place]) / PS_PER_NS for p in PARTS}
+        bars.append({"label": f"{role}: rank {rank}"} | parts)
+    return bars
+
+
+def _columns(breakdown: Breakdown) -> dict[str, str]:
+    """Parts in ns of every rank, packed, in ascending order of rank."""
+    order = np.argsort(breakdown.ranks)
+    columns = {part: _of(breakdown, part)[order] // PS_PER_NS for part in PARTS}
+    return {"rank": encode_integers(breakdown.ranks[order])} | {n: encode_integers(c) for n, c in columns.items()}
+
+
+def _of(breakdown: Breakdown, name: str) -> Any:
+    return getattr(breakdown, f"{name}_ps")
+
+
+def _table(breakdown: Breakdown) -> str:
+    head = ("", "mean", "of the iteration", "lowest", "median", "highest", "on rank", "meaning")
+    rows = [_row(breakdown, name) for name in (*PARTS, *TOTALS)]
+    return table(head, rows, numbers=range(1, 7))
+
+
+def _row(breakdown: Breakdown, name: str) -> Row:
+    values = _of(breakdown, name)
+    mean, whole = float(values.mean()), max(breakdown.window.length_ps, 1)
+    label, meaning = _WORDS[name]
+    rank = int(breakdown.ranks[int(values.argmax())])
+    spread = (values.min(), np.median(values), values.max())
+    cells = (number(picoseconds(float(v)), float(v)) for v in spread)
+    share = number(percent(mean / whole), mean, share=min(100 * mean / whole, 100.0))
+    return Row((label, number(picoseconds(mean), mean), share, *cells, number(str(rank), rank), meaning))

@@ -1,0 +1,121 @@
+"""The top of a run's page: the finding in plain language, the key figures and the facts of the job."""
+
+from __future__ import annotations
+
+from html import escape
+
+from reports.findings import RunFindings, hidden_share, mean_shares
+from reports.markup import Markup, strong, terms, tile
+from reports.numbers import percent, picoseconds, samples_per_s, seconds
+from simulator.analysis.breakdown import Breakdown
+from simulator.analysis.critical_path import CriticalPath
+
+_NEGLIGIBLE = 5e-4
+"""Shares of the iteration below 0.05 % are not worth a word."""
+
+_IN_WORDS = {
+    "compute": "computation",
+    "exposed_comm": "exposed communication",
+    "exposed_copy": "exposed copies",
+    "idle": "idling",
+}
+
+
+def headline(findings: RunFindings) -> Markup:
+    """The one sentence to remember: what was simulated, how fast it is."""
+    job, rate = findings.job, " ".join(samples_per_s(findings.throughput_samples_per_s))
+    what = escape(f"{job.model} on {job.world_size:,} GPUs")
+    return Markup(f"{what}: {strong('{} per iteration, {}.', seconds(findings.iteration.seconds), rate).html}")
+
+
+def sentences(findings: RunFindings) -> tuple[Markup, ...]:
+    """What bounds it, where the time goes, and what the longest wait on the critical path is."""
+    return (
+        strong("{}", findings.bound.finding),
+        _where(findings.breakdown),
+        _longest(findings.critical_path),
+    )
+
+
+def _where(breakdown: Breakdown) -> Markup:
+    """The parts of the iteration that take any time, largest first, and how much communication is hidden."""
+    parts = sorted(mean_shares(breakdown).items(), key=lambda part: -part[1])
+    present = [(name, share) for name, share in parts if share >= _NEGLIGIBLE]
+    words = ", ".join(f"{{}} {_IN_WORDS[name]}" for name, _ in present)
+    return strong(
+        f"The mean rank spends its iteration with {words}. Computation hides {{}} of all communication time.",
+        *(percent(share) for _, share in present),
+        percent(hidden_share(breakdown)),
+    )
+
+
+def _longest(path: CriticalPath) -> Markup:
+    """The operator that takes most of the critical path."""
+    by_operator = path.by_operator_ps()
+    if not by_operator:
+        return Markup("")
+    name, length = next(iter(by_operator.items()))
+    share = percent(length / max(path.window.length_ps, 1))
+    return strong(
+        "The critical path spends most of its time in {}: {}, {} of the iteration.", name, picoseconds(length), share
+    )
+
+
+def tiles(findings: RunFindings) -> str:
+    """The key figures."""
+    shares = mean_shares(findings.breakdown)
+    value, unit = seconds(findings.iteration.seconds).split(" ")
+    rate, rate_unit = samples_per_s(findings.throughput_samples_per_s)
+    per_gpu = " ".join(samples_per_s(findings.throughput_samples_per_s / findings.job.world_size))
+    winner, second = findings.bound.winner, findings.bound.runner_up
+    bound_note = f"10 % better saves {percent(winner.gain)}" if winner else "no class gains 0.1 % or more"
+    runner_up = f"; next {second.resource_class}, {percent(second.gain)}" if second else ""
+    return "".join(
+        (
+            tile("Iteration time", value, unit, _measured(findings)),
+            tile("Throughput", rate, rate_unit, f"{per_gpu} per GPU"),
+            tile(
+                "Exposed communication", f"{100 * shares['exposed_comm']:.3g}", "%", "of the iteration, mean over ranks"
+            ),
+            tile("Computation", f"{100 * shares['compute']:.3g}", "%", "of the iteration, mean over ranks"),
+            tile("Bound by", winner.resource_class if winner else "nothing alone", "", bound_note + runner_up),
+            *_memory_tile(findings),
+        )
+    )
+
+
+def _measured(findings: RunFindings) -> str:
+    time = findings.iteration
+    if not time.steady:
+        return f"not settled after {time.iterations} iterations: see the warnings"
+    return f"mean of {time.measured_iterations} iterations after {time.warm_up_iterations} of warm-up"
+
+
+def _memory_tile(findings: RunFindings) -> tuple[str, ...]:
+    if not findings.memory:
+        return ()
+    tier = findings.memory[0]
+    used = tier.used_bytes.max()
+    label = f"{tier.name.upper()} on the fullest GPU"
+    return (
+        tile(
+            label,
+            f"{used / 1e9:.3g}",
+            "GB",
+            f"{percent(used / tier.capacity_bytes)} of {tier.capacity_bytes / 1e9:.3g} GB usable",
+        ),
+    )
+
+
+def facts(findings: RunFindings) -> str:
+    """What was simulated."""
+    job = findings.job
+    nodes = f"{job.nodes:,} nodes, {job.world_size:,} {job.gpu}"
+    local_batch = f"{job.global_batch_size / job.world_size:,.4g}"
+    pairs = [
+        ("Model", job.model),
+        ("Cluster", f"{job.cluster}: {nodes}"),
+        ("Global batch", f"{job.global_batch_size:,} ({local_batch} per GPU)"),
+        *job.facts.items(),
+    ]
+    return terms(pairs)

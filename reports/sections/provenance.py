@@ -1,0 +1,71 @@
+"""Where every number comes from, what to be careful about, and the scenario itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+from html import escape
+
+from reports.findings import Origin, RunFindings
+from reports.markup import Cell, Markup, Row, Section, table
+
+GRADES = {
+    "read": "read in the source named",
+    "secondary": "from a source that cites another",
+    "memory": "recalled, not checked",
+    "derived": "computed from read values",
+    "assumed": "assumed",
+}
+"""Grades in order of trust, with their meaning."""
+
+
+def warnings_section(findings: RunFindings) -> Section:
+    """What to be careful about."""
+    items = "".join(f"<li>{escape(warning)}</li>" for warning in findings.warnings)
+    body = f'<ul class="warnings">{items}</ul>' if items else '<p class="none">None.</p>'
+    lede = "What limits how far these results can be trusted."
+    return Section("warnings", "Warnings", "Warnings", lede, body)
+
+
+def provenance_section(findings: RunFindings) -> Section:
+    """A filterable table of every quantity with its grade and source."""
+    origins = findings.origins
+    counts = Counter(origin.grade for origin in origins)
+    summary = ", ".join(f"{counts[g]} {g} ({GRADES[g]})" for g in GRADES if counts[g])
+    filter_box = (
+        '<div class="controls"><label>Filter <input type="search" data-filters="provenance-table" '
+        'placeholder="assumed, NIC, all_to_all…"></label></div>'
+    )
+    head = ("of", "quantity", "value", "grade", "source")
+    rows = table(head, (_row(origin) for origin in origins), anchor="provenance-table")
+    lede = (
+        f"Every quantity of the model and constant of the machine this run used: {summary}."
+        if summary
+        else "Nothing recorded."
+    )
+    return Section("provenance", "Where the numbers come from", "Provenance", lede, filter_box + rows)
+
+
+def _row(origin: Origin) -> Row:
+    note = f'<br><span class="none">{escape(origin.note)}</span>' if origin.note else ""
+    grade = Markup(f'<span class="grade {escape(origin.grade)}">{escape(origin.grade)}</span>')
+    order = list(GRADES).index(origin.grade) if origin.grade in GRADES else len(GRADES)
+    return Row(
+        (
+            origin.group,
+            Cell(origin.quantity, style="name"),
+            Cell(origin.value, style="number"),
+            Cell(grade, order),
+            Cell(Markup(escape(origin.source) + note), style="wide"),
+        )
+    )
+
+
+def scenario_section(findings: RunFindings) -> Section:
+    """The resolved scenario, folded."""
+    lines = findings.job.scenario_yaml.count("\n")
+    body = (
+        f"<details><summary>Show the resolved scenario ({lines:,} lines of YAML)</summary>"
+        f'<pre class="source">{escape(findings.job.scenario_yaml)}</pre></details>'
+    )
+    lede = "Defaults filled, cluster, model and plan written out: this file alone reproduces the run."
+    return Section("scenario", "Scenario", "Scenario", lede, body)

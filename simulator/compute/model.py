@@ -1,0 +1,33 @@
+"""The interface of compute models, and their registry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from hardware_specs.processors import Gpu
+from hardware_specs.types import Node
+from simulator.operators import Amount, Operator
+from simulator.registry import Registry
+
+
+class ComputeModel(Protocol):
+    """Times of operators that use nothing another rank or stream could share."""
+
+    def duration_s(self, operator: Operator) -> Amount:
+        """Duration in seconds: a scalar, or ``[P]`` when an amount of the operator is ``[P]``."""
+        ...
+
+    def outside_range(self, operator: Operator) -> str | None:
+        """Why the operator is outside what the model was derived from, or None."""
+        ...
+
+    def improved(self, speed: Mapping[str, float]) -> ComputeModel:
+        """The same machine with some of ``GEMM``, ``HBM``, ``PCIe/DDR``, ``host`` faster by the given factors."""
+        ...
+
+
+ComputeModelFactory = Callable[[Gpu, Node, float], ComputeModel]
+"""Makes a model of (gpu, node, seconds of host time per kernel launch)."""
+
+COMPUTE_MODELS: Registry[ComputeModelFactory] = Registry("compute model", "dlrmsim.compute_models")

@@ -1,0 +1,166 @@
+"""Collectives of a task graph: the n-th calls of all members on a communicator become one activity per instance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.lowered import Activity
+from simulator.lowering.result import CollectiveInfo
+from simulator.network.collectives import Call
+from simulator.network.membership import Block
+from simulator.network.model import CollectiveModel, Timed
+from simulator.operators import Amount, CollectiveCall, FloatArray
+from simulator.program import IntArray, Program, TaskGraph
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sequenced:
+    """The n-th call on a communicator, over all programs that make it.
+
+    Attributes:
+        callers: (program number, task number, the call) of each program.
+        instance: instance number of each global rank, -1 for ranks that do not take part ``[world_size]``.
+    """
+
+    callers: tuple[tuple[int, int, CollectiveCall], ...]
+    instance: IntArray
+
+    @property
+    def call(self) -> CollectiveCall:
+        """The first program's call; the others agree on op and dtype."""
+        return self.callers[0][2]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoweredCollective:
+    """Activities of a sequenced call: ``activity_of`` instance numbers, counted from ``activities[0]``."""
+
+    activities: list[Activity]
+    activity_of: IntArray
+    info: CollectiveInfo
+    outside_range: tuple[str, ...]
+
+
+def sequenced_calls(graph: TaskGraph) -> Iterator[Sequenced]:
+    """All calls of an iteration, by communicator and then in program order."""
+    for name, instance in graph.communicators.items():
+        by_program = [_calls_on(program, name) for program in graph.programs]
+        for number in range(max((len(calls) for calls in by_program), default=0)):
+            callers = tuple((p, *calls[number]) for p, calls in enumerate(by_program) if number < len(calls))
+            yield Sequenced(callers, _restricted(instance, graph.programs, [p for p, _, _ in callers]))
+
+
+def _calls_on(program: Program, communicator: str) -> list[tuple[int, CollectiveCall]]:
+    return [
+        (task, work)
+        for task, work in enumerate(program.work)
+        if isinstance(work, CollectiveCall) and work.communicator == communicator
+    ]
+
+
+def _restricted(instance: IntArray, programs: Sequence[Program], calling: Sequence[int]) -> IntArray:
+    """``instance`` with -1 for ranks of programs that do not call."""
+    if len(calling) == len(programs):
+        return instance
+    kept = np.full_like(instance, -1)
+    for number in calling:
+        ranks = programs[number].ranks
+        kept[ranks] = instance[ranks]
+    return kept
+
+
+def lower_collective(
+    sequenced: Sequenced, programs: Sequence[Program], model: CollectiveModel, evened: float
+) -> LoweredCollective:
+    """Choose algorithms and make the activities of all instances.
+
+    Args:
+        sequenced: the call.
+        programs: all programs of the graph.
+        model: times of collectives.
+        evened: how far uneven sizes move to their mean, 0 to 1.
+    """
+    task = programs[sequenced.callers[0][0]].names[sequenced.callers[0][1]]
+    sizes = _per_rank(sequenced, programs, "bytes")
+    weights = _per_rank(sequenced, programs, "receive_bytes")
+    blocks = model.blocks(sequenced.instance)
+    activity_of = np.full(int(sequenced.instance.max()) + 1, -1, dtype=np.int64)
+    activities: list[Activity] = []
+    slowest: tuple[float, Block, Timed] | None = None
+    notes: list[str] = []
+    for block in blocks:
+        call = _sized(sequenced.call, block, sizes, weights, evened)
+        timed = model.time(call)
+        activity_of[block.number] = len(activities) + np.arange(block.instance_count)
+        labels = _labels(task, sequenced.call.communicator, block, alone=len(activity_of) == 1)
+        activities += map(Activity, labels, model.phases(call, timed))
+        seconds = float(timed.seconds.max())
+        slowest = max(slowest, (seconds, block, timed), key=lambda s: s[0]) if slowest else (seconds, block, timed)
+        notes += model.outside_range(call)
+    return LoweredCollective(
+        activities, activity_of, _info(task, sequenced, sizes, slowest), tuple(dict.fromkeys(notes))
+    )
+
+
+def _labels(task: str, communicator: str, block: Block, *, alone: bool) -> Iterator[str]:
+    """Name of each instance's activity, made once per lowering."""
+    return iter([task]) if alone else (f"{task} [{communicator} {number}]" for number in block.number)
+
+
+def _per_rank(sequenced: Sequenced, programs: Sequence[Program], field: str) -> Amount | None:
+    """A size of the call: a scalar when all ranks agree, ``[world_size]`` when not, None when not given."""
+    given = [(programs[p].ranks, getattr(call, field)) for p, _, call in sequenced.callers]
+    values = [value for _, value in given if value is not None]
+    if not values:
+        return None
+    if all(np.ndim(value) == 0 and value == values[0] for value in values):
+        return float(values[0])
+    full = np.zeros(len(sequenced.instance))
+    for ranks, value in given:
+        full[ranks] = 1.0 if value is None else value
+    return full
+
+
+def _sized(call: CollectiveCall, block: Block, sizes: Amount | None, weights: Amount | None, evened: float) -> Call:
+    """The call on one block; members of an instance agree on the size except in an all_to_all."""
+    size = np.asarray(0.0 if sizes is None else sizes)
+    if call.op != "all_to_all" or (size.ndim == 0 and weights is None):
+        per_instance = size[block.ranks].max(axis=1, keepdims=True) if size.ndim else np.full((1, 1), float(size))
+        return Call(call.op, block, per_instance)
+    sent = _evened(size[block.ranks] if size.ndim else np.full(block.ranks.shape, float(size)), evened)
+    share = np.asarray(1.0 if weights is None else weights)
+    share = share[block.ranks] if share.ndim else np.ones(block.ranks.shape)
+    totals = share.sum(axis=1, keepdims=True)
+    share = np.divide(share, totals, out=np.full(block.ranks.shape, 1.0 / block.size), where=totals > 0.0)
+    return Call(call.op, block, sent.mean(axis=1, keepdims=True), sent, _evened(share, evened))
+
+
+def _evened(values: FloatArray, part: float) -> FloatArray:
+    """Move each row ``[I, n]`` the given part of the way to its mean."""
+    moved: FloatArray = values + (values.mean(axis=1, keepdims=True) - values) * part
+    return moved
+
+
+def _info(
+    task: str, sequenced: Sequenced, sizes: Amount | None, slowest: tuple[float, Block, Timed] | None
+) -> CollectiveInfo:
+    if slowest is None:
+        raise ValueError(f"collective {task!r} has no members")
+    seconds, block, timed = slowest
+    per_rank = np.asarray(0.0 if sizes is None else sizes)
+    members = sequenced.instance >= 0
+    return CollectiveInfo(
+        task=task,
+        op=sequenced.call.op,
+        communicator=sequenced.call.communicator,
+        algorithm=timed.algorithm.name,
+        protocol=timed.protocol,
+        bytes=float(per_rank[members].mean() if per_rank.ndim else per_rank),
+        members=block.size,
+        instances=len(np.unique(sequenced.instance[members])),
+        alone_s=seconds,
+        phases=tuple((stage.latency_s, float(stage.work.seconds.max())) for stage in timed.stages),
+    )

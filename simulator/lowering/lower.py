@@ -1,0 +1,137 @@
+"""Lowering a task graph: durations of private tasks ``[T, P]``, activities of everything shared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simulator.lowered import Activity, LoweredGroup, LoweredProgram, Phase
+from simulator.lowering.collective import LoweredCollective, lower_collective, sequenced_calls
+from simulator.lowering.machine import Machine
+from simulator.lowering.private import durations_of, fill, member_instances, shared_copies, task_seconds
+from simulator.lowering.result import CollectiveInfo, Lowering
+from simulator.lowering.variation import Variation
+from simulator.lowering.warn import warnings_of
+from simulator.network.model import picoseconds_of
+from simulator.operators import Amount, Copy
+from simulator.program import IntArray, Program, TaskGraph
+
+
+def lower(
+    graph: TaskGraph,
+    machine: Machine,
+    *,
+    variation: Variation | None = None,
+    improve: Mapping[str, float] | None = None,
+) -> Lowering:
+    """Turn amounts into times.
+
+    Args:
+        graph: programs and communicators.
+        machine: the models; keep it between calls, it remembers which ranks form which communicator.
+        variation: jitter and stragglers; none by default.
+        improve: classes of `BOUND_CLASSES` made better by a factor, e.g. ``{"NIC": 1.1}``. ``input`` speeds up host
+            and copy tasks of section ``input``; ``imbalance`` moves what differs between ranks (durations, sizes of an
+            uneven all_to_all) the part ``factor - 1`` of the way to its mean.
+
+    Raises:
+        ProgramError: the programs contradict each other (`TaskGraph.check`).
+        InputError: a class of ``improve`` is unknown, or the GPU lacks a precision.
+    """
+    graph.check()
+    improve = dict(improve or {})
+    better = machine.improved(improve) if improve else machine
+    varied = variation or Variation()
+    seconds = [dict(task_seconds(program, better.compute, varied, improve)) for program in graph.programs]
+    shared = _Activities(len(graph.programs))
+    calls = _lower_collectives(graph, better, shared, improve.get("imbalance", 1.0) - 1.0)
+    _lower_copies(graph, better, shared, seconds)
+    groups = [
+        _group(program, shared.rows[number], seconds[number], varied, graph.world_size)
+        for number, program in enumerate(graph.programs)
+    ]
+    topology = machine.topology
+    program = LoweredProgram(tuple(groups), shared.activities, topology.resource_count, topology.resource_names)
+    infos: tuple[CollectiveInfo, ...] = tuple(call.info for call in calls)
+    return Lowering(program, infos, warnings_of(graph, better, seconds, calls))
+
+
+@dataclass(slots=True)
+class _Activities:
+    """Activities so far, and for each program the activity numbers of its ranks by task ``[P]``."""
+
+    programs: int
+    activities: list[Activity] = field(default_factory=list)
+    rows: list[dict[int, IntArray]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rows = [{} for _ in range(self.programs)]
+
+
+def _lower_collectives(
+    graph: TaskGraph, machine: Machine, shared: _Activities, evened: float
+) -> list[LoweredCollective]:
+    lowered = []
+    for sequenced in sequenced_calls(graph):
+        collective = lower_collective(sequenced, graph.programs, machine.collectives, evened)
+        numbers = np.where(collective.activity_of >= 0, collective.activity_of + len(shared.activities), -1)
+        for program, task, _ in sequenced.callers:
+            own = sequenced.instance[graph.programs[program].ranks]
+            shared.rows[program][task] = member_instances(numbers, own)
+        shared.activities += collective.activities
+        lowered.append(collective)
+    return lowered
+
+
+def _lower_copies(graph: TaskGraph, machine: Machine, shared: _Activities, seconds: list[dict[int, Amount]]) -> None:
+    """Copies that share a PCIe direction with another stream's: an activity per rank, no private duration."""
+    for number, program in enumerate(graph.programs):
+        for task in shared_copies(program):
+            work = program.work[task]
+            if isinstance(work, Copy):
+                first = len(shared.activities)
+                shared.activities += _copies(program, task, work, machine, seconds[number].pop(task))
+                shared.rows[number][task] = first + np.arange(program.rank_count)
+
+
+def _copies(program: Program, task: int, work: Copy, machine: Machine, seconds: Amount) -> list[Activity]:
+    """A copy on each rank ``[P]``, which uses the link as far as its bytes fill it."""
+    port = machine.topology.first("pcie_h2d" if work.direction == "h2d" else "pcie_d2h")
+    rate = machine.collectives.rates["pcie"]
+    ranks = np.broadcast_to(np.asarray(seconds, dtype=np.float64), program.rank_count)
+    link_s = np.broadcast_to(np.asarray(work.bytes, dtype=np.float64) / rate, program.rank_count)
+    usage = np.minimum(np.divide(link_s, ranks, out=np.ones_like(ranks), where=ranks > 0.0), 1.0)
+    work_ps = picoseconds_of(ranks)
+    resources = port + program.ranks
+    label = program.names[task]
+    return [
+        Activity(f"{label} [rank {rank}]", (_copy_phase(int(work_ps[i]), resources[i : i + 1], usage[i : i + 1]),))
+        for i, rank in enumerate(program.ranks)
+    ]
+
+
+def _copy_phase(work_ps: int, resources: IntArray, usage: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Phase:
+    return Phase(0, work_ps, resources, usage) if work_ps else Phase(0, 0, resources[:0], usage[:0])
+
+
+def _group(
+    program: Program, rows: dict[int, IntArray], seconds: dict[int, Amount], variation: Variation, world_size: int
+) -> LoweredGroup:
+    tasks = sorted(rows)
+    base_ps = fill(seconds, program.task_count, program.rank_count)
+    instances = np.stack([rows[task] for task in tasks]) if tasks else np.zeros((0, program.rank_count), dtype=np.int64)
+    return LoweredGroup(
+        name=program.name,
+        ranks=program.ranks,
+        streams=program.streams,
+        names=program.names,
+        stream_of=program.stream_of,
+        dep_ptr=program.dep_ptr,
+        dep_task=program.dep_task,
+        dep_lag=program.dep_lag,
+        durations=durations_of(program, base_ps, variation, world_size),
+        activity_tasks=np.array(tasks, dtype=np.int64),
+        instances=instances,
+    )

@@ -1,0 +1,78 @@
+"""A machine as lowering sees it (placed ranks, compute model, collective model), and what improving a class means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from hardware_specs.types import Cluster
+from inputs.errors import InputError, nearest_name
+from simulator.compute import COMPUTE_MODELS, ComputeModel
+from simulator.network.model import CollectiveModel
+from simulator.network.topology import Placement, ResourceClass, Topology
+
+BOUND_CLASSES: tuple[str, ...] = (
+    "GEMM", "HBM", "NVLink", "NIC", "spine", "PCIe/DDR", "host", "input", "imbalance",
+)  # fmt: skip
+"""What can bound an iteration."""
+
+_LINK_CLASSES: dict[str, ResourceClass] = {"NVLink": "nvlink", "NIC": "nic", "spine": "spine", "PCIe/DDR": "pcie"}
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """Everything that turns amounts into times."""
+
+    topology: Topology
+    compute: ComputeModel
+    collectives: CollectiveModel
+
+    def improved(self, improve: Mapping[str, float]) -> Machine:
+        """The machine with classes of `BOUND_CLASSES` faster by the given factors.
+
+        GEMM: arithmetic rate. HBM: memory rates of all kernels. NVLink, NIC: bandwidth, hops and posts of that link
+        class. spine, PCIe/DDR: bandwidth. host: host work. ``input`` and ``imbalance`` are no part of a machine: see
+        `simulator.lowering.lower`.
+
+        Raises:
+            InputError: a class is unknown.
+        """
+        for name in improve:
+            if name not in BOUND_CLASSES:
+                raise InputError(
+                    "no such bound class",
+                    given=name,
+                    expected=f"one of {', '.join(BOUND_CLASSES)}",
+                    nearest=nearest_name(name, BOUND_CLASSES),
+                )
+        links = {_LINK_CLASSES[name]: factor for name, factor in improve.items() if name in _LINK_CLASSES}
+        return Machine(self.topology, self.compute.improved(improve), self.collectives.improved(links))
+
+
+def build_machine(
+    cluster: Cluster,
+    world_size: int,
+    *,
+    launch_s: float,
+    placement: Placement = "block",
+    seed: int = 0,
+    algorithms: Mapping[str, str] | None = None,
+    compute_model: str = "roofline",
+) -> Machine:
+    """Place ``world_size`` ranks on ``cluster``.
+
+    Args:
+        cluster: the hardware.
+        world_size: number of ranks, one GPU each.
+        launch_s: host time of one kernel launch, from the framework profile.
+        placement: see `Topology.build`.
+        seed: of a random placement.
+        algorithms: collective algorithms to force, by operation; the others are chosen by predicted time.
+        compute_model: name in `COMPUTE_MODELS`.
+
+    Raises:
+        InputError: an impossible size, or an unknown placement, algorithm or compute model.
+    """
+    topology = Topology.build(cluster, world_size, placement, seed)
+    compute = COMPUTE_MODELS.get(compute_model, key="compute_model")(cluster.node.gpu, cluster.node, launch_s)
+    return Machine(topology, compute, CollectiveModel.of(cluster, topology, algorithms))

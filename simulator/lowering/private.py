@@ -1,0 +1,81 @@
+"""Durations of private tasks: those that use nothing another stream or rank could slow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from simulator.compute import ComputeModel
+from simulator.lowered import PS_PER_S, ConstantDurations, Durations
+from simulator.lowering.variation import Variation, VariedDurations
+from simulator.operators import Amount, Category, CollectiveCall, Copy, FloatArray, category_of
+from simulator.program import IntArray, Program
+
+INPUT_SECTION = "input"
+"""Section of the tasks that bring the next batch in: improving ``input`` speeds its host and copy tasks up."""
+
+
+def toward_mean(values: Amount, part: float) -> Amount:
+    """Move ``values [P]`` the given part of the way to their mean; a scalar stays."""
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim == 0 or part == 0.0:
+        return values
+    moved: FloatArray = array + (array.mean() - array) * part
+    return moved
+
+
+def task_seconds(
+    program: Program, compute: ComputeModel, variation: Variation, improve: Mapping[str, float]
+) -> Iterator[tuple[int, Amount]]:
+    """Duration of every task that is no collective, as (task, seconds: scalar or ``[P]``), jitter left out.
+
+    Static differences between ranks, stragglers included, are moved towards their mean by ``improve["imbalance"]``.
+    """
+    slowdown: Amount = variation.slowdown(program.ranks) if variation.straggler_ranks else 1.0
+    evened = improve.get("imbalance", 1.0) - 1.0
+    for task, work in enumerate(program.work):
+        if isinstance(work, CollectiveCall):
+            continue
+        seconds = compute.duration_s(work)
+        category = category_of(work)
+        if category is Category.COMPUTE:
+            seconds = seconds * slowdown
+        elif program.sections[task] == INPUT_SECTION and category in (Category.HOST, Category.COPY):
+            seconds = seconds / improve.get("input", 1.0)
+        yield task, toward_mean(seconds, evened)
+
+
+def fill(seconds: Mapping[int, Amount], tasks: int, ranks: int) -> FloatArray:
+    """Durations of all tasks in ps, not rounded: ``[T, 1]`` when all ranks agree, else ``[T, P]``."""
+    uneven = any(np.ndim(value) for value in seconds.values())
+    values = np.zeros((tasks, ranks if uneven else 1))
+    for task, value in seconds.items():
+        values[task] = value
+    return values * PS_PER_S
+
+
+def durations_of(program: Program, base_ps: FloatArray, variation: Variation, world_size: int) -> Durations:
+    """Constant durations, or drawn ones when some task varies."""
+    sigma = np.array([variation.sigma(category) for category in program.categories])
+    if np.any(sigma > 0.0):
+        return VariedDurations(program, base_ps, sigma, variation.seed, world_size)
+    return ConstantDurations(np.floor(base_ps + 0.5).astype(np.int64))
+
+
+def shared_copies(program: Program) -> list[int]:
+    """Tasks that copy over a PCIe direction which copies of another stream of the rank use as well."""
+    copies = [
+        (task, work.direction, int(program.stream_of[task]))
+        for task, work in enumerate(program.work)
+        if isinstance(work, Copy) and work.direction != "d2d"
+    ]
+    streams: dict[str, set[int]] = {}
+    for _, direction, stream in copies:
+        streams.setdefault(direction, set()).add(stream)
+    return [task for task, direction, _ in copies if len(streams[direction]) > 1]
+
+
+def member_instances(activity: IntArray, instance: IntArray) -> IntArray:
+    """Activity numbers of ranks: ``activity`` by instance number, -1 for ranks in no instance ``[P]``."""
+    return np.where(instance >= 0, activity[np.maximum(instance, 0)], -1)

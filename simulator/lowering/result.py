@@ -1,0 +1,67 @@
+"""What lowering returns: the program for the engine, and what the models say about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simulator.lowered import LoweredProgram
+from simulator.operators import CollectiveOp
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveInfo:
+    """How one collective task is carried out.
+
+    Attributes:
+        task: task name (of the first program that makes the call).
+        op: the operation.
+        communicator: name of the communicator.
+        algorithm: name of the algorithm chosen.
+        protocol: protocol of the library chosen.
+        bytes: nccl-tests' size, the mean over members when uneven.
+        members: members of the largest instance.
+        instances: how many instances run it.
+        alone_s: duration of the slowest instance on an idle machine, seconds.
+        phases: latency and work of each phase of that instance, seconds.
+    """
+
+    task: str
+    op: CollectiveOp
+    communicator: str
+    algorithm: str
+    protocol: str
+    bytes: float
+    members: int
+    instances: int
+    alone_s: float
+    phases: tuple[tuple[float, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelWarning:
+    """A model was used outside the range it was derived from.
+
+    Attributes:
+        model: which.
+        message: what is outside.
+        share: of the summed durations of all tasks (mean over ranks; collectives on an idle machine), in 0..1.
+        tasks: how many tasks of an iteration are concerned.
+    """
+
+    model: str
+    message: str
+    share: float
+    tasks: int
+
+    def __str__(self) -> str:
+        """One line for people."""
+        return f"{self.model}: {self.message} ({self.tasks} tasks, {self.share:.1%} of the task time)"
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """A lowered program with what is known about it."""
+
+    program: LoweredProgram
+    collectives: tuple[CollectiveInfo, ...]
+    warnings: tuple[ModelWarning, ...]

@@ -1,0 +1,163 @@
+"""Achievable link fractions, derived in closed form from a cluster's calibration points.
+
+A point says that an operation of S bytes took t = S / algbw. For each algorithm a and protocol p the library may
+choose there, with latency ``alpha`` and ``x`` seconds of traffic at the full rate of the link class in question
+(NVLink for a point inside one node, NIC for one over several):
+
+    f(a, p) = x(a, p) / (efficiency(a, p) x (t - alpha(a, p)))
+
+is the fraction at which (a, p) takes exactly t. The library takes the fastest, and time falls as f grows, so the
+fraction is the smallest f(a, p): the chosen one takes t, all others as long or longer. Each point is reproduced.
+
+A call uses the point of its own operation nearest in nodes and members per node (on a log scale); an operation without
+points uses those of the ring operations (all_reduce, all_gather, reduce_scatter), else of any. The *usable* fraction of
+a class is the largest of its points, at most 1. A fraction above 1 says that fewer bytes move than a ring needs
+(reduction in the switch): the port is then full.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from hardware_specs.collectives import CalibrationPoint
+from hardware_specs.types import Cluster
+from inputs.errors import InputError
+from simulator.network.collectives.algorithm import (
+    ALL_PROTOCOLS,
+    Call,
+    CollectiveAlgorithm,
+    Protocol,
+    Stage,
+    algorithms_of,
+)
+from simulator.network.latency import LatencyModel, protocol_fractions
+from simulator.network.load import LinkFractions, full_rate_seconds, port_bytes
+from simulator.network.membership import Block, blocks_of
+from simulator.network.topology import Topology
+from simulator.operators import CollectiveOp
+
+LinkClass = Literal["nvlink", "nic"]
+RING_OPS: tuple[CollectiveOp, ...] = ("all_reduce", "all_gather", "reduce_scatter")
+
+
+@dataclass(frozen=True, slots=True)
+class Fraction:
+    """What one calibration point says about one link class."""
+
+    point: CalibrationPoint
+    link: LinkClass
+    value: float
+
+    def distance(self, nodes: int, local_size: int) -> float:
+        """How far a call on so many nodes and members per node is, in octaves."""
+        per_node = min(self.point.ranks, self.point.ranks_per_node)
+        return abs(math.log2(nodes / self.point.nodes)) + abs(math.log2(local_size / per_node))
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """The fractions of a cluster, see the module."""
+
+    fractions: tuple[Fraction, ...] = field(default=())
+
+    def usable(self, link: LinkClass) -> float:
+        """Share of the class's capacity that exists for all traffic together; 1 without points."""
+        values = [f.value for f in self.fractions if f.link == link]
+        return min(1.0, max(values, default=1.0))
+
+    def nearest(self, op: CollectiveOp, link: LinkClass, nodes: int, local_size: int) -> Fraction | None:
+        """The point that a call uses, or None when the class has none."""
+        known = [f for f in self.fractions if f.link == link]
+        for ops in ((op,), RING_OPS, tuple({f.point.op for f in known})):
+            candidates = [f for f in known if f.point.op in ops]
+            if candidates:
+                return min(candidates, key=lambda f: f.distance(nodes, local_size))
+        return None
+
+    def link_fractions(self, op: CollectiveOp, link: LinkClass, nodes: int, local_size: int) -> LinkFractions:
+        """Reached and usable fraction of a class for a call; 1 and 1 without points."""
+        found = self.nearest(op, link, nodes, local_size)
+        return LinkFractions(found.value if found else 1.0, self.usable(link))
+
+    def outside_range(self, op: CollectiveOp, nodes: int, local_size: int) -> list[str]:
+        """Why a call is outside the calibration points its link class has; empty when it is inside."""
+        link: LinkClass = "nvlink" if nodes == 1 else "nic"
+        found = self.nearest(op, link, nodes, local_size)
+        where = "inside a node" if nodes == 1 else "between nodes"
+        if found is None:
+            return [f"{op} {where}: no calibration point, links count at their full rate"]
+        if found.point.op != op:
+            return [f"{op} {where}: no calibration point of its own, takes the link fraction of {found.point.op}"]
+        if nodes > found.point.nodes:
+            return [f"{op} over {nodes} nodes: link fraction derived at {found.point.nodes}"]
+        return []
+
+
+def calibrate(cluster: Cluster) -> Calibration:
+    """Derive the fractions from ``cluster.calibration``, points inside one node first.
+
+    Raises:
+        InputError: no algorithm can be as fast as a point says.
+    """
+    calibration = Calibration()
+    for point in sorted(cluster.calibration, key=lambda p: p.nodes):
+        link: LinkClass = "nvlink" if point.nodes == 1 else "nic"
+        value = _fraction(cluster, point, link, calibration)
+        calibration = Calibration((*calibration.fractions, Fraction(point, link, value)))
+    return calibration
+
+
+def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known: Calibration) -> float:
+    """The smallest f(a, p) of the module's formula."""
+    topology, block = point_block(cluster, point)
+    call = Call(point.op, block, np.full((1, 1), float(point.bytes)))
+    latency, payload = LatencyModel.of(cluster), protocol_fractions(cluster)
+    nvlink = known.link_fractions(point.op, "nvlink", block.node_count, block.local_size)
+    values = []
+    for algorithm in algorithms_of(point.op):
+        stages = algorithm.stages(call) if algorithm.automatic and algorithm.applies(block) else ()
+        if len(stages) != 1:
+            continue
+        full_s = _full_rate_s(stages[0], block, topology)
+        for protocol in protocols_of(algorithm, block):
+            efficiency = payload[protocol] * stages[0].efficiency
+            left_s = point.time_s - latency.seconds(stages[0].latency, protocol)
+            # NVLink works beside the NICs and must not be what takes the time.
+            beside_s = full_s["nvlink"] / (nvlink.reached * efficiency) if link == "nic" else 0.0
+            if left_s > beside_s and full_s[link] > 0.0:
+                values.append(full_s[link] / (efficiency * left_s))
+    if not values:
+        raise InputError(
+            "no algorithm of the collectives library is as fast as this calibration point says",
+            key=f"calibration ({point.op}, {point.ranks} ranks)",
+            given=f"{point.bytes:.0f} B in {point.time_s * 1e6:.1f} us",
+            expected="more than the latency and the NVLink time of the collective",
+        )
+    return min(values)
+
+
+def _full_rate_s(stage: Stage, block: Block, topology: Topology) -> dict[str, float]:
+    """Seconds of the busiest NVLink port and NIC at the full rate."""
+    found = full_rate_seconds(port_bytes(stage, block, topology), topology.rates)
+    seconds = {str(name): float(value.max()) for name, value in found.items()}
+    return {"nvlink": 0.0, "nic": 0.0} | seconds
+
+
+def protocols_of(algorithm: CollectiveAlgorithm, block: Block) -> tuple[Protocol, ...]:
+    """Protocols the algorithm may use on these instances."""
+    return ALL_PROTOCOLS if block.node_count == 1 else algorithm.network_protocols
+
+
+def point_block(cluster: Cluster, point: CalibrationPoint) -> tuple[Topology, Block]:
+    """The ranks of a calibration point: ``ranks_per_node`` on each node."""
+    gpus = int(cluster.node.gpus.value)
+    topology = Topology.build(cluster, point.nodes * gpus)
+    rank = np.arange(topology.world_size)
+    taking_part = (rank % gpus < point.ranks_per_node) & (rank // gpus < point.nodes)
+    instance = np.where(taking_part, 0, -1)
+    instance[np.flatnonzero(taking_part)[point.ranks :]] = -1
+    return topology, blocks_of(instance, topology)[0]

@@ -1,0 +1,138 @@
+"""What a collective algorithm is: a sized call in, stages of latency and traffic out.
+
+An algorithm knows amounts, not rates: hops, messages and bytes per member. `simulator.network.model` turns them into
+times, so that one algorithm serves every machine and every protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+
+from simulator.network.membership import Block
+from simulator.operators import CollectiveOp, FloatArray
+from simulator.registry import Registry
+
+Protocol = Literal["ll", "ll128", "simple"]
+ALL_PROTOCOLS: tuple[Protocol, ...] = ("ll", "ll128", "simple")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """A collective on all instances of a block; ``a`` below is I, or 1 when all instances are alike.
+
+    Attributes:
+        op: the operation.
+        block: the instances.
+        bytes: nccl-tests' size per instance ``[a, 1]``, see `CollectiveCall`.
+        send_bytes: of an uneven all_to_all, what each member sends, own part included ``[I, n]``; else None.
+        weights: of an uneven all_to_all, share of a sender's bytes that each member receives ``[I, n]``, rows sum to 1.
+    """
+
+    op: CollectiveOp
+    block: Block
+    bytes: FloatArray
+    send_bytes: FloatArray | None = None
+    weights: FloatArray | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Latency of a stage as counts of the library's constants, see `simulator.network.latency`.
+
+    Attributes:
+        table: which algorithm's constants, ``ring`` or ``tree``.
+        starts: times the base latency is paid.
+        nvlink_hops: hops over NVLink.
+        paced_hops: hops over NVLink that go at the pace of the network proxy where that is slower.
+        network_hops: hops over the network.
+        posts: network messages posted one after the other.
+    """
+
+    table: Literal["ring", "tree"] = "ring"
+    starts: float = 1.0
+    nvlink_hops: float = 0.0
+    paced_hops: float = 0.0
+    network_hops: float = 0.0
+    posts: float = 0.0
+
+
+_NOTHING = np.zeros((1, 1))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traffic:
+    """Bytes each member sends and receives; ``[1, 1]``, ``[I, 1]`` or ``[I, n]``."""
+
+    out_bytes: FloatArray = field(default_factory=lambda: _NOTHING)
+    in_bytes: FloatArray = field(default_factory=lambda: _NOTHING)
+
+
+def both_ways(amount: FloatArray) -> Traffic:
+    """Traffic of members that send as much as they receive."""
+    return Traffic(amount, amount)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
+    """One phase of a collective: a latency, then traffic on NVLink and NICs at the same time.
+
+    Attributes:
+        latency: before the traffic.
+        nvlink: bytes over each member's NVLink port.
+        nic: bytes over the network for each member.
+        off_rail: share of the network bytes that arrive at another NIC number than they left from.
+        efficiency: share of the protocol's bandwidth that the algorithm reaches; a cap, it adds no bytes.
+    """
+
+    latency: Latency
+    nvlink: Traffic = field(default_factory=Traffic)
+    nic: Traffic = field(default_factory=Traffic)
+    off_rail: float = 0.0
+    efficiency: float = 1.0
+
+
+def _always(block: Block) -> bool:  # noqa: ARG001 - the signature of `applies`
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveAlgorithm:
+    """A collective algorithm.
+
+    Attributes:
+        name: as written in ``network.algorithms``.
+        ops: the operations it does.
+        description: one line for ``list collectives``.
+        stages: the call's stages in sequence.
+        applies: whether it can run on these instances.
+        automatic: whether the library chooses it by itself; else it runs only where the scenario names it.
+        network_protocols: protocols it may use over the network (inside a node: all).
+    """
+
+    name: str
+    ops: tuple[CollectiveOp, ...]
+    description: str
+    stages: Callable[[Call], tuple[Stage, ...]]
+    applies: Callable[[Block], bool] = _always
+    automatic: bool = True
+    network_protocols: tuple[Protocol, ...] = ALL_PROTOCOLS
+
+
+ALGORITHMS: Registry[CollectiveAlgorithm] = Registry("collective algorithm", "dlrmsim.collectives")
+"""Every algorithm, as ``op/name``."""
+
+
+def register(algorithm: CollectiveAlgorithm) -> CollectiveAlgorithm:
+    """Add ``algorithm`` under each of its ops."""
+    for op in algorithm.ops:
+        ALGORITHMS.add(f"{op}/{algorithm.name}", algorithm, algorithm.description)
+    return algorithm
+
+
+def algorithms_of(op: CollectiveOp) -> list[CollectiveAlgorithm]:
+    """The algorithms registered for ``op``, by name."""
+    return [algorithm for name, algorithm in ALGORITHMS.items() if name.startswith(f"{op}/")]

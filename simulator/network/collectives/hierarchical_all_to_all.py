@@ -1,0 +1,85 @@
+"""Hierarchical all_to_all: NVLink to the local member on the destination's rail, then the NIC along the rail.
+
+With m nodes of g members, n = m g, S bytes sent by each:
+
+    time = base + (g - 1) x nvlink_hop + (g - 1) / g x S / nvlink
+           + base + network_hop + (m - 1) x post + (m - 1) / m x S / nic
+
+The two phases are sequential: the second needs what the first gathered, and HugeCTR runs them one after the other
+(``HugeCTR/embedding/hier_model_parallel_embedding.cpp``). It sends g + m - 2 messages instead of n - 1. No library
+chooses it by itself; a scenario names it. Needs two or more nodes with the same number of members each.
+
+With uneven sizes the first phase sends to local member j the share of everything that goes to j's rail.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulator.network.collectives.algorithm import (
+    Call,
+    CollectiveAlgorithm,
+    Latency,
+    Stage,
+    Traffic,
+    both_ways,
+    register,
+)
+from simulator.network.membership import Block, slot_sums
+from simulator.program import IntArray
+
+
+def stages(call: Call) -> tuple[Stage, ...]:
+    """Two phases in sequence; see the module's formula."""
+    g, m = call.block.local_size, call.block.node_count
+    nvlink, nic = _uneven(call) if call.send_bytes is not None else _even(call)
+    return (
+        Stage(Latency(nvlink_hops=g - 1), nvlink=nvlink),
+        Stage(Latency(network_hops=1, posts=m - 1), nic=nic),
+    )
+
+
+def _even(call: Call) -> tuple[Traffic, Traffic]:
+    g, m = call.block.local_size, call.block.node_count
+    return both_ways(call.bytes * ((g - 1) / g)), both_ways(call.bytes * ((m - 1) / m))
+
+
+def _uneven(call: Call) -> tuple[Traffic, Traffic]:
+    """Bytes of both phases when senders or receivers differ; everything is a sum over a node or a rail."""
+    block, sent, share = call.block, call.send_bytes, call.weights
+    if sent is None or share is None:
+        return _even(call)
+    rail = _rail_slots(block)
+    rail_share = np.take_along_axis(slot_sums(share, rail, block.local_size), rail, axis=1)
+    node_sent = block.node_sums(sent)
+    near = Traffic(sent * (1.0 - rail_share), rail_share * (node_sent - sent))
+    out = node_sent * (rail_share - share)
+    received = share * (sent.sum(axis=1, keepdims=True) - node_sent)
+    return near, Traffic(out, received)
+
+
+def _rail_slots(block: Block) -> IntArray:
+    """Position of each member among those of its node ``[I, n]``: equal positions form a rail."""
+    order = np.argsort(block.node_slot, axis=1, kind="stable")
+    slots = np.empty_like(order)
+    position = np.arange(block.size) % block.local_size
+    np.put_along_axis(slots, order, np.broadcast_to(position, order.shape), axis=1)
+    return slots
+
+
+def applies(block: Block) -> bool:
+    """Whether the members fill two or more nodes evenly."""
+    return block.uniform and block.node_count > 1
+
+
+HIERARCHICAL_ALL_TO_ALL = register(
+    CollectiveAlgorithm(
+        name="hierarchical",
+        ops=("all_to_all",),
+        description="NVLink to the destination's rail, then along the rail, one after the other (HugeCTR)",
+        stages=stages,
+        applies=applies,
+        automatic=False,
+        network_protocols=("simple",),
+    )
+)

@@ -1,0 +1,46 @@
+"""Ring: data goes round all members, node by node, on as many rings as a node has members.
+
+With n members on m nodes, g on each, S bytes, p = 2 passes for all_reduce and barrier, 1 otherwise:
+
+    time = base + (p (n - 1) - k) x max(nvlink_hop, post) + k x network_hop
+           + max(R (g - 1) / g / nvlink, R / g / nic),          k = p (m - 1),  R = p (n - 1) / n x S
+
+(on one node the hop is nvlink_hop, k = 0 and each NVLink port carries R). Each ring leaves a node through another
+member's NIC, so a NIC carries R / g and an NVLink port what is left of R. broadcast and reduce pass S once: R = S.
+All hops of the pipeline are filled, so that NVLink and NIC work at the same time: one phase. Latency formula and
+pacing: NCCL 2.30 ``src/graph/tuning.cc``, Ring.
+"""
+
+from __future__ import annotations
+
+from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, both_ways, register
+from simulator.operators import CollectiveOp
+
+PASSES: dict[CollectiveOp, int] = {
+    "all_reduce": 2, "barrier": 2, "all_gather": 1, "reduce_scatter": 1, "broadcast": 1, "reduce": 1,
+}  # fmt: skip
+"""How often the data goes round."""
+
+
+def stages(call: Call) -> tuple[Stage, ...]:
+    """One pipelined phase; see the module's formula."""
+    n, m, passes = call.block.size, call.block.node_count, PASSES[call.op]
+    network_hops = passes * (m - 1)
+    node_hops = passes * (n - 1) - network_hops
+    chain = call.op in ("broadcast", "reduce")
+    ring_bytes = call.bytes * (1.0 if chain else passes * (n - 1) / n)
+    if m == 1:
+        return (Stage(Latency(nvlink_hops=node_hops), nvlink=both_ways(ring_bytes)),)
+    nic_bytes = ring_bytes / call.block.local
+    latency = Latency(paced_hops=node_hops, network_hops=network_hops)
+    return (Stage(latency, nvlink=both_ways(ring_bytes - nic_bytes), nic=both_ways(nic_bytes)),)
+
+
+RING = register(
+    CollectiveAlgorithm(
+        name="ring",
+        ops=tuple(PASSES),
+        description="one ring over all members per NIC; latency grows with the number of members",
+        stages=stages,
+    )
+)

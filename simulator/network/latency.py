@@ -1,0 +1,59 @@
+"""Latencies of the collectives library: the counts of a stage times the constants of a protocol."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hardware_specs.collectives import AlgorithmLatency
+from hardware_specs.types import Cluster
+from simulator.network.collectives.algorithm import ALL_PROTOCOLS, Latency, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyModel:
+    """NCCL's latency constants on one cluster, in seconds.
+
+    Attributes:
+        tables: constants of ``ring`` and ``tree``.
+        post_s: cost of posting one network message, LL and LL128.
+        simple_factor: times `post_s` for the Simple protocol.
+        wire_s: one way through NICs and switches; no network hop is shorter.
+        nvlink_speed: divides the NVLink hops (1; 1.1 for a machine with 10 % better NVLink).
+        network_speed: divides the network hops and posts, likewise.
+    """
+
+    tables: dict[str, AlgorithmLatency]
+    post_s: float
+    simple_factor: float
+    wire_s: float
+    nvlink_speed: float = 1.0
+    network_speed: float = 1.0
+
+    @staticmethod
+    def of(cluster: Cluster) -> LatencyModel:
+        """The constants of ``cluster``'s library, CPUs, NICs and switches."""
+        library, node = cluster.collectives, cluster.node
+        return LatencyModel(
+            tables={"ring": library.ring, "tree": library.tree},
+            post_s=library.network_post.seconds(node.cpu),
+            simple_factor=library.network_post.simple_factor.value,
+            wire_s=node.nics.nic.latency_s.value + cluster.fabric.hop_latency_s.value,
+        )
+
+    def seconds(self, latency: Latency, protocol: Protocol) -> float:
+        """``starts x base + hops x (their constant) + posts x post``, in seconds."""
+        table = self.tables[latency.table]
+        base, nvlink, network = (
+            getattr(part, protocol).value for part in (table.base_s, table.nvlink_hop_s, table.network_hop_s)
+        )
+        nvlink /= self.nvlink_speed
+        network = max(network, self.wire_s) / self.network_speed
+        post = self.post_s * (self.simple_factor if protocol == "simple" else 1.0) / self.network_speed
+        inside: float = latency.nvlink_hops * nvlink + latency.paced_hops * max(nvlink, post)
+        between: float = latency.network_hops * network + latency.posts * post
+        return latency.starts * float(base) + inside + between
+
+
+def protocol_fractions(cluster: Cluster) -> dict[Protocol, float]:
+    """Share of the bandwidth that each protocol's payload gets."""
+    return {p: float(getattr(cluster.collectives.bandwidth_fraction, p).value) for p in ALL_PROTOCOLS}

@@ -1,0 +1,253 @@
+"""The collective model: chooses algorithm and protocol of a call and turns it into phases on resources."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from hardware_specs.types import Cluster
+from inputs.errors import InputError, nearest_name
+from simulator.lowered import PS_PER_S, Phase
+from simulator.network.calibration import Calibration, calibrate, protocols_of
+from simulator.network.collectives import Call, CollectiveAlgorithm, algorithms_of
+from simulator.network.collectives.algorithm import ALGORITHMS, Protocol
+from simulator.network.latency import LatencyModel, protocol_fractions
+from simulator.network.load import LinkFractions, PortBytes, Work, port_bytes, work_of
+from simulator.network.membership import Block, blocks_of
+from simulator.network.topology import Port, ResourceClass, Topology
+from simulator.operators import CollectiveOp, FloatArray
+from simulator.program import IntArray
+
+ALONE = CollectiveAlgorithm("none", (), "a communicator of one member: nothing to do", stages=lambda _: ())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TimedStage:
+    """A stage with its times: latency in seconds, and the work with its usage of ports."""
+
+    latency_s: float
+    work: Work
+
+    @property
+    def seconds(self) -> FloatArray:
+        """Latency and work ``[a, 1]``, seconds."""
+        return self.latency_s + self.work.seconds
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Timed:
+    """A call with algorithm and protocol chosen."""
+
+    algorithm: CollectiveAlgorithm
+    protocol: Protocol
+    stages: tuple[TimedStage, ...]
+
+    @property
+    def seconds(self) -> FloatArray:
+        """Duration on an idle machine ``[a, 1]``, seconds."""
+        total = np.zeros((1, 1))
+        for stage in self.stages:
+            total = total + stage.seconds
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveModel:
+    """Times of collectives on one placed cluster.
+
+    Attributes:
+        cluster: the machine.
+        topology: where ranks are.
+        calibration: achievable link fractions.
+        latency: the library's latencies.
+        algorithms: operations whose algorithm the scenario forces; the others take the fastest.
+        rates: capacity of one port of each class, B/s.
+    """
+
+    cluster: Cluster
+    topology: Topology
+    calibration: Calibration
+    latency: LatencyModel
+    algorithms: Mapping[str, str]
+    rates: Mapping[ResourceClass, float]
+    _blocks: dict[bytes, list[Block]] = field(default_factory=dict)
+    _resources: dict[tuple[Block, tuple[Port, ...]], IntArray] = field(default_factory=dict)
+
+    @staticmethod
+    def of(cluster: Cluster, topology: Topology, algorithms: Mapping[str, str] | None = None) -> CollectiveModel:
+        """The model of a placed cluster.
+
+        Raises:
+            InputError: a forced algorithm or its operation is unknown, or a calibration point cannot be reached.
+        """
+        forced = dict(algorithms or {})
+        for op, name in forced.items():
+            _check_algorithm(op, name)
+        return CollectiveModel(
+            cluster, topology, calibrate(cluster), LatencyModel.of(cluster), forced, dict(topology.rates)
+        )
+
+    def improved(self, speed: Mapping[ResourceClass, float]) -> CollectiveModel:
+        """The same machine with some link classes faster: bandwidth, hops and posts of the class.
+
+        Blocks of ranks found so far are shared with the new model.
+        """
+        return replace(
+            self,
+            rates={name: rate * speed.get(name, 1.0) for name, rate in self.rates.items()},
+            latency=replace(self.latency, nvlink_speed=speed.get("nvlink", 1.0), network_speed=speed.get("nic", 1.0)),
+        )
+
+    def blocks(self, instance: IntArray) -> list[Block]:
+        """The blocks of a communicator (see `blocks_of`), remembered."""
+        key = instance.tobytes()
+        if key not in self._blocks:
+            self._blocks[key] = blocks_of(instance, self.topology)
+        return self._blocks[key]
+
+    def time(self, call: Call) -> Timed:
+        """Choose algorithm and protocol: the forced one where it applies, else the fastest on an idle machine."""
+        if call.block.size == 1:
+            return Timed(ALONE, "simple", ())
+        timed = [option for algorithm in self._candidates(call) for option in self._options(call, algorithm)]
+        return min(timed, key=lambda option: float(option.seconds.max()))
+
+    def phases(self, call: Call, timed: Timed) -> list[tuple[Phase, ...]]:
+        """Phases of each instance ``[I]``; times are rounded to picoseconds here, half up."""
+        if not timed.stages:
+            return [()] * call.block.instance_count
+        per_stage = [self._phases_of_stage(call.block, stage) for stage in timed.stages]
+        return list(zip(*per_stage, strict=True))
+
+    def _candidates(self, call: Call) -> list[CollectiveAlgorithm]:
+        known = [a for a in algorithms_of(call.op) if a.applies(call.block)]
+        forced = [a for a in known if a.name == self.algorithms.get(call.op)]
+        return forced or [a for a in known if a.automatic]
+
+    def _options(self, call: Call, algorithm: CollectiveAlgorithm) -> list[Timed]:
+        """The call with this algorithm and each of its protocols."""
+        stages = algorithm.stages(call)
+        loads = [port_bytes(stage, call.block, self.topology) for stage in stages]
+        fractions = self.link_fractions(call)
+        options = []
+        for protocol in protocols_of(algorithm, call.block):
+            payload = protocol_fractions(self.cluster)[protocol]
+            timed = tuple(
+                TimedStage(
+                    self.latency.seconds(stage.latency, protocol),
+                    work_of(load, self.rates, fractions, payload * stage.efficiency),
+                )
+                for stage, load in zip(stages, loads, strict=True)
+            )
+            options.append(Timed(algorithm, protocol, timed))
+        return options
+
+    def link_fractions(self, call: Call) -> dict[ResourceClass, LinkFractions]:
+        """What the call reaches of each link class; the spine is part of the network the NIC fraction was seen on."""
+        nodes, local = call.block.node_count, call.block.local_size
+        nvlink = self.calibration.link_fractions(call.op, "nvlink", nodes, local)
+        nic = self.calibration.link_fractions(call.op, "nic", nodes, local)
+        return {"nvlink": nvlink, "nic": nic, "spine": nic}
+
+    def outside_range(self, call: Call) -> list[str]:
+        """In which respects the call is outside what its link fractions were derived from."""
+        nodes, local = call.block.node_count, call.block.local_size
+        if call.block.size == 1:
+            return []
+        notes = self.calibration.outside_range(call.op, nodes, local)
+        limit = self.cluster.max_nodes.value
+        if self.topology.nodes > limit and nodes > 1:
+            notes.append(f"{self.topology.nodes} nodes, {self.cluster.name} has at most {limit}")
+        return notes
+
+    def _phases_of_stage(self, block: Block, stage: TimedStage) -> list[Phase]:
+        count = block.instance_count
+        latency_ps = picoseconds(stage.latency_s)
+        work_ps = np.broadcast_to(picoseconds_of(stage.work.seconds)[:, 0], count)
+        resources = self._resources_of(block, tuple(stage.work.usage))
+        usage = _usage_rows(stage.work.usage, block)
+        if usage.shape[0] == 1:
+            return [
+                Phase(latency_ps, int(work_ps[i]), resources[i], usage[0]) if work_ps[i] else _idle(latency_ps)
+                for i in range(count)
+            ]
+        return [_phase(latency_ps, int(work_ps[i]), resources[i], usage[i]) for i in range(count)]
+
+    def _resources_of(self, block: Block, ports: tuple[Port, ...]) -> IntArray:
+        """Resource numbers of an instance's ports, kind after kind ``[I, U]``, remembered."""
+        key = (block, ports)
+        if key not in self._resources:
+            columns = [_places(block, port) + self.topology.first(port) for port in ports]
+            empty = np.zeros((block.instance_count, 0), dtype=np.int64)
+            self._resources[key] = np.hstack([empty, *columns])
+        return self._resources[key]
+
+
+def picoseconds(seconds: float) -> int:
+    """Seconds as integer picoseconds, half up."""
+    return int(np.floor(seconds * PS_PER_S + 0.5))
+
+
+def picoseconds_of(seconds: FloatArray) -> IntArray:
+    """Seconds as int64 picoseconds, half up; same shape."""
+    return np.floor(seconds * PS_PER_S + 0.5).astype(np.int64)
+
+
+def whole_world(topology: Topology) -> IntArray:
+    """The communicator of all ranks ``[world_size]``: one instance, number 0."""
+    return np.zeros(topology.world_size, dtype=np.int64)
+
+
+def idle_call(model: CollectiveModel, op: CollectiveOp, size_bytes: float) -> Call:
+    """A call of ``op`` over all ranks; `CollectiveModel.time` gives its algorithm and duration."""
+    block = model.blocks(whole_world(model.topology))[0]
+    return Call(op, block, np.full((1, 1), float(size_bytes)))
+
+
+def _places(block: Block, port: Port) -> IntArray:
+    """Numbers of the ports of one kind that the instances use, from 0 ``[I, w]``."""
+    if port.startswith("nvlink"):
+        return block.ranks
+    return block.ports if port.startswith("nic") else block.nodes
+
+
+def _usage_rows(usage: PortBytes, block: Block) -> FloatArray:
+    """Usage in the order of `CollectiveModel._resources_of`: ``[1, U]`` when all instances agree, else ``[I, U]``."""
+    rows = max((value.shape[0] for value in usage.values()), default=1)
+    columns = [np.broadcast_to(value, (rows, _places(block, port).shape[1])) for port, value in usage.items()]
+    return np.hstack([np.zeros((rows, 0)), *columns])
+
+
+def _phase(latency_ps: int, work_ps: int, resources: IntArray, usage: FloatArray) -> Phase:
+    """A phase on the ports that carry something."""
+    if work_ps == 0:
+        return _idle(latency_ps)
+    used = usage > 0.0
+    return Phase(latency_ps, work_ps, resources[used], usage[used])
+
+
+def _idle(latency_ps: int) -> Phase:
+    return Phase(latency_ps, 0, np.zeros(0, dtype=np.int64), np.zeros(0))
+
+
+def _check_algorithm(op: str, name: str) -> None:
+    ops = sorted({known.split("/")[0] for known in ALGORITHMS.names()})
+    if op not in ops:
+        raise InputError(
+            "no such collective operation",
+            key=f"network.algorithms.{op}",
+            given=op,
+            expected=f"one of {', '.join(ops)}",
+            nearest=nearest_name(op, ops),
+        )
+    names = [known.split("/")[1] for known in ALGORITHMS.names() if known.startswith(f"{op}/")]
+    if name not in names:
+        raise InputError(
+            f"no such {op} algorithm",
+            key=f"network.algorithms.{op}",
+            given=name,
+            expected=f"one of {', '.join(names)}",
+            nearest=nearest_name(name, names),
+        )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, RunResult
-from simulator.lowered import Activity, ConstantDurations, LoweredGroup, LoweredProgram
+from simulator.lowered import Activity, ConstantDurations, LoweredGroup, LoweredProgram, phase
 from simulator.operators import CollectiveCall
 from simulator.program import IntArray, Program, TaskGraph
 
@@ -43,14 +43,26 @@ def hand_run(programs: Sequence[Program], iterations: Sequence[Sequence[GroupTim
     )
 
 
-def lowered(graph: TaskGraph) -> LoweredProgram:
-    """The graph with each collective an activity per communicator instance; durations are left at zero."""
+def lowered(graph: TaskGraph, durations: Sequence[IntArray] | None = None, latency_ps: int = 0) -> LoweredProgram:
+    """The graph with each collective an activity per communicator instance.
+
+    Args:
+        graph: programs and communicators.
+        durations: per program ``[T, P]``; default: private tasks take no time.
+        latency_ps: what each collective takes from its last arrival; it uses no resource.
+    """
     numbers: dict[tuple[str, int, int], int] = {}
-    groups = tuple(_lowered_group(program, graph, numbers) for program in graph.programs)
-    return LoweredProgram(groups, tuple(Activity(f"{key}", ()) for key in numbers), 0)
+    zeros = [np.zeros((p.task_count, p.rank_count), dtype=np.int64) for p in graph.programs]
+    groups = tuple(
+        _lowered_group(program, values, graph, numbers)
+        for program, values in zip(graph.programs, durations or zeros, strict=True)
+    )
+    return LoweredProgram(groups, tuple(Activity(f"{key}", (phase(latency_ps),)) for key in numbers), 0)
 
 
-def _lowered_group(program: Program, graph: TaskGraph, numbers: dict[tuple[str, int, int], int]) -> LoweredGroup:
+def _lowered_group(
+    program: Program, durations: IntArray, graph: TaskGraph, numbers: dict[tuple[str, int, int], int]
+) -> LoweredGroup:
     calls: dict[str, int] = {}
     tasks: list[int] = []
     rows: list[IntArray] = []
@@ -65,7 +77,7 @@ def _lowered_group(program: Program, graph: TaskGraph, numbers: dict[tuple[str, 
     return LoweredGroup(
         program.name, program.ranks, program.streams, program.names, program.stream_of, program.dep_ptr,
         program.dep_task, program.dep_lag,
-        durations=ConstantDurations(np.zeros((program.task_count, 1), dtype=np.int64)),
+        durations=ConstantDurations(durations),
         activity_tasks=np.array(tasks, dtype=np.int64),
         instances=np.array(rows, dtype=np.int64).reshape(len(tasks), program.rank_count),
     )  # fmt: skip

@@ -143,6 +143,6 @@ def _why(history: History, place: Place, arriver: Place, before: Place | None) -
     """Why the place's task did not start earlier."""
     waited = f"waited for rank {history.rank(arriver)}, the last to arrive: " if arriver != place else ""
     if before is None:
-        return f"{waited}nothing before it was recorded"
+        return f"{waited}nothing recorded comes before it"
     earlier = f" of iteration {before.iteration}" if before.iteration != place.iteration else ""
     return f"{waited}after {history.program(before).names[before.task]}{earlier}"

@@ -28,9 +28,13 @@ class Window:
 
 
 def window_of(result: RunResult, iteration: int) -> Window:
-    """The window of ``iteration``: from the end of the iteration before it to its own end."""
+    """The window of ``iteration``: from the end of the iteration before it to its own end.
+
+    It is empty should a controller let the iteration end first.
+    """
     ends = result.iteration_end_ps
-    return Window(iteration, int(ends[iteration - 1]) if iteration else 0, int(ends[iteration]))
+    start_ps = int(ends[iteration - 1]) if iteration else 0
+    return Window(iteration, start_ps, max(start_ps, int(ends[iteration])))
 
 
 def measured_window(result: RunResult) -> Window:

@@ -1,0 +1,84 @@
+"""Placing shards on ranks so that no rank keeps the others waiting.
+
+Ranks work in phases that end together (lookups, exchange...), so an iteration lasts as long as the sum over phases of
+the slowest rank. Shards are placed by descending cost (longest processing time first), each on the rank where the
+phases overflow least over their mean; ties go to the rank with the least total.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from inputs.errors import InfeasibleError
+from simulator.operators import FloatArray
+from simulator.program import IntArray
+
+_TIE_BREAK = 1e-3
+"""Weight of a rank's total load beside its overflow: it decides while no phase has reached its mean."""
+
+
+def place(costs: FloatArray, sizes: IntArray, free_bytes: float, world_size: int) -> IntArray:
+    """Rank of each shard ``[S]``.
+
+    Args:
+        costs: seconds per shard and phase ``[S, K]``.
+        sizes: bytes per shard ``[S]``.
+        free_bytes: bytes that every rank has for them.
+        world_size: P.
+
+    Raises:
+        InfeasibleError: the shards do not fit, with the numbers.
+    """
+    _check_total(sizes, free_bytes, world_size)
+    ranks = _place_in_order(np.argsort(-costs.sum(axis=1), kind="stable"), costs, sizes, free_bytes, world_size)
+    if ranks is None:  # costly small shards took the room of large ones: large ones first
+        ranks = _place_in_order(np.argsort(-sizes, kind="stable"), costs, sizes, free_bytes, world_size)
+    if ranks is None:
+        raise InfeasibleError(
+            f"{len(sizes)} shards of {sizes.sum() / 1e9:.1f} GB do not fit on {world_size} ranks with "
+            f"{free_bytes / 1e9:.2f} GB each for tables; the largest shard has {sizes.max() / 1e9:.2f} GB"
+        )
+    return ranks
+
+
+def _check_total(sizes: IntArray, free_bytes: float, world_size: int) -> None:
+    if sizes.sum() > free_bytes * world_size:
+        raise InfeasibleError(
+            f"the tables need {sizes.sum() / 1e9:.1f} GB, {world_size} ranks have "
+            f"{free_bytes * world_size / 1e9:.1f} GB for them ({free_bytes / 1e9:.2f} GB each)"
+        )
+    if len(sizes) and sizes.max() > free_bytes:
+        raise InfeasibleError(
+            f"a shard needs {sizes.max() / 1e9:.2f} GB, a rank has {free_bytes / 1e9:.2f} GB for tables: "
+            "column_wise or row_wise sharding cuts it"
+        )
+
+
+def _place_in_order(
+    order: IntArray, costs: FloatArray, sizes: IntArray, free_bytes: float, world_size: int
+) -> IntArray | None:
+    """Place greedily in the given order; None when a shard finds no rank with room."""
+    ranks = np.empty(len(sizes), dtype=np.int64)
+    above = np.repeat(-costs.sum(axis=0, keepdims=True).T / world_size, world_size, axis=1)  # load - mean [K, P]
+    room = np.full(world_size, float(free_bytes))
+    tight = sizes.sum() > 0.5 * free_bytes * world_size or sizes.max(initial=0) > 0.25 * free_bytes
+    for shard in order:
+        cost = costs[shard]
+        after = above + cost[:, None]
+        score = np.maximum(after, 0.0).sum(axis=0)
+        score += _TIE_BREAK * after.sum(axis=0)
+        if tight:
+            score[room < sizes[shard]] = np.inf
+        rank = int(score.argmin())
+        if room[rank] < sizes[shard]:
+            return None
+        ranks[shard] = rank
+        above[:, rank] += cost
+        room[rank] -= sizes[shard]
+    return ranks
+
+
+def imbalance(costs: FloatArray, ranks: IntArray, world_size: int) -> float:
+    """Sum over phases of the slowest rank, over the sum of the means; 1 is perfect."""
+    loads = np.stack([np.bincount(ranks, weights=c, minlength=world_size) for c in costs.T])
+    return float(loads.max(axis=1).sum() / loads.mean(axis=1).sum())

@@ -1,0 +1,106 @@
+"""Quantities with a source: every number of a model or framework says where it is from and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from pydantic import BaseModel
+
+from inputs.errors import InputError, nearest_name
+from inputs.model import Strict
+
+T = TypeVar("T")
+M = TypeVar("M", bound=BaseModel)
+
+Grade: TypeAlias = Literal["read", "secondary", "memory", "derived", "assumed"]
+"""read: seen in the source; secondary: in a text that quotes it; memory: recalled; derived: computed from the others;
+assumed: nobody says, the note tells why this value."""
+
+
+class Alternative(Strict, Generic[T]):
+    """Another value that a source gives for the same quantity."""
+
+    value: T
+    source: str
+    grade: Grade
+    note: str = ""
+
+
+class Graded(Strict, Generic[T]):
+    """A value, its source and grade, and the values that other sources give."""
+
+    value: T
+    source: str
+    grade: Grade
+    note: str = ""
+    alternatives: tuple[Alternative[T], ...] = ()
+
+    def pick(self, value: object) -> Graded[T] | None:
+        """This quantity with a listed alternative as its value (or unchanged), None when ``value`` is not listed."""
+        if _same(self.value, value):
+            return self
+        for other in self.alternatives:
+            if _same(other.value, value):
+                return self.model_copy(
+                    update=other.model_dump(include={"source", "grade", "note"}) | {"value": other.value}
+                )
+        return None
+
+    def listed(self) -> list[T]:
+        """The value and its alternatives."""
+        return [self.value, *(other.value for other in self.alternatives)]
+
+
+def _same(one: object, two: object) -> bool:
+    """Equality that takes a list for a tuple."""
+    return (tuple(one) if isinstance(one, list | tuple) else one) == (
+        tuple(two) if isinstance(two, list | tuple) else two
+    )
+
+
+def graded_quantities(model: BaseModel) -> Iterator[tuple[str, Graded[Any]]]:
+    """All graded quantities of a model and the models in it, as (key, quantity); keys are the last part of the path."""
+    for key in type(model).model_fields:
+        part = getattr(model, key)
+        if isinstance(part, Graded):
+            yield key, part
+        elif isinstance(part, BaseModel):
+            yield from graded_quantities(part)
+
+
+def choose_alternatives(model: M, choices: Mapping[str, object]) -> M:
+    """Return ``model`` with listed alternatives in place of its values.
+
+    Args:
+        model: a model whose quantities are graded.
+        choices: key of a quantity -> one of its listed values.
+
+    Raises:
+        InputError: no such key, or the value is not listed (only values with a source can be picked).
+    """
+    known = dict(graded_quantities(model))
+    for key, value in choices.items():
+        if key not in known:
+            raise InputError(
+                "no such quantity",
+                key=f"alternatives.{key}",
+                given=key,
+                expected=f"one of {', '.join(k for k, q in known.items() if q.alternatives)}",
+                nearest=nearest_name(key, known),
+            )
+        if known[key].pick(value) is None:
+            listed = ", ".join(str(v) for v in known[key].listed())
+            raise InputError("not a listed value", key=f"alternatives.{key}", given=value, expected=f"one of {listed}")
+    return _replace(model, choices)
+
+
+def _replace(model: M, choices: Mapping[str, object]) -> M:
+    update: dict[str, object] = {}
+    for key in type(model).model_fields:
+        part = getattr(model, key)
+        if isinstance(part, Graded) and key in choices:
+            update[key] = part.pick(choices[key])
+        elif isinstance(part, BaseModel) and not isinstance(part, Graded):
+            update[key] = _replace(part, choices)
+    return model.model_copy(update=update)

@@ -1,0 +1,146 @@
+"""DLRM models as people describe them: tables, bottom MLP, interaction, top MLP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from inputs.catalog import Catalog
+from inputs.model import Strict, problem
+from inputs.quantities import Count
+from inputs.validate import validate
+from inputs.yaml_lines import Document, load_yaml
+from workloads.graded import Graded, choose_alternatives
+
+MODELS = Catalog("model", "workloads", "models")
+
+Positive = Annotated[Count, Field(gt=0)]
+TablePrecision = Literal["fp32", "fp16", "bf16", "fp8", "int8"]
+InteractionKind = Literal["dot", "cat", "dcnv2", "reduce"]
+
+
+class TableGroup(Strict):
+    """``count`` equal tables; ``precision`` overrides the scenario's table precision."""
+
+    rows: Positive
+    dim: Positive
+    pooling_factor: Annotated[float, Field(gt=0)]
+    count: Positive = 1
+    precision: TablePrecision | None = None
+
+
+class Range(Strict):
+    """The smallest and the largest value."""
+
+    low: Annotated[float, Field(gt=0)]
+    high: Annotated[float, Field(gt=0)]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.low > self.high:
+            raise problem(f"the range {self.low:g} to {self.high:g} is empty", expected="low <= high")
+        return self
+
+
+class TablePopulation(Strict):
+    """Tables of which only counts, means, ranges and the total are known.
+
+    Each quantity has the maximum-entropy distribution with the given range and mean (see `workloads.tables`), so that
+    nothing is invented beside what the sources say; rows are then scaled to the total number of parameters.
+    """
+
+    tables: Graded[Positive]
+    parameters: Graded[Positive]
+    dim_mean: Graded[float]
+    dim_range: Graded[Range]
+    pooling_mean: Graded[float]
+    pooling_range: Graded[Range]
+    rows_range: Graded[Range]
+    seed: Count = 0
+
+
+class UniformMlp(Strict):
+    """Bottom and top MLP of equal layers, ``width`` x ``width``: the form in which large models are published."""
+
+    width: Graded[Positive]
+    bottom_layers: Graded[Positive]
+    top_layers: Graded[Positive]
+
+
+class Mlp(Strict):
+    """Widths of the layers' outputs; the input of the bottom MLP is the number of dense features."""
+
+    dense_features: Graded[Positive]
+    bottom: Graded[tuple[Positive, ...]]
+    top: Graded[tuple[Positive, ...]]
+
+
+class Cross(Strict):
+    """DCNv2 low-rank cross layers: x <- x0 * (U V x + b) + x with V ``[rank, width]`` and U ``[width, rank]``."""
+
+    layers: Graded[Positive]
+    rank: Graded[Positive]
+
+
+class DlrmModel(Strict):
+    """A DLRM.
+
+    Attributes:
+        name: equal to the file's name.
+        title: one line for people.
+        tables: the tables one by one, or
+        population: what is known of them.
+        mlp: widths of the MLPs, or
+        uniform_mlp: number and width of equal layers.
+        interaction: ``dot``: pairwise products of equal-length vectors, their lower triangle beside the bottom MLP's
+            output; ``cat``: concatenation; ``dcnv2``: cross layers on the concatenation; ``reduce``: the sources do
+            not say: every pooled vector is read once and a vector as wide as the top MLP's input is written.
+        cross: the cross layers of ``dcnv2``.
+        index_reuse: how often a batch repeats rows: ``uniform``, or name of a measured histogram.
+        local_batch_size: default samples per rank and iteration.
+    """
+
+    name: str
+    title: str
+    tables: Graded[tuple[TableGroup, ...]] | None = None
+    population: TablePopulation | None = None
+    mlp: Mlp | None = None
+    uniform_mlp: UniformMlp | None = None
+    interaction: Graded[InteractionKind]
+    cross: Cross | None = None
+    index_reuse: Graded[str]
+    local_batch_size: Graded[Positive]
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Self:
+        for one, other in (("tables", "population"), ("mlp", "uniform_mlp")):
+            if (getattr(self, one) is None) == (getattr(self, other) is None):
+                raise problem(f"exactly one of {one} and {other} must be given", expected=f"{one} or {other}")
+        if (self.cross is not None) != (self.interaction.value == "dcnv2"):
+            raise problem("cross goes with interaction dcnv2, and only with it", expected="both or neither")
+        return self
+
+
+def load_model(
+    name_or_path: str | Path,
+    *,
+    alternatives: Mapping[str, object] | None = None,
+    origin: Document | None = None,
+    key: str = "",
+) -> DlrmModel:
+    """Read a shipped model by name or a model file by path.
+
+    Args:
+        name_or_path: as in a scenario.
+        alternatives: key of a quantity -> one of its listed values, e.g. ``{"tables": 4096}``.
+        origin: the document that names the model, for messages and relative paths.
+        key: where in ``origin``.
+
+    Raises:
+        InputError: no such model, or the file is wrong.
+    """
+    model = validate(DlrmModel, load_yaml(MODELS.find(name_or_path, origin=origin, key=key)))
+    return choose_alternatives(model, alternatives or {})

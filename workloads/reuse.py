@@ -1,0 +1,123 @@
+"""How many distinct rows a batch touches.
+
+Two bounds, of which the smaller counts for each table:
+
+- chance: n lookups, uniform over R rows, touch ``R (1 - (1 - 1/R)^n)`` distinct rows in the mean; no other
+  distribution over R rows touches more;
+- measured reuse: facebookresearch/dlrm_datasets publishes for batches of production-like indices how many rows were
+  touched once, twice, and so on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from inputs.catalog import Catalog
+from inputs.model import Strict
+from inputs.quantities import Count
+from inputs.validate import validate
+from inputs.yaml_lines import load_yaml
+from simulator.operators import FloatArray
+
+REUSE = Catalog("index reuse histogram", "workloads", "index_reuse")
+UNIFORM = "uniform"
+
+_MIN_ROW_SHARE = 0.01
+"""Below this the three printed digits of a row share say too little; the bin's geometric middle stands in."""
+
+
+class ReuseBin(Strict):
+    """Rows touched more than ``above`` times, up to the next bin; shares of all touched rows and of all lookups."""
+
+    above: Count
+    row_share: float
+    lookup_share: float
+
+
+class ReuseFile(Strict):
+    """A histogram file."""
+
+    name: str
+    title: str
+    source: str
+    samples: Count
+    lookups: Count
+    distinct_rows: Count
+    bins: tuple[ReuseBin, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reuse:
+    """A measured reuse histogram.
+
+    Attributes:
+        samples: batch it was taken on.
+        fraction: distinct rows per lookup in that batch.
+        touches: lookups per row ``[K]``, one entry per bin.
+        weight: share of the touched rows ``[K]``, sums to 1.
+        singletons: share of the touched rows that one lookup touched.
+    """
+
+    samples: float
+    fraction: float
+    touches: FloatArray
+    weight: FloatArray
+    singletons: float
+
+    def distinct_fraction(self, samples: float) -> float:
+        """Distinct rows per lookup in a batch of ``samples``.
+
+        Below the measured batch each lookup is kept with probability p = samples / measured, so that a row with c
+        lookups is still touched with probability ``1 - (1 - p)^c``. Above it, the chance that one more lookup finds
+        a new row is the share of lookups that found a singleton (Good, The population frequencies of species,
+        Biometrika 40, 1953), so the number of distinct rows goes on as ``p^s``, s = singletons / distinct rows.
+        """
+        p = samples / self.samples
+        if p >= 1:
+            return self.fraction * float(p ** (self.singletons - 1))
+        kept = float(self.weight @ -np.expm1(self.touches * np.log1p(-p)))
+        return self.fraction * kept / p
+
+
+def load_reuse(name: str) -> Reuse | None:
+    """A shipped histogram (or one by path); None for ``uniform``.
+
+    Raises:
+        InputError: no such histogram.
+    """
+    if name == UNIFORM:
+        return None
+    file = validate(ReuseFile, load_yaml(REUSE.find(name)))
+    above = np.array([b.above for b in file.bins], dtype=np.float64)
+    rows = np.array([b.row_share for b in file.bins]) * file.distinct_rows
+    lookups = np.array([b.lookup_share for b in file.bins]) * file.lookups
+    middle = np.where(above < 1, 1.0, above * np.sqrt(2.0))
+    known = rows >= _MIN_ROW_SHARE * file.distinct_rows
+    touches = np.where(known, np.maximum(1.0, lookups / np.maximum(rows, 1.0)), middle)
+    count = np.where(known, rows, lookups / middle)
+    return Reuse(
+        samples=float(file.samples),
+        fraction=file.distinct_rows / file.lookups,
+        touches=touches,
+        weight=count / count.sum(),
+        singletons=float(count[above < 1].sum() / count.sum()),
+    )
+
+
+def distinct_rows(rows: FloatArray, lookups: FloatArray, samples: float, reuse: Reuse | None) -> FloatArray:
+    """Distinct rows that a batch touches ``[N]``.
+
+    Args:
+        rows: rows of each table or shard ``[N]``.
+        lookups: lookups of the whole batch into them ``[N]``.
+        samples: the batch, over all ranks.
+        reuse: measured reuse, or None for chance alone.
+    """
+    rows = np.maximum(np.asarray(rows, dtype=np.float64), 1.0)
+    with np.errstate(divide="ignore"):
+        chance = np.where(rows > 1, -rows * np.expm1(lookups * np.log1p(-1.0 / rows)), np.minimum(lookups, 1.0))
+    if reuse is None:
+        return np.asarray(chance)
+    return np.minimum(chance, lookups * min(1.0, reuse.distinct_fraction(samples)))

@@ -1,0 +1,147 @@
+"""Embedding tables as arrays, and populations expanded into them.
+
+A population gives a range and a mean. The distribution that assumes nothing else is the maximum-entropy one: density
+proportional to ``exp(-rate x)`` on the range, with the rate that yields the mean. Its values are taken at the
+quantiles ``(i + 1/2) / N``, with the rate solved so that the sample, not just the distribution, has the mean, and each
+quantity is shuffled on its own (PCG64 of the population's seed): deterministic and uncorrelated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from inputs.errors import InputError
+from simulator.operators import BYTES_PER_ELEMENT, FloatArray
+from simulator.program import IntArray
+from workloads.columns import COLUMN_MULTIPLE
+from workloads.model import DlrmModel, Range, TableGroup, TablePopulation
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """Embedding tables.
+
+    Attributes:
+        names: ``[N]``, unique.
+        rows: ``[N]``.
+        dim: elements per row ``[N]``.
+        pooling_factor: lookups per sample ``[N]``, a mean.
+        element_bytes: size of a stored element ``[N]``.
+    """
+
+    names: tuple[str, ...]
+    rows: IntArray
+    dim: IntArray
+    pooling_factor: FloatArray
+    element_bytes: IntArray
+
+    def __len__(self) -> int:
+        """N, the number of tables."""
+        return len(self.names)
+
+    @property
+    def parameters(self) -> int:
+        """Number of weights in all tables."""
+        return int(self.rows @ self.dim)
+
+    @property
+    def weight_bytes(self) -> IntArray:
+        """Bytes of each table's weights ``[N]``."""
+        return self.rows * self.dim * self.element_bytes
+
+
+def expand_tables(model: DlrmModel, precision: str = "fp32") -> Tables:
+    """The tables of a model, one entry each.
+
+    Args:
+        model: lists its tables or describes a population.
+        precision: element type of tables that do not state their own.
+
+    Raises:
+        InputError: a population whose mean is outside its range, or whose total cannot be reached.
+    """
+    if model.population is not None:
+        return _from_population(model.population, BYTES_PER_ELEMENT[precision])
+    groups = model.tables.value if model.tables is not None else ()
+    return _from_groups(groups, precision)
+
+
+def scale_rows(tables: Tables, factor: float) -> Tables:
+    """The tables with ``factor`` times their rows, at least one each (how the paper fitted small clusters)."""
+    rows = np.maximum(1, np.floor(tables.rows * factor)).astype(np.int64)
+    return replace(tables, rows=rows)
+
+
+def _from_groups(groups: tuple[TableGroup, ...], precision: str) -> Tables:
+    counts = [g.count for g in groups]
+    total = sum(counts)
+    return Tables(
+        names=tuple(f"table_{i}" for i in range(total)),
+        rows=np.repeat(np.array([g.rows for g in groups], dtype=np.int64), counts),
+        dim=np.repeat(np.array([g.dim for g in groups], dtype=np.int64), counts),
+        pooling_factor=np.repeat(np.array([g.pooling_factor for g in groups], dtype=np.float64), counts),
+        element_bytes=np.repeat(
+            np.array([BYTES_PER_ELEMENT[g.precision or precision] for g in groups], dtype=np.int64), counts
+        ),
+    )
+
+
+def _from_population(population: TablePopulation, element_bytes: int) -> Tables:
+    count = population.tables.value
+    draw = np.random.Generator(np.random.PCG64(population.seed))
+    spread = _spread(count, population.dim_range.value, population.dim_mean.value, "dim_mean")
+    units = np.maximum(1, np.round(spread / COLUMN_MULTIPLE)).astype(np.int64)
+    dim = (COLUMN_MULTIPLE * units)[draw.permutation(count)]
+    pooling = _spread(count, population.pooling_range.value, population.pooling_mean.value, "pooling_mean")
+    mean_rows = population.parameters.value / float(dim.sum())
+    rows = _spread(count, population.rows_range.value, mean_rows, "parameters")[draw.permutation(count)]
+    rows *= population.parameters.value / float(rows @ dim)
+    return Tables(
+        names=tuple(f"table_{i}" for i in range(count)),
+        rows=np.maximum(1, np.round(rows)).astype(np.int64),
+        dim=dim,
+        pooling_factor=pooling[draw.permutation(count)],
+        element_bytes=np.full(count, element_bytes, dtype=np.int64),
+    )
+
+
+def _spread(count: int, bounds: Range, mean: float, key: str) -> FloatArray:
+    """Maximum-entropy values ``[count]``, ascending.
+
+    Raises:
+        InputError: the mean is outside the range.
+    """
+    if bounds.low == bounds.high == mean:
+        return np.full(count, mean)
+    if not bounds.low < mean < bounds.high:
+        raise InputError(
+            "the mean per table is outside the range",
+            key=f"population.{key}",
+            given=mean,
+            expected=f"between {bounds.low:g} and {bounds.high:g}",
+        )
+    return maximum_entropy(count, bounds.low, bounds.high, mean)
+
+
+def maximum_entropy(count: int, low: float, high: float, mean: float) -> FloatArray:
+    """Quantiles ``[count]`` of the maximum-entropy distribution on [low, high], their mean within 1e-9 of ``mean``.
+
+    Density proportional to ``exp(-rate x)`` (Jaynes 1957); the inverse distribution function is
+    ``x(u) = low - ln(1 - u (1 - exp(-rate (high - low)))) / rate``.
+    """
+    width = high - low
+    u = (np.arange(count) + 0.5) / count
+
+    def at(shape: float) -> FloatArray:
+        """Values for ``shape`` = rate x width."""
+        if abs(shape) < 1e-9:
+            return low + width * u
+        return np.asarray(low - width * np.log1p(u * np.expm1(-shape)) / shape)
+
+    below, above = -500.0, 500.0  # the mean falls as the shape rises
+    for _ in range(200):
+        middle = (below + above) / 2
+        below, above = (middle, above) if at(middle).mean() > mean else (below, middle)
+    return at((below + above) / 2)

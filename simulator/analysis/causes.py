@@ -77,9 +77,7 @@ class History:
         """The member the collective waited for: the place itself unless it waited; ties: lowest rank."""
         if self.waiting_ps(place) == 0:
             return place
-        begin = self.start_ps(place) + self.waiting_ps(place)
-        arrived_last = [member for member in self._members(place) if self.start_ps(member) == begin]
-        return min(arrived_last, key=self.rank)
+        return min(self._arriving(place, self.start_ps(place) + self.waiting_ps(place)), key=self.rank)
 
     def latest_input(self, place: Place) -> Place | None:
         """The recorded input that ended last; ties: lowest task number; None when it has none."""
@@ -89,13 +87,16 @@ class History:
     def _times(self, place: Place) -> GroupTimes:
         return self._records[place.iteration].groups[place.group]
 
-    def _members(self, place: Place) -> Iterator[Place]:
-        """The members of the collective instance the place is in."""
+    def _arriving(self, place: Place, when_ps: int) -> Iterator[Place]:
+        """The first member in each group that came to the place's collective at ``when_ps``."""
         own = self._lowered.groups[place.group]
         instance = own.instances[np.searchsorted(own.activity_tasks, place.task), place.column]
         for number, group in enumerate(self._lowered.groups):
-            for row, column in np.argwhere(group.instances == instance):
-                yield Place(number, int(column), place.iteration, int(group.activity_tasks[row]))
+            rows, columns = np.nonzero(group.instances == instance)
+            tasks = group.activity_tasks[rows]
+            arrivals = self._records[place.iteration].groups[number].start_ps[tasks, columns]
+            for member in np.flatnonzero(arrivals == when_ps)[:1]:
+                yield Place(number, int(columns[member]), place.iteration, int(tasks[member]))
 
     def _fixed_inputs(self, place: Place) -> Iterator[Place]:
         for task, lag in self._inputs[place.group][place.task]:

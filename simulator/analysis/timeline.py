@@ -84,8 +84,7 @@ class Timeline:
             ranks: global rank numbers; those the run does not have are ignored.
         """
         wanted = None if ranks is None else np.unique(np.fromiter(ranks, dtype=np.int64))
-        blocks = list(timeline_blocks(programs, result, ranks=wanted))
-        return cls.concatenate(blocks) if blocks else cls.empty(Symbols.of(programs))
+        return cls.concatenate(list(timeline_blocks(programs, result, ranks=wanted)))
 
     @classmethod
     def empty(cls, symbols: Symbols) -> Timeline:
@@ -135,7 +134,7 @@ def timeline_blocks(
     ranks: IntArray | None = None,
     ranks_per_block: int = RANKS_PER_BLOCK,
 ) -> Iterator[Timeline]:
-    """The recorded rows, a block of ranks at a time.
+    """The recorded rows, a block of ranks at a time; one empty block when no rank is wanted.
 
     Args:
         programs: the program of each group, in the run's group order.
@@ -151,6 +150,8 @@ def timeline_blocks(
                 columns = columns[np.isin(program.ranks, ranks)]
             for first in range(0, len(columns), ranks_per_block):
                 yield _block(symbols, program, record, times, columns[first : first + ranks_per_block])
+    if ranks is not None and not np.isin(result.ranks, ranks).any():
+        yield Timeline.empty(symbols)
 
 
 def _block(

@@ -4,6 +4,7 @@ import pytest
 
 from simulator.analysis import find_bound
 from simulator.analysis.bound import IN_WORDS
+from simulator.lowering import BOUND_CLASSES
 
 
 def iteration_of(**seconds):
@@ -33,6 +34,10 @@ def test_every_class_can_win_and_reads_as_a_sentence(name):
     assert bound.winner.resource_class == name
     assert bound.finding.startswith(IN_WORDS[name][0])
     assert bound.finding.endswith("no other class would gain anything.")
+
+
+def test_classes_are_those_lowering_can_improve():
+    assert tuple(IN_WORDS) == BOUND_CLASSES
 
 
 def test_an_iteration_of_latencies_has_no_winner():

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
@@ -78,6 +79,12 @@ def test_same_run_gives_the_same_bytes(run, tmp_path):
     for name in ("a", "b"):
         write_parquet(timeline_blocks(*run), tmp_path / name)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_parquet_of_no_rank_has_all_columns_and_no_rows(run, tmp_path):
+    path = tmp_path / "timeline.parquet"
+    assert write_parquet(timeline_blocks(*run, ranks=np.array([77])), path) == 0
+    assert pq.read_table(path).shape == (0, 7)
 
 
 def test_no_block_is_refused_and_leaves_no_file(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar
 
@@ -11,14 +12,23 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Named things of one kind; entry points of ``group`` are added when a name is first looked up.
+    """Named things of one kind; entry points are added when a name is first looked up.
 
-    An entry point ``name = "module:object"`` adds that object under its name, or several when it is a mapping.
+    An entry point ``name = "module:object"`` of the group adds that object under its name, described by its
+    ``description`` attribute or the first line of its docstring.
     """
 
-    def __init__(self, kind: str, group: str) -> None:
-        """Start an empty registry of ``kind`` (for messages) fed by the entry-point ``group``."""
-        self._kind, self._group = kind, group
+    def __init__(
+        self, kind: str, group: str, *, names_of: Callable[[str, T], Iterable[str]] = lambda name, _: (name,)
+    ) -> None:
+        """Start an empty registry.
+
+        Args:
+            kind: what is registered, for messages.
+            group: entry-point group.
+            names_of: the names under which an entry point's object is known, from (entry-point name, object).
+        """
+        self._kind, self._group, self._names_of = kind, group, names_of
         self._items: dict[str, T] = {}
         self._descriptions: dict[str, str] = {}
         self._entry_points_read = False
@@ -69,5 +79,7 @@ class Registry(Generic[T]):
             return
         self._entry_points_read = True
         for point in entry_points(group=self._group):
-            item = point.load()
-            self.add(point.name, item, getattr(item, "description", "") or f"from {point.value}")
+            item: T = point.load()
+            description = getattr(item, "description", None) or (item.__doc__ or point.value).splitlines()[0]
+            for name in self._names_of(point.name, item):
+                self.add(name, item, description)

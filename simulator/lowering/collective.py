@@ -45,12 +45,14 @@ class LoweredCollective:
 
 
 def sequenced_calls(graph: TaskGraph) -> Iterator[Sequenced]:
-    """All calls of an iteration, by communicator and then in program order."""
+    """All calls of an iteration that have members, by communicator and then in program order."""
     for name, instance in graph.communicators.items():
         by_program = [_calls_on(program, name) for program in graph.programs]
         for number in range(max((len(calls) for calls in by_program), default=0)):
             callers = tuple((p, *calls[number]) for p, calls in enumerate(by_program) if number < len(calls))
-            yield Sequenced(callers, _restricted(instance, graph.programs, [p for p, _, _ in callers]))
+            members = _restricted(instance, [graph.programs[p] for p, _, _ in callers])
+            if np.any(members >= 0):
+                yield Sequenced(callers, members)
 
 
 def _calls_on(program: Program, communicator: str) -> list[tuple[int, CollectiveCall]]:
@@ -61,14 +63,11 @@ def _calls_on(program: Program, communicator: str) -> list[tuple[int, Collective
     ]
 
 
-def _restricted(instance: IntArray, programs: Sequence[Program], calling: Sequence[int]) -> IntArray:
+def _restricted(instance: IntArray, calling: Sequence[Program]) -> IntArray:
     """``instance`` with -1 for ranks of programs that do not call."""
-    if len(calling) == len(programs):
-        return instance
     kept = np.full_like(instance, -1)
-    for number in calling:
-        ranks = programs[number].ranks
-        kept[ranks] = instance[ranks]
+    for program in calling:
+        kept[program.ranks] = instance[program.ranks]
     return kept
 
 
@@ -86,27 +85,25 @@ def lower_collective(
     task = programs[sequenced.callers[0][0]].names[sequenced.callers[0][1]]
     sizes = _per_rank(sequenced, programs, "bytes")
     weights = _per_rank(sequenced, programs, "receive_bytes")
-    blocks = model.blocks(sequenced.instance)
+    calls = [_sized(sequenced.call, block, sizes, weights, evened) for block in model.blocks(sequenced.instance)]
+    timed = [model.time(call) for call in calls]
     activity_of = np.full(int(sequenced.instance.max()) + 1, -1, dtype=np.int64)
     activities: list[Activity] = []
-    slowest: tuple[float, Block, Timed] | None = None
-    notes: list[str] = []
-    for block in blocks:
-        call = _sized(sequenced.call, block, sizes, weights, evened)
-        timed = model.time(call)
-        activity_of[block.number] = len(activities) + np.arange(block.instance_count)
-        labels = _labels(task, sequenced.call.communicator, block, alone=len(activity_of) == 1)
-        activities += map(Activity, labels, model.phases(call, timed))
-        seconds = float(timed.seconds.max())
-        slowest = max(slowest, (seconds, block, timed), key=lambda s: s[0]) if slowest else (seconds, block, timed)
-        notes += model.outside_range(call)
-    return LoweredCollective(
-        activities, activity_of, _info(task, sequenced, sizes, slowest), tuple(dict.fromkeys(notes))
-    )
+    for call, chosen in zip(calls, timed, strict=True):
+        activity_of[call.block.number] = len(activities) + np.arange(call.block.instance_count)
+        labels = _labels(task, sequenced.call.communicator, call.block, alone=len(activity_of) == 1)
+        activities += map(Activity, labels, model.phases(call, chosen))
+    info = _info(task, sequenced, sizes, max(zip(calls, timed, strict=True), key=lambda pair: _slowest_s(pair[1])))
+    notes = dict.fromkeys(note for call in calls for note in model.outside_range(call))
+    return LoweredCollective(activities, activity_of, info, tuple(notes))
+
+
+def _slowest_s(timed: Timed) -> float:
+    return float(timed.seconds.max())
 
 
 def _labels(task: str, communicator: str, block: Block, *, alone: bool) -> Iterator[str]:
-    """Name of each instance's activity, made once per lowering."""
+    """Name of each instance's activity."""
     return iter([task]) if alone else (f"{task} [{communicator} {number}]" for number in block.number)
 
 
@@ -144,12 +141,8 @@ def _evened(values: FloatArray, part: float) -> FloatArray:
     return moved
 
 
-def _info(
-    task: str, sequenced: Sequenced, sizes: Amount | None, slowest: tuple[float, Block, Timed] | None
-) -> CollectiveInfo:
-    if slowest is None:
-        raise ValueError(f"collective {task!r} has no members")
-    seconds, block, timed = slowest
+def _info(task: str, sequenced: Sequenced, sizes: Amount | None, slowest: tuple[Call, Timed]) -> CollectiveInfo:
+    call, timed = slowest
     per_rank = np.asarray(0.0 if sizes is None else sizes)
     members = sequenced.instance >= 0
     return CollectiveInfo(
@@ -159,8 +152,8 @@ def _info(
         algorithm=timed.algorithm.name,
         protocol=timed.protocol,
         bytes=float(per_rank[members].mean() if per_rank.ndim else per_rank),
-        members=block.size,
+        members=call.block.size,
         instances=len(np.unique(sequenced.instance[members])),
-        alone_s=seconds,
+        alone_s=_slowest_s(timed),
         phases=tuple((stage.latency_s, float(stage.work.seconds.max())) for stage in timed.stages),
     )

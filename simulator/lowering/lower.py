@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from inputs.errors import InputError, ProgramError
 from simulator.lowered import Activity, LoweredGroup, LoweredProgram, Phase
 from simulator.lowering.collective import LoweredCollective, lower_collective, sequenced_calls
 from simulator.lowering.machine import Machine
@@ -15,7 +16,7 @@ from simulator.lowering.result import CollectiveInfo, Lowering
 from simulator.lowering.variation import Variation
 from simulator.lowering.warn import warnings_of
 from simulator.network.model import picoseconds_of
-from simulator.operators import Amount, Copy
+from simulator.operators import Amount, Copy, FloatArray
 from simulator.program import IntArray, Program, TaskGraph
 
 
@@ -37,10 +38,11 @@ def lower(
             uneven all_to_all) the part ``factor - 1`` of the way to its mean.
 
     Raises:
-        ProgramError: the programs contradict each other (`TaskGraph.check`).
+        ProgramError: the programs contradict each other (`TaskGraph.check`), or have ranks the machine lacks.
         InputError: a class of ``improve`` is unknown, or the GPU lacks a precision.
     """
     graph.check()
+    _check_ranks(graph, machine.topology.world_size, variation)
     improve = dict(improve or {})
     better = machine.improved(improve) if improve else machine
     varied = variation or Variation()
@@ -56,6 +58,20 @@ def lower(
     program = LoweredProgram(tuple(groups), shared.activities, topology.resource_count, topology.resource_names)
     infos: tuple[CollectiveInfo, ...] = tuple(call.info for call in calls)
     return Lowering(program, infos, warnings_of(graph, better, seconds, calls))
+
+
+def _check_ranks(graph: TaskGraph, world_size: int, variation: Variation | None) -> None:
+    highest = max(int(program.ranks.max(initial=-1)) for program in graph.programs)
+    if highest >= world_size:
+        raise ProgramError("the task graph has a rank the machine lacks", given=highest, expected=f"below {world_size}")
+    missing = [rank for rank in (variation.straggler_ranks if variation else ()) if not 0 <= rank < world_size]
+    if missing:
+        raise InputError(
+            "no such rank",
+            key="variation.straggler_ranks",
+            given=missing[0],
+            expected=f"0 to {world_size - 1}",
+        )
 
 
 @dataclass(slots=True)
@@ -112,7 +128,7 @@ def _copies(program: Program, task: int, work: Copy, machine: Machine, seconds: 
     ]
 
 
-def _copy_phase(work_ps: int, resources: IntArray, usage: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Phase:
+def _copy_phase(work_ps: int, resources: IntArray, usage: FloatArray) -> Phase:
     return Phase(0, work_ps, resources, usage) if work_ps else Phase(0, 0, resources[:0], usage[:0])
 
 

@@ -111,8 +111,11 @@ class CollectiveModel:
         """Choose algorithm and protocol: the forced one where it applies, else the fastest on an idle machine."""
         if call.block.size == 1:
             return Timed(ALONE, "simple", ())
-        timed = [option for algorithm in self._candidates(call) for option in self._options(call, algorithm)]
-        return min(timed, key=lambda option: float(option.seconds.max()))
+        return min(self.options(call), key=lambda option: float(option.seconds.max()))
+
+    def options(self, call: Call) -> list[Timed]:
+        """Every algorithm and protocol that `time` chooses from."""
+        return [option for algorithm in self._candidates(call) for option in self._options(call, algorithm)]
 
     def phases(self, call: Call, timed: Timed) -> list[tuple[Phase, ...]]:
         """Phases of each instance ``[I]``; times are rounded to picoseconds here, half up."""

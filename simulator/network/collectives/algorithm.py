@@ -122,14 +122,18 @@ class CollectiveAlgorithm:
     network_protocols: tuple[Protocol, ...] = ALL_PROTOCOLS
 
 
-ALGORITHMS: Registry[CollectiveAlgorithm] = Registry("collective algorithm", "dlrmsim.collectives")
+def _names_of(_: str, algorithm: CollectiveAlgorithm) -> list[str]:
+    return [f"{op}/{algorithm.name}" for op in algorithm.ops]
+
+
+ALGORITHMS: Registry[CollectiveAlgorithm] = Registry("collective algorithm", "dlrmsim.collectives", names_of=_names_of)
 """Every algorithm, as ``op/name``."""
 
 
 def register(algorithm: CollectiveAlgorithm) -> CollectiveAlgorithm:
     """Add ``algorithm`` under each of its ops."""
-    for op in algorithm.ops:
-        ALGORITHMS.add(f"{op}/{algorithm.name}", algorithm, algorithm.description)
+    for name in _names_of(algorithm.name, algorithm):
+        ALGORITHMS.add(name, algorithm, algorithm.description)
     return algorithm
 
 

@@ -17,10 +17,12 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
-from inputs.given import shown
+from inputs.given import cut, shown
 
 MAX_NAME = 100
 """Characters of a wrong name that are compared with known ones."""
+MAX_KEY = 200
+"""Characters of a key that a message shows."""
 
 
 class DlrmsimError(Exception):
@@ -56,7 +58,7 @@ class InputError(DlrmsimError):
         where = str(self.file) if self.file is not None else ""
         if self.line is not None:
             where += f":{self.line}"
-        head = ": ".join(part for part in (where, self.key or "", self.message) if part)
+        head = ": ".join(part for part in (where, cut(self.key or "", MAX_KEY), self.message) if part)
         tail = [
             f"given {shown(self.given)!r}" if self.given is not None else "",
             f"expected {self.expected}" if self.expected else "",

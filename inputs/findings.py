@@ -13,7 +13,8 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from inputs.errors import nearest_name
-from inputs.fields import expected_at, keys_at
+from inputs.fields import MAPPING, expected_at, keys_at
+from inputs.given import MAX_KEYS
 from inputs.keys import KeyPath, parse_key, value_at
 from inputs.problems import Words, in_words, is_wrong_kind
 
@@ -67,9 +68,10 @@ def _locate(data: object, error: ErrorDetails) -> Finding:
     words = in_words(error)
     if loc and loc[-1] == _DICT_KEY:
         kind, words = UNKNOWN, replace(words, message="unknown key", nearest=nearest_name(str(loc[-2]), words.choices))
-    elif words.choices and isinstance(data, str):
-        words = replace(words, nearest=nearest_name(data, words.choices))
     inner = parse_key(words.key) if words.key else ()
+    given = value_at(data, inner)
+    if words.choices and kind != UNKNOWN and isinstance(given, str):
+        words = replace(words, nearest=nearest_name(given, words.choices))
     path = (*(part for part, is_label in steps if not is_label), *inner)
     return Finding(tuple(steps), path, kind, words, is_wrong_kind(error))
 
@@ -92,7 +94,8 @@ def _best(alternatives: list[list[Finding]], depth: int) -> list[Finding]:
     first = min((branch[0] for branch in alternatives), key=lambda f: f.wrong_kind)
     others = [branch[0].words.expected for branch in alternatives if branch[0] is not first]
     expected = dict.fromkeys(text for text in (first.words.expected, *others) if text)
-    return [replace(first, words=replace(first.words, expected=" or ".join(expected) or None))]
+    words = replace(first.words, expected=" or ".join(expected) or None)
+    return [replace(first, steps=first.steps[: depth - 1], words=words)]
 
 
 def _fails_as_a_whole(branch: list[Finding], depth: int) -> bool:
@@ -122,14 +125,18 @@ def _without_renamed(model: type[BaseModel], data: object, group: list[Finding])
 
 
 def _named(model: type[BaseModel], data: object, finding: Finding, group: list[Finding]) -> Finding:
-    """Say what a missing key should hold, and which keys there are instead of an unknown one."""
-    if not finding.path or finding.words.expected or finding.type not in (MISSING, NO_TAG, UNKNOWN):
-        return finding
-    if finding.type == UNKNOWN:
+    """Add to the words what only the model knows: accepted keys, and what a missing key should hold."""
+    if finding.type == UNKNOWN and finding.path and not finding.words.choices:
         return replace(finding, words=_unknown_key(model, data, finding, group))
-    expected = expected_at(model, finding.path, finding.labels)
-    message = "the item is missing" if isinstance(finding.path[-1], int) else "the key is missing"
-    return replace(finding, words=replace(finding.words, message=message, expected=expected))
+    if finding.type in (MISSING, NO_TAG) and finding.path:
+        expected = expected_at(model, finding.path, finding.labels)
+        message = "the item is missing" if isinstance(finding.path[-1], int) else "the key is missing"
+        return replace(finding, words=replace(finding.words, message=message, expected=expected))
+    if finding.words.expected and MAPPING in finding.words.expected:
+        keys = keys_at(model, finding.path, finding.labels)
+        mapping = f"a mapping with keys such as {', '.join(keys[:MAX_KEYS])}" if keys else MAPPING
+        return replace(finding, words=replace(finding.words, expected=finding.words.expected.replace(MAPPING, mapping)))
+    return finding
 
 
 def _unknown_key(model: type[BaseModel], data: object, finding: Finding, group: list[Finding]) -> Words:

@@ -22,7 +22,7 @@ class Plain(str):
 def shown(value: object) -> str:
     """A value of a document for a message: ``true``, ``nothing (null)``, ``a list of 3 items``, text cut short."""
     if isinstance(value, str):
-        return value if isinstance(value, Plain) else _cut(value)
+        return value if isinstance(value, Plain) else cut(value)
     return Plain(_in_yaml_words(value))
 
 
@@ -37,16 +37,17 @@ def _in_yaml_words(value: object) -> str:
         return f"a list of {len(value)} item{'' if len(value) == 1 else 's'}"
     if isinstance(value, float) and not math.isfinite(value):
         return "-.inf" if value < 0 else f".{value}"
-    return _cut(str(value))
+    return cut(str(value))
 
 
 def _mapping(value: dict[object, object]) -> str:
     if not value:
         return "an empty mapping"
-    keys = [_cut(str(key)) for key in list(value)[:MAX_KEYS]]
+    keys = [cut(str(key)) for key in list(value)[:MAX_KEYS]]
     more = ", ..." if len(value) > MAX_KEYS else ""
     return f"a mapping with {'key' if len(value) == 1 else 'keys'} {', '.join(keys)}{more}"
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_LENGTH else text[: MAX_LENGTH - 3] + "..."
+def cut(text: str, length: int = MAX_LENGTH) -> str:
+    """The beginning of a text that is too long for a message."""
+    return text if len(text) <= length else text[: length - 3] + "..."

@@ -39,7 +39,7 @@ class Strict(BaseModel):
     @classmethod
     def __get_pydantic_core_schema__(cls, source: type[BaseModel], handler: GetCoreSchemaHandler, /) -> CoreSchema:
         """The usual schema with strict scalars (pydantic's own strict mode would refuse a list for a tuple)."""
-        schema = super().__get_pydantic_core_schema__(source, handler)
+        schema = handler(source)
         _make_scalars_strict(schema)
         return schema
 

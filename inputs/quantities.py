@@ -38,8 +38,7 @@ def parse_quantity(text: object, dimension: str) -> float:
     if not math.isfinite(value):
         raise InputError("not a finite number", given=text, expected=kind.described())
     if not 0 <= value <= kind.maximum:
-        limit = f"from 0 to {kind.maximum:g}" if math.isfinite(kind.maximum) else "0 or more"
-        raise InputError("impossible value", given=text, expected=limit)
+        raise InputError("impossible value", given=text, expected=kind.limit(negative=value < 0))
     if kind.whole and not value.is_integer():
         raise InputError("not a whole number", given=text, expected=kind.described())
     return value
@@ -81,12 +80,14 @@ def format_quantity(value: float, dimension: str, *, binary: bool = False) -> st
     if dimension == "fraction":
         return f"{100 * value:.3g} %"
     scale = kind.binary_scale if binary and kind.binary_scale else kind.scale
-    chosen = scale[0]
-    for unit in scale:
-        # 999.6 kB would be rounded to 1000 kB, so the next unit starts a little below its factor
-        if abs(value) >= 0.9995 * kind.units[unit]:
-            chosen = unit
-    return f"{_three_digits(value / kind.units[chosen] if value else 0.0)} {chosen}"
+    unit = _fitting(value, kind, scale) if value and math.isfinite(value) else kind.base
+    return f"{_three_digits(value / kind.units[unit])} {unit}"
+
+
+def _fitting(value: float, kind: Dimension, scale: tuple[str, ...]) -> str:
+    """The largest unit of which there is at least one; 999.6 kB is rounded to 1.00 MB, not to 1000 kB."""
+    fitting = [unit for unit in scale if abs(value) >= 0.9995 * kind.units[unit]]
+    return fitting[-1] if fitting else scale[0]
 
 
 def _three_digits(number: float) -> str:

@@ -49,6 +49,12 @@ class Dimension:
         units = f" with a unit ({', '.join(self.shown)})" if self.shown else ""
         return f"{self.words}{units}, such as {self.example}"
 
+    def limit(self, *, negative: bool) -> str:
+        """The range that a negative or too large value is outside of, in words."""
+        if self.maximum == 1:
+            return "from 0 to 1"
+        return "0 or more" if negative else f"at most {self.maximum:,.0f}"
+
     def nearest_unit(self, number: str, unit: str) -> str | None:
         """The quantity with the closest accepted unit."""
         known = [name for name in self.units if name]

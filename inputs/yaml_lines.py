@@ -10,14 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from inputs.errors import InputError
-from inputs.given import shown
+from inputs.given import Plain, shown
 from inputs.keys import KeyPath, key_text, parse_key, value_at
 from inputs.yaml_nodes import Node, compose
 
 MAX_FILE_BYTES = 16 * 2**20
 """Largest file read, bytes: a resolved scenario with its plan is a few MiB."""
-MAX_KEY_TEXT = 200
-"""Longest key in a message, characters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ class Document:
     ) -> InputError:
         """An `InputError` about the value at ``path``, with its file, line and key."""
         file, line = self.where(path)
-        key = _cut(key_text(path)) or None
+        key = key_text(path) or None
         return InputError(
             message, file=file, line=line, key=key, given=given, expected=expected, nearest=nearest, more=more
         )
@@ -81,9 +79,9 @@ class Document:
         origin = f"--set {dotted_key}={value_text}"
         try:
             path = parse_key(dotted_key)
+            node = compose(value_text, origin)
         except InputError as error:
-            raise InputError(error.message, file=origin, given=dotted_key, expected=error.expected) from None
-        node = compose(value_text, origin)
+            raise InputError(error.message, file=origin, given=error.given, expected=error.expected) from None
         data = copy.deepcopy(self.data)
         _put(data, path, None if node is None else _expand(node, (), {}), origin)
         keep = {p: line for p, line in self.lines.items() if p[: len(path)] != path}
@@ -132,18 +130,17 @@ def parse_yaml(text: str, file: Path) -> Document:
     return Document(data if isinstance(data, dict) else {}, lines, file)
 
 
-def _cut(text: str) -> str:
-    """The end of a key that is too long for a message."""
-    return text if len(text) <= MAX_KEY_TEXT else f"...{text[-MAX_KEY_TEXT:]}"
-
-
 def _decode(raw: bytes, path: Path) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise InputError(
-            "the file is not UTF-8 text", file=path, line=line, given=f"byte 0x{raw[error.start]:02x}", expected="UTF-8"
+            "the file is not UTF-8 text",
+            file=path,
+            line=line,
+            given=Plain(f"byte 0x{raw[error.start]:02x}"),
+            expected="UTF-8",
         ) from None
 
 
@@ -168,7 +165,7 @@ def _put(data: dict[str, object], path: KeyPath, value: object, origin: str) -> 
     """Set the value at ``path``, making mappings on the way."""
     holder: object = data
     for depth, part in enumerate(path[:-1]):
-        if isinstance(holder, dict) and holder.get(part) is None:
+        if isinstance(holder, dict) and holder.get(part) is None and isinstance(path[depth + 1], str):
             holder[part] = {}
         _check_fits(holder, path, depth, origin)
         holder = value_at(holder, (part,))

@@ -15,11 +15,14 @@ from typing import NoReturn, TypeAlias, cast
 import yaml
 
 from inputs.errors import InputError
-from inputs.keys import MAX_DEPTH
+from inputs.keys import MAX_DEPTH, KeyPath, key_text
 from inputs.yaml_scalars import MAX_DIGITS, Scalar, plain_scalar
 
 MAX_NODES = 500_000
 """Most values in one document, aliases expanded: a plan of 100,000 shards fits."""
+SHOWN_DEPTH = 5
+"""Levels of the key that a message about too deep nesting shows."""
+
 _Start: TypeAlias = yaml.ScalarEvent | yaml.CollectionStartEvent
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -77,9 +80,9 @@ def compose(text: str, file: Path | str) -> Node | None:
 
 def _syntax_error(error: yaml.MarkedYAMLError, text: str, file: Path | str) -> InputError:
     mark = error.problem_mark or error.context_mark
-    line = mark.line + 1 if mark else None
-    lines = text.split("\n")
-    given = lines[line - 1].rstrip() if line and line <= len(lines) else ""
+    lines = text.rstrip().split("\n")
+    line = min(mark.line + 1, len(lines)) if mark else 1  # the parser's end of file may lie behind the last line
+    given = lines[line - 1].rstrip()
     problem = error.problem or error.context or "it cannot be read"
     expected = next((advice for words, advice in _ADVICE.items() if words in problem), None)
     if "\t" in given[: len(given) - len(given.lstrip())]:
@@ -101,96 +104,87 @@ class _Composer:
         next(self._events)  # start of stream
         if isinstance(next(self._events), yaml.StreamEndEvent):
             return None
-        root = self._node(next(self._events), 0)
+        root = self._node(next(self._events), ())
         next(self._events)  # end of document
         after = next(self._events)
         if not isinstance(after, yaml.StreamEndEvent):
-            self._refuse(after, "a second document starts here", expected="one document in a file")
+            self._refuse(after, (), "a second document starts here", expected="one document in a file")
         return root
 
-    def _node(self, event: yaml.Event, depth: int) -> Node:
-        if depth > MAX_DEPTH:
-            self._refuse(event, f"nested deeper than {MAX_DEPTH} levels")
+    def _node(self, event: yaml.Event, path: KeyPath) -> Node:
+        if len(path) > MAX_DEPTH:
+            self._refuse(event, path[:SHOWN_DEPTH], f"nested deeper than {MAX_DEPTH} levels")
         if isinstance(event, yaml.AliasEvent):
-            return self._alias(event)
+            return self._alias(event, path)
         start = cast("_Start", event)  # no other event begins a value
         if start.tag is not None:
             tag = start.tag.replace("tag:yaml.org,2002:", "!!")
-            self._refuse(start, "YAML tags are not accepted", given=tag, expected="a plain value without a tag")
+            self._refuse(start, path, "YAML tags are not accepted", given=tag, expected="a plain value without a tag")
         if start.anchor is not None:
             self._anchors[start.anchor] = None
-        node = self._value(start, depth)
-        self._check_extent(start, node)
+        node = self._value(start, path)
+        self._check_extent(start, path, node)
         if start.anchor is not None:
             self._anchors[start.anchor] = node
         return node
 
-    def _value(self, event: _Start, depth: int) -> Node:
+    def _value(self, event: _Start, path: KeyPath) -> Node:
         if isinstance(event, yaml.ScalarEvent):
-            return Node(self._scalar(event), _line(event))
-        return self._list(event, depth) if isinstance(event, yaml.SequenceStartEvent) else self._mapping(event, depth)
+            return Node(self._scalar(event, path), _line(event))
+        return self._list(event, path) if isinstance(event, yaml.SequenceStartEvent) else self._mapping(event, path)
 
-    def _alias(self, event: yaml.AliasEvent) -> Node:
+    def _alias(self, event: yaml.AliasEvent, path: KeyPath) -> Node:
         if event.anchor not in self._anchors:
-            self._refuse(event, "an alias without an anchor", given=f"*{event.anchor}")
+            self._refuse(event, path, "an alias without an anchor", given=f"*{event.anchor}")
         node = self._anchors[event.anchor]
         if node is None:
-            self._refuse(event, "an alias that contains itself", given=f"*{event.anchor}")
+            self._refuse(event, path, "an alias that contains itself", given=f"*{event.anchor}")
         return node
 
-    def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
+    def _scalar(self, event: yaml.ScalarEvent, path: KeyPath) -> Scalar:
         if event.style:
             return str(event.value)
         try:
             return plain_scalar(event.value)
         except ValueError as error:
-            self._refuse(event, str(error), expected=f"at most {MAX_DIGITS}")
+            self._refuse(event, path, str(error), expected=f"at most {MAX_DIGITS}")
 
-    def _list(self, start: yaml.Event, depth: int) -> Node:
+    def _list(self, start: yaml.Event, path: KeyPath) -> Node:
         items: list[Node] = []
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            items.append(self._node(event, depth + 1))
+            items.append(self._node(event, (*path, len(items))))
         return _collection(items, items, _line(start))
 
-    def _mapping(self, start: yaml.Event, depth: int) -> Node:
+    def _mapping(self, start: yaml.Event, path: KeyPath) -> Node:
         entries: dict[str, tuple[int, Node]] = {}
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            key = self._key(event)
+            key = self._key(event, path)
             if key in entries:
-                self._refuse(
-                    event,
-                    f"the key stands twice, first in line {entries[key][0]}",
-                    key=key,
-                    expected="each key once",
-                )
-            entries[key] = (_line(event), self._node(next(self._events), depth + 1))
+                message = f"the key stands twice, first in line {entries[key][0]}"
+                self._refuse(event, (*path, key), message, expected="each key once")
+            entries[key] = (_line(event), self._node(next(self._events), (*path, key)))
         return _collection(entries, [node for _, node in entries.values()], _line(start))
 
-    def _key(self, event: yaml.Event) -> str:
+    def _key(self, event: yaml.Event, path: KeyPath) -> str:
         if not isinstance(event, yaml.ScalarEvent) or event.tag is not None:
-            self._refuse(event, "a key that is no plain text", expected="a name")
-        key = self._scalar(event)
+            self._refuse(event, path, "a key that is no plain text", expected="a name")
+        key = self._scalar(event, path)
         if not isinstance(key, str):
-            self._refuse(event, "a key that is no text", given=event.value, expected="a name (put it in quotes)")
+            self._refuse(event, path, "a key that is no text", given=event.value, expected="a name (put it in quotes)")
         if key == "<<" and not event.style:
-            self._refuse(event, "merge keys are not supported", given=key, expected="the keys written out")
+            self._refuse(event, path, "merge keys are not supported", given=key, expected="the keys written out")
         return key
 
-    def _check_extent(self, event: yaml.Event, node: Node) -> None:
+    def _check_extent(self, event: yaml.Event, path: KeyPath, node: Node) -> None:
         if node.size > MAX_NODES:
-            self._refuse(event, f"more than {MAX_NODES:,} values, aliases expanded")
-        if node.height > MAX_DEPTH:
-            self._refuse(event, f"nested deeper than {MAX_DEPTH} levels, aliases expanded")
+            self._refuse(event, path, f"more than {MAX_NODES:,} values, aliases expanded")
+        if len(path) + node.height > MAX_DEPTH:
+            self._refuse(event, path, f"nested deeper than {MAX_DEPTH} levels, aliases expanded")
 
     def _refuse(
-        self,
-        event: yaml.Event,
-        message: str,
-        *,
-        key: str | None = None,
-        given: str | None = None,
-        expected: str | None = None,
+        self, event: yaml.Event, path: KeyPath, message: str, *, given: str | None = None, expected: str | None = None
     ) -> NoReturn:
+        key = key_text(path) or None
         raise InputError(message, file=self._file, line=_line(event), key=key, given=given, expected=expected)
 
 

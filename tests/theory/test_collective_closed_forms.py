@@ -1,0 +1,185 @@
+"""Each collective on an idle fabric takes its alpha-beta formula, to 1 ps per phase.
+
+The formulas are written here with the published constants, not with the code's tables: NCCL 2.30 ``tuning.cc`` in
+microseconds (base, hop over NVLink, hop over the network) for each protocol, and ZionEX: 8 GPUs per node at 300 GB/s
+NVLink, one 25 GB/s NIC each. Only the link fractions come from the model; that they reproduce the published rates is
+checked at the end.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from hardware_specs import load_cluster
+from simulator.engine import RunOptions, run
+from simulator.lowering import build_machine, lower
+from simulator.network import CollectiveModel, Topology, idle_call
+from simulator.operators import CollectiveCall
+from simulator.program import ProgramBuilder, TaskGraph
+
+US = 1e-6
+NVLINK, NIC = 300e9, 25e9
+RING = {"ll": (6.6, 0.6, 2.7, 0.5), "ll128": (14, 1.9, 4, 0.92), "simple": (8.4, 3.4, 14, 1.0)}
+TREE = {"ll": (6.8, 0.6, 5, 0.5), "ll128": (14, 1.25, 8.5, 0.92), "simple": (8.4, 4, 14, 1.0)}
+POST = {"ll": 1.0, "ll128": 1.0, "simple": 3.0}
+SIZES = (0.0, 4.0, 3e4, 1e6, 256e6)
+
+
+@pytest.fixture(scope="module")
+def zionex():
+    return load_cluster("zionex")
+
+
+def model(cluster, ranks, **algorithms):
+    return CollectiveModel.of(cluster, Topology.build(cluster, ranks), algorithms)
+
+
+def fractions(model, call):
+    found = model.link_fractions(call)
+    return found["nvlink"].reached * NVLINK, found["nic"].reached * NIC
+
+
+def check(model, op, size, expected_of):
+    """Every protocol's option has the expected (latency, work) of each phase; all in seconds."""
+    call = idle_call(model, op, size)
+    nvlink, nic = fractions(model, call)
+    options = model.options(call)
+    assert options
+    for option in options:
+        phases = model.phases(call, option)[0]
+        expected = expected_of(option.protocol, size, nvlink, nic)
+        assert len(phases) == len(expected)
+        for phase, (latency_s, work_s) in zip(phases, expected, strict=True):
+            assert abs(phase.latency_ps - latency_s * 1e12) <= 1
+            assert abs(phase.work_ps - work_s * 1e12) <= 1
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("op", "passes"), [("all_reduce", 2), ("all_gather", 1), ("reduce_scatter", 1)])
+@pytest.mark.parametrize("ranks", [8, 128])
+def test_ring(zionex, op, passes, ranks, size):
+    nodes = ranks // 8
+
+    def expected(protocol, size, nvlink, nic):
+        base, hop, network, payload = RING[protocol]
+        far = passes * (nodes - 1)
+        near = passes * (ranks - 1) - far
+        pace = max(hop, POST[protocol]) if nodes > 1 else hop
+        ring = passes * (ranks - 1) / ranks * size
+        if nodes == 1:
+            return [((base + near * hop) * US, ring / (nvlink * payload))]
+        work = max(ring * 7 / 8 / nvlink, ring / 8 / nic) / payload
+        return [((base + near * pace + far * network) * US, work)]
+
+    check(model(zionex, ranks, **{op: "ring"}), op, size, expected)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("op", "passes"), [("all_reduce", 2), ("all_gather", 1), ("reduce_scatter", 1)])
+def test_hierarchical(zionex, op, passes, size):
+    def expected(protocol, size, nvlink, nic):
+        base, hop, network, payload = RING[protocol]
+        work = max(passes * 7 / 8 * size / nvlink, passes * 15 / 16 * size / 8 / nic) / payload
+        return [((base + passes * 7 * hop + passes * 15 * network) * US, work)]
+
+    check(model(zionex, 128, **{op: "hierarchical"}), op, size, expected)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("ranks", [8, 128, 4096])
+def test_tree(zionex, ranks, size):
+    nodes = ranks // 8
+
+    def expected(protocol, size, nvlink, nic):
+        base, hop, network, payload = TREE[protocol]
+        latency = base + 14 * hop + 2 * math.floor(math.log2(nodes)) * network
+        between = 2 * size / 8 / nic if nodes > 1 else 0.0
+        return [(latency * US, max(2 * size / nvlink, between) / 0.92 / payload)]
+
+    check(model(zionex, ranks, all_reduce="tree"), "all_reduce", size, expected)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("ranks", [8, 16, 128, 4096])
+def test_pairwise_all_to_all(zionex, ranks, size):
+    def expected(protocol, size, nvlink, nic):
+        base, hop, network, payload = RING[protocol]
+        near, far = 7 / ranks * size, (ranks - 8) / ranks * size
+        if ranks == 8:
+            return [((base + 7 * hop) * US, near / (nvlink * payload))]
+        assert protocol == "simple", "NCCL has no LL buffers for sends over the network"
+        return [((base + 7 * hop + network + (ranks - 8) * 3.0) * US, max(near / nvlink, far / nic))]
+
+    check(model(zionex, ranks), "all_to_all", size, expected)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_hierarchical_all_to_all_has_two_phases_in_sequence(zionex, size):
+    def expected(protocol, size, nvlink, nic):
+        base, hop, network, _ = RING[protocol]
+        return [
+            ((base + 7 * hop) * US, 7 / 8 * size / nvlink),
+            ((base + network + 15 * 3.0) * US, 15 / 16 * size / nic),
+        ]
+
+    check(model(zionex, 128, all_to_all="hierarchical"), "all_to_all", size, expected)
+
+
+@pytest.mark.parametrize("op", ["broadcast", "reduce"])
+def test_chain_passes_the_buffer_once(zionex, op):
+    def expected(protocol, size, nvlink, nic):
+        base, hop, network, payload = RING[protocol]
+        pace = max(hop, POST[protocol])
+        return [((base + 14 * pace + network) * US, max(size * 7 / 8 / nvlink, size / 8 / nic) / payload)]
+
+    check(model(zionex, 16), op, 1e8, expected)
+
+
+def test_an_all_to_all_of_1_kib_over_4096_ranks_is_its_messages(zionex):
+    """4095 messages of 0.25 B: 4088 posts of 3 us and 7 NVLink hops are over 99 % of the time."""
+    calculated = model(zionex, 4096)
+    time_s = float(calculated.time(idle_call(calculated, "all_to_all", 1024.0)).seconds[0, 0])
+    assert 4088 * 3.0 * US < time_s < 4088 * 3.0 * US * 1.01
+
+
+@pytest.mark.parametrize(
+    ("op", "ranks", "size", "algbw"),
+    [("all_to_all", 128, 256e6, 7e9), ("all_reduce", 128, 256e6, 60e9), ("all_to_all", 8, 256e6, 200e9)],
+)
+def test_published_zionex_rates_come_out_exactly(zionex, op, ranks, size, algbw):
+    """The calibration is a closed form, so the points return to rounding of doubles."""
+    calculated = model(zionex, ranks)
+    time_s = float(calculated.time(idle_call(calculated, op, size)).seconds[0, 0])
+    assert size / time_s == pytest.approx(algbw, rel=1e-12)
+
+
+@pytest.mark.parametrize("name", ["zionex", "dgx_a100_40", "dgx_a100_80", "dgx_h100", "dgx1_v100", "dgx2_v100"])
+def test_every_calibration_point_of_every_shipped_cluster_comes_out(name):
+    from simulator.network.calibration import point_block
+    from simulator.network.collectives import Call
+
+    cluster = load_cluster(name)
+    assert cluster.calibration
+    for point in cluster.calibration:
+        topology, block = point_block(cluster, point)
+        calculated = CollectiveModel.of(cluster, topology)
+        timed = calculated.time(Call(point.op, block, np.full((1, 1), point.bytes)))
+        assert float(timed.seconds[0, 0]) == pytest.approx(point.time_s, rel=1e-12), (name, point.op, point.ranks)
+
+
+@pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "barrier"])
+def test_the_engine_takes_as_long_as_the_phases(zionex, op):
+    """One collective on an idle fabric: the iteration ends after the sum of its phases, to the picosecond."""
+    builder = ProgramBuilder("all", np.arange(32), ["comm"])
+    builder.task("c", "comm", CollectiveCall(op, "world", 1e7))
+    graph = TaskGraph((builder.build(),), {"world": np.zeros(32, dtype=np.int64)})
+    machine = build_machine(zionex, 32, launch_s=5e-6)
+    lowering = lower(graph, machine)
+    (activity,) = lowering.program.activities
+    expected_ps = sum(phase.latency_ps + phase.work_ps for phase in activity.phases)
+    result = run(lowering.program, RunOptions(max_iterations=1))
+    assert int(result.iteration_end_ps[0]) == expected_ps
+    assert lowering.collectives[0].alone_s * 1e12 == pytest.approx(expected_ps, abs=len(activity.phases))

@@ -64,10 +64,14 @@ class EmbeddingLookup:
 class EmbeddingUpdate:
     """Table-batched embedding backward fused with the optimizer: sort, gather gradients, update unique rows.
 
-    ``lookups``: rows touched with repeats; ``unique_rows``: distinct rows; ``gradient_bytes``: gradients read;
+    ``lookups``: rows touched with repeats; ``unique_rows``: distinct rows;
+    ``gradient_bytes``: pooled gradients, each read once;
     ``weight_bytes``: weights of the unique rows, read and written once each (both counted);
     ``state_bytes``: optimizer state of the unique rows, read and written (both counted);
-    ``sort_bytes``: traffic of sorting the indices; ``tables``: tables on the rank.
+    ``sort_bytes``: traffic of sorting the indices; ``tables``: tables on the rank;
+    ``repeated_gradient_bytes``: further reads of the same gradients by other lookups of the same bag; the lookups of a
+    table follow each other (they are sorted), so these reads hit a cache that holds ``gradient_block_bytes``, the
+    gradients of one table.
     """
 
     lookups: Amount
@@ -77,6 +81,8 @@ class EmbeddingUpdate:
     state_bytes: Amount
     sort_bytes: Amount
     tables: Amount
+    repeated_gradient_bytes: Amount = 0.0
+    gradient_block_bytes: Amount = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -108,6 +108,7 @@ class RunFindings:
         memory: tiers.
         origins: of every quantity used.
         warnings: in words.
+        asked_ranks: ranks the user wants to see: their tasks are in the page and shown first.
     """
 
     job: Job
@@ -122,6 +123,7 @@ class RunFindings:
     memory: Sequence[MemoryTier]
     origins: Sequence[Origin]
     warnings: Sequence[str]
+    asked_ranks: Sequence[int] = ()
 
     @property
     def throughput_samples_per_s(self) -> float:

@@ -9,7 +9,7 @@ PS_PER_NS = 1000
 
 def seconds(value: float) -> str:
     """A duration: ``53.9 ms``."""
-    return format_quantity(value, "s") if value else "0"
+    return format_quantity(value, "s").replace(" us", " \N{MICRO SIGN}s") if value else "0"
 
 
 def picoseconds(value: float) -> str:
@@ -18,8 +18,10 @@ def picoseconds(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as a percentage: ``73.1 %``."""
-    return f"{100 * share:.3g} %" if abs(share) < 0.9995 else f"{100 * share:.0f} %"
+    """A share as a percentage with one decimal: ``73.1 %``; ``<0.1 %`` where that would say nothing."""
+    if 0 < share < 5e-4:
+        return "<0.1 %"
+    return f"{100 * share:.1f} %" if 0 < abs(share) < 0.9995 else f"{100 * share:.0f} %"
 
 
 def samples_per_s(rate: float) -> tuple[str, str]:

@@ -34,7 +34,7 @@ def render_run(findings: RunFindings) -> str:
     """
     job = findings.job
     return assemble(
-        "run.html",
+        "page.html",
         styles=_STYLES,
         scripts=_SCRIPTS,
         sections=run_sections(findings),

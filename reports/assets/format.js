@@ -1,20 +1,30 @@
-// Numbers as an engineer reads them: three or four significant digits and the unit that fits.
+// Numbers as an engineer reads them, written as reports/numbers.py writes them: three significant digits, a fitting unit.
 "use strict";
 
 dlrmsim.format = (() => {
-  const trim = (value, digits) => Number(value.toPrecision(digits)).toLocaleString("en-GB", { maximumFractionDigits: 6 });
-
-  /** A duration in nanoseconds. */
-  function duration(ns, digits = 4) {
-    const size = Math.abs(ns);
-    if (size >= 1e9) return `${trim(ns / 1e9, digits)} s`;
-    if (size >= 1e6) return `${trim(ns / 1e6, digits)} ms`;
-    if (size >= 1e3) return `${trim(ns / 1e3, digits)} µs`;
-    return `${trim(ns, digits)} ns`;
+  /** `value` with so many significant digits, never in scientific notation. */
+  function significant(value, digits = 3) {
+    if (value === 0) return "0";
+    const decimals = digits - 1 - Math.floor(Math.log10(Math.abs(Number(value.toPrecision(digits)))));
+    const shown = Math.max(0, Math.min(decimals, 9));
+    return value.toLocaleString("en-US", { minimumFractionDigits: shown, maximumFractionDigits: shown });
   }
 
-  const percent = (part, digits = 3) => `${trim(100 * part, digits)} %`;
-  const count = (value) => value.toLocaleString("en-GB");
+  /** A duration in nanoseconds. */
+  function duration(ns, digits = 3) {
+    const size = Math.abs(ns);
+    if (size === 0) return "0";
+    if (size >= 1e9) return `${significant(ns / 1e9, digits)} s`;
+    if (size >= 1e6) return `${significant(ns / 1e6, digits)} ms`;
+    if (size >= 1e3) return `${significant(ns / 1e3, digits)} µs`;
+    return `${significant(ns, digits)} ns`;
+  }
+
+  /** A share as a percentage with one decimal. */
+  function percent(share) {
+    if (share > 0 && share < 5e-4) return "<0.1 %";
+    return share === 0 || Math.abs(share) >= 0.9995 ? `${(100 * share).toFixed(0)} %` : `${(100 * share).toFixed(1)} %`;
+  }
 
   /** The unit in which axis labels of this span (ns) are written, as {name, ns}. */
   function axisUnit(span) {
@@ -31,5 +41,5 @@ dlrmsim.format = (() => {
     return power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
   }
 
-  return { duration, percent, count, axisUnit, niceStep, trim };
+  return { duration, percent, significant, axisUnit, niceStep };
 })();

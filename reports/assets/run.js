@@ -15,16 +15,17 @@
   function partsChart(bars) {
     const labels = bars.map((bar) => bar.label);
     const total = (bar) => PARTS.reduce((sum, [key]) => sum + bar[key], 0);
-    const traces = PARTS.map(([key, name, color]) => ({
+    const parts = PARTS.filter(([key]) => bars.some((bar) => bar[key] > 0));
+    const traces = parts.map(([key, name, color]) => ({
       type: "bar", orientation: "h", name, y: labels, x: bars.map((bar) => bar[key] / 1e6),
       marker: { color: theme.color(color) },
-      text: bars.map((bar) => (bar[key] > 0.06 * total(bar) ? format.percent(bar[key] / total(bar), 3) : "")),
+      text: bars.map((bar) => (bar[key] > 0.06 * total(bar) ? format.percent(bar[key] / total(bar)) : "")),
       textposition: "inside", insidetextanchor: "middle", textangle: 0, textfont: { color: inkOn(color), size: 12 },
       hovertext: bars.map((bar) => `${bar.label}<br>${name}: <b>${format.duration(bar[key])}</b>, ${format.percent(bar[key] / total(bar))}`),
       hoverinfo: "text",
     }));
     return { traces, layout: { barmode: "stack", height: 92 + 44 * bars.length, yaxis: { autorange: "reversed", showgrid: false },
-      xaxis: { title: "ms of the iteration", zeroline: false }, legend: legendBelow() } };
+      xaxis: { title: "ms of the iteration", zeroline: false, range: [0, Math.max(...bars.map(total)) / 1e6] }, legend: legendBelow() } };
   }
 
   const legendBelow = () => ({ orientation: "h", x: 0, y: 1.02, yanchor: "bottom", traceorder: "normal",
@@ -34,7 +35,8 @@
     const indices = Array.from(ranks.rank, (_, i) => i);
     if (order !== "rank") indices.sort((a, b) => ranks[order][a] - ranks[order][b]);
     const at = order === "rank" ? indices.map((i) => ranks.rank[i]) : indices.map((_, place) => place);
-    const traces = PARTS.map(([key, name, color]) => ({
+    const parts = PARTS.filter(([key]) => ranks[key].some((value) => value > 0));
+    const traces = parts.map(([key, name, color]) => ({
       type: "scatter", mode: "lines", stackgroup: "parts", name, x: at, y: indices.map((i) => ranks[key][i] / 1e6),
       line: { width: 0, shape: "hvh", color: theme.color(color) }, fillcolor: theme.color(color), customdata: indices.map((i) => ranks.rank[i]),
       hovertemplate: `rank %{customdata}<br>${name}: <b>%{y:.4g} ms</b><extra></extra>`,
@@ -45,7 +47,7 @@
   }
 
   function gainsChart(gains) {
-    const texts = gains.map((g) => (g.gain >= 0.0005 || g.gain <= -0.0005 ? format.percent(g.gain, 2) : "none"));
+    const texts = gains.map((g) => (g.gain >= 0.0005 || g.gain <= -0.0005 ? format.percent(g.gain) : "none"));
     const best = gains[0]?.gain ?? 0;
     return {
       traces: [{
@@ -70,7 +72,7 @@
         textfont: { color: theme.color("ink"), size: 12.5 }, hoverinfo: "skip",
       }],
       layout: { height: 60 + 30 * items.length, yaxis: { autorange: "reversed", showgrid: false }, bargap: 0.45,
-        margin: { l: 8, r: 120, t: 8, b: 8 }, xaxis: { title: "ms on the critical path", zeroline: false } },
+        margin: { l: 8, r: 112, t: 8, b: 8 }, xaxis: { title: "ms", zeroline: false, nticks: 5 } },
     };
   }
 
@@ -78,14 +80,14 @@
     const scale = ["gemm", "embedding", "optimizer", "all-to-all", "all-reduce", "copy", "host", "interaction"];
     const traces = tier.items.map((item, i) => ({
       type: "bar", orientation: "h", name: item.name, y: tier.rows, x: item.bytes.map((b) => b / 1e9), marker: { color: theme.color(scale[i % scale.length]) },
-      hovertext: item.bytes.map((b, k) => `${tier.rows[k]}<br>${item.name}: <b>${format.trim(b / 1e9, 4)} GB</b>`), hoverinfo: "text",
+      hovertext: item.bytes.map((b, k) => `${tier.rows[k]}<br>${item.name}: <b>${format.significant(b / 1e9, 4)} GB</b>`), hoverinfo: "text",
     }));
     const capacity = tier.capacity_bytes / 1e9;
     return { traces, layout: {
       barmode: "stack", height: 118 + 40 * tier.rows.length, yaxis: { autorange: "reversed", showgrid: false },
       xaxis: { title: "GB", zeroline: false, range: [0, 1.08 * Math.max(capacity, ...tier.totals.map((b) => b / 1e9))] }, legend: legendBelow(),
       shapes: [{ type: "line", x0: capacity, x1: capacity, yref: "paper", y0: 0, y1: 1, line: { color: theme.color("bad"), width: 2, dash: "dot" } }],
-      annotations: [{ x: capacity, yref: "paper", y: 0.5, xanchor: "left", showarrow: false, text: ` usable<br> ${format.trim(capacity, 3)} GB`,
+      annotations: [{ x: capacity, yref: "paper", y: 0.5, xanchor: "left", showarrow: false, text: ` usable<br> ${format.significant(capacity, 3)} GB`,
         align: "left", font: { color: theme.color("bad"), size: 12 } }],
     } };
   }
@@ -95,7 +97,7 @@
     return (rank) => {
       const i = position.get(rank);
       const whole = PARTS.reduce((sum, [key]) => sum + ranks[key][i], 0) || 1;
-      return PARTS.filter(([key]) => ranks[key][i] > 0).map(([key, name]) => `${name} ${format.percent(ranks[key][i] / whole, 3)}`).join(", ");
+      return PARTS.filter(([key]) => ranks[key][i] > 0).map(([key, name]) => `${name} ${format.percent(ranks[key][i] / whole)}`).join(", ");
     };
   }
 
@@ -124,6 +126,7 @@
     startRanks(ranks, timeline);
     charts.draw("gains-chart", () => gainsChart(page.bound));
     charts.draw("path-categories", () => shareChart(page.path.categories));
+    charts.draw("path-operators", () => shareChart(page.path.operators));
     charts.draw("path-sections", () => shareChart(page.path.sections));
     page.memory.forEach((tier, i) => charts.draw(`memory-${i}`, () => memoryChart(tier)));
     document.body.dataset.ready = "yes";

@@ -16,7 +16,7 @@ dlrmsim.timeline = (() => {
     const rows = [
       ["rank · stream", `${task.rank} · ${task.stream}`],
       ["section", `${task.section}, iteration ${task.iteration}`],
-      ["start", duration(task.start, 7)],
+      ["start", duration(task.start, 6)],
       ["duration", duration(task.duration)],
     ];
     if (task.waiting > 0) {
@@ -43,9 +43,8 @@ dlrmsim.timeline = (() => {
     const model = dlrmsim.timelineModel.create(data, columns);
     const roles = new Map();
     for (const { role, rank } of data.roles) roles.set(rank, [roles.get(rank), role].filter(Boolean).join(", "));
-    const initial = [...new Set(data.roles.map(({ rank }) => rank))].slice(0, 2);
     const [begin, end] = data.window;
-    const state = { ranks: initial, from: begin, to: end, hover: null, critical: true, roles, notes };
+    const state = { ranks: data.shown.slice(0, MOST_RANKS), from: begin, to: end, hover: null, critical: true, roles, notes };
     const view = dlrmsim.timelineView.create(canvas, model, state);
 
     let pending = false;

@@ -86,4 +86,13 @@ def _row(breakdown: Breakdown, name: str) -> Row:
     spread = (values.min(), np.median(values), values.max())
     cells = (number(picoseconds(float(v)), float(v)) for v in spread)
     share = number(percent(mean / whole), mean, share=min(100 * mean / whole, 100.0))
-    return Row((label, number(picoseconds(mean), mean), share, *cells, number(str(rank), rank), meaning))
+    return Row(
+        (
+            label,
+            number(picoseconds(mean), mean),
+            share,
+            *cells,
+            number("any" if values.min() == values.max() else str(rank), rank),
+            meaning,
+        )
+    )

@@ -13,7 +13,21 @@ from simulator.analysis.critical_path import CriticalPath, Segment
 SEGMENTS_SHOWN = 40
 """Longest segments in the table; the chart has all of them."""
 
-_COLORS = {"compute": "compute", "comm": "exposed-comm", "copy": "exposed-copy", "host": "host", "idle": "idle"}
+_CATEGORY_COLORS = {
+    "compute": "compute", "comm": "exposed-comm", "copy": "exposed-copy", "host": "host", "idle": "idle",
+}  # fmt: skip
+_OPERATOR_COLORS = {
+    "Gemm": "gemm", "EmbeddingLookup": "embedding", "EmbeddingUpdate": "embedding", "Interaction": "interaction",
+    "Elementwise": "elementwise", "DenseOptimizer": "optimizer", "Copy": "copy", "HostWork": "host",
+    "Nothing": "host", "all_to_all": "all-to-all", "all_reduce": "all-reduce", "all_gather": "all-gather",
+    "reduce_scatter": "reduce-scatter",
+}  # fmt: skip
+
+_CHARTS = {
+    "By category": "path-categories",
+    "By operator": "path-operators",
+    "By part of the iteration": "path-sections",
+}
 
 
 def critical_path_section(findings: RunFindings) -> Section:
@@ -22,24 +36,26 @@ def critical_path_section(findings: RunFindings) -> Section:
     rows = sorted(path.segments, key=lambda s: (-s.length_ps, s.start_ps))[:SEGMENTS_SHOWN]
     covered = sum(s.length_ps for s in rows) / max(path.window.length_ps, 1)
     heading = f"<h3>The {len(rows)} longest of {len(path.segments):,} segments ({percent(covered)} of the path)</h3>"
-    charts = (
-        '<div class="pair"><div class="card"><h3>By category</h3><div class="plot" id="path-categories"></div></div>'
-        '<div class="card"><h3>By part of the iteration</h3><div class="plot" id="path-sections"></div></div></div>'
-    )
+    charts = "".join(_card(title, anchor) for title, anchor in _CHARTS.items())
     return Section(
         anchor="critical-path",
         title="Critical path",
         short="Critical path",
         lede="The chain of tasks that ends last, followed back through the input each task waited for longest. "
         "Shortening anything else changes nothing. Click a segment to see it in the timeline.",
-        body=charts + heading + _table(path, rows),
+        body=f'<div class="cards">{charts}</div>{heading}' + _table(path, rows),
         payload={
             "path": {
-                "categories": _shares(path.by_category_ps(), _COLORS),
+                "categories": _shares(path.by_category_ps(), _CATEGORY_COLORS),
+                "operators": _shares(path.by_operator_ps(), _OPERATOR_COLORS),
                 "sections": _shares(path.by_section_ps(), {}),
             }
         },
     )
+
+
+def _card(title: str, anchor: str) -> str:
+    return f'<div class="card"><h3>{title}</h3><div class="plot" id="{anchor}"></div></div>'
 
 
 def _shares(parts: Mapping[str, int], colors: Mapping[str, str]) -> list[dict[str, Any]]:

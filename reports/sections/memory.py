@@ -33,8 +33,8 @@ def _tier(index: int, tier: MemoryTier, ranks: Any) -> str:
     head = ("item", "mean", "largest", "on rank", "of the fullest rank")
     used = tier.used_bytes
     fullest = int(used.argmax())
-    rows = [_row(name, np.asarray(values), fullest, used, ranks) for name, values in tier.items.items()]
-    rows.append(_row("in all", used, fullest, used, ranks))
+    items = {**tier.items, "in all": used}
+    rows = [_row(name, np.asarray(values), fullest, float(used[fullest]), ranks) for name, values in items.items()]
     title = _TIERS.get(tier.name, tier.name)
     return (
         f'<div class="card"><h3>{title}</h3><div class="plot" id="memory-{index}"></div></div>'
@@ -42,9 +42,9 @@ def _tier(index: int, tier: MemoryTier, ranks: Any) -> str:
     )
 
 
-def _row(name: str, values: Any, fullest: int, used: Any, ranks: Any) -> Row:
+def _row(name: str, values: Any, fullest: int, used_bytes: float, ranks: Any) -> Row:
     largest = int(values.argmax())
-    share = float(values[fullest]) / max(float(used[fullest]), 1.0)
+    share = float(values[fullest]) / max(used_bytes, 1.0)
     return Row(
         (
             name,
@@ -52,7 +52,8 @@ def _row(name: str, values: Any, fullest: int, used: Any, ranks: Any) -> Row:
             number(_size(values[largest]), float(values[largest])),
             number(str(ranks[largest]), int(ranks[largest])),
             number(percent(share), share, share=100 * share),
-        )
+        ),
+        style="total" if name == "in all" else "",
     )
 
 

@@ -13,7 +13,7 @@ GRADES = {
     "secondary": "from a source that cites another",
     "memory": "recalled, not checked",
     "derived": "computed from read values",
-    "assumed": "assumed",
+    "assumed": "a choice without a source",
 }
 """Grades in order of trust, with their meaning."""
 
@@ -36,7 +36,7 @@ def provenance_section(findings: RunFindings) -> Section:
         'placeholder="assumed, NIC, all_to_all…"></label></div>'
     )
     head = ("of", "quantity", "value", "grade", "source")
-    rows = table(head, (_row(origin) for origin in origins), anchor="provenance-table")
+    rows = table(head, (_row(origin) for origin in origins), numbers=(2,), anchor="provenance-table")
     lede = (
         f"Every quantity of the model and constant of the machine this run used: {summary}."
         if summary

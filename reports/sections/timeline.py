@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from html import escape
 from string import Template
 from typing import Any
@@ -28,13 +29,12 @@ _MORE = "timeline.parquet has the tasks of every recorded rank."
 
 def timeline_section(findings: RunFindings) -> Section:
     """Every chosen rank, and as many evenly spaced others as the page may hold."""
-    programs, result = findings.programs, findings.result
-    embedded = embedded_ranks(programs, len(result.records), findings.chosen)
+    embedded, world_size = embedded_ranks(findings), len(findings.result.ranks)
     body = Template(asset("timeline.html")).substitute(
         options=_options(embedded, findings.chosen),
-        last_rank=str(len(result.ranks) - 1),
-        legend=_legend(programs),
-        embedded=_embedded_words(len(embedded), len(result.ranks)),
+        last_rank=str(world_size - 1),
+        legend=_legend(findings.programs),
+        embedded=_embedded_words(len(embedded), world_size),
     )
     return Section(
         anchor="timeline",
@@ -47,21 +47,19 @@ def timeline_section(findings: RunFindings) -> Section:
     )
 
 
-def embedded_ranks(
-    programs: list[Program] | tuple[Program, ...] | Any,
-    iterations: int,
-    chosen: ChosenRanks,
-    *,
-    max_rows: int = MAX_EMBEDDED_ROWS,
-) -> IntArray:
-    """Global ranks whose tasks the page holds, ascending: all when they fit, else the chosen and an even sample."""
-    ranks = np.sort(np.concatenate([p.ranks for p in programs]))
-    rows_per_rank = max(p.task_count for p in programs) * max(iterations, 1)
+def embedded_ranks(findings: RunFindings, *, max_rows: int = MAX_EMBEDDED_ROWS) -> IntArray:
+    """Global ranks whose tasks the page holds, ascending.
+
+    All when they fit into ``max_rows`` rows; otherwise the chosen ones, those asked for, and an even sample.
+    """
+    ranks = np.sort(findings.result.ranks)
+    rows_per_rank = max(p.task_count for p in findings.programs) * len(findings.result.records)
     most = max(max_rows // max(rows_per_rank, 1), 1)
     if len(ranks) <= most:
         return ranks
     sample = ranks[np.linspace(0, len(ranks) - 1, most).round().astype(np.int64)]
-    return np.union1d(sample, np.array(chosen.distinct(), dtype=np.int64))
+    wanted = np.array([*findings.chosen.distinct(), *findings.asked_ranks], dtype=np.int64)
+    return np.union1d(sample, np.intersect1d(wanted, ranks))
 
 
 def _payload(findings: RunFindings, embedded: IntArray) -> dict[str, Any]:
@@ -73,6 +71,7 @@ def _payload(findings: RunFindings, embedded: IntArray) -> dict[str, Any]:
         "group_of": group_of.tolist(),
         "groups": [_group(program) for program in programs],
         "roles": _roles(findings.chosen),
+        "shown": _shown(findings, embedded),
         "iterations": [
             {"index": r.iteration, "end": rounded_ns(int(result.iteration_end_ps[r.iteration]) - window.start_ps)}
             for r in result.records
@@ -84,7 +83,7 @@ def _payload(findings: RunFindings, embedded: IntArray) -> dict[str, Any]:
     }
 
 
-def _group_of(programs: Any, ranks: IntArray) -> IntArray:
+def _group_of(programs: Sequence[Program], ranks: IntArray) -> IntArray:
     """Number of the program group of each rank ``[R]``."""
     group = np.zeros(len(ranks), dtype=np.int64)
     for number, program in enumerate(programs):
@@ -103,7 +102,9 @@ def _group(program: Program) -> dict[str, Any]:
     }
 
 
-def _columns(programs: Any, result: RunResult, window: Window, ranks: IntArray, group_of: IntArray) -> dict[str, str]:
+def _columns(
+    programs: Sequence[Program], result: RunResult, window: Window, ranks: IntArray, group_of: IntArray
+) -> dict[str, str]:
     """Start, duration and waiting in ns, rank by rank, iteration by iteration, task by task."""
     blocks = [
         _rank_block(result, group, int(np.searchsorted(programs[group].ranks, rank)))
@@ -134,6 +135,12 @@ def _roles(chosen: ChosenRanks) -> list[dict[str, Any]]:
     return [{"role": role, "rank": getattr(chosen, role)} for role in ("slowest", "fastest", "median", "first")]
 
 
+def _shown(findings: RunFindings, embedded: IntArray) -> list[int]:
+    """Ranks drawn first: those asked for, else the slowest and the fastest."""
+    asked = [rank for rank in findings.asked_ranks if rank in set(embedded.tolist())]
+    return list(dict.fromkeys(asked or (findings.chosen.slowest, findings.chosen.fastest)))
+
+
 def _options(embedded: IntArray, chosen: ChosenRanks) -> str:
     named = [f'<option value="{r["rank"]}">{r["rank"]} ({r["role"]})</option>' for r in _roles(chosen)]
     others = [f'<option value="{rank}">{rank}</option>' for rank in embedded.tolist()]
@@ -141,7 +148,7 @@ def _options(embedded: IntArray, chosen: ChosenRanks) -> str:
     return "".join(f'<optgroup label="{label}">{"".join(options)}</optgroup>' for label, options in groups.items())
 
 
-def _legend(programs: Any) -> str:
+def _legend(programs: Sequence[Program]) -> str:
     used = {kind_of(work) for program in programs for work in program.work}
     kinds = "".join(
         f'<span><i style="background:var(--{kind.replace("_", "-")})"></i>{escape(name)}</span>'

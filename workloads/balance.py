@@ -2,7 +2,8 @@
 
 Ranks work in phases that end together (lookups, exchange...), so an iteration lasts as long as the sum over phases of
 the slowest rank. Shards are placed by descending cost (longest processing time first), each on the rank where the
-phases overflow least over their mean; ties go to the rank with the least total.
+phases overflow least over their mean; ties go to the rank with the least total. `workloads.refine` then moves and swaps
+shards of the slowest ranks.
 """
 
 from __future__ import annotations
@@ -12,6 +13,13 @@ import numpy as np
 from inputs.errors import InfeasibleError
 from simulator.operators import FloatArray
 from simulator.program import IntArray
+from workloads.refine import refine
+
+REFINE_STEPS = 300
+"""Most moves and swaps after the greedy placement."""
+
+REFINE_WORK = 1_000_000
+"""Most shards looked at in all moves and swaps together: bounds planning for thousands of ranks to about a second."""
 
 _TIE_BREAK = 1e-3
 """Weight of a rank's total load beside its overflow: it decides while no phase has reached its mean."""
@@ -38,7 +46,9 @@ def place(costs: FloatArray, sizes: IntArray, free_bytes: float, world_size: int
             f"{len(sizes)} shards of {sizes.sum() / 1e9:.1f} GB do not fit on {world_size} ranks with "
             f"{free_bytes / 1e9:.2f} GB each for tables; the largest shard has {sizes.max() / 1e9:.2f} GB"
         )
-    return ranks
+    used = np.bincount(ranks, weights=sizes, minlength=world_size)
+    room = np.asarray(free_bytes - used, dtype=np.float64)
+    return refine(costs, sizes, ranks, room, min(REFINE_STEPS, REFINE_WORK // max(1, len(sizes))))
 
 
 def _check_total(sizes: IntArray, free_bytes: float, world_size: int) -> None:
@@ -78,7 +88,6 @@ def _place_in_order(
     return ranks
 
 
-def imbalance(costs: FloatArray, ranks: IntArray, world_size: int) -> float:
-    """Sum over phases of the slowest rank, over the sum of the means; 1 is perfect."""
-    loads = np.stack([np.bincount(ranks, weights=c, minlength=world_size) for c in costs.T])
-    return float(loads.max(axis=1).sum() / loads.mean(axis=1).sum())
+def slowest_s(costs: FloatArray, ranks: IntArray, world_size: int) -> float:
+    """Sum over phases of the slowest rank, seconds: what an iteration waits for."""
+    return float(sum(np.bincount(ranks, weights=c, minlength=world_size).max() for c in costs.T))

@@ -7,16 +7,18 @@ from numpy.typing import NDArray
 
 from inputs.errors import InfeasibleError
 from simulator.program import IntArray
-from workloads.balance import place
+from workloads.balance import place, slowest_s
 from workloads.columns import cut_columns, most_pieces
 from workloads.plan import ColumnShards, Plan, make_plan
 from workloads.planning import PLANNERS, PlanningContext
 from workloads.tables import Tables
 
-COST_SHARE = 0.5
-"""A column shard of the greedy planner costs at most this share of a rank's mean load in any phase. Smaller shards
-balance better but repeat the table's indices on more ranks; `tests/property/test_sharding_plans.py` bounds what is
-left."""
+COST_SHARES = (0.5, 0.25)
+"""Proposals of the greedy planner: a column shard costs at most this share of a rank's mean load in any phase. Smaller
+shards balance better but repeat the table's indices on more ranks, so the planner compares."""
+
+PROPOSAL_WORK = 4_000_000
+"""Shards x ranks beyond which only the first proposal is made: planning takes time proportional to it."""
 
 MEMORY_SHARE = 0.5
 """A shard of the greedy planner fills at most this share of a rank's memory for tables."""
@@ -38,7 +40,7 @@ def column_wise(tables: Tables, context: PlanningContext) -> Plan:
     Raises:
         InfeasibleError: the shards do not fit.
     """
-    pieces = np.maximum(2, _pieces(tables, _all(tables), context, context.memory_bytes))
+    pieces = np.maximum(2, _pieces(tables, _all(tables), context, context.memory_bytes, COST_SHARES[0]))
     columns = _place_columns(tables, _all(tables), pieces, context)
     return make_plan(tables, context.world_size, "column_wise", columns=columns)
 
@@ -80,8 +82,7 @@ def greedy(tables: Tables, context: PlanningContext) -> Plan:
     by_rows |= _too_hot(tables, np.flatnonzero(~copied & ~by_rows), context)
     free -= _block_bytes(tables, np.flatnonzero(by_rows), context)
     _check_everywhere(context.memory_bytes - free, "copies and row blocks", context)
-    others = np.flatnonzero(~copied & ~by_rows)
-    columns = _place_columns(tables, others, _pieces(tables, others, context, free), context, free)
+    columns = _propose(tables, np.flatnonzero(~copied & ~by_rows), context, free)
     return make_plan(
         tables,
         context.world_size,
@@ -102,7 +103,7 @@ def _worth_copying(tables: Tables, context: PlanningContext) -> NDArray[np.bool_
     worth = context.costs.data_parallel_s() < owner_s / context.world_size
     size = np.where(worth, context.stored_bytes(tables.rows, tables.dim, tables.element_bytes), 0)
     fits: NDArray[np.bool_] = np.cumsum(size) <= MEMORY_SHARE * context.memory_bytes
-    return worth & fits
+    return np.asarray(worth & fits)
 
 
 def _too_hot(tables: Tables, table: IntArray, context: PlanningContext) -> NDArray[np.bool_]:
@@ -123,14 +124,29 @@ def _too_hot(tables: Tables, table: IntArray, context: PlanningContext) -> NDArr
     return hot
 
 
-def _pieces(tables: Tables, table: IntArray, context: PlanningContext, free_bytes: float) -> IntArray:
+def _propose(tables: Tables, table: IntArray, context: PlanningContext, free_bytes: float) -> ColumnShards:
+    """The best of some ways to cut and place ``table`` by columns."""
+    found: list[tuple[float, ColumnShards]] = []
+    for share in COST_SHARES:
+        pieces = _pieces(tables, table, context, free_bytes, share)
+        if found and pieces.sum() * context.world_size > PROPOSAL_WORK:
+            break
+        columns = _place_columns(tables, table, pieces, context, free_bytes)
+        costs = context.costs.column_shard_s(columns.table, columns.dim)
+        found.append((slowest_s(costs, columns.rank, context.world_size), columns))
+    return min(found, key=lambda proposal: proposal[0])[1]
+
+
+def _pieces(
+    tables: Tables, table: IntArray, context: PlanningContext, free_bytes: float, cost_share: float
+) -> IntArray:
     """Column shards that cost and size ask for ``[len(table)]``."""
     cost = context.costs.column_shard_s(table, tables.dim[table])
     share = cost / np.maximum(cost.sum(axis=0) / context.world_size, 1e-300)
     stored = context.stored_bytes(tables.rows, tables.dim, tables.element_bytes)[table]
-    wanted = np.maximum(share.max(axis=1, initial=0.0) / COST_SHARE, stored / max(MEMORY_SHARE * free_bytes, 1.0))
+    wanted = np.maximum(share.max(axis=1, initial=0.0) / cost_share, stored / max(MEMORY_SHARE * free_bytes, 1.0))
     limit = np.minimum(most_pieces(tables.dim[table]), context.world_size)
-    return np.clip(np.ceil(wanted), 1, limit).astype(np.int64)
+    return np.asarray(np.clip(np.ceil(wanted), 1, limit), dtype=np.int64)
 
 
 def _place_columns(

@@ -1,0 +1,123 @@
+"""The backward pass, gradient all_reduce beside it, and the optimizers.
+
+Autograd goes back in the reverse of forward: top MLP, interaction, the exchange of pooled gradients (started where
+forward waited for it), the bottom MLP meanwhile, last the embedding update, which waits for the exchange (TorchRec
+comm_ops.py). DDP launches the all_reduce of a bucket when its last gradient has been computed, and waits for all of
+them before the optimizer.
+"""
+
+from __future__ import annotations
+
+from simulator.operators import (
+    BYTES_PER_ELEMENT,
+    CollectiveCall,
+    DenseOptimizer,
+    Elementwise,
+    Gemm,
+    Interaction,
+)
+from workloads.dense import GRADIENT_BYTES, Layer
+from workloads.embeddings import WORLD, EmbeddingGroup
+from workloads.job import COPIED_TABLES, Job
+from workloads.launch import Recorder
+
+_OPTIMIZER_ACCESSES = {"sgd": 3, "adagrad": 5}
+"""fp32 numbers read or written per parameter: gradient read, weight read and written, state read and written."""
+
+
+class Backward:
+    """Records the backward pass and the optimizers; keeps the gradient all_reduces to wait for."""
+
+    def __init__(self, recorder: Recorder, job: Job) -> None:
+        """Start with all buckets open."""
+        self._recorder, self._job = recorder, job
+        self._reduced: list[int] = []
+
+    def mlp(self, layers: tuple[Layer, ...], section: str, *, input_gradient: bool = True) -> int:
+        """Layers in reverse; returns the last task.
+
+        Per layer: gradient through the activation with the bias gradient, then of the inputs, then of the weights. The
+        first layer's inputs are data and need no gradient when ``input_gradient`` is false.
+        """
+        job, last = self._job, -1
+        for layer in reversed(layers):
+            size = job.vector_bytes(layer.outputs)
+            through = Elementwise(3 * size if layer.activation else size, size if layer.activation else 0.0)
+            self._recorder.kernel(
+                f"{layer.name}_activation_backward", through, section=section, launches=1 + layer.activation
+            )
+            if input_gradient or layer is not layers[0]:
+                gemm = Gemm(m=job.batch, n=layer.inputs, k=layer.outputs, precision=job.precision)
+                self._recorder.kernel(f"{layer.name}_input_gradient", gemm, section=section)
+            gemm = Gemm(m=layer.outputs, n=layer.inputs, k=job.batch, precision=job.precision)
+            last = self._recorder.kernel(f"{layer.name}_weight_gradient", gemm, section=section)
+            self._ready(layer.name)
+        return last
+
+    def interaction(self) -> None:
+        """Gradients of the interaction, then of the pooled vectors in the order and precision of the wire."""
+        job, section = self._job, "interaction_backward"
+        self.mlp(job.dense.cross, section)
+        inputs = job.vector_bytes(job.dense.interaction_inputs)
+        outputs = job.vector_bytes(job.dense.interaction_outputs)
+        if job.interaction == "dot":
+            product = float(job.batch * (len(job.plan.tables) + 1) ** 2 * job.element_bytes)
+            flops = 2.0 * job.batch * job.dense.interaction_flops_per_sample
+            self._recorder.kernel("interaction_gather_backward", Elementwise(outputs, product), section=section)
+            products = Interaction(flops, 2 * (product + inputs), 2 * inputs, job.precision)
+            self._recorder.kernel("interaction_backward", products, section=section, launches=2)
+        else:
+            self._recorder.kernel("interaction_backward", Elementwise(outputs, inputs), section=section)
+        wire = float(job.batch * job.pooled_width * job.settings.backward_bytes)
+        cast = Elementwise(job.vector_bytes(job.pooled_width), wire)
+        self._recorder.kernel("pooled_gradient_permute", cast, section=section)
+
+    def start_exchange(self) -> list[int | None]:
+        """Send the pooled gradients to the owners; one task per group, None for copied tables."""
+        return [self._exchange(group) for group in self._job.groups]
+
+    def update_embeddings(self, exchanges: list[int | None]) -> list[int]:
+        """Sort, sum and apply the gradients of embedding rows, each group after its exchange."""
+        tasks = []
+        for group, exchange in zip(self._job.groups, exchanges, strict=True):
+            after = [] if exchange is None else [exchange]
+            tasks.append(
+                self._recorder.kernel(
+                    f"{group.kind}_update", group.update, section="embedding_backward", after=after, launches=_LAUNCHES
+                )
+            )
+            if group.kind == "data_parallel":
+                self._ready(COPIED_TABLES)
+        return tasks
+
+    def optimizer(self) -> int:
+        """Update the parameters that all ranks hold, when all their gradients are summed."""
+        job = self._job
+        accesses = _OPTIMIZER_ACCESSES[job.settings.optimizer.dense]
+        work = DenseOptimizer(job.parameters, float(job.parameters * accesses * GRADIENT_BYTES))
+        kernels = job.settings.framework.optimizer_kernels.value
+        return self._recorder.kernel(
+            "dense_optimizer", work, section="optimizer", after=self._reduced, launches=kernels
+        )
+
+    def _exchange(self, group: EmbeddingGroup) -> int | None:
+        if group.backward is None:
+            return None
+        name = f"{group.kind}_output_dist_backward"
+        return self._recorder.collective(name, group.backward, section="embedding_backward")
+
+    def _ready(self, name: str) -> None:
+        """Launch the all_reduces of the buckets that the gradients of ``name`` complete."""
+        precision = self._job.settings.precision.all_reduce
+        for number, bucket in enumerate(self._job.buckets):
+            if bucket.ready_after == name:
+                size = float(bucket.parameters * BYTES_PER_ELEMENT[precision])
+                call = CollectiveCall("all_reduce", WORLD, size, precision)
+                self._reduced.append(
+                    self._recorder.collective(f"gradient_all_reduce_{number}", call, section="gradient_all_reduce")
+                )
+
+
+_LAUNCHES = 6
+"""Kernels of an embedding update: linearise, sort, run-length encode, scan, two update kernels (short and long runs)
+(FBGEMM transpose_embedding_input.cu, embedding_backward_split_template.cu)."""

@@ -1,0 +1,117 @@
+"""One training iteration of a DLRM as a task graph.
+
+What depends on what, on which stream it runs and when the host launches it follows TorchRec and c10d; the pipelines say
+which batch the input tasks of an iteration serve.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.program import TaskGraph
+from workloads.backward import Backward
+from workloads.embeddings import INPUT_WORLD, WORLD
+from workloads.forward import record_interaction, record_lookups, record_loss, record_mlp
+from workloads.input_path import InputPath
+from workloads.job import Job, make_job
+from workloads.launch import Recorder, streams_of
+from workloads.model import DlrmModel
+from workloads.plan import Plan
+from workloads.settings import DlrmSettings, Pipeline
+
+
+def generate(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> TaskGraph:
+    """The task graph of one iteration on all ranks.
+
+    Args:
+        model: the model.
+        plan: its tables and where they are.
+        settings: ranks, batch, precisions, optimizers, framework, pipeline.
+
+    Raises:
+        InputError: the model contradicts itself.
+    """
+    job = make_job(model, plan, settings)
+    own = settings.framework.input_process_group.value == "own"
+    ranks = np.arange(settings.world_size, dtype=np.int64)
+    recorder = Recorder(ranks, settings.framework, streams_of(settings.pipeline, own_input_group=own))
+    _RECORD[settings.pipeline](recorder, job)
+    world = np.zeros(settings.world_size, dtype=np.int64)
+    communicators = {WORLD: world, INPUT_WORLD: world} if own else {WORLD: world}
+    graph = TaskGraph((recorder.build(),), communicators)
+    graph.check()
+    return graph
+
+
+@dataclass(frozen=True, slots=True)
+class _Forward:
+    """Tasks of the forward pass that read the input: the lookups, and the first layer of the bottom MLP."""
+
+    lookups: list[int]
+    dense_input: int
+
+
+def _without_pipeline(recorder: Recorder, job: Job) -> None:
+    """One batch after the other; the copy of the next batch may run ahead into a second buffer."""
+    path = InputPath(recorder, job)
+    copy = path.copy()
+    start = path.start()
+    indices = path.finish(start)
+    forward = _forward(recorder, job)
+    readers = _backward(recorder, job, forward)
+    recorder.depend(start.first, copy)
+    recorder.depend(forward.dense_input, copy)
+    for lookup in forward.lookups:
+        recorder.depend(lookup, indices)
+    for reader in readers:
+        recorder.depend(copy, reader, lag=2)
+
+
+def _sparse_dist(recorder: Recorder, job: Job) -> None:
+    """TorchRec's TrainPipelineSparseDist: while batch i trains, batch i+1 is distributed and batch i+2 copied.
+
+    Three batches are on the device: the copy of i+2 overwrites i-1, whose last readers are of the iteration before.
+    """
+    path = InputPath(recorder, job)
+    start = path.start()
+    copy = path.copy()
+    forward = _forward(recorder, job)
+    indices = path.finish(start)
+    readers = _backward(recorder, job, forward)
+    recorder.depend(start.first, copy, lag=1)
+    recorder.depend(forward.dense_input, copy, lag=2)
+    for lookup in forward.lookups:
+        recorder.depend(lookup, indices, lag=1)
+    for reader in readers:
+        recorder.depend(copy, reader, lag=1)
+
+
+_RECORD: dict[Pipeline, Callable[[Recorder, Job], None]] = {"none": _without_pipeline, "sparse_dist": _sparse_dist}
+
+
+def _forward(recorder: Recorder, job: Job) -> _Forward:
+    """Lookups and their exchange, the bottom MLP beside them, interaction, top MLP, loss."""
+    lookups, pooled = record_lookups(recorder, job)
+    bottom = record_mlp(recorder, job, job.dense.bottom, "bottom_mlp_forward")
+    record_interaction(recorder, job, pooled)
+    record_mlp(recorder, job, job.dense.top, "top_mlp_forward")
+    record_loss(recorder, job)
+    return _Forward(lookups, bottom[0])
+
+
+def _backward(recorder: Recorder, job: Job, forward: _Forward) -> list[int]:
+    """Backward pass and optimizers; returns the last readers of the input."""
+    backward = Backward(recorder, job)
+    backward.mlp(job.dense.top, "top_mlp_backward")
+    backward.interaction()
+    exchanges = backward.start_exchange()
+    dense_reader = backward.mlp(job.dense.bottom, "bottom_mlp_backward", input_gradient=False)
+    updates = backward.update_embeddings(exchanges)
+    optimizer = backward.optimizer()
+    recorder.depend(forward.dense_input, optimizer, lag=1)
+    for lookup, update in zip(forward.lookups, updates, strict=True):
+        recorder.depend(lookup, update, lag=1)
+    return [dense_reader, *updates]

@@ -1,0 +1,82 @@
+"""The forward pass: lookups and their exchange beside the bottom MLP, interaction, top MLP, loss."""
+
+from __future__ import annotations
+
+from simulator.operators import Elementwise, Gemm, Interaction
+from workloads.dense import Layer
+from workloads.job import Job
+from workloads.launch import Recorder
+
+
+def record_lookups(recorder: Recorder, job: Job) -> tuple[list[int], list[int]]:
+    """Look up each group and start its output_dist.
+
+    Returns:
+        the lookups, and what the pooled vectors wait for: output_dist, or the lookup itself for copied tables.
+    """
+    lookups, pooled = [], []
+    for group in job.groups:
+        lookup = recorder.kernel(f"{group.kind}_lookup", group.lookup, section="embedding_forward")
+        lookups.append(lookup)
+        if group.forward is None:
+            pooled.append(lookup)
+        else:
+            name = f"{group.kind}_output_dist_forward"
+            pooled.append(recorder.collective(name, group.forward, section="embedding_forward"))
+    return lookups, pooled
+
+
+def record_mlp(recorder: Recorder, job: Job, layers: tuple[Layer, ...], section: str) -> list[int]:
+    """The layers of an MLP: a GEMM with the bias in its epilogue, then the activation; returns all tasks."""
+    tasks = []
+    for layer in layers:
+        gemm = Gemm(m=job.batch, n=layer.outputs, k=layer.inputs, precision=job.precision)
+        tasks.append(recorder.kernel(f"{layer.name}_forward", gemm, section=section))
+        if layer.activation:
+            size = job.vector_bytes(layer.outputs)
+            tasks.append(recorder.kernel(f"{layer.name}_activation", Elementwise(size, size), section=section))
+    return tasks
+
+
+def record_interaction(recorder: Recorder, job: Job, pooled: list[int]) -> None:
+    """Bring the pooled vectors into the dense precision and layout, then let them interact.
+
+    What arrives is ordered by owner and in the precision of the wire; one pass concatenates and casts it.
+    """
+    section = "interaction_forward"
+    arrived = float(job.batch * job.pooled_width * job.settings.forward_bytes)
+    cast = Elementwise(arrived, job.vector_bytes(job.pooled_width))
+    recorder.kernel("pooled_permute", cast, section=section, after=pooled)
+    inputs, outputs = job.vector_bytes(job.dense.interaction_inputs), job.vector_bytes(job.dense.interaction_outputs)
+    if job.interaction == "dot":
+        product = float(job.batch * _pairs(job) * job.element_bytes)
+        flops = float(job.batch * job.dense.interaction_flops_per_sample)
+        recorder.kernel("interaction_cat", Elementwise(inputs, inputs), section=section)
+        recorder.kernel("interaction", Interaction(flops, inputs, product, job.precision), section=section)
+        recorder.kernel("interaction_gather", Elementwise(outputs, outputs), section=section, launches=2)
+    else:
+        recorder.kernel("interaction", Elementwise(inputs, outputs), section=section)
+    record_cross(recorder, job)
+
+
+def record_cross(recorder: Recorder, job: Job) -> None:
+    """Cross layers: two GEMMs, then ``x0 * y + x`` where the second one has its activation."""
+    for layer in job.dense.cross:
+        gemm = Gemm(m=job.batch, n=layer.outputs, k=layer.inputs, precision=job.precision)
+        recorder.kernel(f"{layer.name}_forward", gemm, section="interaction_forward")
+        if layer.activation:
+            size = job.vector_bytes(layer.outputs)
+            combine = Elementwise(3 * size, size)
+            recorder.kernel(f"{layer.name}_activation", combine, section="interaction_forward")
+
+
+def record_loss(recorder: Recorder, job: Job) -> None:
+    """The loss of the top MLP's output and its gradient."""
+    size = job.vector_bytes(job.dense.top[-1].outputs)
+    recorder.kernel("loss", Elementwise(2 * size, size), section="loss", launches=2)
+    recorder.kernel("loss_backward", Elementwise(2 * size, size), section="loss", launches=2)
+
+
+def _pairs(job: Job) -> int:
+    """Products that the dot interaction computes per sample: all pairs of the tables' and the bottom MLP's vectors."""
+    return (len(job.plan.tables) + 1) ** 2

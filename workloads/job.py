@@ -1,0 +1,92 @@
+"""Everything the parts of the generator share: the job's model, plan and settings, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simulator.operators import Precision
+from simulator.program import IntArray
+from workloads.dense import Bucket, DensePart, dense_part, gradient_buckets
+from workloads.embeddings import EmbeddingGroup, embedding_groups
+from workloads.model import DlrmModel, InteractionKind
+from workloads.plan import Plan
+from workloads.settings import DlrmSettings
+
+COPIED_TABLES = "data_parallel_tables"
+"""Stands for the gradients of copied tables among those of layers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A DLRM job.
+
+    Attributes:
+        plan: the sharding plan, with the tables.
+        settings: ranks, batch, precisions...
+        dense: layers and interaction.
+        interaction: kind of interaction.
+        groups: embedding tables by kind of sharding.
+        buckets: gradient buckets, in the order in which backward fills them.
+    """
+
+    plan: Plan
+    settings: DlrmSettings
+    dense: DensePart
+    interaction: InteractionKind
+    groups: tuple[EmbeddingGroup, ...]
+    buckets: tuple[Bucket, ...]
+
+    @property
+    def batch(self) -> int:
+        """Samples per rank."""
+        return self.settings.local_batch_size
+
+    @property
+    def element_bytes(self) -> int:
+        """Size of a dense activation."""
+        return self.settings.dense_bytes
+
+    @property
+    def precision(self) -> Precision:
+        """Arithmetic of dense layers."""
+        return self.settings.precision.dense
+
+    @property
+    def pooled_width(self) -> int:
+        """Elements of all pooled vectors of a sample."""
+        return sum(group.width for group in self.groups)
+
+    @property
+    def parameters(self) -> int:
+        """Parameters that every rank holds: dense ones and those of copied tables."""
+        return self.dense.parameters + sum(group.copied_parameters for group in self.groups)
+
+    @property
+    def input_bytes(self) -> float:
+        """One rank's batch as it comes from the host: dense features (fp32), lengths and indices."""
+        tables = self.plan.tables
+        lookups = float(tables.pooling_factor.sum()) * self.settings.index_bytes
+        return self.batch * (self.dense.dense_features * 4 + len(tables) * self.settings.length_bytes + lookups)
+
+    def vector_bytes(self, width: int) -> float:
+        """Bytes of a dense activation ``[local batch, width]``."""
+        return float(self.batch * width * self.element_bytes)
+
+
+def make_job(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Job:
+    """Work out what the generator and the memory estimate need.
+
+    Raises:
+        InputError: the model contradicts itself.
+    """
+    dense = dense_part(model, plan.tables)
+    groups = embedding_groups(plan, settings)
+    gradients = [(layer.name, layer.parameters) for layer in reversed(dense.layers)]
+    gradients += [(COPIED_TABLES, int(size)) for size in _copied(plan)]
+    framework = settings.framework
+    buckets = gradient_buckets(gradients, framework.first_bucket_bytes.value, framework.bucket_bytes.value)
+    return Job(plan, settings, dense, model.interaction.value, groups, buckets)
+
+
+def _copied(plan: Plan) -> IntArray:
+    return plan.tables.rows[plan.data_parallel] * plan.tables.dim[plan.data_parallel]

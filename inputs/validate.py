@@ -9,7 +9,7 @@ from pydantic import BaseModel, ValidationError
 from inputs.errors import InputError
 from inputs.findings import UNKNOWN, Finding, findings
 from inputs.given import shown
-from inputs.keys import KeyPath, stands_at, value_at
+from inputs.keys import KeyPath, parse_key, stands_at, value_at
 from inputs.yaml_lines import Document
 
 M = TypeVar("M", bound=BaseModel)
@@ -40,8 +40,9 @@ def validate(model: type[M], document: Document, *, prefix: KeyPath = ()) -> M:
     except InputError as error:
         if error.file is not None:
             raise
+        path = (*prefix, *(parse_key(error.key) if error.key else ()))
         raise document.error(
-            prefix, error.message, given=error.given, expected=error.expected, nearest=error.nearest
+            path, error.message, given=error.given, expected=error.expected, nearest=error.nearest, more=error.more
         ) from None
 
 

@@ -79,7 +79,7 @@ class Job(Strict):
         if self.factor == 8:
             raise ValueError("factor and seed disagree")
         if self.factor == 9:
-            raise InputError("found in a catalogue", given="x")
+            raise InputError("found in a catalogue", key="factor", given="x")
         return self
 
 
@@ -191,7 +191,7 @@ def test_a_good_document_becomes_the_model():
         ("a: 1\nfactor: 7", "job.yaml:1: a: unknown key"),
         ("name: job\nfactor: 7", "job.yaml:2: factor: too lucky; given 7; expected another number; did you mean '8'?"),
         ("factor: 8", "job.yaml:1: factor and seed disagree"),
-        ("factor: 9", "job.yaml:1: found in a catalogue; given 'x'"),
+        ("name: ok\nfactor: 9", "job.yaml:2: factor: found in a catalogue; given 'x'"),
     ],
 )
 def test_one_message_says_where_what_was_given_and_what_is_right(text, message):

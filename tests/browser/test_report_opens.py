@@ -1,0 +1,192 @@
+"""The page of a run in a real Chromium: it opens offline without a complaint and its timeline answers.
+
+The browser is the one named by DLRMSIM_CHROMIUM, else /usr/bin/chromium, else playwright's own.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, sync_playwright
+
+from reports.run_report import render_run
+from reports.scaling_report import ScalingPoint, ScalingStudy, render_scaling
+from tests.reports_sample import sample_findings
+
+pytestmark = pytest.mark.browser
+
+FLAGS = [
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+WORLD_SIZE = 32
+SECTIONS = (
+    "timeline",
+    "breakdown",
+    "bound",
+    "critical-path",
+    "collectives",
+    "memory",
+    "warnings",
+    "provenance",
+    "scenario",
+)
+CHARTS = ("parts-chart", "ranks-chart", "gains-chart", "path-categories", "path-operators", "path-sections", "memory-0")
+CANVAS = "#timeline-canvas"
+
+
+def chromium_path(own: str) -> str:
+    """The first browser there is."""
+    candidates = (os.environ.get("DLRMSIM_CHROMIUM", ""), "/usr/bin/chromium", own)
+    found = next((path for path in candidates if path and Path(path).exists()), None)
+    if found is None:
+        pytest.skip("no Chromium: set DLRMSIM_CHROMIUM, install chromium, or run `playwright install chromium`")
+    return found
+
+
+class Visit:
+    """A page open in the browser, with everything it complained about or asked the network for."""
+
+    def __init__(self, page: Page) -> None:
+        self.page, self.complaints, self.requests = page, [], []
+        page.on("console", lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None)
+        page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        page.on("request", lambda r: self.requests.append(r.url) if r.url.startswith(("http", "ws")) else None)
+
+    def open(self, file: Path) -> None:
+        self.page.goto(file.as_uri())
+        self.page.wait_for_selector("body[data-ready=yes]", timeout=30_000)
+
+    def shown(self) -> list[str]:
+        """Ranks the timeline draws."""
+        return (self.page.get_attribute(CANVAS, "data-ranks") or "").split(",")
+
+    def number(self, name: str) -> float:
+        return float(self.page.get_attribute(CANVAS, f"data-{name}") or "nan")
+
+    def pixels(self) -> str:
+        return self.page.eval_on_selector(CANVAS, "canvas => canvas.toDataURL()")
+
+
+@pytest.fixture(scope="module")
+def context():
+    with sync_playwright() as playwright:
+        path = chromium_path(playwright.chromium.executable_path)
+        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
+        offline = browser.new_context(offline=True, viewport={"width": 1320, "height": 900})
+        offline.route(lambda url: url.startswith("http"), lambda route: route.abort())
+        yield offline
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("pages")
+    (folder / "run.html").write_text(render_run(sample_findings(WORLD_SIZE)), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def visit(context, files) -> Iterator[Visit]:
+    page = context.new_page()
+    visit = Visit(page)
+    visit.open(files / "run.html")
+    yield visit
+    page.close()
+
+
+def wait_for_ranks(visit: Visit, expected: list[str]) -> None:
+    visit.page.wait_for_selector(f"{CANVAS}[data-ranks='{','.join(expected)}']", timeout=5_000)
+
+
+def test_it_opens_offline_without_a_complaint(visit):
+    assert visit.complaints == []
+    assert visit.requests == []
+
+
+def test_every_section_and_chart_is_drawn(visit):
+    for anchor in SECTIONS:
+        assert visit.page.is_visible(f"section#{anchor} h2")
+    for anchor in CHARTS:
+        assert visit.page.is_visible(f"#{anchor} .main-svg >> nth=0"), f"chart {anchor} has no drawing"
+
+
+def test_a_rank_chosen_in_the_selector_is_drawn(visit):
+    before, picture, redraws = visit.shown(), visit.pixels(), visit.number("redraws")
+    other = next(str(rank) for rank in range(WORLD_SIZE) if str(rank) not in before)
+    visit.page.select_option("#timeline-select", other)
+    wait_for_ranks(visit, [*before, other])
+    assert visit.number("redraws") > redraws
+    assert visit.pixels() != picture, "the canvas itself must have changed"
+
+
+def test_a_rank_typed_as_a_number_is_drawn_and_can_be_hidden(visit):
+    before = visit.shown()
+    other = next(str(rank) for rank in reversed(range(WORLD_SIZE)) if str(rank) not in before)
+    visit.page.fill("#timeline-number", other)
+    visit.page.press("#timeline-number", "Enter")
+    wait_for_ranks(visit, [*before, other])
+    visit.page.click(f"button[aria-label='Hide rank {other}']")
+    wait_for_ranks(visit, before)
+
+
+def test_a_rank_that_does_not_exist_is_refused_in_words(visit):
+    before = visit.shown()
+    visit.page.fill("#timeline-number", str(WORLD_SIZE))
+    visit.page.press("#timeline-number", "Enter")
+    assert f"0 to {WORLD_SIZE - 1}" in visit.page.inner_text("#timeline-message")
+    assert visit.shown() == before
+
+
+def test_zooming_narrows_the_time_shown_and_one_iteration_restores_it(visit):
+    begin, end = visit.number("from"), visit.number("to")
+    visit.page.click("#timeline-in")
+    visit.page.wait_for_selector(f"{CANVAS}:not([data-to='{end:.0f}'])", timeout=5_000)
+    assert begin < visit.number("from") < visit.number("to") < end
+    visit.page.click("#timeline-fit")
+    visit.page.wait_for_selector(f"{CANVAS}[data-to='{end:.0f}']", timeout=5_000)
+
+
+def test_the_pointer_tells_name_and_times_of_a_task(visit):
+    visit.page.locator(CANVAS).scroll_into_view_if_needed()
+    box = visit.page.locator(CANVAS).bounding_box()
+    visit.page.mouse.move(
+        box["x"] + 0.35 * box["width"], box["y"] + 30 + 28 + 3 * 25 + 12
+    )  # comm lane of the first rank
+    visit.page.wait_for_selector("#timeline-tip:not([hidden])", timeout=5_000)
+    tip = visit.page.inner_text("#timeline-tip")
+    assert "output_dist" in tip
+    assert "duration" in tip
+
+
+def test_a_segment_of_the_critical_path_jumps_to_the_timeline(visit):
+    end = visit.number("to")
+    visit.page.click("#critical-path tbody tr >> nth=0")
+    visit.page.wait_for_selector(f"{CANVAS}:not([data-to='{end:.0f}'])", timeout=5_000)
+    assert visit.number("to") - visit.number("from") < 0.9 * end
+
+
+def test_dark_and_light_both_draw_without_a_complaint(visit):
+    picture = visit.pixels()
+    visit.page.click("#theme")
+    visit.page.wait_for_timeout(200)
+    assert visit.pixels() != picture
+    assert visit.complaints == []
+
+
+def test_a_scaling_page_opens_without_a_complaint(context, tmp_path):
+    points = [
+        ScalingPoint(8, 1, 4096, "infeasible", message="rank 3 needs 98.2 GB of HBM, 37.2 GB are usable"),
+        ScalingPoint(16, 2, 8192, "ok", 0.05, 163_840.0, 1.0, {"compute": 1.0}, "NIC", {"NIC": 0.06}),
+        ScalingPoint(32, 4, 16384, "ok", 0.06, 273_066.0, 0.83, {"compute": 1.0}, "NIC", {"NIC": 0.06}),
+    ]
+    file = tmp_path / "scaling.html"
+    file.write_text(render_scaling(ScalingStudy("s", "A", "ZionEX", "weak", points)), encoding="utf-8")
+    visit = Visit(context.new_page())
+    visit.open(file)
+    for chart in ("throughput", "efficiency", "breakdown", "bound"):
+        assert visit.page.is_visible(f"#{chart}-chart .main-svg >> nth=0")
+        assert "does not fit" in visit.page.inner_text(f"#{chart}-chart"), "an infeasible size is a gap that says so"
+    assert visit.complaints == []
+    assert visit.requests == []

@@ -1,0 +1,57 @@
+"""The page of a scaling study: gaps keep their place and their numbers."""
+
+import json
+import re
+
+import pytest
+
+from reports.scaling_report import ScalingPoint, ScalingStudy, findings, headline, render_scaling
+
+NEEDS = "rank 3 needs 98.2 GB of HBM, 37.2 GB are usable"
+
+
+def point(world_size: int, efficiency: float, bound: str) -> ScalingPoint:
+    return ScalingPoint(
+        world_size, world_size // 8, 512 * world_size, "ok", 0.05 / efficiency, 512 * world_size * efficiency / 0.05,
+        efficiency, {"compute": 0.5, "exposed_comm": 0.5}, bound, {"NIC": 0.06, "HBM": 0.01},
+    )  # fmt: skip
+
+
+@pytest.fixture
+def study() -> ScalingStudy:
+    gap = ScalingPoint(8, 1, 4096, "infeasible", message=NEEDS)
+    return ScalingStudy(
+        "s", "A", "ZionEX", "weak", [point(64, 0.7, "NIC"), gap, point(16, 1.0, "HBM"), point(32, 0.9, "NIC")]
+    )
+
+
+def payload(page: str) -> list[dict]:
+    return json.loads(re.search(r'id="payload">(.*?)</script>', page, re.DOTALL)[1])["scaling"]
+
+
+def test_points_stand_in_order_and_an_infeasible_one_has_no_numbers(study):
+    points = payload(render_scaling(study))
+    assert [p["world_size"] for p in points] == [8, 16, 32, 64]
+    assert points[0]["throughput"] is None, "null is what the charts draw as a gap"
+    assert points[0]["words"] == "does not fit"
+
+
+def test_the_numbers_of_an_infeasible_point_are_listed(study):
+    assert NEEDS in render_scaling(study)
+
+
+def test_the_headline_goes_from_the_smallest_result_to_the_largest(study):
+    words = re.sub("<.*?>", "", headline(study).html)
+    assert words.startswith("A, weak scaling from 16 GPUs")
+    assert words.endswith("at 64 GPUs, with 70.0 % efficiency.")
+
+
+def test_the_bound_is_told_by_runs_of_sizes(study):
+    assert findings(study)[0].html == "What bounds the iteration: HBM at 16 GPUs; NIC from 32 to 64 GPUs."
+
+
+def test_a_study_without_any_result_still_is_a_page(study):
+    empty = ScalingStudy("s", "A", "ZionEX", "strong", [p for p in study.points if p.status != "ok"])
+    page = render_scaling(empty)
+    assert "none of the 1 sizes ran" in page
+    assert NEEDS in page

@@ -1,0 +1,1 @@
+"""Traces: formats other tools read and write, to and from programs and timelines."""

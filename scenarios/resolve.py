@@ -15,11 +15,11 @@ from typing import Any
 
 from hardware_specs import Cluster, read_cluster
 from inputs.errors import InputError
-from inputs.keys import parse_key
 from inputs.model import Strict
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.library import CATALOG
+from scenarios.located import located
 from scenarios.types import Scenario, Sharding
 from workloads.framework import Framework, load_framework
 from workloads.graded import choose_alternatives
@@ -170,13 +170,8 @@ def _read_model(document: Document, scenario: Scenario) -> DlrmModel:
         model = load_model(given, origin=document, key="workload.model")
     else:
         model = validate(DlrmModel, document, prefix=path)
-    try:
+    with located(document, ("workload",)):
         return choose_alternatives(model, scenario.workload.alternatives)
-    except InputError as error:
-        key = parse_key(f"workload.{error.key}") if error.key else ("workload", "alternatives")
-        raise document.error(
-            key, error.message, given=error.given, expected=error.expected, nearest=error.nearest
-        ) from None
 
 
 def _read_framework(document: Document, scenario: Scenario) -> Framework:

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import Field
 
 from inputs.model import Strict
+from workloads.settings import DenseOptimizerKind, Pipeline, TableOptimizerKind
 
 FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16"]
 TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
@@ -30,9 +31,9 @@ class Sharding(Strict):
 class Optimizer(Strict):
     """Optimizers of the dense parameters and of the embedding tables."""
 
-    dense: Literal["sgd", "adagrad", "adam"] = Field("sgd", description="optimizer of the dense parameters")
-    tables: Literal["sgd", "adagrad", "row_wise_adagrad"] = Field(
-        "row_wise_adagrad", description="optimizer fused into the backward pass of the embedding tables"
+    dense: DenseOptimizerKind = Field("sgd", description="optimizer of the dense parameters")
+    tables: TableOptimizerKind = Field(
+        "rowwise_adagrad", description="optimizer fused into the backward pass of the embedding tables"
     )
 
 
@@ -47,7 +48,7 @@ class Workload(Strict):
         None, description="samples per iteration over all ranks (default: the model's local batch x world_size)"
     )
     sharding: Sharding = Field(default_factory=Sharding, description="planner or plan")
-    pipeline: Literal["none"] = Field("none", description="software pipelining across iterations")
+    pipeline: Pipeline = Field("none", description="software pipelining across iterations")
     strategy: Literal["hybrid"] = Field(
         "hybrid", description="hybrid: embedding tables model-parallel, dense layers data-parallel"
     )

@@ -1,0 +1,106 @@
+"""Everything that has a name: what ships as YAML, and what is registered in code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from inputs.catalog import Catalog
+from inputs.errors import InputError, nearest_name
+from inputs.yaml_lines import load_yaml
+from simulator.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file behind a name; ``others`` are the further KIND/NAME keys the bare name could have meant."""
+
+    key: str
+    path: Path
+    others: tuple[str, ...]
+
+
+def file_catalogs() -> dict[str, Catalog]:
+    """Catalogues of shipped YAML files by plural kind; the order decides what a bare name means."""
+    from hardware_specs import CATALOGS
+    from scenarios.library import CATALOG
+    from workloads.framework import FRAMEWORKS
+    from workloads.model import MODELS
+
+    return {
+        "scenarios": CATALOG,
+        "clusters": CATALOGS["cluster"],
+        "models": MODELS,
+        "frameworks": FRAMEWORKS,
+        "nodes": CATALOGS["node"],
+        "gpus": CATALOGS["gpu"],
+        "cpus": CATALOGS["cpu"],
+        "nics": CATALOGS["nic"],
+        "libraries": CATALOGS["library"],
+    }
+
+
+def registries() -> dict[str, Registry[Any]]:
+    """What code registers by name, by plural kind."""
+    from simulator.network.collectives import ALGORITHMS
+    from workloads.sharding import PLANNERS
+
+    return {"collectives": ALGORITHMS, "planners": PLANNERS}
+
+
+def entries(kind: str | None = None) -> dict[str, dict[str, str]]:
+    """Names and one-line descriptions by kind; of one kind when it is given.
+
+    Raises:
+        InputError: the kind is unknown.
+    """
+    catalogs, registered = file_catalogs(), registries()
+    known: dict[str, Callable[[], dict[str, str]]] = {
+        **{name: partial(_shipped, catalog) for name, catalog in catalogs.items()},
+        **{name: partial(_registered, registry) for name, registry in registered.items()},
+    }
+    if kind is None:
+        return {name: describe() for name, describe in known.items()}
+    plural = {"library": "libraries"}.get(kind, kind if kind in known else f"{kind}s")
+    if plural not in known:
+        raise InputError("unknown kind", given=kind, expected=", ".join(known), nearest=nearest_name(kind, known))
+    return {plural: known[plural]()}
+
+
+def find(name: str) -> Found:
+    """The shipped file that ``name`` or ``KIND/NAME`` stands for.
+
+    Raises:
+        InputError: there is none.
+    """
+    catalogs = file_catalogs()
+    keys = [f"{kind}/{known}" for kind, catalog in catalogs.items() for known in catalog.names()]
+    matches = [key for key in keys if name in (key, key.split("/")[1])]
+    if not matches:
+        bare = sorted({key.split("/")[1] for key in keys})
+        raise InputError(
+            "unknown name", given=name, expected="one that `list` prints", nearest=nearest_name(name, bare)
+        )
+    kind, known = matches[0].split("/")
+    return Found(matches[0], catalogs[kind].find(known), tuple(matches[1:]))
+
+
+def _shipped(catalog: Catalog) -> dict[str, str]:
+    return {name: _about(catalog.find(name)) for name in catalog.names()}
+
+
+def _registered(registry: Registry[Any]) -> dict[str, str]:
+    return {name: registry.description(name) for name in registry.names()}
+
+
+def _about(path: Path) -> str:
+    """What a shipped file says it is: its title or description, else its first comment line."""
+    data = load_yaml(path).data
+    about = data.get("title") or data.get("description")
+    if about:
+        return " ".join(str(about).split())
+    first = path.read_text(encoding="utf-8").split("\n", 1)[0]
+    return first.removeprefix("#").strip() if first.startswith("#") else ""

@@ -1,0 +1,41 @@
+"""``dlrmsim run``: simulate a scenario, print the headline numbers, write the results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def run(
+    scenario: Annotated[str, typer.Argument(help="A shipped scenario (see `list scenarios`) or a YAML file.")],
+    *,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key. Repeatable.")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Validate and estimate; run nothing.")] = False,
+    out: Annotated[Path | None, typer.Option("--out", help="Output folder (default runs/NAME-HASH8).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print summary.json and nothing else.")] = False,
+    ranks: Annotated[
+        str | None, typer.Option("--ranks", metavar="0,5,9", help="Ranks whose timelines are traced and drawn.")
+    ] = None,
+    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+) -> None:
+    """Simulate a training job and say how long an iteration takes, where the time goes and what bounds it."""
+    from dlrmsim import api
+    from dlrmsim.cli.printing import print_check, print_headline, print_json
+    from dlrmsim.cli.progress import progress_display
+
+    resolved = api.load_scenario(scenario, settings or [])
+    if check:
+        estimate = api.check(resolved)
+        (print_json if as_json else print_check)(estimate)
+        return
+    request = api.RunRequest(out=out, ranks=api.parse_ranks(ranks), report=report)
+    with progress_display() as progress:
+        finished = api.run(resolved, request, progress)
+    if as_json:
+        print_json(finished.summary)
+    else:
+        print_headline(finished.summary, finished.folder)

@@ -1,0 +1,17 @@
+"""``dlrmsim schema``: the JSON Schema of a file format, for editors."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def schema(
+    kind: Annotated[str, typer.Argument(help="scenario, cluster, model, plan or suite")],
+) -> None:
+    """Print the JSON Schema of a file format."""
+    from dlrmsim import schemas
+    from dlrmsim.cli.printing import print_json
+
+    print_json(schemas.json_schema(kind))

@@ -1,0 +1,21 @@
+"""``dlrmsim show``: the file behind a name, byte for byte."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+
+def show(
+    name: Annotated[str, typer.Argument(help="A name that `list` prints, or KIND/NAME where a name stands twice.")],
+) -> None:
+    """Print the YAML file that a name stands for, as it is."""
+    from dlrmsim import catalogs
+
+    found = catalogs.find(name)
+    if found.others:
+        typer.echo(f"dlrmsim: this is {found.key}; {name!r} is also {', '.join(found.others)}", err=True)
+    sys.stdout.buffer.write(found.path.read_bytes())
+    sys.stdout.buffer.flush()

@@ -1,0 +1,57 @@
+"""From an outcome to what the page of a run shows."""
+
+from __future__ import annotations
+
+from scenarios.runner import Outcome
+
+from dlrmsim import __version__
+from dlrmsim.provenance import origins
+from dlrmsim.results import scenario_yaml
+from reports.findings import Job, RunFindings
+from scenarios.resolve import ResolvedScenario
+
+
+def run_findings(outcome: Outcome) -> RunFindings:
+    """Everything the page of a run is made from."""
+    analysis = outcome.analysis
+    return RunFindings(
+        job=_job(outcome.resolved),
+        iteration=analysis.iteration,
+        programs=outcome.graph.programs,
+        result=outcome.result,
+        breakdown=analysis.breakdown,
+        chosen=analysis.ranks,
+        collectives=analysis.collectives,
+        critical_path=analysis.critical_path,
+        bound=outcome.bound,
+        memory=_memory(outcome),
+        origins=origins(outcome.resolved),
+        warnings=outcome.warnings,
+    )
+
+
+def _job(resolved: ResolvedScenario) -> Job:
+    scenario, precision = resolved.scenario, resolved.scenario.precision
+    facts = {
+        "Framework": resolved.framework.title,
+        "Sharding": scenario.workload.sharding.planner or "by plan",
+        "Placement": scenario.placement,
+        "Arithmetic": f"dense {precision.dense}, tables {precision.tables}",
+        "On the wire": (
+            f"all_to_all {precision.forward_all_to_all} forward, {precision.backward_all_to_all} backward; "
+            f"all_reduce {precision.all_reduce}"
+        ),
+    }
+    return Job(
+        name=resolved.name,
+        model=resolved.model.name,
+        cluster=resolved.cluster.name,
+        gpu=resolved.cluster.node.gpu.name,
+        nodes=resolved.nodes,
+        world_size=resolved.world_size,
+        global_batch_size=resolved.global_batch_size,
+        facts=facts,
+        scenario_hash=resolved.hash,
+        scenario_yaml=scenario_yaml(resolved),
+        version=__version__,
+    )

@@ -1,0 +1,40 @@
+"""JSON Schemas of the file formats."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from inputs.errors import InputError, nearest_name
+
+KINDS = ("scenario", "cluster", "model", "plan", "suite")
+
+
+def json_schema(kind: str) -> dict[str, Any]:
+    """The JSON Schema (2020-12) of files of this kind.
+
+    Raises:
+        InputError: the kind is unknown.
+    """
+    if kind not in KINDS:
+        raise InputError("unknown kind", given=kind, expected=", ".join(KINDS), nearest=nearest_name(kind, KINDS))
+    model = _model(kind)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model.model_json_schema(by_alias=True)}
+
+
+def _model(kind: str) -> type[BaseModel]:
+    """The pydantic model of a kind; only the room it lives in is loaded."""
+    if kind == "scenario":
+        from scenarios.types import Scenario
+
+        return Scenario
+    if kind == "cluster":
+        from hardware_specs import Cluster
+
+        return Cluster
+    if kind == "model":
+        from workloads.model import DlrmModel
+
+        return DlrmModel
+    raise InputError("has no schema yet", given=kind)

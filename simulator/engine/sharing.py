@@ -129,7 +129,7 @@ def _newton(usage: FloatArray, capacity: FloatArray) -> FloatArray:
     resource, which moves the levels towards the solution and needs no guess.
     """
     level = capacity / np.count_nonzero(usage, axis=0)
-    feasible = np.minimum(_reach(usage, level).min(axis=1), 1.0)
+    feasible: FloatArray = np.minimum(_reach(usage, level).min(axis=1), 1.0)
     guess = _bottlenecks(usage, level)
     seen: set[bytes] = set()
     for _ in range(_NEWTON_STEPS):
@@ -154,7 +154,9 @@ def _is_fair(usage: FloatArray, capacity: FloatArray, speeds: FloatArray) -> boo
     full = load >= capacity * (1.0 - _ROUNDING)
     largest = shares >= shares.max(axis=0) * (1.0 - _ROUNDING)
     held = ((usage > 0) & full & largest).any(axis=1)
-    return bool(np.all(speeds <= 1.0) and np.all(load <= capacity * (1.0 + _ROUNDING)) and np.all(held | (speeds >= 1.0)))
+    return bool(
+        np.all(speeds <= 1.0) and np.all(load <= capacity * (1.0 + _ROUNDING)) and np.all(held | (speeds >= 1.0))
+    )
 
 
 def _sweep(usage: FloatArray, capacity: FloatArray, level: FloatArray) -> FloatArray:
@@ -190,14 +192,12 @@ def _reach(usage: FloatArray, level: FloatArray) -> FloatArray:
 def _bottlenecks(usage: FloatArray, level: FloatArray) -> IntArray:
     """Resource that holds each activity back ``[K]``, -1 where none does."""
     reach = _reach(usage, level)
-    bottleneck = reach.argmin(axis=1)
+    bottleneck: IntArray = reach.argmin(axis=1)
     bottleneck[reach.min(axis=1) >= 1.0] = -1
     return bottleneck
 
 
-def _solve_guess(
-    usage: FloatArray, capacity: FloatArray, guess: IntArray
-) -> tuple[FloatArray, FloatArray] | None:
+def _solve_guess(usage: FloatArray, capacity: FloatArray, guess: IntArray) -> tuple[FloatArray, FloatArray] | None:
     """Speeds and levels if ``guess`` were right: each guessed bottleneck is full, equal shares for those it holds.
 
     None when no positive levels do that.

@@ -1,0 +1,1 @@
+"""Benchmarks: each prints rows of {name, value, unit, bound}. ``python -m benchmarks NAME [--json]``."""

@@ -1,0 +1,196 @@
+"""Random lowered programs that try to break the engine.
+
+One generator serves two masters: hypothesis in the tests (which shrinks what fails) and ``python -m benchmarks oracle``
+(which runs tens of thousands by seed). Both hand in a `Choices`. A program has 1-3 groups of 1-8 ranks in all, 1-4
+streams, 1-5 iterations, dependencies of lag 0-2, and collectives over the world, a partition, a part of it or none,
+over one or several groups, with latencies and works that may be zero, unequal loads on few shared resources, ties (times are
+small multiples of 10), activities of one member, members that go on before the end, and now and then a deadlock.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from simulator.lowered import Activity, DrawnDurations, LoweredGroup, LoweredProgram, Phase
+from simulator.program import IntArray, Stream
+
+T = TypeVar("T")
+_USAGES = (1.0, 1.0, 0.5, 0.6, 0.3, 0.25)
+
+
+class Choices(Protocol):
+    """Where a generator's choices come from."""
+
+    def integer(self, low: int, high: int) -> int:
+        """An integer in [low, high]."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SeededChoices:
+    """Choices of a seeded generator."""
+
+    source: random.Random
+
+    def integer(self, low: int, high: int) -> int:
+        """An integer in [low, high]."""
+        return self.source.randint(low, high)
+
+
+def _one_of(choices: Choices, options: Sequence[T]) -> T:
+    return options[choices.integer(0, len(options) - 1)]
+
+
+def _rarely(choices: Choices, one_in: int) -> bool:
+    return choices.integer(1, one_in) == one_in
+
+
+def _time(choices: Choices) -> int:
+    """A time in ps: often 0, often a multiple of 10 (ties), sometimes odd, sometimes long."""
+    kind = choices.integer(0, 9)
+    if kind < 2:
+        return 0
+    if kind < 7:
+        return 10 * choices.integer(1, 5)
+    return choices.integer(1, 99) if kind < 9 else choices.integer(10**6, 10**9)
+
+
+@dataclass(frozen=True, slots=True)
+class RandomProgram:
+    """A program and how many iterations to run."""
+
+    program: LoweredProgram
+    iterations: int
+
+
+def draw_program(choices: Choices, *, controlled: bool = False) -> RandomProgram:
+    """A random program; ``controlled`` makes some streams issue by readiness (controller ``readiness``)."""
+    iterations = choices.integer(1, 5)
+    sizes = [choices.integer(1, max(1, 8 // groups)) for groups in [choices.integer(1, 3)] for _ in range(groups)]
+    ranks = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
+    resources = choices.integer(1, 5)
+    shells = [_Shell(choices, number, mine, controlled=controlled) for number, mine in enumerate(ranks)]
+    activities: list[Activity] = []
+    for number in range(choices.integer(0, 5)):
+        _add_collective(choices, shells, activities, number, resources)
+    groups = tuple(shell.lowered(choices, iterations) for shell in shells)
+    return RandomProgram(LoweredProgram(groups, activities, resources), iterations)
+
+
+class _Shell:
+    """A group under construction: tasks in order, some of them activities with their instances."""
+
+    def __init__(self, choices: Choices, number: int, ranks: IntArray, *, controlled: bool) -> None:
+        self.number, self.ranks = number, ranks
+        self.streams = tuple(
+            Stream(f"s{i}", "readiness" if controlled and _rarely(choices, 2) else None)
+            for i in range(choices.integer(1, 4))
+        )
+        self.tasks: list[IntArray | None] = [None] * choices.integer(1, 8)  # instances of an activity, None if private
+
+    def insert(self, choices: Choices, instances: IntArray) -> None:
+        """Put an activity task somewhere."""
+        self.tasks.insert(choices.integer(0, len(self.tasks)), instances)
+
+    def append(self, instances: IntArray) -> None:
+        """Put an activity task at the end."""
+        self.tasks.append(instances)
+
+    def lowered(self, choices: Choices, iterations: int) -> LoweredGroup:
+        """The finished group."""
+        count = len(self.tasks)
+        deps = [_dependencies(choices, task, count) for task in range(count)]
+        activity_tasks = [t for t, instances in enumerate(self.tasks) if instances is not None]
+        instances = [i for i in self.tasks if i is not None]
+        flat = [d for each in deps for d in each]
+        shape = (iterations, count, len(self.ranks))
+        return LoweredGroup(
+            name=f"g{self.number}",
+            ranks=self.ranks,
+            streams=self.streams,
+            names=tuple(f"t{t}" for t in range(count)),
+            stream_of=np.array([choices.integer(0, len(self.streams) - 1) for _ in range(count)], dtype=np.int64),
+            dep_ptr=np.cumsum([0, *(len(d) for d in deps)]),
+            dep_task=np.array([d for d, _ in flat], dtype=np.int64),
+            dep_lag=np.array([lag for _, lag in flat], dtype=np.int64),
+            durations=DrawnDurations(_durations(choices, shape)),
+            activity_tasks=np.array(activity_tasks, dtype=np.int64),
+            instances=np.array(instances, dtype=np.int64).reshape(len(instances), len(self.ranks)),
+        )
+
+
+def _durations(choices: Choices, shape: tuple[int, int, int]) -> IntArray:
+    """Durations ``[K, T, P]``: a base per task, and on some tasks a draw per (iteration, rank)."""
+    base = np.array([_time(choices) for _ in range(shape[1])], dtype=np.int64)
+    spread = np.array([_one_of(choices, (0, 0, 3, 40)) for _ in range(shape[1])], dtype=np.int64)
+    noise = np.random.default_rng(choices.integer(0, 2**32 - 1)).integers(0, spread[:, None] + 1, size=shape)
+    durations: IntArray = base[:, None] + noise
+    return durations
+
+
+def _dependencies(choices: Choices, task: int, count: int) -> list[tuple[int, int]]:
+    """Up to three dependencies: on earlier tasks, on any task with lag 1 or 2, rarely on a later one (a deadlock)."""
+    deps = []
+    for _ in range(choices.integer(0, 3)):
+        lag = _one_of(choices, (0, 0, 0, 1, 2))
+        if lag:
+            deps.append((choices.integer(0, count - 1), lag))
+        elif task:
+            deps.append((choices.integer(0, task - 1), 0))
+    if task + 1 < count and _rarely(choices, 60):
+        deps.append((choices.integer(task, count - 1), 0))
+    return deps
+
+
+def _add_collective(
+    choices: Choices, shells: list[_Shell], activities: list[Activity], number: int, resources: int
+) -> None:
+    """One collective over some groups; mostly appended in the same order everywhere, else placed anywhere."""
+    world = sum(len(shell.ranks) for shell in shells)
+    kind = choices.integer(0, 4)
+    if kind == 0:
+        instance = np.zeros(world, dtype=np.int64)
+    elif kind == 1:
+        instance = np.arange(world) % choices.integer(1, world)
+    elif kind == 2:
+        instance = np.arange(world) // choices.integer(1, world)
+    elif kind == 3:
+        instance = np.arange(world)
+    else:
+        instance = np.array([choices.integer(-1, 1) for _ in range(world)], dtype=np.int64)
+    chosen = [shell for shell in shells if not _rarely(choices, 4)] or shells[:1]
+    inside = np.zeros(world, dtype=np.bool_)
+    for shell in chosen:
+        inside[shell.ranks] = True
+    used, compact = np.unique(np.where(inside & (instance >= 0), instance, -1), return_inverse=True)
+    compact = compact - (1 if used[0] < 0 else 0) + len(activities)
+    compact[~inside | (instance < 0)] = -1
+    activities.extend(
+        _activity(choices, f"c{number}.{i}", int((compact == i).sum()), resources)
+        for i in range(len(activities), int(compact.max()) + 1)
+    )
+    anywhere = _rarely(choices, 3)
+    for shell in chosen:
+        if anywhere:
+            shell.insert(choices, compact[shell.ranks])
+        else:
+            shell.append(compact[shell.ranks])
+
+
+def _activity(choices: Choices, label: str, members: int, resources: int) -> Activity:
+    phases = tuple(_phase(choices, resources) for _ in range(choices.integer(1, 3)))
+    release = None
+    if _rarely(choices, 4):
+        release = np.array([choices.integer(0, len(phases) - 1) for _ in range(members)], dtype=np.int64)
+    return Activity(label, phases, release)
+
+
+def _phase(choices: Choices, resources: int) -> Phase:
+    numbers = [r for r in range(resources) if _rarely(choices, 2)]
+    usage = [_one_of(choices, _USAGES) for _ in numbers]
+    return Phase(_time(choices), _time(choices), np.array(numbers, dtype=np.int64), np.array(usage, dtype=np.float64))

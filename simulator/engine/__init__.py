@@ -1,0 +1,33 @@
+"""The engine: executes lowered programs to the picosecond.
+
+Only what is shared becomes SimPy events; everything else is arithmetic over vectors of ranks. `run` is the engine,
+`simulator.engine.oracle.run_oracle` the slow and simple one it is tested against.
+"""
+
+from simulator.engine.controllers import Controller, IssueByReadiness, ReadyTask, View
+from simulator.engine.engine import run
+from simulator.engine.records import (
+    ActivityTimes,
+    GroupTimes,
+    IterationRecord,
+    RunOptions,
+    RunResult,
+    StopRule,
+)
+from simulator.engine.sharing import SharingModel, bottleneck_fairness
+
+__all__ = [
+    "ActivityTimes",
+    "Controller",
+    "GroupTimes",
+    "IssueByReadiness",
+    "IterationRecord",
+    "ReadyTask",
+    "RunOptions",
+    "RunResult",
+    "SharingModel",
+    "StopRule",
+    "View",
+    "bottleneck_fairness",
+    "run",
+]

@@ -1,0 +1,269 @@
+"""The engine: a SimPy clock for what is shared, vectors over ranks for everything else.
+
+`run` executes a lowered program. Each group's `Frontier` pushes what is known as far as it goes; where ranks meet in
+an activity, its instance is put on the agenda at the last arrival; `Flows` divides shared resources. The clock moves
+only when nothing more can be evaluated, so whatever is registered lies at or after now, which is checked every time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import simpy
+
+from simulator.engine.clock import SOLVE, Agenda, Alarm
+from simulator.engine.controllers import ControlRoom
+from simulator.engine.deadlock import deadlock_error
+from simulator.engine.flows import NEVER, Flows
+from simulator.engine.frontier import Frontier
+from simulator.engine.instances import find_members, private_durations
+from simulator.engine.members import Members, join, pick, size_of
+from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, Recorder, RunOptions, RunResult
+from simulator.engine.units import compile_units
+from simulator.engine.usage import build_usage
+from simulator.lowered import LoweredProgram
+
+Token = tuple[int, int, int]
+"""(instance, iteration, phase)."""
+
+
+def run(program: LoweredProgram, options: RunOptions) -> RunResult:
+    """Execute ``program`` until ``options.stop`` says so or ``options.max_iterations`` have ended.
+
+    Raises:
+        DeadlockError: nothing can go on though tasks are waiting.
+        ProgramError: the program contradicts itself.
+        ModelRangeError: a phase is too long for the integer arithmetic.
+    """
+    return _Engine(program, options).run()
+
+
+class _Arrivals:
+    """Who has come to the instances of one iteration: arrived, last arrival, end, each ``[I]``."""
+
+    __slots__ = ("arrived", "end", "last")
+
+    def __init__(self, count: int) -> None:
+        self.arrived = np.zeros(count, dtype=np.int64)
+        self.last = np.full(count, -1, dtype=np.int64)
+        self.end = np.full(count, -1, dtype=np.int64)
+
+
+class _Engine:
+    def __init__(self, program: LoweredProgram, options: RunOptions) -> None:
+        self._program, self._options = program, options
+        self._env = simpy.Environment()
+        self._table = build_usage(program)
+        self._membership = find_members(program)
+        self._flows: Flows[Token] = Flows(self._table, options.sharing, options.observer)
+        self._agenda: Agenda[Token] = Agenda(self._env, self._latencies_over)
+        self._private = private = private_durations(program, self._membership, self._table)
+        self._frontiers = [
+            Frontier(n, g, compile_units(g, frozenset(private[n])), private[n], options.max_iterations, self)
+            for n, g in enumerate(program.groups)
+        ]
+        self._row_of = [{int(t): a for a, t in enumerate(g.activity_tasks)} for g in program.groups]
+        self._arrivals: dict[int, _Arrivals] = {}
+        self._released: dict[tuple[int, int, int], list[Members]] = {}
+        self._completed: dict[int, dict[int, GroupTimes]] = {}
+        self._recorder = Recorder(np.concatenate([g.ranks for g in program.groups]), options.keep_last)
+        self._room = ControlRoom(self._env, program, options.controllers, self)
+        self._solve_pending = False
+        self._armed = NEVER
+        self._under_way = 0
+        self._done = False
+
+    def run(self) -> RunResult:
+        for frontier in self._frontiers:
+            frontier.begin()
+        self._settle()
+        self._room.open()
+        while not self._done:
+            if self._env.peek() == float("inf"):
+                raise deadlock_error(self._program, self._frontiers, self._membership, self._arrived)
+            self._env.step()
+        while self._under_way and self._recorder.complete(self._options.max_iterations):
+            self._env.step()  # activities whose members have all gone on
+        return self._recorder.result()
+
+    # What frontiers report (frontier.Listener)
+
+    def arrived(self, group: int, task: int, iteration: int, members: Members) -> None:
+        """Note arrivals; instances whose members have all arrived go on the agenda."""
+        instances = self._program.groups[group].instances[self._row_of[group][task]][members]
+        sole = self._membership.sole.get((group, task))
+        starts = self._frontiers[group].state(iteration).starts[task][members]
+        if sole is not None:
+            self._meet(sole, iteration, size_of(members), int(starts.max()))
+            return
+        if instances.min() < 0:
+            self._skip(group, task, iteration, members, absent=instances < 0)
+            starts, instances = starts[instances >= 0], instances[instances >= 0]
+        if len(instances) and instances[0] == instances[-1] and instances.min() == instances.max():
+            self._meet(int(instances[0]), iteration, len(instances), int(starts.max()))
+        elif len(instances):
+            order = np.argsort(instances, kind="stable")
+            begins = np.flatnonzero(np.diff(instances[order], prepend=-1))
+            latest = np.maximum.reduceat(starts[order], begins).tolist()
+            counts = np.diff(begins, append=len(order)).tolist()
+            for instance, count, last in zip(instances[order][begins].tolist(), counts, latest, strict=True):
+                self._meet(instance, iteration, count, last)
+
+    def ready(self, group: int, task: int, iteration: int, members: Members) -> None:
+        """Tell the controllers of a stream that a task could start."""
+        self._room.ready(group, task, iteration, members, self._frontiers[group].state(iteration).starts[task])
+
+    def completed(self, group: int, iteration: int) -> None:
+        """Record an iteration when its last group has completed it."""
+        times = self._completed.setdefault(iteration, {})
+        times[group] = self._frontiers[group].state(iteration).times()
+        if len(times) == len(self._frontiers):
+            self._finish(iteration, self._completed.pop(iteration))
+
+    # What controllers ask for (controllers.Actor)
+
+    def issue(self, group: int, task: int, iteration: int, member: int) -> int | None:
+        """Start a task of a controlled stream now; its end in ps, None where an activity will tell."""
+        now = int(self._env.now)
+        state = self._frontiers[group].state(iteration)
+        here: Members = slice(member, member + 1, 1)
+        state.starts[task][member] = now
+        row = self._row_of[group].get(task)
+        present = row is not None and self._program.groups[group].instances[row, member] >= 0
+        if present:
+            self.arrived(group, task, iteration, here)
+            self._settle()
+            return None
+        end = now if row is not None else now + int(state.durations[task][member])
+        state.ends[task][member] = end
+        self._frontiers[group].set_end(task, iteration, here)
+        self._settle()
+        return end
+
+    def begin_activity(self, instance: int, ticket: int) -> None:
+        """Start an activity without members; it runs under iteration ``-1 - ticket``."""
+        step = self._table.steps[instance][0]
+        self._agenda.add(int(self._env.now) + step.latency_ps, (instance, -1 - ticket, 0))
+
+    # Instances
+
+    def _meet(self, instance: int, iteration: int, count: int, latest: int) -> None:
+        arrivals = self._arrived(iteration)
+        arrivals.arrived[instance] += count
+        arrivals.last[instance] = max(int(arrivals.last[instance]), latest)
+        if arrivals.arrived[instance] == self._membership.size[instance]:
+            step = self._table.steps[instance][0]
+            self._under_way += 1
+            self._agenda.add(int(arrivals.last[instance]) + step.latency_ps, (instance, iteration, 0))
+
+    def _skip(
+        self, group: int, task: int, iteration: int, members: Members, absent: np.typing.NDArray[np.bool_]
+    ) -> None:
+        """Ranks that take no part go on at once."""
+        frontier = self._frontiers[group]
+        state = frontier.state(iteration)
+        numbers = np.arange(len(state.starts[task]))[members][absent]
+        pick(state.ends[task], numbers, state.starts[task][numbers])
+        frontier.set_end(task, iteration, join([numbers], frontier.everyone))
+
+    def _arrived(self, iteration: int) -> _Arrivals:
+        arrivals = self._arrivals.get(iteration)
+        if arrivals is None:
+            arrivals = self._arrivals[iteration] = _Arrivals(len(self._program.activities))
+        return arrivals
+
+    def _latencies_over(self, tokens: Iterable[Token]) -> None:
+        """The latency of these phases has passed: their work starts."""
+        now = int(self._env.now)
+        for instance, iteration, number in tokens:
+            step = self._table.steps[instance][number]
+            if step.row >= 0:
+                self._flows.start(step.row, step.work_ps, (instance, iteration, number), now)
+            else:
+                self._phase_over(instance, iteration, number)
+        self._settle()
+
+    def _work_over(self) -> None:
+        """Work that ends now."""
+        if self._armed != self._env.now:
+            return
+        self._armed = NEVER
+        for instance, iteration, number in self._flows.pop_ended(int(self._env.now)):
+            self._phase_over(instance, iteration, number)
+        self._settle()
+
+    def _phase_over(self, instance: int, iteration: int, number: int) -> None:
+        now = int(self._env.now)
+        steps = self._table.steps[instance]
+        last = number + 1 == len(steps)
+        for part in self._membership.parts[instance]:
+            if part.release is None:
+                released = part.members if last else None
+            else:
+                leaving = part.release == number if not last else part.release >= number
+                numbers = np.arange(self._program.groups[part.group].rank_count)[part.members][leaving]
+                released = numbers if len(numbers) else None
+            if released is not None:
+                self._released.setdefault((part.group, part.task, iteration), []).append(released)
+        if last and iteration < 0:
+            self._room.activity_ended(-1 - iteration)
+        elif last:
+            self._arrived(iteration).end[instance] = now
+            self._under_way -= 1
+        else:
+            self._agenda.add(now + steps[number + 1].latency_ps, (instance, iteration, number + 1))
+
+    # Moving on
+
+    def _settle(self) -> None:
+        """Evaluate everything that can be, then have resources divided if their users changed."""
+        released, self._released = self._released, {}
+        for (group, task, iteration), parts in released.items():
+            self._release(group, task, iteration, join(parts, self._frontiers[group].everyone))
+        for frontier in self._frontiers:
+            frontier.advance()
+        if self._flows.needs_solve and not self._solve_pending:
+            self._solve_pending = True
+            Alarm(self._env, 0, self._solve, SOLVE)
+
+    def _release(self, group: int, task: int, iteration: int, members: Members) -> None:
+        frontier, now = self._frontiers[group], int(self._env.now)
+        state, arrivals = frontier.state(iteration), self._arrived(iteration)
+        sole = self._membership.sole.get((group, task))
+        instances = self._program.groups[group].instances[self._row_of[group][task]]
+        last = arrivals.last[sole] if sole is not None else arrivals.last[instances[members]]
+        state.ends[task][members] = now
+        state.waiting[task][members] = last - state.starts[task][members]
+        frontier.set_end(task, iteration, members)
+        self._room.ended(group, task, members)
+
+    def _solve(self) -> None:
+        self._solve_pending = False
+        now = int(self._env.now)
+        self._flows.solve(now)
+        end = self._flows.next_end()
+        if end != self._armed:
+            self._armed = end
+            if end != NEVER:
+                Alarm(self._env, end - now, self._work_over)
+
+    def _finish(self, iteration: int, times: dict[int, GroupTimes]) -> None:
+        if self._done:
+            return
+        arrivals = self._arrived(iteration)
+        groups = tuple(times[number] for number in range(len(self._frontiers)))
+        self._fill_private(arrivals, groups)
+        record = IterationRecord(iteration, groups, ActivityTimes(arrivals.last, arrivals.end))
+        self._recorder.add(record, [g.stream_of for g in self._program.groups])
+        stop = self._options.stop
+        self._done = iteration + 1 == self._options.max_iterations or (stop is not None and stop(self._recorder.ends))
+
+    def _fill_private(self, arrivals: _Arrivals, groups: tuple[GroupTimes, ...]) -> None:
+        """Activities that needed no event: they begin and end with their task."""
+        for number, tasks in enumerate(self._private):
+            for task in tasks:
+                instances = self._program.groups[number].instances[self._row_of[number][task]]
+                taking_part = instances >= 0
+                arrivals.last[instances[taking_part]] = groups[number].start_ps[task][taking_part]
+                arrivals.end[instances[taking_part]] = groups[number].end_ps[task][taking_part]

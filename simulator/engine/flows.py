@@ -1,0 +1,197 @@
+"""Activities at work: remaining work, speeds and ends in integers.
+
+A pure state machine, without a clock of its own: told what starts and what time it is, it says what ends when. Time
+is int64 picoseconds. The work of a phase that takes D ps alone is counted in units of 2^-s ps of alone time, with s
+such that the total has 62 bits: the speed x is the integer ``floor(x * 2^s)`` of these units per ps. An activity alone
+therefore ends after exactly D; one that shares is rounded by less than 2^-s / x of its duration (3e-9 for 10 ms at
+half speed). Remaining work changes only when the own speed does; ``end = now + ceil(remaining / speed)``.
+"""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from inputs.errors import ModelRangeError
+from simulator.engine.records import ShareObserver
+from simulator.engine.sharing import SharingModel
+from simulator.engine.usage import UsageTable
+from simulator.operators import FloatArray
+from simulator.program import IntArray
+
+WORK_BITS = 62
+NEVER = np.iinfo(np.int64).max
+_MEMO_SIZE = 64  # components up to this many activities are looked up before they are solved
+
+
+def work_shift(work_ps: int) -> int:
+    """The s such that ``work_ps << s`` has `WORK_BITS` bits.
+
+    Raises:
+        ModelRangeError: the phase is so long (over an hour) that speeds would be too coarse.
+    """
+    shift = WORK_BITS - work_ps.bit_length()
+    if shift < 10:
+        raise ModelRangeError(f"a phase of {work_ps} ps is too long: phases may take up to {2**52} ps alone")
+    return shift
+
+
+def integer_speeds(speeds: FloatArray, shifts: IntArray) -> IntArray:
+    """Speeds as work units per ps, rounded down.
+
+    Raises:
+        ModelRangeError: a speed rounds to nothing (a long phase shared by thousands of others).
+    """
+    rates = np.floor(np.ldexp(speeds, shifts)).astype(np.int64)
+    if rates.min(initial=1) < 1:
+        raise ModelRangeError(f"speed {speeds.min():.3g} of a phase is too small to count in integers")
+    return rates
+
+
+Token = TypeVar("Token")
+
+
+class Flows(Generic[Token]):
+    """The phases at work now, each known by a token."""
+
+    def __init__(self, table: UsageTable, sharing: SharingModel, observer: ShareObserver | None = None) -> None:
+        """No phase at work; ``sharing`` is called for connected components of ``table``."""
+        self._table, self._sharing, self._observer = table, sharing, observer
+        self._users = np.zeros(table.class_count, dtype=np.int64)
+        self._memo: dict[bytes, IntArray] = {}
+        self._tokens: list[Token | None] = []
+        self._free: list[int] = []
+        self._touched: list[int] = []  # rows of phases that ended since the last solve
+        self._fresh: list[int] = []  # slots of phases that started since
+        self._row = np.zeros(0, dtype=np.int64)
+        self._shift = np.zeros(0, dtype=np.int64)
+        self._remaining = np.zeros(0, dtype=np.int64)
+        self._rate = np.zeros(0, dtype=np.int64)
+        self._since = np.zeros(0, dtype=np.int64)
+        self._end = np.zeros(0, dtype=np.int64)
+
+    def start(self, row: int, work_ps: int, token: Token, now: int) -> None:
+        """Start ``work_ps`` of usage row ``row``; ``token`` comes back at its end. `solve` has to follow."""
+        slot = self._slot()
+        shift = work_shift(work_ps)
+        self._tokens[slot] = token
+        self._row[slot], self._shift[slot] = row, shift
+        self._remaining[slot] = work_ps << shift
+        self._rate[slot], self._since[slot], self._end[slot] = 0, now, NEVER
+        classes = self._classes(row)
+        self._users[classes] += 1
+        self._fresh.append(slot)
+
+    def next_end(self) -> int:
+        """Time of the next end in ps, `NEVER` when nothing is at work."""
+        return int(self._end.min(initial=NEVER))
+
+    def pop_ended(self, now: int) -> list[Token]:
+        """Remove the phases that end at ``now`` and return their tokens, in canonical order."""
+        ended = np.flatnonzero(self._end == now)
+        if len(ended) > 1:
+            ended = ended[np.argsort(self._row[ended], kind="stable")]
+        tokens = []
+        for slot in ended.tolist():
+            row = int(self._row[slot])
+            self._users[self._classes(row)] -= 1
+            self._end[slot], self._row[slot] = NEVER, -1
+            self._touched.append(row)
+            self._free.append(slot)
+            token = self._tokens[slot]
+            if token is not None:
+                tokens.append(token)
+        return tokens
+
+    @property
+    def needs_solve(self) -> bool:
+        """Whether something started or ended since the last `solve`."""
+        return bool(self._touched or self._fresh)
+
+    def solve(self, now: int) -> None:
+        """Give every phase its speed from ``now`` on."""
+        fresh, self._fresh = self._fresh, []
+        touched, self._touched = self._touched, []
+        for slot in fresh:
+            row = int(self._row[slot])
+            if self._most_users(row) == 1:
+                self._run_alone(slot, now)
+            else:
+                touched.append(row)
+        self._share([row for row in dict.fromkeys(touched) if self._most_users(row) > 0], now)
+
+    def _most_users(self, row: int) -> int:
+        """How many phases are at work on the busiest resource of ``row``."""
+        return int(self._users[self._classes(row)].max())
+
+    def _run_alone(self, slot: int, now: int) -> None:
+        shift = int(self._shift[slot])
+        self._rate[slot] = 1 << shift
+        self._end[slot] = now + (int(self._remaining[slot]) >> shift)
+
+    def _share(self, seeds: list[int], now: int) -> None:
+        if not seeds:
+            return
+        slots = self._component(seeds)
+        if len(slots) == 0:
+            return
+        rates = self._rates(slots, now)
+        changed = rates != self._rate[slots]
+        slots, rates = slots[changed], rates[changed]
+        done = self._rate[slots] * (now - self._since[slots])
+        remaining = self._remaining[slots] - done
+        self._remaining[slots], self._rate[slots], self._since[slots] = remaining, rates, now
+        self._end[slots] = now - (-remaining // rates)
+
+    def _rates(self, slots: IntArray, now: int) -> IntArray:
+        rows = self._row[slots]
+        key = rows.tobytes() if len(rows) <= _MEMO_SIZE else b""
+        rates = self._memo.get(key) if key else None
+        if rates is None or self._observer:
+            speeds = self._sharing(*self._table.gather(rows))
+            rates = integer_speeds(speeds, self._shift[slots])
+            if self._observer:
+                self._observer(now, rows.tolist(), speeds.tolist())
+            if key:
+                self._memo[key] = rates
+        return rates
+
+    def _component(self, seeds: list[int]) -> IntArray:
+        """Slots at work that are connected with the resources of the rows ``seeds``, in canonical order."""
+        slots = np.flatnonzero(self._row >= 0)
+        slots = slots[np.argsort(self._row[slots], kind="stable")]
+        if len(slots) < 2:
+            return slots
+        counts, classes, _ = self._table.gather(self._row[slots])
+        begins = np.cumsum(counts) - counts
+        reached = np.zeros(self._table.class_count, dtype=np.bool_)
+        for row in seeds:
+            reached[self._classes(row)] = True
+        size = -1
+        while True:
+            inside = np.logical_or.reduceat(reached[classes], begins)
+            if int(inside.sum()) == size:
+                return slots[inside]
+            size = int(inside.sum())
+            reached[classes[np.repeat(inside, counts)]] = True
+
+    def _classes(self, row: int) -> IntArray:
+        return self._table.classes[self._table.ptr[row] : self._table.ptr[row + 1]]
+
+    def _slot(self) -> int:
+        if not self._free:
+            self._grow(max(16, len(self._tokens)))
+        return self._free.pop()
+
+    def _grow(self, more: int) -> None:
+        size = len(self._tokens)
+        self._free = list(range(size + more - 1, size - 1, -1))
+        self._tokens += [None] * more
+        zeros = np.zeros(more, dtype=np.int64)
+        self._row = np.concatenate([self._row, zeros - 1])
+        self._end = np.concatenate([self._end, zeros + NEVER])
+        self._shift = np.concatenate([self._shift, zeros])
+        self._remaining = np.concatenate([self._remaining, zeros])
+        self._rate = np.concatenate([self._rate, zeros])
+        self._since = np.concatenate([self._since, zeros])

@@ -1,0 +1,43 @@
+"""Sets of ranks within a group: a slice where they are evenly spaced (all ranks, a node, a rail), else numbers."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+
+from simulator.program import IntArray
+
+Members: TypeAlias = slice | IntArray
+
+
+def size_of(members: Members) -> int:
+    """How many there are."""
+    if isinstance(members, slice):
+        return len(range(members.start, members.stop, members.step))
+    return len(members)
+
+
+def compact(numbers: IntArray) -> Members:
+    """``numbers`` (ascending) as a slice if they are evenly spaced."""
+    if len(numbers) == 1:
+        return slice(int(numbers[0]), int(numbers[0]) + 1, 1)
+    step = int(numbers[1] - numbers[0])
+    if int(numbers[-1] - numbers[0]) == step * (len(numbers) - 1) and bool(np.all(np.diff(numbers) == step)):
+        return slice(int(numbers[0]), int(numbers[-1]) + 1, step)
+    return numbers
+
+
+def join(parts: list[Members], everyone: Members) -> Members:
+    """The union of disjoint sets; ``everyone`` itself when that is what it is."""
+    if sum(size_of(part) for part in parts) == size_of(everyone):
+        return everyone
+    if len(parts) == 1:
+        return parts[0]
+    arrays = [np.arange(p.start, p.stop, p.step) if isinstance(p, slice) else p for p in parts]
+    return np.concatenate(arrays)
+
+
+def pick(column: IntArray, members: Members, values: IntArray | int) -> None:
+    """Write ``values`` for ``members`` into ``column``."""
+    column[members] = values

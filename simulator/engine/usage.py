@@ -1,0 +1,134 @@
+"""Which phase uses which resources: one table for the whole program, equal resources merged.
+
+In a cluster most resources are used alike: the 4,096 NIC ports under two global collectives are one constraint, not
+4,096. Resources that every phase uses to the same share are merged into one *class*; fairness then works on classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.lowered import Activity, LoweredProgram, Phase
+from simulator.operators import FloatArray
+from simulator.program import IntArray
+
+_GOLDEN_GAMMA = 0x9E3779B97F4A7C15  # increment of splitmix64
+_MASK_64 = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A phase, ready to execute: wait ``latency_ps``, then ``work_ps`` of usage row ``row`` (-1: no work)."""
+
+    latency_ps: int
+    work_ps: int
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTable:
+    """Usage of resource classes by the rows (phases with work) of a program, in compressed rows.
+
+    Attributes:
+        steps: for each activity its steps.
+        ptr: ``[rows + 1]``; row r uses entries ``ptr[r]:ptr[r+1]``.
+        classes: class number of each entry.
+        usage: share of the class used when alone, of each entry.
+        class_count: number of classes.
+        class_of: class of each resource ``[L]``; resources nobody uses share the class of the first such one.
+    """
+
+    steps: tuple[tuple[Step, ...], ...]
+    ptr: IntArray
+    classes: IntArray
+    usage: FloatArray
+    class_count: int
+    class_of: IntArray
+
+    def gather(self, rows: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
+        """Entries of several rows: counts ``[len(rows)]``, classes and usage one row after the other."""
+        begin = self.ptr[rows]
+        counts = self.ptr[rows + 1] - begin
+        ends = np.cumsum(counts)
+        entries = np.arange(ends[-1]) + np.repeat(begin - ends + counts, counts)
+        return counts, self.classes[entries], self.usage[entries]
+
+
+def build_usage(program: LoweredProgram) -> UsageTable:
+    """The usage table of a lowered program."""
+    phases: list[Phase] = []
+    steps = tuple(_steps(activity, phases) for activity in program.activities)
+    first, class_of = _merge(phases, program.resource_count)
+    is_first = np.zeros(program.resource_count, dtype=np.bool_)
+    is_first[first] = True
+    ptr, classes, usage = [0], [], []
+    for phase in phases:
+        keep = is_first[phase.resources]
+        classes.append(class_of[phase.resources[keep]])
+        usage.append(phase.usage[keep])
+        ptr.append(ptr[-1] + len(classes[-1]))
+    return UsageTable(
+        steps=steps,
+        ptr=np.array(ptr, dtype=np.int64),
+        classes=np.concatenate(classes) if classes else np.zeros(0, dtype=np.int64),
+        usage=np.concatenate(usage) if usage else np.zeros(0),
+        class_count=len(first),
+        class_of=class_of,
+    )
+
+
+def _steps(activity: Activity, phases: list[Phase]) -> tuple[Step, ...]:
+    """Steps of an activity; phases with work on resources are appended to ``phases`` and numbered as rows."""
+    steps = []
+    for phase in activity.phases:
+        if phase.work_ps > 0 and len(phase.resources):
+            steps.append(Step(phase.latency_ps, phase.work_ps, len(phases)))
+            phases.append(phase)
+        else:
+            steps.append(Step(phase.latency_ps + phase.work_ps, 0, -1))
+    return tuple(steps)
+
+
+def _merge(phases: Sequence[Phase], resource_count: int) -> tuple[IntArray, IntArray]:
+    """First resource of each class and the class of each resource ``[L]``.
+
+    Candidates are found by hashing each resource's column and then compared exactly; on a collision of hashes nothing
+    is merged.
+    """
+    column = np.zeros(resource_count, dtype=np.uint64)
+    for row, phase in enumerate(phases):
+        salt = np.uint64((row + 1) * _GOLDEN_GAMMA & _MASK_64)
+        column[phase.resources] += _mix(salt ^ np.ascontiguousarray(phase.usage).view(np.uint64))
+    _, first, class_of = np.unique(column, return_index=True, return_inverse=True)
+    order = np.argsort(first)  # classes in the order of their first resource
+    first, class_of = first[order], np.argsort(order)[class_of]
+    if _columns_agree(phases, first[class_of]):
+        return first, class_of
+    everyone = np.arange(resource_count)
+    return everyone, everyone
+
+
+def _mix(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Scramble 64-bit words (the finaliser of splitmix64, Steele et al. 2014)."""
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return bits ^ (bits >> np.uint64(31))
+
+
+def _columns_agree(phases: Sequence[Phase], stand_in: IntArray) -> bool:
+    """Whether every phase uses each resource just as it uses the resource that stands in for it."""
+    size = np.bincount(stand_in, minlength=len(stand_in))
+    dense = np.zeros(len(stand_in))
+    for phase in phases:
+        dense[phase.resources] = phase.usage
+        stands_in = stand_in[phase.resources] == phase.resources
+        same = np.array_equal(dense[stand_in[phase.resources]], phase.usage)
+        complete = size[phase.resources[stands_in]].sum() == len(phase.resources)
+        dense[phase.resources] = 0.0
+        if not (same and complete):
+            return False
+    return True

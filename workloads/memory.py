@@ -1,0 +1,137 @@
+"""Memory per rank: what a plan keeps where, in bytes.
+
+Counted by the names that reports use: weights, optimizer state, gradients, activations, communication buffers, inputs
+in flight, framework reserve. An estimate of what must be there at once, without fragmentation (the framework's reserve
+stands for it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.operators import Amount, FloatArray
+from simulator.program import IntArray
+from workloads.dense import GRADIENT_BYTES, dense_part
+from workloads.job import Job, make_job
+from workloads.model import DlrmModel
+from workloads.plan import Plan
+from workloads.settings import STATE_BYTES, DlrmSettings, state_elements
+from workloads.tables import Tables
+
+BATCHES_ON_DEVICE = {"none": 2, "sparse_dist": 3}
+"""Batches that a pipeline keeps on the device: the one in training and those copied or distributed ahead."""
+
+_DENSE_STATE = {"sgd": 0, "adagrad": 1}
+"""fp32 numbers of dense optimizer state per parameter."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Bytes per rank.
+
+    Attributes:
+        hbm: item -> bytes ``[P]`` in device memory.
+        ddr: item -> bytes ``[P]`` in host memory.
+    """
+
+    hbm: Mapping[str, FloatArray]
+    ddr: Mapping[str, FloatArray]
+
+    def total(self, tier: str) -> FloatArray:
+        """Sum of the items of ``hbm`` or ``ddr`` ``[P]``."""
+        items = self.hbm if tier == "hbm" else self.ddr
+        return np.asarray(np.sum(list(items.values()), axis=0), dtype=np.float64)
+
+
+def memory_per_rank(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> MemoryUse:
+    """What each rank keeps.
+
+    Raises:
+        InputError: the model contradicts itself.
+    """
+    job = make_job(model, plan, settings)
+    table_weights, table_state = stored_on_ranks(plan, settings)
+    dense = float(job.dense.parameters)
+    hbm: dict[str, Amount] = {
+        "weights": table_weights + dense * GRADIENT_BYTES,
+        "optimizer state": table_state + job.parameters * _DENSE_STATE[settings.optimizer.dense] * GRADIENT_BYTES,
+        "gradients": float(job.parameters * GRADIENT_BYTES),
+        "activations": _activation_bytes(job),
+        "communication buffers": _buffer_bytes(job),
+        "inputs in flight": _input_bytes(job),
+        "framework reserve": settings.framework.reserve_bytes.value,
+    }
+    ddr: dict[str, Amount] = {"inputs in flight": 2 * job.input_bytes}  # pinned, double-buffered
+    return MemoryUse(_spread(hbm, plan.world_size), _spread(ddr, plan.world_size))
+
+
+def bytes_beside_tables(model: DlrmModel, tables: Tables, settings: DlrmSettings) -> float:
+    """Device memory of a rank that is not for tables, bytes, before a plan exists.
+
+    Activations, buffers and inputs are those of evenly spread tables; planners stay within what is left.
+    """
+    part, batch, width = dense_part(model, tables), settings.local_batch_size, float(tables.dim.sum())
+    per_parameter = (2 + _DENSE_STATE[settings.optimizer.dense]) * GRADIENT_BYTES
+    layers = sum((2 if layer.activation else 1) * layer.outputs for layer in part.layers)
+    activations = batch * settings.dense_bytes * (layers + 2 * part.interaction_inputs + part.interaction_outputs)
+    buffers = 2 * batch * width * max(settings.forward_bytes, settings.backward_bytes)
+    indices = batch * (float(tables.pooling_factor.sum()) * settings.index_bytes + len(tables) * settings.length_bytes)
+    inputs = BATCHES_ON_DEVICE[settings.pipeline] * 2 * indices
+    reserve = settings.framework.reserve_bytes.value
+    return part.parameters * per_parameter + activations + buffers + inputs + reserve
+
+
+def stored_on_ranks(plan: Plan, settings: DlrmSettings) -> tuple[FloatArray, FloatArray]:
+    """Bytes of table weights and of their optimizer state on each rank ``[P]``."""
+    tables, columns, kind = plan.tables, plan.columns, settings.optimizer.tables
+    weights = np.zeros(plan.world_size)
+    state = np.zeros(plan.world_size)
+
+    def add(table: IntArray, rank: IntArray, rows: IntArray, dim: IntArray) -> None:
+        size = (rows * dim * tables.element_bytes[table]).astype(np.float64)
+        kept = (state_elements(kind, rows, dim) * STATE_BYTES).astype(np.float64)
+        weights[:] += np.bincount(rank, weights=size, minlength=plan.world_size)
+        state[:] += np.bincount(rank, weights=kept, minlength=plan.world_size)
+
+    add(columns.table, columns.rank, tables.rows[columns.table], columns.dim)
+    ranks = np.arange(plan.world_size)
+    for table, rows in zip(plan.row_wise, plan.block_rows(), strict=True):
+        add(np.full_like(ranks, table), ranks, rows, np.full_like(ranks, tables.dim[table]))
+    copied = plan.data_parallel
+    weights += float((tables.rows[copied] * tables.dim[copied] * tables.element_bytes[copied]).sum())
+    return weights, state
+
+
+def _activation_bytes(job: Job) -> float:
+    """Outputs kept for backward: of each layer before and after its activation, and of the interaction."""
+    layers = sum((2 if layer.activation else 1) * layer.outputs for layer in job.dense.layers)
+    interaction = 2 * job.dense.interaction_inputs + job.dense.interaction_outputs
+    return job.vector_bytes(layers + interaction)
+
+
+def _buffer_bytes(job: Job) -> Amount:
+    """The larger of the forward and the backward exchange: pooled vectors to send and received."""
+    settings, total = job.settings, np.zeros(job.plan.world_size)
+    for group in job.groups:
+        if group.forward is not None:
+            element = max(settings.forward_bytes, settings.backward_bytes)
+            sent = np.asarray(group.lookup.output_bytes) / settings.forward_bytes * element
+            total = total + sent + job.batch * group.width * element
+    return total
+
+
+def _input_bytes(job: Job) -> Amount:
+    """Batches on the device: as copied, and the indices that a rank received for the tables it holds."""
+    received = np.zeros(job.plan.world_size)
+    for group in job.groups:
+        received = received + np.asarray(group.lookup.index_bytes)
+    return BATCHES_ON_DEVICE[job.settings.pipeline] * (job.input_bytes + received)
+
+
+def _spread(items: Mapping[str, Amount], world_size: int) -> dict[str, FloatArray]:
+    return {
+        name: np.broadcast_to(np.asarray(size, dtype=np.float64), world_size).copy() for name, size in items.items()
+    }

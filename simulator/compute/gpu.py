@@ -17,7 +17,6 @@ import numpy as np
 
 from hardware_specs.processors import Gpu
 from hardware_specs.types import Node
-from inputs.errors import InputError, nearest_name
 from simulator.compute.model import COMPUTE_MODELS
 from simulator.operators import (
     BYTES_PER_ELEMENT,
@@ -65,7 +64,7 @@ class GpuModel:
         """Duration in seconds: a scalar, or ``[P]`` when an amount of the operator is ``[P]``.
 
         Raises:
-            InputError: the GPU has no peak rate for the operator's precision.
+            InputError: the GPU does not compute in the operator's precision.
         """
         return _DURATIONS[type(operator)](self, operator)
 
@@ -104,18 +103,9 @@ class GpuModel:
         """Arithmetic rate of large GEMMs.
 
         Raises:
-            InputError: the GPU has no peak for ``precision``.
+            InputError: the GPU does not compute in ``precision``.
         """
-        peaks = {str(name): peak.value for name, peak in self.gpu.peak_flops.items()}
-        if precision not in peaks:
-            raise InputError(
-                f"GPU {self.gpu.name} has no {precision} arithmetic",
-                key="precision.dense",
-                given=precision,
-                expected=f"one of {', '.join(sorted(peaks))}",
-                nearest=nearest_name(precision, peaks),
-            )
-        return peaks[precision] * self.gpu.achieved.gemm_fraction.value * self.gemm_speed
+        return self.gpu.peak_flops_per_s(precision) * self.gpu.achieved.gemm_fraction.value * self.gemm_speed
 
     def _kernel(self, *parts_s: Amount) -> Amount:
         """The longest part, at least the kernel floor; 0 where all parts are 0."""
@@ -136,7 +126,10 @@ class GpuModel:
         return self._kernel(traffic / self.embedding_bytes_per_s)
 
     def _update(self, operator: EmbeddingUpdate) -> Amount:
-        traffic = operator.gradient_bytes + operator.weight_bytes + operator.state_bytes
+        # Reads of a block in random order hit a cache of the L2's size with probability L2 / block.
+        held = self.gpu.l2_bytes.value / np.maximum(operator.gradient_block_bytes, self.gpu.l2_bytes.value)
+        read_again = operator.repeated_gradient_bytes * (1.0 - held)
+        traffic = operator.gradient_bytes + read_again + operator.weight_bytes + operator.state_bytes
         return self._kernel(traffic / self.embedding_bytes_per_s + operator.sort_bytes / self.stream_bytes_per_s)
 
     def _interaction(self, operator: Interaction) -> Amount:

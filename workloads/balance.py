@@ -1,9 +1,9 @@
 """Placing shards on ranks so that no rank keeps the others waiting.
 
 Ranks work in phases that end together (lookups, exchange...), so an iteration lasts as long as the sum over phases of
-the slowest rank. Shards are placed by descending cost (longest processing time first), each on the rank where the
-phases overflow least over their mean; ties go to the rank with the least total. `workloads.refine` then moves and swaps
-shards of the slowest ranks.
+the slowest rank; phases that run beside the others only count when they last longer than that sum. Shards are placed
+by descending cost (longest processing time first), each on the rank where the phases overflow least over their targets;
+ties go to the rank with the least total. `workloads.refine` then moves and swaps shards of the slowest ranks.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from workloads.refine import refine
 REFINE_STEPS = 300
 """Most moves and swaps after the greedy placement."""
 
-REFINE_WORK = 1_000_000
+REFINE_WORK = 400_000
 """Most shards looked at in all moves and swaps together: bounds planning for thousands of ranks to about a second."""
 
 _TIE_BREAK = 1e-3
 """Weight of a rank's total load beside its overflow: it decides while no phase has reached its mean."""
 
 
-def place(costs: FloatArray, sizes: IntArray, free_bytes: float, world_size: int) -> IntArray:
+def place(costs: FloatArray, sizes: IntArray, free_bytes: float, world_size: int, overlapped: int = 0) -> IntArray:
     """Rank of each shard ``[S]``.
 
     Args:
@@ -33,14 +33,17 @@ def place(costs: FloatArray, sizes: IntArray, free_bytes: float, world_size: int
         sizes: bytes per shard ``[S]``.
         free_bytes: bytes that every rank has for them.
         world_size: P.
+        overlapped: how many of the last phases run beside the others.
 
     Raises:
         InfeasibleError: the shards do not fit, with the numbers.
     """
     _check_total(sizes, free_bytes, world_size)
-    ranks = _place_in_order(np.argsort(-costs.sum(axis=1), kind="stable"), costs, sizes, free_bytes, world_size)
+    targets = phase_targets(costs, world_size, overlapped)
+    order = np.argsort(-combined(costs, overlapped), kind="stable")
+    ranks = _place_in_order(order, costs, targets, sizes, free_bytes, world_size)
     if ranks is None:  # costly small shards took the room of large ones: large ones first
-        ranks = _place_in_order(np.argsort(-sizes, kind="stable"), costs, sizes, free_bytes, world_size)
+        ranks = _place_in_order(np.argsort(-sizes, kind="stable"), costs, targets, sizes, free_bytes, world_size)
     if ranks is None:
         raise InfeasibleError(
             f"{len(sizes)} shards of {sizes.sum() / 1e9:.1f} GB do not fit on {world_size} ranks with "
@@ -48,7 +51,7 @@ def place(costs: FloatArray, sizes: IntArray, free_bytes: float, world_size: int
         )
     used = np.bincount(ranks, weights=sizes, minlength=world_size)
     room = np.asarray(free_bytes - used, dtype=np.float64)
-    return refine(costs, sizes, ranks, room, min(REFINE_STEPS, REFINE_WORK // max(1, len(sizes))))
+    return refine(costs, targets, sizes, ranks, room, min(REFINE_STEPS, REFINE_WORK // max(1, len(sizes))))
 
 
 def _check_total(sizes: IntArray, free_bytes: float, world_size: int) -> None:
@@ -65,11 +68,11 @@ def _check_total(sizes: IntArray, free_bytes: float, world_size: int) -> None:
 
 
 def _place_in_order(
-    order: IntArray, costs: FloatArray, sizes: IntArray, free_bytes: float, world_size: int
+    order: IntArray, costs: FloatArray, targets: FloatArray, sizes: IntArray, free_bytes: float, world_size: int
 ) -> IntArray | None:
     """Place greedily in the given order; None when a shard finds no rank with room."""
     ranks = np.empty(len(sizes), dtype=np.int64)
-    above = np.repeat(-costs.sum(axis=0, keepdims=True).T / world_size, world_size, axis=1)  # load - mean [K, P]
+    above = np.repeat(-targets[:, None], world_size, axis=1)  # load - target [K, P]
     room = np.full(world_size, float(free_bytes))
     tight = sizes.sum() > 0.5 * free_bytes * world_size or sizes.max(initial=0) > 0.25 * free_bytes
     for shard in order:
@@ -88,6 +91,21 @@ def _place_in_order(
     return ranks
 
 
-def slowest_s(costs: FloatArray, ranks: IntArray, world_size: int) -> float:
-    """Sum over phases of the slowest rank, seconds: what an iteration waits for."""
-    return float(sum(np.bincount(ranks, weights=c, minlength=world_size).max() for c in costs.T))
+def phase_targets(costs: FloatArray, world_size: int, overlapped: int) -> FloatArray:
+    """Load of a rank and phase up to which nobody waits ``[K]``: the mean; beside others also their sum."""
+    mean: FloatArray = costs.sum(axis=0) / world_size
+    beside = len(mean) - overlapped
+    mean[beside:] = np.maximum(mean[beside:], mean[:beside].sum())
+    return mean
+
+
+def combined(costs: FloatArray, overlapped: int) -> FloatArray:
+    """Seconds that phases take together ``[...]``, from seconds per phase ``[..., K]``."""
+    beside = costs.shape[-1] - overlapped
+    total = costs[..., :beside].sum(axis=-1)
+    return np.asarray(np.maximum(total, costs[..., beside:].max(axis=-1, initial=0.0)))
+
+
+def slowest_s(costs: FloatArray, ranks: IntArray, world_size: int) -> FloatArray:
+    """Seconds that the slowest rank takes in each phase ``[K]``."""
+    return np.array([np.bincount(ranks, weights=c, minlength=world_size).max() for c in costs.T])

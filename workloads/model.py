@@ -49,7 +49,8 @@ class TablePopulation(Strict):
     """Tables of which only counts, means, ranges and the total are known.
 
     Each quantity has the maximum-entropy distribution with the given range and mean (see `workloads.tables`), so that
-    nothing is invented beside what the sources say; rows are then scaled to the total number of parameters.
+    nothing is invented beside what the sources say; rows are then scaled to the total number of parameters. Without
+    ``rows_range`` all tables have the same number of rows.
     """
 
     tables: Graded[Positive]
@@ -58,7 +59,7 @@ class TablePopulation(Strict):
     dim_range: Graded[Range]
     pooling_mean: Graded[float]
     pooling_range: Graded[Range]
-    rows_range: Graded[Range]
+    rows_range: Graded[Range] | None = None
     seed: Count = 0
 
 

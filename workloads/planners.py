@@ -7,18 +7,21 @@ from numpy.typing import NDArray
 
 from inputs.errors import InfeasibleError
 from simulator.program import IntArray
-from workloads.balance import place, slowest_s
+from workloads.balance import combined, phase_targets, place, slowest_s
 from workloads.columns import cut_columns, most_pieces
 from workloads.plan import ColumnShards, Plan, make_plan
 from workloads.planning import PLANNERS, PlanningContext
 from workloads.tables import Tables
 
-COST_SHARES = (0.5, 0.25)
+COST_SHARES = (1.0, 0.5, 0.25)
 """Proposals of the greedy planner: a column shard costs at most this share of a rank's mean load in any phase. Smaller
 shards balance better but repeat the table's indices on more ranks, so the planner compares."""
 
-PROPOSAL_WORK = 4_000_000
-"""Shards x ranks beyond which only the first proposal is made: planning takes time proportional to it."""
+PROPOSAL_WORK = 50_000_000
+"""Shards x ranks beyond which no further proposal is made: planning takes time proportional to it."""
+
+TINY_S = 1e-30
+"""Stands for no time where a share of a phase without cost is asked for, seconds."""
 
 MEMORY_SHARE = 0.5
 """A shard of the greedy planner fills at most this share of a rank's memory for tables."""
@@ -99,7 +102,7 @@ def _all(tables: Tables) -> IntArray:
 
 def _worth_copying(tables: Tables, context: PlanningContext) -> NDArray[np.bool_]:
     """Whether a table is better copied to all ranks ``[N]``; never when copies would fill a rank."""
-    owner_s = context.costs.column_shard_s(_all(tables), tables.dim).sum(axis=1)
+    owner_s = combined(context.costs.column_shard_s(_all(tables), tables.dim), context.costs.overlapped)
     worth = context.costs.data_parallel_s() < owner_s / context.world_size
     size = np.where(worth, context.stored_bytes(tables.rows, tables.dim, tables.element_bytes), 0)
     fits: NDArray[np.bool_] = np.cumsum(size) <= MEMORY_SHARE * context.memory_bytes
@@ -112,8 +115,9 @@ def _too_hot(tables: Tables, table: IntArray, context: PlanningContext) -> NDArr
     Of the candidates ``table`` the h hottest are chosen so that the slowest rank is fastest: their row blocks cost all
     ranks, the hottest of the others or the mean of the others bounds the rest.
     """
-    narrow = context.costs.column_shard_s(table, -(-tables.dim[table] // most_pieces(tables.dim[table]))).sum(axis=1)
-    whole = context.costs.column_shard_s(table, tables.dim[table]).sum(axis=1)
+    dim, overlapped = tables.dim[table], context.costs.overlapped
+    narrow = combined(context.costs.column_shard_s(table, -(-dim // most_pieces(dim))), overlapped)
+    whole = combined(context.costs.column_shard_s(table, dim), overlapped)
     order = np.argsort(-narrow, kind="stable")
     hottest = np.append(narrow[order], 0.0)
     mean = np.append(np.cumsum(whole[order][::-1])[::-1], 0.0) / context.world_size
@@ -126,15 +130,15 @@ def _too_hot(tables: Tables, table: IntArray, context: PlanningContext) -> NDArr
 
 def _propose(tables: Tables, table: IntArray, context: PlanningContext, free_bytes: float) -> ColumnShards:
     """The best of some ways to cut and place ``table`` by columns."""
-    found: list[tuple[float, ColumnShards]] = []
+    found: list[tuple[float, float, ColumnShards]] = []
     for share in COST_SHARES:
         pieces = _pieces(tables, table, context, free_bytes, share)
         if found and pieces.sum() * context.world_size > PROPOSAL_WORK:
             break
         columns = _place_columns(tables, table, pieces, context, free_bytes)
-        costs = context.costs.column_shard_s(columns.table, columns.dim)
-        found.append((slowest_s(costs, columns.rank, context.world_size), columns))
-    return min(found, key=lambda proposal: proposal[0])[1]
+        loads = slowest_s(context.costs.column_shard_s(columns.table, columns.dim), columns.rank, context.world_size)
+        found.append((float(combined(loads, context.costs.overlapped)), float(loads.sum()), columns))
+    return min(found, key=lambda proposal: proposal[:2])[2]
 
 
 def _pieces(
@@ -142,7 +146,7 @@ def _pieces(
 ) -> IntArray:
     """Column shards that cost and size ask for ``[len(table)]``."""
     cost = context.costs.column_shard_s(table, tables.dim[table])
-    share = cost / np.maximum(cost.sum(axis=0) / context.world_size, 1e-300)
+    share = cost / np.maximum(phase_targets(cost, context.world_size, context.costs.overlapped), TINY_S)
     stored = context.stored_bytes(tables.rows, tables.dim, tables.element_bytes)[table]
     wanted = np.maximum(share.max(axis=1, initial=0.0) / cost_share, stored / max(MEMORY_SHARE * free_bytes, 1.0))
     limit = np.minimum(most_pieces(tables.dim[table]), context.world_size)
@@ -155,7 +159,8 @@ def _place_columns(
     shard_table, column, dim = cut_columns(table, tables.dim[table], pieces)
     sizes = context.stored_bytes(tables.rows[shard_table], dim, tables.element_bytes[shard_table])
     free = context.memory_bytes if free_bytes is None else free_bytes
-    rank = place(context.costs.column_shard_s(shard_table, dim), sizes, free, context.world_size)
+    costs = context.costs.column_shard_s(shard_table, dim)
+    rank = place(costs, sizes, free, context.world_size, context.costs.overlapped)
     return ColumnShards(table=shard_table, rank=rank, column=column, dim=dim)
 
 

@@ -1,7 +1,7 @@
 """Improving a placement by moving one shard or swapping two.
 
-The potential is the sum over ranks and phases of the squared overflow, the seconds by which a rank exceeds the mean of
-a phase. Each step takes the rank that adds most and makes the move or swap with one of its shards that lowers the
+The potential is the sum over ranks and phases of the squared overflow, the seconds by which a rank exceeds the target
+of a phase. Each step takes the rank that adds most and makes the move or swap with one of its shards that lowers the
 potential most; a rank that no step helps is left alone.
 """
 
@@ -14,10 +14,13 @@ import numpy as np
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
+GOOD_ENOUGH = 1e-3
+"""Overflow, as a share of an iteration's targets, below which a rank is left alone."""
+
 
 @dataclass(slots=True)
 class _State:
-    """A placement under improvement; ``over`` is load minus mean ``[P, K]``, ``room`` free bytes ``[P]``."""
+    """A placement under improvement; ``over`` is load minus target ``[P, K]``, ``room`` free bytes ``[P]``."""
 
     costs: FloatArray
     sizes: IntArray
@@ -39,23 +42,26 @@ class _State:
         self.ranks[shard] = rank
 
 
-def refine(costs: FloatArray, sizes: IntArray, ranks: IntArray, room: FloatArray, steps: int) -> IntArray:
+def refine(
+    costs: FloatArray, targets: FloatArray, sizes: IntArray, ranks: IntArray, room: FloatArray, steps: int
+) -> IntArray:
     """Rank of each shard ``[S]`` after at most ``steps`` moves and swaps.
 
     Args:
         costs: seconds per shard and phase ``[S, K]``.
+        targets: load of a rank and phase up to which nobody waits ``[K]``.
         sizes: bytes per shard ``[S]``.
         ranks: rank of each shard ``[S]``.
         room: bytes free on each rank ``[P]``.
         steps: how many moves and swaps to try.
     """
     over = np.stack([np.bincount(ranks, weights=c, minlength=len(room)) for c in costs.T], axis=1)
-    state = _State(costs, sizes, ranks.copy(), np.asarray(over - over.mean(axis=0), dtype=np.float64), room.copy())
+    state = _State(costs, sizes, ranks.copy(), np.asarray(over - targets), room.copy())
     stuck = np.zeros(len(room), dtype=np.bool_)
     for _ in range(steps):
         added = np.where(stuck, 0.0, state.potential())
         rank = int(added.argmax())
-        if added[rank] <= 0.0:
+        if added[rank] <= (GOOD_ENOUGH * targets.sum()) ** 2:
             break
         if _improve(state, rank):
             stuck[:] = False
@@ -66,42 +72,42 @@ def refine(costs: FloatArray, sizes: IntArray, ranks: IntArray, room: FloatArray
 
 def _improve(state: _State, rank: int) -> bool:
     """Make the best move or swap of a shard of ``rank``; False when none lowers the potential."""
-    best = -1e-9 * float(state.potential()[rank])
-    action: tuple[int, int, int] | None = None
-    for shard in np.flatnonzero(state.ranks == rank):
-        for gain, partner in (_best_move(state, int(shard)), _best_swap(state, int(shard))):
-            if gain < best:
-                best, action = gain, (int(shard), *partner)
-    if action is None:
+    mine = np.flatnonzero(state.ranks == rank)
+    moves, swaps = _moves(state, rank, mine), _swaps(state, rank, mine)
+    least = -1e-9 * float(_squared(state.over[rank]))
+    if min(moves.min(initial=0.0), swaps.min(initial=0.0)) >= least:
         return False
-    mine, other_shard, other_rank = action
-    state.put(mine, other_rank)
-    if other_shard >= 0:
-        state.put(other_shard, rank)
+    if moves.min() <= swaps.min():
+        shard, target = np.unravel_index(int(moves.argmin()), moves.shape)
+        state.put(int(mine[shard]), int(target))
+    else:
+        shard, other = np.unravel_index(int(swaps.argmin()), swaps.shape)
+        target = state.ranks[other]
+        state.put(int(mine[shard]), int(target))
+        state.put(int(other), rank)
     return True
 
 
-def _best_move(state: _State, shard: int) -> tuple[float, tuple[int, int]]:
-    """Change of the potential and target of the best move: (change, (-1, rank))."""
-    home, cost = state.ranks[shard], state.costs[shard]
-    change = _squared(state.over + cost) - state.potential()
-    change[(state.room < state.sizes[shard])] = np.inf
-    change[home] = np.inf
-    target = int(change.argmin())
-    left = _squared(state.over[home] - cost) - _squared(state.over[home])
-    return float(change[target] + left), (-1, target)
+def _moves(state: _State, home: int, mine: IntArray) -> FloatArray:
+    """Change of the potential when a shard of rank ``home`` moves to another rank ``[mine, P]``."""
+    cost, potential = state.costs[mine], state.potential()
+    change = _squared(state.over[None] + cost[:, None]) - potential
+    change += (_squared(state.over[home] - cost) - potential[home])[:, None]
+    change[state.room[None] < state.sizes[mine][:, None]] = np.inf
+    change[:, home] = np.inf
+    return change
 
 
-def _best_swap(state: _State, shard: int) -> tuple[float, tuple[int, int]]:
-    """Change of the potential and partner of the best swap: (change, (shard, its rank))."""
-    home = state.ranks[shard]
-    given = state.costs[shard] - state.costs  # what the partner's rank gets more [S, K]
-    there, here = state.over[state.ranks], state.over[home]
+def _swaps(state: _State, home: int, mine: IntArray) -> FloatArray:
+    """Change of the potential when a shard of rank ``home`` and another shard change places ``[mine, S]``."""
+    given = state.costs[mine][:, None] - state.costs[None]  # what the other rank gets more [mine, S, K]
+    there, here = state.over[state.ranks][None], state.over[home]
     change = _squared(there + given) - _squared(there) + _squared(here - given) - _squared(here)
-    growth = state.sizes[shard] - state.sizes
-    change[(state.ranks == home) | (state.room[state.ranks] < growth) | (state.room[home] < -growth)] = np.inf
-    partner = int(change.argmin())
-    return float(change[partner]), (partner, int(state.ranks[partner]))
+    growth = state.sizes[mine][:, None] - state.sizes[None]
+    change[(state.ranks == home)[None] | (state.room[state.ranks][None] < growth) | (state.room[home] < -growth)] = (
+        np.inf
+    )
+    return change
 
 
 def _squared(over: FloatArray) -> FloatArray:

@@ -96,7 +96,9 @@ def _from_population(population: TablePopulation, element_bytes: int) -> Tables:
     dim = (COLUMN_MULTIPLE * units)[draw.permutation(count)]
     pooling = _spread(count, population.pooling_range.value, population.pooling_mean.value, "pooling_mean")
     mean_rows = population.parameters.value / float(dim.sum())
-    rows = _spread(count, population.rows_range.value, mean_rows, "parameters")[draw.permutation(count)]
+    rows = np.full(count, mean_rows)
+    if population.rows_range is not None:
+        rows = _spread(count, population.rows_range.value, mean_rows, "parameters")[draw.permutation(count)]
     rows *= population.parameters.value / float(rows @ dim)
     return Tables(
         names=tuple(f"table_{i}" for i in range(count)),

@@ -68,8 +68,8 @@ def sort_bytes(lookups: FloatArray, rows: FloatArray, index_bytes: int) -> Float
 class BandwidthCosts:
     """Shard costs from three bandwidths (a `workloads.planning.ShardCosts`).
 
-    Phases of a column shard: embedding (lookup and update), output exchange (pooled vectors and their gradients) and,
-    unless the pipeline hides it, input exchange (indices), each bytes over bandwidth.
+    Phases of a column shard: embedding (lookup and update), output exchange (pooled vectors and their gradients) and
+    input exchange (indices; beside the others when the pipeline overlaps it), each bytes over bandwidth.
 
     Attributes:
         tables: the tables.
@@ -85,19 +85,20 @@ class BandwidthCosts:
     all_to_all_bytes_per_s: float
     all_reduce_bytes_per_s: float
 
+    @property
+    def overlapped(self) -> int:
+        """The input exchange, unless there is no pipeline."""
+        return 0 if self.settings.pipeline == "none" else 1
+
     def column_shard_s(self, table: IntArray, dim: IntArray) -> FloatArray:
-        """Seconds per shard and phase ``[S, 2]``, or ``[S, 3]`` without a pipeline."""
+        """Seconds per shard and phase ``[S, 3]``."""
         settings, batch = self.settings, float(self.settings.global_batch_size)
         traffic = table_traffic(self.tables, batch, settings)
         exchange = batch * dim * (settings.forward_bytes + settings.backward_bytes)
         indices = traffic.lookups[table] * settings.index_bytes + batch * settings.length_bytes
-        phases = [
-            self._embedding_bytes(traffic, table, dim) / self.embedding_bytes_per_s,
-            exchange / self.all_to_all_bytes_per_s,
-        ]
-        if settings.pipeline == "none":
-            phases.append(indices / self.all_to_all_bytes_per_s)
-        return np.stack(phases, axis=1)
+        embedding = self._embedding_bytes(traffic, table, dim) / self.embedding_bytes_per_s
+        rate = self.all_to_all_bytes_per_s
+        return np.stack([embedding, exchange / rate, indices / rate], axis=1)
 
     def row_wise_s(self) -> FloatArray:
         """Seconds per table on every rank ``[N]``: a share of lookups and updates, reduce_scatter and all_gather.

@@ -171,6 +171,9 @@ class CollectiveModel:
         work_ps = np.broadcast_to(picoseconds_of(stage.work.seconds)[:, 0], count)
         resources = self._resources_of(block, tuple(stage.work.usage))
         usage = _usage_rows(stage.work.usage, block)
+        used = (usage > 0.0).any(axis=0)
+        if not used.all():
+            resources, usage = resources[:, used], usage[:, used]
         if usage.shape[0] == 1:
             return [
                 Phase(latency_ps, int(work_ps[i]), resources[i], usage[0]) if work_ps[i] else _idle(latency_ps)

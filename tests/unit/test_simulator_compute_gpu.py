@@ -1,0 +1,121 @@
+"""The roofline against times worked out by hand on an A100-40: 156 TFLOP/s TF32 x 0.705, 1,300 GB/s embeddings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hardware_specs import load_cluster
+from inputs.errors import InputError
+from simulator.compute import COMPUTE_MODELS, GpuModel
+from simulator.operators import (
+    Copy,
+    DenseOptimizer,
+    Elementwise,
+    EmbeddingLookup,
+    EmbeddingUpdate,
+    Gemm,
+    HostWork,
+    Interaction,
+    Nothing,
+)
+
+
+@pytest.fixture(scope="module")
+def a100():
+    node = load_cluster("zionex").node
+    return GpuModel(node.gpu, node, launch_s=5e-6)
+
+
+def test_a_large_gemm_takes_its_flops(a100):
+    gemm = Gemm(512, 3994, 3994, "tf32", count=2)
+    assert a100.duration_s(gemm) == pytest.approx(2 * 2 * 512 * 3994**2 / (156e12 * 0.705))
+
+
+def test_a_skinny_gemm_takes_its_memory_traffic(a100):
+    """m = 1: 2 flops per weight read, far below the ridge."""
+    expected = (4096 + 4096 * 4096 + 4096) * 2 / a100.stream_bytes_per_s
+    assert a100.duration_s(Gemm(1, 4096, 4096, "fp16")) == pytest.approx(expected)
+
+
+def test_lookups_and_updates_go_at_the_embedding_rate(a100):
+    assert a100.duration_s(EmbeddingLookup(1e6, 1e9, 2e8, 1e8, 4)) == pytest.approx(1.3e9 / 1300e9)
+    update = EmbeddingUpdate(1e6, 5e5, 2e8, 8e8, 3e8, 0.0, 4)
+    assert a100.duration_s(update) == pytest.approx(1.3e9 / 1300e9)
+    sorting = EmbeddingUpdate(1e6, 5e5, 2e8, 8e8, 3e8, 1e9, 4)
+    assert a100.duration_s(sorting) == pytest.approx(1.3e9 / 1300e9 + 1e9 / a100.stream_bytes_per_s)
+
+
+def test_gradients_read_again_cost_only_what_misses_the_cache(a100):
+    """A block inside the 40 MB L2 is free; of one four times as large, three quarters of the reads miss."""
+    l2 = a100.gpu.l2_bytes.value
+    once = a100.duration_s(EmbeddingUpdate(1, 1, 1e9, 0.0, 0.0, 0.0, 1))
+    held = EmbeddingUpdate(1, 1, 1e9, 0.0, 0.0, 0.0, 1, repeated_gradient_bytes=8e9, gradient_block_bytes=l2)
+    missed = EmbeddingUpdate(1, 1, 1e9, 0.0, 0.0, 0.0, 1, repeated_gradient_bytes=8e9, gradient_block_bytes=4 * l2)
+    assert a100.duration_s(held) == pytest.approx(once)
+    assert a100.duration_s(missed) == pytest.approx(once + 6e9 / 1300e9)
+
+
+def test_streaming_kernels_go_at_the_stream_rate(a100):
+    rate = a100.stream_bytes_per_s
+    assert a100.duration_s(Elementwise(1e9, 5e8)) == pytest.approx(1.5e9 / rate)
+    assert a100.duration_s(DenseOptimizer(1e8, 2e9)) == pytest.approx(2e9 / rate)
+    assert a100.duration_s(Interaction(1e6, 1e9, 1e9, "tf32")) == pytest.approx(2e9 / rate)
+    assert a100.duration_s(Copy(1e9, "d2d")) == pytest.approx(2e9 / rate), "read and written"
+
+
+def test_copies_to_the_device_go_over_pcie(a100):
+    node = a100.node
+    rate = node.pcie_bytes_per_s.value * node.pcie_fraction.value
+    assert a100.duration_s(Copy(1e9, "h2d")) == a100.duration_s(Copy(1e9, "d2h")) == pytest.approx(1e9 / rate)
+
+
+def test_no_kernel_is_shorter_than_the_floor_and_no_work_is_no_kernel(a100):
+    floor = a100.gpu.achieved.kernel_floor_s.value
+    assert a100.duration_s(Elementwise(4.0, 4.0)) == floor
+    lookup = EmbeddingLookup(*(np.array([0.0, 1.0, 1e7]) * size for size in (1, 400, 100, 8, 1)))
+    durations = a100.duration_s(lookup)
+    assert durations.tolist()[:2] == [0.0, floor]
+    assert durations[2] == pytest.approx(1e7 * 508 / 1300e9)
+
+
+def test_host_work_is_launches_times_the_framework_launch(a100):
+    assert a100.duration_s(HostWork(launches=3, seconds=2e-6)) == pytest.approx(17e-6)
+    assert a100.duration_s(Nothing()) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("improved", "operator"),
+    [
+        ("GEMM", Gemm(4096, 4096, 4096, "tf32")),
+        ("HBM", Elementwise(1e9, 1e9)),
+        ("HBM", EmbeddingLookup(1e6, 1e9, 1e8, 1e8, 4)),
+        ("PCIe/DDR", Copy(1e9, "h2d")),
+        ("host", HostWork(launches=10)),
+    ],
+)
+def test_improving_a_class_shortens_what_it_bounds_and_nothing_else(a100, improved, operator):
+    before = a100.duration_s(operator)
+    assert a100.improved({improved: 1.1}).duration_s(operator) == pytest.approx(before / 1.1)
+    others = dict.fromkeys({"GEMM", "HBM", "PCIe/DDR", "host"} - {improved}, 1.1)
+    assert a100.improved(others).duration_s(operator) == before
+
+
+def test_a_precision_the_gpu_lacks_is_refused_and_tf32_falls_back_to_fp32():
+    node = load_cluster("dgx1_v100").node
+    v100 = GpuModel(node.gpu, node, 5e-6)
+    with pytest.raises(InputError, match="fp8"):
+        v100.duration_s(Gemm(4096, 4096, 4096, "fp8"))
+    assert v100.duration_s(Gemm(4096, 4096, 4096, "tf32")) == v100.duration_s(Gemm(4096, 4096, 4096, "fp32"))
+
+
+def test_small_gemms_are_outside_the_range(a100):
+    assert a100.outside_range(Gemm(128, 128, 128, "tf32"))
+    assert a100.outside_range(Gemm(512, 3994, 3994, "tf32")) is None
+    assert a100.outside_range(Elementwise(1.0, 1.0)) is None
+
+
+def test_models_are_found_by_name():
+    assert COMPUTE_MODELS.get("roofline") is GpuModel
+    with pytest.raises(InputError, match="roofline"):
+        COMPUTE_MODELS.get("rofline")

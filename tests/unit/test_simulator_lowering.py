@@ -1,0 +1,250 @@
+"""Lowering: durations, activities, instances, variation, improvement, warnings."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from hardware_specs import load_cluster
+from inputs.errors import InputError, ProgramError
+from simulator.lowering import BOUND_CLASSES, Variation, build_machine, lower
+from simulator.operators import (
+    CollectiveCall,
+    Copy,
+    Elementwise,
+    EmbeddingLookup,
+    Gemm,
+    HostWork,
+    Nothing,
+)
+from simulator.program import ProgramBuilder, TaskGraph
+
+
+@pytest.fixture(scope="module")
+def zionex():
+    return load_cluster("zionex")
+
+
+def world(ranks):
+    return {"world": np.zeros(ranks, dtype=np.int64)}
+
+
+def graph_of(ranks, *works, communicators=None, sections=()):
+    """One program with a stream per task."""
+    builder = ProgramBuilder("all", np.arange(ranks), [f"s{i}" for i in range(len(works))])
+    for i, work in enumerate(works):
+        builder.task(f"t{i}", f"s{i}", work, section=sections[i] if sections else "iteration")
+    return TaskGraph((builder.build(),), communicators or world(ranks))
+
+
+def values(lowering, iteration=0):
+    return lowering.program.groups[0].durations.at(iteration)
+
+
+def test_durations_are_rounded_once_to_picoseconds(zionex):
+    machine = build_machine(zionex, 8, launch_s=5e-6)
+    lowering = lower(graph_of(8, HostWork(launches=1), Elementwise(1e9, 1e9), Nothing()), machine)
+    expected = np.floor(machine.compute.duration_s(Elementwise(1e9, 1e9)) * 1e12 + 0.5)
+    assert values(lowering).tolist() == [[5_000_000], [int(expected)], [0]]
+    assert values(lowering).dtype == np.int64
+
+
+def test_durations_are_a_column_until_ranks_differ(zionex):
+    machine = build_machine(zionex, 8, launch_s=5e-6)
+    lookup = EmbeddingLookup(1e6, np.arange(8) * 1e8, 0.0, 0.0, 1.0)
+    assert values(lower(graph_of(8, HostWork(launches=1)), machine)).shape == (1, 1)
+    uneven = values(lower(graph_of(8, HostWork(launches=1), lookup), machine))
+    assert uneven.shape == (2, 8)
+    assert np.all(uneven[0] == 5_000_000)
+    assert np.all(np.diff(uneven[1]) > 0)
+
+
+def test_each_instance_of_a_communicator_is_an_activity(zionex):
+    communicators = {"node": np.arange(32) // 8, "some": np.where(np.arange(32) < 4, 0, -1)}
+    graph = graph_of(
+        32, CollectiveCall("all_gather", "node", 1e6), CollectiveCall("barrier", "some", 0.0),
+        communicators=communicators,
+    )  # fmt: skip
+    lowering = lower(graph, build_machine(zionex, 32, launch_s=5e-6))
+    (group,) = lowering.program.groups
+    assert group.activity_tasks.tolist() == [0, 1]
+    assert group.instances[0].tolist() == [rank // 8 for rank in range(32)]
+    assert group.instances[1].tolist() == [4] * 4 + [-1] * 28
+    assert len(lowering.program.activities) == 5
+    gather, barrier = lowering.collectives
+    assert (gather.instances, gather.members, gather.algorithm) == (4, 8, "ring")
+    assert (barrier.instances, barrier.members, barrier.bytes) == (1, 4, 0.0)
+
+
+def test_programs_that_share_a_communicator_meet_in_one_activity(zionex):
+    """Two groups, the collective at different task numbers: the n-th calls belong together, sizes by rank."""
+    programs = []
+    for name, ranks, before, size in (("a", range(3), 0, 1e6), ("b", range(3, 8), 2, 3e6)):
+        builder = ProgramBuilder(name, list(ranks), ["s"])
+        for i in range(before):
+            builder.task(f"first{i}", "s", HostWork(launches=1))
+        for i in range(2):
+            builder.task(f"exchange{i}", "s", CollectiveCall("all_to_all", "world", np.full(len(ranks), size)))
+        programs.append(builder.build())
+    lowering = lower(TaskGraph(tuple(programs), world(8)), build_machine(zionex, 8, launch_s=5e-6))
+    first, second = lowering.program.groups
+    assert first.activity_tasks.tolist() == [0, 1]
+    assert second.activity_tasks.tolist() == [2, 3]
+    assert first.instances.tolist() == [[0] * 3, [1] * 3]
+    assert second.instances.tolist() == [[0] * 5, [1] * 5]
+    assert lowering.collectives[0].bytes == pytest.approx((3 * 1e6 + 5 * 3e6) / 8)
+
+
+def test_communicators_may_number_instances_as_they_like(zionex):
+    graph = graph_of(8, CollectiveCall("barrier", "pairs", 0.0), communicators={"pairs": np.arange(8) // 2 * 10 + 5})
+    lowering = lower(graph, build_machine(zionex, 8, launch_s=5e-6))
+    assert lowering.program.groups[0].instances[0].tolist() == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_a_copy_is_private_until_another_stream_shares_its_direction(zionex):
+    machine = build_machine(zionex, 8, launch_s=5e-6)
+    alone = lower(graph_of(8, Copy(1e8, "h2d"), Copy(1e8, "d2h")), machine).program
+    assert not alone.activities
+    shared = lower(graph_of(8, Copy(1e8, "h2d"), Copy(np.arange(8) * 1e8, "h2d")), machine).program
+    assert len(shared.activities) == 16
+    assert np.all(shared.groups[0].durations.at(0) == 0)
+    (phase,) = shared.activities[int(shared.groups[0].instances[0][3])].phases
+    assert [shared.resource_names[r] for r in phase.resources] == ["pcie_h2d[3]"]
+    assert phase.usage.tolist() == [1.0]
+    (nothing,) = shared.activities[int(shared.groups[0].instances[1][0])].phases
+    assert (nothing.work_ps, len(nothing.resources)) == (0, 0)
+
+
+def test_jitter_depends_on_seed_iteration_and_task_name_only(zionex):
+    """Another task, or fewer of them, must not change a draw."""
+    machine = build_machine(zionex, 8, launch_s=5e-6)
+    varied = Variation(seed=3, compute_jitter=0.1)
+    work = Elementwise(1e9, 1e9)
+    one = lower(graph_of(8, work), machine, variation=varied)
+    two = lower(graph_of(8, work, HostWork(launches=1), work), machine, variation=varied)
+    assert np.array_equal(values(one, 4)[0], values(two, 4)[0])
+    assert not np.array_equal(values(two, 4)[0], values(two, 4)[2])
+    assert not np.array_equal(values(one, 4), values(one, 5))
+    other = lower(graph_of(8, work), machine, variation=Variation(seed=4, compute_jitter=0.1))
+    assert not np.array_equal(values(one, 4), values(other, 4))
+    assert np.all(values(two, 4)[1] == 5_000_000), "host work has its own sigma"
+
+
+def test_jitter_has_mean_1_and_its_sigma(zionex):
+    """4096 draws: mean within 4 standard errors, the logarithm's spread within 5 %."""
+    machine = build_machine(zionex, 4096, launch_s=5e-6)
+    plain = values(lower(graph_of(4096, Elementwise(1e9, 1e9)), machine))[0, 0]
+    drawn = values(
+        lower(graph_of(4096, Elementwise(1e9, 1e9)), machine, variation=Variation(seed=1, compute_jitter=0.2))
+    )
+    factor = drawn[0] / plain
+    assert factor.mean() == pytest.approx(1.0, abs=4 * 0.2 / 64)
+    assert np.log(factor).std() == pytest.approx(0.2, rel=0.05)
+
+
+def test_a_straggler_computes_slower_and_only_computes(zionex):
+    machine = build_machine(zionex, 8, launch_s=5e-6)
+    varied = Variation(straggler_ranks=(2,), straggler_slowdown=1.5)
+    got = values(lower(graph_of(8, Elementwise(1e9, 1e9), HostWork(launches=1)), machine, variation=varied))
+    assert got[0, 2] == pytest.approx(1.5 * got[0, 0], abs=1)
+    assert len(np.unique(np.delete(got[0], 2))) == 1
+    assert np.all(got[1] == 5_000_000)
+    with pytest.raises(InputError, match="straggler_ranks"):
+        lower(graph_of(8, Nothing()), machine, variation=Variation(straggler_ranks=(8,)))
+
+
+def everything():
+    """A graph that every bound class acts on."""
+    skew = np.linspace(0.5, 1.5, 16)
+    works = [
+        Gemm(4096, 4096, 4096, "tf32"),
+        EmbeddingLookup(1e6, skew * 1e9, 0.0, 0.0, 1.0),
+        CollectiveCall("all_to_all", "world", skew * 1e8),
+        CollectiveCall("all_gather", "node", 1e9),
+        Copy(1e9, "h2d"),
+        HostWork(launches=100),
+        HostWork(seconds=1e-3),
+    ]
+    sections = ["forward"] * 6 + ["input"]
+    return graph_of(16, *works, communicators={**world(16), "node": np.arange(16) // 8}, sections=sections)
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("GEMM", {0}), ("HBM", {1}), ("NVLink", {2, 3}), ("NIC", {2}), ("spine", set()), ("PCIe/DDR", {4}),
+        ("host", {5, 6}), ("input", {6}), ("imbalance", {1, 2}),
+    ],
+)  # fmt: skip
+def test_improving_a_class_changes_what_it_acts_on(zionex, name, changed):
+    """NVLink touches the all_to_all by its hops."""
+    graph, machine = everything(), build_machine(zionex, 16, launch_s=5e-6)
+
+    def times(lowering):
+        per_task = {t: tuple(values(lowering)[t].tolist()) for t in (0, 1, 4, 5, 6)}
+        return per_task | {2 + i: info.alone_s for i, info in enumerate(lowering.collectives)}
+
+    before, after = times(lower(graph, machine)), times(lower(graph, machine, improve={name: 1.1}))
+    assert {task for task in before if before[task] != after[task]} == changed
+    assert times(lower(graph, machine)) == before, "improving must not touch the machine itself"
+
+
+def test_imbalance_moves_a_tenth_of_the_way_to_the_mean(zionex):
+    graph, machine = everything(), build_machine(zionex, 16, launch_s=5e-6)
+    before = values(lower(graph, machine))[1].astype(float)
+    after = values(lower(graph, machine, improve={"imbalance": 1.1}))[1]
+    np.testing.assert_allclose(after, before + 0.1 * (before.mean() - before), atol=1.0, rtol=0)
+
+
+def test_unknown_classes_and_missing_ranks_are_refused(zionex):
+    machine = build_machine(zionex, 8, launch_s=5e-6)
+    with pytest.raises(InputError, match="NVLink"):
+        lower(graph_of(8, Nothing()), machine, improve={"NVLINK": 1.1})
+    with pytest.raises(ProgramError, match="rank"):
+        lower(graph_of(16, Nothing()), machine)
+    assert "imbalance" in BOUND_CLASSES
+
+
+def test_warnings_carry_their_share_of_the_time(zionex):
+    """A small GEMM of known duration beside a kernel nine times as long: 10 %."""
+    machine = build_machine(zionex, 8, launch_s=5e-6)
+    gemm = Gemm(128, 128, 128, "tf32")
+    floor = machine.compute.duration_s(gemm)
+    kernel = Elementwise(9 * floor * machine.compute.stream_bytes_per_s, 0.0)
+    (warning,) = lower(graph_of(8, gemm, kernel), machine).warnings
+    assert warning.model == "compute"
+    assert warning.share == pytest.approx(0.1)
+    assert "10.0%" in str(warning)
+    assert lower(graph_of(8, kernel), machine).warnings == ()
+
+
+def large_graph(ranks):
+    """About 300 tasks and 15 collectives, of which two in groups."""
+    rng = np.random.default_rng(0)
+    builder = ProgramBuilder("all", np.arange(ranks), ["host", "default", "comm"])
+    lookup = EmbeddingLookup(*(rng.uniform(0.5, 1.5, ranks) * size for size in (1e6, 1e8, 1e7, 1e6, 5)))
+    for i in range(140):
+        launch = builder.task(f"launch{i}", "host", HostWork(launches=1))
+        builder.task(f"k{i}", "default", lookup if i % 20 == 0 else Gemm(512, 3994, 3994, "tf32"), after=[launch])
+    for i in range(4):
+        sent, taken = rng.uniform(0.5, 1.5, (2, ranks)) * 16e6
+        call = CollectiveCall("all_to_all", "world", sent, "fp16", receive_bytes=taken)
+        builder.task(f"exchange{i}", "comm", call)
+    for i in range(9):
+        builder.task(f"reduce{i}", "comm", CollectiveCall("all_reduce", "world", 25e6))
+    builder.task("node", "comm", CollectiveCall("all_gather", "node", 25e6))
+    builder.task("rail", "comm", CollectiveCall("all_gather", "rail", 25e6))
+    communicators = {**world(ranks), "node": np.arange(ranks) // 8, "rail": np.arange(ranks) % 8}
+    return TaskGraph((builder.build(),), communicators)
+
+
+def test_4096_ranks_are_lowered_in_well_under_a_second(zionex):
+    """Asked for: 0.5 s; ten more for the bound's re-runs. Measured 0.1 s; the limit leaves room for a busy machine."""
+    graph = large_graph(4096)
+    started = time.perf_counter()
+    machine = build_machine(zionex, 4096, launch_s=5e-6)
+    lowering = lower(graph, machine)
+    assert time.perf_counter() - started < 1.0
+    assert len(lowering.program.activities) == 13 + 512 + 8

@@ -3,8 +3,9 @@
 One generator serves two masters: hypothesis in the tests (which shrinks what fails) and ``python -m benchmarks oracle``
 (which runs tens of thousands by seed). Both hand in a `Choices`. A program has 1-3 groups of 1-8 ranks in all, 1-4
 streams, 1-5 iterations, dependencies of lag 0-2, and collectives over the world, a partition, a part of it or none,
-over one or several groups, with latencies and works that may be zero, unequal loads on few shared resources, ties (times are
-small multiples of 10), activities of one member, members that go on before the end, and now and then a deadlock.
+over one or several groups. Latencies and works may be zero, loads on few shared resources are unequal, times are often
+small multiples of 10 (ties), activities may have one member or members that go on before the end, and now and then
+there is a deadlock.
 """
 
 from __future__ import annotations

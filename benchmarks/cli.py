@@ -1,0 +1,35 @@
+"""``python -m benchmarks cli``: how long a user waits, start-up included, each case in a fresh process."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from benchmarks.rows import Row
+
+
+def rows() -> Iterator[Row]:
+    """Wall times of commands; ``--help`` is the median of five, after one run that fills the file cache."""
+    helps = sorted(_wall(["--help"]) for _ in range(6))
+    yield Row("help_s", helps[2], "s", "<= 0.5")
+    with tempfile.TemporaryDirectory() as folder:
+        small, large = Path(folder, "small"), Path(folder, "large")
+        yield Row("run_128_s", _wall(["run", "zionex_a_128", "--out", str(small)]), "s", "<= 5")
+        yield Row("run_4096_s", _wall([*_LARGE, "--out", str(large)]), "s", "<= 15")
+        yield Row("report_128_bytes", (small / "report.html").stat().st_size, "B")
+        yield Row("report_4096_bytes", (large / "report.html").stat().st_size, "B", "<= 12e6")
+
+
+_LARGE = ("run", "zionex_a_128", "--set", "nodes=512", "--set", f"workload.global_batch_size={4096 * 512}")
+
+
+def _wall(arguments: Sequence[str]) -> float:
+    begin = time.perf_counter()
+    done = subprocess.run([sys.executable, "-m", "dlrmsim", *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"dlrmsim {' '.join(arguments)} failed:\n{done.stderr}")
+    return time.perf_counter() - begin

@@ -1,0 +1,67 @@
+"""``python -m benchmarks oracle --programs N --seed S``: the engine against the oracle on N random programs."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from benchmarks.random_programs import RandomProgram, SeededChoices, draw_program
+from benchmarks.rows import Row
+from inputs.errors import DeadlockError
+from simulator.engine import IssueByReadiness, RunOptions, RunResult, run
+from simulator.engine.oracle import run_oracle
+from simulator.lowered import LoweredProgram
+
+Execute = Callable[[LoweredProgram, RunOptions], RunResult]
+
+
+def rows(programs: int, seed: int) -> Iterator[Row]:
+    """How many programs were run, how many deadlocked, and how many differed (each is named as it is found)."""
+    deadlocks = different = 0
+    for number in range(programs):
+        source = random.Random(f"{seed}.{number}")  # noqa: S311 - reproducible programs, no secrets
+        drawn = draw_program(SeededChoices(source), controlled=number % 4 == 3)
+        difference = compare(drawn)
+        deadlocks += difference == "deadlock"
+        if difference not in {"", "deadlock"}:
+            different += 1
+            print(f"program {seed}.{number}: {difference}", flush=True)
+    yield Row("oracle_programs", programs, "programs")
+    yield Row("oracle_deadlocks", deadlocks, "programs")
+    yield Row("oracle_different", different, "programs", "<= 0")
+
+
+def compare(drawn: RandomProgram, engine: Execute = run) -> str:
+    """Where ``engine`` and oracle differ: empty if nowhere, ``deadlock`` if both deadlock."""
+    options = RunOptions(drawn.iterations, keep_last=None, controllers={"readiness": IssueByReadiness()})
+    expected = _outcome(run_oracle, drawn.program, options)
+    got = _outcome(engine, drawn.program, options)
+    if isinstance(expected, str) or isinstance(got, str):
+        return "deadlock" if expected == got else f"oracle: {expected!s:.40}, engine: {got!s:.200}"
+    return _first_difference(expected, got)
+
+
+def _outcome(execute: Execute, program: LoweredProgram, options: RunOptions) -> RunResult | str:
+    try:
+        return execute(program, options)
+    except DeadlockError:
+        return "deadlock"
+    except (RuntimeError, KeyError, IndexError) as error:  # a broken engine may fail in its own way
+        return repr(error)
+
+
+def _first_difference(expected: RunResult, got: RunResult) -> str:
+    for name in ("iteration_end_ps", "rank_end_ps", "rank_waiting_ps"):
+        if not np.array_equal(getattr(expected, name), getattr(got, name)):
+            return name
+    for one, two in zip(expected.records, got.records, strict=True):
+        for number, (times, others) in enumerate(zip(one.groups, two.groups, strict=True)):
+            for name in ("start_ps", "end_ps", "waiting_ps"):
+                if not np.array_equal(getattr(times, name), getattr(others, name)):
+                    return f"iteration {one.iteration}, group {number}: {name}"
+        for name in ("begin_ps", "end_ps"):
+            if not np.array_equal(getattr(one.activities, name), getattr(two.activities, name)):
+                return f"iteration {one.iteration}: activities' {name}"
+    return ""

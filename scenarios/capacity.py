@@ -1,0 +1,141 @@
+"""What each rank holds against what it may hold, per memory tier, and what would fit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from hardware_specs import Cluster
+from inputs.errors import InfeasibleError
+from inputs.quantities import format_quantity
+from scenarios.resolve import ResolvedScenario
+from simulator.operators import FloatArray
+from workloads.memory import MemoryUse
+from workloads.planning import PlanningContext
+from workloads.tables import Tables
+
+Tier: TypeAlias = Literal["hbm", "ddr"]
+TIERS: tuple[Tier, ...] = ("hbm", "ddr")
+
+
+def capacities_bytes(cluster: Cluster) -> dict[Tier, float]:
+    """What a rank may use of each tier: the usable part of its GPU's memory, its share of the node's host memory."""
+    node = cluster.node
+    return {
+        "hbm": node.gpu.memory_bytes.value * node.gpu.usable_memory_fraction.value,
+        "ddr": node.ddr_bytes.value / node.gpus.value,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryReport:
+    """Memory of every rank.
+
+    Attributes:
+        use: bytes per item and rank.
+        capacity_bytes: what a rank may use, by tier.
+    """
+
+    use: MemoryUse
+    capacity_bytes: Mapping[Tier, float]
+
+    def items(self, tier: Tier) -> Mapping[str, FloatArray]:
+        """Bytes of each item of a tier ``[P]``."""
+        return self.use.hbm if tier == "hbm" else self.use.ddr
+
+    def excess_bytes(self, tier: Tier) -> float:
+        """By how much the fullest rank is over its capacity; negative when everything fits."""
+        return float(self.use.total(tier).max()) - self.capacity_bytes[tier]
+
+    @property
+    def fits(self) -> bool:
+        """Whether every rank stays within its capacity in every tier."""
+        return all(self.excess_bytes(tier) <= 0 for tier in TIERS)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The ``memory`` of ``summary.json``: per tier the fullest rank and the items."""
+        return {tier: self._tier(tier) for tier in TIERS}
+
+    def _tier(self, tier: Tier) -> dict[str, Any]:
+        total = self.use.total(tier)
+        items = {
+            name: {"mean_bytes": float(values.mean()), "max_bytes": float(values.max())}
+            for name, values in self.items(tier).items()
+        }
+        return {
+            "capacity_bytes": float(self.capacity_bytes[tier]),
+            "max_bytes": float(total.max()),
+            "max_rank": int(total.argmax()),
+            "mean_bytes": float(total.mean()),
+            "items": items,
+        }
+
+    def in_words(self) -> str:
+        """A line per tier: the fullest rank, its items, its capacity."""
+        return "\n".join(f"  {self._tier_in_words(tier)}" for tier in TIERS)
+
+    def _tier_in_words(self, tier: Tier) -> str:
+        total = self.use.total(tier)
+        rank = int(total.argmax())
+        items = ", ".join(f"{name} {_bytes(values[rank])}" for name, values in self.items(tier).items())
+        over = f", {_bytes(self.excess_bytes(tier))} too much" if self.excess_bytes(tier) > 0 else ""
+        return (
+            f"{tier}: rank {rank} needs {_bytes(total[rank])} of {_bytes(self.capacity_bytes[tier])} usable{over} "
+            f"({items})"
+        )
+
+
+def infeasible(
+    resolved: ResolvedScenario,
+    why: str,
+    *,
+    tables: Tables,
+    context: PlanningContext,
+    report: MemoryReport | None = None,
+) -> InfeasibleError:
+    """The error for a job that does not fit: the numbers of each tier, and what would fit.
+
+    Args:
+        resolved: the scenario.
+        why: what failed.
+        tables: all tables, not shrunk.
+        context: what the planner was told.
+        report: memory of the plan, when there is one.
+    """
+    lines = [f"{resolved.name} does not fit: {why}", report.in_words() if report else _tiers(resolved, tables, context)]
+    return InfeasibleError("\n".join([*lines, f"  would fit: {_advice(resolved, tables, context)}"]))
+
+
+def _tiers(resolved: ResolvedScenario, tables: Tables, context: PlanningContext) -> str:
+    """A line per tier when no plan exists."""
+    capacity = capacities_bytes(resolved.cluster)
+    beside = capacity["hbm"] - context.memory_bytes
+    needed = _stored_bytes(tables, context) / context.world_size
+    return (
+        f"  hbm: a rank has {_bytes(capacity['hbm'])} usable, {_bytes(beside)} of it for everything but tables; "
+        f"the tables need {_bytes(needed)} on the average rank\n"
+        f"  ddr: a rank's share is {_bytes(capacity['ddr'])}; tables are not put there"
+    )
+
+
+def _advice(resolved: ResolvedScenario, tables: Tables, context: PlanningContext) -> str:
+    """How many nodes, or which share of the rows, the tables would need."""
+    if context.memory_bytes <= 0:
+        return "a smaller batch: what is not for tables fills a rank already"
+    stored = _stored_bytes(tables, context)
+    gpus = int(resolved.cluster.node.gpus.value)
+    nodes = max(math.ceil(stored / (context.memory_bytes * gpus)), 1)
+    share = context.memory_bytes * context.world_size / stored if stored else 1.0
+    more = f"about {nodes} nodes ({nodes * gpus} GPUs) or more, or " if nodes > resolved.nodes else ""
+    return f"{more}workload.rows_scaling=fit (at most {min(share, 1.0):.1%} of the rows)"
+
+
+def _stored_bytes(tables: Tables, context: PlanningContext) -> float:
+    """Weights and optimizer state of all tables, once."""
+    return float(context.stored_bytes(tables.rows, tables.dim, tables.element_bytes).sum())
+
+
+def _bytes(value: float) -> str:
+    return format_quantity(float(value), "bytes")

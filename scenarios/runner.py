@@ -1,0 +1,139 @@
+"""From a resolved scenario to results: plan, generate, lower, run, analyse, find the bound."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from scenarios.prepare import Prepared, prepare
+from scenarios.progress import Progress
+from scenarios.resolve import ResolvedScenario
+from scenarios.summary import summary_of
+from simulator.analysis import Analysis, Bound, IterationTime, SteadyRule, analyse, find_bound, iteration_time
+from simulator.engine import RunOptions, RunResult, run
+from simulator.lowered import PS_PER_S
+from simulator.lowering import BOUND_CLASSES, Lowering, Variation, lower
+from simulator.program import TaskGraph
+
+PROBE_RULE = SteadyRule(window=1, tolerance=1e-6)
+"""Without variation iterations repeat exactly once settled: two equal ones end a re-run that looks for the bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Everything a run shows.
+
+    Attributes:
+        prepared: plan, machine, memory and task graph.
+        lowering: durations, activities and collectives.
+        result: times of the run.
+        analysis: iteration time, breakdown, collectives, critical path.
+        bound: what bounds the iteration.
+        warnings: what limits the trust in the results, one text each.
+        summary: the content of ``summary.json``.
+    """
+
+    prepared: Prepared
+    lowering: Lowering
+    result: RunResult
+    analysis: Analysis
+    bound: Bound
+    warnings: tuple[str, ...]
+    summary: dict[str, Any]
+
+    @property
+    def resolved(self) -> ResolvedScenario:
+        """The scenario."""
+        return self.prepared.resolved
+
+    @property
+    def graph(self) -> TaskGraph:
+        """The task graph of one iteration."""
+        return self.prepared.graph
+
+
+def simulate(resolved: ResolvedScenario, progress: Progress) -> Outcome:
+    """Run a scenario.
+
+    Raises:
+        InputError: a model, generator or planner refuses the scenario.
+        InfeasibleError: the job does not fit into the memory of the GPUs.
+    """
+    prepared = prepare(resolved, progress)
+    variation = Variation(**resolved.scenario.variation.model_dump())
+    progress.stage("lowering")
+    lowering = lower(prepared.graph, prepared.machine, variation=variation)
+    progress.stage("simulating")
+    result = run(lowering.program, _options(resolved))
+    progress.stage("analysing")
+    algorithms = {info.task: info.algorithm for info in lowering.collectives}
+    analysis = analyse(prepared.graph, lowering.program, result, algorithms=algorithms)
+    bound = find_bound(_Probe(prepared, lowering, variation, result, analysis.iteration, progress), BOUND_CLASSES)
+    warnings = _warnings(prepared, lowering, analysis)
+    summary = summary_of(prepared, analysis, bound, warnings)
+    return Outcome(prepared, lowering, result, analysis, bound, warnings, summary)
+
+
+def _options(resolved: ResolvedScenario) -> RunOptions:
+    choice, keep = resolved.scenario.run, resolved.scenario.output.record.iterations
+    if choice.iterations == "auto":
+        return RunOptions(max_iterations=choice.max_iterations, stop=SteadyRule(), keep_last=keep)
+    return RunOptions(max_iterations=choice.iterations, keep_last=keep)
+
+
+@dataclass(slots=True)
+class _Probe:
+    """Iteration time with some resource classes improved, for `find_bound`.
+
+    Without jitter a re-run ends when two iterations are equal. With jitter it has as many iterations as the run and is
+    measured over the same ones, whose draws are the same.
+    """
+
+    prepared: Prepared
+    lowering: Lowering
+    variation: Variation
+    result: RunResult
+    measured: IterationTime
+    progress: Progress
+    done: int = 0
+
+    def __call__(self, improve: Mapping[str, float]) -> float:
+        """Seconds per iteration."""
+        self.done += 1
+        self.progress.stage("looking for the bound", self.done, len(BOUND_CLASSES) + 1)
+        if self._jitters and not improve:
+            return self._over_measured(self.result)
+        result = run(self._lowering(improve).program, self._options())
+        if self._jitters:
+            return self._over_measured(result)
+        return iteration_time(result.iteration_end_ps.tolist(), PROBE_RULE).seconds
+
+    def _lowering(self, improve: Mapping[str, float]) -> Lowering:
+        if not improve:
+            return self.lowering
+        return lower(self.prepared.graph, self.prepared.machine, variation=self.variation, improve=improve)
+
+    @property
+    def _jitters(self) -> bool:
+        return self.variation.compute_jitter > 0 or self.variation.host_jitter > 0
+
+    def _options(self) -> RunOptions:
+        stop = None if self._jitters else PROBE_RULE
+        return RunOptions(max_iterations=self.measured.iterations, stop=stop, keep_last=1)
+
+    def _over_measured(self, result: RunResult) -> float:
+        """Mean over the iterations that the run's own time is the mean of."""
+        ends = [0, *result.iteration_end_ps.tolist()]
+        count = self.measured.measured_iterations
+        return float(ends[-1] - ends[-1 - count]) / count / PS_PER_S
+
+
+def _warnings(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> tuple[str, ...]:
+    """What limits the trust in the results."""
+    found = [str(warning) for warning in lowering.warnings]
+    if not analysis.iteration.steady:
+        found.insert(0, f"the run had not settled after {analysis.iteration.iterations} iterations")
+    if prepared.plan.rows_scale < 1:
+        found.insert(0, f"the rows of all tables were scaled by {prepared.plan.rows_scale:.4f} to fit (rows_scaling)")
+    return tuple(found)

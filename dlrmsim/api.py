@@ -17,14 +17,13 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from scenarios.estimate import check
-from scenarios.runner import Outcome, simulate
-
 from dlrmsim.outputs import folder_written_whole, require_replaceable
 from dlrmsim.results import write_results
 from inputs.errors import InputError
+from scenarios.estimate import check
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
+from scenarios.runner import Outcome, simulate
 
 __all__ = [
     "Finished",

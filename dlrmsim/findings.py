@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from scenarios.runner import Outcome
-
 from dlrmsim import __version__
 from dlrmsim.provenance import origins
 from dlrmsim.results import scenario_yaml
-from reports.findings import Job, RunFindings
+from reports.findings import Job, MemoryTier, RunFindings
+from scenarios.capacity import TIERS, MemoryReport
 from scenarios.resolve import ResolvedScenario
+from scenarios.runner import Outcome
 
 
 def run_findings(outcome: Outcome) -> RunFindings:
@@ -24,7 +24,7 @@ def run_findings(outcome: Outcome) -> RunFindings:
         collectives=analysis.collectives,
         critical_path=analysis.critical_path,
         bound=outcome.bound,
-        memory=_memory(outcome),
+        memory=_memory(outcome.prepared.memory),
         origins=origins(outcome.resolved),
         warnings=outcome.warnings,
     )
@@ -55,3 +55,7 @@ def _job(resolved: ResolvedScenario) -> Job:
         scenario_yaml=scenario_yaml(resolved),
         version=__version__,
     )
+
+
+def _memory(report: MemoryReport) -> tuple[MemoryTier, ...]:
+    return tuple(MemoryTier(tier, report.capacity_bytes[tier], report.items(tier)) for tier in TIERS)

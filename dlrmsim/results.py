@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from scenarios.runner import Outcome
-
 from dlrmsim.outputs import RECORD_FILE, TOOL
 from scenarios.progress import Progress
 from scenarios.resolve import ResolvedScenario
+from scenarios.runner import Outcome
 
 
 def write_results(
@@ -57,7 +56,7 @@ def scenario_yaml(resolved: ResolvedScenario) -> str:
     """The resolved scenario as YAML that runs again and gives the same hash."""
     import yaml
 
-    head = f"# Resolved by dlrmsim from {resolved.document.file.name}: all defaults filled, cluster and model written out\n"
+    head = "# A resolved scenario: all defaults filled, cluster, model and framework written out. It runs as it is.\n"
     return head + yaml.safe_dump(resolved.to_dict(), sort_keys=False, allow_unicode=True, width=120)
 
 

@@ -24,7 +24,8 @@ def run(
 ) -> None:
     """Simulate a training job and say how long an iteration takes, where the time goes and what bounds it."""
     from dlrmsim import api
-    from dlrmsim.cli.printing import print_check, print_headline, print_json
+    from dlrmsim.cli.headline import print_check, print_headline
+    from dlrmsim.cli.printing import print_json
     from dlrmsim.cli.progress import progress_display
 
     resolved = api.load_scenario(scenario, settings or [])

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, get_args
 
 import numpy as np
 
 from inputs.errors import InputError, nearest_name
 from simulator.operators import FloatArray
 from simulator.program import IntArray
-from workloads.tables import Tables
+from workloads.plan_file import ShardingType, read_plan
+from workloads.tables import Tables, scale_rows
 
-ShardingType: TypeAlias = Literal["table_wise", "column_wise", "row_wise", "data_parallel"]
-SHARDING_TYPES: tuple[ShardingType, ...] = ("table_wise", "column_wise", "row_wise", "data_parallel")
+SHARDING_TYPES: tuple[ShardingType, ...] = get_args(ShardingType)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,44 +151,29 @@ def make_plan(
 
 
 def plan_from_dict(data: Mapping[str, Any], tables: Tables, world_size: int) -> Plan:
-    """Read a plan that `Plan.to_dict` wrote or a person did.
+    """Read a plan that `Plan.to_dict` wrote or a person did; ``tables`` have all their rows.
 
     Raises:
         InputError: it is for another world_size, or names unknown tables, or does not place every table once.
     """
-    if data.get("world_size") != world_size:
+    file = read_plan(data)
+    if file.world_size != world_size:
         raise InputError(
-            "the plan is for another world_size",
-            key="world_size",
-            given=data.get("world_size"),
-            expected=str(world_size),
+            "the plan is for another world_size", key="world_size", given=file.world_size, expected=str(world_size)
         )
     number = {name: i for i, name in enumerate(tables.names)}
-    places: list[tuple[int, int, int, int]] = []
-    kinds: dict[str, list[int]] = {"row_wise": [], "data_parallel": []}
-    for name, entry in cast("Mapping[str, Mapping[str, Any]]", data.get("tables", {})).items():
+    for name in file.tables:
         if name not in number:
             raise InputError("no such table", key=f"tables.{name}", given=name, nearest=nearest_name(name, number))
-        kind = entry.get("sharding_type")
-        if kind not in SHARDING_TYPES:
-            raise InputError(
-                "unknown sharding type",
-                key=f"tables.{name}.sharding_type",
-                given=kind,
-                expected=f"one of {', '.join(SHARDING_TYPES)}",
-                nearest=nearest_name(str(kind), SHARDING_TYPES),
-            )
-        if kind in kinds:
-            kinds[kind].append(number[name])
-        places += [(number[name], s["rank"], s["column"], s["dim"]) for s in entry.get("shards", ())]
-    columns = ColumnShards(*np.array(places, dtype=np.int64).reshape(-1, 4).T)
+    places = [(number[n], s.rank, s.column, s.dim) for n, entry in file.tables.items() for s in entry.shards]
     return make_plan(
-        tables,
+        tables if file.rows_scale == 1.0 else scale_rows(tables, file.rows_scale),
         world_size,
-        str(data.get("planner", "file")),
-        columns=columns,
-        row_wise=kinds["row_wise"],
-        data_parallel=kinds["data_parallel"],
+        file.planner,
+        columns=ColumnShards(*np.array(places, dtype=np.int64).reshape(-1, 4).T),
+        row_wise=[number[n] for n, entry in file.tables.items() if entry.sharding_type == "row_wise"],
+        data_parallel=[number[n] for n, entry in file.tables.items() if entry.sharding_type == "data_parallel"],
+        rows_scale=file.rows_scale,
     )
 
 

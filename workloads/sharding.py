@@ -11,6 +11,7 @@ __all__ = [
     "BandwidthCosts",
     "ColumnShards",
     "Plan",
+    "PlanFile",
     "Planner",
     "PlanningContext",
     "ShardCosts",

@@ -56,7 +56,7 @@ class MemoryTier:
     Attributes:
         name: ``hbm`` or ``ddr``.
         capacity_bytes: what a rank may use.
-        items: bytes of each rank by item ``[W]`` (weights, optimizer state...), in the order they are shown.
+        items: bytes by item (weights, optimizer state...), in the order they are shown; each ``[W]``, by global rank.
     """
 
     name: str

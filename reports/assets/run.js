@@ -8,24 +8,26 @@
     ["exposed_copy", "exposed copy", "exposed-copy"], ["idle", "idle", "idle"],
   ];
 
+  /** Parts that take at least 0.05 % of the iteration somewhere: the others would be names without a colour in sight. */
+  const visible = (rows) => PARTS.filter(([key]) => rows.some((row) => row[key] >= 5e-4 * whole(row)));
+  const whole = (row) => PARTS.reduce((sum, [key]) => sum + row[key], 0);
+
   function inkOn(name) {
     return ["idle", "elementwise", "optimizer"].includes(name) ? theme.color("bar-ink-pale") : theme.color("bar-ink");
   }
 
   function partsChart(bars) {
     const labels = bars.map((bar) => bar.label);
-    const total = (bar) => PARTS.reduce((sum, [key]) => sum + bar[key], 0);
-    const parts = PARTS.filter(([key]) => bars.some((bar) => bar[key] > 0));
-    const traces = parts.map(([key, name, color]) => ({
+    const traces = visible(bars).map(([key, name, color]) => ({
       type: "bar", orientation: "h", name, y: labels, x: bars.map((bar) => bar[key] / 1e6),
       marker: { color: theme.color(color) },
-      text: bars.map((bar) => (bar[key] > 0.06 * total(bar) ? format.percent(bar[key] / total(bar)) : "")),
+      text: bars.map((bar) => (bar[key] > 0.06 * whole(bar) ? format.percent(bar[key] / whole(bar)) : "")),
       textposition: "inside", insidetextanchor: "middle", textangle: 0, textfont: { color: inkOn(color), size: 12 },
-      hovertext: bars.map((bar) => `${bar.label}<br>${name}: <b>${format.duration(bar[key])}</b>, ${format.percent(bar[key] / total(bar))}`),
+      hovertext: bars.map((bar) => `${bar.label}<br>${name}: <b>${format.duration(bar[key])}</b>, ${format.percent(bar[key] / whole(bar))}`),
       hoverinfo: "text",
     }));
     return { traces, layout: { barmode: "stack", height: 92 + 44 * bars.length, yaxis: { autorange: "reversed", showgrid: false },
-      xaxis: { title: "ms of the iteration", zeroline: false, range: [0, Math.max(...bars.map(total)) / 1e6] }, legend: legendBelow() } };
+      xaxis: { title: "ms of the iteration", zeroline: false, range: [0, Math.max(...bars.map(whole)) / 1e6] }, legend: legendBelow() } };
   }
 
   const legendBelow = () => ({ orientation: "h", x: 0, y: 1.02, yanchor: "bottom", traceorder: "normal",
@@ -35,9 +37,9 @@
     const indices = Array.from(ranks.rank, (_, i) => i);
     if (order !== "rank") indices.sort((a, b) => ranks[order][a] - ranks[order][b]);
     const at = order === "rank" ? indices.map((i) => ranks.rank[i]) : indices.map((_, place) => place);
-    const parts = PARTS.filter(([key]) => ranks[key].some((value) => value > 0));
-    const traces = parts.map(([key, name, color]) => ({
-      type: "scatter", mode: "lines", stackgroup: "parts", name, x: at, y: indices.map((i) => ranks[key][i] / 1e6),
+    const rows = indices.map((i) => Object.fromEntries(PARTS.map(([key]) => [key, ranks[key][i]])));
+    const traces = visible(rows).map(([key, name, color]) => ({
+      type: "scatter", mode: "lines", stackgroup: "parts", name, x: at, y: rows.map((row) => row[key] / 1e6),
       line: { width: 0, shape: "hvh", color: theme.color(color) }, fillcolor: theme.color(color), customdata: indices.map((i) => ranks.rank[i]),
       hovertemplate: `rank %{customdata}<br>${name}: <b>%{y:.4g} ms</b><extra></extra>`,
     }));
@@ -63,12 +65,12 @@
   }
 
   function shareChart(items) {
-    const whole = items.reduce((sum, item) => sum + item.ns, 0) || 1;
+    const path = items.reduce((sum, item) => sum + item.ns, 0) || 1;
     return {
       traces: [{
         type: "bar", orientation: "h", y: items.map((i) => i.name), x: items.map((i) => i.ns / 1e6),
         marker: { color: items.map((i) => theme.color(i.color)) },
-        text: items.map((i) => `${format.duration(i.ns)} · ${format.percent(i.ns / whole)}`), textposition: "outside", cliponaxis: false,
+        text: items.map((i) => `${format.duration(i.ns)} · ${format.percent(i.ns / path)}`), textposition: "outside", cliponaxis: false,
         textfont: { color: theme.color("ink"), size: 12.5 }, hoverinfo: "skip",
       }],
       layout: { height: 60 + 30 * items.length, yaxis: { autorange: "reversed", showgrid: false }, bargap: 0.45,
@@ -95,9 +97,8 @@
   function rankNotes(ranks) {
     const position = new Map(Array.from(ranks.rank, (rank, i) => [rank, i]));
     return (rank) => {
-      const i = position.get(rank);
-      const whole = PARTS.reduce((sum, [key]) => sum + ranks[key][i], 0) || 1;
-      return PARTS.filter(([key]) => ranks[key][i] > 0).map(([key, name]) => `${name} ${format.percent(ranks[key][i] / whole)}`).join(", ");
+      const row = Object.fromEntries(PARTS.map(([key]) => [key, ranks[key][position.get(rank)]]));
+      return visible([row]).map(([key, name]) => `${name} ${format.percent(row[key] / whole(row))}`).join(", ");
     };
   }
 

@@ -10,7 +10,7 @@ from simulator.analysis.collectives import CollectiveRow, Spread
 
 _NONE = "-"
 _HEAD = (
-    "task", "op", "algorithm", "ranks", "size", "duration", "waiting", "longest wait", "transfer", "algbw", "busbw",
+    "task", "op, algorithm", "ranks", "size", "duration", "waiting", "max wait", "transfer", "algbw", "busbw",
     "part",
 )  # fmt: skip
 
@@ -25,7 +25,7 @@ def collectives_section(findings: RunFindings) -> Section:
         short="Collectives",
         lede="Means over ranks. Duration runs from a rank's arrival to its end; waiting is the part before the last "
         "rank arrives, transfer the rest. algbw = size / transfer; size and busbw are defined as in nccl-tests.",
-        body=table(_HEAD, (_row(row, longest) for row in rows), numbers=range(3, 11)),
+        body=table(_HEAD, (_row(row, longest) for row in rows), numbers=range(2, 10)),
     )
 
 
@@ -35,8 +35,7 @@ def _row(row: CollectiveRow, longest_s: float) -> Row:
     return Row(
         (
             Cell(row.task, style="name"),
-            row.op,
-            row.algorithm or _NONE,
+            Cell(f"{row.op}, {row.algorithm}" if row.algorithm else row.op, style="whole"),
             number(f"{row.ranks:,}{instances}", row.ranks),
             number(_size(row), row.bytes),
             number(seconds(row.duration_s.mean), row.duration_s.mean, share=share),

@@ -46,12 +46,16 @@ def critical_path_section(findings: RunFindings) -> Section:
         body=f'<div class="cards">{charts}</div>{heading}' + _table(path, rows),
         payload={
             "path": {
-                "categories": _shares(path.by_category_ps(), _CATEGORY_COLORS),
+                "categories": _shares(_longest_first(path.by_category_ps()), _CATEGORY_COLORS),
                 "operators": _shares(path.by_operator_ps(), _OPERATOR_COLORS),
                 "sections": _shares(path.by_section_ps(), {}),
             }
         },
     )
+
+
+def _longest_first(parts: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(parts.items(), key=lambda part: -part[1]))
 
 
 def _card(title: str, anchor: str) -> str:

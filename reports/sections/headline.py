@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from inputs.quantities import format_quantity
 from reports.findings import RunFindings, hidden_share, mean_shares
 from reports.markup import Markup, strong, terms, tile
 from reports.numbers import percent, picoseconds, samples_per_s, seconds
@@ -43,7 +44,7 @@ def _where(breakdown: Breakdown) -> Markup:
     present = [(name, share) for name, share in parts if share >= _NEGLIGIBLE]
     words = ", ".join(f"{{}} {_IN_WORDS[name]}" for name, _ in present)
     return strong(
-        f"The mean rank spends its iteration with {words}. Computation hides {{}} of all communication time.",
+        f"The iteration of the mean rank is {words}. Computation hides {{}} of all communication time.",
         *(percent(share) for _, share in present),
         percent(hidden_share(breakdown)),
     )
@@ -95,16 +96,10 @@ def _memory_tile(findings: RunFindings) -> tuple[str, ...]:
     if not findings.memory:
         return ()
     tier = findings.memory[0]
-    used = tier.used_bytes.max()
-    label = f"{tier.name.upper()} on the fullest GPU"
-    return (
-        tile(
-            label,
-            f"{used / 1e9:.3g}",
-            "GB",
-            f"{percent(used / tier.capacity_bytes)} of {tier.capacity_bytes / 1e9:.3g} GB usable",
-        ),
-    )
+    used = float(tier.used_bytes.max())
+    value, unit = format_quantity(used, "bytes").split(" ")
+    note = f"{percent(used / tier.capacity_bytes)} of {format_quantity(tier.capacity_bytes, 'bytes')} usable"
+    return (tile(f"{tier.name.upper()} on the fullest GPU", value, unit, note),)
 
 
 def facts(findings: RunFindings) -> str:

@@ -53,7 +53,7 @@ def _row(origin: Origin) -> Row:
         (
             origin.group,
             Cell(origin.quantity, style="name"),
-            Cell(origin.value, style="number"),
+            Cell(origin.value, style="value"),
             Cell(grade, order),
             Cell(Markup(escape(origin.source) + note), style="wide"),
         )

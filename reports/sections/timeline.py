@@ -16,7 +16,6 @@ from reports.numbers import PS_PER_NS, rounded_ns
 from reports.operator_words import KIND_NAMES, describe, kind_of
 from reports.page import asset
 from simulator.analysis.critical_path import CriticalPath
-from simulator.analysis.ranks import ChosenRanks
 from simulator.analysis.window import Window
 from simulator.engine import RunResult
 from simulator.program import IntArray, Program
@@ -31,10 +30,10 @@ def timeline_section(findings: RunFindings) -> Section:
     """Every chosen rank, and as many evenly spaced others as the page may hold."""
     embedded, world_size = embedded_ranks(findings), len(findings.result.ranks)
     body = Template(asset("timeline.html")).substitute(
-        options=_options(embedded, findings.chosen),
+        options=_options(findings, embedded),
         last_rank=str(world_size - 1),
         legend=_legend(findings.programs),
-        embedded=_embedded_words(len(embedded), world_size),
+        embedded=_embedded_words(findings, len(embedded)),
     )
     return Section(
         anchor="timeline",
@@ -58,7 +57,7 @@ def embedded_ranks(findings: RunFindings, *, max_rows: int = MAX_EMBEDDED_ROWS) 
     if len(ranks) <= most:
         return ranks
     sample = ranks[np.linspace(0, len(ranks) - 1, most).round().astype(np.int64)]
-    wanted = np.array([*findings.chosen.distinct(), *findings.asked_ranks], dtype=np.int64)
+    wanted = np.array([*(rank for _, rank in _roles(findings)), *findings.asked_ranks], dtype=np.int64)
     return np.union1d(sample, np.intersect1d(wanted, ranks))
 
 
@@ -70,7 +69,7 @@ def _payload(findings: RunFindings, embedded: IntArray) -> dict[str, Any]:
         "ranks": embedded.tolist(),
         "group_of": group_of.tolist(),
         "groups": [_group(program) for program in programs],
-        "roles": _roles(findings.chosen),
+        "roles": [{"role": role, "rank": rank} for role, rank in _roles(findings)],
         "shown": _shown(findings, embedded),
         "iterations": [
             {"index": r.iteration, "end": rounded_ns(int(result.iteration_end_ps[r.iteration]) - window.start_ps)}
@@ -131,18 +130,35 @@ def _critical(path: CriticalPath, embedded: IntArray) -> list[list[Any]]:
     return [[s.rank, s.iteration, s.task] for s in path.segments if s.rank in present]
 
 
-def _roles(chosen: ChosenRanks) -> list[dict[str, Any]]:
-    return [{"role": role, "rank": getattr(chosen, role)} for role in ("slowest", "fastest", "median", "first")]
+def _roles(findings: RunFindings) -> list[tuple[str, int]]:
+    """Ranks worth a look, with the reason."""
+    chosen = findings.chosen
+    return [
+        ("slowest", chosen.slowest),
+        ("fastest", chosen.fastest),
+        ("median", chosen.median),
+        ("first", chosen.first),
+        ("critical path", _critical_rank(findings)),
+    ]
 
 
 def _shown(findings: RunFindings, embedded: IntArray) -> list[int]:
-    """Ranks drawn first: those asked for, else the slowest and the fastest."""
+    """Ranks drawn first: those asked for, else the slowest, the fastest and the one the critical path is on."""
     asked = [rank for rank in findings.asked_ranks if rank in set(embedded.tolist())]
-    return list(dict.fromkeys(asked or (findings.chosen.slowest, findings.chosen.fastest)))
+    chosen = findings.chosen
+    return list(dict.fromkeys(asked or (chosen.slowest, chosen.fastest, _critical_rank(findings))))
 
 
-def _options(embedded: IntArray, chosen: ChosenRanks) -> str:
-    named = [f'<option value="{r["rank"]}">{r["rank"]} ({r["role"]})</option>' for r in _roles(chosen)]
+def _critical_rank(findings: RunFindings) -> int:
+    """The rank that most of the critical path is on; the lowest of equals."""
+    lengths: dict[int, int] = {}
+    for segment in findings.critical_path.segments:
+        lengths[segment.rank] = lengths.get(segment.rank, 0) + segment.length_ps
+    return max(sorted(lengths), key=lambda rank: lengths[rank], default=findings.chosen.slowest)
+
+
+def _options(findings: RunFindings, embedded: IntArray) -> str:
+    named = [f'<option value="{rank}">{rank} ({role})</option>' for role, rank in _roles(findings)]
     others = [f'<option value="{rank}">{rank}</option>' for rank in embedded.tolist()]
     groups = {"Chosen": named, "All in this file": others}
     return "".join(f'<optgroup label="{label}">{"".join(options)}</optgroup>' for label, options in groups.items())
@@ -159,10 +175,13 @@ def _legend(programs: Sequence[Program]) -> str:
     return f'{kinds}{waiting}<span><i class="critical"></i>on the critical path</span>'
 
 
-def _embedded_words(embedded: int, world_size: int) -> str:
+def _embedded_words(findings: RunFindings, embedded: int) -> str:
+    iterations = " and ".join(str(record.iteration) for record in findings.result.records)
+    world_size = len(findings.result.ranks)
+    what = f"This file holds the tasks of iterations {iterations}"
     if embedded == world_size:
-        return f"This file holds the tasks of all {world_size:,} ranks."
+        return f"{what} on all {world_size:,} ranks."
     return (
-        f"This file holds the tasks of {embedded:,} of {world_size:,} ranks: the chosen ones and an even sample; "
-        f"{_MORE} Breakdown and distribution are over all ranks."
+        f"{what} on {embedded:,} of {world_size:,} ranks: the chosen ones and an even sample; {_MORE} Breakdown and "
+        "distribution are over all ranks."
     )

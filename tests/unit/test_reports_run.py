@@ -123,5 +123,5 @@ def test_a_page_of_4096_ranks_is_small_and_says_what_it_holds():
     timeline = payload_of(page)["timeline"]
     assert len(page.encode()) <= MOST_BYTES
     assert len(timeline["ranks"]) < 4096
-    assert f"the tasks of {len(timeline['ranks']):,} of 4,096 ranks" in page
+    assert f"on {len(timeline['ranks']):,} of 4,096 ranks" in page
     assert len(decode(payload_of(page)["ranks"]["compute"])) == 4096, "the breakdown is there for every rank"

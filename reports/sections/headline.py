@@ -89,7 +89,8 @@ def _measured(findings: RunFindings) -> str:
     time = findings.iteration
     if not time.steady:
         return f"not settled after {time.iterations} iterations: see the warnings"
-    return f"mean of {time.measured_iterations} iterations after {time.warm_up_iterations} of warm-up"
+    warm_up = f" after {time.warm_up_iterations} of warm-up" if time.warm_up_iterations else ""
+    return f"mean of {time.measured_iterations} iterations{warm_up}"
 
 
 def _memory_tile(findings: RunFindings) -> tuple[str, ...]:

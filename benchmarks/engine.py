@@ -11,7 +11,7 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 import simpy
 
@@ -62,7 +62,7 @@ def _time(program: LoweredProgram, iterations: int, repeats: int) -> dict[str, f
 def _simpy_rate(processes: int = 1000, timeouts: int = 1000) -> float:
     """SimPy's process events per second, best of 5."""
 
-    def ticking(env: simpy.Environment) -> Iterator[simpy.Event]:
+    def ticking(env: simpy.Environment) -> Generator[simpy.Event, object, None]:
         for _ in range(timeouts):
             yield env.timeout(1)
 

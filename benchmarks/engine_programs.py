@@ -1,9 +1,9 @@
 """The programs of ``python -m benchmarks engine``; the tests run them small.
 
 Every iteration has T tasks on three streams: ``compute``, ``comm_a`` and ``comm_b``. Private tasks depend on one to
-three earlier tasks (drawn by seed) and sit on all three streams; collectives sit on the two comm streams, spread evenly
-over the iteration; the first two, one on each stream, follow from the same task and overlap on the same ports. One lag-1
-dependency per stream ties iterations together. Durations are drawn per (iteration, task, rank), 5 to 15 us.
+three earlier tasks (drawn by seed) and sit on all three streams. Collectives sit on the two comm streams, spread evenly
+over the iteration; the first two, one on each stream, follow from the same task and overlap on the same ports. One
+lag-1 dependency per stream ties iterations together. Durations are drawn per (iteration, task, rank), 5 to 15 us.
 
 Resources are one port per rank. A collective uses the ports of its members, all of one share; the two partners of an
 overlap use 1.0 and 0.7, so they slow each other down.

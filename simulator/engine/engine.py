@@ -234,7 +234,7 @@ class _Engine:
         instances = self._program.groups[group].instances[self._row_of[group][task]]
         last = arrivals.last[sole] if sole is not None else arrivals.last[instances[members]]
         state.ends[task][members] = now
-        state.waiting[task][members] = last - state.starts[task][members]
+        state.waiting[self._row_of[group][task]][members] = last - state.starts[task][members]
         frontier.set_end(task, iteration, members)
         self._room.ended(group, task, members)
 
@@ -255,7 +255,7 @@ class _Engine:
         groups = tuple(times[number] for number in range(len(self._frontiers)))
         self._fill_private(arrivals, groups)
         record = IterationRecord(iteration, groups, ActivityTimes(arrivals.last, arrivals.end))
-        self._recorder.add(record, [g.stream_of for g in self._program.groups])
+        self._recorder.add(record)
         stop = self._options.stop
         self._done = iteration + 1 == self._options.max_iterations or (stop is not None and stop(self._recorder.ends))
 

@@ -38,18 +38,32 @@ class Listener(Protocol):
 class IterationState:
     """Times and missing inputs of one iteration of a group.
 
-    ``start``, ``end``, ``waiting`` are ``[T, P]`` in ps; ``missing`` counts inputs per unit, one number while all ranks
+    ``start`` and ``end`` are ``[T, P]``, ``waiting`` is ``[A, P]`` in ps; ``missing`` counts inputs per unit, one number while all ranks
     agree and ``[P]`` otherwise.
     """
 
-    __slots__ = ("durations", "end", "ends", "inputs", "left", "missing", "start", "starts", "waiting")
+    __slots__ = (
+        "_activity_tasks",
+        "durations",
+        "end",
+        "ends",
+        "inputs",
+        "left",
+        "missing",
+        "start",
+        "starts",
+        "waiting",
+    )
 
-    def __init__(self, durations: IntArray, ranks: int, missing: list[int | IntArray]) -> None:
+    def __init__(
+        self, durations: IntArray, ranks: int, activity_tasks: IntArray, missing: list[int | IntArray]
+    ) -> None:
         """Nothing is known yet."""
         tasks = len(durations)
         self.start = np.empty((tasks, ranks), dtype=np.int64)
         self.end = np.empty((tasks, ranks), dtype=np.int64)
-        self.waiting = np.zeros((tasks, ranks), dtype=np.int64)
+        self.waiting = np.zeros((len(activity_tasks), ranks), dtype=np.int64)
+        self._activity_tasks = activity_tasks
         self.starts, self.ends = list(self.start), list(self.end)
         self.durations = durations
         self.inputs: list[list[IntArray]] = []
@@ -58,7 +72,7 @@ class IterationState:
 
     def times(self) -> GroupTimes:
         """The recorded columns."""
-        return GroupTimes(self.start, self.end, self.waiting)
+        return GroupTimes(self.start, self.end, self._activity_tasks, self.waiting)
 
 
 class Frontier:
@@ -102,7 +116,8 @@ class Frontier:
         state = self._states.get(iteration)
         if state is None:
             missing: list[int | IntArray] = list(self._units.missing_at(iteration))
-            state = IterationState(self._durations_at(iteration), self._group.rank_count, missing)
+            ranks, tasks = self._group.rank_count, self._group.activity_tasks
+            state = IterationState(self._durations_at(iteration), ranks, tasks, missing)
             self._states[iteration] = state
             state.inputs = [self._input_rows(iteration, sources) for sources in self._units.sources]
         return state

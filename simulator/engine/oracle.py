@@ -142,7 +142,7 @@ class _Oracle:
             self._env.step()
         recorder = Recorder(np.concatenate([g.ranks for g in self._program.groups]), self._options.keep_last)
         for iteration in range(self._options.max_iterations):
-            recorder.add(self._record(iteration), [g.stream_of for g in self._program.groups])
+            recorder.add(self._record(iteration))
         return recorder.result()
 
     def _processes(self) -> Generator[Process, None, None]:
@@ -246,7 +246,10 @@ class _Oracle:
         self._room.activity_ended(ticket)
 
     def _record(self, iteration: int) -> IterationRecord:
-        groups = tuple(GroupTimes(*(t[n][iteration] for n in ("start", "end", "waiting"))) for t in self._times)
+        groups = tuple(
+            GroupTimes(t["start"][iteration], t["end"][iteration], np.arange(g.task_count), t["waiting"][iteration])
+            for t, g in zip(self._times, self._program.groups, strict=True)
+        )
         met = [self._instances.get((i, iteration), _Instance(0)) for i in range(len(self._members))]
         last, end = (np.array([getattr(m, n) for m in met], dtype=np.int64) for n in ("last", "end"))
         return IterationRecord(iteration, groups, ActivityTimes(last, end))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -42,17 +43,31 @@ class RunOptions:
     observer: ShareObserver | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GroupTimes:
-    """Times of one program group in one iteration, each ``[T, P]`` in ps.
+    """Times of one program group in one iteration, in ps.
 
     The start of an activity task is the rank's arrival; waiting is the time from there to the last arrival, 0 for
     private tasks.
+
+    Attributes:
+        start_ps: ``[T, P]``.
+        end_ps: ``[T, P]``.
+        waiting_tasks: tasks that may wait ``[A]``; all others have waiting 0.
+        waiting_rows_ps: waiting of these ``[A, P]``.
     """
 
     start_ps: IntArray
     end_ps: IntArray
-    waiting_ps: IntArray
+    waiting_tasks: IntArray
+    waiting_rows_ps: IntArray
+
+    @cached_property
+    def waiting_ps(self) -> IntArray:
+        """Waiting of every task ``[T, P]``."""
+        waiting = np.zeros_like(self.start_ps)
+        waiting[self.waiting_tasks] = self.waiting_rows_ps
+        return waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +95,7 @@ class RunResult:
         ranks: global rank numbers ``[W]``, groups one after the other.
         iteration_end_ps: e_k, latest end over all ranks and tasks of iteration k ``[K]``.
         rank_end_ps: latest end of each rank in iteration k ``[K, W]``.
-        stream_busy_ps: per group, time each stream was occupied by tasks, waiting left out ``[K, streams, P]``.
+        rank_busy_ps: time in tasks, all streams together, waiting left out ``[K, W]``.
         rank_waiting_ps: waiting for other ranks, all streams together ``[K, W]``.
         records: recorded iterations, ascending.
     """
@@ -88,7 +103,7 @@ class RunResult:
     ranks: IntArray
     iteration_end_ps: IntArray
     rank_end_ps: IntArray
-    stream_busy_ps: tuple[IntArray, ...]
+    rank_busy_ps: IntArray
     rank_waiting_ps: IntArray
     records: tuple[IterationRecord, ...]
 
@@ -106,7 +121,7 @@ class Recorder:
         self._ranks, self._keep = ranks, keep_last
         self._ends: list[int] = []
         self._rank_ends: list[IntArray] = []
-        self._busy: list[list[IntArray]] = []
+        self._busy: list[IntArray] = []
         self._waiting: list[IntArray] = []
         self._records: list[IterationRecord] = []
 
@@ -119,13 +134,15 @@ class Recorder:
         """Whether all ``iterations`` were recorded, none cut off by a stop rule."""
         return len(self._ends) == iterations
 
-    def add(self, record: IterationRecord, streams: Sequence[IntArray]) -> None:
-        """Take a finished iteration; ``streams`` gives the stream of each task ``[T]`` per group."""
+    def add(self, record: IterationRecord) -> None:
+        """Take a finished iteration."""
         rank_ends = np.concatenate([g.end_ps.max(axis=0) for g in record.groups])
+        waiting = np.concatenate([g.waiting_rows_ps.sum(axis=0) for g in record.groups])
+        in_tasks = np.concatenate([g.end_ps.sum(axis=0) - g.start_ps.sum(axis=0) for g in record.groups])
         self._ends.append(int(rank_ends.max()))
         self._rank_ends.append(rank_ends)
-        self._waiting.append(np.concatenate([g.waiting_ps.sum(axis=0) for g in record.groups]))
-        self._busy.append([_busy(g, of) for g, of in zip(record.groups, streams, strict=True)])
+        self._waiting.append(waiting)
+        self._busy.append(in_tasks - waiting)
         self._records.append(record)
         if self._keep is not None:
             del self._records[: max(0, len(self._records) - self._keep)]
@@ -136,20 +153,7 @@ class Recorder:
             ranks=self._ranks,
             iteration_end_ps=np.array(self._ends, dtype=np.int64),
             rank_end_ps=np.stack(self._rank_ends),
-            stream_busy_ps=tuple(np.stack(group) for group in zip(*self._busy, strict=True)),
+            rank_busy_ps=np.stack(self._busy),
             rank_waiting_ps=np.stack(self._waiting),
             records=tuple(self._records),
         )
-
-
-def _busy(times: GroupTimes, stream_of: IntArray) -> IntArray:
-    """Time each stream was occupied, waiting left out ``[streams, P]``."""
-    streams = int(stream_of.max()) + 1 if len(stream_of) else 0
-    busy = np.zeros((streams, times.start_ps.shape[1]), dtype=np.int64)
-    for stream in range(streams):
-        tasks = np.flatnonzero(stream_of == stream)
-        for task in tasks:
-            busy[stream] += times.end_ps[task]
-            busy[stream] -= times.start_ps[task]
-            busy[stream] -= times.waiting_ps[task]
-    return busy

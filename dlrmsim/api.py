@@ -20,10 +20,9 @@ from typing import Any
 from dlrmsim.outputs import folder_written_whole, require_replaceable
 from dlrmsim.results import write_results
 from inputs.errors import InputError
-from scenarios.estimate import check
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
-from scenarios.runner import Outcome, simulate
+from scenarios.runner import Outcome, check, simulate
 
 __all__ = [
     "Finished",

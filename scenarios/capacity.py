@@ -104,8 +104,9 @@ def infeasible(
         context: what the planner was told.
         report: memory of the plan, when there is one.
     """
-    lines = [f"{resolved.name} does not fit: {why}", report.in_words() if report else _tiers(resolved, tables, context)]
-    return InfeasibleError("\n".join([*lines, f"  would fit: {_advice(resolved, tables, context)}"]))
+    tiers = report.in_words() if report else _tiers(resolved, tables, context)
+    advice = _advice(resolved, tables, context)
+    return InfeasibleError(f"{resolved.name} does not fit: {why}\n{tiers}\n  would fit: {advice}")
 
 
 def _tiers(resolved: ResolvedScenario, tables: Tables, context: PlanningContext) -> str:

@@ -24,6 +24,8 @@ COSTED_BYTES = 256e6
 PLANNING_ATTEMPTS = 3
 """What is not for tables depends on the plan: a plan that is over by that is made again with so much less room."""
 
+OVER_CAPACITY = "a rank holds more than it may"
+
 
 def make_fitting_plan(
     resolved: ResolvedScenario, settings: DlrmSettings, machine: Machine
@@ -38,13 +40,18 @@ def make_fitting_plan(
     context = _context(resolved, settings, machine, tables)
     given = resolved.scenario.workload.sharding.plan
     attempts = 1 if given is not None else PLANNING_ATTEMPTS
+    report = None
     for _ in range(attempts):
-        plan = _plan(resolved, tables, context)
+        try:
+            plan = _plan(resolved, tables, context)
+        except InfeasibleError as error:
+            why = OVER_CAPACITY if report else str(error)
+            raise infeasible(resolved, why, tables=tables, context=context, report=report) from None
         report = _report(resolved, plan, settings)
         if report.fits:
             return plan, report
         context = replace(context, memory_bytes=context.memory_bytes - max(report.excess_bytes("hbm"), 0.0))
-    raise infeasible(resolved, "memory of a rank is over its capacity", tables=tables, context=context, report=report)
+    raise infeasible(resolved, OVER_CAPACITY, tables=tables, context=context, report=report)
 
 
 def _plan(resolved: ResolvedScenario, tables: Tables, context: PlanningContext) -> Plan:
@@ -53,10 +60,7 @@ def _plan(resolved: ResolvedScenario, tables: Tables, context: PlanningContext) 
         with located(resolved.document, PLAN):
             return plan_from_dict(workload.sharding.plan, tables, context.world_size)
     make = fit_rows if workload.rows_scaling == "fit" else make_sharding_plan
-    try:
-        return make(workload.sharding.planner or "", tables, context)
-    except InfeasibleError as error:
-        raise infeasible(resolved, str(error), tables=tables, context=context) from None
+    return make(workload.sharding.planner or "", tables, context)
 
 
 def _context(resolved: ResolvedScenario, settings: DlrmSettings, machine: Machine, tables: Tables) -> PlanningContext:

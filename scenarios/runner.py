@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scenarios.estimate import require_memory, run_size
 from scenarios.prepare import Prepared, prepare
-from scenarios.progress import Progress
+from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario
-from scenarios.summary import summary_of
+from scenarios.summary import job_of, sharding_of, summary_of
 from simulator.analysis import Analysis, Bound, IterationTime, SteadyRule, analyse, find_bound, iteration_time
 from simulator.engine import RunOptions, RunResult, run
 from simulator.lowered import PS_PER_S
@@ -58,9 +59,10 @@ def simulate(resolved: ResolvedScenario, progress: Progress) -> Outcome:
 
     Raises:
         InputError: a model, generator or planner refuses the scenario.
-        InfeasibleError: the job does not fit into the memory of the GPUs.
+        InfeasibleError: the job does not fit into the memory of the GPUs, or the run into this machine's.
     """
     prepared = prepare(resolved, progress)
+    require_memory(run_size(prepared))
     variation = Variation(**resolved.scenario.variation.model_dump())
     progress.stage("lowering")
     lowering = lower(prepared.graph, prepared.machine, variation=variation)
@@ -73,6 +75,25 @@ def simulate(resolved: ResolvedScenario, progress: Progress) -> Outcome:
     warnings = _warnings(prepared, lowering, analysis)
     summary = summary_of(prepared, analysis, bound, warnings)
     return Outcome(prepared, lowering, result, analysis, bound, warnings, summary)
+
+
+def check(resolved: ResolvedScenario, progress: Progress | None = None) -> dict[str, Any]:
+    """Everything but the run: memory per rank and tier, and the size of the run.
+
+    Raises:
+        InputError: the scenario is wrong, or a model, generator or planner refuses it.
+        InfeasibleError: the job does not fit into the memory of the GPUs, or the run into this machine's.
+    """
+    prepared = prepare(resolved, progress or Silent())
+    size = run_size(prepared)
+    require_memory(size)
+    return {
+        **job_of(resolved),
+        "scenario_hash": resolved.hash,
+        "memory": prepared.memory.to_dict(),
+        "sharding": sharding_of(prepared.plan),
+        "size": size,
+    }
 
 
 def _options(resolved: ResolvedScenario) -> RunOptions:

@@ -4,40 +4,67 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from dlrmsim.cli.printing import text_console
 from inputs.quantities import format_quantity
+
+if TYPE_CHECKING:  # rich is imported by the command that prints
+    from rich.console import Console
+    from rich.text import Text
 
 Row: TypeAlias = tuple[str, str, str]
 """What, how much, and a remark."""
 
 
+BAR_CELLS = 48
+PARTS = (
+    ("compute", "computation", "blue"),
+    ("exposed_comm", "exposed communication", "dark_orange3"),
+    ("exposed_copy", "exposed copies", "green4"),
+    ("idle", "idle", "grey62"),
+)
+"""Parts of an iteration as the summary names them, in words, and their colours (those of the page)."""
+
+
 def print_headline(summary: Mapping[str, Any], folder: Path) -> None:
     """Print the numbers to remember of a run, and where its files are."""
-    from rich.console import Console
+    from rich.text import Text
 
-    from reports.tables import headline_panel
-
-    console = Console(highlight=False)
-    console.print(headline_panel(_title(summary), summary))
-    _print_rows(_run_rows(summary))
+    console = text_console()
+    console.print(Text(_title(summary), style="bold"))
+    console.print(Text(f"  {summary['bound']['finding']}"))
+    if console.is_terminal:
+        console.print(_bar(summary["breakdown"]["fractions"]))
+    _print_rows(console, _run_rows(summary))
+    for warning in summary["warnings"]:
+        console.print(Text.assemble(("  note  ", "yellow"), warning))
     report = folder / "report.html"
-    console.print(f"  {'report' if report.exists() else 'results'}  ", end="", style="dim")
-    console.print(str(report if report.exists() else folder), markup=False, soft_wrap=True)
+    what, where = ("report", report) if report.exists() else ("results", folder)
+    console.print(Text.assemble((f"  {what}  ", "dim"), str(where)), soft_wrap=True)
+
+
+def _bar(fractions: Mapping[str, float]) -> Text:
+    """Where the iteration goes, as a bar; the rows below say what the colours mean."""
+    from rich.text import Text
+
+    bar = Text("  ")
+    for part, _, color in PARTS:
+        bar.append("\N{FULL BLOCK}" * round(fractions[part] * BAR_CELLS), style=color)
+    return bar
 
 
 def print_check(estimate: Mapping[str, Any]) -> None:
     """Print what `--check` found."""
-    from rich.console import Console
+    from rich.text import Text
 
-    console = Console(highlight=False)
-    console.print(_title(estimate), style="bold", markup=False)
-    _print_rows(_check_rows(estimate))
-    console.print("  checked only: nothing was run, nothing was written", style="dim")
+    console = text_console()
+    console.print(Text(_title(estimate), style="bold"))
+    _print_rows(console, _check_rows(estimate))
+    console.print(Text("  checked only: nothing was run, nothing was written", style="dim"))
 
 
-def _print_rows(rows: Iterable[Row]) -> None:
-    from rich.console import Console
+def _print_rows(console: Console, rows: Iterable[Row]) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -47,7 +74,7 @@ def _print_rows(rows: Iterable[Row]) -> None:
     table.add_column()
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    Console(highlight=False).print(table)
+    console.print(table)
 
 
 def _title(summary: Mapping[str, Any]) -> str:
@@ -56,11 +83,18 @@ def _title(summary: Mapping[str, Any]) -> str:
 
 
 def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
-    exposed = summary["breakdown"]["exposed_comm_s"]["mean"]
-    share = f"{summary['exposed_comm_fraction']:.1%} of the iteration, mean over ranks"
-    yield ("exposed communication", format_quantity(exposed, "s"), share)
+    time = summary["iteration_time_s"]
+    settled = f"mean of {summary['measured_iterations']} iterations after {summary['warm_up_iterations']} of warm-up"
+    unsettled = f"not settled after {summary['iterations']} iterations"
+    rate = summary["throughput_samples_per_s"]
+    yield ("iteration time", format_quantity(time, "s"), settled if summary["steady"] else unsettled)
+    yield ("throughput", f"{rate:,.0f} samples/s", f"{rate / summary['world_size']:,.0f} per GPU")
+    for part, words, _ in PARTS:
+        seconds = summary["breakdown"][f"{part}_s"]["mean"]
+        share = f"{summary['breakdown']['fractions'][part]:.1%}, mean over ranks"
+        yield (words, format_quantity(seconds, "s"), share)
     yield _bound_row(summary["bound"])
-    imbalance = f"imbalance {summary['imbalance']:.2f} (largest over mean computation)"
+    imbalance = f"imbalance {summary['imbalance']:.2f}: max / mean computation"
     yield ("slowest rank", str(summary["ranks"]["slowest"]), imbalance)
     yield from _memory_rows(summary["memory"])
 
@@ -68,14 +102,14 @@ def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
 def _bound_row(bound: Mapping[str, Any]) -> Row:
     if not bound["class"]:
         return ("bound", "no single class", "none gains 0.1 % when improved by 10 %")
-    second = f"; runner-up {bound['runner_up']}: {bound['runner_up_gain']:.1%}" if bound["runner_up"] else ""
-    return ("bound", bound["class"], f"10 % better saves {bound['gain']:.1%} of the iteration{second}")
+    second = f"; runner-up {bound['runner_up']} {bound['runner_up_gain']:.1%}" if bound["runner_up"] else ""
+    return ("bound", bound["class"], f"10 % better saves {bound['gain']:.1%}{second}")
 
 
 def _memory_rows(memory: Mapping[str, Any]) -> Iterator[Row]:
     for tier, use in memory.items():
         used, usable = (format_quantity(use[key], "bytes") for key in ("max_bytes", "capacity_bytes"))
-        yield (f"memory, {tier}", used, f"of {usable} usable, on the fullest rank ({use['max_rank']})")
+        yield (f"memory, {tier}", used, f"of {usable} usable (rank {use['max_rank']}, the fullest)")
 
 
 def _check_rows(estimate: Mapping[str, Any]) -> Iterator[Row]:

@@ -10,8 +10,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
-import numpy as np
-
 from inputs.errors import InfeasibleError
 from simulator.operators import FloatArray
 from simulator.program import IntArray
@@ -95,18 +93,30 @@ def fit_rows(planner: str, tables: Tables, context: PlanningContext) -> Plan:
     """
     try:
         return make_sharding_plan(planner, tables, context)
-    except InfeasibleError as error:
-        failure = error
-    low, high = 1e-3, 1.0
-    best: Plan | None = None
-    while high / low > 1.01 or best is None:
-        middle = low if best is None else float(np.sqrt(low * high))
+    except InfeasibleError:
+        stored = context.stored_bytes(tables.rows, tables.dim, tables.element_bytes).sum()
+    high = min(1.0, max(0.0, context.memory_bytes) * context.world_size / float(stored))
+    low, best = _first_fit(planner, tables, context, high)
+    high = min(high, low / _SHRINK)
+    while high > _CLOSE * low:
+        middle = (low * high) ** 0.5
         try:
-            found = make_sharding_plan(planner, scale_rows(tables, middle), context)
-        except InfeasibleError as error:
-            if best is None:
-                raise error from failure
+            low, best = middle, make_sharding_plan(planner, scale_rows(tables, middle), context)
+        except InfeasibleError:
             high = middle
-        else:
-            best, low = found, middle
     return replace(best, rows_scale=low)
+
+
+_SHRINK, _CLOSE, _LEAST = 0.8, 1.01, 1e-3
+"""Factor of each attempt to fit, how close the largest fitting factor is approached, and the least one tried."""
+
+
+def _first_fit(planner: str, tables: Tables, context: PlanningContext, factor: float) -> tuple[float, Plan]:
+    """The first factor at or below ``factor`` that fits, and its plan."""
+    while True:
+        try:
+            return factor, make_sharding_plan(planner, scale_rows(tables, factor), context)
+        except InfeasibleError:
+            if factor * _SHRINK < _LEAST:
+                raise
+            factor *= _SHRINK

@@ -133,17 +133,27 @@ def maximum_entropy(count: int, low: float, high: float, mean: float) -> FloatAr
     Density proportional to ``exp(-rate x)`` (Jaynes 1957); the inverse distribution function is
     ``x(u) = low - ln(1 - u (1 - exp(-rate (high - low)))) / rate``.
     """
+    if mean > (low + high) / 2:  # the mirror image, so that the rate is never negative
+        mirrored: FloatArray = low + high - maximum_entropy(count, low, high, low + high - mean)[::-1]
+        return mirrored
     width = high - low
     u = (np.arange(count) + 0.5) / count
 
     def at(shape: float) -> FloatArray:
         """Values for ``shape`` = rate x width."""
-        if abs(shape) < 1e-9:
+        if shape < _FLAT:
             return low + width * u
         return np.asarray(low - width * np.log1p(u * np.expm1(-shape)) / shape)
 
-    below, above = -500.0, 500.0  # the mean falls as the shape rises
-    for _ in range(200):
+    below, above = 0.0, 4.0 * count * width / (mean - low)  # the mean falls as the shape rises
+    for _ in range(_BISECTIONS):
         middle = (below + above) / 2
         below, above = (middle, above) if at(middle).mean() > mean else (below, middle)
     return at((below + above) / 2)
+
+
+_FLAT = 1e-9
+"""Below this rate x width the distribution is uniform to within rounding."""
+
+_BISECTIONS = 100
+"""Halvings of the bracket of the rate: more than a double has bits."""

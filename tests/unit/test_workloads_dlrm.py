@@ -1,0 +1,173 @@
+"""The task graph: what waits for what."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from inputs.errors import InputError
+from simulator.operators import Category, CollectiveCall
+from simulator.program import Program
+from tests.workload_jobs import graph_of, job_of, settings_for
+from workloads.memory import bytes_beside_tables, memory_per_rank
+from workloads.model import load_model
+from workloads.settings import DlrmSettings
+from workloads.tables import expand_tables
+
+
+def program_of(pipeline: str = "sparse_dist", planner: str = "greedy", model: str = "zionex_i") -> Program:
+    return graph_of(model, 32, planner, pipeline).programs[0]  # type: ignore[arg-type]
+
+
+def task(program: Program, name: str) -> int:
+    return program.names.index(name)
+
+
+def waits_for(program: Program, name: str, other: str) -> set[int]:
+    """Lags with which a task waits directly for another."""
+    return {lag for t, lag in program.dependencies(task(program, name)) if t == task(program, other)}
+
+
+@pytest.mark.parametrize("pipeline", ["none", "sparse_dist"])
+def test_every_kernel_and_collective_has_a_launch(pipeline: str) -> None:
+    """Each task off the host thread waits for a host task of the same iteration: host-bound runs come out by
+    themselves."""
+    program = program_of(pipeline)
+    for number, category in enumerate(program.categories):
+        if category is Category.HOST:
+            continue
+        launches = [t for t, lag in program.dependencies(number) if lag == 0 and program.categories[t] is Category.HOST]
+        assert [program.names[t] for t in launches] == [f"launch_{program.names[number]}"]
+
+
+@pytest.mark.parametrize("pipeline", ["none", "sparse_dist"])
+def test_same_iteration_dependencies_go_back_in_launch_order(pipeline: str) -> None:
+    """A task never waits for one of its own iteration that is launched after it: that would deadlock a stream."""
+    program = program_of(pipeline)
+    for number in range(program.task_count):
+        assert all(t < number for t, lag in program.dependencies(number) if lag == 0)
+
+
+def test_without_a_pipeline_the_input_is_on_the_path() -> None:
+    """Lookups wait for this iteration's input_dist, which waits for this iteration's copy."""
+    program = program_of("none")
+    assert waits_for(program, "column_lookup", "input_dist_recat") == {0}
+    assert waits_for(program, "input_dist_permute", "input_copy") == {0}
+    assert waits_for(program, "input_copy", "column_update") == {2}
+
+
+def test_sparse_dist_serves_the_next_batches() -> None:
+    """TorchRec TrainPipelineSparseDist: copy two batches ahead, input_dist one ahead."""
+    program = program_of("sparse_dist")
+    assert waits_for(program, "column_lookup", "input_dist_recat") == {1}
+    assert waits_for(program, "input_dist_permute", "input_copy") == {1}
+    assert waits_for(program, "bottom_0_forward", "input_copy") == {2}
+
+
+def test_the_next_iteration_needs_the_parameters_of_this_one() -> None:
+    """Lookups wait for the embedding update, the first layer for the dense optimizer, one iteration before."""
+    program = program_of()
+    assert waits_for(program, "column_lookup", "column_update") == {1}
+    assert waits_for(program, "bottom_0_forward", "dense_optimizer") == {1}
+
+
+def test_the_bottom_mlp_runs_beside_the_exchange() -> None:
+    """The bottom MLP is launched between the start of output_dist and the kernel that waits for it, both ways."""
+    program = program_of()
+    order = [task(program, n) for n in ("column_output_dist_forward", "bottom_0_forward", "pooled_permute")]
+    assert order == sorted(order)
+    assert waits_for(program, "pooled_permute", "column_output_dist_forward") == {0}
+    order = [task(program, n) for n in ("column_output_dist_backward", "bottom_0_weight_gradient", "column_update")]
+    assert order == sorted(order)
+    assert waits_for(program, "column_update", "column_output_dist_backward") == {0}
+
+
+def test_the_host_blocks_on_the_splits() -> None:
+    """input_dist's values are launched after a host task that waits for the splits on the host (TorchRec)."""
+    program = program_of()
+    assert waits_for(program, "wait_input_dist_splits", "input_dist_splits_to_host") == {0}
+    assert task(program, "wait_input_dist_splits") < task(program, "launch_column_input_dist_values")
+
+
+def test_gradients_are_reduced_in_the_order_of_backward() -> None:
+    """Each all_reduce waits for the weight gradient that completes its bucket; the optimizer waits for all."""
+    program, job = program_of(), job_of("zionex_i", 32)
+    reduces = [n for n in program.names if n.startswith("gradient_all_reduce_")]
+    assert len(reduces) == len(job.buckets)
+    for name, bucket in zip(reduces, job.buckets, strict=True):
+        assert waits_for(program, name, f"{bucket.ready_after}_weight_gradient") == {0}
+        assert waits_for(program, "dense_optimizer", name) == {0}
+    assert [task(program, n) for n in reduces] == sorted(task(program, n) for n in reduces)
+
+
+@pytest.mark.parametrize(
+    ("planner", "expected"),
+    [
+        ("table_wise", {"all_to_all"}),
+        ("column_wise", {"all_to_all"}),
+        ("row_wise", {"reduce_scatter", "all_gather"}),
+    ],
+)
+def test_each_sharding_has_its_collectives(planner: str, expected: set[str]) -> None:
+    """TorchRec: all_to_all for tables and columns, reduce_scatter forward and all_gather backward for rows."""
+    program = program_of(planner=planner)
+    ops = {
+        work.op
+        for name, work in zip(program.names, program.work, strict=True)
+        if isinstance(work, CollectiveCall) and "output_dist" in name
+    }
+    assert ops == expected
+
+
+def test_copied_tables_only_take_part_in_the_all_reduce() -> None:
+    """Model mlperf_dlrm_v1 has tiny tables: the greedy planner copies them, and their gradients are summed."""
+    job = job_of("mlperf_dlrm_v1", 16)
+    copied = [g for g in job.groups if g.kind == "data_parallel"]
+    assert len(copied) == 1
+    assert copied[0].forward is None
+    assert copied[0].copied_parameters > 0
+    assert sum(b.parameters for b in job.buckets) == job.dense.parameters + copied[0].copied_parameters
+
+
+def test_framework_decides_on_the_streams() -> None:
+    """neo gives input_dist a process group of its own; pytorch has one for everything."""
+    from tests.workload_jobs import plan_of
+    from workloads.dlrm import generate
+
+    model = load_model("zionex_i")
+    settings = settings_for("zionex_i", 32, framework="pytorch")
+    graph = generate(model, plan_of("zionex_i", 32), settings)
+    assert set(graph.communicators) == {"world"}
+    assert "input_comm" not in {s.name for s in graph.programs[0].streams}
+    assert set(graph_of("zionex_i", 32).communicators) == {"world", "input_world"}
+
+
+def test_uneven_batches_are_refused() -> None:
+    """A batch that the ranks do not divide is an error, with the key."""
+    with pytest.raises(InputError, match="multiple of the world_size 32"):
+        DlrmSettings(32, 8, 1000, settings_for("zionex_i", 32).framework)
+
+
+def test_memory_of_model_a_at_128() -> None:
+    """793e9 fp16 weights over 128 ranks are 12.4 GB each on average; dense fp32 parameters add 1.28 GB."""
+    from tests.workload_jobs import plan_of
+
+    model, settings = load_model("zionex_a"), settings_for("zionex_a", 128)
+    use = memory_per_rank(model, plan_of("zionex_a", 128), settings)
+    assert np.mean(use.hbm["weights"]) == pytest.approx(793e9 * 2 / 128 + 20 * 3994 * 3995 * 4, rel=1e-6)
+    assert np.mean(use.hbm["gradients"]) == pytest.approx(20 * 3994 * 3995 * 4)
+    assert use.total("hbm").shape == (128,)
+    beside = bytes_beside_tables(model, expand_tables(model, "fp16"), settings)
+    tables = use.hbm["weights"] + use.hbm["optimizer state"] - 20 * 3994 * 3995 * 4
+    rest = use.total("hbm") - tables
+    assert np.mean(rest) == pytest.approx(beside, rel=0.05)
+
+
+def test_graphs_are_deterministic() -> None:
+    """The same job gives the same graph: amounts are equal to the bit."""
+    one, two = program_of(), program_of()
+    assert one.names == two.names
+    for a, b in itertools.zip_longest(one.work, two.work):
+        assert repr(a) == repr(b)

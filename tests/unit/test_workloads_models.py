@@ -1,0 +1,129 @@
+"""Models and frameworks: what ships, alternatives, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from inputs.errors import InputError
+from workloads.framework import FRAMEWORKS, load_framework
+from workloads.graded import graded_quantities
+from workloads.model import MODELS, load_model
+from workloads.tables import expand_tables, scale_rows
+
+
+@pytest.mark.parametrize("name", MODELS.names())
+def test_shipped_models_are_sourced(name: str) -> None:
+    """Every quantity and every alternative says where it is from; the name is the file's."""
+    model = load_model(name)
+    assert model.name == name
+    for key, quantity in graded_quantities(model):
+        for given in (quantity, *quantity.alternatives):
+            assert given.source.strip(), key
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS.names())
+def test_shipped_frameworks_are_sourced(name: str) -> None:
+    """As for models."""
+    framework = load_framework(name)
+    assert framework.name == name
+    assert all(quantity.source.strip() for _, quantity in graded_quantities(framework))
+
+
+def test_a_listed_alternative_replaces_the_value() -> None:
+    """4,096 tables of A keep the parameter count; the batch of I becomes 2,048."""
+    model = load_model("zionex_a", alternatives={"tables": 4096})
+    tables = expand_tables(model)
+    assert len(tables) == 4096
+    assert tables.parameters == pytest.approx(793e9, rel=1e-6)
+    assert load_model("zionex_i", alternatives={"local_batch_size": 2048}).local_batch_size.value == 2048
+
+
+def test_an_alternative_brings_its_own_source() -> None:
+    """The provenance of what is simulated is that of the alternative."""
+    model = load_model("zionex_a", alternatives={"tables": 4096})
+    assert model.population is not None
+    assert "MAD-Max" in model.population.tables.source
+    assert model.population.tables.grade == "read"
+
+
+@pytest.mark.parametrize("key", ["pooling_range", "width", "index_reuse"])
+def test_every_listed_alternative_of_a_builds(key: str) -> None:
+    """An alternative that could not be expanded would be useless."""
+    known = dict(graded_quantities(load_model("zionex_a")))
+    for other in known[key].alternatives:
+        assert len(expand_tables(load_model("zionex_a", alternatives={key: other.value}))) == 1000
+
+
+def test_unlisted_values_and_unknown_keys_are_refused() -> None:
+    """Only values with a source can be picked; the message lists them and the nearest key."""
+    with pytest.raises(InputError, match="one of 1000, 4096"):
+        load_model("zionex_a", alternatives={"tables": 2000})
+    with pytest.raises(InputError, match="did you mean 'tables'"):
+        load_model("zionex_a", alternatives={"table": 4096})
+
+
+def test_unknown_model_names_the_nearest() -> None:
+    """A typo of a shipped name."""
+    with pytest.raises(InputError, match="did you mean 'zionex_a'"):
+        load_model("zionexa")
+
+
+def write_model(folder: Path, body: str) -> Path:
+    file = folder / "mine.yaml"
+    file.write_text(
+        "name: mine\ntitle: mine\n"
+        "interaction: {value: dot, source: me, grade: assumed}\n"
+        "index_reuse: {value: uniform, source: me, grade: assumed}\n"
+        "local_batch_size: {value: 64, source: me, grade: assumed}\n" + body
+    )
+    return file
+
+
+MLP = (
+    "mlp:\n"
+    "  dense_features: {value: 4, source: me, grade: assumed}\n"
+    "  bottom: {value: [8, 16], source: me, grade: assumed}\n"
+    "  top: {value: [8, 1], source: me, grade: assumed}\n"
+)
+
+
+def test_tables_one_by_one_with_their_own_precision(tmp_path: Path) -> None:
+    """`count` repeats a table; `precision` overrides the scenario's for that table only."""
+    tables = (
+        "tables:\n  source: me\n  grade: assumed\n  value:\n"
+        "    - {rows: 10, dim: 16, pooling_factor: 2, count: 2}\n"
+        "    - {rows: 20, dim: 16, pooling_factor: 1.5, precision: fp32}\n"
+    )
+    expanded = expand_tables(load_model(write_model(tmp_path, MLP + tables)), "fp16")
+    assert expanded.rows.tolist() == [10, 10, 20]
+    assert expanded.element_bytes.tolist() == [2, 2, 4]
+    assert expanded.weight_bytes.tolist() == [320, 320, 1280]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (MLP, "exactly one of tables and population"),
+        (MLP + "tables: {source: me, grade: assumed, value: [{rows: 0, dim: 4, pooling_factor: 1}]}\n", "rows"),
+        (MLP + "tables: {source: me, grade: guess, value: [{rows: 1, dim: 4, pooling_factor: 1}]}\n", "grade"),
+        (MLP + "tables: {source: me, grade: read, value: [{row: 1, dim: 4, pooling_factor: 1}]}\n", "rows"),
+    ],
+)
+def test_wrong_models_are_refused_with_the_file(tmp_path: Path, body: str, message: str) -> None:
+    """One message with the file, the key and what is wrong."""
+    file = write_model(tmp_path, body)
+    with pytest.raises(InputError, match=message) as caught:
+        load_model(file)
+    assert str(file) in str(caught.value)
+
+
+def test_scaling_rows_keeps_dimensions_and_at_least_one_row() -> None:
+    """`rows_scaling: fit` shrinks rows alone."""
+    tables = expand_tables(load_model("mlperf_dlrm_v1"))
+    small = scale_rows(tables, 0.01)
+    assert np.all(small.dim == tables.dim)
+    assert small.rows.min() == 1
+    assert small.rows.max() == 399_797

@@ -1,0 +1,73 @@
+"""Jobs that workload tests share: shipped models with made-up but plausible rates for planning."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from simulator.program import TaskGraph
+from workloads.dlrm import generate
+from workloads.framework import load_framework
+from workloads.job import Job, make_job
+from workloads.model import load_model
+from workloads.plan import Plan
+from workloads.reuse import load_reuse
+from workloads.settings import DlrmSettings, Optimizers, Pipeline, Precisions, TableOptimizerKind
+from workloads.sharding import BandwidthCosts, PlanningContext, make_sharding_plan
+from workloads.tables import Tables, expand_tables
+
+HBM_BYTES_PER_S, ALL_TO_ALL_BYTES_PER_S, ALL_REDUCE_BYTES_PER_S = 1.3e12, 7e9, 60e9
+"""The published effective rates of ZionEX at 128 GPUs."""
+
+
+def settings_for(
+    model: str,
+    world_size: int,
+    *,
+    local_batch_size: int = 512,
+    table_optimizer: TableOptimizerKind = "rowwise_adagrad",
+    pipeline: Pipeline = "sparse_dist",
+    framework: str = "neo",
+) -> DlrmSettings:
+    """The published precisions of ZionEX on a shipped model."""
+    return DlrmSettings(
+        world_size=world_size,
+        local_world_size=min(8, world_size),
+        global_batch_size=local_batch_size * world_size,
+        framework=load_framework(framework),
+        precision=Precisions("tf32", "fp16", "fp16", "bf16", "fp32"),
+        optimizer=Optimizers("sgd", table_optimizer),
+        pipeline=pipeline,
+        reuse=load_reuse(load_model(model).index_reuse.value),
+    )
+
+
+def context_for(tables: Tables, settings: DlrmSettings, memory_bytes: float = 30e9) -> PlanningContext:
+    """What a planner is told of a ZionEX-like machine."""
+    costs = BandwidthCosts(tables, settings, HBM_BYTES_PER_S, ALL_TO_ALL_BYTES_PER_S, ALL_REDUCE_BYTES_PER_S)
+    return PlanningContext(
+        settings.world_size, settings.local_world_size, memory_bytes, costs, settings.optimizer.tables
+    )
+
+
+@cache
+def plan_of(
+    model: str, world_size: int, planner: str = "greedy", table_optimizer: TableOptimizerKind = "rowwise_adagrad"
+) -> Plan:
+    """A plan of a shipped model."""
+    settings = settings_for(model, world_size, table_optimizer=table_optimizer)
+    tables = expand_tables(load_model(model), "fp16")
+    return make_sharding_plan(planner, tables, context_for(tables, settings))
+
+
+def job_of(
+    model: str, world_size: int, planner: str = "greedy", table_optimizer: TableOptimizerKind = "rowwise_adagrad"
+) -> Job:
+    """A job of a shipped model."""
+    settings = settings_for(model, world_size, table_optimizer=table_optimizer)
+    return make_job(load_model(model), plan_of(model, world_size, planner, table_optimizer), settings)
+
+
+def graph_of(model: str, world_size: int, planner: str = "greedy", pipeline: Pipeline = "sparse_dist") -> TaskGraph:
+    """The task graph of a shipped model."""
+    settings = settings_for(model, world_size, pipeline=pipeline)
+    return generate(load_model(model), plan_of(model, world_size, planner), settings)

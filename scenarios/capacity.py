@@ -106,7 +106,7 @@ def infeasible(
     """
     tiers = report.in_words() if report else _tiers(resolved, tables, context)
     advice = _advice(resolved, tables, context)
-    return InfeasibleError(f"{resolved.name} does not fit: {why}\n{tiers}\n  would fit: {advice}")
+    return InfeasibleError(f"{resolved.name} does not fit: {why}\n{tiers}\n  would fit, tables spread evenly: {advice}")
 
 
 def _tiers(resolved: ResolvedScenario, tables: Tables, context: PlanningContext) -> str:

@@ -8,7 +8,7 @@ import typer
 
 
 def schema(
-    kind: Annotated[str, typer.Argument(help="scenario, cluster, model, plan or suite")],
+    kind: Annotated[str, typer.Argument(help="scenario, cluster, model, framework or plan")],
 ) -> None:
     """Print the JSON Schema of a file format."""
     from dlrmsim import schemas

@@ -1,0 +1,118 @@
+"""Resolving: names are inlined, defaults filled, and every mistake is told at its line."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from inputs.errors import InputError
+from inputs.yaml_lines import parse_yaml
+from scenarios.library import CATALOG
+from scenarios.resolve import load_scenario, resolve
+
+TEXT = """\
+name: mine
+cluster: zionex
+nodes: 2
+workload:
+  model: zionex_a
+  global_batch_size: 8192
+"""
+
+
+def resolved(text: str, file: Path = Path("mine.yaml")):
+    return resolve(parse_yaml(text, file))
+
+
+@pytest.mark.parametrize("name", CATALOG.names())
+def test_every_shipped_scenario_resolves_and_is_named_like_its_file(name):
+    assert load_scenario(name).name == name
+
+
+@pytest.mark.parametrize("name", CATALOG.names())
+def test_the_resolved_yaml_runs_as_it_is_and_has_the_same_hash(name):
+    one = load_scenario(name)
+    text = yaml.safe_dump(one.to_dict(), sort_keys=False)
+    assert resolved(text).hash == one.hash
+
+
+def test_nodes_give_the_world_size():
+    assert resolved(TEXT).world_size == 16
+
+
+def test_world_size_may_be_part_of_a_node():
+    one = resolved(TEXT.replace("nodes: 2", "world_size: 4"))
+    assert (one.world_size, one.nodes) == (4, 1)
+
+
+def test_a_missing_batch_is_the_local_batch_of_the_model_on_every_rank():
+    one = resolved(TEXT.replace("  global_batch_size: 8192\n", ""))
+    assert one.global_batch_size == 16 * one.model.local_batch_size.value
+
+
+def test_the_hash_does_not_depend_on_how_a_quantity_or_a_default_is_written():
+    assert resolved(TEXT).hash == resolved(TEXT + "placement: block\nrun: {iterations: auto}\n").hash
+
+
+def test_the_hash_depends_on_what_is_run():
+    assert resolved(TEXT).hash != resolved(TEXT.replace("8192", "16384")).hash
+
+
+def test_a_batch_the_ranks_cannot_share_is_an_error_at_its_line_with_batches_that_fit():
+    with pytest.raises(InputError) as error:
+        resolved(TEXT.replace("8192", "8200"))
+    assert (error.value.line, error.value.key) == (6, "workload.global_batch_size")
+    assert "8192 or 8208" in str(error.value)
+
+
+def test_two_sizes_are_one_too_many():
+    with pytest.raises(InputError, match="one of nodes and world_size"):
+        resolved(TEXT + "world_size: 16\n")
+
+
+def test_no_size_is_an_error():
+    with pytest.raises(InputError, match="nodes or world_size"):
+        resolved(TEXT.replace("nodes: 2\n", ""))
+
+
+def test_a_size_from_the_command_line_takes_the_place_of_the_other_kind():
+    assert load_scenario("zionex_a_128", ["world_size=4"]).world_size == 4
+    assert load_scenario("zionex_a_128", ["nodes=2"]).world_size == 16
+
+
+@pytest.mark.parametrize("setting", ["nodes", "=3", ""])
+def test_a_setting_without_key_or_value_is_an_error(setting):
+    with pytest.raises(InputError, match="KEY=VALUE"):
+        load_scenario("zionex_a_128", [setting])
+
+
+@pytest.mark.parametrize(
+    ("change", "line", "nearest"),
+    [
+        (("cluster: zionex", "cluster: zionx"), 2, "zionex"),
+        (("model: zionex_a", "model: zionex_b"), 5, "zionex_"),
+        (("nodes: 2", "nodse: 2"), 3, "nodes"),
+    ],
+)
+def test_a_misspelt_name_is_told_at_its_line_with_the_nearest_one(change, line, nearest):
+    with pytest.raises(InputError) as error:
+        resolved(TEXT.replace(*change))
+    assert error.value.line == line
+    assert error.value.nearest.startswith(nearest)
+
+
+def test_an_unlisted_alternative_is_told_at_its_line():
+    with pytest.raises(InputError, match="1000, 4096") as error:
+        resolved(TEXT + "  alternatives:\n    tables: 7\n")
+    assert error.value.line == 8
+
+
+def test_planner_and_plan_exclude_each_other():
+    with pytest.raises(InputError, match="one of planner and plan"):
+        resolved(TEXT + "  sharding: {planner: greedy, plan: {}}\n")
+
+
+def test_a_plan_file_is_found_beside_the_scenario_and_inlined(tmp_path):
+    (tmp_path / "plan.yaml").write_text("world_size: 16\ntables: {}\n")
+    one = resolved(TEXT + "  sharding: {plan: plan.yaml}\n", tmp_path / "mine.yaml")
+    assert one.scenario.workload.sharding.plan == {"world_size": 16, "tables": {}}

@@ -102,6 +102,7 @@ def resolve(document: Document) -> ResolvedScenario:
     world_size = _world_size(document, scenario, cluster)
     batch = scenario.workload.global_batch_size or int(model.local_batch_size.value) * world_size
     _check_batch(document, batch, world_size)
+    _check_precision(document, scenario, cluster)
     gpus = int(cluster.node.gpus.value)
     workload = scenario.workload.model_copy(
         update={
@@ -161,6 +162,15 @@ def _check_batch(document: Document, batch: int, world_size: int) -> None:
             given=batch,
             expected=f"a multiple of {world_size}, e.g. {fitting}",
         )
+
+
+def _check_precision(document: Document, scenario: Scenario, cluster: Cluster) -> None:
+    try:
+        cluster.node.gpu.peak_flops_per_s(scenario.precision.dense)
+    except InputError as error:
+        raise document.error(
+            ("precision", "dense"), error.message, given=error.given, expected=error.expected
+        ) from None
 
 
 def _read_model(document: Document, scenario: Scenario) -> DlrmModel:

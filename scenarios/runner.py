@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scenarios.estimate import require_memory, run_size
+from scenarios.located import located
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario
@@ -65,7 +66,8 @@ def simulate(resolved: ResolvedScenario, progress: Progress) -> Outcome:
     require_memory(run_size(prepared))
     variation = Variation(**resolved.scenario.variation.model_dump())
     progress.stage("lowering")
-    lowering = lower(prepared.graph, prepared.machine, variation=variation)
+    with located(resolved.document):
+        lowering = lower(prepared.graph, prepared.machine, variation=variation)
     progress.stage("simulating")
     result = run(lowering.program, _options(resolved))
     progress.stage("analysing")

@@ -107,6 +107,12 @@ def test_an_unlisted_alternative_is_told_at_its_line():
     assert error.value.line == 8
 
 
+def test_a_precision_the_gpu_does_not_compute_in_is_told_where_it_was_set():
+    with pytest.raises(InputError, match=r"precision\.dense.*fp16") as error:
+        load_scenario("mlperf_dlrm_v1_v100", ["precision.dense=bf16"])
+    assert "--set" in str(error.value.file)
+
+
 def test_planner_and_plan_exclude_each_other():
     with pytest.raises(InputError, match="one of planner and plan"):
         resolved(TEXT + "  sharding: {planner: greedy, plan: {}}\n")

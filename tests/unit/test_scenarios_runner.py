@@ -1,0 +1,155 @@
+"""A run from end to end, in memory: what the summary says adds up, and nothing but the scenario decides it."""
+
+import json
+
+import pytest
+
+from inputs.errors import InfeasibleError, InputError
+from scenarios.progress import Silent
+from scenarios.resolve import load_scenario
+from scenarios.runner import check, simulate
+
+SMALL = ("zionex_a_128", ["nodes=1", "workload.global_batch_size=512", "workload.rows_scaling=fit"])
+
+
+class Stages:
+    def __init__(self):
+        self.seen = []
+
+    def stage(self, description, done=None, total=None):
+        self.seen.append(description)
+
+
+@pytest.fixture(scope="module")
+def mlperf():
+    return simulate(load_scenario("mlperf_dlrm_v1"), Silent())
+
+
+def test_throughput_is_the_batch_over_the_iteration_time(mlperf):
+    summary = mlperf.summary
+    assert summary["throughput_samples_per_s"] == pytest.approx(65536 / summary["iteration_time_s"], rel=1e-12)
+
+
+def test_the_parts_of_the_breakdown_add_up_to_the_window(mlperf):
+    parts = mlperf.summary["breakdown"]
+    total = sum(parts[f"{name}_s"]["mean"] for name in ("compute", "exposed_comm", "exposed_copy", "idle"))
+    assert total == pytest.approx(parts["window_s"], rel=1e-9)
+
+
+def test_the_critical_path_fills_the_window(mlperf):
+    path = mlperf.summary["critical_path"]
+    assert sum(path["by_category_s"].values()) == pytest.approx(path["window_s"], rel=1e-9)
+
+
+def test_the_items_of_each_tier_add_up_to_its_total(mlperf):
+    for tier in mlperf.summary["memory"].values():
+        assert sum(item["mean_bytes"] for item in tier["items"].values()) == pytest.approx(tier["mean_bytes"])
+
+
+def test_the_summary_is_plain_json(mlperf):
+    assert json.loads(json.dumps(mlperf.summary, allow_nan=False)) == mlperf.summary
+
+
+def test_the_same_scenario_gives_the_same_summary(mlperf):
+    again = simulate(load_scenario("mlperf_dlrm_v1"), Silent())
+    assert json.dumps(again.summary) == json.dumps(mlperf.summary)
+
+
+def test_jitter_changes_with_its_seed_only():
+    def seconds(seed):
+        sets = ["variation.compute_jitter=0.1", f"variation.seed={seed}", "run.iterations=4"]
+        return simulate(load_scenario("mlperf_dlrm_v1", sets), Silent()).summary["iteration_time_s"]
+
+    assert seconds(1) == seconds(1)
+    assert seconds(1) != seconds(2)
+
+
+def test_jitter_makes_ranks_wait_for_each_other(mlperf):
+    sets = ["variation.compute_jitter=0.1", "run.iterations=6"]
+    jittered = simulate(load_scenario("mlperf_dlrm_v1", sets), Silent()).summary
+    assert jittered["iteration_time_s"] > mlperf.summary["iteration_time_s"]
+
+
+def test_a_fixed_number_of_iterations_is_run_and_recorded():
+    sets = ["run.iterations=5", "output.record.iterations=3"]
+    outcome = simulate(load_scenario("mlperf_dlrm_v1", sets), Silent())
+    assert outcome.summary["iterations"] == 5
+    assert [record.iteration for record in outcome.result.records] == [2, 3, 4]
+
+
+def test_stages_are_told_in_order():
+    stages = Stages()
+    simulate(load_scenario("mlperf_dlrm_v1", ["run.iterations=3"]), stages)
+    order = ["planning the sharding", "generating the task graph", "lowering", "simulating", "analysing"]
+    assert [stage for stage in stages.seen if stage in order] == order
+
+
+def test_a_straggler_makes_the_iteration_longer_and_is_the_slowest_rank(mlperf):
+    sets = ["variation.straggler_ranks=[5]", "variation.straggler_slowdown=1.5"]
+    outcome = simulate(load_scenario("mlperf_dlrm_v1", sets), Silent())
+    assert outcome.summary["iteration_time_s"] > mlperf.summary["iteration_time_s"]
+    assert outcome.summary["ranks"]["slowest"] == 5
+
+
+def test_one_rank_communicates_nothing():
+    sets = ["world_size=1", "workload.global_batch_size=8192", "workload.rows_scaling=fit"]
+    assert simulate(load_scenario("mlperf_dlrm_v1", sets), Silent()).summary["exposed_comm_fraction"] == 0
+
+
+def test_a_written_out_plan_gives_the_run_of_the_planner_that_made_it(mlperf, tmp_path):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text(json.dumps(mlperf.prepared.plan.to_dict()))
+    outcome = simulate(load_scenario("mlperf_dlrm_v1", [f"workload.sharding={{plan: '{plan}'}}"]), Silent())
+    assert outcome.summary["iteration_time_s"] == mlperf.summary["iteration_time_s"]
+
+
+def test_a_plan_for_another_size_is_an_error_at_the_plan(tmp_path):
+    plan = tmp_path / "plan.yaml"
+    plan.write_text("{world_size: 3, tables: {}}")
+    with pytest.raises(InputError, match=r"workload\.sharding"):
+        simulate(load_scenario("mlperf_dlrm_v1", [f"workload.sharding={{plan: '{plan}'}}"]), Silent())
+
+
+@pytest.mark.parametrize(
+    ("setting", "nearest"),
+    [("workload.sharding.planner=greddy", "greedy"), ("network.algorithms={all_reduce: rings}", "ring")],
+)
+def test_an_unknown_name_that_only_a_model_knows_is_told_where_it_was_set(setting, nearest):
+    with pytest.raises(InputError, match="--set") as error:
+        simulate(load_scenario("mlperf_dlrm_v1", [setting]), Silent())
+    assert error.value.nearest == nearest
+
+
+def test_model_a_does_not_fit_on_four_nodes_and_the_message_has_the_numbers():
+    with pytest.raises(InfeasibleError) as error:
+        simulate(load_scenario("zionex_a_128", ["nodes=4"]), Silent())
+    text = str(error.value)
+    assert all(part in text for part in ("hbm:", "ddr:", "40.0 GB usable", "nodes", "rows_scaling=fit"))
+
+
+def test_the_nodes_the_message_names_do_fit_or_nearly():
+    """The message says about 7 nodes: 8, the next that divides the batch, fits."""
+    check(load_scenario("zionex_a_128", ["nodes=8"]))
+
+
+def test_rows_scaling_makes_it_fit_and_is_said():
+    outcome = simulate(load_scenario(*SMALL), Silent())
+    assert 0 < outcome.summary["sharding"]["rows_scale"] < 1
+    assert "rows_scaling" in outcome.warnings[0]
+
+
+def test_check_gives_the_memory_of_the_run(mlperf):
+    assert check(load_scenario("mlperf_dlrm_v1"))["memory"] == mlperf.summary["memory"]
+
+
+def test_check_estimates_the_rank_tasks_of_the_run(mlperf):
+    size = check(load_scenario("mlperf_dlrm_v1"))["size"]
+    program = mlperf.graph.programs[0]
+    assert size["rank_tasks_per_iteration"] == program.task_count * 8
+    assert size["iterations"] == pytest.approx(mlperf.summary["iterations"], abs=1)
+
+
+def test_a_run_larger_than_this_machine_is_refused_with_the_estimate(monkeypatch):
+    monkeypatch.setattr("scenarios.estimate._physical_memory_bytes", lambda: 1e6)
+    with pytest.raises(InfeasibleError, match="too large for this machine"):
+        simulate(load_scenario("mlperf_dlrm_v1"), Silent())

@@ -102,7 +102,9 @@ class Record(Strict):
     ranks: Literal["all"] | tuple[Annotated[int, Field(ge=0)], ...] = Field(
         "all", description="ranks whose tasks go into timeline.parquet"
     )
-    iterations: Annotated[int, Field(ge=2)] = Field(2, description="the last so many iterations are kept")
+    iterations: Annotated[int, Field(ge=2)] = Field(
+        4, description="the last so many iterations are kept; inputs prefetched two ahead need 4 for a whole window"
+    )
 
 
 class Output(Strict):

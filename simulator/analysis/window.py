@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from simulator.engine.records import IterationRecord, RunResult
+
+
+_NEVER = np.iinfo(np.int64).max
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +43,23 @@ def window_of(result: RunResult, iteration: int) -> Window:
 
 
 def measured_window(result: RunResult) -> Window:
-    """The window of the last recorded iteration that has a recorded successor (the last one when there is but one).
+    """The window of the last recorded iteration of which everything that ran in it is recorded.
 
-    The successor's early tasks (a prefetched input) belong to the window too, so the very last recorded iteration
-    would look idler than it is.
+    Later iterations start early (the host runs ahead, inputs are prefetched), and their early tasks belong to the
+    window. A recorded iteration that starts after the window shows that no later one reaches into it. Where no
+    iteration is followed by such a one, the window is that of the first recorded iteration, which misses least.
 
     Raises:
         ValueError: nothing was recorded.
     """
     if not result.records:
         raise ValueError("the run recorded no iteration: there is nothing to analyse")
-    return window_of(result, result.records[-2 if len(result.records) > 1 else -1].iteration)
+    starts = [min(int(g.start_ps.min(initial=_NEVER)) for g in record.groups) for record in result.records]
+    for position in range(len(starts) - 2, -1, -1):
+        window = window_of(result, result.records[position].iteration)
+        if starts[-1] >= window.end_ps:
+            return window
+    return window_of(result, result.records[0].iteration)
 
 
 def record_of(result: RunResult, iteration: int) -> IterationRecord:

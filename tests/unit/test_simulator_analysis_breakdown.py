@@ -31,13 +31,15 @@ def test_compute_wins_over_comm_over_copy():
     assert [int(t[0]) for t in totals] == [15, 15, 40, 7]
 
 
-def test_window_is_the_last_iteration_with_a_recorded_successor():
-    """The successor's copy ran from 25 on and belongs to the window, its other tasks start later."""
+def test_window_is_the_last_iteration_that_a_recorded_one_starts_after():
+    """Iteration 2's copy ran from 25 on and belongs to the window of iteration 1; iteration 3 starts after it."""
     program = four_kinds([0])
     one = group_times([[(0, 10), (0, 10), (10, 20), (0, 5)]])
     two = group_times([[(20, 30), (20, 30), (30, 40), (20, 22)]])
     three = group_times([[(40, 50), (40, 50), (50, 60), (25, 37)]])
-    result = hand_run([program], [[one], [two], [three]])
+    four = group_times([[(60, 70), (60, 70), (70, 80), (45, 57)]])
+    assert measured_window(hand_run([program], [[one], [two], [three]])).iteration == 0, "3 might have started by 40"
+    result = hand_run([program], [[one], [two], [three], [four]])
     assert measured_window(result).iteration == 1
     breakdown = break_down([program], result)
     assert (breakdown.window.start_ps, breakdown.window.end_ps) == (20, 40)

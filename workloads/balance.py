@@ -1,9 +1,9 @@
 """Placing shards on ranks so that no rank keeps the others waiting.
 
 Ranks work in phases that end together (lookups, exchange...), so an iteration lasts as long as the sum over phases of
-the slowest rank; phases that run beside the others only count when they last longer than that sum. Shards are placed
-by descending cost (longest processing time first), each on the rank where the phases overflow least over their targets;
-ties go to the rank with the least total. `workloads.refine` then moves and swaps shards of the slowest ranks.
+the slowest rank. Shards are placed by descending cost (longest processing time first), each on the rank where the
+phases overflow least over their means; ties go to the rank with the least total. `improve` then moves and swaps
+shards of the slowest ranks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TIE_BREAK = 1e-3
 """Weight of a rank's total load beside its overflow: it decides while no phase has reached its mean."""
 
 
-def place(costs: FloatArray, sizes: IntArray, free_bytes: float, world_size: int, overlapped: int = 0) -> IntArray:
+def place(costs: FloatArray, sizes: IntArray, free_bytes: float, world_size: int) -> IntArray:
     """Rank of each shard ``[S]``.
 
     Args:
@@ -33,14 +33,13 @@ def place(costs: FloatArray, sizes: IntArray, free_bytes: float, world_size: int
         sizes: bytes per shard ``[S]``.
         free_bytes: bytes that every rank has for them.
         world_size: P.
-        overlapped: how many of the last phases run beside the others.
 
     Raises:
         InfeasibleError: the shards do not fit, with the numbers.
     """
     _check_total(sizes, free_bytes, world_size)
-    targets = phase_targets(costs, world_size, overlapped)
-    order = np.argsort(-combined(costs, overlapped), kind="stable")
+    targets = costs.sum(axis=0) / world_size
+    order = np.argsort(-costs.sum(axis=1), kind="stable")
     ranks = _place_in_order(order, costs, targets, sizes, free_bytes, world_size)
     if ranks is None:  # costly small shards took the room of large ones: large ones first
         ranks = _place_in_order(np.argsort(-sizes, kind="stable"), costs, targets, sizes, free_bytes, world_size)
@@ -49,9 +48,15 @@ def place(costs: FloatArray, sizes: IntArray, free_bytes: float, world_size: int
             f"{len(sizes)} shards of {sizes.sum() / 1e9:.1f} GB do not fit on {world_size} ranks with "
             f"{free_bytes / 1e9:.2f} GB each for tables; the largest shard has {sizes.max() / 1e9:.2f} GB"
         )
+    return ranks
+
+
+def improve(costs: FloatArray, sizes: IntArray, ranks: IntArray, free_bytes: float, world_size: int) -> IntArray:
+    """Rank of each shard ``[S]`` after moves and swaps from ``ranks`` ``[S]``; other arguments as for `place`."""
     used = np.bincount(ranks, weights=sizes, minlength=world_size)
     room = np.asarray(free_bytes - used, dtype=np.float64)
-    return refine(costs, targets, sizes, ranks, room, min(REFINE_STEPS, REFINE_WORK // max(1, len(sizes))))
+    steps = min(REFINE_STEPS, REFINE_WORK // max(1, len(sizes)))
+    return refine(costs, costs.sum(axis=0) / world_size, sizes, ranks, room, steps)
 
 
 def _check_total(sizes: IntArray, free_bytes: float, world_size: int) -> None:
@@ -89,21 +94,6 @@ def _place_in_order(
         above[:, rank] += cost
         room[rank] -= sizes[shard]
     return ranks
-
-
-def phase_targets(costs: FloatArray, world_size: int, overlapped: int) -> FloatArray:
-    """Load of a rank and phase up to which nobody waits ``[K]``: the mean; beside others also their sum."""
-    mean: FloatArray = costs.sum(axis=0) / world_size
-    beside = len(mean) - overlapped
-    mean[beside:] = np.maximum(mean[beside:], mean[:beside].sum())
-    return mean
-
-
-def combined(costs: FloatArray, overlapped: int) -> FloatArray:
-    """Seconds that phases take together ``[...]``, from seconds per phase ``[..., K]``."""
-    beside = costs.shape[-1] - overlapped
-    total = costs[..., :beside].sum(axis=-1)
-    return np.asarray(np.maximum(total, costs[..., beside:].max(axis=-1, initial=0.0)))
 
 
 def slowest_s(costs: FloatArray, ranks: IntArray, world_size: int) -> FloatArray:

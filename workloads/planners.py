@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
 from inputs.errors import InfeasibleError
 from simulator.program import IntArray
-from workloads.balance import combined, phase_targets, place, slowest_s
+from workloads.balance import improve, place, slowest_s
 from workloads.columns import cut_columns, most_pieces
 from workloads.plan import ColumnShards, Plan, make_plan
 from workloads.planning import PLANNERS, PlanningContext
@@ -33,7 +35,9 @@ def table_wise(tables: Tables, context: PlanningContext) -> Plan:
     Raises:
         InfeasibleError: the tables do not fit.
     """
-    columns = _place_columns(tables, _all(tables), np.ones(len(tables), dtype=np.int64), context)
+    whole = np.ones(len(tables), dtype=np.int64)
+    columns = _place_columns(tables, _all(tables), whole, context, context.memory_bytes)
+    columns = _improve(tables, columns, context, context.memory_bytes)
     return make_plan(tables, context.world_size, "table_wise", columns=columns)
 
 
@@ -44,7 +48,8 @@ def column_wise(tables: Tables, context: PlanningContext) -> Plan:
         InfeasibleError: the shards do not fit.
     """
     pieces = np.maximum(2, _pieces(tables, _all(tables), context, context.memory_bytes, COST_SHARES[0]))
-    columns = _place_columns(tables, _all(tables), pieces, context)
+    columns = _place_columns(tables, _all(tables), pieces, context, context.memory_bytes)
+    columns = _improve(tables, columns, context, context.memory_bytes)
     return make_plan(tables, context.world_size, "column_wise", columns=columns)
 
 
@@ -102,7 +107,7 @@ def _all(tables: Tables) -> IntArray:
 
 def _worth_copying(tables: Tables, context: PlanningContext) -> NDArray[np.bool_]:
     """Whether a table is better copied to all ranks ``[N]``; never when copies would fill a rank."""
-    owner_s = combined(context.costs.column_shard_s(_all(tables), tables.dim), context.costs.overlapped)
+    owner_s = context.costs.column_shard_s(_all(tables), tables.dim).sum(axis=1)
     worth = context.costs.data_parallel_s() < owner_s / context.world_size
     size = np.where(worth, context.stored_bytes(tables.rows, tables.dim, tables.element_bytes), 0)
     fits: NDArray[np.bool_] = np.cumsum(size) <= MEMORY_SHARE * context.memory_bytes
@@ -115,9 +120,9 @@ def _too_hot(tables: Tables, table: IntArray, context: PlanningContext) -> NDArr
     Of the candidates ``table`` the h hottest are chosen so that the slowest rank is fastest: their row blocks cost all
     ranks, the hottest of the others or the mean of the others bounds the rest.
     """
-    dim, overlapped = tables.dim[table], context.costs.overlapped
-    narrow = combined(context.costs.column_shard_s(table, -(-dim // most_pieces(dim))), overlapped)
-    whole = combined(context.costs.column_shard_s(table, dim), overlapped)
+    dim = tables.dim[table]
+    narrow = context.costs.column_shard_s(table, -(-dim // most_pieces(dim))).sum(axis=1)
+    whole = context.costs.column_shard_s(table, dim).sum(axis=1)
     order = np.argsort(-narrow, kind="stable")
     hottest = np.append(narrow[order], 0.0)
     mean = np.append(np.cumsum(whole[order][::-1])[::-1], 0.0) / context.world_size
@@ -129,16 +134,27 @@ def _too_hot(tables: Tables, table: IntArray, context: PlanningContext) -> NDArr
 
 
 def _propose(tables: Tables, table: IntArray, context: PlanningContext, free_bytes: float) -> ColumnShards:
-    """The best of some ways to cut and place ``table`` by columns."""
-    found: list[tuple[float, float, ColumnShards]] = []
+    """The best of some ways to cut and place ``table`` by columns, improved.
+
+    Raises:
+        InfeasibleError: none of them fits.
+    """
+    found: list[tuple[float, ColumnShards]] = []
+    failure: InfeasibleError | None = None
     for share in COST_SHARES:
         pieces = _pieces(tables, table, context, free_bytes, share)
         if found and pieces.sum() * context.world_size > PROPOSAL_WORK:
             break
-        columns = _place_columns(tables, table, pieces, context, free_bytes)
-        loads = slowest_s(context.costs.column_shard_s(columns.table, columns.dim), columns.rank, context.world_size)
-        found.append((float(combined(loads, context.costs.overlapped)), float(loads.sum()), columns))
-    return min(found, key=lambda proposal: proposal[:2])[2]
+        try:
+            columns = _place_columns(tables, table, pieces, context, free_bytes)
+        except InfeasibleError as error:
+            failure = error
+            continue
+        costs = context.costs.column_shard_s(columns.table, columns.dim)
+        found.append((float(slowest_s(costs, columns.rank, context.world_size).sum()), columns))
+    if failure is not None and not found:
+        raise failure
+    return _improve(tables, min(found, key=lambda proposal: proposal[0])[1], context, free_bytes)
 
 
 def _pieces(
@@ -146,7 +162,7 @@ def _pieces(
 ) -> IntArray:
     """Column shards that cost and size ask for ``[len(table)]``."""
     cost = context.costs.column_shard_s(table, tables.dim[table])
-    share = cost / np.maximum(phase_targets(cost, context.world_size, context.costs.overlapped), TINY_S)
+    share = cost / np.maximum(cost.sum(axis=0) / context.world_size, TINY_S)
     stored = context.stored_bytes(tables.rows, tables.dim, tables.element_bytes)[table]
     wanted = np.maximum(share.max(axis=1, initial=0.0) / cost_share, stored / max(MEMORY_SHARE * free_bytes, 1.0))
     limit = np.minimum(most_pieces(tables.dim[table]), context.world_size)
@@ -154,14 +170,21 @@ def _pieces(
 
 
 def _place_columns(
-    tables: Tables, table: IntArray, pieces: IntArray, context: PlanningContext, free_bytes: float | None = None
+    tables: Tables, table: IntArray, pieces: IntArray, context: PlanningContext, free_bytes: float
 ) -> ColumnShards:
+    """Cut and place tables; raises InfeasibleError when they do not fit."""
     shard_table, column, dim = cut_columns(table, tables.dim[table], pieces)
     sizes = context.stored_bytes(tables.rows[shard_table], dim, tables.element_bytes[shard_table])
-    free = context.memory_bytes if free_bytes is None else free_bytes
     costs = context.costs.column_shard_s(shard_table, dim)
-    rank = place(costs, sizes, free, context.world_size, context.costs.overlapped)
-    return ColumnShards(table=shard_table, rank=rank, column=column, dim=dim)
+    return ColumnShards(shard_table, place(costs, sizes, free_bytes, context.world_size), column, dim)
+
+
+def _improve(tables: Tables, columns: ColumnShards, context: PlanningContext, free_bytes: float) -> ColumnShards:
+    """Move and swap shards of the slowest ranks."""
+    table, dim = columns.table, columns.dim
+    sizes = context.stored_bytes(tables.rows[table], dim, tables.element_bytes[table])
+    costs = context.costs.column_shard_s(table, dim)
+    return replace(columns, rank=improve(costs, sizes, columns.rank, free_bytes, context.world_size))
 
 
 def _block_bytes(tables: Tables, table: IntArray, context: PlanningContext) -> float:

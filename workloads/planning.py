@@ -22,15 +22,11 @@ from workloads.tables import Tables, scale_rows
 class ShardCosts(Protocol):
     """What shards cost, seconds per iteration."""
 
-    @property
-    def overlapped(self) -> int:
-        """How many of the last phases run beside the others, so that they only count when they last longer."""
-        ...
-
     def column_shard_s(self, table: IntArray, dim: IntArray) -> FloatArray:
         """Cost of shards of ``dim`` columns of the given tables ``[S, K]``.
 
-        One column for each phase that all ranks do together: a phase lasts as long as its slowest rank.
+        One column for each phase that all ranks do together: a phase lasts as long as its slowest rank, and an
+        iteration as long as all phases.
         """
         ...
 

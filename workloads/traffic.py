@@ -64,12 +64,18 @@ def sort_bytes(lookups: FloatArray, rows: FloatArray, index_bytes: int) -> Float
     return lookups * passes * 2 * (index_bytes + SORT_VALUE_BYTES)
 
 
+OVERLAP_COST = 0.25
+"""Seconds that a second of input exchange costs when it runs beside the other communication (assumed: on ZionEX it
+takes a quarter to a third of the network cards from an all_reduce that would use nearly all of them)."""
+
+
 @dataclass(frozen=True, slots=True)
 class BandwidthCosts:
     """Shard costs from three bandwidths (a `workloads.planning.ShardCosts`).
 
-    Phases of a column shard: embedding (lookup and update), output exchange (pooled vectors and their gradients) and
-    input exchange (indices; beside the others when the pipeline overlaps it), each bytes over bandwidth.
+    Phases of a column shard: lookup, update, output exchange (pooled vectors and their gradients) and input exchange
+    (indices), each bytes over bandwidth. An input exchange that the pipeline runs beside the rest counts by
+    `OVERLAP_COST`, unless it lasts longer than the rest.
 
     Attributes:
         tables: the tables.
@@ -85,20 +91,28 @@ class BandwidthCosts:
     all_to_all_bytes_per_s: float
     all_reduce_bytes_per_s: float
 
-    @property
-    def overlapped(self) -> int:
-        """The input exchange, unless there is no pipeline."""
-        return 0 if self.settings.pipeline == "none" else 1
-
     def column_shard_s(self, table: IntArray, dim: IntArray) -> FloatArray:
-        """Seconds per shard and phase ``[S, 3]``."""
+        """Seconds per shard and phase ``[S, 4]``."""
+        seconds = self._phases_s(table, dim)
+        seconds[:, -1] *= self._input_weight()
+        return seconds
+
+    def _input_weight(self) -> float:
+        """What a second of input exchange adds to an iteration, seconds."""
+        if self.settings.pipeline == "none":
+            return 1.0
+        mean = self._phases_s(np.arange(len(self.tables)), self.tables.dim).sum(axis=0)
+        return 1.0 if mean[-1] > mean[:-1].sum() else OVERLAP_COST
+
+    def _phases_s(self, table: IntArray, dim: IntArray) -> FloatArray:
+        """Seconds of a shard in each phase ``[S, 4]``."""
         settings, batch = self.settings, float(self.settings.global_batch_size)
         traffic = table_traffic(self.tables, batch, settings)
         exchange = batch * dim * (settings.forward_bytes + settings.backward_bytes)
         indices = traffic.lookups[table] * settings.index_bytes + batch * settings.length_bytes
-        embedding = self._embedding_bytes(traffic, table, dim) / self.embedding_bytes_per_s
-        rate = self.all_to_all_bytes_per_s
-        return np.stack([embedding, exchange / rate, indices / rate], axis=1)
+        forward, update = self._embedding_bytes(traffic, table, dim)
+        memory, wire = self.embedding_bytes_per_s, self.all_to_all_bytes_per_s
+        return np.stack([forward / memory, update / memory, exchange / wire, indices / wire], axis=1)
 
     def row_wise_s(self) -> FloatArray:
         """Seconds per table on every rank ``[N]``: a share of lookups and updates, reduce_scatter and all_gather.
@@ -110,7 +124,7 @@ class BandwidthCosts:
         traffic = table_traffic(tables, batch, settings)
         pooled = batch * tables.dim * (settings.forward_bytes + settings.backward_bytes)
         indices = traffic.lookups * settings.index_bytes / settings.world_size + batch * settings.length_bytes
-        shared = (self._embedding_bytes(traffic, everything, tables.dim) - pooled) / settings.world_size + pooled
+        shared = (sum(self._embedding_bytes(traffic, everything, tables.dim)) - pooled) / settings.world_size + pooled
         exchange = pooled / (2 * self.all_reduce_bytes_per_s) + indices / self.all_to_all_bytes_per_s
         return np.asarray(shared / self.embedding_bytes_per_s + exchange)
 
@@ -120,15 +134,15 @@ class BandwidthCosts:
         everything = np.arange(len(tables))
         traffic = table_traffic(tables, float(settings.local_batch_size), settings)
         gradient = tables.rows * tables.dim * 4.0
-        local = self._embedding_bytes(traffic, everything, tables.dim) + 3 * gradient
+        local = sum(self._embedding_bytes(traffic, everything, tables.dim)) + 3 * gradient
         return local / self.embedding_bytes_per_s + gradient / self.all_reduce_bytes_per_s
 
-    def _embedding_bytes(self, traffic: TableTraffic, table: IntArray, dim: IntArray) -> FloatArray:
-        """Lookup and update of shards, bytes ``[S]``."""
+    def _embedding_bytes(self, traffic: TableTraffic, table: IntArray, dim: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Bytes of the lookups and of the updates of shards ``[S]``."""
         settings, element = self.settings, self.tables.element_bytes[table]
         lookups, distinct = traffic.lookups[table], traffic.distinct[table]
         forward = lookups * (dim * element + settings.index_bytes) + traffic.samples * dim * settings.forward_bytes
         state = state_elements(settings.optimizer.tables, np.ones_like(dim), dim) * STATE_BYTES
         update = 2 * distinct * (dim * element + state) + traffic.samples * dim * settings.backward_bytes
         rows = np.full(len(table), self.tables.rows.sum() / settings.world_size)
-        return np.asarray(forward + update + sort_bytes(lookups, rows, settings.index_bytes))
+        return forward, update + sort_bytes(lookups, rows, settings.index_bytes)

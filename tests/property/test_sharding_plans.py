@@ -104,7 +104,7 @@ def load_over_mean(model: str, planner: str, world_size: int) -> float:
     """Sum over the phases that nothing hides of the slowest rank, over the sum of the means."""
     plan = plan_of(model, world_size, planner)
     costs = context_for(plan.tables, settings_for(model, world_size)).costs
-    visible = costs.column_shard_s(plan.columns.table, plan.columns.dim)[:, :2]
+    visible = costs.column_shard_s(plan.columns.table, plan.columns.dim)[:, :3]
     return float(slowest_s(visible, plan.columns.rank, world_size).sum() / (visible.sum(axis=0) / world_size).sum())
 
 

@@ -1,0 +1,126 @@
+"""Bottleneck fairness: the definition on random inputs, the documented examples, and the engine's use of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from simulator.engine import RunOptions, bottleneck_fairness, run
+from simulator.lowered import Activity, ConstantDurations, LoweredGroup, LoweredProgram, phase
+from simulator.program import Stream
+
+TOLERANCE = 1e-9  # of a share; the linear system of a cycle is solved in floating point
+
+
+def speeds_of(rows: Sequence[Mapping[int, float]]) -> np.ndarray:
+    counts = np.array([len(row) for row in rows])
+    resources = np.array([r for row in rows for r in sorted(row)], dtype=np.int64)
+    return bottleneck_fairness(counts, resources, np.array([row[r] for row in rows for r in sorted(row)]))
+
+
+def assert_fair(rows: Sequence[Mapping[int, float]], speeds: np.ndarray) -> None:
+    """The definition, word for word."""
+    assert ((speeds > 0) & (speeds <= 1)).all()
+    shares = [{r: x * u for r, u in row.items()} for row, x in zip(rows, speeds, strict=True)]
+    resources = {r for row in rows for r in row}
+    load = {r: sum(s.get(r, 0.0) for s in shares) for r in resources}
+    largest = {r: max(s.get(r, 0.0) for s in shares) for r in resources}
+    assert max(load.values(), default=0) <= 1 + TOLERANCE
+    for share, speed in zip(shares, speeds, strict=True):
+        bottlenecks = [r for r in share if load[r] >= 1 - TOLERANCE and share[r] >= largest[r] - TOLERANCE]
+        assert speed == 1 or bottlenecks
+
+
+def test_sixty_percent_and_all_of_a_port_give_five_sixths_and_one_half() -> None:
+    assert speeds_of([{0: 0.6}, {0: 1.0}]) == pytest.approx([5 / 6, 1 / 2], rel=1e-15)
+
+
+def test_two_activities_that_hold_each_other_back_on_different_resources() -> None:
+    """x_A + x_B / 2 = 1 and x_A / 2 + x_B = 1: no resource is the bottleneck of both."""
+    assert speeds_of([{0: 1.0, 1: 0.5}, {0: 0.5, 1: 1.0}]) == pytest.approx([2 / 3, 2 / 3], rel=1e-12)
+
+
+def test_small_users_keep_their_speed() -> None:
+    assert speeds_of([{0: 0.2}, {0: 1.0}, {0: 1.0}]) == pytest.approx([1, 0.4, 0.4], rel=1e-15)
+
+
+_usage = st.one_of(st.sampled_from([1.0, 0.5, 0.7, 0.25]), st.floats(0.01, 1.0))
+
+
+@settings(max_examples=600, deadline=None)
+@given(st.lists(st.dictionaries(st.integers(0, 6), _usage, max_size=5), min_size=1, max_size=8))
+def test_definition_holds(rows: list[dict[int, float]]) -> None:
+    assert_fair(rows, speeds_of(rows))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.dictionaries(st.integers(0, 3), _usage, min_size=1), min_size=1, max_size=4), st.integers(0, 2**32))
+def test_components_solved_together_or_apart_give_the_same_bits(rows: list[dict[int, float]], seed: int) -> None:
+    """The engine may hand over several components at once, the oracle never does."""
+    generator = np.random.default_rng(seed)
+    other = [{10 + r: generator.uniform(0.1, 1) for r in range(3)} for _ in range(3)]
+    together = speeds_of([*rows, *other])
+    assert together.tolist() == [*speeds_of(rows), *speeds_of(other)]
+
+
+def test_one_global_and_many_node_activities() -> None:
+    """Freezing the global one leaves each node what it does not use."""
+    usage = np.random.default_rng(1).uniform(0.05, 1, 300)
+    rows = [dict.fromkeys(range(300), 1.0), *({n: float(u)} for n, u in enumerate(usage))]
+    speeds = speeds_of(rows)
+    assert_fair(rows, speeds)
+    assert speeds[0] == pytest.approx(0.5, rel=1e-12)
+
+
+def program(activities: Sequence[Activity], starts_ps: Sequence[int]) -> LoweredProgram:
+    """One rank per activity: a private task until ``starts_ps``, then the activity (two members make it shared)."""
+    groups = []
+    for number, start in enumerate(starts_ps):
+        groups.append(
+            LoweredGroup(
+                name=f"g{number}",
+                ranks=np.array([number]),
+                streams=(Stream("s"),),
+                names=("before", "activity"),
+                stream_of=np.array([0, 0]),
+                dep_ptr=np.array([0, 0, 0]),
+                dep_task=np.array([], dtype=np.int64),
+                dep_lag=np.array([], dtype=np.int64),
+                durations=ConstantDurations(np.array([[start], [0]])),
+                activity_tasks=np.array([1]),
+                instances=np.array([[number]]),
+            )
+        )
+    return LoweredProgram(tuple(groups), activities, 2)
+
+
+def ends_ps(activities: Sequence[Activity], starts_ps: Sequence[int]) -> list[int]:
+    result = run(program(activities, starts_ps), RunOptions(1))
+    return result.records[0].activities.end_ps.tolist()
+
+
+def test_engine_runs_the_example_to_the_picosecond() -> None:
+    """A (60 % of the port, 1 ms alone) and B (all of it, 1 ms alone) start together.
+
+    A runs at 5/6 and ends after 1.2 ms; B has done 0.6 ms of work by then and does the rest alone: 1.6 ms.
+    """
+    work = 10**9
+    activities = [Activity("A", (phase(0, work, [0], 0.6),)), Activity("B", (phase(0, work, [0], 1.0),))]
+    assert ends_ps(activities, [0, 0]) == pytest.approx([1_200_000_000, 1_600_000_000], abs=2)
+
+
+def test_latency_uses_no_resource() -> None:
+    """B's latency passes beside A's work; then B works alone."""
+    activities = [Activity("A", (phase(0, 1000, [0]),)), Activity("B", (phase(1000, 500, [0]),))]
+    assert ends_ps(activities, [0, 0]) == [1000, 1500]
+
+
+@given(st.integers(1, 2**51), st.integers(0, 10**9), st.floats(0.01, 1.0))
+def test_alone_the_duration_is_exact(work: int, start: int, usage: float) -> None:
+    """Whatever its length, and though its resource is shared at another time, nothing is rounded."""
+    activities = [Activity("A", (phase(7, work, [0], usage),)), Activity("B", (phase(0, 5, [0]),))]
+    assert ends_ps(activities, [start + 10, 0]) == [start + 17 + work, 5]

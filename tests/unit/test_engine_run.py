@@ -1,0 +1,132 @@
+"""The engine's surroundings: stop rules, recording, deadlocks, controllers, members that leave early."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from benchmarks.engine_programs import global_program, grouped_program
+from inputs.errors import DeadlockError, InputError, ModelRangeError
+from simulator.engine import IssueByReadiness, RunOptions, run
+from simulator.engine.usage import build_usage
+from simulator.lowered import Activity, ConstantDurations, LoweredGroup, LoweredProgram, phase
+from simulator.program import Stream
+
+
+def group(ranks, streams, tasks, activity_tasks=(), instances=(), name="g") -> LoweredGroup:
+    """``tasks``: (stream, duration in ps, dependencies) for each task; all ranks alike."""
+    deps = [list(t[2]) for t in tasks]
+    flat = [d for each in deps for d in each]
+    return LoweredGroup(
+        name=name,
+        ranks=np.asarray(ranks),
+        streams=tuple(Stream(s) if isinstance(s, str) else s for s in streams),
+        names=tuple(f"t{i}" for i in range(len(tasks))),
+        stream_of=np.array([t[0] for t in tasks]),
+        dep_ptr=np.cumsum([0, *(len(d) for d in deps)]),
+        dep_task=np.array([d for d, _ in flat], dtype=np.int64),
+        dep_lag=np.array([lag for _, lag in flat], dtype=np.int64),
+        durations=ConstantDurations(np.array([[t[1]] for t in tasks], dtype=np.int64)),
+        activity_tasks=np.array(activity_tasks, dtype=np.int64),
+        instances=np.array(instances, dtype=np.int64).reshape(len(activity_tasks), len(ranks)),
+    )
+
+
+def test_a_stop_rule_ends_the_run_and_the_last_iterations_are_kept() -> None:
+    program = global_program(8, 20, tasks=40)
+    result = run(program, RunOptions(20, stop=lambda ends: len(ends) == 5, keep_last=2))
+    assert result.iterations == 5
+    assert [r.iteration for r in result.records] == [3, 4]
+
+
+def test_totals_are_those_of_the_records() -> None:
+    program = global_program(8, 3, tasks=40)
+    result = run(program, RunOptions(3, keep_last=None))
+    for k, record in enumerate(result.records):
+        times = record.groups[0]
+        assert result.iteration_end_ps[k] == times.end_ps.max()
+        assert (result.rank_end_ps[k] == times.end_ps.max(axis=0)).all()
+        assert (result.rank_waiting_ps[k] == times.waiting_ps.sum(axis=0)).all()
+        in_tasks = (times.end_ps - times.start_ps).sum(axis=0)
+        assert (result.rank_busy_ps[k] == in_tasks - times.waiting_ps.sum(axis=0)).all()
+
+
+def test_waiting_is_the_time_to_the_last_arrival() -> None:
+    slow, fast = (group([r], ["s"], [(0, d, ()), (0, 0, ())], [1], [[0]], f"g{r}") for r, d in [(0, 90), (1, 20)])
+    program = LoweredProgram((slow, fast), [Activity("c", (phase(5, 10, [0]),))], 1)
+    record = run(program, RunOptions(1)).records[0]
+    assert [int(g.waiting_ps[1, 0]) for g in record.groups] == [0, 70]
+    assert [int(g.end_ps[1, 0]) for g in record.groups] == [105, 105]
+    assert record.activities.begin_ps.tolist() == [90]
+
+
+def test_collectives_in_opposite_order_deadlock_and_the_message_names_who_is_missing() -> None:
+    """Rank 0 calls a then b, rank 1 b then a: the textbook NCCL hang."""
+    one = group([0], ["s"], [(0, 1, ()), (0, 0, ()), (0, 0, ())], [1, 2], [[0], [1]], "g0")
+    two = group([1], ["s"], [(0, 1, ()), (0, 0, ()), (0, 0, ())], [1, 2], [[1], [0]], "g1")
+    program = LoweredProgram((one, two), [Activity("a", (phase(1),)), Activity("b", (phase(1),))], 1)
+    with pytest.raises(DeadlockError) as caught:
+        run(program, RunOptions(1))
+    assert "a of iteration 0: arrived ranks 0; missing ranks 1" in str(caught.value)
+    assert "b of iteration 0: arrived ranks 1; missing ranks 0" in str(caught.value)
+
+
+def test_a_long_list_of_missing_ranks_is_cut_to_eight_and_a_count() -> None:
+    ranks = np.arange(20)
+    waits_for_itself = group(ranks, ["s", "t"], [(0, 1, [(1, 0)]), (1, 0, [(0, 0)])])
+    with pytest.raises(DeadlockError, match=r"t0 of iteration 0 .* ranks 0, 1, 2, 3, 4, 5, 6, 7, ... \(20 in all\)"):
+        run(LoweredProgram((waits_for_itself,), [], 1), RunOptions(1))
+
+
+def test_members_go_on_after_their_own_phase() -> None:
+    both = group([0, 1], ["s"], [(0, 0, ()), (0, 3, ())], [0], [[0, 0]])
+    activity = Activity("c", (phase(0, 10, [0]), phase(0, 10, [0])), np.array([0, 1]))
+    record = run(LoweredProgram((both,), [activity], 1), RunOptions(1)).records[0]
+    assert record.groups[0].end_ps.tolist() == [[10, 20], [13, 23]]
+
+
+def test_a_stream_that_issues_by_readiness_takes_what_is_ready_first() -> None:
+    """Tasks 2 and 3 sit in this order on the controlled stream, but 3's input is there at 10, 2's at 50."""
+    tasks = [(0, 50, ()), (1, 10, ()), (2, 5, [(0, 0)]), (2, 30, [(1, 0)])]
+    streams = ["a", "b", Stream("c", controller="readiness")]
+    in_order = run(LoweredProgram((group([0], ["a", "b", "c"], tasks),), [], 1), RunOptions(1))
+    by_readiness = run(
+        LoweredProgram((group([0], streams, tasks),), [], 1),
+        RunOptions(1, controllers={"readiness": IssueByReadiness()}),
+    )
+    assert in_order.records[0].groups[0].start_ps[2:, 0].tolist() == [50, 55]
+    assert by_readiness.records[0].groups[0].start_ps[2:, 0].tolist() == [50, 10]
+
+
+def test_a_controller_can_load_the_network_in_the_background() -> None:
+    """Background traffic over all of the port from 20 on halves a collective that starts at 0 and would take 40."""
+
+    class Background:
+        def control(self, view):
+            yield view.sleep(20)
+            yield view.start_activity(1)
+
+    both = group([0, 1], ["s"], [(0, 0, ())], [0], [[0, 0]])
+    activities = [Activity("c", (phase(0, 40, [0]),)), Activity("traffic", (phase(0, 1000, [0]),))]
+    program = LoweredProgram((both,), activities, 1)
+    record = run(program, RunOptions(1, controllers={"background": Background()})).records[0]
+    assert record.groups[0].end_ps.tolist() == [[60, 60]]
+
+
+def test_an_unknown_controller_is_named() -> None:
+    one = group([0], [Stream("s", controller="readines")], [(0, 1, ())])
+    with pytest.raises(InputError, match="readiness"):
+        run(LoweredProgram((one,), [], 1), RunOptions(1, controllers={"readiness": IssueByReadiness()}))
+
+
+def test_a_phase_of_over_an_hour_is_refused() -> None:
+    both = group([0, 1], ["s"], [(0, 0, ())], [0], [[0, 0]])
+    with pytest.raises(ModelRangeError, match="too long"):
+        run(LoweredProgram((both,), [Activity("c", (phase(0, 2**53, [0]),))], 1), RunOptions(1))
+
+
+def test_ports_used_alike_are_one_resource_class() -> None:
+    """512 ports in 64 nodes whose loads differ: one class per node and (two collectives apart) no more."""
+    table = build_usage(grouped_program(512, 1, tasks=40))
+    assert table.class_count <= 512
+    assert build_usage(global_program(512, 1, tasks=40)).class_count == 1

@@ -19,7 +19,7 @@ def json_schema(kind: str) -> dict[str, Any]:
     """
     if kind not in KINDS:
         raise InputError("unknown kind", given=kind, expected=", ".join(KINDS), nearest=nearest_name(kind, KINDS))
-    found = PLAN if kind == "plan" else _model(kind).model_json_schema(by_alias=True)
+    found = _model(kind).model_json_schema(by_alias=True)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
 
 
@@ -37,41 +37,10 @@ def _model(kind: str) -> type[BaseModel]:
         from workloads.framework import Framework
 
         return Framework
+    if kind == "plan":
+        from workloads.sharding import PlanFile
+
+        return PlanFile
     from workloads.model import DlrmModel
 
     return DlrmModel
-
-
-_COUNT = {"type": "integer", "minimum": 0}
-
-PLAN: dict[str, Any] = {
-    "title": "Plan",
-    "description": "A sharding plan, as `Plan.to_dict` of workloads/plan.py writes it.",
-    "type": "object",
-    "required": ["world_size", "tables"],
-    "properties": {
-        "planner": {"type": "string", "description": "who made it"},
-        "world_size": {"type": "integer", "minimum": 1},
-        "rows_scale": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
-        "tables": {
-            "type": "object",
-            "additionalProperties": {
-                "type": "object",
-                "required": ["sharding_type"],
-                "properties": {
-                    "sharding_type": {"enum": ["table_wise", "column_wise", "row_wise", "data_parallel"]},
-                    "shards": {
-                        "description": "column ranges of table_wise and column_wise tables",
-                        "type": "array",
-                        "items": {
-                            "type": "object",
-                            "required": ["rank", "column", "dim"],
-                            "properties": {"rank": _COUNT, "column": _COUNT, "dim": {"type": "integer", "minimum": 1}},
-                        },
-                    },
-                },
-            },
-        },
-    },
-}
-"""Plans are read by `workloads.plan.plan_from_dict`, which checks more than a schema can say."""

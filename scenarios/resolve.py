@@ -24,6 +24,7 @@ from scenarios.types import Scenario, Sharding
 from workloads.framework import Framework, load_framework
 from workloads.graded import choose_alternatives
 from workloads.model import DlrmModel, load_model
+from workloads.sharding import PlanFile
 
 DEFAULT_PLANNER = "greedy"
 PLAN = ("workload", "sharding", "plan")
@@ -199,15 +200,15 @@ def _read_sharding(document: Document, scenario: Scenario) -> Sharding:
     if sharding.plan is None:
         return Sharding(planner=sharding.planner or DEFAULT_PLANNER)
     if isinstance(sharding.plan, str):
-        return Sharding(plan=_read_plan_file(document, sharding.plan))
-    return sharding
+        return Sharding(plan=_plain(validate(PlanFile, load_yaml(_plan_file(document, sharding.plan)))))
+    return Sharding(plan=_plain(validate(PlanFile, document, prefix=PLAN)))
 
 
-def _read_plan_file(document: Document, given: str) -> dict[str, Any]:
-    """The plan in a file; relative paths start at the scenario's folder, or where the command runs with ``--set``."""
+def _plan_file(document: Document, given: str) -> Path:
+    """Relative paths start at the scenario's folder, or where the command runs when ``--set`` gave them."""
     _, line = document.where(PLAN)
     folder = document.file.parent if line is not None else Path()
-    return load_yaml(folder / Path(given).expanduser()).data
+    return folder / Path(given).expanduser()
 
 
 def _plain(part: Strict) -> dict[str, Any]:

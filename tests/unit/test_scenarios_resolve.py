@@ -115,10 +115,19 @@ def test_a_precision_the_gpu_does_not_compute_in_is_told_where_it_was_set():
 
 def test_planner_and_plan_exclude_each_other():
     with pytest.raises(InputError, match="one of planner and plan"):
-        resolved(TEXT + "  sharding: {planner: greedy, plan: {}}\n")
+        resolved(TEXT + "  sharding: {planner: greedy, plan: plan.yaml}\n")
 
 
 def test_a_plan_file_is_found_beside_the_scenario_and_inlined(tmp_path):
     (tmp_path / "plan.yaml").write_text("world_size: 16\ntables: {}\n")
     one = resolved(TEXT + "  sharding: {plan: plan.yaml}\n", tmp_path / "mine.yaml")
-    assert one.scenario.workload.sharding.plan == {"world_size": 16, "tables": {}}
+    assert one.scenario.workload.sharding.plan["world_size"] == 16
+    assert resolved(yaml.safe_dump(one.to_dict())).hash == one.hash
+
+
+def test_a_mistake_in_a_plan_file_is_told_at_its_line(tmp_path):
+    (tmp_path / "plan.yaml").write_text("world_size: 16\ntables:\n  table_0: {sharding_type: table_wide}\n")
+    with pytest.raises(InputError) as error:
+        resolved(TEXT + "  sharding: {plan: plan.yaml}\n", tmp_path / "mine.yaml")
+    assert (error.value.file, error.value.line) == (str(tmp_path / "plan.yaml"), 3)
+    assert error.value.nearest == "table_wise"

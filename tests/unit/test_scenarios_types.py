@@ -14,7 +14,7 @@ def test_the_smallest_scenario_gets_the_published_defaults():
     assert scenario.placement == "block"
     assert scenario.precision.forward_all_to_all == "fp16"
     assert scenario.run.iterations == "auto"
-    assert scenario.output.record.iterations == 2
+    assert scenario.output.record.iterations == 4
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import typer
 
 from dlrmsim.cli.init import init
-from dlrmsim.cli.list import list_names
+from dlrmsim.cli.list_names import list_names
 from dlrmsim.cli.run import run
 from dlrmsim.cli.schema import schema
 from dlrmsim.cli.show import show

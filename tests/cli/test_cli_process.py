@@ -1,0 +1,98 @@
+"""The command as a user starts it: exit codes, what goes to stdout and stderr, what is left on disk."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def start(*arguments, folder):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "dlrmsim", *arguments]
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True)
+
+
+def dlrmsim(*arguments, folder):
+    process = start(*arguments, folder=folder)
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, err
+
+
+def left(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_a_run_prints_the_headline_and_writes_every_file(tmp_path):
+    code, out, err = dlrmsim("run", "mlperf_dlrm_v1", folder=tmp_path)
+    assert (code, err) == (0, "")
+    for words in ("iteration time", "throughput", "exposed communication", "bound", "slowest rank", "memory, hbm"):
+        assert words in out
+    report = Path(out.strip().rsplit(maxsplit=1)[-1])
+    assert (tmp_path / report).is_file()
+    assert left(tmp_path / report.parent) == [
+        "report.html", "run.json", "scenario.resolved.yaml", "summary.json", "timeline.parquet", "trace.json.gz",
+    ]  # fmt: skip
+
+
+def test_with_json_stdout_is_the_summary_and_nothing_else(tmp_path):
+    code, out, err = dlrmsim("run", "mlperf_dlrm_v1", "--json", "--no-report", "--out", "x", folder=tmp_path)
+    assert (code, err) == (0, "")
+    assert out == (tmp_path / "x" / "summary.json").read_text()
+    assert json.loads(out)["world_size"] == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["run", "zionx_a_128"], 2, "did you mean 'zionex_a_128'?"),
+        (["run", "zionex_a_128", "--set", "workload.global_batch_size=65537"], 2, "a multiple of 128"),
+        (["run", "zionex_a_128", "--set", "nodes=4"], 3, "ddr:"),
+        (["run", "zionex_a_128", "--ranks", "0,128"], 2, "0 to 127"),
+        (["run", "zionex_a_128", "--frobnicate"], 2, "--frobnicate"),
+        (["list", "clutsers"], 2, "did you mean 'clusters'?"),
+    ],
+)
+def test_what_is_wrong_is_one_message_without_traceback_and_nothing_is_written(tmp_path, arguments, code, words):
+    got, out, err = dlrmsim(*arguments, folder=tmp_path)
+    assert (got, out) == (code, "")
+    assert words in err
+    assert "Traceback" not in err
+    assert left(tmp_path) == []
+
+
+def test_interrupting_a_run_leaves_nothing_and_gives_130(tmp_path):
+    batch = "workload.global_batch_size=2097152"
+    process = start("run", "zionex_a_128", "--set", "nodes=512", "--set", batch, folder=tmp_path)
+    time.sleep(1.5)  # in the midst of it: the whole takes over 3 s
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted" in err
+    assert "Traceback" not in err
+    assert left(tmp_path) == []
+
+
+def test_a_reader_that_goes_away_is_no_fault(tmp_path):
+    process = start("schema", "cluster", folder=tmp_path)
+    with process.stdout, process.stderr:
+        process.stdout.close()
+        assert "Traceback" not in process.stderr.read()
+        process.wait(timeout=60)
+
+
+def test_help_starts_in_half_a_second(tmp_path):
+    """Best of three, the machine may be busy."""
+    times = []
+    for _ in range(3):
+        begin = time.perf_counter()
+        assert dlrmsim("--help", folder=tmp_path)[0] == 0
+        times.append(time.perf_counter() - begin)
+    assert min(times) < 0.5

@@ -15,6 +15,10 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 from workloads.refine import refine
 
+MEMORY_SLACK = 1.25
+"""A rank takes at most this much of the mean size while that works: what else a rank keeps needs room too. When it does
+not work, costly shards are placed wherever there is room, and last the largest ones first."""
+
 REFINE_STEPS = 300
 """Most moves and swaps after the greedy placement."""
 
@@ -38,11 +42,12 @@ def place(costs: FloatArray, sizes: IntArray, free_bytes: float, world_size: int
         InfeasibleError: the shards do not fit, with the numbers.
     """
     _check_total(sizes, free_bytes, world_size)
-    targets = costs.sum(axis=0) / world_size
-    order = np.argsort(-costs.sum(axis=1), kind="stable")
-    ranks = _place_in_order(order, costs, targets, sizes, free_bytes, world_size)
-    if ranks is None:  # costly small shards took the room of large ones: large ones first
-        ranks = _place_in_order(np.argsort(-sizes, kind="stable"), costs, targets, sizes, free_bytes, world_size)
+    by_cost, by_size = np.argsort(-costs.sum(axis=1), kind="stable"), np.argsort(-sizes, kind="stable")
+    even = min(free_bytes, MEMORY_SLACK * float(sizes.sum()) / world_size)
+    ranks = None
+    for order, limit in ((by_cost, even), (by_cost, free_bytes), (by_size, free_bytes)):
+        if ranks is None:
+            ranks = _place_in_order(order, costs, sizes, limit, world_size)
     if ranks is None:
         raise InfeasibleError(
             f"{len(sizes)} shards of {sizes.sum() / 1e9:.1f} GB do not fit on {world_size} ranks with "
@@ -54,7 +59,8 @@ def place(costs: FloatArray, sizes: IntArray, free_bytes: float, world_size: int
 def improve(costs: FloatArray, sizes: IntArray, ranks: IntArray, free_bytes: float, world_size: int) -> IntArray:
     """Rank of each shard ``[S]`` after moves and swaps from ``ranks`` ``[S]``; other arguments as for `place`."""
     used = np.bincount(ranks, weights=sizes, minlength=world_size)
-    room = np.asarray(free_bytes - used, dtype=np.float64)
+    limit = min(free_bytes, max(MEMORY_SLACK * float(used.mean()), float(used.max())))
+    room = np.asarray(limit - used, dtype=np.float64)
     steps = min(REFINE_STEPS, REFINE_WORK // max(1, len(sizes)))
     return refine(costs, costs.sum(axis=0) / world_size, sizes, ranks, room, steps)
 
@@ -73,10 +79,11 @@ def _check_total(sizes: IntArray, free_bytes: float, world_size: int) -> None:
 
 
 def _place_in_order(
-    order: IntArray, costs: FloatArray, targets: FloatArray, sizes: IntArray, free_bytes: float, world_size: int
+    order: IntArray, costs: FloatArray, sizes: IntArray, free_bytes: float, world_size: int
 ) -> IntArray | None:
     """Place greedily in the given order; None when a shard finds no rank with room."""
     ranks = np.empty(len(sizes), dtype=np.int64)
+    targets = costs.sum(axis=0) / world_size
     above = np.repeat(-targets[:, None], world_size, axis=1)  # load - target [K, P]
     room = np.full(world_size, float(free_bytes))
     tight = sizes.sum() > 0.5 * free_bytes * world_size or sizes.max(initial=0) > 0.25 * free_bytes

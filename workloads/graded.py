@@ -3,38 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
 
 from inputs.errors import InputError, nearest_name
-from inputs.model import Strict
+from inputs.sourced import Sourced
 
 T = TypeVar("T")
 M = TypeVar("M", bound=BaseModel)
 
-Grade: TypeAlias = Literal["read", "secondary", "memory", "derived", "assumed"]
-"""read: seen in the source; secondary: in a text that quotes it; memory: recalled; derived: computed from the others;
-assumed: nobody says, the note tells why this value."""
 
-
-class Alternative(Strict, Generic[T]):
-    """Another value that a source gives for the same quantity."""
-
-    value: T
-    source: str
-    grade: Grade
-    note: str = ""
-
-
-class Graded(Strict, Generic[T]):
+class Graded(Sourced[T], Generic[T]):
     """A value, its source and grade, and the values that other sources give."""
 
-    value: T
-    source: str
-    grade: Grade
-    note: str = ""
-    alternatives: tuple[Alternative[T], ...] = ()
+    alternatives: tuple[Sourced[T], ...] = ()
 
     def pick(self, value: object) -> Graded[T] | None:
         """This quantity with a listed alternative as its value (or unchanged), None when ``value`` is not listed."""
@@ -53,10 +36,14 @@ class Graded(Strict, Generic[T]):
 
 
 def _same(one: object, two: object) -> bool:
-    """Equality that takes a list for a tuple."""
-    return (tuple(one) if isinstance(one, list | tuple) else one) == (
-        tuple(two) if isinstance(two, list | tuple) else two
-    )
+    """Equality of values as they are written: a list is a tuple, a mapping is a model."""
+    return _plain(one) == _plain(two)
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, BaseModel):
+        return value.model_dump()
+    return tuple(value) if isinstance(value, list | tuple) else value
 
 
 def graded_quantities(model: BaseModel) -> Iterator[tuple[str, Graded[Any]]]:

@@ -57,6 +57,12 @@ def test_every_listed_alternative_of_a_builds(key: str) -> None:
         assert len(expand_tables(load_model("zionex_a", alternatives={key: other.value}))) == 1000
 
 
+def test_alternatives_are_picked_as_they_are_written() -> None:
+    """A mapping from YAML picks the alternative that is a range."""
+    model = load_model("zionex_a", alternatives={"pooling_range": {"low": 15, "high": 15}})
+    assert np.all(expand_tables(model).pooling_factor == 15)
+
+
 def test_unlisted_values_and_unknown_keys_are_refused() -> None:
     """Only values with a source can be picked; the message lists them and the nearest key."""
     with pytest.raises(InputError, match="one of 1000, 4096"):

@@ -1,0 +1,88 @@
+"""The interactions of small models written for the test: widths, parameters, FLOPs, tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from inputs.errors import InputError
+from simulator.operators import Gemm
+from tests.workload_jobs import context_for, settings_for
+from workloads.dense import dense_part
+from workloads.dlrm import generate
+from workloads.model import DlrmModel, load_model
+from workloads.sharding import make_sharding_plan
+from workloads.tables import expand_tables
+
+TEXT = """
+name: small
+title: three tables of 16
+tables:
+  source: me
+  grade: assumed
+  value: [{{rows: 1000, dim: {dim}, pooling_factor: 3, count: 3}}]
+mlp:
+  dense_features: {{value: 13, source: me, grade: assumed}}
+  bottom: {{value: [32, 16], source: me, grade: assumed}}
+  top: {{value: [64, 1], source: me, grade: assumed}}
+interaction: {{value: {kind}, source: me, grade: assumed}}
+index_reuse: {{value: uniform, source: me, grade: assumed}}
+local_batch_size: {{value: 64, source: me, grade: assumed}}
+"""
+CROSS = "cross: {layers: {value: 2, source: me, grade: assumed}, rank: {value: 8, source: me, grade: assumed}}\n"
+MLP_FLOPS = 2 * (13 * 32 + 32 * 16)
+
+
+def small(folder: Path, kind: str, dim: int = 16) -> DlrmModel:
+    file = folder / "small.yaml"
+    file.write_text(TEXT.format(kind=kind, dim=dim) + (CROSS if kind == "dcnv2" else ""))
+    return load_model(file)
+
+
+@pytest.mark.parametrize(
+    ("kind", "width", "flops"),
+    [
+        ("dot", 16 + 4 * 3 // 2, 2 * 4 * 4 * 16),  # 4 vectors of 16: 6 pairs kept beside the bottom's output
+        ("cat", 16 + 3 * 16, 0),
+        ("dcnv2", 16 + 3 * 16, 2 * 2 * 2 * 64 * 8),  # two layers, each 64 -> 8 -> 64
+        ("reduce", 13, 0),  # as wide as the input of the bottom MLP
+    ],
+)
+def test_widths_and_flops(tmp_path: Path, kind: str, width: int, flops: int) -> None:
+    """The top MLP's input is what the interaction gives; FLOPs are those of MLPs and interaction."""
+    model = small(tmp_path, kind)
+    part = dense_part(model, expand_tables(model))
+    assert part.top[0].inputs == width
+    assert part.flops_per_sample == MLP_FLOPS + 2 * (width * 64 + 64) + flops
+
+
+@pytest.mark.parametrize("pipeline", ["none", "sparse_dist"])
+@pytest.mark.parametrize("kind", ["dot", "cat", "dcnv2"])
+@pytest.mark.parametrize("planner", ["table_wise", "column_wise", "row_wise", "data_parallel", "greedy"])
+def test_every_combination_generates(tmp_path: Path, kind: str, planner: str, pipeline: str) -> None:
+    """Each interaction, sharding and pipeline gives a valid graph with a weight gradient for every layer."""
+    model = small(tmp_path, kind)
+    settings = settings_for("zionex_i", 4, local_batch_size=64, pipeline=pipeline)  # type: ignore[arg-type]
+    tables = expand_tables(model, "fp16")
+    plan = make_sharding_plan(planner, tables, context_for(tables, settings))
+    program = generate(model, plan, settings).programs[0]
+    layers = dense_part(model, tables).layers
+    assert {f"{layer.name}_weight_gradient" for layer in layers} <= set(program.names)
+    gemms = sum(isinstance(work, Gemm) for work in program.work)
+    assert gemms == 3 * len(layers) - 1
+
+
+def test_a_dot_of_unequal_vectors_is_refused(tmp_path: Path) -> None:
+    """Products need vectors of one length: the tables have 20, the bottom MLP ends with 16."""
+    model = small(tmp_path, "dot", dim=20)
+    with pytest.raises(InputError, match="one length"):
+        dense_part(model, expand_tables(model))
+
+
+def test_cross_layers_go_with_dcnv2_only(tmp_path: Path) -> None:
+    """A cross in a model of another interaction would be ignored, so it is refused."""
+    file = tmp_path / "small.yaml"
+    file.write_text(TEXT.format(kind="cat", dim=16) + CROSS)
+    with pytest.raises(InputError, match="cross goes with interaction dcnv2"):
+        load_model(file)

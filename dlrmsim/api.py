@@ -45,7 +45,7 @@ class RunRequest:
 
     Attributes:
         out: output folder; default ``runs/NAME-HASH8``.
-        ranks: ranks of the trace; default: slowest, fastest, median and first.
+        ranks: ranks whose timelines are traced and shown first; default: slowest, fastest, median and first.
         report: whether to write ``report.html``.
     """
 
@@ -82,12 +82,11 @@ def run(resolved: ResolvedScenario, request: RunRequest | None = None, progress:
     begin = time.perf_counter()
     outcome = simulate(resolved, progress)
     simulated = time.perf_counter()
-    ranks = request.ranks or outcome.analysis.ranks.distinct()
     with folder_written_whole(folder) as partial:
         write_results(
             partial,
             outcome,
-            ranks=ranks,
+            asked_ranks=request.ranks or (),
             report=request.report,
             wall_s={"simulate": simulated - begin},
             progress=progress,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dlrmsim import __version__
 from dlrmsim.provenance import origins
 from dlrmsim.results import scenario_yaml
@@ -11,8 +13,8 @@ from scenarios.resolve import ResolvedScenario
 from scenarios.runner import Outcome
 
 
-def run_findings(outcome: Outcome) -> RunFindings:
-    """Everything the page of a run is made from."""
+def run_findings(outcome: Outcome, asked_ranks: Sequence[int] = ()) -> RunFindings:
+    """Everything the page of a run is made from; ``asked_ranks`` are shown first."""
     analysis = outcome.analysis
     return RunFindings(
         job=_job(outcome.resolved),
@@ -27,6 +29,7 @@ def run_findings(outcome: Outcome) -> RunFindings:
         memory=_memory(outcome.prepared.memory),
         origins=origins(outcome.resolved),
         warnings=outcome.warnings,
+        asked_ranks=asked_ranks,
     )
 
 

@@ -21,7 +21,7 @@ def write_results(
     folder: Path,
     outcome: Outcome,
     *,
-    ranks: Sequence[int],
+    asked_ranks: Sequence[int],
     report: bool,
     wall_s: Mapping[str, float],
     progress: Progress,
@@ -31,7 +31,7 @@ def write_results(
     Args:
         folder: where.
         outcome: what was found.
-        ranks: ranks of the trace.
+        asked_ranks: ranks of the trace, shown first on the page; none: slowest, fastest, median and first.
         report: whether to write the page.
         wall_s: seconds each stage took so far, for the record.
         progress: told what is being written.
@@ -40,10 +40,10 @@ def write_results(
     write_json(folder / "summary.json", outcome.summary)
     _write_scenario(folder / "scenario.resolved.yaml", outcome.resolved)
     _write_timeline(folder / "timeline.parquet", outcome)
-    _write_trace(folder / "trace.json.gz", outcome, ranks)
+    _write_trace(folder / "trace.json.gz", outcome, asked_ranks or outcome.analysis.ranks.distinct())
     if report:
         progress.stage("drawing the report")
-        _write_report(folder / "report.html", outcome)
+        _write_report(folder / "report.html", outcome, asked_ranks)
     _write_record(folder, outcome, wall_s)
 
 
@@ -82,11 +82,11 @@ def _write_trace(path: Path, outcome: Outcome, ranks: Sequence[int]) -> None:
     write_chrome_trace(chrome_trace(outcome.graph, timeline, name=outcome.resolved.name), path)
 
 
-def _write_report(path: Path, outcome: Outcome) -> None:
+def _write_report(path: Path, outcome: Outcome, asked_ranks: Sequence[int]) -> None:
     from dlrmsim.findings import run_findings
     from reports.run_report import render_run
 
-    path.write_text(render_run(run_findings(outcome)), encoding="utf-8")
+    path.write_text(render_run(run_findings(outcome, asked_ranks)), encoding="utf-8")
 
 
 def _write_record(folder: Path, outcome: Outcome, wall_s: Mapping[str, float]) -> None:

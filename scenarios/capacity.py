@@ -130,7 +130,7 @@ def _advice(resolved: ResolvedScenario, tables: Tables, context: PlanningContext
     nodes = max(math.ceil(stored / (context.memory_bytes * gpus)), 1)
     share = context.memory_bytes * context.world_size / stored if stored else 1.0
     more = f"about {nodes} nodes ({nodes * gpus} GPUs) or more, or " if nodes > resolved.nodes else ""
-    return f"{more}workload.rows_scaling=fit (at most {min(share, 1.0):.1%} of the rows)"
+    return f"{more}workload.rows_scaling=fit (at most {100 * (min(share, 1.0)):.1f} % of the rows)"
 
 
 def _stored_bytes(tables: Tables, context: PlanningContext) -> float:

@@ -15,6 +15,7 @@ from typing import Any
 
 from hardware_specs import Cluster, read_cluster
 from inputs.errors import InputError
+from inputs.keys import KeyPath
 from inputs.model import Strict
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
@@ -27,7 +28,7 @@ from workloads.model import DlrmModel, load_model
 from workloads.sharding import PlanFile
 
 DEFAULT_PLANNER = "greedy"
-PLAN = ("workload", "sharding", "plan")
+PLAN: KeyPath = ("workload", "sharding", "plan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,7 @@ def resolve(document: Document) -> ResolvedScenario:
     batch = scenario.workload.global_batch_size or int(model.local_batch_size.value) * world_size
     _check_batch(document, batch, world_size)
     _check_precision(document, scenario, cluster)
+    _check_ranks(document, scenario, world_size)
     gpus = int(cluster.node.gpus.value)
     workload = scenario.workload.model_copy(
         update={
@@ -172,6 +174,18 @@ def _check_precision(document: Document, scenario: Scenario, cluster: Cluster) -
         raise document.error(
             ("precision", "dense"), error.message, given=error.given, expected=error.expected
         ) from None
+
+
+def _check_ranks(document: Document, scenario: Scenario, world_size: int) -> None:
+    recorded = scenario.output.record.ranks
+    named: dict[KeyPath, tuple[int, ...]] = {
+        ("variation", "straggler_ranks"): scenario.variation.straggler_ranks,
+        ("output", "record", "ranks"): () if recorded == "all" else recorded,
+    }
+    for path, ranks in named.items():
+        missing = [rank for rank in ranks if rank >= world_size]
+        if missing:
+            raise document.error(path, "no such rank", given=missing[0], expected=f"0 to {world_size - 1}")
 
 
 def _read_model(document: Document, scenario: Scenario) -> DlrmModel:

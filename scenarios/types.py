@@ -19,6 +19,7 @@ CommPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 Placement: TypeAlias = Literal["block", "round_robin", "random"]
 CollectiveName: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "barrier"]
 Positive: TypeAlias = Annotated[int, Field(ge=1)]
+Rank: TypeAlias = Annotated[int, Field(ge=0)]
 
 
 class Sharding(Strict):
@@ -83,7 +84,7 @@ class VariationChoice(Strict):
     seed: int = Field(0, ge=0, description="seed of every draw")
     compute_jitter: float = Field(0.0, ge=0, le=1, description="sigma of the log-normal factor on kernels")
     host_jitter: float = Field(0.0, ge=0, le=1, description="sigma of the log-normal factor on host work")
-    straggler_ranks: tuple[Annotated[int, Field(ge=0)], ...] = Field((), description="ranks that compute slower")
+    straggler_ranks: tuple[Rank, ...] = Field((), description="ranks that compute slower")
     straggler_slowdown: float = Field(1.0, ge=1, description="factor on the kernels of those ranks")
 
 
@@ -99,7 +100,7 @@ class RunChoice(Strict):
 class Record(Strict):
     """What the timeline keeps."""
 
-    ranks: Literal["all"] | tuple[Annotated[int, Field(ge=0)], ...] = Field(
+    ranks: Literal["all"] | Annotated[tuple[Rank, ...], Field(min_length=1)] = Field(
         "all", description="ranks whose tasks go into timeline.parquet"
     )
     iterations: Annotated[int, Field(ge=2)] = Field(

@@ -91,7 +91,7 @@ def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
     yield ("throughput", f"{rate:,.0f} samples/s", f"{rate / summary['world_size']:,.0f} per GPU")
     for part, words, _ in PARTS:
         seconds = summary["breakdown"][f"{part}_s"]["mean"]
-        share = f"{summary['breakdown']['fractions'][part]:.1%}, mean over ranks"
+        share = f"{100 * summary['breakdown']['fractions'][part]:.1f} %, mean over ranks"
         yield (words, format_quantity(seconds, "s"), share)
     yield _bound_row(summary["bound"])
     imbalance = f"imbalance {summary['imbalance']:.2f}: max / mean computation"
@@ -102,8 +102,8 @@ def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
 def _bound_row(bound: Mapping[str, Any]) -> Row:
     if not bound["class"]:
         return ("bound", "no single class", "none gains 0.1 % when improved by 10 %")
-    second = f"; runner-up {bound['runner_up']} {bound['runner_up_gain']:.1%}" if bound["runner_up"] else ""
-    return ("bound", bound["class"], f"10 % better saves {bound['gain']:.1%}{second}")
+    second = f"; runner-up {bound['runner_up']} {100 * bound['runner_up_gain']:.1f} %" if bound["runner_up"] else ""
+    return ("bound", bound["class"], f"10 % better saves {100 * bound['gain']:.1f} %{second}")
 
 
 def _memory_rows(memory: Mapping[str, Any]) -> Iterator[Row]:

@@ -113,6 +113,17 @@ def test_a_precision_the_gpu_does_not_compute_in_is_told_where_it_was_set():
     assert "--set" in str(error.value.file)
 
 
+@pytest.mark.parametrize("setting", ["output.record.ranks=[0, 128]", "variation.straggler_ranks=[128]"])
+def test_a_rank_that_does_not_exist_is_refused(setting):
+    with pytest.raises(InputError, match="0 to 127"):
+        load_scenario("zionex_a_128", [setting])
+
+
+def test_recording_no_rank_is_refused():
+    with pytest.raises(InputError, match="at least one"):
+        load_scenario("zionex_a_128", ["output.record.ranks=[]"])
+
+
 def test_planner_and_plan_exclude_each_other():
     with pytest.raises(InputError, match="one of planner and plan"):
         resolved(TEXT + "  sharding: {planner: greedy, plan: plan.yaml}\n")

@@ -6,10 +6,11 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from hardware_specs.bounds import Amount, Bandwidth, Name, Ratio, Share
 from hardware_specs.processors import Cpu
-from hardware_specs.sourced import Amount, Bandwidth, Grade, Name, Ratio, Share, Sourced
 from inputs.model import Strict
 from inputs.quantities import Seconds
+from inputs.sourced import Grade, Sourced
 
 
 class PerProtocol(Strict):

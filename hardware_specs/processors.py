@@ -6,10 +6,11 @@ from typing import Literal
 
 from pydantic import ValidationInfo, field_validator
 
-from hardware_specs.sourced import Amount, Bandwidth, Clock, ComputeRate, Name, Number, Ratio, Share, Sourced
+from hardware_specs.bounds import Amount, Bandwidth, Clock, ComputeRate, Name, Number, Ratio, Share
 from inputs.errors import InputError
 from inputs.model import Strict, problem
 from inputs.quantities import Seconds, format_quantity
+from inputs.sourced import Sourced
 
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
 """Number format a GPU has a peak rate for; dense, tensor cores where the format has them (fp32: it has none)."""

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from hardware_specs.bounds import Amount, Bandwidth, ByName, Name, Number, Share
 from hardware_specs.collectives import (
     AlgorithmLatency,
     CalibrationPoint,
@@ -20,9 +21,9 @@ from hardware_specs.collectives import (
     LatencyPoint,
 )
 from hardware_specs.processors import Cpu, Gpu, Precision
-from hardware_specs.sourced import Amount, Bandwidth, ByName, Grade, Name, Number, Share, Sourced
 from inputs.model import Strict, problem
 from inputs.quantities import Seconds
+from inputs.sourced import Grade, Sourced
 
 __all__ = [
     "AlgorithmLatency",

@@ -71,12 +71,13 @@ class Bound:
                 "so fixed latencies or several classes at once set its time."
             )
         subject, improvement = IN_WORDS[self.winner.resource_class]
-        sentence = f"{subject} the iteration: with {improvement} it would take {self.winner.gain:.1%} less time"
+        sentence = f"{subject} the iteration: with {improvement} it would take {100 * self.winner.gain:.1f} % less time"
         if self.runner_up is None:
             return f"{sentence}."
         if self.runner_up.gain < NEGLIGIBLE_GAIN:
             return f"{sentence}; no other class would gain anything."
-        return f"{sentence}; the next class, {self.runner_up.resource_class}, would save {self.runner_up.gain:.1%}."
+        second = self.runner_up
+        return f"{sentence}; the next class, {second.resource_class}, would save {100 * second.gain:.1f} %."
 
 
 def find_bound(

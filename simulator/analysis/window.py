@@ -8,7 +8,6 @@ import numpy as np
 
 from simulator.engine.records import IterationRecord, RunResult
 
-
 _NEVER = np.iinfo(np.int64).max
 
 

@@ -55,7 +55,7 @@ class ModelWarning:
 
     def __str__(self) -> str:
         """One line for people."""
-        return f"{self.model}: {self.message} ({self.tasks} tasks, {self.share:.1%} of the task time)"
+        return f"{self.model}: {self.message} ({self.tasks} tasks, {100 * self.share:.1f} % of the task time)"
 
 
 @dataclass(frozen=True, slots=True)

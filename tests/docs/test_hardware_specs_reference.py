@@ -8,8 +8,8 @@ import pytest
 from hardware_specs import load_cluster
 from hardware_specs.collectives import CollectiveLibrary, LatencyPoint, NetworkPost
 from hardware_specs.processors import AchievedRates
-from hardware_specs.sourced import Grade, Sourced
 from hardware_specs.types import CalibrationPoint, Cluster, Cpu, Fabric, Gpu, Nic, Node, NodeNics, ScaleUp
+from inputs.sourced import Grade, Sourced
 from simulator.network.calibration import calibrate
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/hardware.md").read_text()

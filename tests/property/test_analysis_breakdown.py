@@ -61,7 +61,8 @@ def test_breakdown_is_what_counting_every_instant_gives(run):
     window = breakdown.window
     inside = set(range(window.start_ps, window.end_ps))
     for rank in range(program.rank_count):
-        later = [row for ranks in iterations[window.iteration :] for row in zip(program.categories, ranks[rank], strict=True)]
+        kept = iterations[window.iteration :]
+        later = [row for ranks in kept for row in zip(program.categories, ranks[rank], strict=True)]
         times = {c: [row for category, row in later if category == c] for c in Category}
         open_in = {c: covered((start, end) for start, end, _ in times[c]) & inside for c in Category}
         compute, comm, copy = open_in[Category.COMPUTE], open_in[Category.COMM], open_in[Category.COPY]

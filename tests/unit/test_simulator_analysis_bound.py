@@ -22,8 +22,8 @@ def test_largest_gain_wins_and_gains_are_shares_of_the_iteration():
     assert bound.winner.gain == pytest.approx(0.6 * (1 - 1 / 1.1))
     assert [g.gain for g in bound.gains] == sorted((g.gain for g in bound.gains), reverse=True)
     assert bound.finding == (
-        "The network cards (NIC) bound the iteration: with NICs 10 % faster it would take 5.5% less time; "
-        "the next class, HBM, would save 2.7%."
+        "The network cards (NIC) bound the iteration: with NICs 10 % faster it would take 5.5 % less time; "
+        "the next class, HBM, would save 2.7 %."
     )
 
 

@@ -216,7 +216,7 @@ def test_warnings_carry_their_share_of_the_time(zionex):
     (warning,) = lower(graph_of(8, gemm, kernel), machine).warnings
     assert warning.model == "compute"
     assert warning.share == pytest.approx(0.1)
-    assert "10.0%" in str(warning)
+    assert "10.0 %" in str(warning)
     assert lower(graph_of(8, kernel), machine).warnings == ()
 
 

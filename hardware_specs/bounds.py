@@ -1,22 +1,13 @@
-"""A number with its origin, and the bounded quantities that specs are made of."""
+"""The bounded quantities that specs are made of."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from typing import Annotated, Any
 
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
-from inputs.model import Strict
 from inputs.quantities import Bytes, BytesPerSecond, Count, FlopsPerSecond, Fraction, Hertz
-
-Grade = Literal["read", "secondary", "memory", "derived", "assumed"]
-"""How a value is known.
-
-read: seen in the source itself. secondary: a third party quotes the source. memory: recalled, not seen.
-derived: computed here from other values, the note has the formula. assumed: taken from the nearest machine or rule,
-the note says which.
-"""
 
 Name = Annotated[str, Field(min_length=1)]
 Amount = Annotated[Bytes, Field(gt=0)]
@@ -34,8 +25,6 @@ Number = Annotated[Count, Field(ge=1)]
 Ratio = Annotated[float, Field(gt=0)]
 """A dimensionless factor above 0."""
 
-T = TypeVar("T")
-
 
 class ByName:
     """Marks a part that YAML may name instead of spelling out; the JSON Schema then offers a string too."""
@@ -44,12 +33,3 @@ class ByName:
         """Offer the name of a shipped file or a path beside the part itself."""
         name = {"type": "string", "description": "name of a shipped file, or a path to a YAML file"}
         return {"anyOf": [name, handler(schema)]}
-
-
-class Sourced(Strict, Generic[T]):
-    """A value with its origin. ``value`` is SI."""
-
-    value: T
-    source: Name
-    grade: Grade
-    note: str = ""

@@ -38,8 +38,8 @@ class Listener(Protocol):
 class IterationState:
     """Times and missing inputs of one iteration of a group.
 
-    ``start`` and ``end`` are ``[T, P]``, ``waiting`` is ``[A, P]`` in ps; ``missing`` counts inputs per unit, one number
-    while all ranks agree and ``[P]`` otherwise.
+    ``start`` and ``end`` are ``[T, P]``, ``waiting`` is ``[A, P]`` in ps; ``missing`` counts inputs per unit, one
+    number while all ranks agree and ``[P]`` otherwise.
     """
 
     __slots__ = (

@@ -52,7 +52,7 @@ def findings(model: type[BaseModel], data: object, errors: Sequence[ErrorDetails
     """What is wrong with ``data``, one finding per mistake, in pydantic's order."""
     located = [_locate(data, error) for error in errors]
     chosen = _most_plausible(located, 0)
-    return [_named(model, data, finding, chosen) for finding in _without_renamed(model, data, chosen)]
+    return [_named(model, data, finding, chosen) for finding in _without_renamed(model, chosen)]
 
 
 def _locate(data: object, error: ErrorDetails) -> Finding:
@@ -118,9 +118,9 @@ def _grouped(
     return groups
 
 
-def _without_renamed(model: type[BaseModel], data: object, group: list[Finding]) -> list[Finding]:
+def _without_renamed(model: type[BaseModel], group: list[Finding]) -> list[Finding]:
     """Drop "x is missing" where an unknown key of the same mapping is x misspelt."""
-    meant = {(*f.path[:-1], _nearest_key(model, data, f, group)) for f in group if f.type == UNKNOWN and f.path}
+    meant = {(*f.path[:-1], _nearest_key(model, f, group)) for f in group if f.type == UNKNOWN and f.path}
     return [f for f in group if not (f.type == MISSING and f.path in meant)]
 
 
@@ -146,18 +146,16 @@ def _unknown_key(model: type[BaseModel], data: object, finding: Finding, group: 
     if name in keys_at(model, parent):  # of another branch of a union
         others = ", ".join(key for key in _keys_of(value_at(data, parent)) if key in keys)
         return Words(f"the key does not go together with {others}" if others else "the key does not fit here", expected)
-    return Words("unknown key", expected, _nearest_key(model, data, finding, group))
+    return Words("unknown key", expected, _nearest_key(model, finding, group))
 
 
 def _keys_of(value: object) -> list[str]:
     return [str(key) for key in value] if isinstance(value, dict) else []
 
 
-def _nearest_key(model: type[BaseModel], data: object, finding: Finding, group: list[Finding]) -> str | None:
-    """The nearest key: of those that are missing, else of those not yet given, else of all."""
+def _nearest_key(model: type[BaseModel], finding: Finding, group: list[Finding]) -> str | None:
+    """The nearest key: of those that are missing, else of all."""
     parent, name = finding.path[:-1], str(finding.path[-1])
     missing = [str(f.path[-1]) for f in group if f.type == MISSING and f.path[:-1] == parent]
     keys = keys_at(model, parent, finding.labels)
-    given = _keys_of(value_at(data, parent))
-    unused = [key for key in keys if key not in given]
-    return nearest_name(name, missing) or nearest_name(name, unused) or nearest_name(name, keys)
+    return nearest_name(name, missing) or nearest_name(name, keys)

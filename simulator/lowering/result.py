@@ -55,7 +55,8 @@ class ModelWarning:
 
     def __str__(self) -> str:
         """One line for people."""
-        return f"{self.model}: {self.message} ({self.tasks} tasks, {100 * self.share:.1f} % of the task time)"
+        tasks = "1 task" if self.tasks == 1 else f"{self.tasks} tasks"
+        return f"{self.model}: {self.message} ({tasks}, {100 * self.share:.1f} % of the task time)"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from dlrmsim import __version__
 from dlrmsim.provenance import origins
-from dlrmsim.results import scenario_yaml
 from reports.findings import Job, MemoryTier, RunFindings
 from scenarios.capacity import TIERS, MemoryReport
 from scenarios.resolve import ResolvedScenario
@@ -56,7 +55,7 @@ def _job(resolved: ResolvedScenario) -> Job:
         global_batch_size=resolved.global_batch_size,
         facts=facts,
         scenario_hash=resolved.hash,
-        scenario_yaml=scenario_yaml(resolved),
+        scenario_yaml=resolved.to_yaml(),
         version=__version__,
     )
 

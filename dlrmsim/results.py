@@ -52,16 +52,8 @@ def write_json(path: Path, value: Any) -> None:
     path.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
 
 
-def scenario_yaml(resolved: ResolvedScenario) -> str:
-    """The resolved scenario as YAML that runs again and gives the same hash."""
-    import yaml
-
-    head = "# A resolved scenario: all defaults filled, cluster, model and framework written out. It runs as it is.\n"
-    return head + yaml.safe_dump(resolved.to_dict(), sort_keys=False, allow_unicode=True, width=120)
-
-
 def _write_scenario(path: Path, resolved: ResolvedScenario) -> None:
-    path.write_text(scenario_yaml(resolved), encoding="utf-8")
+    path.write_text(resolved.to_yaml(), encoding="utf-8")
 
 
 def _write_timeline(path: Path, outcome: Outcome) -> None:

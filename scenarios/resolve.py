@@ -69,6 +69,15 @@ class ResolvedScenario:
         """The resolved scenario as plain JSON values; reads back as the same scenario."""
         return self.scenario.model_dump(mode="json", by_alias=True, exclude_none=True)
 
+    def to_yaml(self) -> str:
+        """The resolved scenario as YAML that runs again and gives the same hash."""
+        import yaml
+
+        head = (
+            "# A resolved scenario: all defaults filled, cluster, model and framework written out. It runs as it is.\n"
+        )
+        return head + yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=120)
+
     @property
     def hash(self) -> str:
         """sha256 of the canonical JSON of `to_dict`, hexadecimal."""

@@ -74,7 +74,7 @@ class ResolvedScenario:
         import yaml
 
         head = (
-            "# A resolved scenario: all defaults filled, cluster, model and framework written out. It runs as it is.\n"
+            "# A resolved scenario: defaults filled, cluster, model and framework written out. It runs as it is.\n"
         )
         return head + yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=120)
 

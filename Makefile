@@ -1,0 +1,53 @@
+# On a fresh machine with Python >= 3.11: `make demo` (the main job) and `make test`.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMPS := .venv/stamps
+
+.PHONY: demo test check docs bench clean
+
+demo: $(STAMPS)/run  ## ZionEX, model A, 128 GPUs: headline numbers and a report
+	$(BIN)/dlrmsim run zionex_a_128
+
+test: $(STAMPS)/dev $(STAMPS)/browser  ## all tests, about a minute on 2 cores
+	$(BIN)/python -m pytest -n 2
+
+check: $(STAMPS)/dev  ## lint, format, types, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(STAMPS)/docs  ## the documentation as a site in site/
+	$(BIN)/mkdocs build --strict
+
+bench: $(STAMPS)/dev  ## the numbers the README quotes
+	$(BIN)/python -m benchmarks engine
+	$(BIN)/python -m benchmarks cli
+
+clean:
+	rm -rf .venv build dist site *.egg-info
+
+.venv/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+
+$(STAMPS)/run: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/dev: $(STAMPS)/run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $@
+
+$(STAMPS)/docs: $(STAMPS)/run
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
+	touch $@
+
+# A browser for the tests: one that is there, Debian's as root, or playwright's own. Without any the tests are skipped.
+$(STAMPS)/browser: $(STAMPS)/dev
+	@command -v chromium chromium-browser google-chrome >/dev/null \
+	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	       && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; } \
+	  || $(BIN)/python -m playwright install chromium \
+	  || echo "no browser could be installed: browser tests will be skipped"
+	touch $@

@@ -1,0 +1,1 @@
+"""Suites of published measurements, and predicted against measured."""

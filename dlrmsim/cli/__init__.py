@@ -18,6 +18,7 @@ from dlrmsim.cli.list_names import list_names
 from dlrmsim.cli.run import run
 from dlrmsim.cli.schema import schema
 from dlrmsim.cli.show import show
+from dlrmsim.cli.sweep import sweep
 from inputs.errors import DlrmsimError
 
 INTERRUPTED = 130
@@ -31,6 +32,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("run")(run)
+app.command("sweep")(sweep)
 app.command("list")(list_names)
 app.command("show")(show)
 app.command("schema")(schema)

@@ -73,9 +73,7 @@ class ResolvedScenario:
         """The resolved scenario as YAML that runs again and gives the same hash."""
         import yaml
 
-        head = (
-            "# A resolved scenario: defaults filled, cluster, model and framework written out. It runs as it is.\n"
-        )
+        head = "# A resolved scenario: defaults filled, cluster, model and framework written out. It runs as it is.\n"
         return head + yaml.safe_dump(self.to_dict(), sort_keys=False, allow_unicode=True, width=120)
 
     @property

@@ -24,6 +24,9 @@ COSTED_BYTES = 256e6
 PLANNING_ATTEMPTS = 3
 """What is not for tables depends on the plan: a plan that is over by that is made again with so much less room."""
 
+MARGIN, MEBIBYTE = 1.1, 2.0**20
+"""So much more than the excess is taken off, at least a MiB: otherwise the last bytes of excess never go."""
+
 OVER_CAPACITY = "a rank holds more than it may"
 
 
@@ -50,7 +53,8 @@ def make_fitting_plan(
         report = _report(resolved, plan, settings)
         if report.fits:
             return plan, report
-        context = replace(context, memory_bytes=context.memory_bytes - max(report.excess_bytes("hbm"), 0.0))
+        less = MARGIN * max(report.excess_bytes("hbm"), MEBIBYTE)
+        context = replace(context, memory_bytes=context.memory_bytes - less)
     raise infeasible(resolved, OVER_CAPACITY, tables=tables, context=context, report=report)
 
 

@@ -1,0 +1,48 @@
+"""``dlrmsim sweep`` as a user calls it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from dlrmsim.cli import main
+
+ARGUMENTS = ["sweep", "zionex_a_128", "--over", "nodes=4,8,16"]
+
+
+def test_a_sweep_in_processes_writes_its_table_and_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*ARGUMENTS, "--workers", "2", "--out", str(tmp_path / "two")]) == 0
+    printed = capsys.readouterr().out
+    assert "infeasible" in printed
+    assert "scaling.html" in printed
+    rows = pq.read_table(tmp_path / "two" / "sweep.parquet").to_pylist()
+    assert [(row["nodes"], row["status"]) for row in rows] == [(4, "infeasible"), (8, "ok"), (16, "ok")]
+    assert "does not fit" in (tmp_path / "two" / "scaling.html").read_text(encoding="utf-8")
+    assert main([*ARGUMENTS, "--workers", "1", "--json", "--out", str(tmp_path / "one")]) == 0
+    assert json.loads(capsys.readouterr().out)["points"][2]["nodes"] == 16
+    one, two = ((tmp_path / name / "sweep.parquet").read_bytes() for name in ("one", "two"))
+    assert one == two, "the number of workers changes nothing"
+
+
+def test_a_folder_that_is_not_ours_is_refused_before_anything_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "notes.txt").write_text("mine")
+    assert main([*ARGUMENTS, "--out", str(tmp_path)]) == 2
+    assert "notes.txt" in capsys.readouterr().err
+
+
+def test_dask_that_is_not_installed_is_said_with_its_pip_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("pyarrow")
+    try:
+        import distributed  # noqa: F401
+    except ImportError:
+        assert main([*ARGUMENTS, "--executor", "dask://127.0.0.1:1", "--out", str(tmp_path / "x")]) == 2
+        assert "pip install 'dlrmsim[cluster]'" in capsys.readouterr().err
+    assert main([*ARGUMENTS, "--executor", "spark://x", "--out", str(tmp_path / "x")]) == 2
+    assert not (tmp_path / "x").exists()

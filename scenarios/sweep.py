@@ -6,11 +6,12 @@ is a row with its numbers, and the sweep goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from inputs.errors import InfeasibleError, InputError
+from scenarios.mapping import Map
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from scenarios.runner import simulate
@@ -49,16 +50,6 @@ class SweepPlan:
     points: tuple[SweepPoint, ...]
 
 
-class Map(Protocol):
-    """Runs a function on many points, anywhere, yielding results as they come with the number of their point."""
-
-    def __call__(
-        self, function: Callable[[SweepPoint], Row], points: Sequence[SweepPoint]
-    ) -> Iterable[tuple[int, Row]]:
-        """(position in ``points``, result) in any order."""
-        ...
-
-
 def plan_sweep(scenario: str, over: str, scaling: Scaling, settings: Sequence[str] = ()) -> SweepPlan:
     """Check a sweep before anything runs.
 
@@ -93,14 +84,6 @@ def run_sweep(plan: SweepPlan, run_all: Map, progress: Progress | None = None) -
         rows[position] = row
         progress.stage("simulating sizes", len(rows), len(plan.points))
     return _with_efficiency([rows[position] for position in sorted(rows)])
-
-
-def one_after_the_other(
-    function: Callable[[SweepPoint], Row], points: Sequence[SweepPoint]
-) -> Iterator[tuple[int, Row]]:
-    """A `Map` in this process."""
-    for position, point in enumerate(points):
-        yield position, function(point)
 
 
 def simulate_point(point: SweepPoint) -> Row:

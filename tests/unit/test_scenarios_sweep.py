@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from inputs.errors import InputError
-from scenarios.sweep import one_after_the_other, plan_sweep, run_sweep
+from scenarios.mapping import one_after_the_other
+from scenarios.sweep import plan_sweep, run_sweep
 
 SMALL = ("cluster=dgx_a100_80", "workload.global_batch_size=65536", "nodes=1")
 

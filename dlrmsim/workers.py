@@ -1,0 +1,78 @@
+"""Workers: processes of this machine, or a dask cluster."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from multiprocessing import get_context
+
+from inputs.errors import InputError, MissingExtraError
+from scenarios.mapping import Item, Map, Result, one_after_the_other
+
+_DASK = "dask://"
+
+
+def workers_map(executor: str | None, workers: int | None, items: int) -> Map:
+    """Who does the work: the dask cluster ``executor``, or ``workers`` processes (default: one per core)."""
+    if executor is not None:
+        return _Dask(executor)
+    count = min(workers or os.cpu_count() or 1, items)
+    return _Processes(count) if count > 1 else one_after_the_other
+
+
+@dataclass(frozen=True, slots=True)
+class _Processes:
+    """Worker processes of this machine; an interrupt ends them all."""
+
+    count: int
+
+    def __call__(self, function: Callable[[Item], Result], items: Sequence[Item], /) -> Iterator[tuple[int, Result]]:
+        with ProcessPoolExecutor(self.count, mp_context=get_context("spawn"), initializer=_leave_interrupts) as pool:
+            # from the end: where sizes ascend, the last take longest
+            futures = {pool.submit(function, items[n]): n for n in reversed(range(len(items)))}
+            try:
+                for future in as_completed(futures):
+                    yield futures[future], future.result()
+            except BaseException:
+                _end(pool)
+                raise
+
+
+def _leave_interrupts() -> None:
+    """Ctrl-C is the parent's to handle; it ends the workers."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _end(pool: ProcessPoolExecutor) -> None:
+    """End workers at once instead of waiting for what they do."""
+    for process in list((pool._processes or {}).values()):  # noqa: SLF001 - public from Python 3.14 (kill_workers)
+        process.kill()
+    pool.shutdown(wait=False, cancel_futures=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dask:
+    """A dask cluster whose workers have dlrmsim installed."""
+
+    address: str
+
+    def __call__(self, function: Callable[[Item], Result], items: Sequence[Item], /) -> Iterator[tuple[int, Result]]:
+        if not self.address.startswith(_DASK):
+            raise InputError("not an executor", file="--executor", given=self.address, expected="dask://HOST:PORT")
+        try:
+            from distributed import Client
+            from distributed import as_completed as done
+        except ImportError:
+            raise MissingExtraError("dask is not installed: pip install 'dlrmsim[cluster]'") from None
+        try:
+            client = Client(f"tcp://{self.address.removeprefix(_DASK)}", timeout="10s")
+        except (OSError, ValueError) as error:
+            raise InputError(f"no dask scheduler answers: {error}", file="--executor", given=self.address) from None
+        with client:
+            futures = {client.submit(function, item, pure=False): n for n, item in enumerate(items)}
+            for future in done(futures):
+                yield futures[future], future.result()

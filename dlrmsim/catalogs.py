@@ -27,6 +27,7 @@ def file_catalogs() -> dict[str, Catalog]:
     """Catalogues of shipped YAML files by plural kind; the order decides what a bare name means."""
     from hardware_specs import CATALOGS
     from scenarios.library import CATALOG
+    from validation.suite import SUITES
     from workloads.framework import FRAMEWORKS
     from workloads.model import MODELS
 
@@ -40,6 +41,7 @@ def file_catalogs() -> dict[str, Catalog]:
         "cpus": CATALOGS["cpu"],
         "nics": CATALOGS["nic"],
         "libraries": CATALOGS["library"],
+        "suites": SUITES,
     }
 
 

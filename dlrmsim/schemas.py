@@ -8,7 +8,7 @@ from pydantic import BaseModel
 
 from inputs.errors import InputError, nearest_name
 
-KINDS = ("scenario", "cluster", "model", "framework", "plan")
+KINDS = ("scenario", "cluster", "model", "framework", "plan", "suite")
 
 
 def json_schema(kind: str) -> dict[str, Any]:
@@ -41,6 +41,10 @@ def _model(kind: str) -> type[BaseModel]:
         from workloads.sharding import PlanFile
 
         return PlanFile
+    if kind == "suite":
+        from validation.suite import Suite
+
+        return Suite
     from workloads.model import DlrmModel
 
     return DlrmModel

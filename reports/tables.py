@@ -30,23 +30,89 @@ def scaling_table(points: Iterable[ScalingPoint]) -> Table:
     return made
 
 
-def validation_table(suite: Mapping[str, Any]) -> Table:
-    """Predicted against measured, one row per case.
+def validation_report(suite: Mapping[str, Any]) -> list[Table | str]:
+    """Everything about one suite, to be printed in this order.
 
     Args:
         suite: one entry of ``suites`` as ``validate --json`` prints it.
     """
+    parts: list[Table | str] = [_cases(suite), _statistics(suite)]
+    if suite["alternatives"]:
+        parts += ["", "Listed alternatives of uncertain model quantities", _alternatives(suite["alternatives"])]
+    if suite["effects"]:
+        parts += ["", "Order of effects: throughput after over before", _effects(suite["effects"])]
+    if suite["peers"]:
+        parts += ["", "Other simulators' predictions beside ours", _peers(suite["peers"])]
+    if suite["excluded"]:
+        parts += ["", f"Excluded: {len(suite['excluded'])} rows of the sources, each with its reason", _excluded(suite)]
+    return parts
+
+
+def _table(*columns: tuple[str, bool]) -> Table:
+    """A table with columns (name, whether it holds numbers)."""
     from rich.table import Table
 
-    made = Table(title=suite["suite"], title_justify="left", box=None, padding=(0, 2, 0, 0))
-    made.add_column("case")
-    made.add_column("metric")
-    for column in ("measured", "predicted", "error"):
-        made.add_column(column, justify="right")
-    made.add_column("grade")
+    made = Table(box=None, padding=(0, 2, 0, 0))
+    for name, numbers in columns:
+        made.add_column(name, justify="right" if numbers else "left")
+    return made
+
+
+def _cases(suite: Mapping[str, Any]) -> Table:
+    columns = [("case", False), ("metric", False), ("measured", True), ("predicted", True), ("error", True)]
+    made = _table(*columns, ("grade", False), ("role", False))
+    made.title, made.title_justify = suite["suite"], "left"
     for case in suite["cases"]:
-        values = (_value(case["measured"]), _value(case["predicted"]), _error(case["error_pct"]))
-        made.add_row(case["id"], case["metric"], *values, case["grade"])
+        error = _error(case["error_pct"]) if "hit" not in case else ("hit" if case["hit"] else "missed")
+        values = (_value(case["measured"]), _value(case["predicted"]), error)
+        made.add_row(case["id"], case["metric"], *values, case["grade"], case["role"])
+    return made
+
+
+def _statistics(suite: Mapping[str, Any]) -> str:
+    """Mean and worst errors; recalled measurements apart, they never enter a mean."""
+    return "\n".join((_errors("errors", suite), _errors("recalled measurements apart", suite["memory_cases"])))
+
+
+def _errors(name: str, errors: Mapping[str, Any]) -> str:
+    if errors["mape_pct"] is None:
+        return f"{name}: no cases"
+    names = ("mape_pct", "median_pct", "geomean_pct", "bias_pct", "worst_pct")
+    return f"{name}: " + ", ".join(f"{n.removesuffix('_pct')} {errors[n]:+.1f} %" for n in names)
+
+
+def _alternatives(rows: Iterable[Mapping[str, Any]]) -> Table:
+    made = _table(("case", False), ("quantity", False), ("value", True), ("predicted", True), ("error", True))
+    for row in rows:
+        value = f"{row['value']:,}" if isinstance(row["value"], int | float) else str(row["value"])
+        result = row.get("problem", "").split("\n")[0] or _value(row["predicted"])
+        made.add_row(row["case"], row["quantity"], value, result, _error(row["error_pct"]))
+    return made
+
+
+def _effects(rows: Iterable[Mapping[str, Any]]) -> Table:
+    columns = [("effect", False), ("before", True), ("after", True), ("gain", True), ("published", True)]
+    made = _table(*columns, ("helps", False))
+    for row in rows:
+        published = "-" if row["published_gain"] is None else f"{row['published_gain']:.2f} ({row['grade']})"
+        gain = "-" if row["gain"] is None else f"{row['gain']:.2f}"
+        values = (_value(row["before"]), _value(row["after"]), gain, published)
+        made.add_row(row["title"], *values, "yes" if row["helps"] else "no")
+    return made
+
+
+def _peers(rows: Iterable[Mapping[str, Any]]) -> Table:
+    made = _table(("peer", False), ("part", False), ("peer's", True), ("ours", True), ("difference", True))
+    for row in rows:
+        difference = _error(100.0 * (row["ours"] / row["peer"] - 1.0)) if row["ours"] is not None else "-"
+        made.add_row(row["title"], row["part"], _value(row["peer"]), _value(row["ours"]), difference)
+    return made
+
+
+def _excluded(suite: Mapping[str, Any]) -> Table:
+    made = _table(("row", False), ("why", False))
+    for row in suite["excluded"]:
+        made.add_row(row["id"], row["reason"])
     return made
 
 

@@ -19,6 +19,7 @@ from dlrmsim.cli.run import run
 from dlrmsim.cli.schema import schema
 from dlrmsim.cli.show import show
 from dlrmsim.cli.sweep import sweep
+from dlrmsim.cli.validate import validate
 from inputs.errors import DlrmsimError
 
 INTERRUPTED = 130
@@ -33,6 +34,7 @@ app = typer.Typer(
 )
 app.command("run")(run)
 app.command("sweep")(sweep)
+app.command("validate")(validate)
 app.command("list")(list_names)
 app.command("show")(show)
 app.command("schema")(schema)

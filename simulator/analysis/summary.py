@@ -116,7 +116,14 @@ def _breakdown(breakdown: Breakdown) -> dict[str, Any]:
         "window_s": window.length_ps / PS_PER_S,
         **{f"{name}_s": _over_ranks(getattr(breakdown, f"{name}_ps")) for name in (*PARTS, *TOTALS)},
         "fractions": {name: _fraction(breakdown, name) for name in PARTS},
+        "exposed_share_of_comm": _share(breakdown.exposed_comm_ps, breakdown.comm_ps),
     }
+
+
+def _share(part_ps: IntArray, whole_ps: IntArray) -> float:
+    """Sum over ranks of a part over that of the whole; 0 of nothing."""
+    whole = int(np.sum(whole_ps))
+    return int(np.sum(part_ps)) / whole if whole else 0.0
 
 
 def _over_ranks(times_ps: IntArray) -> dict[str, float]:

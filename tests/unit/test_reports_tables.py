@@ -5,7 +5,7 @@ from io import StringIO
 from rich.console import Console
 
 from reports.scaling_report import ScalingPoint
-from reports.tables import scaling_table, validation_table
+from reports.tables import scaling_table, validation_report
 
 
 def text_of(table) -> str:
@@ -25,9 +25,34 @@ def test_a_sweep_shows_results_and_why_there_is_none():
     assert "164 k samples/s" in text
 
 
-def test_validation_shows_bands_and_signed_errors():
+def test_validation_shows_bands_signed_errors_and_what_was_left_out():
     case = {"id": "a", "metric": "time_s", "measured": 1.0, "predicted": 1.1, "error_pct": 10.0, "grade": "read"}
-    band = {**case, "id": "b", "measured": {"low": 1.0, "high": 2.0}, "error_pct": None}
-    text = text_of(validation_table({"suite": "zionex", "cases": [case, band]}))
-    assert "+10.0 %" in text
-    assert "1 to 2" in text
+    case |= {"role": "validation"}
+    band = {**case, "id": "b", "measured": {"low": 1.0, "high": 2.0}, "error_pct": None, "hit": True}
+    errors = dict.fromkeys(("mape_pct", "median_pct", "geomean_pct", "bias_pct", "worst_pct"), 10.0)
+    nothing = dict.fromkeys(errors)
+    effect = {"title": "FP16 tables", "before": 1.0, "after": 1.3, "gain": 1.3, "published_gain": 1.2, "helps": True}
+    suite = {
+        "suite": "zionex",
+        "cases": [case, band],
+        **errors,
+        "memory_cases": nothing,
+        "alternatives": [{"case": "a", "quantity": "tables", "value": 4096, "predicted": 2.0, "error_pct": 100.0}],
+        "effects": [{**effect, "grade": "memory"}],
+        "peers": [{"title": "MAD-Max", "part": "gemm_s", "peer": 0.5, "ours": 1.0}],
+        "excluded": [{"id": "row 7", "reason": "input-bound"}],
+    }
+    text = "\n".join(text_of(part) for part in validation_report(suite))
+    for expected in (
+        "+10.0 %",
+        "1 to 2",
+        "hit",
+        "mape +10.0 %",
+        "4,096",
+        "1.30",
+        "1.20 (memory)",
+        "row 7",
+        "input-bound",
+    ):
+        assert expected in text
+    assert "recalled measurements apart: no cases" in text

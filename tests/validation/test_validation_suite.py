@@ -1,0 +1,117 @@
+"""Suites: rules, shape of the result, statistics; and what the zionex suite has to hold."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dlrmsim.cli import main
+from inputs.errors import InputError
+from validation.score import error_pct, statistics
+from validation.suite import Band, Suite, load_suite
+
+ROOT = Path(__file__).parents[2]
+MEASURED = ROOT.parent / "shared" / "measured" / "zionex_dlrm.yaml"
+
+CASE = {
+    "id": "a", "scenario": "zionex_a_128", "metric": "iteration_time_s", "measured": 0.05, "unit": "s",
+    "source": "a test", "grade": "read",
+}  # fmt: skip
+
+
+def suite_file(tmp_path: Path, **changes: object) -> Path:
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({"schema": 1, "title": "mine", "cases": [CASE]} | changes))
+    return path
+
+
+def test_error_is_signed_and_relative_to_the_measurement() -> None:
+    assert error_pct(1.1, 1.0) == pytest.approx(10.0)
+    assert error_pct(0.9, 1.0) == pytest.approx(-10.0)
+    assert error_pct(1.5, Band(low=1, high=2)) is None
+
+
+def test_statistics_of_known_errors() -> None:
+    """|errors| 10, 20, 40: mean 23.3, median 20, geometric mean 20; the bias keeps signs."""
+    found = statistics([10.0, -20.0, 40.0])
+    expected = {"mape_pct": 70 / 3, "median_pct": 20, "geomean_pct": 20, "bias_pct": 10, "worst_pct": 40}
+    assert found == pytest.approx(expected)
+    assert set(statistics([]).values()) == {None}
+
+
+def test_the_rule_decides_what_is_calibration() -> None:
+    suite = Suite.model_validate({"title": "t", "cases": [], "calibration": ["cluster == zionex", "world_size <= 128"]})
+    assert suite.role({"cluster": "zionex", "world_size": 128}) == "calibration"
+    assert suite.role({"cluster": "zionex", "world_size": 256}) == "validation"
+    assert suite.role({"cluster": "dgx_h100", "world_size": 8}) == "validation"
+
+
+def test_a_rule_that_is_none_is_told_at_its_line(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"mine\.yaml:\d+: calibration\[0\].*not a rule"):
+        load_suite(suite_file(tmp_path, calibration=["world_size is small"]))
+
+
+def test_json_has_the_documented_shape_and_recalled_values_enter_no_mean(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cases = [CASE, {**CASE, "id": "b", "measured": 1.0, "grade": "memory"}]
+    path = suite_file(tmp_path, cases=cases, excluded=[{"id": "x", "reason": "not of this machine"}])
+    assert main(["validate", str(path), "--json", "--workers", "1"]) == 0
+    (suite,) = json.loads(capsys.readouterr().out)["suites"]
+    keys = {"suite", "cases", "excluded", "mape_pct", "median_pct", "geomean_pct", "bias_pct", "worst_pct"}
+    assert keys <= set(suite)
+    first = suite["cases"][0]
+    assert {"id", "role", "grade", "inputs", "metric", "unit", "measured", "predicted", "error_pct"} <= set(first)
+    assert suite["worst_pct"] == pytest.approx(100 * (first["predicted"] / 0.05 - 1))
+    assert suite["memory_cases"]["worst_pct"] == pytest.approx(suite["cases"][1]["error_pct"])
+
+
+def test_fail_above_gives_exit_code_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = suite_file(tmp_path, cases=[{**CASE, "measured": 0.001}])
+    assert main(["validate", str(path), "--workers", "1", "--fail-above", "50"]) == 4
+    assert "mine/a" in capsys.readouterr().err
+
+
+def test_an_unknown_metric_and_an_unknown_suite_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["validate", str(suite_file(tmp_path, cases=[{**CASE, "metric": "speed"}])), "--workers", "1"]) == 2
+    assert "speed" in capsys.readouterr().err
+    assert main(["validate", "zionx"]) == 2
+    assert "zionex" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def zionex() -> dict:
+    from dlrmsim.validating import validate
+
+    return validate(["zionex"], workers=min(2, os.cpu_count() or 1))["suites"][0]
+
+
+def test_models_a_and_i_are_within_ten_per_cent(zionex: dict) -> None:
+    """The target of the suite; the constants are the machine's, none is chosen per model."""
+    errors = {case["id"]: case["error_pct"] for case in zionex["cases"]}
+    assert abs(errors["zionex_a_128"]) <= 10
+    assert abs(errors["zionex_i_128"]) <= 10
+    assert {case["role"] for case in zionex["cases"]} == {"calibration"}
+
+
+def test_each_step_of_the_papers_ladder_helps(zionex: dict) -> None:
+    assert [effect["helps"] for effect in zionex["effects"]] == [True] * 4
+
+
+def test_every_listed_alternative_has_a_throughput(zionex: dict) -> None:
+    listed = {(row["case"], row["quantity"]) for row in zionex["alternatives"]}
+    assert {("zionex_a_128", "tables"), ("zionex_a_128", "width"), ("zionex_i_128", "local_batch_size")} <= listed
+    assert all(row["predicted"] for row in zionex["alternatives"])
+
+
+@pytest.mark.skipif(not MEASURED.exists(), reason="the collection of measurements is not beside the project")
+def test_every_row_of_the_source_is_a_case_an_effect_or_excluded() -> None:
+    _, suite = load_suite("zionex")
+    text = " ".join(case.source for case in suite.cases)
+    known = {e.id for e in suite.excluded} | {e.id for e in suite.effects}
+    rows = [row["id"] for row in yaml.safe_load(MEASURED.read_text(encoding="utf-8"))["measured"]]
+    assert [row for row in rows if row not in known and row not in text] == []

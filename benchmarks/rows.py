@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 
@@ -40,14 +41,20 @@ def show(rows: Iterable[Row], *, as_json: bool) -> bool:
     return all(row.holds for row in kept)
 
 
-def in_fresh_process(module: str, arguments: Sequence[str]) -> dict[str, float]:
+def in_fresh_process(
+    module: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None
+) -> dict[str, float]:
     """What ``python -m module arguments`` prints as JSON on its last line, in a process of its own.
+
+    ``environment`` is added to that of this process.
 
     Raises:
         RuntimeError: the process failed; its error output is in the message.
     """
     command = [sys.executable, "-m", module, *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, env={**os.environ, **(environment or {})}
+    )
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} failed:\n{done.stderr}")
     result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])

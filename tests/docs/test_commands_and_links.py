@@ -1,0 +1,72 @@
+"""Commands that README and docs show are real ones, their links lead somewhere, their figures name a command."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+import typer
+
+from dlrmsim.cli import app
+from inputs.quantities import parse_range
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BENCHMARKS = {"engine", "cli", "oracle"}
+
+
+def commands(page: Path) -> Iterator[str]:
+    """Every ``dlrmsim ...`` and ``python -m benchmarks ...`` in a code block or in backticks."""
+    text = page.read_text(encoding="utf-8")
+    blocks = re.findall(r"```\w*\n(.*?)```", text, re.DOTALL)
+    lines = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    inline = re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL))
+    for line in [*lines, *inline]:
+        for part in line.split("#")[0].split(";"):
+            if re.match(r"(dlrmsim|python -m (benchmarks|dlrmsim)) \S", part.strip()):
+                yield part.strip()
+
+
+ALL = [pytest.param(c, id=f"{p.name}: {c}"[:80]) for p in PAGES for c in dict.fromkeys(commands(p))]
+
+
+def test_there_are_commands_to_check() -> None:
+    assert len(ALL) > 20
+    assert parse_range("1KiB..1GiB") == (1024, 2**30)
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_command_parses(command: str) -> None:
+    words = shlex.split(command)
+    if words[:3] == ["python", "-m", "benchmarks"]:
+        assert words[3] in BENCHMARKS
+        return
+    arguments = words[1:] if words[0] == "dlrmsim" else words[3:]
+    group = typer.main.get_command(app)
+    assert isinstance(group, click.Group) or hasattr(group, "commands")
+    subcommand = group.commands[arguments[0]]
+    if len(arguments) > 1 or arguments[0] in {"list", "init"}:
+        subcommand.make_context(arguments[0], list(arguments[1:]))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_somewhere(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    targets = [t.split("#")[0] for t in re.findall(r"\]\(([^)\s]+)\)", text) if not t.startswith(("http", "#"))]
+    assert [t for t in targets if not (page.parent / t).exists()] == []
+
+
+def test_files_that_pages_name_exist() -> None:
+    path = re.compile(r"`((?:simulator|workloads|scenarios|tests|reports|validation|hardware_specs|inputs)/[\w./-]+)`")
+    named = {(page.name, found) for page in PAGES for found in path.findall(page.read_text(encoding="utf-8"))}
+    assert [entry for entry in sorted(named) if not (ROOT / entry[1]).exists()] == []
+
+
+def test_every_page_is_in_the_navigation() -> None:
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = [str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")]
+    assert [page for page in pages if page not in navigation] == []

@@ -45,7 +45,7 @@ $(STAMPS)/docs: $(STAMPS)/run
 
 # A browser for the tests: one that is there, Debian's as root, or playwright's own. Without any the tests are skipped.
 $(STAMPS)/browser: $(STAMPS)/dev
-	@command -v chromium chromium-browser google-chrome >/dev/null \
+	@command -v chromium >/dev/null \
 	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 	       && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; } \
 	  || $(BIN)/python -m playwright install chromium \

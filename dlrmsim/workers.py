@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 
@@ -29,9 +31,10 @@ class _Processes:
     count: int
 
     def __call__(self, function: Callable[[Item], Result], items: Sequence[Item], /) -> Iterator[tuple[int, Result]]:
-        with ProcessPoolExecutor(self.count, mp_context=get_context("spawn"), initializer=_leave_interrupts) as pool:
-            # from the end: where sizes ascend, the last take longest
-            futures = {pool.submit(function, items[n]): n for n in reversed(range(len(items)))}
+        with ProcessPoolExecutor(self.count, mp_context=get_context("spawn")) as pool:
+            with _interrupts_held():
+                # from the end: where sizes ascend, the last take longest
+                futures = {pool.submit(function, items[n]): n for n in reversed(range(len(items)))}
             try:
                 for future in as_completed(futures):
                     yield futures[future], future.result()
@@ -40,11 +43,17 @@ class _Processes:
                 raise
 
 
-def _leave_interrupts() -> None:
-    """Ctrl-C is the parent's to handle; it ends the workers."""
-    import signal
-
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Block Ctrl-C while workers start: they inherit that, so it is the parent's alone to handle, a moment later."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _end(pool: ProcessPoolExecutor) -> None:

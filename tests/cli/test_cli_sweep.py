@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -38,7 +44,6 @@ def test_a_folder_that_is_not_ours_is_refused_before_anything_runs(
 def test_dask_that_is_not_installed_is_said_with_its_pip_command(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("pyarrow")
     try:
         import distributed  # noqa: F401
     except ImportError:
@@ -46,3 +51,42 @@ def test_dask_that_is_not_installed_is_said_with_its_pip_command(
         assert "pip install 'dlrmsim[cluster]'" in capsys.readouterr().err
     assert main([*ARGUMENTS, "--executor", "spark://x", "--out", str(tmp_path / "x")]) == 2
     assert not (tmp_path / "x").exists()
+
+
+def living(group: int) -> int:
+    """Processes of a process group that still run."""
+    states = []
+    for entry in Path("/proc").iterdir():
+        try:
+            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group:
+            states.append(fields[0])
+    return sum(state != "Z" for state in states)
+
+
+def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are counted in /proc")
+def test_an_interrupt_ends_all_workers_and_writes_nothing(tmp_path: Path) -> None:
+    """Ctrl-C in a terminal reaches the whole process group."""
+    command = [sys.executable, "-m", "dlrmsim", "sweep", "zionex_a_128", "--over", "nodes=64,128,...,1024"]
+    process = subprocess.Popen(
+        [*command, "--workers", "2", "--out", str(tmp_path / "out")],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    wait_until(lambda: living(process.pid) >= 3)
+    os.killpg(process.pid, signal.SIGINT)
+    _, said = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert said == "dlrmsim: interrupted; nothing was written\n"
+    assert list(tmp_path.iterdir()) == []
+    wait_until(lambda: living(process.pid) == 0)

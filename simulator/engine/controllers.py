@@ -5,7 +5,7 @@ or activities of its own, at the present time: Horovod's coordinator, the queue 
 traffic. A stream that names a controller is never evaluated ahead of the clock.
 
 Within an instant controllers run after everything that was due, so they see all that is ready at that time, and before
-resources are divided. A controller that never ends is a daemon: it does not keep the run alive.
+resources are divided. A controller that never ends is a daemon: it keeps neither the run alive nor a deadlock hidden.
 """
 
 from __future__ import annotations
@@ -149,6 +149,7 @@ class ControlRoom:
         numbers = count()
         self._views = {name: View(env, actor, self._ended, self._tickets, numbers) for name in sorted(controllers)}
         self._restless: set[str] = set()
+        self._pending = 0
         for group in program.groups:
             for stream in group.streams:
                 if stream.controller is not None and stream.controller not in controllers:
@@ -158,6 +159,11 @@ class ControlRoom:
                         expected=", ".join(sorted(controllers)) or "none are registered",
                         nearest=nearest_name(stream.controller, controllers),
                     )
+
+    @property
+    def pending(self) -> int:
+        """Tasks announced to controllers that have not ended: while there are any, a controller may go on."""
+        return self._pending
 
     def open(self) -> None:
         """Start the processes."""
@@ -169,6 +175,7 @@ class ControlRoom:
         stream = int(self._program.groups[group].stream_of[task])
         for member in np.arange(len(since))[members].tolist():
             time = int(since[member])
+            self._pending += 1
             self._due.add(time, ReadyTask(time, iteration, task, (group, stream, member)))
 
     def ended(self, group: int, task: int, members: Members) -> None:
@@ -192,6 +199,7 @@ class ControlRoom:
         for lane in lanes:
             name = self._controller_of(lane)
             self._views[name].busy.discard(lane)
+            self._pending -= 1
             self._alert(name)
 
     def _controller_of(self, lane: Lane) -> str:

@@ -80,7 +80,7 @@ class _Engine:
         self._settle()
         self._room.open()
         while not self._done:
-            if self._env.peek() == float("inf"):
+            if self._env.peek() == float("inf") or (self._under_way == 0 and self._room.pending == 0):
                 raise deadlock_error(self._program, self._frontiers, self._membership, self._arrived)
             self._env.step()
         while self._under_way and self._recorder.complete(self._options.max_iterations):

@@ -113,6 +113,20 @@ def test_a_controller_can_load_the_network_in_the_background() -> None:
     assert record.groups[0].end_ps.tolist() == [[60, 60]]
 
 
+def test_background_traffic_without_end_does_not_hide_a_deadlock() -> None:
+    class Endless:
+        def control(self, view):
+            while True:
+                yield view.start_activity(1)
+                yield view.sleep(5)
+
+    one = group([0], ["s"], [(0, 1, ()), (0, 0, ())], [1], [[0]], "g0")
+    two = group([1], ["s"], [(0, 1, [(1, 0)]), (0, 0, ())], [1], [[0]], "g1")
+    activities = [Activity("c", (phase(1),)), Activity("traffic", (phase(0, 10, [0]),))]
+    with pytest.raises(DeadlockError, match="arrived ranks 0; missing ranks 1"):
+        run(LoweredProgram((one, two), activities, 1), RunOptions(1, controllers={"endless": Endless()}))
+
+
 def test_an_unknown_controller_is_named() -> None:
     one = group([0], [Stream("s", controller="readines")], [(0, 1, ())])
     with pytest.raises(InputError, match="readiness"):

@@ -55,8 +55,11 @@ def folder_written_whole(target: Path) -> Iterator[Path]:
     """
     require_replaceable(target)
     target = target.absolute()
-    created = _create_parents(target.parent)
-    partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
+    try:
+        created = _create_parents(target.parent)
+        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
+    except OSError as error:
+        raise InputError(f"cannot be created: {error.strerror}; nothing was written", file=target) from None
     try:
         yield partial
         partial.chmod(0o777 & ~_umask())

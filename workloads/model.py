@@ -75,8 +75,8 @@ class Mlp(Strict):
     """Widths of the layers' outputs; the input of the bottom MLP is the number of dense features."""
 
     dense_features: Graded[Positive]
-    bottom: Graded[tuple[Positive, ...]]
-    top: Graded[tuple[Positive, ...]]
+    bottom: Graded[Annotated[tuple[Positive, ...], Field(min_length=1)]]
+    top: Graded[Annotated[tuple[Positive, ...], Field(min_length=1)]]
 
 
 class Cross(Strict):

@@ -8,7 +8,7 @@ STAMPS := .venv/stamps
 demo: $(STAMPS)/run  ## ZionEX, model A, 128 GPUs: headline numbers and a report
 	$(BIN)/dlrmsim run zionex_a_128
 
-test: $(STAMPS)/dev $(STAMPS)/browser  ## all tests, about a minute on 2 cores
+test: $(STAMPS)/dev $(STAMPS)/browser  ## all tests, about two minutes on 2 cores
 	$(BIN)/python -m pytest -n 2
 
 check: $(STAMPS)/dev  ## lint, format, types, layers
@@ -23,17 +23,19 @@ docs: $(STAMPS)/docs  ## the documentation as a site in site/
 bench: $(STAMPS)/dev  ## the numbers the README quotes
 	$(BIN)/python -m benchmarks engine
 	$(BIN)/python -m benchmarks cli
+	$(BIN)/python -m benchmarks oracle --programs 10000 --seed 1
 
 clean:
 	rm -rf .venv build dist site *.egg-info
 
-.venv/bin/python:
+$(STAMPS)/venv:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
-
-$(STAMPS)/run: .venv/bin/python pyproject.toml
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/run: $(STAMPS)/venv pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	touch $@
 
 $(STAMPS)/dev: $(STAMPS)/run
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'

@@ -53,7 +53,7 @@ class Catalog:
         path = parse_key(key) if key else ()
         if isinstance(name_or_path, Path) or _is_path(text):
             file = _base(origin, path) / _expanded(text)
-            if _is_readable_kind(file):
+            if _exists(file):
                 return file
             raise self._error(origin, path, f"no such {self.kind} file", given=str(file), near=Path(text).stem)
         raise self._error(origin, path, f"unknown {self.kind}", given=text, near=text)
@@ -69,6 +69,8 @@ class Catalog:
             return file.read_bytes().decode("utf-8")
         except UnicodeDecodeError:
             raise InputError("the file is not UTF-8 text", file=file) from None
+        except OSError as error:
+            raise InputError(f"cannot be read: {error.strerror}", file=file, expected="a YAML file") from None
 
     def _error(self, origin: Document | None, path: KeyPath, message: str, *, given: str, near: str) -> InputError:
         names = self.names()
@@ -98,10 +100,10 @@ def _expanded(text: str) -> Path:
         return Path(text)
 
 
-def _is_readable_kind(path: Path) -> bool:
-    """Whether there is a file or a pipe, not a folder."""
+def _exists(path: Path) -> bool:
+    """Whether there is anything of that name; reading it tells whether it is a file."""
     try:
-        return path.exists() and not path.is_dir()
+        return path.exists()
     except OSError:  # a name too long, a folder without permission
         return False
 

@@ -21,6 +21,7 @@ from inputs.problems import Words, in_words, is_wrong_kind
 MISSING = "missing"
 NO_TAG = "union_tag_not_found"
 UNKNOWN = "extra_forbidden"
+TOO_SHORT = "too_short"
 _DICT_KEY = "[key]"  # last part of the loc of an error about a key of a dict
 
 
@@ -50,9 +51,19 @@ class Finding:
 
 def findings(model: type[BaseModel], data: object, errors: Sequence[ErrorDetails]) -> list[Finding]:
     """What is wrong with ``data``, one finding per mistake, in pydantic's order."""
-    located = [_locate(data, error) for error in errors]
+    located = [_locate(data, error) for error in _without_false_lengths(errors)]
     chosen = _most_plausible(located, 0)
     return [_named(model, data, finding, chosen) for finding in _without_renamed(model, chosen)]
+
+
+def _without_false_lengths(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
+    """Without "too short" about lists whose items are wrong: pydantic counts the good items only."""
+    places = [error["loc"] for error in errors]
+
+    def has_wrong_items(loc: tuple[int | str, ...]) -> bool:
+        return any(len(other) > len(loc) and other[: len(loc)] == loc for other in places)
+
+    return [error for error in errors if error["type"] != TOO_SHORT or not has_wrong_items(error["loc"])]
 
 
 def _locate(data: object, error: ErrorDetails) -> Finding:

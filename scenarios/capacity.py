@@ -17,6 +17,9 @@ from workloads.planning import PlanningContext
 from workloads.tables import Tables
 
 Tier: TypeAlias = Literal["hbm", "ddr"]
+COPIES = "data_parallel"
+"""The planner that copies tables instead of spreading them."""
+
 TIERS: tuple[Tier, ...] = ("hbm", "ddr")
 
 
@@ -106,7 +109,7 @@ def infeasible(
     """
     tiers = report.in_words() if report else _tiers(resolved, tables, context)
     advice = _advice(resolved, tables, context)
-    return InfeasibleError(f"{resolved.name} does not fit: {why}\n{tiers}\n  would fit, tables spread evenly: {advice}")
+    return InfeasibleError(f"{resolved.name} does not fit: {why}\n{tiers}\n  would fit: {advice}")
 
 
 def _tiers(resolved: ResolvedScenario, tables: Tables, context: PlanningContext) -> str:
@@ -122,15 +125,21 @@ def _tiers(resolved: ResolvedScenario, tables: Tables, context: PlanningContext)
 
 
 def _advice(resolved: ResolvedScenario, tables: Tables, context: PlanningContext) -> str:
-    """How many nodes, or which share of the rows, the tables would need."""
+    """What would make the tables fit: more nodes (copies need the same on any number), a planner, fewer rows."""
     if context.memory_bytes <= 0:
         return "a smaller batch: what is not for tables fills a rank already"
+    if resolved.scenario.workload.sharding.planner == COPIES:
+        share = context.memory_bytes / max(float(context.copied_bytes(tables).sum()), 1.0)
+        return f"a planner that shards tables (greedy) instead of copies, or {_fewer_rows(share)}"
     stored = _stored_bytes(tables, context)
     gpus = int(resolved.cluster.node.gpus.value)
     nodes = max(math.ceil(stored / (context.memory_bytes * gpus)), 1)
-    share = context.memory_bytes * context.world_size / stored if stored else 1.0
     more = f"about {nodes} nodes ({nodes * gpus} GPUs) or more, or " if nodes > resolved.nodes else ""
-    return f"{more}workload.rows_scaling=fit (at most {100 * (min(share, 1.0)):.1f} % of the rows)"
+    return more + _fewer_rows(context.memory_bytes * context.world_size / max(stored, 1.0))
+
+
+def _fewer_rows(share: float) -> str:
+    return f"workload.rows_scaling=fit (at most {100 * min(share, 1.0):.1f} % of the rows)"
 
 
 def _stored_bytes(tables: Tables, context: PlanningContext) -> float:

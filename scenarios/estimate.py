@@ -15,6 +15,9 @@ from simulator.lowering import BOUND_CLASSES
 RECORD_BYTES = 3 * 8
 """Start, end and waiting of a task on a rank in one recorded iteration, int64 each."""
 
+TOTAL_BYTES = 2 * 3 * 8
+"""End, busy and waiting of a rank in every iteration, int64 each, twice while they are joined at the end of a run."""
+
 BASE_BYTES = 150e6
 WORKING_BYTES = 400
 """Peak of the process, and what it adds per task and rank with two recorded iterations: 630 MB at 4,096 ranks and
@@ -43,7 +46,9 @@ def run_size(prepared: Prepared) -> dict[str, Any]:
         "iterations": iterations,
         "runs": 1 + probes,
         "rank_tasks": rank_tasks,
-        "memory_bytes": BASE_BYTES + per_iteration * (WORKING_BYTES + more_records * RECORD_BYTES),
+        "memory_bytes": BASE_BYTES
+        + per_iteration * (WORKING_BYTES + more_records * RECORD_BYTES)
+        + prepared.resolved.world_size * iterations * TOTAL_BYTES,
         "seconds": rank_tasks / ENGINE_RANK_TASKS_PER_S + (1 + probes) * tasks / LOWERED_TASKS_PER_S,
     }
 

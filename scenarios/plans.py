@@ -27,6 +27,7 @@ PLANNING_ATTEMPTS = 3
 MARGIN, MEBIBYTE = 1.1, 2.0**20
 """So much more than the excess is taken off, at least a MiB: otherwise the last bytes of excess never go."""
 
+NO_ROOM = "what is not for tables fills a rank"
 OVER_CAPACITY = "a rank holds more than it may"
 
 
@@ -45,6 +46,8 @@ def make_fitting_plan(
     attempts = 1 if given is not None else PLANNING_ATTEMPTS
     report = None
     for _ in range(attempts):
+        if context.memory_bytes <= 0:
+            raise infeasible(resolved, NO_ROOM, tables=tables, context=context, report=report)
         try:
             plan = _plan(resolved, tables, context)
         except InfeasibleError as error:
@@ -82,6 +85,7 @@ def _context(resolved: ResolvedScenario, settings: DlrmSettings, machine: Machin
         memory_bytes=capacities_bytes(resolved.cluster)["hbm"] - beside,
         costs=costs,
         optimizer=settings.optimizer.tables,
+        dense_optimizer=settings.optimizer.dense,
     )
 
 

@@ -21,7 +21,7 @@ from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.library import CATALOG
 from scenarios.located import located
-from scenarios.types import Scenario, Sharding
+from scenarios.types import MAX_WORLD_SIZE, Scenario, Sharding
 from workloads.framework import Framework, load_framework
 from workloads.graded import choose_alternatives
 from workloads.model import DlrmModel, load_model
@@ -156,6 +156,10 @@ def _world_size(document: Document, scenario: Scenario, cluster: Cluster) -> int
     if scenario.nodes is not None and scenario.world_size is not None:
         raise document.error(("world_size",), "stands beside nodes", expected="one of nodes and world_size")
     if scenario.nodes is not None:
+        if scenario.nodes * gpus > MAX_WORLD_SIZE:
+            raise document.error(
+                ("nodes",), "too many ranks", given=scenario.nodes, expected=f"at most {MAX_WORLD_SIZE // gpus} nodes"
+            )
         return scenario.nodes * gpus
     if scenario.world_size is not None:
         return scenario.world_size

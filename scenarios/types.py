@@ -19,6 +19,10 @@ CommPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 Placement: TypeAlias = Literal["block", "round_robin", "random"]
 CollectiveName: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "barrier"]
 Positive: TypeAlias = Annotated[int, Field(ge=1)]
+MAX_WORLD_SIZE = 262_144
+"""Ranks of the largest job: planning and lowering are written for it; the largest training clusters have half."""
+Size: TypeAlias = Annotated[int, Field(ge=1, le=MAX_WORLD_SIZE)]
+Iterations: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
 Rank: TypeAlias = Annotated[int, Field(ge=0)]
 
 
@@ -91,10 +95,10 @@ class VariationChoice(Strict):
 class RunChoice(Strict):
     """How many iterations are simulated."""
 
-    iterations: Literal["auto"] | Positive = Field(
+    iterations: Literal["auto"] | Iterations = Field(
         "auto", description="auto: until two successive windows of 4 iterations differ by less than 0.1 %"
     )
-    max_iterations: Positive = Field(50, description="at most this many with auto")
+    max_iterations: Iterations = Field(50, description="at most this many with auto")
 
 
 class Record(Strict):
@@ -120,8 +124,8 @@ class Scenario(Strict):
     schema_version: Literal[1] = Field(1, alias="schema", description="version of this format")
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="names the run and its output folder")
     cluster: str | dict[str, Any] = Field(description="a shipped cluster, a file, or the cluster itself")
-    nodes: Positive | None = Field(None, description="world_size = nodes x GPUs per node")
-    world_size: Positive | None = Field(None, description="ranks, instead of nodes, for part of a node")
+    nodes: Size | None = Field(None, description="world_size = nodes x GPUs per node")
+    world_size: Size | None = Field(None, description="ranks, instead of nodes, for part of a node")
     placement: Placement = Field("block", description="which ranks share a node")
     workload: Workload = Field(description="what is trained")
     precision: PrecisionChoice = Field(default_factory=PrecisionChoice, description="number formats")

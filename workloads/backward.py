@@ -16,13 +16,13 @@ from simulator.operators import (
     Gemm,
     Interaction,
 )
-from workloads.dense import GRADIENT_BYTES, Layer
+from workloads.dense import Layer
 from workloads.embeddings import WORLD, EmbeddingGroup
 from workloads.job import COPIED_TABLES, Job
 from workloads.launch import Recorder
 
 _OPTIMIZER_ACCESSES = {"sgd": 3, "adagrad": 5}
-"""fp32 numbers read or written per parameter: gradient read, weight read and written, state read and written."""
+"""Numbers read or written per parameter: gradient read, weight read and written, state read and written."""
 
 
 class Backward:
@@ -94,7 +94,7 @@ class Backward:
         """Update the parameters that all ranks hold, when all their gradients are summed."""
         job = self._job
         accesses = _OPTIMIZER_ACCESSES[job.settings.optimizer.dense]
-        work = DenseOptimizer(job.parameters, float(job.parameters * accesses * GRADIENT_BYTES))
+        work = DenseOptimizer(job.parameters, job.copied_bytes * accesses)
         kernels = job.settings.framework.optimizer_kernels.value
         return self._recorder.kernel(
             "dense_optimizer", work, section="optimizer", after=self._reduced, launches=kernels

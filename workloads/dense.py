@@ -65,6 +65,11 @@ class DensePart:
         return sum(layer.parameters for layer in self.layers)
 
     @property
+    def bytes(self) -> int:
+        """Size of the parameters, and of their gradients."""
+        return self.parameters * GRADIENT_BYTES
+
+    @property
     def flops_per_sample(self) -> int:
         """Forward FLOPs per sample, layers and interaction."""
         return sum(layer.flops_per_sample for layer in self.layers) + self.interaction_flops_per_sample

@@ -58,14 +58,13 @@ def _without_pipeline(recorder: Recorder, job: Job) -> None:
     """One batch after the other; the copy of the next batch may run ahead into a second buffer."""
     path = InputPath(recorder, job)
     copy = path.copy()
-    start = path.start()
-    indices = path.finish(start)
+    start = path.start() if job.sharded else None
+    indices = path.finish(start) if start else copy
     forward = _forward(recorder, job)
     readers = _backward(recorder, job, forward)
-    recorder.depend(start.first, copy)
-    recorder.depend(forward.dense_input, copy)
-    for lookup in forward.lookups:
-        recorder.depend(lookup, indices)
+    if start:
+        recorder.depend(start.first, copy)
+    _feed(recorder, job, forward, _Batch(copy, 0), _Batch(indices, 0))
     for reader in readers:
         recorder.depend(copy, reader, lag=2)
 
@@ -76,17 +75,33 @@ def _sparse_dist(recorder: Recorder, job: Job) -> None:
     Three batches are on the device: the copy of i+2 overwrites i-1, whose last readers are of the iteration before.
     """
     path = InputPath(recorder, job)
-    start = path.start()
+    start = path.start() if job.sharded else None
     copy = path.copy()
     forward = _forward(recorder, job)
-    indices = path.finish(start)
+    copied = indices = _Batch(copy, 2)
+    if start:
+        indices = _Batch(path.finish(start), 1)
+        recorder.depend(start.first, copy, lag=1)
     readers = _backward(recorder, job, forward)
-    recorder.depend(start.first, copy, lag=1)
-    recorder.depend(forward.dense_input, copy, lag=2)
-    for lookup in forward.lookups:
-        recorder.depend(lookup, indices, lag=1)
+    _feed(recorder, job, forward, copied, indices)
     for reader in readers:
         recorder.depend(copy, reader, lag=1)
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """The task that makes a batch ready, and how many iterations ahead of its training it runs."""
+
+    task: int
+    ahead: int
+
+
+def _feed(recorder: Recorder, job: Job, forward: _Forward, copied: _Batch, indices: _Batch) -> None:
+    """Let the dense part and copied tables read the batch as copied, sharded tables the indices that arrived."""
+    recorder.depend(forward.dense_input, copied.task, lag=copied.ahead)
+    for group, lookup in zip(job.groups, forward.lookups, strict=True):
+        source = indices if group.values is not None else copied
+        recorder.depend(lookup, source.task, lag=source.ahead)
 
 
 _RECORD: dict[Pipeline, Callable[[Recorder, Job], None]] = {"none": _without_pipeline, "sparse_dist": _sparse_dist}

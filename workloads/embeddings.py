@@ -163,7 +163,7 @@ def _copied_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         lookups=update.lookups,
         unique_rows=update.unique_rows,
         gradient_bytes=update.gradient_bytes,
-        weight_bytes=2.0 * parameters * STATE_BYTES,
+        weight_bytes=2.0 * float(tables.weight_bytes[copied].sum()),
         state_bytes=0.0,
         sort_bytes=update.sort_bytes,
         tables=update.tables,

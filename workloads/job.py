@@ -52,6 +52,11 @@ class Job:
         return self.settings.precision.dense
 
     @property
+    def sharded(self) -> bool:
+        """Whether any table is spread over the ranks, so that indices and pooled vectors are exchanged."""
+        return any(group.values is not None for group in self.groups)
+
+    @property
     def pooled_width(self) -> int:
         """Elements of all pooled vectors of a sample."""
         return sum(group.width for group in self.groups)
@@ -60,6 +65,11 @@ class Job:
     def parameters(self) -> int:
         """Parameters that every rank holds: dense ones and those of copied tables."""
         return self.dense.parameters + sum(group.copied_parameters for group in self.groups)
+
+    @property
+    def copied_bytes(self) -> float:
+        """Size of those parameters, and of their gradients: dense ones and copies of tables."""
+        return self.dense.bytes + float(self.plan.tables.weight_bytes[self.plan.data_parallel].sum())
 
     @property
     def input_bytes(self) -> float:

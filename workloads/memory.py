@@ -14,18 +14,15 @@ import numpy as np
 
 from simulator.operators import Amount, FloatArray
 from simulator.program import IntArray
-from workloads.dense import GRADIENT_BYTES, dense_part
+from workloads.dense import dense_part
 from workloads.job import Job, make_job
 from workloads.model import DlrmModel
 from workloads.plan import Plan
-from workloads.settings import STATE_BYTES, DlrmSettings, state_elements
+from workloads.settings import DENSE_STATE, STATE_BYTES, DlrmSettings, state_elements
 from workloads.tables import Tables
 
 BATCHES_ON_DEVICE = {"none": 2, "sparse_dist": 3}
 """Batches that a pipeline keeps on the device: the one in training and those copied or distributed ahead."""
-
-_DENSE_STATE = {"sgd": 0, "adagrad": 1}
-"""fp32 numbers of dense optimizer state per parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +51,11 @@ def memory_per_rank(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Mem
     """
     job = make_job(model, plan, settings)
     table_weights, table_state = stored_on_ranks(plan, settings)
-    dense = float(job.dense.parameters)
+    state = DENSE_STATE[settings.optimizer.dense]
     hbm: dict[str, Amount] = {
-        "weights": table_weights + dense * GRADIENT_BYTES,
-        "optimizer state": table_state + job.parameters * _DENSE_STATE[settings.optimizer.dense] * GRADIENT_BYTES,
-        "gradients": float(job.parameters * GRADIENT_BYTES),
+        "weights": table_weights + float(job.dense.bytes),
+        "optimizer state": table_state + job.copied_bytes * state,
+        "gradients": job.copied_bytes,
         "activations": _activation_bytes(job),
         "communication buffers": _buffer_bytes(job),
         "inputs in flight": _input_bytes(job),
@@ -74,14 +71,14 @@ def bytes_beside_tables(model: DlrmModel, tables: Tables, settings: DlrmSettings
     Activations, buffers and inputs are those of evenly spread tables; planners stay within what is left.
     """
     part, batch, width = dense_part(model, tables), settings.local_batch_size, float(tables.dim.sum())
-    per_parameter = (2 + _DENSE_STATE[settings.optimizer.dense]) * GRADIENT_BYTES
+    per_byte = 2 + DENSE_STATE[settings.optimizer.dense]
     layers = sum((2 if layer.activation else 1) * layer.outputs for layer in part.layers)
     activations = batch * settings.dense_bytes * (layers + 2 * part.interaction_inputs + part.interaction_outputs)
     buffers = 2 * batch * width * max(settings.forward_bytes, settings.backward_bytes)
     indices = batch * (float(tables.pooling_factor.sum()) * settings.index_bytes + len(tables) * settings.length_bytes)
     inputs = BATCHES_ON_DEVICE[settings.pipeline] * 2 * indices
     reserve = settings.framework.reserve_bytes.value
-    return part.parameters * per_parameter + activations + buffers + inputs + reserve
+    return part.bytes * per_byte + activations + buffers + inputs + reserve
 
 
 def stored_on_ranks(plan: Plan, settings: DlrmSettings) -> tuple[FloatArray, FloatArray]:

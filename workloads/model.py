@@ -18,6 +18,9 @@ from workloads.graded import Graded, choose_alternatives
 MODELS = Catalog("model", "workloads", "models")
 
 Positive = Annotated[Count, Field(gt=0)]
+TableCount = Annotated[Count, Field(gt=0, le=100_000)]
+"""Tables are planned one by one; published models have thousands."""
+LayerCount = Annotated[Count, Field(gt=0, le=10_000)]
 TablePrecision = Literal["fp32", "fp16", "bf16", "fp8", "int8"]
 InteractionKind = Literal["dot", "cat", "dcnv2", "reduce"]
 
@@ -28,7 +31,7 @@ class TableGroup(Strict):
     rows: Positive
     dim: Positive
     pooling_factor: Annotated[float, Field(gt=0)]
-    count: Positive = 1
+    count: TableCount = 1
     precision: TablePrecision | None = None
 
 
@@ -53,7 +56,7 @@ class TablePopulation(Strict):
     ``rows_range`` all tables have the same number of rows.
     """
 
-    tables: Graded[Positive]
+    tables: Graded[TableCount]
     parameters: Graded[Positive]
     dim_mean: Graded[float]
     dim_range: Graded[Range]
@@ -67,8 +70,8 @@ class UniformMlp(Strict):
     """Bottom and top MLP of equal layers, ``width`` x ``width``: the form in which large models are published."""
 
     width: Graded[Positive]
-    bottom_layers: Graded[Positive]
-    top_layers: Graded[Positive]
+    bottom_layers: Graded[LayerCount]
+    top_layers: Graded[LayerCount]
 
 
 class Mlp(Strict):
@@ -82,7 +85,7 @@ class Mlp(Strict):
 class Cross(Strict):
     """DCNv2 low-rank cross layers: x <- x0 * (U V x + b) + x with V ``[rank, width]`` and U ``[width, rank]``."""
 
-    layers: Graded[Positive]
+    layers: Graded[LayerCount]
     rank: Graded[Positive]
 
 
@@ -106,7 +109,7 @@ class DlrmModel(Strict):
 
     name: str
     title: str
-    tables: Graded[tuple[TableGroup, ...]] | None = None
+    tables: Graded[Annotated[tuple[TableGroup, ...], Field(min_length=1)]] | None = None
     population: TablePopulation | None = None
     mlp: Mlp | None = None
     uniform_mlp: UniformMlp | None = None

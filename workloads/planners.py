@@ -109,7 +109,7 @@ def _worth_copying(tables: Tables, context: PlanningContext) -> NDArray[np.bool_
     """Whether a table is better copied to all ranks ``[N]``; never when copies would fill a rank."""
     owner_s = context.costs.column_shard_s(_all(tables), tables.dim).sum(axis=1)
     worth = context.costs.data_parallel_s() < owner_s / context.world_size
-    size = np.where(worth, context.stored_bytes(tables.rows, tables.dim, tables.element_bytes), 0)
+    size = np.where(worth, context.copied_bytes(tables), 0)
     fits: NDArray[np.bool_] = np.cumsum(size) <= MEMORY_SHARE * context.memory_bytes
     return np.asarray(worth & fits)
 
@@ -195,7 +195,7 @@ def _block_bytes(tables: Tables, table: IntArray, context: PlanningContext) -> f
 
 def _copy_bytes(tables: Tables, table: IntArray, context: PlanningContext) -> float:
     """Bytes of the copies of these tables on each rank."""
-    return float(context.stored_bytes(tables.rows[table], tables.dim[table], tables.element_bytes[table]).sum())
+    return float(context.copied_bytes(tables)[table].sum())
 
 
 def _check_everywhere(needed_bytes: float, what: str, context: PlanningContext) -> None:

@@ -15,7 +15,7 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 from simulator.registry import Registry
 from workloads.plan import Plan
-from workloads.settings import STATE_BYTES, TableOptimizerKind, state_elements
+from workloads.settings import STATE_BYTES, DenseOptimizerKind, TableOptimizerKind, copied_bytes, state_elements
 from workloads.tables import Tables, scale_rows
 
 
@@ -48,7 +48,8 @@ class PlanningContext:
         local_world_size: ranks per node.
         memory_bytes: bytes that each rank has for table weights and their optimizer state.
         costs: what shards cost.
-        optimizer: optimizer of the tables, which decides on the state.
+        optimizer: optimizer of sharded tables, which decides on their state.
+        dense_optimizer: optimizer of copied tables.
     """
 
     world_size: int
@@ -56,10 +57,15 @@ class PlanningContext:
     memory_bytes: float
     costs: ShardCosts
     optimizer: TableOptimizerKind = "rowwise_adagrad"
+    dense_optimizer: DenseOptimizerKind = "sgd"
 
     def stored_bytes(self, rows: IntArray, dim: IntArray, element_bytes: IntArray) -> IntArray:
         """Weights and optimizer state of shards, bytes ``[S]``."""
         return rows * dim * element_bytes + state_elements(self.optimizer, rows, dim) * STATE_BYTES
+
+    def copied_bytes(self, tables: Tables) -> IntArray:
+        """Weights, gradient and optimizer state of a copy of each table, bytes ``[N]``."""
+        return copied_bytes(self.dense_optimizer, tables.weight_bytes)
 
 
 Planner: TypeAlias = Callable[[Tables, PlanningContext], Plan]

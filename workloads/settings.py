@@ -26,6 +26,9 @@ PIPELINES: dict[str, str] = {
 STATE_BYTES = 4
 """Optimizer state is fp32 (FBGEMM and PyTorch defaults)."""
 
+DENSE_STATE: dict[DenseOptimizerKind, int] = {"sgd": 0, "adagrad": 1}
+"""Numbers of optimizer state per parameter that every rank holds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Precisions:
@@ -120,3 +123,15 @@ def state_elements(optimizer: TableOptimizerKind, rows: IntArray, dim: IntArray)
     Source: FBGEMM split_table_batched_embeddings_ops_training.py; TorchRec shard_estimators.py.
     """
     return {"sgd": np.zeros_like(rows), "adagrad": rows * dim, "rowwise_adagrad": rows}[optimizer]
+
+
+def copied_bytes(optimizer: DenseOptimizerKind, weight_bytes: IntArray) -> IntArray:
+    """What copies of tables keep on every rank ``[N]``: weights, a dense gradient, and dense optimizer state.
+
+    Gradient and state have the element type of the weights, as ``torch.nn.Parameter.grad`` and ``torch.optim`` have.
+
+    Args:
+        optimizer: the dense one, which updates copies.
+        weight_bytes: of each table ``[N]``.
+    """
+    return weight_bytes * (2 + DENSE_STATE[optimizer])

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.operators import FloatArray
+from simulator.operators import BYTES_PER_ELEMENT, FloatArray
 from simulator.program import IntArray
 from workloads.reuse import distinct_rows
 from workloads.settings import STATE_BYTES, DlrmSettings, state_elements
@@ -133,9 +133,9 @@ class BandwidthCosts:
         tables, settings = self.tables, self.settings
         everything = np.arange(len(tables))
         traffic = table_traffic(tables, float(settings.local_batch_size), settings)
-        gradient = tables.rows * tables.dim * 4.0
-        local = sum(self._embedding_bytes(traffic, everything, tables.dim)) + 3 * gradient
-        return local / self.embedding_bytes_per_s + gradient / self.all_reduce_bytes_per_s
+        summed = tables.rows * tables.dim * float(BYTES_PER_ELEMENT[settings.precision.all_reduce])
+        local = sum(self._embedding_bytes(traffic, everything, tables.dim)) + 3.0 * tables.weight_bytes
+        return local / self.embedding_bytes_per_s + summed / self.all_reduce_bytes_per_s
 
     def _embedding_bytes(self, traffic: TableTraffic, table: IntArray, dim: IntArray) -> tuple[FloatArray, FloatArray]:
         """Bytes of the lookups and of the updates of shards ``[S]``."""

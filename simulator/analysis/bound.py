@@ -18,7 +18,7 @@ IN_WORDS: Mapping[str, tuple[str, str]] = {
     "NIC": ("The network cards (NIC) bound", "NICs 10 % faster"),
     "spine": ("The network's spine bounds", "spine links 10 % faster"),
     "PCIe/DDR": ("The host's links and memory (PCIe, DDR) bound", "PCIe and DDR 10 % faster"),
-    "host": ("The host thread that launches kernels bounds", "the host 10 % faster"),
+    "host": ("The host, which launches kernels and posts network messages, bounds", "the host 10 % faster"),
     "input": ("The input pipeline bounds", "the input pipeline 10 % faster"),
     "imbalance": ("Uneven load between ranks bounds", "every rank's load 10 % closer to the mean"),
 }

@@ -30,9 +30,9 @@ class Machine:
     def improved(self, improve: Mapping[str, float]) -> Machine:
         """The machine with classes of `BOUND_CLASSES` faster by the given factors.
 
-        GEMM: arithmetic rate. HBM: memory rates of all kernels. NVLink, NIC: bandwidth, hops and posts of that link
-        class. spine, PCIe/DDR: bandwidth. host: host work. ``input`` and ``imbalance`` are no part of a machine: see
-        `simulator.lowering.lower`.
+        GEMM: arithmetic rate. HBM: memory rates of all kernels. NVLink, NIC, spine, PCIe/DDR: bandwidth of that class;
+        what a hop takes does not change. host: host work, and posting network messages, which the library's CPU thread
+        does. ``input`` and ``imbalance`` are no part of a machine: see `simulator.lowering.lower`.
 
         Raises:
             InputError: a class is unknown.
@@ -46,7 +46,9 @@ class Machine:
                     nearest=nearest_name(name, BOUND_CLASSES),
                 )
         links = {_LINK_CLASSES[name]: factor for name, factor in improve.items() if name in _LINK_CLASSES}
-        return Machine(self.topology, self.compute.improved(improve), self.collectives.improved(links))
+        return Machine(
+            self.topology, self.compute.improved(improve), self.collectives.improved(links, improve.get("host", 1.0))
+        )
 
 
 def build_machine(

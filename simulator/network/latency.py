@@ -18,16 +18,14 @@ class LatencyModel:
         post_s: cost of posting one network message, LL and LL128.
         simple_factor: times `post_s` for the Simple protocol.
         wire_s: one way through NICs and switches; no network hop is shorter.
-        nvlink_speed: divides the NVLink hops (1; 1.1 for a machine with 10 % better NVLink).
-        network_speed: divides the network hops and posts, likewise.
+        host_speed: divides the posts, which a CPU thread of the library does (1; 1.1 for a 10 % faster host).
     """
 
     tables: dict[str, AlgorithmLatency]
     post_s: float
     simple_factor: float
     wire_s: float
-    nvlink_speed: float = 1.0
-    network_speed: float = 1.0
+    host_speed: float = 1.0
 
     @staticmethod
     def of(cluster: Cluster) -> LatencyModel:
@@ -46,9 +44,8 @@ class LatencyModel:
         base, nvlink, network = (
             getattr(part, protocol).value for part in (table.base_s, table.nvlink_hop_s, table.network_hop_s)
         )
-        nvlink /= self.nvlink_speed
-        network = max(network, self.wire_s) / self.network_speed
-        post = self.post_s * (self.simple_factor if protocol == "simple" else 1.0) / self.network_speed
+        network = max(network, self.wire_s)
+        post = self.post_s * (self.simple_factor if protocol == "simple" else 1.0) / self.host_speed
         inside: float = latency.nvlink_hops * nvlink + latency.paced_hops * max(nvlink, post)
         between: float = latency.network_hops * network + latency.posts * post
         return latency.starts * float(base) + inside + between

@@ -89,15 +89,15 @@ class CollectiveModel:
             cluster, topology, calibrate(cluster), LatencyModel.of(cluster), forced, dict(topology.rates)
         )
 
-    def improved(self, speed: Mapping[ResourceClass, float]) -> CollectiveModel:
-        """The same machine with some link classes faster: bandwidth, hops and posts of the class.
+    def improved(self, speed: Mapping[ResourceClass, float], host_speed: float = 1.0) -> CollectiveModel:
+        """The same machine with the bandwidth of some link classes, and the CPU that posts messages, faster.
 
         Blocks of ranks found so far are shared with the new model.
         """
         return replace(
             self,
             rates={name: rate * speed.get(name, 1.0) for name, rate in self.rates.items()},
-            latency=replace(self.latency, nvlink_speed=speed.get("nvlink", 1.0), network_speed=speed.get("nic", 1.0)),
+            latency=replace(self.latency, host_speed=host_speed),
         )
 
     def blocks(self, instance: IntArray) -> list[Block]:

@@ -95,7 +95,11 @@ def test_a_written_plan_reads_back_the_same(rows: list[tuple[int, int, float]], 
 def test_infeasible_only_when_it_is(rows: list[tuple[int, int, float]]) -> None:
     """With a rank's room for all tables together no planner gives up."""
     tables, job = tables_of(rows), settings_for("zionex_i", 4)
-    room = float(context_for(tables, job).stored_bytes(tables.rows, tables.dim, tables.element_bytes).sum()) * 1.1 + 1e4
+    context = context_for(tables, job)
+    kept = (
+        context.stored_bytes(tables.rows, tables.dim, tables.element_bytes).sum() + context.copied_bytes(tables).sum()
+    )
+    room = float(kept) * 1.1 + 1e4
     for planner in PLANNERS.names():
         make_sharding_plan(planner, tables, context_for(tables, job, room))
 

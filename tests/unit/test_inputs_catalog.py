@@ -58,7 +58,6 @@ def test_a_path_in_a_file_starts_at_that_file_and_one_from_an_option_starts_here
         ("zionex.yaml", "no such cluster file; given 'zionex.yaml'"),
         ("zionex.yaml", "did you mean 'zionex'?"),
         ("./nothing", "no such cluster file"),
-        ("catalog_under_test/", "no such cluster file"),
         ("~nobody-at-all/x.yaml", "no such cluster file"),
         ("x" * 5000 + ".yaml", "no such cluster file"),
         ("", "unknown cluster; given ''"),
@@ -81,3 +80,10 @@ def test_text_that_is_no_utf_8_is_refused(catalog, tmp_path):
     (tmp_path / "latin.yaml").write_bytes(b"\xe9")
     with pytest.raises(InputError, match="not UTF-8"):
         catalog.text("latin.yaml")
+
+
+def test_a_folder_is_called_a_folder(catalog, tmp_path):
+    with pytest.raises(InputError, match="this is a folder"):
+        load_yaml(catalog.find(f"{tmp_path}/"))
+    with pytest.raises(InputError, match="directory"):
+        catalog.text(f"{tmp_path}/")

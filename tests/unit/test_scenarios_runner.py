@@ -138,6 +138,33 @@ def test_rows_scaling_makes_it_fit_and_is_said():
     assert "rows_scaling" in outcome.warnings[0]
 
 
+def test_copies_that_do_not_fit_are_not_told_to_take_more_nodes():
+    with pytest.raises(InfeasibleError, match="a planner that shards") as error:
+        check(load_scenario("mlperf_dlrm_v1", ["workload.sharding.planner=data_parallel"]))
+    assert "nodes" not in str(error.value).splitlines()[-1]
+
+
+def test_fitted_copies_fill_the_memory():
+    """The planner counts gradients as the memory report does, so the fit leaves at most 2 % empty."""
+    settings = ["workload.sharding.planner=data_parallel", "workload.rows_scaling=fit"]
+    hbm = check(load_scenario("mlperf_dlrm_v1", settings))["memory"]["hbm"]
+    assert 0.98 * hbm["capacity_bytes"] < hbm["max_bytes"] <= hbm["capacity_bytes"]
+
+
+def test_a_batch_that_fills_a_rank_is_said_before_planning():
+    with pytest.raises(InfeasibleError, match="what is not for tables fills a rank") as error:
+        check(load_scenario("zionex_a_128", ["workload.global_batch_size=12800000"]))
+    assert "-" not in str(error.value).splitlines()[0].split("does not fit")[1]
+
+
+def test_the_estimate_counts_the_totals_of_every_iteration():
+    """48 bytes per rank and iteration: 900,000 iterations on 8 ranks are 346 MB."""
+    few, many = (
+        check(load_scenario("mlperf_dlrm_v1", [f"run.iterations={n}"]))["size"]["memory_bytes"] for n in (100, 900100)
+    )
+    assert many - few == 900000 * 8 * 48
+
+
 def test_check_gives_the_memory_of_the_run(mlperf):
     assert check(load_scenario("mlperf_dlrm_v1"))["memory"] == mlperf.summary["memory"]
 

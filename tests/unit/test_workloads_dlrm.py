@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,10 +11,12 @@ import pytest
 from inputs.errors import InputError
 from simulator.operators import Category, CollectiveCall
 from simulator.program import Program
-from tests.workload_jobs import graph_of, job_of, settings_for
+from tests.workload_jobs import context_for, graph_of, job_of, plan_of, settings_for
+from workloads.dlrm import generate
 from workloads.memory import bytes_beside_tables, memory_per_rank
 from workloads.model import load_model
-from workloads.settings import DlrmSettings
+from workloads.settings import DlrmSettings, Optimizers
+from workloads.sharding import make_sharding_plan
 from workloads.tables import expand_tables
 
 
@@ -131,11 +134,41 @@ def test_copied_tables_only_take_part_in_the_all_reduce() -> None:
     assert sum(b.parameters for b in job.buckets) == job.dense.parameters + copied[0].copied_parameters
 
 
+@pytest.mark.parametrize(("pipeline", "ahead"), [("none", 0), ("sparse_dist", 2)])
+def test_copied_tables_read_the_batch_as_it_was_copied(pipeline: str, ahead: int) -> None:
+    """Their indices stay on their rank: only sharded tables wait for input_dist."""
+    program = program_of(pipeline, model="mlperf_dlrm_v1")
+    assert waits_for(program, "data_parallel_lookup", "input_copy") == {ahead}
+    assert waits_for(program, "data_parallel_lookup", "input_dist_recat") == set()
+
+
+@pytest.mark.parametrize("pipeline", ["none", "sparse_dist"])
+def test_a_job_of_copies_exchanges_no_indices(pipeline: str) -> None:
+    settings = settings_for("mlperf_dlrm_v1", 32, pipeline=pipeline)  # type: ignore[arg-type]
+    tables = expand_tables(load_model("mlperf_dlrm_v1"), "fp16")
+    plan = make_sharding_plan("data_parallel", tables, context_for(tables, settings, 200e9))
+    program = generate(load_model("mlperf_dlrm_v1"), plan, settings).programs[0]
+    assert not [name for name in program.names if "input_dist" in name]
+    calls = {work.op for work in program.work if isinstance(work, CollectiveCall)}
+    assert calls == {"all_reduce"}
+
+
+def test_planner_and_memory_agree_on_what_copies_keep() -> None:
+    """Weights, gradient and, for adagrad, state: all of the element type of the table."""
+    job = job_of("mlperf_dlrm_v1", 16)
+    settings = replace(job.settings, optimizer=Optimizers("adagrad"))
+    tables = job.plan.tables
+    context = replace(context_for(tables, settings), dense_optimizer="adagrad")
+    model = load_model("mlperf_dlrm_v1")
+    copied = memory_per_rank(model, job.plan, settings).hbm
+    dense_bytes = job.dense.parameters * 4
+    stored = copied["gradients"][0] - dense_bytes
+    assert stored == tables.weight_bytes[job.plan.data_parallel].sum() > 0
+    assert context.copied_bytes(tables)[job.plan.data_parallel].sum() == 3 * stored
+
+
 def test_framework_decides_on_the_streams() -> None:
     """neo gives input_dist a process group of its own; pytorch has one for everything."""
-    from tests.workload_jobs import plan_of
-    from workloads.dlrm import generate
-
     model = load_model("zionex_i")
     settings = settings_for("zionex_i", 32, framework="pytorch")
     graph = generate(model, plan_of("zionex_i", 32), settings)

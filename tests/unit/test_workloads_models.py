@@ -114,6 +114,11 @@ def test_tables_one_by_one_with_their_own_precision(tmp_path: Path) -> None:
     [
         (MLP, "exactly one of tables and population"),
         (MLP + "tables: {source: me, grade: assumed, value: [{rows: 0, dim: 4, pooling_factor: 1}]}\n", "rows"),
+        (MLP + "tables: {source: me, grade: assumed, value: []}\n", "tables.value: .* at least one item"),
+        (
+            MLP + "tables: {source: me, grade: assumed, value: [{rows: 9, dim: 4, pooling_factor: 1, count: 1e8}]}\n",
+            "count: .* 100000 or less",
+        ),
         (MLP + "tables: {source: me, grade: guess, value: [{rows: 1, dim: 4, pooling_factor: 1}]}\n", "grade"),
         (MLP + "tables: {source: me, grade: read, value: [{row: 1, dim: 4, pooling_factor: 1}]}\n", "rows"),
     ],

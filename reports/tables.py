@@ -38,7 +38,11 @@ def validation_report(suite: Mapping[str, Any]) -> list[Table | str]:
     """
     parts: list[Table | str] = [_cases(suite), _statistics(suite)]
     if suite["alternatives"]:
-        parts += ["", "Listed alternatives of uncertain model quantities", _alternatives(suite["alternatives"])]
+        parts += [
+            "",
+            "Listed alternatives of uncertain quantities of model and framework",
+            _alternatives(suite["alternatives"]),
+        ]
     if suite["effects"]:
         parts += ["", "Order of effects: throughput after over before", _effects(suite["effects"])]
     if suite["peers"]:
@@ -71,12 +75,19 @@ def _cases(suite: Mapping[str, Any]) -> Table:
 
 def _statistics(suite: Mapping[str, Any]) -> str:
     """Mean and worst errors; recalled measurements apart, they never enter a mean."""
-    return "\n".join((_errors("errors", suite), _errors("recalled measurements apart", suite["memory_cases"])))
+    recalled = sum(case["grade"] == "memory" for case in suite["cases"])
+    read = len(suite["cases"]) - recalled
+    return "\n".join(
+        (
+            _errors(f"{read} cases with a source that was read", suite),
+            _errors(f"{recalled} recalled cases, apart from the mean", suite["memory_cases"]),
+        )
+    )
 
 
 def _errors(name: str, errors: Mapping[str, Any]) -> str:
     if errors["mape_pct"] is None:
-        return f"{name}: no cases"
+        return f"{name}: none"
     names = ("mape_pct", "median_pct", "geomean_pct", "bias_pct", "worst_pct")
     return f"{name}: " + ", ".join(f"{n.removesuffix('_pct')} {errors[n]:+.1f} %" for n in names)
 
@@ -92,20 +103,23 @@ def _alternatives(rows: Iterable[Mapping[str, Any]]) -> Table:
 
 def _effects(rows: Iterable[Mapping[str, Any]]) -> Table:
     columns = [("effect", False), ("before", True), ("after", True), ("gain", True), ("published", True)]
-    made = _table(*columns, ("helps", False))
+    made = _table(*columns, ("ours / published", True), ("helps", False))
     for row in rows:
         published = "-" if row["published_gain"] is None else f"{row['published_gain']:.2f} ({row['grade']})"
         gain = "-" if row["gain"] is None else f"{row['gain']:.2f}"
         values = (_value(row["before"]), _value(row["after"]), gain, published)
-        made.add_row(row["title"], *values, "yes" if row["helps"] else "no")
+        known = row["gain"] is not None and row["published_gain"] is not None
+        ratio = f"{row['gain'] / row['published_gain']:.2f}" if known else "-"
+        made.add_row(row["title"], *values, ratio, "yes" if row["helps"] else "no")
     return made
 
 
 def _peers(rows: Iterable[Mapping[str, Any]]) -> Table:
-    made = _table(("peer", False), ("part", False), ("peer's", True), ("ours", True), ("difference", True))
+    columns = [("peer", False), ("part", False), ("peer's", True), ("ours", True), ("difference", True)]
+    made = _table(*columns, ("why, where known", False))
     for row in rows:
         difference = _error(100.0 * (row["ours"] / row["peer"] - 1.0)) if row["ours"] is not None else "-"
-        made.add_row(row["title"], row["part"], _value(row["peer"]), _value(row["ours"]), difference)
+        made.add_row(row["title"], row["part"], _value(row["peer"]), _value(row["ours"]), difference, row["note"])
     return made
 
 

@@ -23,7 +23,7 @@ from scenarios.library import CATALOG
 from scenarios.located import located
 from scenarios.types import MAX_WORLD_SIZE, Scenario, Sharding
 from workloads.framework import Framework, load_framework
-from workloads.graded import choose_alternatives
+from workloads.graded import check_choices, picked
 from workloads.model import DlrmModel, load_model
 from workloads.sharding import PlanFile
 
@@ -106,8 +106,9 @@ def resolve(document: Document) -> ResolvedScenario:
     """
     scenario = validate(Scenario, document)
     cluster = read_cluster(document, ("cluster",))
-    model = _read_model(document, scenario)
-    framework = _read_framework(document, scenario)
+    model, framework = _with_alternatives(
+        document, scenario, _read_model(document, scenario), _read_framework(document, scenario)
+    )
     world_size = _world_size(document, scenario, cluster)
     batch = scenario.workload.global_batch_size or int(model.local_batch_size.value) * world_size
     _check_batch(document, batch, world_size)
@@ -203,11 +204,8 @@ def _read_model(document: Document, scenario: Scenario) -> DlrmModel:
     path = ("workload", "model")
     given = scenario.workload.model
     if isinstance(given, str):
-        model = load_model(given, origin=document, key="workload.model")
-    else:
-        model = validate(DlrmModel, document, prefix=path)
-    with located(document, ("workload",)):
-        return choose_alternatives(model, scenario.workload.alternatives)
+        return load_model(given, origin=document, key="workload.model")
+    return validate(DlrmModel, document, prefix=path)
 
 
 def _read_framework(document: Document, scenario: Scenario) -> Framework:
@@ -215,6 +213,16 @@ def _read_framework(document: Document, scenario: Scenario) -> Framework:
     if isinstance(given, str):
         return load_framework(given, origin=document, key="workload.framework")
     return validate(Framework, document, prefix=("workload", "framework"))
+
+
+def _with_alternatives(
+    document: Document, scenario: Scenario, model: DlrmModel, framework: Framework
+) -> tuple[DlrmModel, Framework]:
+    """Model and framework with the alternatives that the scenario asks for; no quantity is in both."""
+    choices = scenario.workload.alternatives
+    with located(document, ("workload",)):
+        check_choices([model, framework], choices)
+    return picked(model, choices), picked(framework, choices)
 
 
 def _read_sharding(document: Document, scenario: Scenario) -> Sharding:

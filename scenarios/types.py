@@ -47,7 +47,8 @@ class Workload(Strict):
 
     model: str | dict[str, Any] = Field(description="a shipped model, a file, or the model itself")
     alternatives: dict[str, Any] = Field(
-        default_factory=dict, description="which listed alternative of a model quantity to take, e.g. {tables: 4096}"
+        default_factory=dict,
+        description="which listed alternative of a quantity of the model or framework to take, e.g. {tables: 4096}",
     )
     global_batch_size: Positive | None = Field(
         None, description="samples per iteration over all ranks (default: the model's local batch x world_size)"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from pydantic import BaseModel
 
 from inputs.errors import InfeasibleError, InputError
 from scenarios.mapping import Map
@@ -17,6 +18,7 @@ from scenarios.runner import Outcome, simulate
 from simulator.lowered import PS_PER_S
 from simulator.operators import Category, CollectiveCall, EmbeddingLookup, EmbeddingUpdate, Gemm
 from workloads.graded import graded_quantities
+from workloads.input_path import SECTION as INPUT
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,18 +114,20 @@ def _parts(outcome: Outcome) -> dict[str, float]:
     """Durations of the mean rank in one iteration, by what a peer reports; overlap is not taken out.
 
     ``gemm_s``, ``embedding_s`` (lookup and update), ``other_compute_s``, one part per collective op (transfer, without
-    waiting), ``serial_s`` (the sum of these), ``iteration_s``, ``exposed_share_of_comm``.
+    waiting), ``serial_s`` (the sum of these), ``input_dist_s`` (collectives of the input, which peers leave out: they
+    are in none of the others), ``iteration_s``, ``exposed_share_of_comm``.
     """
     parts = {"gemm_s": 0.0, "embedding_s": 0.0, "other_compute_s": 0.0, "all_to_all_s": 0.0, "all_reduce_s": 0.0}
     record = outcome.result.records[0]
     for program, times in zip(outcome.graph.programs, record.groups, strict=True):
         share = program.rank_count / outcome.graph.world_size
         busy = (times.end_ps - times.start_ps - times.waiting_ps).mean(axis=1) / PS_PER_S
-        for work, category, seconds in zip(program.work, program.categories, busy.tolist(), strict=True):
-            name = _part_of(work, category)
+        kinds = zip(program.work, program.categories, program.sections, strict=True)
+        for (work, category, section), seconds in zip(kinds, busy.tolist(), strict=True):
+            name = "input_dist_s" if section == INPUT and isinstance(work, CollectiveCall) else _part_of(work, category)
             if name:
                 parts[name] = parts.get(name, 0.0) + share * seconds
-    parts["serial_s"] = float(np.sum(list(parts.values())))
+    parts["serial_s"] = float(np.sum([seconds for name, seconds in parts.items() if name != "input_dist_s"]))
     parts["iteration_s"] = outcome.summary["iteration_time_s"]
     parts["exposed_share_of_comm"] = outcome.summary["breakdown"]["exposed_share_of_comm"]
     return parts
@@ -140,18 +144,31 @@ def _part_of(work: object, category: Category) -> str:
 
 
 def alternatives_of(scenario: str, changes: Mapping[str, Any]) -> list[tuple[str, Any, Job]]:
-    """(quantity, value, job) for every alternative that the model of a scenario lists.
+    """(quantity, value, job) for every alternative that the model and the framework of a scenario list.
 
-    A local batch is set through the global batch, since scenarios state that.
+    Last the alternatives of the framework all together: each was chosen, and they may hide each other. A local batch is
+    set through the global batch, since scenarios state that.
     """
     resolved = Job.of(scenario, changes).resolved()
-    found = []
-    for key, quantity in graded_quantities(resolved.model):
-        for other in quantity.alternatives:
-            value = other.value.model_dump() if hasattr(other.value, "model_dump") else other.value
-            if key == "local_batch_size":
-                change = {"workload.global_batch_size": int(value) * resolved.world_size}
-            else:
-                change = {f"workload.alternatives.{key}": value}
-            found.append((key, value, Job.of(scenario, {**changes, **change})))
-    return found
+    found: list[tuple[str, Any, dict[str, Any]]] = []
+    for key, value in _alternatives(resolved.model):
+        if key == "local_batch_size":
+            found.append((key, value, {"workload.global_batch_size": int(value) * resolved.world_size}))
+        else:
+            found.append((key, value, {f"workload.alternatives.{key}": value}))
+    others = _alternatives(resolved.framework)
+    found += [(key, value, {f"workload.alternatives.{key}": value}) for key, value in others]
+    chosen = dict(others)
+    if len(chosen) > 1:
+        together = {f"workload.alternatives.{key}": value for key, value in chosen.items()}
+        found.append((" + ".join(chosen), " + ".join(map(str, chosen.values())), together))
+    return [(key, value, Job.of(scenario, {**changes, **change})) for key, value, change in found]
+
+
+def _alternatives(model: BaseModel) -> list[tuple[str, Any]]:
+    """(quantity, value) of every listed alternative, values as they are written."""
+    return [
+        (key, other.value.model_dump() if isinstance(other.value, BaseModel) else other.value)
+        for key, quantity in graded_quantities(model)
+        for other in quantity.alternatives
+    ]

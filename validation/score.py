@@ -134,6 +134,14 @@ def _effect(effect: Effect, predictions: Mapping[Job, Prediction]) -> Table:
 def _peer(peer: Peer, predictions: Mapping[Job, Prediction]) -> list[Table]:
     ours = predictions[Job.of(peer.scenario, {})].parts
     return [
-        {"id": peer.id, "title": peer.title, "part": part, "peer": value, "ours": ours.get(part), "source": peer.source}
+        {
+            "id": peer.id,
+            "title": peer.title,
+            "part": part,
+            "peer": value,
+            "ours": ours.get(part),
+            "note": peer.notes.get(part, ""),
+            "source": peer.source,
+        }
         for part, value in peer.parts.items()
     ]

@@ -87,6 +87,7 @@ class Peer(Strict):
     title: str
     scenario: str
     parts: dict[str, float] = Field(description="name of one of our parts -> its value, times in s")
+    notes: dict[str, str] = Field(default_factory=dict, description="part -> why the two differ, where that is known")
     source: str
     grade: Grade
 

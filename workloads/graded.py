@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel
@@ -66,7 +66,17 @@ def choose_alternatives(model: M, choices: Mapping[str, object]) -> M:
     Raises:
         InputError: no such key, or the value is not listed (only values with a source can be picked).
     """
-    known = dict(graded_quantities(model))
+    check_choices([model], choices)
+    return picked(model, choices)
+
+
+def check_choices(models: Sequence[BaseModel], choices: Mapping[str, object]) -> None:
+    """Check that each choice is a listed value of a quantity in one of ``models``.
+
+    Raises:
+        InputError: it is not; with what is listed.
+    """
+    known = {key: quantity for model in models for key, quantity in graded_quantities(model)}
     for key, value in choices.items():
         if key not in known:
             raise InputError(
@@ -79,15 +89,15 @@ def choose_alternatives(model: M, choices: Mapping[str, object]) -> M:
         if known[key].pick(value) is None:
             listed = ", ".join(str(v) for v in known[key].listed())
             raise InputError("not a listed value", key=f"alternatives.{key}", given=value, expected=f"one of {listed}")
-    return _replace(model, choices)
 
 
-def _replace(model: M, choices: Mapping[str, object]) -> M:
+def picked(model: M, choices: Mapping[str, object]) -> M:
+    """``model`` with those of the checked ``choices`` that are its own."""
     update: dict[str, object] = {}
     for key in type(model).model_fields:
         part = getattr(model, key)
         if isinstance(part, Graded) and key in choices:
             update[key] = part.pick(choices[key])
         elif isinstance(part, BaseModel) and not isinstance(part, Graded):
-            update[key] = _replace(part, choices)
+            update[key] = picked(part, choices)
     return model.model_copy(update=update)

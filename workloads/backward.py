@@ -3,7 +3,9 @@
 Autograd goes back in the reverse of forward: top MLP, interaction, the exchange of pooled gradients (started where
 forward waited for it), the bottom MLP meanwhile, last the embedding update, which waits for the exchange (TorchRec
 comm_ops.py). DDP launches the all_reduce of a bucket when its last gradient has been computed, and waits for all of
-them before the optimizer.
+them before the optimizer. Gradients are views of their bucket (TorchRec's DDP wrapper asks for that), so DDP copies
+nothing; it divides each by world_size. With a 16-bit all_reduce the whole bucket is cast and divided instead, and cast
+back (torch.distributed ``fp16_compress_hook``).
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from simulator.operators import (
     Gemm,
     Interaction,
 )
-from workloads.dense import Layer
+from workloads.dense import GRADIENT_BYTES, Layer
 from workloads.embeddings import WORLD, EmbeddingGroup
 from workloads.job import COPIED_TABLES, Job
 from workloads.launch import Recorder
@@ -42,22 +44,30 @@ class Backward:
         job, last = self._job, -1
         for layer in reversed(layers):
             size = job.vector_bytes(layer.outputs)
-            through = Elementwise(3 * size if layer.activation else size, size if layer.activation else 0.0)
-            self._recorder.kernel(
-                f"{layer.name}_activation_backward", through, section=section, launches=1 + layer.activation
-            )
+            if layer.activation or layer.bias:
+                through = Elementwise(3 * size if layer.activation else size, size if layer.activation else 0.0)
+                self._recorder.kernel(
+                    f"{layer.name}_activation_backward", through, section=section, launches=1 + layer.activation
+                )
             if input_gradient or layer is not layers[0]:
                 gemm = Gemm(m=job.batch, n=layer.inputs, k=layer.outputs, precision=job.precision)
                 self._recorder.kernel(f"{layer.name}_input_gradient", gemm, section=section)
             gemm = Gemm(m=layer.outputs, n=layer.inputs, k=job.batch, precision=job.precision)
             last = self._recorder.kernel(f"{layer.name}_weight_gradient", gemm, section=section)
-            self._ready(layer.name)
+            size = float(layer.parameters * GRADIENT_BYTES)
+            if job.mixed_precision:
+                cast = Elementwise(size / 2, size)
+                last = self._recorder.kernel(f"{layer.name}_gradient_cast", cast, section=section)
+            self._ready(layer.name, size)
         return last
 
     def interaction(self) -> None:
         """Gradients of the interaction, then of the pooled vectors in the order and precision of the wire."""
         job, section = self._job, "interaction_backward"
-        self.mlp(job.dense.cross, section)
+        for v, u in reversed(list(zip(job.dense.cross[::2], job.dense.cross[1::2], strict=True))):
+            self.mlp((v, u), section)
+            size = job.vector_bytes(u.outputs)  # the gradients of x and x0 each gain a term
+            self._recorder.kernel(f"{u.name}_accumulate", Elementwise(4 * size, 2 * size), section=section, launches=2)
         inputs = job.vector_bytes(job.dense.interaction_inputs)
         outputs = job.vector_bytes(job.dense.interaction_outputs)
         if job.interaction == "dot":
@@ -87,7 +97,7 @@ class Backward:
                 )
             )
             if group.kind == "data_parallel":
-                self._ready(COPIED_TABLES)
+                self._ready(COPIED_TABLES, self._job.copied_bytes - self._job.dense.bytes)
         return tasks
 
     def optimizer(self) -> int:
@@ -96,6 +106,8 @@ class Backward:
         accesses = _OPTIMIZER_ACCESSES[job.settings.optimizer.dense]
         work = DenseOptimizer(job.parameters, job.copied_bytes * accesses)
         kernels = job.settings.framework.optimizer_kernels.value
+        if self._compresses:
+            self._reduced = [self._decompress(number, task) for number, task in enumerate(self._reduced)]
         return self._recorder.kernel(
             "dense_optimizer", work, section="optimizer", after=self._reduced, launches=kernels
         )
@@ -106,16 +118,33 @@ class Backward:
         name = f"{group.kind}_output_dist_backward"
         return self._recorder.collective(name, group.backward, section="embedding_backward")
 
-    def _ready(self, name: str) -> None:
+    def _ready(self, name: str, size_bytes: float) -> None:
         """Launch the all_reduces of the buckets that the gradients of ``name`` complete."""
-        precision = self._job.settings.precision.all_reduce
+        section, precision = "gradient_all_reduce", self._job.settings.precision.all_reduce
+        if not self._compresses:
+            scale = Elementwise(size_bytes, size_bytes)
+            self._recorder.kernel(f"{name}_gradient_scale", scale, section=section, launches=2)  # weights and bias
         for number, bucket in enumerate(self._job.buckets):
             if bucket.ready_after == name:
-                size = float(bucket.parameters * BYTES_PER_ELEMENT[precision])
-                call = CollectiveCall("all_reduce", WORLD, size, precision)
-                self._reduced.append(
-                    self._recorder.collective(f"gradient_all_reduce_{number}", call, section="gradient_all_reduce")
-                )
+                wire = float(bucket.parameters * BYTES_PER_ELEMENT[precision])
+                if self._compresses:
+                    cast = Elementwise(bucket.bytes + wire, 2 * wire)
+                    self._recorder.kernel(f"gradient_compress_{number}", cast, section=section, launches=2)
+                call = CollectiveCall("all_reduce", WORLD, wire, precision)
+                self._reduced.append(self._recorder.collective(f"gradient_all_reduce_{number}", call, section=section))
+
+    @property
+    def _compresses(self) -> bool:
+        """Whether gradients are on the wire in 16 bits."""
+        return BYTES_PER_ELEMENT[self._job.settings.precision.all_reduce] < GRADIENT_BYTES
+
+    def _decompress(self, number: int, reduced: int) -> int:
+        """Cast a summed bucket back to fp32."""
+        size = float(self._job.buckets[number].bytes)
+        cast = Elementwise(size / 2, size)
+        return self._recorder.kernel(
+            f"gradient_decompress_{number}", cast, section="gradient_all_reduce", after=[reduced]
+        )
 
 
 _LAUNCHES = 6

@@ -14,17 +14,18 @@ GRADIENT_BYTES = 4
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A linear layer ``[outputs, inputs]`` with bias; ``activation`` is an elementwise kernel after it."""
+    """A linear layer ``[outputs, inputs]``; ``activation`` is an elementwise kernel after it."""
 
     name: str
     inputs: int
     outputs: int
     activation: bool = True
+    bias: bool = True
 
     @property
     def parameters(self) -> int:
         """Weights and biases."""
-        return self.inputs * self.outputs + self.outputs
+        return self.inputs * self.outputs + (self.outputs if self.bias else 0)
 
     @property
     def flops_per_sample(self) -> int:
@@ -141,7 +142,7 @@ def _cross(model: DlrmModel, width: int) -> tuple[Layer, ...]:
     rank = model.cross.rank.value
     layers: list[Layer] = []
     for i in range(model.cross.layers.value):
-        layers += [Layer(f"cross_{i}_v", width, rank, activation=False), Layer(f"cross_{i}_u", rank, width)]
+        layers += [Layer(f"cross_{i}_v", width, rank, activation=False, bias=False), Layer(f"cross_{i}_u", rank, width)]
     return tuple(layers)
 
 

@@ -30,12 +30,22 @@ def record_mlp(recorder: Recorder, job: Job, layers: tuple[Layer, ...], section:
     """The layers of an MLP: a GEMM with the bias in its epilogue, then the activation; returns all tasks."""
     tasks = []
     for layer in layers:
-        gemm = Gemm(m=job.batch, n=layer.outputs, k=layer.inputs, precision=job.precision)
-        tasks.append(recorder.kernel(f"{layer.name}_forward", gemm, section=section))
+        tasks.append(record_layer(recorder, job, layer, section))
         if layer.activation:
             size = job.vector_bytes(layer.outputs)
             tasks.append(recorder.kernel(f"{layer.name}_activation", Elementwise(size, size), section=section))
     return tasks
+
+
+def record_layer(recorder: Recorder, job: Job, layer: Layer, section: str) -> int:
+    """A linear layer, its fp32 weights cast first where it computes in 16 bits; returns its first task."""
+    first = None
+    if job.mixed_precision:
+        cast = Elementwise(4.0 * layer.parameters, 2.0 * layer.parameters)
+        first = recorder.kernel(f"{layer.name}_weight_cast", cast, section=section)
+    gemm = Gemm(m=job.batch, n=layer.outputs, k=layer.inputs, precision=job.precision)
+    product = recorder.kernel(f"{layer.name}_forward", gemm, section=section)
+    return product if first is None else first
 
 
 def record_interaction(recorder: Recorder, job: Job, pooled: list[int]) -> None:
@@ -62,8 +72,7 @@ def record_interaction(recorder: Recorder, job: Job, pooled: list[int]) -> None:
 def record_cross(recorder: Recorder, job: Job) -> None:
     """Cross layers: two GEMMs, then ``x0 * y + x`` where the second one has its activation."""
     for layer in job.dense.cross:
-        gemm = Gemm(m=job.batch, n=layer.outputs, k=layer.inputs, precision=job.precision)
-        recorder.kernel(f"{layer.name}_forward", gemm, section="interaction_forward")
+        record_layer(recorder, job, layer, "interaction_forward")
         if layer.activation:
             size = job.vector_bytes(layer.outputs)
             combine = Elementwise(3 * size, size)

@@ -21,6 +21,9 @@ SPLITS_BYTES = 8
 
 SECTION = "input"
 
+_BUCKETIZE_LAUNCHES = 3
+"""Kernels of FBGEMM's block_bucketize_sparse_features: count, prefix sum, scatter."""
+
 
 @dataclass(frozen=True, slots=True)
 class Splits:
@@ -50,6 +53,13 @@ class InputPath:
         permute = self._recorder.kernel(
             "input_dist_permute", Elementwise(values, values), stream=self._stream, section=SECTION
         )
+        for group in self._job.groups:
+            if group.kind == "row_wise" and group.values is not None:
+                indices = float(np.mean(group.values.bytes))
+                bucketize = Elementwise(2 * indices, indices)  # counted, then written by owner
+                self._recorder.kernel(
+                    "row_wise_bucketize", bucketize, stream=self._stream, section=SECTION, launches=_BUCKETIZE_LAUNCHES
+                )
         entries = 1 + 2 * sum(g.values is not None for g in self._job.groups)  # stride; lengths and values per kind
         size = float(self._job.settings.world_size * SPLITS_BYTES * entries)
         splits = self._collective("input_dist_splits", CollectiveCall("all_to_all", self._communicator, size, "int64"))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from simulator.operators import Precision
 from simulator.program import IntArray
-from workloads.dense import Bucket, DensePart, dense_part, gradient_buckets
+from workloads.dense import GRADIENT_BYTES, Bucket, DensePart, dense_part, gradient_buckets
 from workloads.embeddings import EmbeddingGroup, embedding_groups
 from workloads.model import DlrmModel, InteractionKind
 from workloads.plan import Plan
@@ -45,6 +45,11 @@ class Job:
     def element_bytes(self) -> int:
         """Size of a dense activation."""
         return self.settings.dense_bytes
+
+    @property
+    def mixed_precision(self) -> bool:
+        """Whether dense layers compute in 16 bits from fp32 weights (autocast), which casts them every iteration."""
+        return self.element_bytes < GRADIENT_BYTES
 
     @property
     def precision(self) -> Precision:

@@ -39,7 +39,7 @@ def test_validation_shows_bands_signed_errors_and_what_was_left_out():
         "memory_cases": nothing,
         "alternatives": [{"case": "a", "quantity": "tables", "value": 4096, "predicted": 2.0, "error_pct": 100.0}],
         "effects": [{**effect, "grade": "memory"}],
-        "peers": [{"title": "MAD-Max", "part": "gemm_s", "peer": 0.5, "ours": 1.0}],
+        "peers": [{"title": "MAD-Max", "part": "gemm_s", "peer": 0.5, "ours": 1.0, "note": "theirs has fewer"}],
         "excluded": [{"id": "row 7", "reason": "input-bound"}],
     }
     text = "\n".join(text_of(part) for part in validation_report(suite))

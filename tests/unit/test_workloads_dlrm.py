@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from inputs.errors import InputError
-from simulator.operators import Category, CollectiveCall
+from simulator.operators import Category, CollectiveCall, Elementwise
 from simulator.program import Program
 from tests.workload_jobs import context_for, graph_of, job_of, plan_of, settings_for
 from workloads.dlrm import generate
@@ -95,14 +95,47 @@ def test_the_host_blocks_on_the_splits() -> None:
 
 
 def test_gradients_are_reduced_in_the_order_of_backward() -> None:
-    """Each all_reduce waits for the weight gradient that completes its bucket; the optimizer waits for all."""
+    """Each all_reduce waits for the last gradient of its bucket, divided by world_size; the optimizer waits for all."""
     program, job = program_of(), job_of("zionex_i", 32)
     reduces = [n for n in program.names if n.startswith("gradient_all_reduce_")]
     assert len(reduces) == len(job.buckets)
     for name, bucket in zip(reduces, job.buckets, strict=True):
-        assert waits_for(program, name, f"{bucket.ready_after}_weight_gradient") == {0}
+        assert waits_for(program, name, f"{bucket.ready_after}_gradient_scale") == {0}
         assert waits_for(program, "dense_optimizer", name) == {0}
     assert [task(program, n) for n in reduces] == sorted(task(program, n) for n in reduces)
+
+
+def generated(world_size: int = 16, **precision: str) -> Program:
+    """mlperf_dlrm_v1 with some precisions changed."""
+    settings = settings_for("mlperf_dlrm_v1", world_size)
+    settings = replace(settings, precision=replace(settings.precision, **precision))
+    return generate(load_model("mlperf_dlrm_v1"), plan_of("mlperf_dlrm_v1", world_size), settings).programs[0]
+
+
+def test_a_16_bit_all_reduce_casts_each_bucket_there_and_back() -> None:
+    """fp16_compress_hook: 4 B read and 2 B written per parameter, divided in place, and cast back before the optimizer."""
+    program = generated(all_reduce="fp16")
+    assert not [name for name in program.names if name.endswith("gradient_scale")]
+    for number, bucket in enumerate(job_of("mlperf_dlrm_v1", 16).buckets):
+        compress = program.work[task(program, f"gradient_compress_{number}")]
+        assert compress == Elementwise(6.0 * bucket.parameters, 4.0 * bucket.parameters)
+        assert waits_for(program, f"gradient_all_reduce_{number}", f"gradient_compress_{number}") == {0}
+        assert waits_for(program, f"gradient_decompress_{number}", f"gradient_all_reduce_{number}") == {0}
+        assert waits_for(program, "dense_optimizer", f"gradient_decompress_{number}") == {0}
+
+
+def test_16_bit_layers_cast_their_weights_and_gradients() -> None:
+    program = generated(dense="fp16")
+    job = job_of("mlperf_dlrm_v1", 16)
+    for layer in job.dense.layers:
+        cast = program.work[task(program, f"{layer.name}_weight_cast")]
+        assert cast == Elementwise(4.0 * layer.parameters, 2.0 * layer.parameters)
+    assert not [name for name in generated().names if name.endswith("_cast")]
+
+
+def test_row_wise_tables_have_their_indices_bucketed() -> None:
+    assert "row_wise_bucketize" in program_of(planner="row_wise").names
+    assert "row_wise_bucketize" not in program_of(planner="table_wise").names
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ exists is replaced only when dlrmsim wrote everything in it, which its ``run.jso
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -16,6 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from inputs.errors import InputError
+
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM}
+"""What is wrong with a disk or folder, not with us."""
 
 RECORD_FILE = "run.json"
 TOOL = "dlrmsim"
@@ -51,7 +55,8 @@ def folder_written_whole(target: Path) -> Iterator[Path]:
     block must write `RECORD_FILE`, or the folder cannot be replaced later.
 
     Raises:
-        InputError: ``target`` may not be replaced, see `require_replaceable`.
+        InputError: ``target`` may not be replaced, see `require_replaceable`, or cannot be written (disk full, quota,
+            a read-only or failing disk).
     """
     require_replaceable(target)
     target = target.absolute()
@@ -64,10 +69,13 @@ def folder_written_whole(target: Path) -> Iterator[Path]:
         yield partial
         partial.chmod(0o777 & ~_umask())
         _swap_in(partial, target)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(partial, ignore_errors=True)
         for folder in created:
             _remove_if_empty(folder)
+        if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
+            message = f"cannot be written: {error.strerror}; nothing was written"
+            raise InputError(message, file=target, expected="a folder with room (--out)") from None
         raise
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
@@ -32,10 +33,10 @@ class _Processes:
 
     def __call__(self, function: Callable[[Item], Result], items: Sequence[Item], /) -> Iterator[tuple[int, Result]]:
         with ProcessPoolExecutor(self.count, mp_context=get_context("spawn")) as pool:
-            with _interrupts_held():
-                # from the end: where sizes ascend, the last take longest
-                futures = {pool.submit(function, items[n]): n for n in reversed(range(len(items)))}
             try:
+                with _interrupts_held():
+                    # from the end: where sizes ascend, the last take longest
+                    futures = {pool.submit(function, items[n]): n for n in reversed(range(len(items)))}
                 for future in as_completed(futures):
                     yield futures[future], future.result()
             except BaseException:
@@ -45,15 +46,24 @@ class _Processes:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Block Ctrl-C while workers start: they inherit that, so it is the parent's alone to handle, a moment later."""
-    if not hasattr(signal, "pthread_sigmask"):
+    """Hold Ctrl-C back while workers start.
+
+    Workers inherit the blocked signal, so that an interrupt is the parent's alone to handle. Another thread of the
+    parent may still receive it, and Python would raise here, half-way through a start: so it is noted and raised after.
+    """
+    if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield
         return
+    noted: list[int] = []
+    handler = signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.signal(signal.SIGINT, handler)
+    if noted:
+        raise KeyboardInterrupt
 
 
 def _end(pool: ProcessPoolExecutor) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from inputs.errors import InfeasibleError
 from scenarios.capacity import MemoryReport, capacities_bytes, infeasible
 from scenarios.located import located
-from scenarios.resolve import PLAN, ResolvedScenario
+from scenarios.resolve import ResolvedScenario
 from simulator.lowering import Machine
 from simulator.network import idle_call
 from simulator.operators import CollectiveOp
@@ -64,7 +64,7 @@ def make_fitting_plan(
 def _plan(resolved: ResolvedScenario, tables: Tables, context: PlanningContext) -> Plan:
     workload = resolved.scenario.workload
     if isinstance(workload.sharding.plan, dict):
-        with located(resolved.document, PLAN):
+        with located(*resolved.plan_place):
             return plan_from_dict(workload.sharding.plan, tables, context.world_size)
     make = fit_rows if workload.rows_scaling == "fit" else make_sharding_plan
     return make(workload.sharding.planner or "", tables, context)

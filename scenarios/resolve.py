@@ -44,6 +44,7 @@ class ResolvedScenario:
         nodes: number of nodes they are on.
         global_batch_size: samples per iteration over all ranks.
         document: the file, for the line of a later error.
+        plan_place: document and key at which its plan stands, if it has one.
     """
 
     scenario: Scenario
@@ -54,6 +55,7 @@ class ResolvedScenario:
     nodes: int
     global_batch_size: int
     document: Document
+    plan_place: tuple[Document, KeyPath]
 
     @property
     def name(self) -> str:
@@ -95,7 +97,7 @@ def load_document(name_or_path: str | Path, settings: Sequence[str] = ()) -> Doc
         if not equals or not key.strip():
             raise InputError("not a setting", file="--set", given=setting, expected="KEY=VALUE, e.g. nodes=32")
         document = document.set(key.strip(), value)
-    return _one_size(document)
+    return _one_of_each(document)
 
 
 def resolve(document: Document) -> ResolvedScenario:
@@ -115,12 +117,13 @@ def resolve(document: Document) -> ResolvedScenario:
     _check_precision(document, scenario, cluster)
     _check_ranks(document, scenario, world_size)
     gpus = int(cluster.node.gpus.value)
+    sharding, plan_place = _read_sharding(document, scenario)
     workload = scenario.workload.model_copy(
         update={
             "model": _plain(model),
             "framework": _plain(framework),
             "global_batch_size": batch,
-            "sharding": _read_sharding(document, scenario),
+            "sharding": sharding,
         }
     )
     whole_nodes = world_size % gpus == 0
@@ -135,6 +138,7 @@ def resolve(document: Document) -> ResolvedScenario:
         nodes=-(-world_size // gpus),
         global_batch_size=batch,
         document=document,
+        plan_place=plan_place,
     )
 
 
@@ -143,13 +147,26 @@ def load_scenario(name_or_path: str | Path, settings: Sequence[str] = ()) -> Res
     return resolve(load_document(name_or_path, settings))
 
 
-def _one_size(document: Document) -> Document:
-    """Let ``--set world_size`` take the place of the file's ``nodes``, and the other way round."""
-    for mine, other in (("world_size", "nodes"), ("nodes", "world_size")):
-        if (mine,) in document.overrides and (other,) not in document.overrides and other in document.data:
-            data = {key: value for key, value in document.data.items() if key != other}
-            return replace(document, data=data)
+_EXCLUSIVE: tuple[tuple[KeyPath, KeyPath], ...] = ((("world_size",), ("nodes",)), (PLAN, (*PLAN[:-1], "planner")))
+"""Keys of which a scenario has one."""
+
+
+def _one_of_each(document: Document) -> Document:
+    """Let ``--set world_size`` take the place of the file's ``nodes``, a plan that of a planner, and the other way."""
+    for pair in _EXCLUSIVE:
+        for mine, other in (pair, pair[::-1]):
+            if mine in document.overrides and other not in document.overrides:
+                document = replace(document, data=_without(document.data, other))
     return document
+
+
+def _without(data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
+    """A copy of ``data`` in which the key at ``path`` is missing."""
+    head, rest = str(path[0]), path[1:]
+    if head not in data or (rest and not isinstance(data[head], dict)):
+        return data
+    kept = {key: value for key, value in data.items() if key != head}
+    return {**kept, head: _without(data[head], rest)} if rest else kept
 
 
 def _world_size(document: Document, scenario: Scenario, cluster: Cluster) -> int:
@@ -225,16 +242,17 @@ def _with_alternatives(
     return picked(model, choices), picked(framework, choices)
 
 
-def _read_sharding(document: Document, scenario: Scenario) -> Sharding:
-    """The sharding with its plan file read, or with the default planner."""
+def _read_sharding(document: Document, scenario: Scenario) -> tuple[Sharding, tuple[Document, KeyPath]]:
+    """The sharding with its plan file read, or with the default planner; and where the plan stands."""
     sharding = scenario.workload.sharding
     if sharding.planner is not None and sharding.plan is not None:
         raise document.error(PLAN, "stands beside planner", expected="one of planner and plan")
     if sharding.plan is None:
-        return Sharding(planner=sharding.planner or DEFAULT_PLANNER)
+        return Sharding(planner=sharding.planner or DEFAULT_PLANNER), (document, PLAN)
+    place: tuple[Document, KeyPath] = (document, PLAN)
     if isinstance(sharding.plan, str):
-        return Sharding(plan=_plain(validate(PlanFile, load_yaml(_plan_file(document, sharding.plan)))))
-    return Sharding(plan=_plain(validate(PlanFile, document, prefix=PLAN)))
+        place = (load_yaml(_plan_file(document, sharding.plan)), ())
+    return Sharding(plan=_plain(validate(PlanFile, place[0], prefix=place[1]))), place
 
 
 def _plan_file(document: Document, given: str) -> Path:

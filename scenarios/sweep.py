@@ -69,6 +69,13 @@ def plan_sweep(scenario: str, over: str, scaling: Scaling, settings: Sequence[st
         at_size = (*settings, f"{key}={size}")
         ranks = size * int(base.cluster.node.gpus.value) if key == "nodes" else size
         batch = base.local_batch_size * ranks if scaling == "weak" else base.global_batch_size
+        if batch % ranks:
+            raise InputError(
+                f"the {ranks} ranks of {key}={size} cannot share the global batch, which strong scaling keeps",
+                key="--over",
+                given=batch,
+                expected=f"sizes that divide {batch}, or --scaling weak",
+            )
         point = SweepPoint(scenario, (*at_size, f"workload.global_batch_size={batch}"), size)
         load_scenario(point.scenario, point.settings)
         points.append(point)

@@ -12,6 +12,10 @@ GRADIENT_BYTES = 4
 """Dense parameters, gradients and optimizer state are fp32 (PyTorch default and with automatic mixed precision)."""
 
 
+MAX_LENGTHS = 6
+"""Different lengths that a message names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Layer:
     """A linear layer ``[outputs, inputs]``; ``activation`` is an elementwise kernel after it."""
@@ -123,12 +127,13 @@ def _interaction(model: DlrmModel, tables: Tables, bottom: int, inputs: int, top
     """
     kind = model.interaction.value
     if kind == "dot":
-        if len({bottom, *tables.dim.tolist()}) > 1:
+        lengths = sorted({bottom, *tables.dim.tolist()})
+        if len(lengths) > 1:
             raise InputError(
-                "a dot interaction needs vectors of one length",
-                key="interaction",
-                given=sorted({bottom, *tables.dim.tolist()}),
-                expected="all dim equal to the last width of the bottom MLP",
+                f"the dot interaction of {model.name} needs vectors of one length",
+                key="workload.model",
+                given=", ".join(map(str, lengths[:MAX_LENGTHS])) + (", ..." if len(lengths) > MAX_LENGTHS else ""),
+                expected=f"every dim equal to the last width of the bottom MLP, {bottom}",
             )
         vectors = len(tables) + 1
         return bottom + vectors * (vectors - 1) // 2, 2 * vectors * vectors * bottom

@@ -208,10 +208,12 @@ def _check(plan: Plan) -> None:
             given=int(columns.column[gap[0]]),
             expected=f"column {expected[gap[0]]}",
         )
-    if len(columns) and not (columns.rank.min() >= 0 and columns.rank.max() < plan.world_size):
+    lost = np.flatnonzero((columns.rank < 0) | (columns.rank >= plan.world_size))
+    if len(lost):
         raise InputError(
             "a shard is on a rank that does not exist",
-            given=int(columns.rank.max()),
+            key=f"tables.{tables.names[columns.table[lost[0]]]}.shards",
+            given=int(columns.rank[lost[0]]),
             expected=f"0 to {plan.world_size - 1}",
         )
 

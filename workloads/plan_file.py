@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from inputs.errors import InputError
-from inputs.model import Strict
+from inputs.model import Strict, problem
 from inputs.quantities import Count
 from inputs.validate import validate
 from inputs.yaml_lines import Document
@@ -30,6 +31,16 @@ class TablePlan(Strict):
 
     sharding_type: ShardingType
     shards: tuple[ShardPlace, ...] = ()
+
+    @model_validator(mode="after")
+    def _shards_go_with_the_type(self) -> Self:
+        allowed = {"table_wise": (1, 1, "one shard"), "column_wise": (1, math.inf, "one shard or more")}
+        least, most, expected = allowed.get(self.sharding_type, (0, 0, "none, they follow from the world_size"))
+        if not least <= len(self.shards) <= most:
+            raise problem(
+                f"a {self.sharding_type} table with {len(self.shards)} shards", key="shards", expected=expected
+            )
+        return self
 
 
 class PlanFile(Strict):

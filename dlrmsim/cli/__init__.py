@@ -10,6 +10,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import cast
 
 import typer
 
@@ -23,6 +24,8 @@ from dlrmsim.cli.validate import validate
 from inputs.errors import DlrmsimError
 
 INTERRUPTED = 130
+USAGE_ERROR = cast("type[typer.BadParameter]", typer.BadParameter.__bases__[0])
+"""What typer raises about a wrong command line; it has no public name there."""
 
 app = typer.Typer(
     name="dlrmsim",
@@ -58,29 +61,38 @@ def _options(
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line with ``arguments`` (default: the process's) and return the exit code."""
+    given = None if arguments is None else list(arguments)
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="dlrmsim")
-    except SystemExit as exit_:
-        return _exit_code(exit_)
-    except DlrmsimError as error:
+        code = app(args=given, prog_name="dlrmsim", standalone_mode=False)
+    except (KeyboardInterrupt, typer.Abort):
+        return _interrupted()
+    except Exception as error:  # noqa: BLE001 - whatever happens becomes one message and an exit code
+        return _failed(error)
+    return _interrupted() if code == INTERRUPTED else code or 0
+
+
+def _failed(error: Exception) -> int:
+    """Say what went wrong; a fault of ours with its traceback, which is what a report needs."""
+    if isinstance(error, DlrmsimError):
         typer.echo(f"dlrmsim: {error}", err=True)
         return error.exit_code
-    except KeyboardInterrupt:
-        return _interrupted()
-    except BrokenPipeError:
+    if isinstance(error, USAGE_ERROR):
+        return _misused(error)
+    if isinstance(error, BrokenPipeError):
         _forget_stdout()
         return 1
-    except Exception:  # noqa: BLE001 - whatever else happens is our fault, and its traceback is what a report needs
-        traceback.print_exc()
-        typer.echo("dlrmsim: this is a fault of dlrmsim, not of your input; please report it.", err=True)
-        return 1
-    return 0
+    traceback.print_exception(error)
+    typer.echo("dlrmsim: this is a fault of dlrmsim, not of your input; please report it.", err=True)
+    return 1
 
 
-def _exit_code(exit_: SystemExit) -> int:
-    if exit_.code == INTERRUPTED:
-        return _interrupted()
-    return exit_.code if isinstance(exit_.code, int) else int(exit_.code is not None)
+def _misused(error: typer.BadParameter) -> int:
+    """Say in one line what is wrong with the command line; without any arguments the help was shown instead."""
+    message = error.format_message().replace("Value error, ", "").rstrip(".")
+    command = error.ctx.command_path if error.ctx else "dlrmsim"
+    if message:
+        typer.echo(f"dlrmsim: {message}; {command} --help tells what there is", err=True)
+    return 2
 
 
 def _interrupted() -> int:

@@ -89,10 +89,11 @@ def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
     rate = summary["throughput_samples_per_s"]
     yield ("iteration time", format_quantity(time, "s"), settled if summary["steady"] else unsettled)
     yield ("throughput", f"{rate:,.0f} samples/s", f"{rate / summary['world_size']:,.0f} per GPU")
+    breakdown = summary["breakdown"]
+    window = f"of iteration {breakdown['iteration']}, {format_quantity(breakdown['window_s'], 's')}, mean over ranks"
     for part, words, _ in PARTS:
-        seconds = summary["breakdown"][f"{part}_s"]["mean"]
-        share = f"{100 * summary['breakdown']['fractions'][part]:.1f} %, mean over ranks"
-        yield (words, format_quantity(seconds, "s"), share)
+        seconds = breakdown[f"{part}_s"]["mean"]
+        yield (words, format_quantity(seconds, "s"), f"{100 * breakdown['fractions'][part]:.1f} % {window}")
     yield _bound_row(summary["bound"])
     imbalance = f"imbalance {summary['imbalance']:.2f}: max / mean computation"
     yield ("slowest rank", str(summary["ranks"]["slowest"]), imbalance)

@@ -73,7 +73,17 @@ def _of(breakdown: Breakdown, name: str) -> Any:
 
 
 def _table(breakdown: Breakdown) -> str:
-    head = ("", "mean", "of the iteration", "lowest", "median", "highest", "on rank", "meaning")
+    length = picoseconds(float(breakdown.window.length_ps))
+    head = (
+        "",
+        "mean",
+        f"of iteration {breakdown.window.iteration}, {length}",
+        "lowest",
+        "median",
+        "highest",
+        "on rank",
+        "meaning",
+    )
     rows = [_row(breakdown, name) for name in (*PARTS, *TOTALS)]
     return table(head, rows, numbers=range(1, 7))
 

@@ -72,6 +72,8 @@ class GpuModel:
         """Why the operator is outside what the constants were measured on, or None."""
         if isinstance(operator, Gemm) and 0.0 < float(np.mean(_gemm_flops(operator))) < SMALL_GEMM_FLOPS:
             return f"GEMMs below {SMALL_GEMM_FLOPS:.0e} flops reach less than the large-GEMM fraction"
+        if isinstance(operator, Gemm) and operator.precision == "tf32" and "tf32" not in self.gpu.peak_flops:
+            return f"{self.gpu.name} has no tf32: such GEMMs compute in fp32"
         return None
 
     def improved(self, speed: Mapping[str, float]) -> GpuModel:

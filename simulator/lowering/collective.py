@@ -94,7 +94,8 @@ def lower_collective(
         labels = _labels(task, sequenced.call.communicator, call.block, alone=len(activity_of) == 1)
         activities += map(Activity, labels, model.phases(call, chosen))
     info = _info(task, sequenced, sizes, max(zip(calls, timed, strict=True), key=lambda pair: _slowest_s(pair[1])))
-    notes = dict.fromkeys(note for call in calls for note in model.outside_range(call))
+    pairs = zip(calls, timed, strict=True)
+    notes = dict.fromkeys(note for call, chosen in pairs for note in model.outside_range(call, chosen))
     return LoweredCollective(activities, activity_of, info, tuple(notes))
 
 

@@ -20,6 +20,9 @@ from simulator.network.topology import Port, ResourceClass, Topology
 from simulator.operators import CollectiveOp, FloatArray
 from simulator.program import IntArray
 
+LATENCY_SHARE = 0.2
+"""Share of an all_to_all above which the cost of its messages, NCCL's own constant, deserves a warning."""
+
 ALONE = CollectiveAlgorithm("none", (), "a communicator of one member: nothing to do", stages=lambda _: ())
 
 
@@ -154,8 +157,8 @@ class CollectiveModel:
         nic = self.calibration.link_fractions(call.op, "nic", nodes, local)
         return {"nvlink": nvlink, "nic": nic, "spine": nic}
 
-    def outside_range(self, call: Call) -> list[str]:
-        """In which respects the call is outside what its link fractions were derived from."""
+    def outside_range(self, call: Call, timed: Timed) -> list[str]:
+        """In which respects the call, done as ``timed`` says, is outside what was measured."""
         nodes, local = call.block.node_count, call.block.local_size
         if call.block.size == 1:
             return []
@@ -163,7 +166,15 @@ class CollectiveModel:
         limit = self.cluster.max_nodes.value
         if self.topology.nodes > limit and nodes > 1:
             notes.append(f"{self.topology.nodes} nodes, {self.cluster.name} has at most {limit}")
+        if nodes > 1 and self._rests_on_posts(call, timed):
+            notes.append(f"{call.op} between nodes: mostly the cost of messages, which nobody measured on this fabric")
         return notes
+
+    def _rests_on_posts(self, call: Call, timed: Timed) -> bool:
+        """Whether latency is a large part of an all_to_all between nodes without a small message measured there."""
+        measured = any(point.op == call.op and point.nodes > 1 for point in self.cluster.latency_points)
+        latency_s = sum(stage.latency_s for stage in timed.stages)
+        return call.op == "all_to_all" and not measured and latency_s > LATENCY_SHARE * float(timed.seconds.max())
 
     def _phases_of_stage(self, block: Block, stage: TimedStage) -> list[Phase]:
         count = block.instance_count

@@ -208,3 +208,31 @@ def test_starting_loads_nothing_heavy():
     code = f"import sys, dlrmsim.cli; print([name for name in {heavy} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "zionex_a_128", "--foo"], "No such option: --foo"),
+        (["runn"], "Did you mean 'run'?"),
+        (["run"], "Missing argument 'scenario'"),
+        (["sweep", "zionex_a_128", "--over", "nodes=1", "--scaling", "fast"], "'fast' is not one of 'weak', 'strong'"),
+    ],
+)
+def test_a_wrong_command_line_gets_one_line(arguments, message, capsys):
+    assert main(arguments) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_without_arguments_the_help_is_shown(capsys):
+    assert main([]) == 2
+    shown = capsys.readouterr()
+    assert "validate" in shown.out
+    assert shown.err == ""
+
+
+def test_a_folder_is_no_scenario(here, capsys):
+    assert main(["run", str(here)]) == 2
+    assert capsys.readouterr().err == f"dlrmsim: {here}: this is a folder; expected a YAML file\n"

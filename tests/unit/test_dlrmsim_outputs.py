@@ -1,6 +1,7 @@
 """Output folders appear whole or not at all, and never cost a user's file."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,24 @@ def test_a_file_in_the_way_of_a_parent_is_refused(tmp_path):
     (tmp_path / "a").write_text("a file")
     with pytest.raises(InputError, match="not a folder"):
         require_replaceable(tmp_path / "a" / "b")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="limits on files are POSIX")
+def test_a_disk_without_room_is_told_and_leaves_nothing(tmp_path):
+    """A limit on the size of files stands for a full disk: writing fails in the same way."""
+    import resource
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, before[1]))
+    try:
+        with pytest.raises(InputError, match="cannot be written: File too large; nothing was written"):
+            write_run(tmp_path / "runs" / "a", "x" * 20_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert names(tmp_path) == []
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="is not a folder"):
+        write_run(tmp_path / "file" / "a")

@@ -129,6 +129,24 @@ def test_planner_and_plan_exclude_each_other():
         resolved(TEXT + "  sharding: {planner: greedy, plan: plan.yaml}\n")
 
 
+def test_a_plan_from_the_command_line_takes_the_place_of_the_planner(tmp_path):
+    (tmp_path / "plan.yaml").write_text("world_size: 8\ntables: {}\n")
+    setting = f"workload.sharding.plan={tmp_path / 'plan.yaml'}"
+    sharding = load_scenario("mlperf_dlrm_v1", [setting]).scenario.workload.sharding
+    assert sharding.planner is None
+    assert sharding.plan["world_size"] == 8
+
+
+@pytest.mark.parametrize("kind", ["row_wise", "data_parallel"])
+def test_shards_of_a_table_that_has_none_are_refused(tmp_path, kind):
+    shards = "[{rank: 0, column: 0, dim: 4}]"
+    (tmp_path / "plan.yaml").write_text(
+        f"world_size: 8\ntables:\n  table_0:\n    sharding_type: {kind}\n    shards: {shards}\n"
+    )
+    with pytest.raises(InputError, match=rf"plan.yaml:5: tables.table_0.shards: a {kind} table with 1 shards"):
+        load_scenario("mlperf_dlrm_v1", [f"workload.sharding.plan={tmp_path / 'plan.yaml'}"])
+
+
 def test_a_plan_file_is_found_beside_the_scenario_and_inlined(tmp_path):
     (tmp_path / "plan.yaml").write_text("world_size: 16\ntables: {}\n")
     one = resolved(TEXT + "  sharding: {plan: plan.yaml}\n", tmp_path / "mine.yaml")

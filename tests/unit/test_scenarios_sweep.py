@@ -43,7 +43,7 @@ def test_weak_keeps_the_local_batch_and_strong_the_global_one() -> None:
 
 
 def test_a_batch_that_a_size_does_not_divide_is_an_error_before_anything_runs() -> None:
-    with pytest.raises(InputError, match="24 ranks cannot share the batch"):
+    with pytest.raises(InputError, match="24 ranks of nodes=3 cannot share the global batch"):
         plan_sweep("zionex_i_128", "nodes=2,3", "strong")
 
 

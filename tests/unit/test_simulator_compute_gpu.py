@@ -107,6 +107,8 @@ def test_a_precision_the_gpu_lacks_is_refused_and_tf32_falls_back_to_fp32():
     with pytest.raises(InputError, match="fp8"):
         v100.duration_s(Gemm(4096, 4096, 4096, "fp8"))
     assert v100.duration_s(Gemm(4096, 4096, 4096, "tf32")) == v100.duration_s(Gemm(4096, 4096, 4096, "fp32"))
+    assert "no tf32" in v100.outside_range(Gemm(4096, 4096, 4096, "tf32"))
+    assert v100.outside_range(Gemm(4096, 4096, 4096, "fp32")) is None
 
 
 def test_small_gemms_are_outside_the_range(a100):

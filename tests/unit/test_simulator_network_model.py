@@ -187,13 +187,24 @@ def test_an_impossible_calibration_point_is_refused(zionex):
         calibrate(zionex.model_copy(update={"calibration": (fast,)}))
 
 
+def notes_of(calculated, op, size):
+    call = idle_call(calculated, op, size)
+    return " ".join(calculated.outside_range(call, calculated.time(call)))
+
+
 def test_calls_outside_the_calibration_are_noted(zionex):
     inside, larger = model(zionex, 128), model(zionex, 4096)
-    assert inside.outside_range(idle_call(inside, "all_reduce", 1e6)) == []
-    notes = " ".join(larger.outside_range(idle_call(larger, "all_reduce", 1e6)))
-    assert "derived at 16" in notes
-    assert "at most 16" in notes
-    assert "all_reduce" in inside.outside_range(idle_call(inside, "all_gather", 1e6))[0]
+    assert notes_of(inside, "all_reduce", 1e6) == ""
+    assert "derived at 16" in notes_of(larger, "all_reduce", 1e6)
+    assert "at most 16" in notes_of(larger, "all_reduce", 1e6)
+    assert "all_reduce" in notes_of(inside, "all_gather", 1e6)
+
+
+def test_small_messages_that_nobody_measured_are_noted(zionex):
+    """An all_to_all of 1 KB over 16 nodes is nothing but NCCL's own cost of posting 120 messages."""
+    assert "cost of messages" in notes_of(model(zionex, 128), "all_to_all", 1e3)
+    assert "cost of messages" not in notes_of(model(zionex, 128), "all_to_all", 1e8)
+    assert "cost of messages" not in notes_of(model(zionex, 8), "all_to_all", 1e3)
 
 
 def test_seconds_are_rounded_half_up_to_picoseconds():

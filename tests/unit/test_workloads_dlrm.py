@@ -113,7 +113,7 @@ def generated(world_size: int = 16, **precision: str) -> Program:
 
 
 def test_a_16_bit_all_reduce_casts_each_bucket_there_and_back() -> None:
-    """fp16_compress_hook: 4 B read and 2 B written per parameter, divided in place, and cast back before the optimizer."""
+    """fp16_compress_hook: 4 B read, 2 B written per parameter, divided in place, cast back before the optimizer."""
     program = generated(all_reduce="fp16")
     assert not [name for name in program.names if name.endswith("gradient_scale")]
     for number, bucket in enumerate(job_of("mlperf_dlrm_v1", 16).buckets):

@@ -22,10 +22,11 @@ class PerProtocol(Strict):
 
 
 class AlgorithmLatency(Strict):
-    """NCCL's tuning constants of one algorithm: start-up, and per hop over NVLink or the network."""
+    """NCCL's tuning constants of one algorithm: start-up, and per hop over NVLink, PCIe or the network."""
 
     base_s: PerProtocol
     nvlink_hop_s: PerProtocol
+    pci_hop_s: PerProtocol
     network_hop_s: PerProtocol
 
 

@@ -70,8 +70,22 @@ class ScaleUp(Strict):
     """nvswitch: any pair at the full rate. nvlink_mesh: direct links, some pairs have none."""
     bytes_per_s: Sourced[Bandwidth]
     """Per GPU and direction, all links."""
+    domain_gpus: Sourced[Number] | None = None
+    """GPUs that reach each other over it, where that is more than a node (NVL72); default: those of the node."""
     in_switch_reduction: bool = False
     """The switch adds (NVLS): the measured busbw of an all_reduce may then exceed the link rate."""
+
+
+class PcieTree(Strict):
+    """PCIe switches between the GPUs and the CPUs of a node; GPUs hang on them evenly."""
+
+    switches: Sourced[Number]
+    uplink_bytes_per_s: Sourced[Bandwidth]
+    """Switch to CPU, per direction, raw link rate."""
+    socket_link_bytes_per_s: Sourced[Bandwidth]
+    """Between the sockets (UPI, xGMI), per direction, all links."""
+    nics_at: Literal["switch", "root"]
+    """switch: a GPU reaches a NIC without its switch's up-link. root: NICs hang on the CPUs."""
 
 
 class Node(Strict):
@@ -91,7 +105,10 @@ class Node(Strict):
     """Per GPU and direction, raw link rate."""
     pcie_fraction: Sourced[Share]
     """Of the raw link rate, what a large pinned copy reaches."""
-    scale_up: ScaleUp
+    pcie_tree: PcieTree | None = None
+    """None: every GPU has a root port of its own."""
+    scale_up: ScaleUp | None = None
+    """None: GPUs of a node reach each other over PCIe."""
     nics: NodeNics
     """Back-end NICs, used by collectives."""
     frontend: NodeNics | None = None
@@ -107,6 +124,30 @@ class Node(Strict):
             raise problem("the GPUs cannot share these NICs evenly", expected=expected, key="count.value")
         return nics
 
+    @model_validator(mode="after")
+    def _parts_are_shared_evenly(self) -> Node:
+        """PCIe switches and sockets hold equally many GPUs; an NVLink domain is made of whole nodes."""
+        gpus = self.gpus.value
+        tree = self.pcie_tree
+        if tree is not None:
+            for key, count in (("pcie_tree.switches", tree.switches.value), ("sockets", self.sockets.value)):
+                if gpus % count:
+                    raise problem(
+                        "the GPUs cannot hang on these evenly",
+                        expected=f"a divisor of the {gpus} GPUs",
+                        key=f"{key}.value",
+                    )
+            if tree.switches.value % self.sockets.value:
+                expected = f"a multiple of the {self.sockets.value} sockets"
+                raise problem(
+                    "the sockets cannot share these evenly", expected=expected, key="pcie_tree.switches.value"
+                )
+        domain = self.scale_up.domain_gpus if self.scale_up is not None else None
+        if domain is not None and domain.value % gpus:
+            expected = f"a multiple of the {gpus} GPUs of a node"
+            raise problem("impossible value", expected=expected, key="scale_up.domain_gpus.value")
+        return self
+
 
 class Fabric(Strict):
     """The network between nodes."""
@@ -114,6 +155,8 @@ class Fabric(Strict):
     kind: Literal["rail_optimised", "fat_tree"]
     """rail_optimised: NIC k of every node hangs on the switches of rail k. fat_tree: a node's NICs share a leaf."""
     network: Literal["roce", "infiniband"]
+    leaf_nodes: Sourced[Number] | None = None
+    """Nodes below a leaf switch (rail_optimised: below the leaves of one unit); default: one, or all of a rail."""
     spine_oversubscription: Sourced[Annotated[float, Field(ge=1)]]
     """Down-link over up-link bandwidth of the leaf switches; 1 is non-blocking."""
     hop_latency_s: Sourced[Seconds]

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from hardware_specs.types import Cluster
 from inputs.errors import InputError, nearest_name
 from simulator.compute import COMPUTE_MODELS, ComputeModel
+from simulator.network.levels import ResourceClass
 from simulator.network.model import CollectiveModel
-from simulator.network.topology import Placement, ResourceClass, Topology
+from simulator.network.topology import Placement, Topology
 
 BOUND_CLASSES: tuple[str, ...] = (
     "GEMM", "HBM", "NVLink", "NIC", "spine", "PCIe/DDR", "host", "input", "imbalance",

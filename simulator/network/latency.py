@@ -18,6 +18,7 @@ class LatencyModel:
         post_s: cost of posting one network message, LL and LL128.
         simple_factor: times `post_s` for the Simple protocol.
         wire_s: one way through NICs and switches; no network hop is shorter.
+        nvlink: whether GPUs of a node reach each other by NVLink; else by PCIe.
         host_speed: divides the posts, which a CPU thread of the library does (1; 1.1 for a 10 % faster host).
     """
 
@@ -25,6 +26,7 @@ class LatencyModel:
     post_s: float
     simple_factor: float
     wire_s: float
+    nvlink: bool
     host_speed: float = 1.0
 
     @staticmethod
@@ -36,17 +38,17 @@ class LatencyModel:
             post_s=library.network_post.seconds(node.cpu),
             simple_factor=library.network_post.simple_factor.value,
             wire_s=node.nics.nic.latency_s.value + cluster.fabric.hop_latency_s.value,
+            nvlink=node.scale_up is not None,
         )
 
     def seconds(self, latency: Latency, protocol: Protocol) -> float:
         """``starts x base + hops x (their constant) + posts x post``, in seconds."""
         table = self.tables[latency.table]
-        base, nvlink, network = (
-            getattr(part, protocol).value for part in (table.base_s, table.nvlink_hop_s, table.network_hop_s)
-        )
+        near_hop = table.nvlink_hop_s if self.nvlink else table.pci_hop_s
+        base, near, network = (getattr(part, protocol).value for part in (table.base_s, near_hop, table.network_hop_s))
         network = max(network, self.wire_s)
         post = self.post_s * (self.simple_factor if protocol == "simple" else 1.0) / self.host_speed
-        inside: float = latency.nvlink_hops * nvlink + latency.paced_hops * max(nvlink, post)
+        inside: float = latency.near_hops * near + latency.paced_hops * max(near, post)
         between: float = latency.network_hops * network + latency.posts * post
         return latency.starts * float(base) + inside + between
 

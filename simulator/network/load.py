@@ -1,13 +1,13 @@
-"""From a stage's traffic per member to bytes per port, and on to seconds and usage.
+"""From what a stage moves to bytes per link, and on to seconds and usage.
 
-A port is slow for one of two reasons, and they differ for whoever shares it:
+A link is slow for one of two reasons, and they differ for whoever shares it:
 
 * its *usable* fraction: no traffic gets more of this link class; the rest of the capacity exists for nobody;
 * the *reached* fraction of this operation, protocol and algorithm, which is at most that: a cap. It limits the
   activity and adds no bytes, so what it leaves is there for others.
 
-An activity alone takes ``work = max over ports of bytes / (capacity x reached)`` and uses
-``bytes / (capacity x usable) / work`` of each port, at most 1.
+An activity alone takes ``work = max over links of bytes / (capacity x reached)`` and uses
+``bytes / (capacity x usable) / work`` of each link, at most 1.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.network.collectives.algorithm import Stage, Traffic
-from simulator.network.membership import Block, slot_sums
-from simulator.network.topology import CLASS_OF, Port, ResourceClass, Topology
+from simulator.network.collectives.algorithm import Stage
+from simulator.network.levels import CLASS_OF, LEVEL_PORTS, Level, Port, ResourceClass
+from simulator.network.membership import Block
+from simulator.network.patterns import Pattern, Traffic
+from simulator.network.topology import Topology
 from simulator.operators import FloatArray
 
 PortBytes = dict[Port, FloatArray]
-"""Bytes per port ``[a, w]``: a is 1 or I, w is 1 where all ports of an instance carry the same."""
+"""Bytes over each of the links of one kind that an instance uses ``[a, w]``, in the order of their numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,44 +38,42 @@ class LinkFractions:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
-    """The work of a stage: seconds ``[a, 1]`` alone, and the usage of each port ``[a, w]``."""
+    """The work of a stage: seconds ``[a, 1]`` alone, and the usage of each link ``[a, w]``."""
 
     seconds: FloatArray
     usage: PortBytes
 
 
 def port_bytes(stage: Stage, block: Block, topology: Topology) -> PortBytes:
-    """Bytes over each port; ports that carry nothing anywhere are left out."""
-    crossing = stage.off_rail if topology.rail_optimised else 1.0
-    loads: PortBytes = {
-        "nvlink_tx": stage.nvlink.out_bytes,
-        "nvlink_rx": stage.nvlink.in_bytes,
-        **_nic_bytes(stage.nic, block),
-        **(_spine_bytes(stage.nic, block, crossing) if topology.spine else {}),
-    }
-    return {port: load for port, load in loads.items() if np.any(load > 0.0)}
+    """Bytes over each link; links that carry nothing anywhere are left out."""
+    loads: PortBytes = {}
+    for level in topology.levels:
+        traffic = over_level(stage.pattern, block, level)
+        links = block.grouping(level.link)
+        for port, amount in zip(LEVEL_PORTS[level.name], (traffic.out_bytes, traffic.in_bytes), strict=True):
+            if np.any(amount > 0.0):
+                loads[port] = links.sums(amount)
+    return loads
 
 
-def _nic_bytes(traffic: Traffic, block: Block) -> PortBytes:
-    def per_port(amount: FloatArray) -> FloatArray:
-        if amount.shape[1] == 1 and block.sharers:
-            return amount * block.sharers
-        return slot_sums(amount, block.port_slot, block.ports.shape[1])
+def over_level(pattern: Pattern, block: Block, level: Level) -> Traffic:
+    """What each member sends and receives over its link of a level.
 
-    return {"nic_tx": per_port(traffic.out_bytes), "nic_rx": per_port(traffic.in_bytes)}
-
-
-def _spine_bytes(traffic: Traffic, block: Block, crossing: float) -> PortBytes:
-    def per_node(amount: FloatArray) -> FloatArray:
-        if amount.shape[1] == 1 and block.uniform:
-            return amount * (crossing * block.local_size)
-        return slot_sums(amount * crossing, block.node_slot, block.node_count)
-
-    return {"spine_up": per_node(traffic.out_bytes), "spine_down": per_node(traffic.in_bytes)}
+    Where rails save the link too, traffic that leaves on one rail and arrives on another needs it, so pairs that share
+    neither node nor rail count: by inclusion and exclusion, those outside the node, plus those outside the rail, minus
+    those that are outside one or the other.
+    """
+    if level.rails is not None:
+        if pattern.on_rails:
+            return pattern.crossing(block, level.rails.unit)
+        both = pattern.crossing(block, level.inside) + pattern.crossing(block, level.rails.leaf)
+        return both - pattern.crossing(block, level.rails.leaf_in_domain)
+    traffic = pattern.crossing(block, level.inside)
+    return traffic if level.within is None else traffic - pattern.crossing(block, level.within)
 
 
 def full_rate_seconds(loads: PortBytes, rates: Mapping[ResourceClass, float]) -> dict[ResourceClass, FloatArray]:
-    """Seconds ``[a, 1]`` of each class's busiest port at its full capacity."""
+    """Seconds ``[a, 1]`` of each class's busiest link at its full capacity."""
     seconds: dict[ResourceClass, FloatArray] = {}
     for port, load in loads.items():
         busiest = load.max(axis=1, keepdims=True) / rates[CLASS_OF[port]]
@@ -90,7 +90,7 @@ def work_of(
     """Time and usage of a stage's traffic.
 
     Args:
-        loads: bytes per port.
+        loads: bytes per link.
         rates: capacity of each class, B/s.
         fractions: what the operation reaches of each class, and what is usable.
         efficiency: of the protocol and algorithm, multiplies `LinkFractions.reached`.

@@ -1,12 +1,13 @@
 """Which ranks form the instances of a communicator, as rectangular blocks of like instances.
 
 Costs are computed for a whole block at once: all its instances have the same number of members on the same number of
-nodes. A communicator of one group per node is one block, whatever the number of nodes.
+domains (nodes, or what NVLink joins). A communicator of one group per node is one block, whatever the number of nodes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -16,28 +17,49 @@ from simulator.program import IntArray
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Grouping:
+    """Members of each instance that share something (a node, a link).
+
+    Attributes:
+        numbers: what is shared, the w distinct values of each instance, ascending ``[I, w]``.
+        slot: which of them each member has ``[I, n]``.
+        count: members that have the same ``[I, n]``.
+    """
+
+    numbers: IntArray
+    slot: IntArray
+    count: FloatArray
+
+    @property
+    def width(self) -> int:
+        """w, distinct values in each instance."""
+        return int(self.numbers.shape[1])
+
+    def sums(self, values: FloatArray) -> FloatArray:
+        """Add ``values [I, n]`` (or what broadcasts to it) of those that share: ``[I, w]``."""
+        return slot_sums(values, self.slot, self.width)
+
+    def shared(self, values: FloatArray) -> FloatArray:
+        """The same sums, told to each member ``[I, n]``."""
+        return np.take_along_axis(self.sums(values), self.slot, axis=1)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Instances of one shape: I instances of n members on m nodes, over w NIC ports each.
+    """Instances of one shape: I instances of n members on m domains.
 
     Attributes:
         number: instance numbers ``[I]`` of the communicator.
         ranks: members in rank order ``[I, n]``.
-        node_slot: which of the instance's m nodes each member is on ``[I, n]``.
-        nodes: node numbers ``[I, m]``.
-        local: members on the member's node, itself included ``[1, 1]`` when the same for all, else ``[1, n]``.
-        port_slot: which of the instance's w NIC ports each member uses ``[I, n]``.
-        ports: NIC port numbers ``[I, w]``.
-        sharers: members per NIC port, 0 when it differs between ports.
+        domains: members by domain.
+        uniform: whether every domain of an instance holds the same number of its members.
     """
 
     number: IntArray
     ranks: IntArray
-    node_slot: IntArray
-    nodes: IntArray
-    local: FloatArray
-    port_slot: IntArray
-    ports: IntArray
-    sharers: int
+    domains: Grouping
+    uniform: bool
+    _groupings: dict[int, Grouping] = field(default_factory=dict)
 
     @property
     def instance_count(self) -> int:
@@ -51,22 +73,25 @@ class Block:
 
     @property
     def node_count(self) -> int:
-        """m, nodes each instance is on."""
-        return int(self.nodes.shape[1])
+        """m, domains each instance is on: nodes, or what NVLink joins where that is more."""
+        return self.domains.width
 
     @property
-    def uniform(self) -> bool:
-        """Whether every node of an instance holds the same number of its members."""
-        return self.local.shape == (1, 1)
+    def local(self) -> FloatArray:
+        """Members in the member's domain, itself included ``[I, n]``."""
+        return self.domains.count
 
     @property
     def local_size(self) -> int:
-        """Largest number of members on one node."""
-        return int(self.local.max())
+        """Largest number of members in one domain."""
+        return int(self.domains.count.max())
 
-    def node_sums(self, values: FloatArray) -> FloatArray:
-        """Sum of ``values [I, n]`` over the members on each member's node ``[I, n]``."""
-        return np.take_along_axis(slot_sums(values, self.node_slot, self.node_count), self.node_slot, axis=1)
+    def grouping(self, label: IntArray) -> Grouping:
+        """Members by ``label [world_size]`` of the topology, remembered (the array itself is the key)."""
+        key = id(label)
+        if key not in self._groupings:
+            self._groupings[key] = grouping_of(label[self.ranks])
+        return self._groupings[key]
 
 
 def slot_sums(values: FloatArray, slot: IntArray, width: int) -> FloatArray:
@@ -78,6 +103,19 @@ def slot_sums(values: FloatArray, slot: IntArray, width: int) -> FloatArray:
     return sums.astype(np.float64, copy=False).reshape(count, width)
 
 
+def grouping_of(label: IntArray) -> Grouping:
+    """Group the members of instances ``label [I, n]``, each row of which has the same number of distinct values."""
+    order = np.argsort(label, axis=1, kind="stable")
+    ordered = np.take_along_axis(label, order, axis=1)
+    new = np.ones_like(ordered, dtype=bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    slot = np.empty_like(label)
+    np.put_along_axis(slot, order, np.cumsum(new, axis=1) - 1, axis=1)
+    numbers = ordered[new].reshape(len(label), -1)
+    sums = slot_sums(np.ones((1, 1)), slot, numbers.shape[1])
+    return Grouping(numbers, slot, np.take_along_axis(sums, slot, axis=1))
+
+
 def blocks_of(instance: IntArray, topology: Topology) -> list[Block]:
     """Cut a communicator into blocks.
 
@@ -86,7 +124,7 @@ def blocks_of(instance: IntArray, topology: Topology) -> list[Block]:
         topology: where the ranks are.
 
     Returns:
-        Blocks that hold each instance once. Instances whose nodes hold unequal numbers of members are a block each.
+        Blocks that hold each instance once. Instances whose domains hold unequal numbers of members are a block each.
     """
     ranks = np.flatnonzero(instance >= 0)
     order = ranks[np.argsort(instance[ranks], kind="stable")]
@@ -101,52 +139,40 @@ def blocks_of(instance: IntArray, topology: Topology) -> list[Block]:
 
 
 def _blocks_of_size(numbers: IntArray, members: IntArray, topology: Topology) -> list[Block]:
-    """Split instances of one size ``members [I, n]`` by their spread over nodes and NIC ports."""
-    nodes, node_counts = _spread(topology.node_of[members])
-    ports, port_counts = _spread(topology.nic_port_of[members])
-    even = (node_counts.min(axis=1) == node_counts.max(axis=1)) & (port_counts.min(axis=1) == port_counts.max(axis=1))
-    shape = np.where(even, nodes * (members.shape[1] + 1) + ports, -1 - np.arange(len(members)))
-    return [_block(numbers[shape == key], members[shape == key], topology) for key in np.unique(shape)]
+    """Split instances of one size ``members [I, n]`` by how they are spread over domains and links."""
+    labels = [topology.domain_of, *(label for level in topology.levels for label in level.labels)]
+    shape, even = _shapes(members, labels)
+    blocks = []
+    for key in np.unique(shape):
+        chosen = shape == key
+        domains = grouping_of(topology.domain_of[members[chosen]])
+        blocks.append(Block(numbers[chosen], members[chosen], domains, uniform=bool(even[chosen][0])))
+    return blocks
 
 
-def _spread(place: IntArray) -> tuple[IntArray, IntArray]:
-    """Distinct places of each row ``[I]``, and how many of the row share a place, in order of place ``[I, n]``."""
-    ordered = np.sort(place, axis=1)
-    new = np.ones_like(ordered, dtype=bool)
+def _shapes(members: IntArray, labels: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
+    """A number for each instance ``[I]``, equal for those of one shape; and whether its domains are even ``[I]``."""
+    widths = np.stack([_distinct(label[members]) for label in labels], axis=1)
+    _, shape = np.unique(widths, axis=0, return_inverse=True)
+    counts = _run_lengths(labels[0][members])
+    even = counts.min(axis=1) == counts.max(axis=1)
+    return np.where(even, shape.reshape(-1), -1 - np.arange(len(members))), even
+
+
+def _starts(label: IntArray) -> IntArray:
+    """Where a new value begins in each sorted row ``[I, n]``, 0 or 1."""
+    ordered = np.sort(label, axis=1)
+    new = np.ones(label.shape, dtype=np.int64)
     new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    run = np.cumsum(new.ravel()) - 1
-    return new.sum(axis=1), np.bincount(run)[run].reshape(place.shape)
+    return new
 
 
-def _slots(place: IntArray) -> tuple[IntArray, IntArray]:
-    """Distinct places ``[I, w]`` of rows that have w each, and the slot of each element ``[I, n]``."""
-    order = np.argsort(place, axis=1, kind="stable")
-    ordered = np.take_along_axis(place, order, axis=1)
-    new = np.zeros_like(ordered, dtype=bool)
-    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    slot = np.empty_like(place)
-    np.put_along_axis(slot, order, np.cumsum(new, axis=1), axis=1)
-    new[:, 0] = True
-    return ordered[new].reshape(len(place), -1), slot
+def _distinct(label: IntArray) -> IntArray:
+    """Distinct values of each row ``[I]``."""
+    return np.asarray(_starts(label).sum(axis=1))
 
 
-def _block(numbers: IntArray, members: IntArray, topology: Topology) -> Block:
-    node, port = topology.node_of[members], topology.nic_port_of[members]
-    nodes, node_slot = _slots(node)
-    ports, port_slot = _slots(port)
-    _, port_counts = _spread(port)
-    width = members.shape[1] // nodes.shape[1]
-    # Unequal nodes only come as blocks of one instance; counts follow members through their slots.
-    local = slot_sums(np.ones((1, 1)), node_slot, nodes.shape[1])
-    same = bool(np.all(local == width))
-    equal_ports = bool(np.all(port_counts == port_counts[0, 0]))
-    return Block(
-        number=numbers,
-        ranks=members,
-        node_slot=node_slot,
-        nodes=nodes,
-        local=np.full((1, 1), float(width)) if same else np.take_along_axis(local, node_slot, axis=1),
-        port_slot=port_slot,
-        ports=ports,
-        sharers=int(port_counts[0, 0]) if equal_ports else 0,
-    )
+def _run_lengths(label: IntArray) -> IntArray:
+    """How many of the row share each value, in order of the values ``[I, n]``."""
+    run = np.cumsum(_starts(label).ravel()) - 1
+    return np.asarray(np.bincount(run)[run].reshape(label.shape))

@@ -14,14 +14,18 @@ from simulator.network.calibration import Calibration, calibrate, protocols_of
 from simulator.network.collectives import Call, CollectiveAlgorithm, algorithms_of
 from simulator.network.collectives.algorithm import ALGORITHMS, Protocol
 from simulator.network.latency import LatencyModel, protocol_fractions
+from simulator.network.levels import Port, ResourceClass
 from simulator.network.load import LinkFractions, PortBytes, Work, port_bytes, work_of
 from simulator.network.membership import Block, blocks_of
-from simulator.network.topology import Port, ResourceClass, Topology
+from simulator.network.topology import Topology
 from simulator.operators import CollectiveOp, FloatArray
 from simulator.program import IntArray
 
 LATENCY_SHARE = 0.2
 """Share of an all_to_all above which the cost of its messages, NCCL's own constant, deserves a warning."""
+
+FULL = LinkFractions(1.0, 1.0)
+"""PCIe and socket links: their rates are what is reached."""
 
 ALONE = CollectiveAlgorithm("none", (), "a communicator of one member: nothing to do", stages=lambda _: ())
 
@@ -155,7 +159,7 @@ class CollectiveModel:
         nodes, local = call.block.node_count, call.block.local_size
         nvlink = self.calibration.link_fractions(call.op, "nvlink", nodes, local)
         nic = self.calibration.link_fractions(call.op, "nic", nodes, local)
-        return {"nvlink": nvlink, "nic": nic, "spine": nic}
+        return {"nvlink": nvlink, "nic": nic, "spine": nic, "pcie": FULL, "switch": FULL, "socket": FULL}
 
     def outside_range(self, call: Call, timed: Timed) -> list[str]:
         """In which respects the call, done as ``timed`` says, is outside what was measured."""
@@ -181,7 +185,7 @@ class CollectiveModel:
         latency_ps = picoseconds(stage.latency_s)
         work_ps = np.broadcast_to(picoseconds_of(stage.work.seconds)[:, 0], count)
         resources = self._resources_of(block, tuple(stage.work.usage))
-        usage = _usage_rows(stage.work.usage, block)
+        usage = _usage_rows(stage.work.usage)
         used = (usage > 0.0).any(axis=0)
         if not used.all():
             resources, usage = resources[:, used], usage[:, used]
@@ -193,10 +197,10 @@ class CollectiveModel:
         return [_phase(latency_ps, int(work_ps[i]), resources[i], usage[i]) for i in range(count)]
 
     def _resources_of(self, block: Block, ports: tuple[Port, ...]) -> IntArray:
-        """Resource numbers of an instance's ports, kind after kind ``[I, U]``, remembered."""
+        """Resource numbers of an instance's links, kind after kind ``[I, U]``, remembered."""
         key = (block, ports)
         if key not in self._resources:
-            columns = [_places(block, port) + self.topology.first(port) for port in ports]
+            columns = [block.grouping(self.topology.ports[p].link).numbers + self.topology.first(p) for p in ports]
             empty = np.zeros((block.instance_count, 0), dtype=np.int64)
             self._resources[key] = np.hstack([empty, *columns])
         return self._resources[key]
@@ -223,18 +227,10 @@ def idle_call(model: CollectiveModel, op: CollectiveOp, size_bytes: float) -> Ca
     return Call(op, block, np.full((1, 1), float(size_bytes)))
 
 
-def _places(block: Block, port: Port) -> IntArray:
-    """Numbers of the ports of one kind that the instances use, from 0 ``[I, w]``."""
-    if port.startswith("nvlink"):
-        return block.ranks
-    return block.ports if port.startswith("nic") else block.nodes
-
-
-def _usage_rows(usage: PortBytes, block: Block) -> FloatArray:
-    """Usage in the order of `CollectiveModel._resources_of`: ``[1, U]`` when all instances agree, else ``[I, U]``."""
+def _usage_rows(usage: PortBytes) -> FloatArray:
+    """Usage in the order of `CollectiveModel._resources_of` ``[I, U]``."""
     rows = max((value.shape[0] for value in usage.values()), default=1)
-    columns = [np.broadcast_to(value, (rows, _places(block, port).shape[1])) for port, value in usage.items()]
-    return np.hstack([np.zeros((rows, 0)), *columns])
+    return np.hstack([np.zeros((rows, 0)), *usage.values()])
 
 
 def _phase(latency_ps: int, work_ps: int, resources: IntArray, usage: FloatArray) -> Phase:

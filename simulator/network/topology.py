@@ -1,59 +1,50 @@
-"""Where ranks sit and which links they share: ranks, nodes and numbered resources.
+"""Where ranks sit and which links they share: ranks, nodes, levels of links and numbered resources.
 
-Resources are numbered in blocks, each per direction: the NVLink port of every GPU, the PCIe link of every GPU, the
-NICs of every node, and, where the spine is oversubscribed, the up-links and down-links of every node.
+A machine is a hierarchy of *levels*, each a kind of link that traffic takes on its way from one rank to another: the
+NVLink port of a GPU, its PCIe link, the up-link of its PCIe switch, the link between sockets, the NIC, the up-link of
+the leaf switch. A level says which link each rank uses and which ranks reach each other without it. What a collective
+puts on a level follows from that alone (`simulator.network.patterns`): a new kind of machine is a new list of levels.
+
+Resources are numbered level by level, outbound links first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args, overload
+from functools import cached_property
+from typing import Literal, overload
 
 import numpy as np
 
 from hardware_specs.types import Cluster
 from inputs.errors import InputError
+from simulator.network.levels import LEVEL_PORTS, Level, Port, ResourceClass, levels_of
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
-ResourceClass = Literal["nvlink", "nic", "spine", "pcie"]
 Placement = Literal["block", "round_robin", "random"]
-Port = Literal[
-    "nvlink_tx", "nvlink_rx", "pcie_h2d", "pcie_d2h", "nic_tx", "nic_rx", "spine_up", "spine_down"
-]  # fmt: skip
-PORTS: tuple[Port, ...] = get_args(Port)
-CLASS_OF: dict[Port, ResourceClass] = {
-    "nvlink_tx": "nvlink", "nvlink_rx": "nvlink", "pcie_h2d": "pcie", "pcie_d2h": "pcie",
-    "nic_tx": "nic", "nic_rx": "nic", "spine_up": "spine", "spine_down": "spine",
-}  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Topology:
     """Ranks on nodes, and the links between them.
 
     Attributes:
         world_size: number of ranks; each has one GPU.
         nodes: nodes that hold at least one rank.
-        gpus_per_node: GPUs of a node.
-        nic_ports_per_node: NICs of a node; where a GPU has several, they count as one port of their joint rate.
         node_of: node of each rank ``[world_size]``.
         local_rank_of: GPU of each rank on its node ``[world_size]``.
-        rates: capacity of one resource of each class and direction, B/s.
-        spine: whether the spine is oversubscribed, and so a resource.
-        rail_optimised: whether traffic between equal NICs of two nodes stays below the spine.
+        domain_of: ranks of one number reach each other by NVLink, or are on one node ``[world_size]``.
+        levels: the kinds of links, from the GPU outwards.
     """
 
     world_size: int
     nodes: int
-    gpus_per_node: int
-    nic_ports_per_node: int
     node_of: IntArray
     local_rank_of: IntArray
-    rates: dict[ResourceClass, float]
-    spine: bool
-    rail_optimised: bool
+    domain_of: IntArray
+    levels: tuple[Level, ...]
 
     @staticmethod
     def build(cluster: Cluster, world_size: int, placement: Placement = "block", seed: int = 0) -> Topology:
@@ -69,68 +60,54 @@ class Topology:
         Raises:
             InputError: ``world_size`` is below 1, or the placement is unknown.
         """
-        node = cluster.node
-        gpus = int(node.gpus.value)
+        gpus = int(cluster.node.gpus.value)
         if world_size < 1:
             raise InputError("a job needs ranks", key="world_size", given=world_size, expected="1 or more")
         nodes = -(-world_size // gpus)
         slots = _slots(world_size, nodes, gpus, placement, seed)
-        nics = int(node.nics.count.value)
-        ports = min(nics, gpus)
-        port_rate = node.nics.nic.bytes_per_s.value * nics / ports
-        oversubscription = cluster.fabric.spine_oversubscription.value
-        return Topology(
-            world_size=world_size,
-            nodes=nodes,
-            gpus_per_node=gpus,
-            nic_ports_per_node=ports,
-            node_of=slots // gpus,
-            local_rank_of=slots % gpus,
-            rates={
-                "nvlink": node.scale_up.bytes_per_s.value,
-                "nic": port_rate,
-                "spine": port_rate * ports / oversubscription,
-                "pcie": node.pcie_bytes_per_s.value * node.pcie_fraction.value,
-            },
-            spine=oversubscription > 1.0 and nodes > 1,
-            rail_optimised=cluster.fabric.kind == "rail_optimised",
-        )
+        domain, levels = levels_of(cluster, slots // gpus, slots % gpus)
+        return Topology(world_size, nodes, slots // gpus, slots % gpus, domain, levels)
 
-    @property
-    def nic_port_of(self) -> IntArray:
-        """NIC port of each rank, counted over all nodes ``[world_size]``."""
-        return (
-            self.node_of * self.nic_ports_per_node + self.local_rank_of * self.nic_ports_per_node // self.gpus_per_node
-        )
+    @cached_property
+    def rates(self) -> dict[ResourceClass, float]:
+        """Capacity of one link of each level and direction, B/s."""
+        return {level.name: level.bytes_per_s for level in self.levels}
+
+    @cached_property
+    def ports(self) -> dict[Port, Level]:
+        """Both directions of every level, in the order in which resources are numbered."""
+        return {port: level for level in self.levels for port in LEVEL_PORTS[level.name]}
+
+    @cached_property
+    def _firsts(self) -> dict[Port, int]:
+        firsts, number = {}, 0
+        for port, level in self.ports.items():
+            firsts[port] = number
+            number += level.count
+        return firsts
 
     def port_count(self, port: Port) -> int:
-        """Number of resources of one kind and direction."""
-        per_class: dict[ResourceClass, int] = {
-            "nvlink": self.world_size,
-            "pcie": self.world_size,
-            "nic": self.nodes * self.nic_ports_per_node,
-            "spine": self.nodes if self.spine else 0,
-        }
-        return per_class[CLASS_OF[port]]
+        """Number of resources of one kind and direction; 0 where the machine has none."""
+        return self.ports[port].count if port in self.ports else 0
 
     def first(self, port: Port) -> int:
-        """Number of the first resource of one kind and direction."""
-        return sum(self.port_count(p) for p in PORTS[: PORTS.index(port)])
+        """Number of the first resource of one kind and direction; raises KeyError when the machine has none."""
+        return self._firsts[port]
 
     @property
     def resource_count(self) -> int:
         """L, all resources."""
-        return sum(self.port_count(p) for p in PORTS)
+        return sum(level.count for level in self.ports.values())
 
     @property
     def resource_class(self) -> list[ResourceClass]:
         """Class of each resource ``[L]``."""
-        return [CLASS_OF[port] for port in PORTS for _ in range(self.port_count(port))]
+        return [level.name for level in self.ports.values() for _ in range(level.count)]
 
     @property
     def capacities_bytes_per_s(self) -> FloatArray:
         """Capacity of each resource ``[L]``, B/s."""
-        return np.concatenate([np.full(self.port_count(p), self.rates[CLASS_OF[p]]) for p in PORTS])
+        return np.concatenate([np.full(level.count, level.bytes_per_s) for level in self.ports.values()])
 
     @property
     def resource_names(self) -> Sequence[str]:
@@ -156,7 +133,7 @@ class _ResourceNames(Sequence[str]):
     """Names as ``nic_tx[3]``, computed on access: a large fabric has hundreds of thousands."""
 
     def __init__(self, topology: Topology) -> None:
-        self._counts = [(port, topology.port_count(port)) for port in PORTS]
+        self._counts = [(port, level.count) for port, level in topology.ports.items()]
         self._length = topology.resource_count
 
     def __len__(self) -> int:

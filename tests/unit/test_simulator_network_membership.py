@@ -18,9 +18,11 @@ def topology():
 def test_the_world_is_one_instance(topology):
     (block,) = blocks_of(np.zeros(32, dtype=np.int64), topology)
     assert block.ranks.tolist() == [list(range(32))]
-    assert (block.size, block.node_count, block.local_size, block.sharers) == (32, 4, 8, 2)
+    assert (block.size, block.node_count, block.local_size) == (32, 4, 8)
     assert block.uniform
-    assert block.ports.tolist() == [list(range(16))]
+    nics = block.grouping(topology.ports["nic_tx"].link)
+    assert nics.numbers.tolist() == [list(range(16))]
+    assert set(nics.count.ravel()) == {2}
 
 
 def test_one_group_per_node_is_one_block(topology):
@@ -33,8 +35,8 @@ def test_one_group_per_node_is_one_block(topology):
 def test_one_group_per_rail_is_one_block(topology):
     (block,) = blocks_of(np.arange(32) % 8, topology)
     assert block.ranks[3].tolist() == [3, 11, 19, 27]
-    assert (block.node_count, block.local_size, block.sharers) == (4, 1, 1)
-    assert block.ports[3].tolist() == [1, 5, 9, 13]
+    assert (block.node_count, block.local_size) == (4, 1)
+    assert block.grouping(topology.ports["nic_tx"].link).numbers[3].tolist() == [1, 5, 9, 13]
 
 
 def test_ranks_in_no_instance_are_left_out(topology):
@@ -69,10 +71,12 @@ def test_every_member_stands_once_whatever_the_communicator():
         for block in blocks_of(instance, topology):
             assert np.all(instance[block.ranks] == block.number[:, None])
             seen += block.ranks.ravel().tolist()
-            nodes = np.take_along_axis(block.nodes, block.node_slot, axis=1)
-            ports = np.take_along_axis(block.ports, block.port_slot, axis=1)
-            assert np.array_equal(nodes, topology.node_of[block.ranks])
-            assert np.array_equal(ports, topology.nic_port_of[block.ranks])
+            for label in (topology.node_of, topology.ports["nic_tx"].link):
+                grouping = block.grouping(label)
+                own = np.take_along_axis(grouping.numbers, grouping.slot, axis=1)
+                assert np.array_equal(own, label[block.ranks])
+                for row, counts in zip(own, grouping.count, strict=True):
+                    assert [np.sum(row == value) for value in row] == counts.tolist()
         assert sorted(seen) == np.flatnonzero(instance >= 0).tolist()
 
 

@@ -45,8 +45,8 @@ def test_random_placement_is_a_permutation_decided_by_the_seed(zionex):
 def test_gpus_share_nics_where_there_are_fewer():
     """A DGX-1 has 4 NICs for 8 GPUs: neighbours share one."""
     topology = Topology.build(load_cluster("dgx1_v100"), 16)
-    assert topology.nic_ports_per_node == 4
-    assert topology.nic_port_of.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7]
+    assert topology.port_count("nic_tx") == 8
+    assert topology.ports["nic_tx"].link.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7]
 
 
 def test_resources_are_numbered_once_each_and_named(zionex):

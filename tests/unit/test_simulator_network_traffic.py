@@ -7,7 +7,8 @@ import pytest
 
 from hardware_specs import load_cluster
 from simulator.network.collectives import ALGORITHMS, Call
-from simulator.network.load import port_bytes
+from simulator.network.levels import LEVEL_PORTS
+from simulator.network.load import over_level, port_bytes
 from simulator.network.membership import blocks_of
 from simulator.network.topology import Topology
 
@@ -41,21 +42,24 @@ def cases(dgx1):
                 yield rng, topology, block
 
 
+def over(stage, block, topology, name):
+    """Bytes that each member of the first instance sends and receives over a level."""
+    (level,) = (level for level in topology.levels if level.name == name)
+    traffic = over_level(stage.pattern, block, level)
+    return tuple(np.broadcast_to(amount, block.ranks.shape)[0] for amount in (traffic.out_bytes, traffic.in_bytes))
+
+
 def test_pairwise_equals_the_flows_of_all_pairs(dgx1):
     for rng, topology, block in cases(dgx1):
         call, flows = uneven_call(block, rng)
         (stage,) = ALGORITHMS.get("all_to_all/pairwise").stages(call)
         node = topology.node_of[block.ranks]
         same_node = node[:, :, None] == node[:, None, :]
-        near_out, near_in = pair_sums(flows, same_node & ~np.eye(block.size, dtype=bool))
-        far_out, far_in = pair_sums(flows, ~same_node)
-        for got, expected in [
-            (stage.nvlink.out_bytes, near_out),
-            (stage.nvlink.in_bytes, near_in),
-            (stage.nic.out_bytes, far_out),
-            (stage.nic.in_bytes, far_in),
-        ]:
-            np.testing.assert_allclose(np.broadcast_to(got, expected.shape), expected, rtol=1e-7, atol=1e-2)
+        near = pair_sums(flows, same_node & ~np.eye(block.size, dtype=bool))
+        far = pair_sums(flows, ~same_node)
+        for name, expected in (("nvlink", near), ("nic", far)):
+            for got, amount in zip(over(stage, block, topology, name), expected, strict=True):
+                np.testing.assert_allclose(got, amount[0], rtol=1e-7, atol=1e-2)
 
 
 def test_hierarchical_all_to_all_equals_the_flows_through_the_rails(dgx1):
@@ -71,10 +75,10 @@ def test_hierarchical_all_to_all_equals_the_flows_through_the_rails(dgx1):
             relay = i // 8 * 8 + j % 8
             first[i, relay] += flows[0, i, j] * (relay != i)
             second[relay, j] += flows[0, i, j] * (relay != j)
-    np.testing.assert_allclose(near.nvlink.out_bytes[0], first.sum(axis=1), rtol=1e-9, atol=1e-3)
-    np.testing.assert_allclose(near.nvlink.in_bytes[0], first.sum(axis=0), rtol=1e-9, atol=1e-3)
-    np.testing.assert_allclose(far.nic.out_bytes[0], second.sum(axis=1), rtol=1e-9, atol=1e-3)
-    np.testing.assert_allclose(far.nic.in_bytes[0], second.sum(axis=0), rtol=1e-9, atol=1e-3)
+    for stage, name, pairs in ((near, "nvlink", first), (far, "nic", second)):
+        out, into = over(stage, block, topology, name)
+        np.testing.assert_allclose(out, pairs.sum(axis=1), rtol=1e-9, atol=1e-3)
+        np.testing.assert_allclose(into, pairs.sum(axis=0), rtol=1e-9, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", ALGORITHMS.names())
@@ -89,7 +93,7 @@ def test_what_leaves_arrives(dgx1, name):
         for call in calls:
             for stage in algorithm.stages(call):
                 loads = port_bytes(stage, block, topology)
-                for out, into in (("nvlink_tx", "nvlink_rx"), ("nic_tx", "nic_rx")):
+                for out, into in LEVEL_PORTS.values():
                     sent, received = (loads.get(port, np.zeros((1, 1))) for port in (out, into))
                     np.testing.assert_allclose(sent.sum(), received.sum(), rtol=1e-9)
 

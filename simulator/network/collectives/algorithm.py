@@ -7,12 +7,11 @@ times, so that one algorithm serves every machine and every protocol.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from simulator.network.membership import Block
+from simulator.network.patterns import NOTHING, Pattern
 from simulator.operators import CollectiveOp, FloatArray
 from simulator.registry import Registry
 
@@ -46,52 +45,32 @@ class Latency:
     Attributes:
         table: which algorithm's constants, ``ring`` or ``tree``.
         starts: times the base latency is paid.
-        nvlink_hops: hops over NVLink.
-        paced_hops: hops over NVLink that go at the pace of the network proxy where that is slower.
+        near_hops: hops inside a node (over NVLink, or PCIe where there is none).
+        paced_hops: such hops that go at the pace of the network proxy where that is slower.
         network_hops: hops over the network.
         posts: network messages posted one after the other.
     """
 
     table: Literal["ring", "tree"] = "ring"
     starts: float = 1.0
-    nvlink_hops: float = 0.0
+    near_hops: float = 0.0
     paced_hops: float = 0.0
     network_hops: float = 0.0
     posts: float = 0.0
 
 
-_NOTHING = np.zeros((1, 1))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Traffic:
-    """Bytes each member sends and receives; ``[1, 1]``, ``[I, 1]`` or ``[I, n]``."""
-
-    out_bytes: FloatArray = field(default_factory=lambda: _NOTHING)
-    in_bytes: FloatArray = field(default_factory=lambda: _NOTHING)
-
-
-def both_ways(amount: FloatArray) -> Traffic:
-    """Traffic of members that send as much as they receive."""
-    return Traffic(amount, amount)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
-    """One phase of a collective: a latency, then traffic on NVLink and NICs at the same time.
+    """One phase of a collective: a latency, then traffic on all its links at the same time.
 
     Attributes:
         latency: before the traffic.
-        nvlink: bytes over each member's NVLink port.
-        nic: bytes over the network for each member.
-        off_rail: share of the network bytes that arrive at another NIC number than they left from.
+        pattern: what moves.
         efficiency: share of the protocol's bandwidth that the algorithm reaches; a cap, it adds no bytes.
     """
 
     latency: Latency
-    nvlink: Traffic = field(default_factory=Traffic)
-    nic: Traffic = field(default_factory=Traffic)
-    off_rail: float = 0.0
+    pattern: Pattern = NOTHING
     efficiency: float = 1.0
 
 

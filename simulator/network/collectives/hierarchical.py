@@ -13,18 +13,19 @@ Needs two or more nodes with the same number, two or more, of members each.
 
 from __future__ import annotations
 
-from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, both_ways, register
+from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
 from simulator.network.collectives.ring import PASSES
 from simulator.network.membership import Block
+from simulator.network.patterns import LocalRings, RailRings, Together
 
 
 def stages(call: Call) -> tuple[Stage, ...]:
     """One pipelined phase; see the module's formula."""
     g, m, passes = call.block.local_size, call.block.node_count, PASSES[call.op]
-    latency = Latency(nvlink_hops=passes * (g - 1), network_hops=passes * (m - 1))
-    nvlink_bytes = call.bytes * (passes * (g - 1) / g)
-    nic_bytes = call.bytes * (passes * (m - 1) / (m * g))
-    return (Stage(latency, nvlink=both_ways(nvlink_bytes), nic=both_ways(nic_bytes)),)
+    latency = Latency(near_hops=passes * (g - 1), network_hops=passes * (m - 1))
+    local = LocalRings(call.bytes * (passes * (g - 1) / g))
+    rails = RailRings(call.bytes * (passes * (m - 1) / (m * g)))
+    return (Stage(latency, Together((local, rails))),)
 
 
 def applies(block: Block) -> bool:

@@ -16,26 +16,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from simulator.network.collectives.algorithm import (
-    Call,
-    CollectiveAlgorithm,
-    Latency,
-    Stage,
-    Traffic,
-    both_ways,
-    register,
-)
+from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
 from simulator.network.membership import Block, slot_sums
+from simulator.network.patterns import NearAndFar, Traffic, both_ways
 from simulator.program import IntArray
+
+NONE = both_ways(np.zeros((1, 1)))
 
 
 def stages(call: Call) -> tuple[Stage, ...]:
     """Two phases in sequence; see the module's formula."""
     g, m = call.block.local_size, call.block.node_count
-    nvlink, nic = _uneven(call) if call.send_bytes is not None else _even(call)
+    near, far = _uneven(call) if call.send_bytes is not None else _even(call)
     return (
-        Stage(Latency(nvlink_hops=g - 1), nvlink=nvlink),
-        Stage(Latency(network_hops=1, posts=m - 1), nic=nic),
+        Stage(Latency(near_hops=g - 1), NearAndFar(near, NONE)),
+        Stage(Latency(network_hops=1, posts=m - 1), NearAndFar(NONE, far)),
     )
 
 
@@ -51,7 +46,7 @@ def _uneven(call: Call) -> tuple[Traffic, Traffic]:
         return _even(call)
     rail = _rail_slots(block)
     rail_share = np.take_along_axis(slot_sums(share, rail, block.local_size), rail, axis=1)
-    node_sent = block.node_sums(sent)
+    node_sent = block.domains.shared(sent)
     near = Traffic(sent * (1.0 - rail_share), rail_share * (node_sent - sent))
     out = node_sent * (rail_share - share)
     received = share * (sent.sum(axis=1, keepdims=True) - node_sent)
@@ -60,7 +55,7 @@ def _uneven(call: Call) -> tuple[Traffic, Traffic]:
 
 def _rail_slots(block: Block) -> IntArray:
     """Position of each member among those of its node ``[I, n]``: equal positions form a rail."""
-    order = np.argsort(block.node_slot, axis=1, kind="stable")
+    order = np.argsort(block.domains.slot, axis=1, kind="stable")
     slots = np.empty_like(order)
     position = np.arange(block.size) % block.local_size
     np.put_along_axis(slots, order, np.broadcast_to(position, order.shape), axis=1)

@@ -13,7 +13,8 @@ pacing: NCCL 2.30 ``src/graph/tuning.cc``, Ring.
 
 from __future__ import annotations
 
-from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, both_ways, register
+from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
+from simulator.network.patterns import Rings
 from simulator.operators import CollectiveOp
 
 PASSES: dict[CollectiveOp, int] = {
@@ -28,12 +29,10 @@ def stages(call: Call) -> tuple[Stage, ...]:
     network_hops = passes * (m - 1)
     node_hops = passes * (n - 1) - network_hops
     chain = call.op in ("broadcast", "reduce")
-    ring_bytes = call.bytes * (1.0 if chain else passes * (n - 1) / n)
+    pattern = Rings(call.bytes * (1.0 if chain else passes * (n - 1) / n))
     if m == 1:
-        return (Stage(Latency(nvlink_hops=node_hops), nvlink=both_ways(ring_bytes)),)
-    nic_bytes = ring_bytes / call.block.local
-    latency = Latency(paced_hops=node_hops, network_hops=network_hops)
-    return (Stage(latency, nvlink=both_ways(ring_bytes - nic_bytes), nic=both_ways(nic_bytes)),)
+        return (Stage(Latency(near_hops=node_hops), pattern),)
+    return (Stage(Latency(paced_hops=node_hops, network_hops=network_hops), pattern),)
 
 
 RING = register(

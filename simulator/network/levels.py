@@ -1,0 +1,147 @@
+"""The levels of links of a cluster: which link each rank uses, and whom it reaches without it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from hardware_specs.types import Cluster, Node
+from simulator.program import IntArray
+
+ResourceClass = Literal["nvlink", "pcie", "switch", "socket", "nic", "spine"]
+Port = Literal[
+    "nvlink_tx", "nvlink_rx", "pcie_h2d", "pcie_d2h", "switch_up", "switch_down", "socket_out", "socket_in",
+    "nic_tx", "nic_rx", "spine_up", "spine_down",
+]  # fmt: skip
+LEVEL_PORTS: dict[ResourceClass, tuple[Port, Port]] = {
+    "nvlink": ("nvlink_tx", "nvlink_rx"), "pcie": ("pcie_d2h", "pcie_h2d"), "switch": ("switch_up", "switch_down"),
+    "socket": ("socket_out", "socket_in"), "nic": ("nic_tx", "nic_rx"), "spine": ("spine_up", "spine_down"),
+}  # fmt: skip
+"""Resources of a level: what its ranks send over, and what they receive over."""
+CLASS_OF: dict[Port, ResourceClass] = {port: name for name, ports in LEVEL_PORTS.items() for port in ports}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rails:
+    """Labels of a rail-optimised level ``[world_size]``.
+
+    Attributes:
+        leaf: the leaf switch of the rank's rail.
+        leaf_in_domain: one number for each leaf and domain together.
+        unit: the part of the machine whose nodes share leaves.
+    """
+
+    leaf: IntArray
+    leaf_in_domain: IntArray
+    unit: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Level:
+    """One kind of link between ranks; all arrays ``[world_size]``.
+
+    Attributes:
+        name: class of its resources.
+        bytes_per_s: capacity of one link and direction.
+        count: number of links.
+        link: which one each rank uses.
+        inside: ranks of one number reach each other without it.
+        rails: where ranks below the same leaf do so too; None elsewhere.
+        within: the level serves only ranks of one number here (NVLink: of one domain); None: everybody.
+    """
+
+    name: ResourceClass
+    bytes_per_s: float
+    count: int
+    link: IntArray
+    inside: IntArray
+    rails: Rails | None = None
+    within: IntArray | None = None
+
+    @property
+    def labels(self) -> tuple[IntArray, ...]:
+        """All labels by which it groups ranks."""
+        rails = () if self.rails is None else (self.rails.leaf, self.rails.leaf_in_domain, self.rails.unit)
+        within = () if self.within is None else (self.within,)
+        return (self.link, self.inside, *rails, *within)
+
+
+def levels_of(cluster: Cluster, node_of: IntArray, local_rank_of: IntArray) -> tuple[IntArray, tuple[Level, ...]]:
+    """Domain of each rank ``[world_size]``, and the levels of a placed cluster from the GPU outwards.
+
+    Args:
+        cluster: the machine.
+        node_of: node of each rank ``[world_size]``.
+        local_rank_of: GPU of each rank on its node ``[world_size]``.
+    """
+    node, ranks = cluster.node, np.arange(len(node_of), dtype=np.int64)
+    domain = node_of
+    levels: list[Level] = []
+    if node.scale_up is not None:
+        nodes_of_domain = int((node.scale_up.domain_gpus or node.gpus).value) // int(node.gpus.value)
+        domain = node_of // nodes_of_domain
+        rate = node.scale_up.bytes_per_s.value
+        levels.append(Level("nvlink", rate, len(ranks), ranks, inside=ranks, within=domain))
+    levels += _pcie_levels(node, node_of, local_rank_of, domain)
+    nic = _nic_level(node, node_of, local_rank_of, domain)
+    return domain, (*levels, nic, *_spine_levels(cluster, node_of, nic, domain))
+
+
+def _pcie_levels(node: Node, node_of: IntArray, local: IntArray, domain: IntArray) -> list[Level]:
+    """The GPU's own link, and where the node says so the up-link of its switch and the link between sockets.
+
+    On a node that does not describe its PCIe, GPUs with NVLink reach the NICs beside it: only copies use the link.
+    """
+    ranks = np.arange(len(node_of), dtype=np.int64)
+    reached = node.pcie_fraction.value
+    tree = node.pcie_tree
+    everyone = np.zeros_like(ranks)
+    inside = ranks if node.scale_up is None else domain if tree is not None else everyone
+    levels = [Level("pcie", node.pcie_bytes_per_s.value * reached, len(ranks), ranks, inside=inside)]
+    if tree is None:
+        return levels
+    gpus, nodes = int(node.gpus.value), int(node_of.max()) + 1
+    switches, sockets = int(tree.switches.value), int(node.sockets.value)
+    switch = node_of * switches + local * switches // gpus
+    if tree.nics_at == "root" or node.scale_up is None:
+        beyond = switch if node.scale_up is None else domain
+        rate = tree.uplink_bytes_per_s.value * reached
+        levels.append(Level("switch", rate, nodes * switches, switch, inside=beyond))
+    if sockets > 1 and node.scale_up is None:
+        socket = node_of * sockets + local * sockets // gpus
+        link = tree.socket_link_bytes_per_s.value
+        levels.append(Level("socket", link, nodes * sockets, socket, inside=socket, within=node_of))
+    return levels
+
+
+def _nic_level(node: Node, node_of: IntArray, local: IntArray, domain: IntArray) -> Level:
+    """NICs; where a GPU has several they count as one port of their joint rate."""
+    gpus, nics = int(node.gpus.value), int(node.nics.count.value)
+    ports = min(nics, gpus)
+    rate = node.nics.nic.bytes_per_s.value * nics / ports
+    return Level("nic", rate, (int(node_of.max()) + 1) * ports, node_of * ports + local * ports // gpus, inside=domain)
+
+
+def _spine_levels(cluster: Cluster, node_of: IntArray, nic: Level, domain: IntArray) -> list[Level]:
+    """Up-links of the leaf switches where they are fewer than the down-links.
+
+    A leaf holds ``leaf_nodes`` nodes; on a rail-optimised fabric there is one for each NIC number, and traffic between
+    NICs of one number stays in it.
+    """
+    fabric = cluster.fabric
+    oversubscription = fabric.spine_oversubscription.value
+    nodes = int(node_of.max()) + 1
+    if oversubscription <= 1.0 or nodes == 1:
+        return []
+    ports, on_rails = nic.count // nodes, fabric.kind == "rail_optimised"
+    per_leaf = int(fabric.leaf_nodes.value) if fabric.leaf_nodes is not None else nodes if on_rails else 1
+    unit = node_of // per_leaf
+    if on_rails:
+        leaf = unit * ports + nic.link % ports
+        rate = nic.bytes_per_s * min(per_leaf, nodes) / oversubscription
+        rails = Rails(leaf, domain * (int(leaf.max()) + 1) + leaf, unit)
+        return [Level("spine", rate, int(leaf.max()) + 1, leaf, inside=domain, rails=rails)]
+    rate = nic.bytes_per_s * ports * per_leaf / oversubscription
+    return [Level("spine", rate, int(unit.max()) + 1, unit, inside=unit)]

@@ -1,0 +1,218 @@
+"""Who sends to whom in a stage of a collective, as far as links need to know.
+
+The question a level of links asks (`simulator.network.levels`) is always the same: of what each member sends and
+receives, how much goes to members that do not share some label (a node, a leaf switch) with it? A pattern answers it
+for all members at once, without listing pairs, so that 16,384 ranks cost as little as 8.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from simulator.network.membership import Block, Grouping
+from simulator.operators import FloatArray
+from simulator.program import IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Traffic:
+    """Bytes each member sends and receives; each ``[1, 1]``, ``[I, 1]`` or ``[I, n]``."""
+
+    out_bytes: FloatArray
+    in_bytes: FloatArray
+
+    def __add__(self, other: Traffic) -> Traffic:
+        """Both together."""
+        return Traffic(self.out_bytes + other.out_bytes, self.in_bytes + other.in_bytes)
+
+    def __sub__(self, other: Traffic) -> Traffic:
+        """What is left; rounding leaves no trace of nothing."""
+        return Traffic(_left(self.out_bytes, other.out_bytes), _left(self.in_bytes, other.in_bytes))
+
+
+def both_ways(amount: FloatArray) -> Traffic:
+    """Traffic of members that send as much as they receive."""
+    return Traffic(amount, amount)
+
+
+def _left(whole: FloatArray, part: FloatArray) -> FloatArray:
+    rest = whole - part
+    return np.where(rest > 1e-9 * whole, rest, 0.0)
+
+
+class Pattern(Protocol):
+    """What a stage moves.
+
+    Attributes:
+        on_rails: whether traffic to another node leaves and arrives on the same NIC number.
+    """
+
+    @property
+    def on_rails(self) -> bool:
+        """See the class."""
+        ...
+
+    def crossing(self, block: Block, label: IntArray) -> Traffic:
+        """What each member exchanges with members of another ``label [world_size]``."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AllPairs:
+    """Every member sends to every other.
+
+    Attributes:
+        bytes: what each member sends, own part included ``[a, 1]``.
+        send_bytes: the same where members differ ``[I, n]``.
+        weights: share of a sender's bytes that each member receives ``[I, n]``; None: even.
+        on_rails: messages change the rail by NVLink before they leave the node (PXN).
+    """
+
+    bytes: FloatArray
+    send_bytes: FloatArray | None = None
+    weights: FloatArray | None = None
+    on_rails: bool = False
+
+    def crossing(self, block: Block, label: IntArray) -> Traffic:
+        """To every member outside the label its share."""
+        grouping = block.grouping(label)
+        if self.send_bytes is None or self.weights is None:
+            return both_ways(self.bytes * ((block.size - grouping.count) / block.size))
+        return _uneven(self.send_bytes, self.weights, grouping)
+
+
+def _uneven(sent: FloatArray, share: FloatArray, grouping: Grouping) -> Traffic:
+    """A member's bytes times the shares of the others; and its share of what the others send."""
+    out = sent * _left(np.ones_like(share), grouping.shared(share))
+    others: FloatArray = _left(sent.sum(axis=1, keepdims=True) + np.zeros_like(sent), grouping.shared(sent))
+    return Traffic(out, share * others)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rings:
+    """Data goes round all members, domain after domain, on as many rings as a domain has members.
+
+    Each ring enters and leaves a domain, or any part of the machine, at another of its members, so that over all rings
+    each of the k members there carries 1/k of what crosses its border. Chains and trees that are laid out in the same
+    order cross borders as rings do.
+
+    Attributes:
+        bytes: what passes each member ``[a, 1]``.
+    """
+
+    bytes: FloatArray
+    on_rails: bool = True
+
+    def crossing(self, block: Block, label: IntArray) -> Traffic:
+        """1 / k of the bytes in each label of k members; nothing where one holds all."""
+        count = block.grouping(label).count
+        return both_ways(np.where(count < block.size, self.bytes / count, 0.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LocalRings:
+    """Rings among the members of each domain."""
+
+    bytes: FloatArray
+    on_rails: bool = True
+
+    def crossing(self, block: Block, label: IntArray) -> Traffic:
+        """1 / k of the bytes in each label of k members; nothing where one holds the domain."""
+        count = block.grouping(label).count
+        return both_ways(np.where(count < block.local, self.bytes / count, 0.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RailRings:
+    """A ring over the domains for each local rank; needs as many members in each domain."""
+
+    bytes: FloatArray
+    on_rails: bool = True
+
+    def crossing(self, block: Block, label: IntArray) -> Traffic:
+        """1 / k of the bytes in each label of k domains; nothing where one holds all."""
+        count = block.grouping(label).count
+        return both_ways(np.where(count < block.size, self.bytes / np.maximum(count / block.local, 1.0), 0.0))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NearAndFar:
+    """Amounts to members of the same domain, and to those of other domains along the rail, spread over them evenly."""
+
+    near: Traffic
+    far: Traffic
+    on_rails: bool = True
+
+    def crossing(self, block: Block, label: IntArray) -> Traffic:
+        """Near and far from labels within a domain; from larger ones the share of the domains outside."""
+        count, local = block.grouping(label).count, block.local
+        outside = np.where(count <= local, 1.0, (block.size - count) / np.maximum(block.size - local, 1.0))
+        inside = np.where(local > 1.0, (local - np.minimum(count, local)) / np.maximum(local - 1.0, 1.0), 0.0)
+        return Traffic(
+            self.near.out_bytes * inside + self.far.out_bytes * outside,
+            self.near.in_bytes * inside + self.far.in_bytes * outside,
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Shifts:
+    """Steps in which member i sends to member (i + distance) mod n, or to i xor distance.
+
+    Attributes:
+        steps: (distance, bytes ``[a, 1]``) of each.
+        exclusive: xor (exchange in pairs) instead of a shift; n is then a power of two.
+    """
+
+    steps: tuple[tuple[int, FloatArray], ...]
+    exclusive: bool = False
+    on_rails: bool = False
+
+    def crossing(self, block: Block, label: IntArray) -> Traffic:
+        """The bytes of the steps whose partner has another label."""
+        slot, member = block.grouping(label).slot, np.arange(block.size)
+        out: FloatArray = np.zeros(slot.shape)
+        into: FloatArray = np.zeros(slot.shape)
+        for distance, amount in self.steps:
+            target = member ^ distance if self.exclusive else (member + distance) % block.size
+            crosses = slot[:, target] != slot
+            out = out + np.where(crosses, amount, 0.0)
+            received = np.empty_like(crosses)
+            received[:, target] = crosses
+            into = into + np.where(received, amount, 0.0)
+        return Traffic(out, into)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Together:
+    """Several patterns at the same time."""
+
+    parts: tuple[Pattern, ...]
+
+    @property
+    def on_rails(self) -> bool:
+        """Whether all parts are."""
+        return all(part.on_rails for part in self.parts)
+
+    def crossing(self, block: Block, label: IntArray) -> Traffic:
+        """The sum of the parts."""
+        total = self.parts[0].crossing(block, label)
+        for part in self.parts[1:]:
+            total = total + part.crossing(block, label)
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing:
+    """A stage that moves nothing: a barrier's."""
+
+    on_rails: bool = True
+
+    def crossing(self, block: Block, label: IntArray) -> Traffic:  # noqa: ARG002 - the protocol's signature
+        """Nothing."""
+        return both_ways(np.zeros((1, 1)))
+
+
+NOTHING = Nothing()

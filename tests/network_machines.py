@@ -1,0 +1,39 @@
+"""Machines that network tests share, made from shipped ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hardware_specs.types import Cluster
+
+
+def sourced(value: object) -> dict[str, object]:
+    """A value of a made-up machine."""
+    return {"value": value, "source": "made up for a test", "grade": "assumed"}
+
+
+def changed(cluster: Cluster, node: dict[str, Any] | None = None, fabric: dict[str, Any] | None = None) -> Cluster:
+    """The cluster with some keys of its node and fabric replaced, as YAML would have them."""
+    data = cluster.to_dict()
+    data["node"] |= node or {}
+    data["fabric"] |= fabric or {}
+    return Cluster.model_validate(data)
+
+
+def tapered(cluster: Cluster, kind: str, leaf_nodes: int | None, oversubscription: float = 2.0) -> Cluster:
+    """The cluster with fewer up-links than down-links on its leaf switches."""
+    leaf = None if leaf_nodes is None else sourced(leaf_nodes)
+    spine = sourced(oversubscription)
+    return changed(cluster, fabric={"kind": kind, "spine_oversubscription": spine, "leaf_nodes": leaf})
+
+
+def pcie_box(cluster: Cluster, nics_at: str = "root") -> Cluster:
+    """The cluster with GPUs on PCIe switches instead of NVLink: 8 GPUs on 4 switches and 2 sockets, 2 NICs."""
+    tree = {
+        "switches": sourced(4),
+        "uplink_bytes_per_s": sourced("15.75 GB/s"),
+        "socket_link_bytes_per_s": sourced("20.8 GB/s"),
+        "nics_at": nics_at,
+    }
+    nics = cluster.to_dict()["node"]["nics"] | {"count": sourced(2)}
+    return changed(cluster, {"scale_up": None, "pcie_tree": tree, "sockets": sourced(2), "nics": nics})

@@ -152,9 +152,10 @@ class Node(Strict):
 class Fabric(Strict):
     """The network between nodes."""
 
-    kind: Literal["rail_optimised", "fat_tree"]
-    """rail_optimised: NIC k of every node hangs on the switches of rail k. fat_tree: a node's NICs share a leaf."""
-    network: Literal["roce", "infiniband"]
+    kind: Literal["rail_optimised", "fat_tree", "dragonfly"]
+    """rail_optimised: NIC k of every node hangs on the switches of rail k. fat_tree: a node's NICs share a leaf.
+    dragonfly: groups of `leaf_nodes` that reach each other over their global links, by minimal routes."""
+    network: Literal["roce", "infiniband", "ethernet", "efa", "omnipath", "aries", "slingshot"]
     leaf_nodes: Sourced[Number] | None = None
     """Nodes below a leaf switch (rail_optimised: below the leaves of one unit); default: one, or all of a rail."""
     spine_oversubscription: Sourced[Annotated[float, Field(ge=1)]]

@@ -129,7 +129,7 @@ def sample_findings(world_size: int = 128, iterations: int = 12) -> RunFindings:
     saved = {"NIC": 0.061, "imbalance": 0.013, "HBM": 0.012, "GEMM": 0.009, "NVLink": 0.002}
     bound = find_bound(lambda improve: time.seconds * (1 - sum(saved.get(c, 0.0) for c in improve)))
     breakdown = break_down(graph.programs, result)
-    algorithms = {n: "hierarchical" if "reduce" in n else "pairwise" for n in graph.programs[0].names}
+    algorithms = {n: "hierarchical" if "reduce" in n else "grouped" for n in graph.programs[0].names}
     return RunFindings(
         job=Job(
             name="zionex_a_128", model="Model A", cluster="ZionEX", gpu="A100-SXM4-40", nodes=-(-world_size // 8),

@@ -104,7 +104,7 @@ def test_tree(zionex, ranks, size):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("ranks", [8, 16, 128, 4096])
-def test_pairwise_all_to_all(zionex, ranks, size):
+def test_grouped_all_to_all(zionex, ranks, size):
     def expected(protocol, size, nvlink, nic):
         base, hop, network, payload = RING[protocol]
         near, far = 7 / ranks * size, (ranks - 8) / ranks * size
@@ -126,6 +126,80 @@ def test_hierarchical_all_to_all_has_two_phases_in_sequence(zionex, size):
         ]
 
     check(model(zionex, 128, all_to_all="hierarchical"), "all_to_all", size, expected)
+
+
+def stepped(calculated, op, size, amounts, *, shift=False):
+    """Each step takes a hop and its bytes: over NVLink while the partner is in the node, else over the NICs.
+
+    With a shift only the d members at the end of each node have their partner d further on another one; they share
+    neither NIC nor NVLink port, so the slower of the two links sets the time.
+    """
+
+    def expected(protocol, size, nvlink, nic):
+        base, hop, network, _ = RING["simple"]
+        phases = []
+        for number, (distance, amount) in enumerate(amounts):
+            far = distance >= 8 or shift
+            latency = (base if number == 0 else 0) + (network + 3.0 if far else hop)
+            near_s = 0.0 if distance >= 8 else amount / nvlink
+            phases.append((latency * US, max(near_s, amount / nic if far else 0.0)))
+        return phases
+
+    options = calculated.options(idle_call(calculated, op, size))
+    assert [option.protocol for option in options] == ["simple"]
+    check(calculated, op, size, expected)
+
+
+@pytest.mark.parametrize("size", [4.0, 1e6, 256e6])
+def test_recursive_doubling(zionex, size):
+    """32 members: 5 exchanges, three of them inside the nodes of 8."""
+    distances = [1, 2, 4, 8, 16]
+    calculated = model(zionex, 32, all_reduce="recursive_doubling", all_gather="recursive_doubling")
+    stepped(calculated, "all_reduce", size, [(d, size) for d in distances])
+    stepped(calculated, "all_gather", size, [(d, size * d / 32) for d in distances])
+
+
+@pytest.mark.parametrize("size", [4.0, 1e6, 256e6])
+def test_halving_doubling(zionex, size):
+    there = [(1, size / 2), (2, size / 4), (4, size / 8), (8, size / 16), (16, size / 32)]
+    calculated = model(zionex, 32, **dict.fromkeys(("all_reduce", "reduce_scatter"), "halving_doubling"))
+    stepped(calculated, "reduce_scatter", size, there)
+    stepped(calculated, "all_reduce", size, there + there[::-1])
+
+
+def test_halving_doubling_moves_what_a_ring_moves():
+    """2 (n - 1) / n of the buffer."""
+    amounts = [0.5 / d for d in (1, 2, 4, 8, 16)]
+    assert 2 * sum(amounts) == 2 * 31 / 32
+
+
+@pytest.mark.parametrize("size", [4.0, 1e6, 256e6])
+def test_bruck(zionex, size):
+    """24 members: blocks 1 to 23 with bit 1, 2, 4, 8, 16 set are 12, 12, 12, 8, 8."""
+    calculated = model(zionex, 24, all_to_all="bruck", all_gather="bruck")
+    blocks = {d: sum(1 for number in range(1, 24) if number & d) for d in (1, 2, 4, 8, 16)}
+    assert list(blocks.values()) == [12, 12, 12, 8, 8]
+    stepped(calculated, "all_to_all", size, [(d, size * k / 24) for d, k in blocks.items()], shift=True)
+    stepped(calculated, "all_gather", size, [(d, size * min(d, 24 - d) / 24) for d in blocks], shift=True)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("name", "near", "far"), [("pairwise", 7, 120), ("linear", 1, 4)])
+def test_pairwise_and_linear(zionex, name, near, far, size):
+    """A hop for each message, or for each window of 32."""
+
+    def expected(protocol, size, nvlink, nic):
+        base, hop, network, _ = RING["simple"]
+        latency = base + near * hop + far * network + 120 * 3.0
+        return [(latency * US, max(7 / 128 * size / nvlink, 120 / 128 * size / nic))]
+
+    check(model(zionex, 128, all_to_all=name), "all_to_all", size, expected)
+
+
+def test_exchanges_in_pairs_need_a_power_of_two(zionex):
+    """24 members: the forced algorithm does not apply, and the library's own takes its place."""
+    calculated = model(zionex, 24, all_reduce="recursive_doubling")
+    assert calculated.time(idle_call(calculated, "all_reduce", 1e6)).algorithm.name != "recursive_doubling"
 
 
 @pytest.mark.parametrize("op", ["broadcast", "reduce"])

@@ -49,10 +49,10 @@ def over(stage, block, topology, name):
     return tuple(np.broadcast_to(amount, block.ranks.shape)[0] for amount in (traffic.out_bytes, traffic.in_bytes))
 
 
-def test_pairwise_equals_the_flows_of_all_pairs(dgx1):
+def test_grouped_equals_the_flows_of_all_pairs(dgx1):
     for rng, topology, block in cases(dgx1):
         call, flows = uneven_call(block, rng)
-        (stage,) = ALGORITHMS.get("all_to_all/pairwise").stages(call)
+        (stage,) = ALGORITHMS.get("all_to_all/grouped").stages(call)
         node = topology.node_of[block.ranks]
         same_node = node[:, :, None] == node[:, None, :]
         near = pair_sums(flows, same_node & ~np.eye(block.size, dtype=bool))
@@ -104,7 +104,7 @@ def test_even_sizes_given_per_rank_are_the_even_call(dgx1):
     (block,) = blocks_of(np.zeros(32, dtype=np.int64), topology)
     even = Call("all_to_all", block, np.full((1, 1), 1e6))
     general = Call("all_to_all", block, np.full((1, 1), 1e6), np.full((1, 32), 1e6), np.full((1, 32), 1 / 32))
-    for name in ("all_to_all/pairwise", "all_to_all/hierarchical"):
+    for name in ("all_to_all/grouped", "all_to_all/hierarchical"):
         for one, two in zip(ALGORITHMS.get(name).stages(even), ALGORITHMS.get(name).stages(general), strict=True):
             loads, same = port_bytes(one, block, topology), port_bytes(two, block, topology)
             assert loads.keys() == same.keys()

@@ -1,6 +1,17 @@
 """Collective algorithms, one per file. Importing this package registers the shipped ones."""
 
-from simulator.network.collectives import hierarchical, hierarchical_all_to_all, pairwise, ring, tree
+from simulator.network.collectives import (
+    bruck,
+    grouped,
+    halving_doubling,
+    hierarchical,
+    hierarchical_all_to_all,
+    linear,
+    pairwise,
+    recursive_doubling,
+    ring,
+    tree,
+)
 from simulator.network.collectives.algorithm import ALGORITHMS, Call, CollectiveAlgorithm, algorithms_of, register
 
 __all__ = [
@@ -8,9 +19,14 @@ __all__ = [
     "Call",
     "CollectiveAlgorithm",
     "algorithms_of",
+    "bruck",
+    "grouped",
+    "halving_doubling",
     "hierarchical",
     "hierarchical_all_to_all",
+    "linear",
     "pairwise",
+    "recursive_doubling",
     "register",
     "ring",
     "tree",

@@ -1,43 +1,35 @@
-"""Pairwise all_to_all: every member sends to every other directly, as grouped sends and receives do in NCCL.
+"""Pairwise all_to_all: n - 1 rounds, in round r member i exchanges one block with the member r further.
 
-With n members, g on each node, S bytes sent by each (own part, S / n, stays where it is):
+With n members, g on each node, S bytes sent by each:
 
-    time = base + (g - 1) x nvlink_hop + (network_hop + (n - g) x post  when n > g)
+    time = base + (g - 1) x near_hop + (n - g) x (network_hop + post)
            + max((g - 1) / n x S / nvlink, (n - g) / n x S / nic)
 
-Sends to local and remote members are in flight together: one phase. A member's messages start one after the other,
-each at the cost of an NVLink hop or a post of the network proxy; that is what n - 1 small messages cost. NCCL has no
-cost model for all_to_all; its network sends use the Simple protocol, LL buffers are not allocated
-(``src/init.cc``, ``ALLOC_P2P_NET_LL_BUFFERS`` = 0).
-
-With uneven sizes, sender i has B_i bytes and member j receives the share w_j of each: i sends B_i times the w of its
-node's other members over NVLink and B_i times the w of the other nodes over its NIC; the busiest port sets the time.
+A round starts when the one before has ended, so every message pays its hop; a partner inside the node is met in g - 1
+of the rounds. MPI_Sendrecv in a loop: Open MPI and MPICH choose it for large messages, gloo always.
 """
 
 from __future__ import annotations
 
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
-from simulator.network.membership import Block
 from simulator.network.patterns import AllPairs
 
 
 def stages(call: Call) -> tuple[Stage, ...]:
     """One phase; see the module's formula."""
-    return (Stage(latency(call.block), AllPairs(call.bytes, call.send_bytes, call.weights)),)
-
-
-def latency(block: Block) -> Latency:
-    """Start-up, then one message after the other to each of the other members."""
+    block = call.block
     remote = block.size - int(block.local.min())
-    return Latency(near_hops=block.local_size - 1, network_hops=1 if remote else 0, posts=remote)
+    latency = Latency(near_hops=block.local_size - 1, network_hops=remote, posts=remote)
+    return (Stage(latency, AllPairs(call.bytes, call.send_bytes, call.weights)),)
 
 
 PAIRWISE = register(
     CollectiveAlgorithm(
         name="pairwise",
         ops=("all_to_all",),
-        description="every member sends to every other directly (NCCL's grouped sends); n - 1 messages each",
+        description="n - 1 rounds of one exchange each (MPI, gloo)",
         stages=stages,
+        automatic=False,
         network_protocols=("simple",),
     )
 )

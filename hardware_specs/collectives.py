@@ -12,6 +12,8 @@ from inputs.model import Strict
 from inputs.quantities import Seconds
 from inputs.sourced import Grade, Sourced
 
+Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "barrier"]
+
 
 class PerProtocol(Strict):
     """A latency of each NCCL protocol."""
@@ -57,6 +59,8 @@ class CollectiveLibrary(Strict):
 
     name: Name
     description: str = ""
+    algorithms: dict[Operation, tuple[Name, ...]]
+    """What it chooses from, by operation; the others run only where a scenario names them."""
     ring: AlgorithmLatency
     tree: AlgorithmLatency
     bandwidth_fraction: BandwidthFraction
@@ -66,7 +70,7 @@ class CollectiveLibrary(Strict):
 class CollectivePoint(Strict):
     """One measured collective; ``bytes`` as nccl-tests defines them."""
 
-    op: Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all"]
+    op: Operation
     ranks: Annotated[int, Field(ge=2)]
     ranks_per_node: Annotated[int, Field(ge=1)]
     bytes: Amount
@@ -100,3 +104,22 @@ class LatencyPoint(CollectivePoint):
     """A small message: what starting and hopping costs."""
 
     time_s: Annotated[Seconds, Field(gt=0)]
+
+
+class FittedCollectives(Strict):
+    """What `dlrmsim calibrate collectives` found: one value of each for all sizes and numbers of ranks.
+
+    Takes the place of ``calibration``. Fractions are of the links inside a node and of those between nodes, by operation;
+    factors multiply the library's latencies.
+    """
+
+    near_fraction: dict[Operation, Sourced[Ratio]] = Field(default_factory=dict)
+    network_fraction: dict[Operation, Sourced[Ratio]] = Field(default_factory=dict)
+    base_factor: Sourced[Ratio]
+    near_hop_factor: Sourced[Ratio]
+    network_hop_factor: Sourced[Ratio]
+    post_factor: Sourced[Ratio]
+    launch_s: dict[str, Sourced[Seconds]] = Field(default_factory=dict)
+    """What the method of each source adds to every collective it timed; no part of a prediction for a training job."""
+    residuals: dict[str, float] = Field(default_factory=dict)
+    """Of the rows it was fitted on: how many, and the errors in per cent."""

@@ -18,6 +18,7 @@ from hardware_specs.collectives import (
     CalibrationPoint,
     CollectiveLibrary,
     CollectivePoint,
+    FittedCollectives,
     LatencyPoint,
 )
 from hardware_specs.processors import Cpu, Gpu, Precision
@@ -179,6 +180,8 @@ class Cluster(Strict):
 
     May be empty: links then count at their full rate.
     """
+    fitted: FittedCollectives | None = None
+    """What a fit over many measurements found; then `calibration` is not used."""
     latency_points: tuple[LatencyPoint, ...] = ()
     """Small messages, to check the latency constants against; nothing is fitted on them."""
 

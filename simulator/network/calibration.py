@@ -18,6 +18,7 @@ a class is the largest of its points, at most 1. A fraction above 1 says that fe
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -63,10 +64,13 @@ class Calibration:
     """The fractions of a cluster, see the module."""
 
     fractions: tuple[Fraction, ...] = field(default=())
+    fitted: Mapping[LinkClass, Mapping[str, float]] | None = None
 
     def usable(self, link: LinkClass) -> float:
         """Share of the class's capacity that exists for all traffic together; 1 without points."""
         values = [f.value for f in self.fractions if f.link == link]
+        if self.fitted is not None:
+            values = list(self.fitted[link].values())
         return min(1.0, max(values, default=1.0))
 
     def nearest(self, op: CollectiveOp, link: LinkClass, nodes: int, local_size: int) -> Fraction | None:
@@ -80,12 +84,16 @@ class Calibration:
 
     def link_fractions(self, op: CollectiveOp, link: LinkClass, nodes: int, local_size: int) -> LinkFractions:
         """Reached and usable fraction of a class for a call; 1 and 1 without points."""
+        if self.fitted is not None:
+            return LinkFractions(_of_operation(self.fitted[link], op), self.usable(link))
         found = self.nearest(op, link, nodes, local_size)
         return LinkFractions(found.value if found else 1.0, self.usable(link))
 
     def outside_range(self, op: CollectiveOp, nodes: int, local_size: int) -> list[str]:
         """Why a call is outside the calibration points its link class has; empty when it is inside."""
         link: LinkClass = "nvlink" if nodes == 1 else "nic"
+        if self.fitted is not None:
+            return [] if op in self.fitted[link] else [f"{op}: no measurement of its own in the fit of this fabric"]
         found = self.nearest(op, link, nodes, local_size)
         where = "inside a node" if nodes == 1 else "between nodes"
         if found is None:
@@ -97,12 +105,25 @@ class Calibration:
         return []
 
 
+def _of_operation(fractions: Mapping[str, float], op: CollectiveOp) -> float:
+    """The fraction of an operation; of the ring operations, or of any, where it has none; 1 without any."""
+    for ops in ((op,), RING_OPS, tuple(fractions)):
+        known = [fractions[name] for name in ops if name in fractions]
+        if known:
+            return min(known)
+    return 1.0
+
+
 def calibrate(cluster: Cluster) -> Calibration:
-    """Derive the fractions from ``cluster.calibration``, points inside one node first.
+    """Take the fractions of ``cluster.fitted``, or derive them from ``cluster.calibration``, one node first.
 
     Raises:
         InputError: no algorithm can be as fast as a point says.
     """
+    if cluster.fitted is not None:
+        near = {str(op): fraction.value for op, fraction in cluster.fitted.near_fraction.items()}
+        far = {str(op): fraction.value for op, fraction in cluster.fitted.network_fraction.items()}
+        return Calibration(fitted={"nvlink": near, "nic": far})
     calibration = Calibration()
     for point in sorted(cluster.calibration, key=lambda p: p.nodes):
         link: LinkClass = "nvlink" if point.nodes == 1 else "nic"
@@ -118,8 +139,8 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
     latency, payload = LatencyModel.of(cluster), protocol_fractions(cluster)
     nvlink = known.link_fractions(point.op, "nvlink", block.node_count, block.local_size)
     values = []
-    for algorithm in algorithms_of(point.op):
-        stages = algorithm.stages(call) if algorithm.automatic and algorithm.applies(block) else ()
+    for algorithm in chosen_from(cluster, point.op):
+        stages = algorithm.stages(call) if algorithm.applies(block) else ()
         if len(stages) != 1:
             continue
         full_s = _full_rate_s(stages[0], block, topology)
@@ -138,6 +159,12 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
             expected="more than the latency and the NVLink time of the collective",
         )
     return min(values)
+
+
+def chosen_from(cluster: Cluster, op: CollectiveOp) -> list[CollectiveAlgorithm]:
+    """The algorithms that the cluster's library chooses from."""
+    names = cluster.collectives.algorithms.get(op, ())
+    return [algorithm for algorithm in algorithms_of(op) if algorithm.name in names]
 
 
 def _full_rate_s(stage: Stage, block: Block, topology: Topology) -> dict[str, float]:

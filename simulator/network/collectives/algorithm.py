@@ -88,7 +88,6 @@ class CollectiveAlgorithm:
         description: one line for ``list collectives``.
         stages: the call's stages in sequence.
         applies: whether it can run on these instances.
-        automatic: whether the library chooses it by itself; else it runs only where the scenario names it.
         network_protocols: protocols it may use over the network (inside a node: all).
     """
 
@@ -97,7 +96,6 @@ class CollectiveAlgorithm:
     description: str
     stages: Callable[[Call], tuple[Stage, ...]]
     applies: Callable[[Block], bool] = _always
-    automatic: bool = True
     network_protocols: tuple[Protocol, ...] = ALL_PROTOCOLS
 
 

@@ -39,7 +39,6 @@ BRUCK = register(
         ops=("all_to_all", "all_gather"),
         description="ceil(log2 n) steps of many blocks each (MPI, small messages)",
         stages=stages,
-        automatic=False,
         network_protocols=("simple",),
     )
 )

@@ -27,7 +27,6 @@ HALVING_DOUBLING = register(
         description="halves there and back (Rabenseifner; MPI and gloo, large messages); a power of two of members",
         stages=stages,
         applies=is_power_of_two,
-        automatic=False,
         network_protocols=("simple",),
     )
 )

@@ -74,7 +74,6 @@ HIERARCHICAL_ALL_TO_ALL = register(
         description="NVLink to the destination's rail, then along the rail, one after the other (HugeCTR)",
         stages=stages,
         applies=applies,
-        automatic=False,
         network_protocols=("simple",),
     )
 )

@@ -34,7 +34,6 @@ LINEAR = register(
         ops=("all_to_all",),
         description="all messages posted at once, 32 under way (MPI)",
         stages=stages,
-        automatic=False,
         network_protocols=("simple",),
     )
 )

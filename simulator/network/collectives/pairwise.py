@@ -29,7 +29,6 @@ PAIRWISE = register(
         ops=("all_to_all",),
         description="n - 1 rounds of one exchange each (MPI, gloo)",
         stages=stages,
-        automatic=False,
         network_protocols=("simple",),
     )
 )

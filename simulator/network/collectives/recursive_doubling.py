@@ -31,7 +31,6 @@ RECURSIVE_DOUBLING = register(
         description="log2 n exchanges of everything known so far (MPI, small messages); a power of two of members",
         stages=stages,
         applies=is_power_of_two,
-        automatic=False,
         network_protocols=("simple",),
     )
 )

@@ -79,6 +79,28 @@ def folder_written_whole(target: Path) -> Iterator[Path]:
         raise
 
 
+def file_written_whole(target: Path, text: str) -> None:
+    """Write a file of text that appears whole or not at all; an older one is replaced.
+
+    Raises:
+        InputError: ``target`` is a folder, or cannot be written.
+    """
+    if target.is_dir():
+        raise InputError("is a folder; nothing was written", file=target, expected="a file")
+    try:
+        handle, partial = tempfile.mkstemp(prefix=f".{target.name}.partial-", dir=target.absolute().parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            Path(partial).chmod(0o666 & ~_umask())
+            Path(partial).replace(target)
+        except BaseException:
+            Path(partial).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}; nothing was written", file=target) from None
+
+
 def _swap_in(partial: Path, target: Path) -> None:
     """Rename ``partial`` to ``target``; an older ``target`` stands aside until that has worked."""
     if not target.exists():

@@ -26,7 +26,7 @@ def validate(
     """
     loaded = [load_suite(name) for name in suites]
     return {
-        "suites": [score(name, suite, workers_map(None, workers, len(suite.cases)), progress) for name, suite in loaded]
+        "suites": [score(file, suite, workers_map(None, workers, len(suite.cases)), progress) for file, suite in loaded]
     }
 
 

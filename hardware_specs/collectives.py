@@ -109,17 +109,19 @@ class LatencyPoint(CollectivePoint):
 class FittedCollectives(Strict):
     """What `dlrmsim calibrate collectives` found: one value of each for all sizes and numbers of ranks.
 
-    Takes the place of ``calibration``. Fractions are of the links inside a node and of those between nodes, by operation;
+    Takes the place of ``calibration``. Fractions are of links inside a node and of those between nodes, by operation;
     factors multiply the library's latencies.
     """
 
     near_fraction: dict[Operation, Sourced[Ratio]] = Field(default_factory=dict)
     network_fraction: dict[Operation, Sourced[Ratio]] = Field(default_factory=dict)
+    copy_bytes_per_s: Sourced[Bandwidth]
+    """At which a kernel copies the member's own part beside its transfers; it matters for few ranks."""
     base_factor: Sourced[Ratio]
     near_hop_factor: Sourced[Ratio]
     network_hop_factor: Sourced[Ratio]
     post_factor: Sourced[Ratio]
     launch_s: dict[str, Sourced[Seconds]] = Field(default_factory=dict)
     """What the method of each source adds to every collective it timed; no part of a prediction for a training job."""
-    residuals: dict[str, float] = Field(default_factory=dict)
-    """Of the rows it was fitted on: how many, and the errors in per cent."""
+    residuals: str = ""
+    """Of the rows it was fitted on: errors, and how many there are."""

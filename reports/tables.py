@@ -37,6 +37,8 @@ def validation_report(suite: Mapping[str, Any]) -> list[Table | str]:
         suite: one entry of ``suites`` as ``validate --json`` prints it.
     """
     parts: list[Table | str] = [_cases(suite), _statistics(suite)]
+    if suite["groups"]:
+        parts += ["", "Collectives by role and size", error_groups(suite["groups"])]
     if suite["alternatives"]:
         parts += [
             "",
@@ -62,11 +64,23 @@ def _table(*columns: tuple[str, bool]) -> Table:
     return made
 
 
+def error_groups(groups: Iterable[Mapping[str, Any]]) -> Table:
+    """Errors of collectives, a row per role and range of sizes."""
+    made = _table(
+        ("role", False), ("sizes", False), ("cases", True), ("median |error|", True), ("bias", True), ("worst", True)
+    )
+    for group in groups:
+        errors = (f"{group['median_pct']:.1f} %", _error(group["bias_pct"]), _error(group["worst_pct"]))
+        made.add_row(group["role"], group["sizes"], str(group["cases"]), *errors)
+    return made
+
+
 def _cases(suite: Mapping[str, Any]) -> Table:
     columns = [("case", False), ("metric", False), ("measured", True), ("predicted", True), ("error", True)]
     made = _table(*columns, ("grade", False), ("role", False))
     made.title, made.title_justify = suite["suite"], "left"
-    for case in suite["cases"]:
+    shown = [case for case in suite["cases"] if "bytes" not in case["inputs"] or case["role"] == "validation"]
+    for case in shown:
         error = _error(case["error_pct"]) if "hit" not in case else ("hit" if case["hit"] else "missed")
         values = (_value(case["measured"]), _value(case["predicted"]), error)
         made.add_row(case["id"], case["metric"], *values, case["grade"], case["role"])

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from scenarios.mapping import Map
 from scenarios.progress import Progress
+from validation.collective_cases import collective_cases, groups_of
+from validation.errors import error_pct, statistics
 from validation.predict import Job, Prediction, alternatives_of, predict
 from validation.suite import Band, Case, Effect, Peer, Suite
 
@@ -15,7 +17,7 @@ Table = dict[str, Any]
 THROUGHPUT = "throughput_samples_per_s"
 
 
-def score(name: str, suite: Suite, run_all: Map, progress: Progress | None = None) -> Table:
+def score(file: Path, suite: Suite, run_all: Map, progress: Progress | None = None) -> Table:
     """Simulate a suite and compare: one entry of ``suites``.
 
     Raises:
@@ -32,14 +34,15 @@ def score(name: str, suite: Suite, run_all: Map, progress: Progress | None = Non
     ]
     predictions = predict(jobs, run_all, progress)
     cases = [_case(suite, case, predictions) for case in suite.cases]
+    if suite.collectives is not None:
+        cases += collective_cases(file, suite, suite.collectives)
     return {
-        "suite": name,
+        "suite": file.stem,
         "cases": cases,
         "excluded": [e.model_dump() for e in suite.excluded],
-        **statistics([c["error_pct"] for c in cases if c["grade"] != "memory" and c["error_pct"] is not None]),
-        "memory_cases": statistics(
-            [c["error_pct"] for c in cases if c["grade"] == "memory" and c["error_pct"] is not None]
-        ),
+        **statistics(_errors(_judged(cases), memory=False)),
+        "groups": groups_of(cases),
+        "memory_cases": statistics(_errors(cases, memory=True)),
         "alternatives": [
             _alternative(case, key, value, predictions[job])
             for case in suite.cases
@@ -50,33 +53,15 @@ def score(name: str, suite: Suite, run_all: Map, progress: Progress | None = Non
     }
 
 
+def _judged(cases: Sequence[Table]) -> Sequence[Table]:
+    """The cases that say how good a prediction is: those that nothing was calibrated on, if there are any."""
+    return [case for case in cases if case["role"] == "validation"] or cases
+
+
 def _errors(cases: Sequence[Table], *, memory: bool) -> list[float]:
     """Errors of the cases whose measurement is recalled, or of those whose is not."""
     errors = [case["error_pct"] for case in cases if (case["grade"] == "memory") is memory]
     return [error for error in errors if error is not None]
-
-
-def statistics(errors_pct: Sequence[float]) -> Table:
-    """Mean, median and geometric mean of absolute errors, mean and worst error, in per cent; None without errors."""
-    if not errors_pct:
-        return dict.fromkeys(("mape_pct", "median_pct", "geomean_pct", "bias_pct", "worst_pct"))
-    sizes = sorted(abs(error) for error in errors_pct)
-    middle = len(sizes) // 2
-    median = sizes[middle] if len(sizes) % 2 else (sizes[middle - 1] + sizes[middle]) / 2
-    return {
-        "mape_pct": sum(sizes) / len(sizes),
-        "median_pct": median,
-        "geomean_pct": 0.0 if sizes[0] == 0 else math.exp(sum(math.log(size) for size in sizes) / len(sizes)),
-        "bias_pct": sum(errors_pct) / len(errors_pct),
-        "worst_pct": max(errors_pct, key=abs),
-    }
-
-
-def error_pct(predicted: float | None, measured: float | Band) -> float | None:
-    """100 (predicted / measured - 1); None for a band, or when nothing was predicted."""
-    if predicted is None or isinstance(measured, Band):
-        return None
-    return 100.0 * (predicted / measured - 1.0)
 
 
 def _case(suite: Suite, case: Case, predictions: Mapping[Job, Prediction]) -> Table:

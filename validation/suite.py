@@ -7,36 +7,20 @@ or is excluded with a reason.
 
 from __future__ import annotations
 
-import operator
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from inputs.catalog import Catalog
-from inputs.model import Strict, problem
+from inputs.model import Strict
 from inputs.sourced import Grade
 from inputs.validate import validate
 from inputs.yaml_lines import load_yaml
+from validation.rules import Rule, holds
 
 SUITES = Catalog("suite", "validation", "suites")
-
-_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
-}  # fmt: skip
-_RULE = re.compile(r"^(\w+)\s*(<=|>=|==|!=|<|>)\s*(\S+)$")
-
-
-def _require_rule(text: str) -> str:
-    if _RULE.match(text) is None:
-        raise problem("not a rule", expected="KEY OP VALUE, e.g. 'world_size <= 128'")
-    return text
-
-
-Rule = Annotated[str, AfterValidator(_require_rule)]
-"""A comparison of an input with a value: ``world_size <= 128``."""
 
 
 class Band(Strict):
@@ -92,6 +76,15 @@ class Peer(Strict):
     grade: Grade
 
 
+class CollectiveCases(Strict):
+    """Measured collectives in a CSV beside the suite, a case each (columns: `traces.nccl_tests`)."""
+
+    cluster: str = Field(description="name or path of the machine that predicts them")
+    points: str = Field(description="file beside the suite")
+    sources: dict[str, str] = Field(description="value of the column source -> where its rows are from")
+    grade: Literal["read", "secondary", "memory"]
+
+
 class Suite(Strict):
     """A set of measurements and what is compared with them."""
 
@@ -101,7 +94,8 @@ class Suite(Strict):
     calibration: tuple[Rule, ...] = Field(
         (), description="rules such as 'world_size <= 128'; cases for which all hold were calibrated on"
     )
-    cases: tuple[Case, ...]
+    cases: tuple[Case, ...] = ()
+    collectives: CollectiveCases | None = Field(None, description="cases that are collectives, from a CSV")
     alternatives: tuple[str, ...] = Field((), description="cases to repeat with every listed alternative of the model")
     effects: tuple[Effect, ...] = ()
     peers: tuple[Peer, ...] = ()
@@ -109,25 +103,16 @@ class Suite(Strict):
 
     def role(self, inputs: Mapping[str, Any]) -> Literal["calibration", "validation"]:
         """Whether a case with these inputs was calibrated on: all rules hold for it."""
-        if self.calibration and all(_holds(rule, inputs) for rule in self.calibration):
+        if self.calibration and all(holds(rule, inputs) for rule in self.calibration):
             return "calibration"
         return "validation"
 
 
-def load_suite(name_or_path: str | Path) -> tuple[str, Suite]:
-    """Name and content of a suite.
+def load_suite(name_or_path: str | Path) -> tuple[Path, Suite]:
+    """File and content of a suite; its name is the file's stem.
 
     Raises:
         InputError: there is none of that name, or something in it is wrong.
     """
     path = SUITES.find(name_or_path)
-    return path.stem, validate(Suite, load_yaml(path))
-
-
-def _holds(rule: str, inputs: Mapping[str, Any]) -> bool:
-    match = _RULE.match(rule)
-    if match is None or match[1] not in inputs:
-        return False
-    value = inputs[match[1]]
-    limit = match[3] if isinstance(value, str) else float(match[3])
-    return _COMPARISONS[match[2]](value, limit)
+    return path, validate(Suite, load_yaml(path))

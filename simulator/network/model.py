@@ -140,14 +140,15 @@ class CollectiveModel:
         """The call with this algorithm and each of its protocols."""
         stages = algorithm.stages(call)
         loads = [port_bytes(stage, call.block, self.topology) for stage in stages]
-        fractions = self.link_fractions(call)
+        fractions, fit = self.link_fractions(call), self.cluster.fitted
+        copy_s_per_byte = 0.0 if fit is None else 1.0 / fit.copy_bytes_per_s.value
         options = []
         for protocol in protocols_of(algorithm, call.block):
             payload = protocol_fractions(self.cluster)[protocol]
             timed = tuple(
                 TimedStage(
                     self.latency.seconds(stage.latency, protocol),
-                    work_of(load, self.rates, fractions, payload * stage.efficiency),
+                    work_of(load, self.rates, fractions, payload * stage.efficiency, stage.own_bytes * copy_s_per_byte),
                 )
                 for stage, load in zip(stages, loads, strict=True)
             )

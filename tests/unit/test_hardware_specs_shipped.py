@@ -59,7 +59,7 @@ def test_each_cluster_resolves_and_can_be_written_and_read_again(name):
 
 
 def test_the_machines_asked_for_ship():
-    assert set(CLUSTERS) == {"zionex", "dgx_a100_40", "dgx_a100_80", "dgx_h100", "dgx1_v100", "dgx2_v100"}
+    assert {"zionex", "dgx_a100_40", "dgx_a100_80", "dgx_h100", "dgx1_v100", "dgx2_v100"} <= set(CLUSTERS)
     assert {"v100_sxm2_16", "v100_sxm2_32", "v100_sxm3_32", "a100_sxm4_40", "a100_sxm4_80", "h100_sxm5_80"} == set(
         CATALOGS["gpu"].names()
     )

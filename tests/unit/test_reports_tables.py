@@ -27,7 +27,7 @@ def test_a_sweep_shows_results_and_why_there_is_none():
 
 def test_validation_shows_bands_signed_errors_and_what_was_left_out():
     case = {"id": "a", "metric": "time_s", "measured": 1.0, "predicted": 1.1, "error_pct": 10.0, "grade": "read"}
-    case |= {"role": "validation"}
+    case |= {"role": "validation", "inputs": {}}
     band = {**case, "id": "b", "measured": {"low": 1.0, "high": 2.0}, "error_pct": None, "hit": True}
     errors = dict.fromkeys(("mape_pct", "median_pct", "geomean_pct", "bias_pct", "worst_pct"), 10.0)
     nothing = dict.fromkeys(errors)
@@ -37,6 +37,7 @@ def test_validation_shows_bands_signed_errors_and_what_was_left_out():
         "cases": [case, band],
         **errors,
         "memory_cases": nothing,
+        "groups": [{"role": "validation", "sizes": "below 1 MiB", "cases": 7, **errors}],
         "alternatives": [{"case": "a", "quantity": "tables", "value": 4096, "predicted": 2.0, "error_pct": 100.0}],
         "effects": [{**effect, "grade": "memory"}],
         "peers": [{"title": "MAD-Max", "part": "gemm_s", "peer": 0.5, "ours": 1.0, "note": "theirs has fewer"}],
@@ -52,6 +53,7 @@ def test_validation_shows_bands_signed_errors_and_what_was_left_out():
         "1.30",
         "1.20 (memory)",
         "row 7",
+        "below 1 MiB",
         "input-bound",
     ):
         assert expected in text

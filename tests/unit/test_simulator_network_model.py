@@ -33,10 +33,10 @@ def chosen(model, op, size):
     return timed.algorithm.name, float(timed.seconds[0, 0])
 
 
-def test_small_all_reduces_on_many_nodes_take_the_tree_and_large_ones_the_hierarchy(zionex):
+def test_small_all_reduces_on_many_nodes_take_the_tree_and_large_ones_the_ring(zionex):
     calculated = model(zionex, 4096)
     assert chosen(calculated, "all_reduce", 1024.0)[0] == "tree"
-    assert chosen(calculated, "all_reduce", 64e9)[0] == "hierarchical"
+    assert chosen(calculated, "all_reduce", 64e9)[0] == "ring"
 
 
 def test_the_fastest_option_is_chosen(zionex):
@@ -80,11 +80,11 @@ def test_every_algorithm_is_registered_by_operation_with_a_description():
 
 
 def test_what_a_cap_leaves_is_there_for_others(zionex):
-    """ZionEX: all_to_all reaches 27 % of a NIC, all_reduce 63 %: alone an all_to_all uses 42 % of what exists."""
+    """ZionEX: all_to_all reaches 27 % of a NIC, all_reduce 68 %: alone an all_to_all uses 39 % of what exists."""
     calculated = model(zionex, 128)
     reached = {f.point.op: f.value for f in calibrate(zionex).fractions if f.link == "nic"}
     for op, expected in [("all_to_all", reached["all_to_all"] / reached["all_reduce"]), ("all_reduce", 1.0)]:
-        call = idle_call(calculated, op, 256e6)
+        call = idle_call(calculated, op, 64e9)
         phase = calculated.phases(call, calculated.time(call))[0][0]
         first = calculated.topology.first("nic_tx")
         on_nics = (phase.resources >= first) & (phase.resources < first + 128)

@@ -67,11 +67,13 @@ class Stage:
         latency: before the traffic.
         pattern: what moves.
         efficiency: share of the protocol's bandwidth that the algorithm reaches; a cap, it adds no bytes.
+        own_bytes: of the member's own part, which its kernel copies beside the transfers ``[a, 1]`` or a number.
     """
 
     latency: Latency
     pattern: Pattern = NOTHING
     efficiency: float = 1.0
+    own_bytes: FloatArray | float = 0.0
 
 
 def _always(block: Block) -> bool:  # noqa: ARG001 - the signature of `applies`

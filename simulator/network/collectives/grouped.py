@@ -23,7 +23,8 @@ from simulator.network.patterns import AllPairs
 
 def stages(call: Call) -> tuple[Stage, ...]:
     """One phase; see the module's formula."""
-    return (Stage(latency(call.block), AllPairs(call.bytes, call.send_bytes, call.weights)),)
+    pattern = AllPairs(call.bytes, call.send_bytes, call.weights)
+    return (Stage(latency(call.block), pattern, own_bytes=call.bytes / call.block.size),)
 
 
 def latency(block: Block) -> Latency:

@@ -30,9 +30,10 @@ def stages(call: Call) -> tuple[Stage, ...]:
     node_hops = passes * (n - 1) - network_hops
     chain = call.op in ("broadcast", "reduce")
     pattern = Rings(call.bytes * (1.0 if chain else passes * (n - 1) / n))
+    own = 0.0 if chain else call.bytes / n
     if m == 1:
-        return (Stage(Latency(near_hops=node_hops), pattern),)
-    return (Stage(Latency(paced_hops=node_hops, network_hops=network_hops), pattern),)
+        return (Stage(Latency(near_hops=node_hops), pattern, own_bytes=own),)
+    return (Stage(Latency(paced_hops=node_hops, network_hops=network_hops), pattern, own_bytes=own),)
 
 
 RING = register(

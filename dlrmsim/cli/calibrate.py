@@ -1,0 +1,43 @@
+"""``dlrmsim calibrate``: fit machine constants to measurements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+calibrate = typer.Typer(help="Fit machine constants to measurements.", no_args_is_help=True)
+
+
+@calibrate.callback()
+def _calibrate() -> None:
+    """Fit machine constants to measurements."""
+
+
+@calibrate.command("collectives")
+def collectives(
+    logs: Annotated[list[Path], typer.Argument(metavar="LOG...", help="Logs of nccl-tests, or CSV files.")],
+    *,
+    cluster: Annotated[str, typer.Option("--cluster", help="Cluster to start from: its nodes, fabric and library.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="YAML file of the fitted cluster.")],
+    rule: Annotated[
+        str | None, typer.Option("--rule", help="Rows to fit on, e.g. 'nodes <= 2'; the others are predicted.")
+    ] = None,
+    op: Annotated[str | None, typer.Option("--op", help="Operation of logs that do not name it.")] = None,
+) -> None:
+    """Fit a fabric's parameters to measured collectives and write a cluster spec."""
+    from rich.table import Table
+
+    from dlrmsim import calibrating
+    from dlrmsim.cli.printing import text_console
+    from reports.tables import error_groups
+
+    found = calibrating.calibrate_collectives(logs, cluster, out, rule=rule, op=op)
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for what, value in calibrating.fit_in_words(found.fitted):
+        table.add_row(what, value)
+    console = text_console()
+    console.print(table)
+    console.print(error_groups(found.groups))
+    typer.echo(f"  wrote {found.file}; use it as cluster: {found.file}")

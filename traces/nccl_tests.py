@@ -1,0 +1,155 @@
+"""Measured collectives from files: logs of nccl-tests, and tables as CSV.
+
+A log is what ``all_reduce_perf`` and its sisters print. It names its devices (one line per rank, with the host's
+name), so ranks and nodes come from it; the operation comes from the line ``# Collective test starting:
+all_reduce_perf`` where the release prints one, else from the name of the file, or from the caller.
+
+A table has a header with the columns ``op``, ``nodes``, ``ranks_per_node`` (or ``ranks``, ``ngpus``), ``bytes`` (or
+``size_bytes``), and ``time_us`` or ``time_s``; ``source`` (or ``repo``) is optional. Other columns are ignored.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+from hardware_specs.collectives import Operation
+from inputs.errors import InputError, nearest_name
+
+OPERATIONS: tuple[str, ...] = get_args(Operation)
+ALIASES = {
+    "alltoall": "all_to_all", "allreduce": "all_reduce", "allgather": "all_gather", "reducescatter": "reduce_scatter",
+}  # fmt: skip
+_TEST = re.compile(r"(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce)(?:_perf)?")
+_RANK = re.compile(r"^#\s+Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\b")
+_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\S+)\s+(\S+)\s+(-?\d+)\s+([\d.eE+-]+)\s")
+_ROW_WITHOUT_REDOP = re.compile(r"^\s*(\d+)\s+(\d+)\s+([a-z]\w*)\s+([\d.eE+-]+)\s")
+US = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class TimedCollective:
+    """One row of a file.
+
+    Attributes:
+        op: the operation.
+        nodes: nodes in use.
+        ranks_per_node: GPUs in use on each.
+        bytes: size as nccl-tests counts it.
+        time_s: out-of-place duration.
+        source: whose measurement it is; the file's name where nothing says.
+    """
+
+    op: Operation
+    nodes: int
+    ranks_per_node: int
+    bytes: float
+    time_s: float
+    source: str
+
+
+def read_timed_collectives(file: Path, op: str | None = None) -> list[TimedCollective]:
+    """All rows of a log or a CSV; rows of operations that the model does not know are left out.
+
+    Args:
+        file: what to read.
+        op: the operation of a log that does not name it.
+
+    Raises:
+        InputError: not readable, or neither a log nor a table; with the line.
+    """
+    try:
+        text = file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=file) from None
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    rows = list(_table(file, text)) if "," in first and not first.startswith("#") else list(_log(file, text, op))
+    if not rows:
+        raise InputError(
+            "no collective was found", file=file, expected="a log of nccl-tests, or CSV with op, nodes, bytes, time_us"
+        )
+    return rows
+
+
+def _log(file: Path, text: str, op: str | None) -> Iterator[TimedCollective]:
+    lines = text.splitlines()
+    hosts = [match[2] for line in lines if (match := _RANK.match(line))]
+    operation = _operation_of_log(file, lines, op)
+    nodes = len(set(hosts)) or 1
+    if hosts and len(hosts) % nodes:
+        raise InputError("the nodes hold different numbers of ranks", file=file, given=len(hosts))
+    if not hosts:
+        raise InputError(
+            "the log names no ranks", file=file, expected="nccl-tests' lines '#  Rank  0 ... on HOST device 0'"
+        )
+    for line in lines:
+        row = _ROW.match(line) or _ROW_WITHOUT_REDOP.match(line)
+        if row and float(row[1]) > 0:
+            time_s = float(row[row.lastindex or 1]) * US
+            yield TimedCollective(operation, nodes, len(hosts) // nodes, float(row[1]), time_s, file.stem)
+
+
+def _operation_of_log(file: Path, lines: list[str], op: str | None) -> Operation:
+    told = [line.split(":", 1)[1] for line in lines if line.startswith("# Collective test starting:")]
+    for text in (op, *told, file.stem):
+        match = _TEST.search(text.lower()) if text else None
+        if match:
+            name = match[1].replace("_", "")
+            return _known(ALIASES.get(name, name), file, None)
+    raise InputError("the log does not say which operation it timed", file=file, expected="--op, e.g. --op all_reduce")
+
+
+def _table(file: Path, text: str) -> Iterator[TimedCollective]:
+    reader = csv.DictReader(text.splitlines())
+    for number, row in enumerate(reader, start=2):
+        op = str(_cell(row, file, number, "op")).lower()
+        name = ALIASES.get(op.replace("_", ""), op)
+        if name in ("sendrecv", "send_recv", "gather", "scatter", "hypercube"):
+            continue
+        nodes = int(_number(row, file, number, "nodes"))
+        if "ranks_per_node" in row:
+            per_node = int(_number(row, file, number, "ranks_per_node"))
+        else:
+            per_node = int(_number(row, file, number, "ranks", "ngpus")) // max(nodes, 1)
+        time_s = _number(row, file, number, "time_s") if "time_s" in row else _number(row, file, number, "time_us") * US
+        size = _number(row, file, number, "bytes", "size_bytes")
+        if min(nodes, per_node) < 1 or size <= 0 or time_s <= 0:
+            raise InputError(
+                "impossible value", file=file, line=number, expected="nodes, ranks, bytes and time above 0"
+            )
+        source = row.get("source") or row.get("repo") or file.stem
+        yield TimedCollective(_known(name, file, number), nodes, per_node, size, time_s, source)
+
+
+def _known(name: str, file: Path, line: int | None) -> Operation:
+    for operation in get_args(Operation):
+        if operation == name:
+            return operation  # type: ignore[no-any-return]
+    raise InputError(
+        "no such operation",
+        file=file,
+        line=line,
+        given=name,
+        expected=f"one of {', '.join(OPERATIONS)}",
+        nearest=nearest_name(name, OPERATIONS),
+    )
+
+
+def _cell(row: Mapping[str, str | None], file: Path, line: int, *names: str) -> str:
+    for name in names:
+        value = row.get(name)
+        if value:
+            return value
+    raise InputError(f"the column {names[0]} is missing or empty", file=file, line=line, expected=" or ".join(names))
+
+
+def _number(row: Mapping[str, str | None], file: Path, line: int, *names: str) -> float:
+    text = _cell(row, file, line, *names)
+    try:
+        return float(text)
+    except ValueError:
+        raise InputError("not a number", file=file, line=line, key=names[0], given=text, expected="a number") from None

@@ -1,0 +1,113 @@
+"""Fitting a fabric's few physical parameters to measured collectives.
+
+What is fitted: the share of their links that each operation reaches, inside a node and between nodes; a factor on the
+library's latency constants (base, hop inside a node, hop between nodes, cost of posting a message); the rate at which
+a kernel copies a member's own part; and for each source what its method adds to everything it timed. All sizes and
+numbers of ranks share them. Minimised are the logarithms of predicted over measured, with a loss that grows linearly
+beyond 10 %, so that a few odd rows do not bend the whole. A factor is drawn to 1, the library's own constant, with
+the weight of one row that is off by a factor of e: where the rows say nothing, it stays there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardware_specs.collectives import FittedCollectives, Operation
+from hardware_specs.types import Cluster
+from inputs.errors import InputError
+from simulator.operators import FloatArray
+from validation.collectives import MeasuredCollective, Predictor
+
+FACTORS = ("base_factor", "near_hop_factor", "network_hop_factor", "post_factor")
+LAUNCH_START_S = 1e-6
+LINEAR_BEYOND = 0.1
+HOW = "least squares of logarithms over all rows together"
+PRIOR_WEIGHT = 0.1
+"""A factor that is off by e costs as much as one row that is 10 % off."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Parameters:
+    """Names of the fitted quantities, in the order of the vector of their logarithms."""
+
+    near: tuple[Operation, ...]
+    far: tuple[Operation, ...]
+    sources: tuple[str, ...]
+    copy_bytes_per_s: float
+
+    @staticmethod
+    def of(cluster: Cluster, rows: Sequence[MeasuredCollective]) -> _Parameters:
+        """What the rows can say something about."""
+        near = sorted({row.op for row in rows if row.nodes == 1})
+        far = sorted({row.op for row in rows if row.nodes > 1})
+        gpu = cluster.node.gpu
+        copy = gpu.memory_bytes_per_s.value * gpu.achieved.stream_fraction.value / 2  # read and written
+        return _Parameters(tuple(near), tuple(far), tuple(sorted({row.source for row in rows})), copy)
+
+    @property
+    def start(self) -> FloatArray:
+        """Fractions of 0.8, the library's own latencies, copies at the memory's rate, a microsecond of launch."""
+        fractions = np.full(len(self.near) + len(self.far), np.log(0.8))
+        launch = np.full(len(self.sources), np.log(LAUNCH_START_S))
+        return np.concatenate([fractions, np.zeros(len(FACTORS)), [np.log(self.copy_bytes_per_s)], launch])
+
+    def fit_of(self, logs: FloatArray, note: str) -> FittedCollectives:
+        """The spec's block for a vector of logarithms."""
+        values = np.exp(logs)
+        cuts = np.cumsum([len(self.near), len(self.far), len(FACTORS), 1])
+        near, far, factors, copy, launch = np.split(values, cuts)
+
+        def entry(value: float, unit: str = "") -> dict[str, object]:
+            text = f"{float(value)!r} {unit}" if unit else float(value)
+            return {"value": text, "source": note, "grade": "derived", "note": HOW}
+
+        return FittedCollectives.model_validate(
+            {
+                "near_fraction": dict(zip(self.near, map(entry, near), strict=True)),
+                "network_fraction": dict(zip(self.far, map(entry, far), strict=True)),
+                **dict(zip(FACTORS, map(entry, factors), strict=True)),
+                "copy_bytes_per_s": entry(copy[0], "B/s"),
+                "launch_s": {source: entry(value, "s") for source, value in zip(self.sources, launch, strict=True)},
+            }
+        )
+
+
+def fit_collectives(cluster: Cluster, rows: Sequence[MeasuredCollective], note: str) -> FittedCollectives:
+    """The parameters that fit ``rows`` best.
+
+    Args:
+        cluster: the machine; its own points and fit are not used.
+        rows: what was measured on it.
+        note: where the rows are from, for the ``source`` of every value.
+
+    Raises:
+        InputError: there are no rows, or a row does not fit on the machine.
+    """
+    from scipy.optimize import least_squares
+
+    if not rows:
+        raise InputError("nothing to fit", expected="at least one measured collective")
+    parameters = _Parameters.of(cluster, rows)
+    measured = np.log([row.time_s for row in rows])
+    base = Predictor(cluster.model_copy(update={"fitted": parameters.fit_of(parameters.start, note)}))
+    base.seconds(rows)  # groups of ranks are built here, once
+    launches = np.array([parameters.sources.index(row.source) for row in rows])
+
+    def errors(logs: FloatArray) -> FloatArray:
+        predicted = base.with_cluster(cluster.model_copy(update={"fitted": parameters.fit_of(logs, note)}))
+        launch_s = np.exp(logs[len(logs) - len(parameters.sources) :])
+        off: FloatArray = np.log(predicted.seconds(rows) + launch_s[launches]) - measured
+        return off
+
+    def residuals(logs: FloatArray) -> FloatArray:
+        first = len(parameters.near) + len(parameters.far)
+        drawn = PRIOR_WEIGHT * (logs - parameters.start)[first : first + len(FACTORS) + 1]
+        return np.concatenate([errors(logs), drawn])
+
+    found = least_squares(residuals, parameters.start, loss="soft_l1", f_scale=LINEAR_BEYOND, max_nfev=60)
+    off = np.abs(100.0 * np.expm1(errors(found.x)))
+    spread = f"median error {np.median(off):.1f} %, worst {off.max():.0f} %, of {len(rows)} rows"
+    return parameters.fit_of(found.x, note).model_copy(update={"residuals": spread})

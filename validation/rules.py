@@ -1,0 +1,46 @@
+"""Rules over the inputs of a case, such as ``nodes == 1 or ranks_per_node == 1``: nobody picks the calibration."""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator
+
+from inputs.model import problem
+
+_COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
+    "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
+}  # fmt: skip
+_RULE = re.compile(r"^(\w+)\s*(<=|>=|==|!=|<|>)\s*(\S+)$")
+
+
+def require_rule(text: str) -> str:
+    """The text, if it is a rule.
+
+    Raises:
+        PydanticCustomError: it is none.
+    """
+    if any(_RULE.match(part.strip()) is None for part in text.split(" or ")):
+        raise problem("not a rule", expected="KEY OP VALUE, e.g. 'world_size <= 128', or several joined by ' or '")
+    return text
+
+
+Rule = Annotated[str, AfterValidator(require_rule)]
+"""Comparisons of an input with a value, joined by ``or``: ``world_size <= 128``."""
+
+
+def holds(rule: str, inputs: Mapping[str, Any]) -> bool:
+    """Whether one of the rule's comparisons is true of ``inputs``; a key that is not there makes its own false."""
+    return any(_compare(part.strip(), inputs) for part in rule.split(" or "))
+
+
+def _compare(comparison: str, inputs: Mapping[str, Any]) -> bool:
+    match = _RULE.match(comparison)
+    if match is None or match[1] not in inputs:
+        return False
+    value = inputs[match[1]]
+    limit = match[3] if isinstance(value, str) else float(match[3])
+    return _COMPARISONS[match[2]](value, limit)

@@ -10,12 +10,12 @@ import numpy as np
 
 from hardware_specs.collectives import Operation
 from hardware_specs.types import Cluster
-from inputs.errors import InputError
-from simulator.network import CollectiveModel, Topology
+from simulator.network import CollectiveModel
 from simulator.network.calibration import calibrate
 from simulator.network.collectives import Call
 from simulator.network.latency import LatencyModel
-from simulator.network.membership import Block, blocks_of
+from simulator.network.membership import Block
+from simulator.network.size_table import placed_group
 from simulator.operators import FloatArray
 
 
@@ -58,16 +58,6 @@ class MeasuredCollective:
         }
 
 
-BUS_FACTORS: dict[str, float] = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
-"""busbw = algbw x this x (n - 1) / n; 1 for the other operations (nccl-tests doc/PERFORMANCE.md)."""
-
-
-def busbw_bytes_per_s(op: str, ranks: int, size_bytes: float, time_s: float) -> float:
-    """Bus bandwidth of a collective, as nccl-tests defines it."""
-    factor = BUS_FACTORS[op] * (ranks - 1) / ranks if op in BUS_FACTORS else 1.0
-    return size_bytes / time_s * factor
-
-
 @dataclass(frozen=True, slots=True)
 class Predictor:
     """The network model of a cluster for any number of its nodes; groups of ranks are built once.
@@ -107,22 +97,7 @@ class Predictor:
 
     def _of(self, shape: tuple[int, int]) -> tuple[CollectiveModel, Block]:
         if shape not in self._models:
-            topology, block = block_of(self.cluster, *shape)
+            nodes, per_node = shape
+            topology, block = placed_group(self.cluster, nodes * per_node, per_node)
             self._models[shape] = (CollectiveModel.of(self.cluster, topology), block)
         return self._models[shape]
-
-
-def block_of(cluster: Cluster, nodes: int, ranks_per_node: int) -> tuple[Topology, Block]:
-    """The first ``ranks_per_node`` GPUs on each of ``nodes`` nodes as one communicator.
-
-    Raises:
-        InputError: a node has fewer GPUs.
-    """
-    gpus = int(cluster.node.gpus.value)
-    if ranks_per_node > gpus:
-        raise InputError(
-            "more ranks on a node than it has GPUs", key="ranks_per_node", given=ranks_per_node, expected=f"1 to {gpus}"
-        )
-    topology = Topology.build(cluster, nodes * gpus)
-    local = np.arange(topology.world_size) % gpus
-    return topology, blocks_of(np.where(local < ranks_per_node, 0, -1), topology)[0]

@@ -15,6 +15,7 @@ from typing import cast
 import typer
 
 from dlrmsim.cli.calibrate import calibrate
+from dlrmsim.cli.collective import collective
 from dlrmsim.cli.init import init
 from dlrmsim.cli.list_names import list_names
 from dlrmsim.cli.run import run
@@ -38,6 +39,7 @@ app = typer.Typer(
 )
 app.command("run")(run)
 app.command("sweep")(sweep)
+app.command("collective")(collective)
 app.command("validate")(validate)
 app.add_typer(calibrate, name="calibrate")
 app.command("list")(list_names)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
+from dlrmsim.collectives import CollectiveRequest, compute, write_page
 from reports.run_report import render_run
 from reports.scaling_report import ScalingPoint, ScalingStudy, render_scaling
 from tests.reports_sample import sample_findings
@@ -190,3 +191,19 @@ def test_a_scaling_page_opens_without_a_complaint(context, tmp_path):
         assert "does not fit" in visit.page.inner_text(f"#{chart}-chart"), "an infeasible size is a gap that says so"
     assert visit.complaints == []
     assert visit.requests == []
+
+
+def test_the_page_of_a_collective_opens_offline(context, tmp_path):
+    """Two numbers of ranks are two lines in each chart, with measured points beside one of them."""
+    request = CollectiveRequest("dgx_h100", "all_reduce", "8,16", "1KiB..1GiB")
+    cluster, tables = compute(request)
+    write_page(cluster, request, tables, tmp_path / "collective.html")
+    page = context.new_page()
+    visit = Visit(page)
+    visit.open(tmp_path / "collective.html")
+    for chart in ("busbw-chart", "time-chart"):
+        names = page.eval_on_selector(f"#{chart}", "plot => plot.data.map(trace => trace.name)")
+        assert names == ["8 ranks", "8 ranks, measured", "16 ranks"]
+    assert visit.complaints == []
+    assert visit.requests == []
+    page.close()

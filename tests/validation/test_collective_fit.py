@@ -9,8 +9,9 @@ import pytest
 
 from dlrmsim.cli import main
 from hardware_specs import load_cluster
+from simulator.network.size_table import busbw_bytes_per_s
 from traces.nccl_tests import read_timed_collectives
-from validation.collectives import MeasuredCollective, Predictor, busbw_bytes_per_s
+from validation.collectives import MeasuredCollective, Predictor
 from validation.fitting import FACTORS, fit_collectives
 from validation.rules import holds
 from validation.thinning import thinned

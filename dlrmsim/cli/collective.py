@@ -1,0 +1,56 @@
+"""``dlrmsim collective``: nccl-tests' table for a modelled cluster."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class PlacementChoice(StrEnum):
+    """Which ranks share a node."""
+
+    block = "block"
+    round_robin = "round_robin"
+    random = "random"
+
+
+def collective(
+    cluster: Annotated[str, typer.Argument(help="A shipped cluster (see `list clusters`) or a YAML file.")],
+    *,
+    op: Annotated[str, typer.Option("--op", help="all_reduce, all_gather, reduce_scatter, all_to_all, broadcast...")],
+    ranks: Annotated[str, typer.Option("--ranks", metavar="N[,N...]", help="Numbers of ranks, e.g. 8,16,64.")],
+    sizes: Annotated[
+        str, typer.Option("--bytes", metavar="LOW..HIGH", help="nccl-tests' sizes, e.g. 1KiB..1GiB or 1MiB,4MiB.")
+    ] = "1KiB..1GiB",
+    ranks_per_node: Annotated[
+        int | None, typer.Option("--ranks-per-node", metavar="K", help="GPUs in use on each node (default: all).")
+    ] = None,
+    placement: Annotated[
+        PlacementChoice, typer.Option("--placement", help="Which ranks share a node.")
+    ] = PlacementChoice.block,
+    algorithm: Annotated[str | None, typer.Option("--algorithm", help="Force one (see `list collectives`).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print nccl-tests' JSON and nothing else.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE", help="Write a page: busbw and time over size.")
+    ] = None,
+) -> None:
+    """Print how long a collective takes at each size, as nccl-tests would."""
+    from dlrmsim import collectives
+    from dlrmsim.cli.printing import print_json, text_console
+    from reports.collective_table import collective_lines
+
+    request = collectives.CollectiveRequest(cluster, op, ranks, sizes, ranks_per_node, placement.value, algorithm)
+    machine, tables = collectives.compute(request)
+    if plot is not None:
+        collectives.write_page(machine, request, tables, plot)
+    if as_json:
+        print_json(collectives.as_json(machine, request, tables))
+        return
+    console = text_console()
+    for line in collective_lines(machine.name, tables):
+        console.print(line, markup=False)
+    if plot is not None:
+        typer.echo(f"# page: {plot}")

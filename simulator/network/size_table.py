@@ -1,0 +1,164 @@
+"""A collective at many sizes on an idle machine: the rows of nccl-tests' table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardware_specs.types import Cluster
+from inputs.errors import InputError
+from simulator.network.collectives import Call
+from simulator.network.levels import CLASS_OF
+from simulator.network.membership import Block, blocks_of
+from simulator.network.model import CollectiveModel, Timed
+from simulator.network.topology import Placement, Topology
+from simulator.operators import CollectiveOp
+
+BUS_FACTORS: dict[str, float] = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
+"""busbw = algbw x this x (n - 1) / n; 1 for the other operations (nccl-tests doc/PERFORMANCE.md)."""
+
+MAX_RANKS = 262_144
+
+
+def busbw_bytes_per_s(op: str, ranks: int, size_bytes: float, time_s: float) -> float:
+    """Bus bandwidth of a collective, as nccl-tests defines it; 0 when it takes no time."""
+    factor = BUS_FACTORS[op] * (ranks - 1) / ranks if op in BUS_FACTORS else 1.0
+    return size_bytes / time_s * factor if time_s > 0 else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SizeRow:
+    """One size of a collective.
+
+    Attributes:
+        bytes: nccl-tests' size.
+        time_s: duration on an idle machine.
+        algbw_bytes_per_s: size over time.
+        busbw_bytes_per_s: see `busbw_bytes_per_s`.
+        algorithm: chosen by the library's rules, or forced.
+        protocol: chosen likewise.
+        limit: what most of the time goes to: ``latency``, or the class of the busiest link.
+    """
+
+    bytes: float
+    time_s: float
+    algbw_bytes_per_s: float
+    busbw_bytes_per_s: float
+    algorithm: str
+    protocol: str
+    limit: str
+
+
+@dataclass(frozen=True, slots=True)
+class SizeTable:
+    """A collective over one group of ranks.
+
+    Attributes:
+        op: the operation.
+        ranks: members.
+        nodes: nodes they are on.
+        rows: one per size.
+        notes: in which respects the model is outside what was measured.
+    """
+
+    op: CollectiveOp
+    ranks: int
+    nodes: int
+    rows: tuple[SizeRow, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def average_busbw_bytes_per_s(self) -> float:
+        """Mean over the sizes, as nccl-tests prints it."""
+        return sum(row.busbw_bytes_per_s for row in self.rows) / len(self.rows)
+
+
+def size_table(model: CollectiveModel, block: Block, op: CollectiveOp, sizes: Iterable[float]) -> SizeTable:
+    """Time a collective over one instance of ``block`` at each size, bytes."""
+    rows, notes = [], {}
+    for size in sizes:
+        call = Call(op, block, np.full((1, 1), float(size)))
+        timed = model.time(call)
+        rows.append(_row(call, timed))
+        notes.update(dict.fromkeys(model.outside_range(call, timed)))
+    nodes = len(np.unique(model.topology.node_of[block.ranks[0]]))
+    return SizeTable(op, block.size, nodes, tuple(rows), tuple(notes))
+
+
+def _row(call: Call, timed: Timed) -> SizeRow:
+    size, time_s = float(call.bytes[0, 0]), float(timed.seconds.max())
+    return SizeRow(
+        bytes=size,
+        time_s=time_s,
+        algbw_bytes_per_s=size / time_s if time_s > 0 else 0.0,
+        busbw_bytes_per_s=busbw_bytes_per_s(call.op, call.block.size, size, time_s),
+        algorithm=timed.algorithm.name,
+        protocol=timed.protocol,
+        limit=_limit(timed, time_s),
+    )
+
+
+def _limit(timed: Timed, time_s: float) -> str:
+    """Latency when it is half of the time or more; else the class whose busiest link is used most, by time."""
+    if time_s <= 0 or 2 * sum(stage.latency_s for stage in timed.stages) >= time_s:
+        return "latency"
+    used: dict[str, float] = {}
+    for stage in timed.stages:
+        seconds = float(stage.work.seconds.max())
+        for port, usage in stage.work.usage.items():
+            name = CLASS_OF[port]
+            used[name] = max(used.get(name, 0.0), float(usage.max()) * seconds)
+    return max(used, key=lambda name: used[name]) if used else "latency"
+
+
+def placed_group(
+    cluster: Cluster, ranks: int, ranks_per_node: int | None = None, placement: Placement = "block", seed: int = 0
+) -> tuple[Topology, Block]:
+    """A communicator of ``ranks`` GPUs, ``ranks_per_node`` on each node (default: all of a node).
+
+    Raises:
+        InputError: no such number of ranks or ranks per node, or the placement is unknown.
+    """
+    gpus = int(cluster.node.gpus.value)
+    per_node = min(gpus, ranks) if ranks_per_node is None else ranks_per_node
+    if not 1 <= ranks <= MAX_RANKS:
+        raise InputError("impossible value", file="--ranks", given=ranks, expected=f"1 to {MAX_RANKS:,}")
+    if not 1 <= per_node <= gpus:
+        raise InputError(
+            f"a node of {cluster.name} has {gpus} GPUs",
+            file="--ranks-per-node",
+            given=per_node,
+            expected=f"1 to {gpus}",
+        )
+    nodes = -(-ranks // per_node)
+    world = ranks if per_node == gpus else nodes * gpus
+    topology = Topology.build(cluster, world, placement, seed)
+    taking_part = np.flatnonzero(topology.local_rank_of < per_node)[:ranks]
+    instance = np.full(world, -1)
+    instance[taking_part] = 0
+    return topology, blocks_of(instance, topology)[0]
+
+
+def size_tables(
+    cluster: Cluster,
+    op: CollectiveOp,
+    rank_counts: Sequence[int],
+    sizes: Sequence[float],
+    *,
+    ranks_per_node: int | None = None,
+    placement: Placement = "block",
+    algorithm: str | None = None,
+) -> list[SizeTable]:
+    """A table for each number of ranks.
+
+    Raises:
+        InputError: see `placed_group`; or there is no such algorithm for the operation.
+    """
+    tables = []
+    for ranks in rank_counts:
+        topology, block = placed_group(cluster, ranks, ranks_per_node, placement)
+        model = CollectiveModel.of(cluster, topology, {op: algorithm} if algorithm else None)
+        tables.append(size_table(model, block, op, sizes))
+    return tables

@@ -34,6 +34,7 @@ from simulator.network.collectives.algorithm import (
     Protocol,
     Stage,
     algorithms_of,
+    reached,
 )
 from simulator.network.latency import LatencyModel, protocol_fractions
 from simulator.network.load import LinkFractions, full_rate_seconds, port_bytes
@@ -145,7 +146,7 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
             continue
         full_s = _full_rate_s(stages[0], block, topology)
         for protocol in protocols_of(algorithm, block):
-            efficiency = payload[protocol] * stages[0].efficiency
+            efficiency = payload[protocol] * reached(stages[0], protocol)
             left_s = point.time_s - latency.seconds(stages[0].latency, protocol)
             # NVLink works beside the NICs and must not be what takes the time.
             beside_s = full_s["nvlink"] / (nvlink.reached * efficiency) if link == "nic" else 0.0

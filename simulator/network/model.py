@@ -12,7 +12,7 @@ from inputs.errors import InputError, nearest_name
 from simulator.lowered import PS_PER_S, Phase
 from simulator.network.calibration import Calibration, calibrate, chosen_from, protocols_of
 from simulator.network.collectives import Call, CollectiveAlgorithm, algorithms_of
-from simulator.network.collectives.algorithm import ALGORITHMS, Protocol
+from simulator.network.collectives.algorithm import ALGORITHMS, Protocol, reached
 from simulator.network.latency import LatencyModel, protocol_fractions
 from simulator.network.levels import Port, ResourceClass
 from simulator.network.load import LinkFractions, PortBytes, Work, port_bytes, work_of
@@ -148,7 +148,13 @@ class CollectiveModel:
             timed = tuple(
                 TimedStage(
                     self.latency.seconds(stage.latency, protocol),
-                    work_of(load, self.rates, fractions, payload * stage.efficiency, stage.own_bytes * copy_s_per_byte),
+                    work_of(
+                        load,
+                        self.rates,
+                        fractions,
+                        payload * reached(stage, protocol),
+                        stage.own_bytes * copy_s_per_byte,
+                    ),
                 )
                 for stage, load in zip(stages, loads, strict=True)
             )

@@ -26,6 +26,11 @@ RING = {"ll": (6.6, 0.6, 2.7, 0.5), "ll128": (14, 1.9, 4, 0.92), "simple": (8.4,
 TREE = {"ll": (6.8, 0.6, 5, 0.5), "ll128": (14, 1.25, 8.5, 0.92), "simple": (8.4, 4, 14, 1.0)}
 POST = {"ll": 1.0, "ll128": 1.0, "simple": 3.0}
 SIZES = (0.0, 4.0, 3e4, 1e6, 256e6)
+TREE_BY_SIZE = {  # ``treeCorrectionFactor`` at 64 B x 2^i: i = 0, 0, 8, 13 and 21 of these sizes
+    "ll": dict(zip(SIZES, (1, 1, 0.7, 0.4, 1), strict=True)),
+    "ll128": dict(zip(SIZES, (1, 1, 0.8, 0.6, 1), strict=True)),
+    "simple": dict(zip(SIZES, (0.9, 0.9, 0.7, 0.5, 0.9), strict=True)),
+}
 
 
 @pytest.fixture(scope="module")
@@ -96,8 +101,10 @@ def test_tree(zionex, ranks, size):
     def expected(protocol, size, nvlink, nic):
         base, hop, network, payload = TREE[protocol]
         latency = base + 14 * hop + 2 * math.floor(math.log2(nodes)) * network
+        inside = 2 if nodes == 1 else 2 - 2 / 8
         between = 2 * size / 8 / nic if nodes > 1 else 0.0
-        return [(latency * US, max(2 * size / nvlink, between) / 0.92 / payload)]
+        reached = 0.92 * payload * TREE_BY_SIZE[protocol][size]
+        return [(latency * US, max(inside * size / nvlink, between) / reached)]
 
     check(model(zionex, ranks, all_reduce="tree"), "all_reduce", size, expected)
 

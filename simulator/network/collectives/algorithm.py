@@ -6,8 +6,8 @@ times, so that one algorithm serves every machine and every protocol.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 from simulator.network.membership import Block
@@ -67,6 +67,7 @@ class Stage:
         latency: before the traffic.
         pattern: what moves.
         efficiency: share of the protocol's bandwidth that the algorithm reaches; a cap, it adds no bytes.
+        by_protocol: further such shares that differ by protocol (1 where none is given).
         own_bytes: of the member's own part, which its kernel copies beside the transfers ``[a, 1]`` or a number.
     """
 
@@ -74,6 +75,12 @@ class Stage:
     pattern: Pattern = NOTHING
     efficiency: float = 1.0
     own_bytes: FloatArray | float = 0.0
+    by_protocol: Mapping[Protocol, float] = field(default_factory=dict)
+
+
+def reached(stage: Stage, protocol: Protocol) -> float:
+    """Share of a protocol's bandwidth that a stage reaches."""
+    return stage.efficiency * stage.by_protocol.get(protocol, 1.0)
 
 
 def _always(block: Block) -> bool:  # noqa: ARG001 - the signature of `applies`

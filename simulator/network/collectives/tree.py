@@ -15,18 +15,35 @@ from __future__ import annotations
 
 import math
 
-from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
+from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Protocol, Stage, register
 from simulator.network.patterns import Rings
 
 EFFICIENCY = 0.92
 """Of the ring's bandwidth; NCCL 2.30 ``src/graph/tuning.cc``, ``ncclTopoTuneModel``."""
+
+FIRST_BYTES = 64
+CORRECTIONS: dict[Protocol, tuple[float, ...]] = {
+    "ll": (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1, 1),
+    "ll128": (1, 1, 1, 1, 1, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.8, 0.9, 0.9, 0.9, 0.9, 1, 1),
+    "simple": (
+        0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6, 0.5,
+        0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.7, 0.7, 0.8, 0.9, 0.9,
+    ),
+}  # fmt: skip
+"""Factors at 64 B x 2^i, i = 0 to 22; none beyond. NCCL 2.30 ``src/graph/tuning.cc``, ``treeCorrectionFactor``."""
 
 
 def stages(call: Call) -> tuple[Stage, ...]:
     """One pipelined phase; see the module's formula."""
     g, m = call.block.local_size, call.block.node_count
     latency = Latency(table="tree", near_hops=2 * (g - 1), network_hops=2 * math.floor(math.log2(m)))
-    return (Stage(latency, Rings(2.0 * call.bytes), efficiency=EFFICIENCY),)
+    return (Stage(latency, Rings(2.0 * call.bytes), EFFICIENCY, by_protocol=corrections(float(call.bytes.max()))),)
+
+
+def corrections(size_bytes: float) -> dict[Protocol, float]:
+    """NCCL's factor on the bandwidth of a tree by size, ``treeCorrectionFactor``: medium ones fill its levels badly."""
+    step = int(math.log2(max(size_bytes, FIRST_BYTES) / FIRST_BYTES))
+    return {protocol: table[step] if step < len(table) else 1.0 for protocol, table in CORRECTIONS.items()}
 
 
 TREE = register(

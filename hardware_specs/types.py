@@ -23,7 +23,7 @@ from hardware_specs.collectives import (
 )
 from hardware_specs.processors import Cpu, Gpu, Precision
 from inputs.model import Strict, problem
-from inputs.quantities import Seconds
+from inputs.quantities import Count, Seconds
 from inputs.sourced import Grade, Sourced
 
 __all__ = [
@@ -64,6 +64,13 @@ class NodeNics(Strict):
     count: Sourced[Number]
 
 
+class MeshLink(Strict):
+    """NVLinks between two GPUs of a node, by their numbers on it."""
+
+    gpus: tuple[Count, Count]
+    links: Number
+
+
 class ScaleUp(Strict):
     """The fabric between the GPUs of one node."""
 
@@ -71,6 +78,8 @@ class ScaleUp(Strict):
     """nvswitch: any pair at the full rate. nvlink_mesh: direct links, some pairs have none."""
     bytes_per_s: Sourced[Bandwidth]
     """Per GPU and direction, all links."""
+    links: Sourced[tuple[MeshLink, ...]] | None = None
+    """Of a mesh: which GPUs have how many links between them; without it any pair counts at the full rate."""
     domain_gpus: Sourced[Number] | None = None
     """GPUs that reach each other over it, where that is more than a node (NVL72); default: those of the node."""
     in_switch_reduction: bool = False
@@ -143,6 +152,18 @@ class Node(Strict):
                 raise problem(
                     "the sockets cannot share these evenly", expected=expected, key="pcie_tree.switches.value"
                 )
+        mesh = self.scale_up.links.value if self.scale_up is not None and self.scale_up.links is not None else ()
+        for number, link in enumerate(mesh):
+            if max(link.gpus) >= gpus or link.gpus[0] == link.gpus[1]:
+                expected = f"two different GPUs of 0 to {gpus - 1}"
+                raise problem("no such link", expected=expected, key=f"scale_up.links.value[{number}].gpus")
+        unlinked = set(range(gpus)) - {gpu for link in mesh for gpu in link.gpus}
+        if mesh and unlinked:
+            raise problem(
+                f"GPU {min(unlinked)} hangs on no link of the mesh",
+                expected="a link for each GPU",
+                key="scale_up.links",
+            )
         domain = self.scale_up.domain_gpus if self.scale_up is not None else None
         if domain is not None and domain.value % gpus:
             expected = f"a multiple of the {gpus} GPUs of a node"

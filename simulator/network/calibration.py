@@ -37,7 +37,7 @@ from simulator.network.collectives.algorithm import (
     reached,
 )
 from simulator.network.latency import LatencyModel, protocol_fractions
-from simulator.network.load import LinkFractions, full_rate_seconds, port_bytes
+from simulator.network.load import LinkFractions, full_rate_seconds, mesh_share, port_bytes
 from simulator.network.membership import Block, blocks_of
 from simulator.network.topology import Topology
 from simulator.operators import CollectiveOp
@@ -145,6 +145,7 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
         if len(stages) != 1:
             continue
         full_s = _full_rate_s(stages[0], block, topology)
+        full_s["nvlink"] /= mesh_share(stages[0].pattern, block, topology)
         for protocol in protocols_of(algorithm, block):
             efficiency = payload[protocol] * reached(stages[0], protocol)
             left_s = point.time_s - latency.seconds(stages[0].latency, protocol)

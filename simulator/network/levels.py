@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 
 from hardware_specs.types import Cluster, Node
+from simulator.operators import FloatArray
 from simulator.program import IntArray
 
 ResourceClass = Literal["nvlink", "pcie", "switch", "socket", "nic", "spine"]
@@ -39,6 +40,20 @@ class Rails:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Mesh:
+    """Direct links between the GPUs of a node.
+
+    Attributes:
+        local_rank_of: number of each rank on its node ``[world_size]``.
+        share: part of a GPU's port that leads to each other GPU of the node ``[gpus, gpus]``; without a link what
+            PCIe gives the pair instead.
+    """
+
+    local_rank_of: IntArray
+    share: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Level:
     """One kind of link between ranks; all arrays ``[world_size]``.
 
@@ -49,6 +64,7 @@ class Level:
         link: which one each rank uses.
         inside: ranks of one number reach each other without it.
         rails: where ranks below the same leaf do so too; None elsewhere.
+        mesh: where GPUs of a node have links to some others only; None: to all alike.
         within: the level serves only ranks of one number here (NVLink: of one domain); None: everybody.
     """
 
@@ -59,6 +75,7 @@ class Level:
     inside: IntArray
     rails: Rails | None = None
     within: IntArray | None = None
+    mesh: Mesh | None = None
 
     @property
     def labels(self) -> tuple[IntArray, ...]:
@@ -83,10 +100,26 @@ def levels_of(cluster: Cluster, node_of: IntArray, local_rank_of: IntArray) -> t
         nodes_of_domain = int((node.scale_up.domain_gpus or node.gpus).value) // int(node.gpus.value)
         domain = node_of // nodes_of_domain
         rate = node.scale_up.bytes_per_s.value
-        levels.append(Level("nvlink", rate, len(ranks), ranks, inside=ranks, within=domain))
+        mesh = _mesh(node, local_rank_of)
+        levels.append(Level("nvlink", rate, len(ranks), ranks, inside=ranks, within=domain, mesh=mesh))
     levels += _pcie_levels(node, node_of, local_rank_of, domain)
     nic = _nic_level(node, node_of, local_rank_of, domain)
     return domain, (*levels, nic, *_spine_levels(cluster, node_of, nic, domain))
+
+
+def _mesh(node: Node, local_rank_of: IntArray) -> Mesh | None:
+    """Shares of a GPU's port; pairs without a link share the GPU's PCIe link, as NCCL routes them."""
+    if node.scale_up is None or node.scale_up.links is None:
+        return None
+    gpus = int(node.gpus.value)
+    links = np.zeros((gpus, gpus))
+    for link in node.scale_up.links.value:
+        links[link.gpus] = links[link.gpus[::-1]] = link.links
+    share = links / links.sum(axis=1, keepdims=True)
+    missing = (links == 0) & ~np.eye(gpus, dtype=bool)
+    pcie = node.pcie_bytes_per_s.value * node.pcie_fraction.value / node.scale_up.bytes_per_s.value
+    share[missing] = (pcie / np.maximum(missing.sum(axis=1, keepdims=True), 1) + np.zeros_like(share))[missing]
+    return Mesh(local_rank_of, share)
 
 
 def _pcie_levels(node: Node, node_of: IntArray, local: IntArray, domain: IntArray) -> list[Level]:

@@ -15,7 +15,7 @@ from simulator.network.collectives import Call, CollectiveAlgorithm, algorithms_
 from simulator.network.collectives.algorithm import ALGORITHMS, Protocol, reached
 from simulator.network.latency import LatencyModel, protocol_fractions
 from simulator.network.levels import Port, ResourceClass
-from simulator.network.load import LinkFractions, PortBytes, Work, port_bytes, work_of
+from simulator.network.load import LinkFractions, PortBytes, Work, mesh_share, port_bytes, work_of
 from simulator.network.membership import Block, blocks_of
 from simulator.network.topology import Topology
 from simulator.operators import CollectiveOp, FloatArray
@@ -140,6 +140,7 @@ class CollectiveModel:
         """The call with this algorithm and each of its protocols."""
         stages = algorithm.stages(call)
         loads = [port_bytes(stage, call.block, self.topology) for stage in stages]
+        shares = [mesh_share(stage.pattern, call.block, self.topology) for stage in stages]
         fractions, fit = self.link_fractions(call), self.cluster.fitted
         copy_s_per_byte = 0.0 if fit is None else 1.0 / fit.copy_bytes_per_s.value
         options = []
@@ -151,12 +152,12 @@ class CollectiveModel:
                     work_of(
                         load,
                         self.rates,
-                        fractions,
+                        on_mesh(fractions, share),
                         payload * reached(stage, protocol),
                         stage.own_bytes * copy_s_per_byte,
                     ),
                 )
-                for stage, load in zip(stages, loads, strict=True)
+                for stage, load, share in zip(stages, loads, shares, strict=True)
             )
             options.append(Timed(algorithm, protocol, timed))
         return options
@@ -211,6 +212,14 @@ class CollectiveModel:
             empty = np.zeros((block.instance_count, 0), dtype=np.int64)
             self._resources[key] = np.hstack([empty, *columns])
         return self._resources[key]
+
+
+def on_mesh(fractions: Mapping[ResourceClass, LinkFractions], share: float) -> Mapping[ResourceClass, LinkFractions]:
+    """The fractions where only a share of each NVLink port leads to the other members: a cap on this activity."""
+    if share == 1.0:
+        return fractions
+    nvlink = fractions["nvlink"]
+    return {**fractions, "nvlink": LinkFractions(nvlink.reached * share, nvlink.usable)}
 
 
 def picoseconds(seconds: float) -> int:

@@ -55,6 +55,11 @@ class Pattern(Protocol):
         """See the class."""
         ...
 
+    @property
+    def all_pairs(self) -> bool:
+        """Whether members of a node send to each other alike; else to neighbours on a ring."""
+        ...
+
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """What each member exchanges with members of another ``label [world_size]``."""
         ...
@@ -75,6 +80,7 @@ class AllPairs:
     send_bytes: FloatArray | None = None
     weights: FloatArray | None = None
     on_rails: bool = False
+    all_pairs: bool = True
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """To every member outside the label its share."""
@@ -105,6 +111,7 @@ class Rings:
 
     bytes: FloatArray
     on_rails: bool = True
+    all_pairs: bool = False
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """1 / k of the bytes in each label of k members; nothing where one holds all."""
@@ -118,6 +125,7 @@ class LocalRings:
 
     bytes: FloatArray
     on_rails: bool = True
+    all_pairs: bool = False
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """1 / k of the bytes in each label of k members; nothing where one holds the domain."""
@@ -131,6 +139,7 @@ class RailRings:
 
     bytes: FloatArray
     on_rails: bool = True
+    all_pairs: bool = False
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """1 / k of the bytes in each label of k domains; nothing where one holds all."""
@@ -145,6 +154,7 @@ class NearAndFar:
     near: Traffic
     far: Traffic
     on_rails: bool = True
+    all_pairs: bool = True
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """Near and far from labels within a domain; from larger ones the share of the domains outside."""
@@ -169,6 +179,7 @@ class Shifts:
     steps: tuple[tuple[int, FloatArray], ...]
     exclusive: bool = False
     on_rails: bool = False
+    all_pairs: bool = True
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """The bytes of the steps whose partner has another label."""
@@ -196,6 +207,11 @@ class Together:
         """Whether all parts are."""
         return all(part.on_rails for part in self.parts)
 
+    @property
+    def all_pairs(self) -> bool:
+        """Whether any part is."""
+        return any(part.all_pairs for part in self.parts)
+
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """The sum of the parts."""
         total = self.parts[0].crossing(block, label)
@@ -209,6 +225,7 @@ class Nothing:
     """A stage that moves nothing: a barrier's."""
 
     on_rails: bool = True
+    all_pairs: bool = False
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:  # noqa: ARG002 - the protocol's signature
         """Nothing."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hardware_specs import load_cluster
-from simulator.network.load import over_level
+from simulator.network.load import mesh_share, over_level
 from simulator.network.membership import blocks_of
 from simulator.network.patterns import AllPairs, LocalRings, RailRings, Rings, Shifts, Together
 from simulator.network.topology import Topology
@@ -93,3 +93,17 @@ def test_hierarchical_rings_keep_to_the_node_and_to_the_rail():
     for pattern, nvlink, nic in ((local, 7.0, 0.0), (rail, 0.0, 3.0), (Together((local, rail)), 7.0, 3.0)):
         assert np.allclose(over_level(pattern, block, levels["nvlink"]).out_bytes, nvlink)
         assert np.allclose(over_level(pattern, block, levels["nic"]).out_bytes, nic)
+
+
+def test_a_mesh_gives_rings_all_links_and_pairs_the_weakest():
+    """DGX-1: GPUs 0 to 3 have 1, 1, 2 links to each other: a ring has 4 of the 6 links, each of the 3 pairs one."""
+    topology = Topology.build(load_cluster("dgx1_v100"), 8)
+    (four,) = blocks_of(np.where(np.arange(8) < 4, 0, -1), topology)
+    (eight,) = blocks_of(np.zeros(8, dtype=np.int64), topology)
+    pairs, rings = AllPairs(np.full((1, 1), 1.0)), Rings(np.full((1, 1), 1.0))
+    assert mesh_share(rings, four, topology) == pytest.approx(4 / 6)
+    assert mesh_share(pairs, four, topology) == pytest.approx(3 / 6)
+    assert mesh_share(rings, eight, topology) == 1.0
+    pcie = 15.75 * 0.837 / 150
+    assert mesh_share(pairs, eight, topology) == pytest.approx(7 * pcie / 3), "three others have no direct link"
+    assert mesh_share(pairs, eight, Topology.build(load_cluster("zionex"), 8)) == 1.0

@@ -17,6 +17,8 @@ def changed(cluster: Cluster, node: dict[str, Any] | None = None, fabric: dict[s
     data = cluster.to_dict()
     data["node"] |= node or {}
     data["fabric"] |= fabric or {}
+    if data["node"]["scale_up"] is None:
+        data["calibration"] = []  # measured over NVLink
     return Cluster.model_validate(data)
 
 

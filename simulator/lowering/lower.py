@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,9 +15,14 @@ from simulator.lowering.private import durations_of, fill, member_instances, sha
 from simulator.lowering.result import CollectiveInfo, Lowering
 from simulator.lowering.variation import Variation
 from simulator.lowering.warn import warnings_of
+from simulator.network.levels import Port
 from simulator.network.model import picoseconds_of
+from simulator.network.topology import Topology
 from simulator.operators import Amount, Copy, FloatArray
 from simulator.program import IntArray, Program, TaskGraph
+
+COPY_PORTS: dict[str, Port] = {"h2d": "pcie_h2d", "d2h": "pcie_d2h"}
+"""Links that copies of a direction take."""
 
 
 def lower(
@@ -102,9 +107,10 @@ def _lower_collectives(
 
 
 def _lower_copies(graph: TaskGraph, machine: Machine, shared: _Activities, seconds: list[dict[int, Amount]]) -> None:
-    """Copies that share a PCIe direction with another stream's: an activity per rank, no private duration."""
+    """Copies that share a PCIe direction with another stream's or with collectives: an activity per rank each."""
+    used = _copy_directions_of(shared.activities, machine.topology)
     for number, program in enumerate(graph.programs):
-        for task in shared_copies(program):
+        for task in shared_copies(program, used):
             work = program.work[task]
             if isinstance(work, Copy):
                 first = len(shared.activities)
@@ -112,9 +118,21 @@ def _lower_copies(graph: TaskGraph, machine: Machine, shared: _Activities, secon
                 shared.rows[number][task] = first + np.arange(program.rank_count)
 
 
+def _copy_directions_of(activities: Sequence[Activity], topology: Topology) -> set[str]:
+    """Directions of PCIe links that collectives use, on their way to the NICs or to GPUs without NVLink."""
+    found = set()
+    for direction, port in COPY_PORTS.items():
+        first = topology.first(port)
+        past = first + topology.port_count(port)
+        phases = (phase for activity in activities for phase in activity.phases)
+        if any(np.any((phase.resources >= first) & (phase.resources < past)) for phase in phases):
+            found.add(direction)
+    return found
+
+
 def _copies(program: Program, task: int, work: Copy, machine: Machine, seconds: Amount) -> list[Activity]:
     """A copy on each rank ``[P]``, which uses the link as far as its bytes fill it."""
-    port = machine.topology.first("pcie_h2d" if work.direction == "h2d" else "pcie_d2h")
+    port = machine.topology.first(COPY_PORTS[work.direction])
     rate = machine.collectives.rates["pcie"]
     ranks = np.broadcast_to(np.asarray(seconds, dtype=np.float64), program.rank_count)
     link_s = np.broadcast_to(np.asarray(work.bytes, dtype=np.float64) / rate, program.rank_count)

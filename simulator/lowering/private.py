@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
@@ -63,8 +63,8 @@ def durations_of(program: Program, base_ps: FloatArray, variation: Variation, wo
     return ConstantDurations(np.floor(base_ps + 0.5).astype(np.int64))
 
 
-def shared_copies(program: Program) -> list[int]:
-    """Tasks that copy over a PCIe direction which copies of another stream of the rank use as well."""
+def shared_copies(program: Program, used_by_collectives: Collection[str] = ()) -> list[int]:
+    """Tasks that copy over a PCIe direction which copies of another stream of the rank, or collectives, use as well."""
     copies = [
         (task, work.direction, int(program.stream_of[task]))
         for task, work in enumerate(program.work)
@@ -73,7 +73,7 @@ def shared_copies(program: Program) -> list[int]:
     streams: dict[str, set[int]] = {}
     for _, direction, stream in copies:
         streams.setdefault(direction, set()).add(stream)
-    return [task for task, direction, _ in copies if len(streams[direction]) > 1]
+    return [task for task, direction, _ in copies if len(streams[direction]) > 1 or direction in used_by_collectives]
 
 
 def member_instances(activity: IntArray, instance: IntArray) -> IntArray:

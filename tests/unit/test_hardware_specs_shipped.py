@@ -3,12 +3,30 @@
 import re
 
 import pytest
+import yaml
 
 from hardware_specs import CATALOGS, load_cluster, load_gpu
+from inputs.errors import InputError
 from inputs.yaml_lines import load_yaml
+from tests.network_machines import sourced
 
 FILES = [(kind, name) for kind, catalog in CATALOGS.items() for name in catalog.names()]
 CLUSTERS = CATALOGS["cluster"].names()
+TREE = {
+    "switches": sourced(4),
+    "uplink_bytes_per_s": sourced("16 GB/s"),
+    "socket_link_bytes_per_s": sourced("20 GB/s"),
+    "nics_at": "root",
+}
+NONE = sourced("0 GB/s")
+MESH = {"kind": "nvlink_mesh", "bytes_per_s": sourced("150 GB/s")}
+
+
+def linked(one, other):
+    """A mesh with one link."""
+    return MESH | {"links": sourced([{"gpus": [one, other], "links": 1}])}
+
+
 TEXTS = {"source", "note", "description", "name"}  # keys whose values are prose
 
 
@@ -148,3 +166,46 @@ def share(point, node_rate):
         return point.algbw_bytes_per_s * 2 * (point.ranks - 1) / point.ranks / node_rate
     away = 1 - point.ranks_per_node / point.ranks
     return point.algbw_bytes_per_s * point.ranks_per_node * away / node_rate
+
+
+@pytest.mark.parametrize(
+    ("node", "key", "words"),
+    [
+        ({"pcie_tree": TREE | {"switches": sourced(3)}, "sockets": sourced(2)}, "pcie_tree.switches.value", "divisor"),
+        ({"pcie_tree": TREE | {"switches": sourced(4)}, "sockets": sourced(8)}, "pcie_tree.switches.value", "multiple"),
+        (
+            {"pcie_tree": TREE | {"uplink_bytes_per_s": NONE}},
+            "pcie_tree.uplink_bytes_per_s.value",
+            "than 0",
+        ),
+        ({"pcie_tree": TREE | {"nics_at": "gpu"}}, "pcie_tree.nics_at", "switch"),
+        (
+            {"scale_up": linked(0, 8)},
+            "scale_up.links.value[0].gpus",
+            "0 to 7",
+        ),
+        (
+            {"scale_up": linked(2, 2)},
+            "scale_up.links.value[0].gpus",
+            "two",
+        ),
+        (
+            {"scale_up": linked(0, 1)},
+            "scale_up.links",
+            "GPU 2 hangs on no link",
+        ),
+        ({"scale_up": MESH | {"domain_gpus": sourced(12)}}, "scale_up.domain_gpus.value", "multiple of the 8"),
+        ({"nics": {"nic": "connectx_6_200gbe", "count": sourced(0)}}, "nics.count.value", "1 or more"),
+        ({"nics": {"nic": "connectx_6_200gbe", "count": sourced(3)}}, "nics.count.value", "divisor"),
+    ],
+)
+def test_a_topology_that_cannot_be_is_refused_with_its_key(tmp_path, node, key, words):
+    """PCIe switches without GPUs, GPUs on no link, NICs that belong to nothing, links without capacity."""
+    data = dict(load_yaml(CATALOGS["node"].find("zionex")).data) | node
+    cluster = dict(load_yaml(CATALOGS["cluster"].find("zionex")).data) | {"node": data}
+    file = tmp_path / "odd.yaml"
+    file.write_text(yaml.safe_dump(cluster))
+    with pytest.raises(InputError) as caught:
+        load_cluster(file)
+    assert caught.value.key == f"node.{key}"
+    assert words in str(caught.value)

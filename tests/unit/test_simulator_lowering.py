@@ -20,6 +20,7 @@ from simulator.operators import (
     Nothing,
 )
 from simulator.program import ProgramBuilder, TaskGraph
+from tests.network_machines import pcie_box
 
 
 @pytest.fixture(scope="module")
@@ -248,3 +249,15 @@ def test_4096_ranks_are_lowered_in_well_under_a_second(zionex):
     lowering = lower(graph, machine)
     assert time.perf_counter() - started < 1.0
     assert len(lowering.program.activities) == 13 + 512 + 8
+
+
+def test_copies_share_the_pcie_link_with_collectives_that_go_through_it(zionex):
+    """Where the node describes its PCIe, GPU and NIC meet on it: an input copy and an all_to_all slow each other."""
+    graph = graph_of(16, CollectiveCall("all_to_all", "world", 1e8), Copy(1e9, "h2d"), communicators=world(16))
+    for cluster, activities in ((zionex, 1), (pcie_box(zionex), 1 + 16)):
+        lowered = lower(graph, build_machine(cluster, 16, launch_s=5e-6))
+        assert len(lowered.program.activities) == activities
+    collective, copy = lowered.program.activities[:2]
+    link = set(copy.phases[0].resources.tolist())
+    assert len(link) == 1
+    assert link <= {resource for phase in collective.phases for resource in phase.resources.tolist()}

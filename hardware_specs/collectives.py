@@ -63,6 +63,7 @@ class CollectiveLibrary(Strict):
     """What it chooses from, by operation; the others run only where a scenario names them."""
     ring: AlgorithmLatency
     tree: AlgorithmLatency
+    nvls: AlgorithmLatency
     bandwidth_fraction: BandwidthFraction
     network_post: NetworkPost
 

@@ -28,7 +28,6 @@ from hardware_specs.collectives import CalibrationPoint
 from hardware_specs.types import Cluster
 from inputs.errors import InputError
 from simulator.network.collectives.algorithm import (
-    ALL_PROTOCOLS,
     Call,
     CollectiveAlgorithm,
     Protocol,
@@ -166,7 +165,14 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
 def chosen_from(cluster: Cluster, op: CollectiveOp) -> list[CollectiveAlgorithm]:
     """The algorithms that the cluster's library chooses from."""
     names = cluster.collectives.algorithms.get(op, ())
-    return [algorithm for algorithm in algorithms_of(op) if algorithm.name in names]
+    return [algorithm for algorithm in possible(cluster, op) if algorithm.name in names]
+
+
+def possible(cluster: Cluster, op: CollectiveOp) -> list[CollectiveAlgorithm]:
+    """The algorithms that run on the cluster's switches."""
+    scale_up = cluster.node.scale_up
+    adds = scale_up is not None and scale_up.in_switch_reduction
+    return [algorithm for algorithm in algorithms_of(op) if adds or not algorithm.in_switch]
 
 
 def _full_rate_s(stage: Stage, block: Block, topology: Topology) -> dict[str, float]:
@@ -178,7 +184,7 @@ def _full_rate_s(stage: Stage, block: Block, topology: Topology) -> dict[str, fl
 
 def protocols_of(algorithm: CollectiveAlgorithm, block: Block) -> tuple[Protocol, ...]:
     """Protocols the algorithm may use on these instances."""
-    return ALL_PROTOCOLS if block.node_count == 1 else algorithm.network_protocols
+    return algorithm.near_protocols if block.node_count == 1 else algorithm.network_protocols
 
 
 def point_block(cluster: Cluster, point: CalibrationPoint) -> tuple[Topology, Block]:

@@ -34,7 +34,7 @@ class LatencyModel:
     """NCCL's latency constants on one cluster, in seconds.
 
     Attributes:
-        tables: constants of ``ring`` and ``tree``.
+        tables: constants of ``ring``, ``tree`` and ``nvls``.
         post_s: cost of posting one network message, LL and LL128.
         simple_factor: times `post_s` for the Simple protocol.
         wire_s: one way through NICs and switches; no network hop is shorter.
@@ -56,7 +56,7 @@ class LatencyModel:
         """The constants of ``cluster``'s library, CPUs, NICs and switches."""
         library, node = cluster.collectives, cluster.node
         return LatencyModel(
-            tables={"ring": library.ring, "tree": library.tree},
+            tables={"ring": library.ring, "tree": library.tree, "nvls": library.nvls},
             post_s=library.network_post.seconds(node.cpu),
             simple_factor=library.network_post.simple_factor.value,
             factors=Factors.of(cluster),

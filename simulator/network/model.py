@@ -10,8 +10,8 @@ import numpy as np
 from hardware_specs.types import Cluster
 from inputs.errors import InputError, nearest_name
 from simulator.lowered import PS_PER_S, Phase
-from simulator.network.calibration import Calibration, calibrate, chosen_from, protocols_of
-from simulator.network.collectives import Call, CollectiveAlgorithm, algorithms_of
+from simulator.network.calibration import Calibration, calibrate, chosen_from, possible, protocols_of
+from simulator.network.collectives import Call, CollectiveAlgorithm
 from simulator.network.collectives.algorithm import ALGORITHMS, Protocol, reached
 from simulator.network.latency import LatencyModel, protocol_fractions
 from simulator.network.levels import Port, ResourceClass
@@ -132,7 +132,7 @@ class CollectiveModel:
         return list(zip(*per_stage, strict=True))
 
     def _candidates(self, call: Call) -> list[CollectiveAlgorithm]:
-        known = [a for a in algorithms_of(call.op) if a.applies(call.block)]
+        known = [a for a in possible(self.cluster, call.op) if a.applies(call.block)]
         forced = [a for a in known if a.name == self.algorithms.get(call.op)]
         return forced or [a for a in chosen_from(self.cluster, call.op) if a in known] or known
 

@@ -135,6 +135,23 @@ def test_hierarchical_all_to_all_has_two_phases_in_sequence(zionex, size):
     check(model(zionex, 128, all_to_all="hierarchical"), "all_to_all", size, expected)
 
 
+@pytest.mark.parametrize("size", [4.0, 1e6, 256e6])
+def test_nvls(size):
+    """H100, whose switch adds: the buffer once in each direction at 0.85 of the links, 25 us whatever the members."""
+    cluster = load_cluster("dgx_h100")
+    calculated = model(cluster.model_copy(update={"fitted": None, "calibration": ()}), 8, all_reduce="nvls")
+    (option,) = calculated.options(idle_call(calculated, "all_reduce", size))
+    (phase,) = calculated.phases(idle_call(calculated, "all_reduce", size), option)[0]
+    assert (option.protocol, phase.latency_ps) == ("simple", 25_000_000)
+    assert abs(phase.work_ps - size / 450e9 / 0.85 * 1e12) <= 1
+
+
+def test_nvls_needs_a_switch_that_adds(zionex):
+    calculated = model(zionex, 8, all_reduce="nvls")
+    names = {option.algorithm.name for option in calculated.options(idle_call(calculated, "all_reduce", 1e6))}
+    assert names == {"ring", "tree"}
+
+
 def stepped(calculated, op, size, amounts, *, shift=False):
     """Each step takes a hop and its bytes: over NVLink while the partner is in the node, else over the NICs.
 

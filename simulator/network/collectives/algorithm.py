@@ -43,7 +43,7 @@ class Latency:
     """Latency of a stage as counts of the library's constants, see `simulator.network.latency`.
 
     Attributes:
-        table: which algorithm's constants, ``ring`` or ``tree``.
+        table: which algorithm's constants.
         starts: times the base latency is paid.
         near_hops: hops inside a node (over NVLink, or PCIe where there is none).
         paced_hops: such hops that go at the pace of the network proxy where that is slower.
@@ -51,7 +51,7 @@ class Latency:
         posts: network messages posted one after the other.
     """
 
-    table: Literal["ring", "tree"] = "ring"
+    table: Literal["ring", "tree", "nvls"] = "ring"
     starts: float = 1.0
     near_hops: float = 0.0
     paced_hops: float = 0.0
@@ -97,7 +97,9 @@ class CollectiveAlgorithm:
         description: one line for ``list collectives``.
         stages: the call's stages in sequence.
         applies: whether it can run on these instances.
-        network_protocols: protocols it may use over the network (inside a node: all).
+        network_protocols: protocols it may use over the network.
+        near_protocols: protocols it may use inside a node.
+        in_switch: whether it needs a switch that adds.
     """
 
     name: str
@@ -106,6 +108,8 @@ class CollectiveAlgorithm:
     stages: Callable[[Call], tuple[Stage, ...]]
     applies: Callable[[Block], bool] = _always
     network_protocols: tuple[Protocol, ...] = ALL_PROTOCOLS
+    near_protocols: tuple[Protocol, ...] = ALL_PROTOCOLS
+    in_switch: bool = False
 
 
 def _names_of(_: str, algorithm: CollectiveAlgorithm) -> list[str]:

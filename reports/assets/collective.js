@@ -12,9 +12,9 @@
     return `${+(value / 2 ** (10 * place)).toPrecision(3)} ${units[place]}`;
   }
 
-  /** Log axis with a tick for every 32-fold size. */
+  /** Log axis over all sizes, measured ones too, with about eight ticks at powers of two. */
   function sizes(tables) {
-    const all = tables.flatMap((t) => t.rows.map((r) => r.bytes));
+    const all = tables.flatMap((t) => [...t.rows, ...t.measured].map((r) => r.bytes));
     const low = Math.floor(Math.log2(Math.min(...all))), high = Math.ceil(Math.log2(Math.max(...all)));
     const ticks = Array.from({ length: high - low + 1 }, (_, i) => low + i).filter((k) => (k - low) % Math.max(1, Math.ceil((high - low) / 8)) === 0);
     return { title: "size", type: "log", tickvals: ticks.map((k) => 2 ** k), ticktext: ticks.map((k) => bytes(2 ** k)) };

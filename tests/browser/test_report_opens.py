@@ -204,6 +204,9 @@ def test_the_page_of_a_collective_opens_offline(context, tmp_path):
     for chart in ("busbw-chart", "time-chart"):
         names = page.eval_on_selector(f"#{chart}", "plot => plot.data.map(trace => trace.name)")
         assert names == ["8 ranks", "8 ranks, measured", "16 ranks"]
+    axes = "plot => [plot._fullLayout.xaxis.type, plot._fullLayout.yaxis.type]"
+    assert page.eval_on_selector("#busbw-chart", axes) == ["log", "linear"]
+    assert page.eval_on_selector("#time-chart", axes) == ["log", "log"]
     assert visit.complaints == []
     assert visit.requests == []
     page.close()

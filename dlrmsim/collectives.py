@@ -15,6 +15,7 @@ from inputs.errors import InputError, nearest_name
 from inputs.quantities import parse_quantity, parse_range
 from reports.collective_report import CollectiveStudy, MeasuredPoint, render_collective
 from reports.collective_table import FLOAT_BYTES, redop, root
+from simulator.network.collectives import algorithms_of
 from simulator.network.size_table import SizeTable, busbw_bytes_per_s, size_tables
 from simulator.network.topology import Placement
 from simulator.operators import CollectiveOp
@@ -22,6 +23,10 @@ from validation.collective_cases import measured_points
 from validation.suite import SUITES, load_suite
 
 MAX_SIZES = 200
+MAX_DIGITS = 20
+"""Of a number of ranks; what is longer is no number to name in a message."""
+MAX_BYTES = 2.0**50
+"""1 PiB: far beyond any buffer, and still an exact whole number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +37,7 @@ class CollectiveRequest:
         cluster: name or path.
         op: the operation.
         ranks: numbers of ranks, ``8`` or ``8,16,64``.
-        sizes: ``1KiB..1GiB`` (powers of two between, and both ends), or a list, ``1MiB,4MiB``.
+        sizes: ``1KiB..1GiB`` (the low end, doubled until the high end, which is there too), or a list, ``1MiB,4MiB``.
         ranks_per_node: GPUs in use on each node; default: all.
         placement: which ranks share a node.
         algorithm: force one.
@@ -54,9 +59,11 @@ def compute(request: CollectiveRequest) -> tuple[Cluster, list[SizeTable]]:
         InputError: the cluster, operation, algorithm, sizes or ranks are wrong.
     """
     cluster = load_cluster(request.cluster)
+    op = _operation(request.op)
+    _check_algorithm(op, request.algorithm)
     tables = size_tables(
         cluster,
-        _operation(request.op),
+        op,
         _rank_counts(request.ranks),
         _sizes(request.sizes),
         ranks_per_node=request.ranks_per_node,
@@ -75,11 +82,12 @@ def as_json(cluster: Cluster, request: CollectiveRequest, tables: Sequence[SizeT
 def _run(cluster: Cluster, request: CollectiveRequest, found: SizeTable) -> dict[str, Any]:
     config = {
         "cluster": cluster.name,
-        "collective": found.op,
+        "op": found.op,
         "ranks": found.ranks,
         "nodes": found.nodes,
-        "ranks_per_node": request.ranks_per_node,
+        "ranks_per_node": found.ranks_per_node,
         "placement": request.placement,
+        "algorithm": request.algorithm,
     }
     results = []
     for row in found.rows:
@@ -157,29 +165,40 @@ def _operation(text: str) -> CollectiveOp:
     )
 
 
-def _rank_counts(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
+def _check_algorithm(op: CollectiveOp, name: str | None) -> None:
+    known = [algorithm.name for algorithm in algorithms_of(op)]
+    if name is not None and name not in known:
         raise InputError(
-            "not a number of ranks", file="--ranks", given=text, expected="such as 64, or 8,16,64"
-        ) from None
+            f"no such {op} algorithm",
+            file="--algorithm",
+            given=name,
+            expected=f"one of {', '.join(known)}",
+            nearest=nearest_name(name, known),
+        )
+
+
+def _rank_counts(text: str) -> list[int]:
+    """Numbers of ranks in the order given, each once."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.removeprefix("-").isdecimal() and len(part) <= MAX_DIGITS for part in parts):
+        raise InputError("not a number of ranks", file="--ranks", given=text, expected="such as 64, or 8,16,64")
+    return list(dict.fromkeys(int(part) for part in parts))
 
 
 def _sizes(text: str) -> list[float]:
-    """Sizes in bytes, ascending, each above 0."""
+    """Sizes in bytes, ascending, each a whole number, once."""
     try:
         if ".." in text:
             low, high = parse_range(text)
             sizes = _powers(low, high) if low > 0 else [low]
         else:
-            sizes = sorted(parse_quantity(part.strip(), "bytes") for part in text.split(","))
+            sizes = sorted({parse_quantity(part.strip(), "bytes") for part in text.split(",")})
     except InputError as error:
         raise InputError(
             error.message, file="--bytes", given=error.given, expected=error.expected, nearest=error.nearest
         ) from None
-    if sizes[0] < 1 or len(sizes) > MAX_SIZES:
-        expected = f"1 B or more, at most {MAX_SIZES} sizes"
+    if sizes[0] < 1 or sizes[-1] > MAX_BYTES or len(sizes) > MAX_SIZES or not all(s.is_integer() for s in sizes):
+        expected = f"whole bytes, 1 B to 1 PiB, at most {MAX_SIZES} sizes"
         raise InputError("impossible value", file="--bytes", given=text, expected=expected)
     return sizes
 

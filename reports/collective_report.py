@@ -11,7 +11,7 @@ from inputs.quantities import format_quantity
 from reports.markup import Markup, Row, Section, number, strong, table, terms, tile
 from reports.numbers import seconds
 from reports.page import assemble
-from simulator.network.size_table import SizeRow, SizeTable
+from simulator.network.size_table import SizeRow, SizeTable, group_in_words
 
 GB, US = 1e9, 1e-6
 
@@ -71,7 +71,7 @@ def notes_of(tables: Sequence[SizeTable]) -> list[str]:
 
 def ranks_in_words(table: SizeTable) -> str:
     """``64 ranks on 8 nodes``."""
-    return f"{table.ranks:,} ranks on {table.nodes:,} {'node' if table.nodes == 1 else 'nodes'}"
+    return group_in_words(table.ranks, table.nodes)
 
 
 def _headline(study: CollectiveStudy) -> Markup:
@@ -124,7 +124,7 @@ def _row(found: SizeTable, row: SizeRow) -> Row:
 
 def _payload(found: SizeTable, measured: Sequence[MeasuredPoint]) -> dict[str, Any]:
     return {
-        "label": f"{found.ranks:,} ranks",
+        "label": f"{found.ranks:,} {'rank' if found.ranks == 1 else 'ranks'}",
         "rows": [
             {
                 "bytes": row.bytes,

@@ -28,6 +28,11 @@ def busbw_bytes_per_s(op: str, ranks: int, size_bytes: float, time_s: float) -> 
     return size_bytes / time_s * factor if time_s > 0 else 0.0
 
 
+def group_in_words(ranks: int, nodes: int) -> str:
+    """``64 ranks on 8 nodes``."""
+    return f"{ranks:,} {'rank' if ranks == 1 else 'ranks'} on {nodes:,} {'node' if nodes == 1 else 'nodes'}"
+
+
 @dataclass(frozen=True, slots=True)
 class SizeRow:
     """One size of a collective.
@@ -59,6 +64,7 @@ class SizeTable:
         op: the operation.
         ranks: members.
         nodes: nodes they are on.
+        ranks_per_node: members on the node that has most.
         rows: one per size.
         notes: in which respects the model is outside what was measured.
     """
@@ -66,6 +72,7 @@ class SizeTable:
     op: CollectiveOp
     ranks: int
     nodes: int
+    ranks_per_node: int
     rows: tuple[SizeRow, ...]
     notes: tuple[str, ...]
 
@@ -77,14 +84,25 @@ class SizeTable:
 
 def size_table(model: CollectiveModel, block: Block, op: CollectiveOp, sizes: Iterable[float]) -> SizeTable:
     """Time a collective over one instance of ``block`` at each size, bytes."""
-    rows, notes = [], {}
+    rows: list[SizeRow] = []
+    notes: dict[str, None] = {}
     for size in sizes:
         call = Call(op, block, np.full((1, 1), float(size)))
         timed = model.time(call)
         rows.append(_row(call, timed))
         notes.update(dict.fromkeys(model.outside_range(call, timed)))
-    nodes = len(np.unique(model.topology.node_of[block.ranks[0]]))
-    return SizeTable(op, block.size, nodes, tuple(rows), tuple(notes))
+    members = np.unique(model.topology.node_of[block.ranks[0]], return_counts=True)[1]
+    notes.update(dict.fromkeys(_not_forced(model, block, op, rows)))
+    return SizeTable(op, block.size, len(members), int(members.max()), tuple(rows), tuple(notes))
+
+
+def _not_forced(model: CollectiveModel, block: Block, op: CollectiveOp, rows: Sequence[SizeRow]) -> list[str]:
+    """That the algorithm asked for cannot run on this group, so that the library chose."""
+    forced = model.algorithms.get(op)
+    if forced is None or block.size == 1 or all(row.algorithm == forced for row in rows):
+        return []
+    where = group_in_words(block.size, block.node_count)
+    return [f"{op}/{forced} does not apply to {where}: what the library chooses is shown"]
 
 
 def _row(call: Call, timed: Timed) -> SizeRow:

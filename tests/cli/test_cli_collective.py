@@ -36,7 +36,15 @@ def test_the_table_has_nccl_tests_columns_and_the_models_times(capsys):
 def test_json_has_the_keys_of_nccl_tests(capsys):
     assert run("dgx_h100", "--op", "all_to_all", "--ranks", "16", "--bytes", "1KiB,1GiB", "--json") == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["config"]["cluster"] == "dgx_h100"
+    assert found["config"] == {
+        "cluster": "dgx_h100",
+        "op": "all_to_all",
+        "ranks": 16,
+        "nodes": 2,
+        "ranks_per_node": 8,
+        "placement": "block",
+        "algorithm": None,
+    }
     assert [row["size"] for row in found["results"]] == [2**10, 2**30]
     for row in found["results"]:
         assert {"count", "type", "redop", "root", "out_of_place", "in_place", "algorithm", "protocol"} <= set(row)
@@ -51,6 +59,32 @@ def test_several_numbers_of_ranks_are_several_runs(capsys):
     assert run("dgx_h100", "--op", "all_reduce", "--ranks", "8,16", "--bytes", "1MiB", "--json") == 0
     runs = json.loads(capsys.readouterr().out)["runs"]
     assert [(r["config"]["ranks"], r["config"]["nodes"]) for r in runs] == [(8, 1), (16, 2)]
+
+
+def test_a_number_given_twice_counts_once(capsys):
+    assert run("dgx_h100", "--op", "all_reduce", "--ranks", "8,8", "--bytes", "1MiB,1024KiB", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["size"] for row in found["results"]] == [2**20]
+
+
+def test_warnings_follow_the_table_each_once(capsys):
+    """Both groups are larger than the cluster ever was, at both sizes; each number of nodes is one warning."""
+    assert run("zionex", "--op", "all_reduce", "--ranks", "256,512", "--bytes", "1MiB,1GiB") == 0
+    lines = capsys.readouterr().out.splitlines()
+    notes = lines[1 + max(i for i, line in enumerate(lines) if line.startswith("# Avg bus bandwidth")) :]
+    assert len(notes) == len(set(notes))
+    assert sum("zionex has at most 16" in note for note in notes) == 2
+
+
+def test_a_forced_algorithm_that_cannot_run_is_warned_about(capsys):
+    """Halving and doubling needs a power of two of members: 16 have it, 12 do not."""
+    arguments = ("dgx_h100", "--op", "all_reduce", "--ranks", "16,12", "--bytes", "1MiB", "--json")
+    assert run(*arguments, "--algorithm", "halving_doubling") == 0
+    can, cannot = json.loads(capsys.readouterr().out)["runs"]
+    assert can["results"][0]["algorithm"] == "halving_doubling"
+    assert not any("does not apply" in note for note in can["warnings"])
+    assert cannot["results"][0]["algorithm"] != "halving_doubling"
+    assert any("all_reduce/halving_doubling does not apply to 12 ranks" in note for note in cannot["warnings"])
 
 
 def test_fewer_gpus_per_node_take_more_nodes(capsys):
@@ -106,6 +140,13 @@ def test_the_page_is_written_whole_with_the_measured_points(tmp_path, capsys):
         (["zionex", "--op", "all_reduce", "--ranks", "8", "--bytes", "0"], "--bytes: impossible value"),
         (["zionex", "--op", "all_reduce", "--ranks", "8", "--bytes", "-1KiB"], "--bytes:"),
         (["zionex", "--op", "all_reduce", "--ranks", "8", "--bytes", "1GiB..1KiB"], "the range is empty"),
+        (["zionex", "--op", "all_reduce", "--ranks", "1_6"], "not a number of ranks"),
+        (["zionex", "--op", "all_reduce", "--ranks", "8,,16"], "not a number of ranks"),
+        (["zionex", "--op", "all_reduce", "--ranks", "9" * 5000], "not a number of ranks"),
+        (["zionex", "--op", "all_reduce", "--ranks", "8", "--bytes", "1.5B"], "whole bytes"),
+        (["zionex", "--op", "all_reduce", "--ranks", "8", "--bytes", "1e300"], "1 B to 1 PiB"),
+        (["zionex", "--op", "all_reduce", "--ranks", "8", "--bytes", "lots"], "--bytes: not a quantity"),
+        (["zionex", "--op", "all_reduce", "--ranks", "8", "--algorithm", "rings"], "--algorithm: no such all_reduce"),
         (["zionex", "--op", "all_reduce", "--ranks", "8", "--algorithm", "rings"], "did you mean 'ring'"),
     ],
 )

@@ -8,7 +8,6 @@ import yaml
 from hardware_specs import CATALOGS, load_cluster, load_gpu
 from inputs.errors import InputError
 from inputs.yaml_lines import load_yaml
-from simulator.network import CollectiveModel, Topology, idle_call
 from tests.network_machines import sourced
 
 FILES = [(kind, name) for kind, catalog in CATALOGS.items() for name in catalog.names()]
@@ -82,46 +81,9 @@ def test_each_cluster_resolves_and_can_be_written_and_read_again(name):
 
 def test_the_machines_asked_for_ship():
     assert {"zionex", "dgx_a100_40", "dgx_a100_80", "dgx_h100", "dgx1_v100", "dgx2_v100"} <= set(CLUSTERS)
-    known = {"v100_sxm2_16", "v100_sxm2_32", "v100_sxm3_32", "a100_sxm4_40", "a100_sxm4_80", "h100_sxm5_80"}
-    newer = {"h200_sxm5", "b200_sxm", "gb200", "l40s", "h100_pcie_80"}
-    older = {"a30", "a40", "a100_pcie_40", "a100_pcie_80", "p100_sxm2_16", "p100_pcie_16", "k80", "titan_xp"}
-    assert known | newer | older <= set(CATALOGS["gpu"].names())
-
-
-@pytest.mark.parametrize(
-    ("name", "node_bytes_per_s", "source"),
-    [
-        ("aws_p4d", 50e9, "4 EFA of 100 Gb/s"),
-        ("aws_p5", 400e9, "32 EFA of 100 Gb/s"),
-        ("polaris", 50e9, "2 Slingshot of 200 Gb/s"),
-        ("dgx_b200", 400e9, "8 ConnectX-7 of 400 Gb/s"),
-        ("gb200_nvl72", 200e9, "4 ConnectX-7 of 400 Gb/s per tray"),
-    ],
-)
-def test_nics_of_a_node_make_its_published_bandwidth(name, node_bytes_per_s, source):
-    nics = load_cluster(name).node.nics
-    assert nics.count.value * nics.nic.bytes_per_s.value == node_bytes_per_s, source
-
-
-def test_nvlink_of_a_rack_and_of_a_node_is_the_published_one():
-    """NVL72: 130 TB/s both ways; DGX B200: 14.4 TB/s both ways; Eos: 12.8 TB/s per direction out of 32 nodes."""
-    rack, b200, eos = (load_cluster(name) for name in ("gb200_nvl72", "dgx_b200", "eos"))
-    scale_up = rack.node.scale_up
-    assert 2 * scale_up.domain_gpus.value * scale_up.bytes_per_s.value == pytest.approx(130e12, rel=0.005)
-    assert 2 * 8 * b200.node.scale_up.bytes_per_s.value == 14.4e12
-    nics = eos.node.nics
-    assert eos.fabric.leaf_nodes.value * nics.count.value * nics.nic.bytes_per_s.value == 12.8e12
-
-
-def test_an_nvlink_domain_is_larger_than_a_node():
-    """72 ranks on 18 trays are one domain: nothing of an all_reduce leaves NVLink; 144 are two."""
-    rack = load_cluster("gb200_nvl72")
-    one, two = Topology.build(rack, 72), Topology.build(rack, 144)
-    assert (one.nodes, len(set(one.domain_of.tolist()))) == (18, 1)
-    assert len(set(two.domain_of.tolist())) == 2
-    used = CollectiveModel.of(rack, one)
-    stage = used.time(idle_call(used, "all_reduce", 1e9)).stages[0]
-    assert set(stage.work.usage) == {"nvlink_tx", "nvlink_rx"}
+    assert {"v100_sxm2_16", "v100_sxm2_32", "v100_sxm3_32", "a100_sxm4_40", "a100_sxm4_80", "h100_sxm5_80"} == set(
+        CATALOGS["gpu"].names()
+    )
 
 
 def test_zionex_node_is_the_published_one():

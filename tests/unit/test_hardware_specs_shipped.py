@@ -8,6 +8,7 @@ import yaml
 from hardware_specs import CATALOGS, load_cluster, load_gpu
 from inputs.errors import InputError
 from inputs.yaml_lines import load_yaml
+from simulator.network import CollectiveModel, Topology, idle_call
 from tests.network_machines import sourced
 
 FILES = [(kind, name) for kind, catalog in CATALOGS.items() for name in catalog.names()]
@@ -311,3 +312,14 @@ def test_a_topology_that_cannot_be_is_refused_with_its_key(tmp_path, node, key, 
         load_cluster(file)
     assert caught.value.key == f"node.{key}"
     assert words in str(caught.value)
+
+
+def test_an_nvlink_domain_is_larger_than_a_node():
+    """72 ranks on 18 trays are one domain: nothing of an all_reduce leaves NVLink; 144 are two."""
+    rack = load_cluster("gb200_nvl72")
+    one, two = Topology.build(rack, 72), Topology.build(rack, 144)
+    assert (one.nodes, len(set(one.domain_of.tolist()))) == (18, 1)
+    assert len(set(two.domain_of.tolist())) == 2
+    used = CollectiveModel.of(rack, one)
+    stage = used.time(idle_call(used, "all_reduce", 1e9)).stages[0]
+    assert set(stage.work.usage) == {"nvlink_tx", "nvlink_rx"}

@@ -77,4 +77,5 @@ def _machine(resolved: ResolvedScenario) -> Machine:
         placement=resolved.scenario.placement,
         seed=resolved.scenario.variation.seed,
         algorithms={str(op): name for op, name in resolved.scenario.network.algorithms.items()},
+        background=resolved.scenario.network.background,
     )

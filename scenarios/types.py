@@ -18,6 +18,8 @@ TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 CommPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 Placement: TypeAlias = Literal["block", "round_robin", "random"]
 CollectiveName: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "barrier"]
+LinkClass: TypeAlias = Literal["nvlink", "pcie", "switch", "socket", "nic", "spine"]
+BackgroundShare: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 Positive: TypeAlias = Annotated[int, Field(ge=1)]
 MAX_WORLD_SIZE = 262_144
 """Ranks of the largest job: planning and lowering are written for it; the largest training clusters have half."""
@@ -80,6 +82,10 @@ class NetworkChoice(Strict):
 
     algorithms: dict[CollectiveName, str] = Field(
         default_factory=dict, description="force an algorithm for an op, e.g. {all_reduce: ring}"
+    )
+    background: dict[LinkClass, BackgroundShare] = Field(
+        default_factory=dict,
+        description="share of every link of a class that other jobs take, e.g. {nic: 0.2}",
     )
 
 

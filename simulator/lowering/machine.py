@@ -60,6 +60,7 @@ def build_machine(
     placement: Placement = "block",
     seed: int = 0,
     algorithms: Mapping[str, str] | None = None,
+    background: Mapping[ResourceClass, float] | None = None,
     compute_model: str = "roofline",
 ) -> Machine:
     """Place ``world_size`` ranks on ``cluster``.
@@ -71,6 +72,7 @@ def build_machine(
         placement: see `Topology.build`.
         seed: of a random placement.
         algorithms: collective algorithms to force, by operation; the others are chosen by predicted time.
+        background: share of every link of a class that other jobs take all the time.
         compute_model: name in `COMPUTE_MODELS`.
 
     Raises:
@@ -78,4 +80,4 @@ def build_machine(
     """
     topology = Topology.build(cluster, world_size, placement, seed)
     compute = COMPUTE_MODELS.get(compute_model, key="compute_model")(cluster.node.gpu, cluster.node, launch_s)
-    return Machine(topology, compute, CollectiveModel.of(cluster, topology, algorithms))
+    return Machine(topology, compute, CollectiveModel.of(cluster, topology, algorithms, background))

@@ -180,3 +180,11 @@ def test_a_run_larger_than_this_machine_is_refused_with_the_estimate(monkeypatch
     monkeypatch.setattr("scenarios.estimate._physical_memory_bytes", lambda: 1e6)
     with pytest.raises(InfeasibleError, match="too large for this machine"):
         simulate(load_scenario("mlperf_dlrm_v1"), Silent())
+
+
+def test_a_second_job_on_the_network_makes_iterations_longer():
+    times = [
+        simulate(load_scenario("mlperf_dlrm_v1", ["nodes=2", *more]), Silent()).summary["iteration_time_s"]
+        for more in ((), ("network.background={nic: 0.5}",))
+    ]
+    assert times[1] > 1.05 * times[0]

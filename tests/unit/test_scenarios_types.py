@@ -29,6 +29,8 @@ def test_the_smallest_scenario_gets_the_published_defaults():
         ("extra", 1),
         ("precision", {"tables": "int3"}),
         ("run", {"iterations": 0}),
+        ("network", {"background": {"nic": 1.0}}),
+        ("network", {"background": {"wire": 0.1}}),
         ("run", {"iterations": 10**8}),
         ("run", {"max_iterations": 10**8}),
         ("nodes", 10**11),

@@ -105,8 +105,14 @@ def _cyclic(local: IntArray, resources: IntArray, usage: FloatArray, left: Float
         used, column = np.unique(resources[entry], return_inverse=True)
         table = np.zeros((len(members), len(used)))
         table[np.searchsorted(members, local[entry]), column] = usage[entry]
-        speeds[members] = _newton(table, left[used])
+        speeds[members] = _newton(*_distinct_columns(table, left[used]))
     return speeds
+
+
+def _distinct_columns(usage: FloatArray, capacity: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Resources that are used alike, once, in an order of their own: the numbers of resources must not decide."""
+    distinct = np.unique(np.vstack([capacity, usage]), axis=1)
+    return distinct[1:], distinct[0]
 
 
 def _components(local: IntArray, resources: IntArray, activities: int, count: int) -> IntArray:

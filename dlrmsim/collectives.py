@@ -126,7 +126,8 @@ def write_page(cluster: Cluster, request: CollectiveRequest, tables: Sequence[Si
     Raises:
         InputError: ``file`` cannot be written.
     """
-    measured = _measured(cluster)
+    as_measured = request.algorithm is None and request.placement == "block"
+    measured = _measured(cluster) if as_measured else []
     points = {
         number: [p for p, op, ranks, nodes in measured if (op, ranks, nodes) == (found.op, found.ranks, found.nodes)]
         for number, found in enumerate(tables)

@@ -128,6 +128,14 @@ def test_the_page_is_written_whole_with_the_measured_points(tmp_path, capsys):
     assert [path.name for path in tmp_path.iterdir()] == ["busbw.html"]
 
 
+def test_what_was_measured_otherwise_is_not_shown(tmp_path):
+    """The circles are of the library's own choice on whole nodes: with a forced algorithm they are left out."""
+    page = tmp_path / "forced.html"
+    arguments = ("--op", "all_reduce", "--ranks", "8", "--bytes", "1MiB..4MiB", "--algorithm", "ring")
+    assert run("dgx_h100", *arguments, "--plot", str(page)) == 0
+    assert "aiconfigurator" not in page.read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

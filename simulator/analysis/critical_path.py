@@ -17,8 +17,8 @@ from simulator.lowered import LoweredProgram
 from simulator.operators import Category, CollectiveCall
 from simulator.program import Program
 
-IDLE = "idle"
-"""Category of time in which nothing on the path runs: a controller holds a stream back."""
+IDLE = Category.IDLE
+"""Category of time in which nothing on the path runs: a delay, or a controller that holds a stream back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class CriticalPath:
 
     def by_category_ps(self) -> dict[str, int]:
         """Time per category, every category named."""
-        return {str(c): 0 for c in (*Category, IDLE)} | self._sum(lambda s: s.category)
+        return {str(c): 0 for c in Category} | self._sum(lambda s: s.category)
 
     def by_section_ps(self) -> dict[str, int]:
         """Time per section of the iteration, in order of first appearance."""

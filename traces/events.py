@@ -25,6 +25,10 @@ class Kind(IntEnum):
     MEMSET = 5
 
 
+DEVICE = int(Kind.KERNEL)
+"""The first kind of device work."""
+
+
 class Interner:
     """Numbers distinct values in order of appearance."""
 
@@ -80,7 +84,7 @@ class Events:
     @property
     def on_device(self) -> NDArray[np.bool_]:
         """Which events are work of a device ``[N]``."""
-        device: NDArray[np.bool_] = self.kind >= Kind.KERNEL
+        device: NDArray[np.bool_] = self.kind >= DEVICE
         return device
 
 

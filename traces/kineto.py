@@ -8,7 +8,8 @@ calls and device work find each other by ``correlation``, so the flow arrows say
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from array import array
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,20 +18,22 @@ import numpy as np
 
 from inputs.errors import InputError
 from simulator.program import IntArray
-from traces.events import Events, Interner, Kind, RankTrace, concatenated
+from traces.events import DEVICE, Events, Interner, Kind, RankTrace, concatenated
 from traces.json_array import JsonArray
 
 PS_PER_US = 1_000_000
 NS_PER_US = 1_000
 
-_KINDS: Mapping[str, Kind] = {
-    "cpu_op": Kind.OPERATOR, "operator": Kind.OPERATOR,
-    "user_annotation": Kind.ANNOTATION,
+_CATEGORIES: Mapping[str, Kind] = {
+    "cpu_op": Kind.OPERATOR, "operator": Kind.OPERATOR, "user_annotation": Kind.ANNOTATION,
     "cuda_runtime": Kind.RUNTIME, "cuda_driver": Kind.RUNTIME, "runtime": Kind.RUNTIME,
     "kernel": Kind.KERNEL, "gpu_memcpy": Kind.MEMCPY, "memcpy": Kind.MEMCPY, "gpu_memset": Kind.MEMSET,
     "memset": Kind.MEMSET,
 }  # fmt: skip
-"""Categories by their lower-case name; older releases wrote ``Operator``, ``Kernel``, ``Memcpy``, ``Runtime``."""
+_KINDS: dict[str | None, int] = {
+    written: int(kind) for name, kind in _CATEGORIES.items() for written in (name, name.capitalize())
+}
+"""Categories as releases write them: older ones ``Operator``, ``Kernel``, ``Memcpy``, ``Memset``, ``Runtime``."""
 _RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_.]?(\d+)")
 
 
@@ -107,51 +110,42 @@ class _Columns:
 
     def add(self, batch: list[Event]) -> None:
         """Keep what matters of a batch."""
+        kinds_of, names_of, tracks_of = _KINDS, self._names.numbers, self._tracks.numbers
         kept: list[Event] = []
-        kinds: list[int] = []
-        numbers: list[int] = []
+        kinds, names, tracks, correlations, numbers = (array("q") for _ in range(5))
         for number, event in enumerate(batch, start=self._seen):
-            kind = _kind(event)
+            kind = kinds_of.get(event.cat) if event.ph == "X" else None
             if kind is None:
                 self._drop(event)
-            else:
-                kept.append(event)
-                kinds.append(kind)
-                numbers.append(number)
+                continue
+            args = event.args
+            track = (event.pid, event.tid)
+            correlation = -1
+            if args is not None:
+                if kind >= DEVICE and args.stream is not None:
+                    track = (event.pid if args.device is None else args.device, args.stream)
+                if kind >= _RUNTIME and type(args.correlation) is int and 0 <= args.correlation < _HIGHEST:
+                    correlation = args.correlation
+                if kind == _MEMCPY or args.collective is not None or (kind < _RUNTIME and event.name[:5] == "nccl:"):
+                    self._args[self._rows + len(kept)] = _kept_args(args)
+            kept.append(event)
+            kinds.append(kind)
+            names.append(names_of.setdefault(event.name, len(names_of)))
+            tracks.append(_number_of(track, tracks_of))
+            correlations.append(correlation)
+            numbers.append(number)
         self._seen += len(batch)
         if kept:
-            self._keep(kept, kinds, numbers)
+            starts, durations = self._times(kept, numbers)
+            columns = (kinds, names, tracks, starts, starts + durations, correlations, numbers)
+            self._parts.append(tuple(np.asarray(c).astype(t) for c, t in zip(columns, _TYPES, strict=True)))
+            self._rows += len(kept)
 
     def _drop(self, event: Event) -> None:
         what = event.cat if event.cat and event.ph == "X" else {"M": "metadata"}.get(event.ph, f"phase {event.ph}")
         self.dropped[what] = self.dropped.get(what, 0) + 1
 
-    def _keep(self, kept: list[Event], kinds: list[int], numbers: list[int]) -> None:
-        starts, durations = self._times(kept, numbers)
-        name, track = self._names.numbers, self._tracks.numbers
-        names = [name.setdefault(e.name, len(name)) for e in kept]
-        tracks = [
-            track.setdefault(_track(e, k), len(track)) for e, k in zip(kept, kinds, strict=True)
-        ]
-        correlations = [_correlation(e.args) for e in kept]
-        for row, (event, kind) in enumerate(zip(kept, kinds, strict=True), start=self._rows):
-            args = _kept_args(event, kind)
-            if args:
-                self._args[row] = args
-        self._rows += len(kept)
-        self._parts.append(
-            (
-                np.array(kinds, dtype=np.int8),
-                np.array(names, dtype=np.int32),
-                np.array(tracks, dtype=np.int32),
-                starts,
-                starts + durations,
-                np.array(correlations, dtype=np.int64),
-                np.array(numbers, dtype=np.int64),
-            )
-        )
-
-    def _times(self, kept: list[Event], numbers: list[int]) -> tuple[IntArray, IntArray]:
+    def _times(self, kept: list[Event], numbers: Sequence[int]) -> tuple[IntArray, IntArray]:
         """Start, relative to the first event's, and duration in ps ``[N]``."""
         starts_us = [e.ts for e in kept]
         durations_us = [e.dur for e in kept]
@@ -179,57 +173,42 @@ class _Columns:
 
     def events(self) -> Events:
         """All events kept."""
-        types = (np.int8, np.int32, np.int32, np.int64, np.int64, np.int64, np.int64)
-        columns = [concatenated((part[c] for part in self._parts), kind) for c, kind in enumerate(types)]
+        columns = [concatenated((part[c] for part in self._parts), kind) for c, kind in enumerate(_TYPES)]
         self._parts.clear()
         return Events(self._names.values(), self._tracks.values(), *columns, args=self._args)
 
 
+_TYPES = (np.int8, np.int32, np.int32, np.int64, np.int64, np.int64, np.int64)
+"""Of the columns kind, name, track, start, end, correlation, number."""
+_RUNTIME, _MEMCPY = int(Kind.RUNTIME), int(Kind.MEMCPY)
+_HIGHEST = 1 << 62
 _LONGEST_US = 1e12
 """About twelve days: longer than any profile, and in ps still within 62 bits."""
 _EXACT_US = 1 << 51
 """Above this a double holds microseconds to a quarter only; absolute time stamps since 1970 are."""
 
 
-def _kind(event: Event) -> Kind | None:
-    if event.ph != "X" or event.cat is None:
-        return None
-    return _KINDS.get(event.cat, _KINDS.get(event.cat.lower()))
+def _number_of(track: tuple[Any, Any], numbers: dict[tuple[Any, Any], int]) -> int:
+    """The track's number; what cannot be a key stands as text."""
+    try:
+        return numbers.setdefault(track, len(numbers))
+    except TypeError:
+        return numbers.setdefault((str(track[0]), str(track[1])), len(numbers))
 
 
-def _track(event: Event, kind: int) -> tuple[Any, Any]:
-    """(process, thread) of a host event, (device, stream) of a device event."""
-    args = event.args
-    if kind >= Kind.KERNEL and args is not None and args.stream is not None:
-        return _plain(args.device if args.device is not None else event.pid), _plain(args.stream)
-    return _plain(event.pid), _plain(event.tid)
-
-
-def _plain(value: Any) -> Any:
-    """A value that can be a key: containers as text."""
-    return value if isinstance(value, int | str | float | type(None)) else str(value)
-
-
-def _correlation(args: Args | None) -> int:
-    value = args.correlation if args is not None else None
-    return value if isinstance(value, int) and 0 <= value < 1 << 62 else -1
-
-
-def _kept_args(event: Event, kind: int) -> dict[str, Any] | None:
-    args = event.args
-    if args is None:
-        return None
-    if kind == Kind.MEMCPY:
-        return {"bytes": args.bytes}
-    if args.collective is None and not (kind <= Kind.ANNOTATION and event.name.startswith("nccl:")):
-        return None
-    fields = ("bytes", "collective", "in_elements", "out_elements", "in_splits", "dtype", "group", "group_ranks", "group_size")
-    kept = {field: value for field in fields if (value := getattr(args, field)) is not None}
+def _kept_args(args: Args) -> dict[str, Any]:
+    """What describes a collective or a copy."""
+    kept = {field: value for field in _FIELDS if (value := getattr(args, field)) is not None}
     for field in ("dims", "types"):
         raw = getattr(args, field)
         if bytes(raw):
             kept[field] = msgspec.json.decode(raw)
     return kept
+
+
+_FIELDS = (
+    "bytes", "collective", "in_elements", "out_elements", "in_splits", "dtype", "group", "group_ranks", "group_size",
+)  # fmt: skip
 
 
 def _whole(value: Any, default: int | None) -> int | None:

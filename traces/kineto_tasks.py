@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 
@@ -34,6 +35,7 @@ _WAITS = frozenset({"cudaStreamWaitEvent", "hipStreamWaitEvent", "cuStreamWaitEv
 _STEP = re.compile(r"ProfilerStep#?\s*(\d+)")
 _DIRECTIONS = {"htod": "h2d", "dtoh": "d2h"}
 OUTSIDE = "outside the profiler's steps"
+_RUNTIME, _KERNEL, _MEMCPY = int(Kind.RUNTIME), int(Kind.KERNEL), int(Kind.MEMCPY)
 LONGEST_NAME = 80
 """Characters of a kernel's signature that name its task; `Measured.name` has it whole."""
 
@@ -254,11 +256,11 @@ class _Importer:
         events, row = self.trace.events, int(self.device.rows[place])
         name = events.name_of(row)
         seconds = float(self.device.end_ps[place] - self.device.start_ps[place]) / PS_PER_S
-        if events.kind[row] == Kind.KERNEL:
+        if events.kind[row] == _KERNEL:
             if is_collective_kernel(name):
                 return self._collective(place, name, seconds)
             return short_name(name), Measured(seconds, Category.COMPUTE, name)
-        if events.kind[row] == Kind.MEMCPY:
+        if events.kind[row] == _MEMCPY:
             size = events.args.get(row, {}).get("bytes")
             direction = next((d for key, d in _DIRECTIONS.items() if key in name.lower()), "d2d")
             if isinstance(size, int | float):
@@ -370,7 +372,7 @@ class _ThreadWalk:
         issue = max(min(end, int(device.start_ps[place])), begin, self._now)
         self._importer._launched[call] = self._until(issue, self._name(call))
         done = int(device.end_ps[place])
-        if events.kind[device.rows[place]] != Kind.KERNEL and issue < done <= end + 2 * self._importer.trace.resolution_ps:
+        if events.kind[device.rows[place]] != _KERNEL and issue < done <= end + 2 * self._importer.trace.resolution_ps:
             self._sync(call, place)
 
     def _sync(self, call: int, place: int | None) -> None:
@@ -412,12 +414,13 @@ class _ThreadWalk:
     def _name(self, call: int) -> str:
         """The innermost operator around a call, and the call."""
         outer = int(self._importer.parent[call])
-        while outer >= 0 and self._events.kind[outer] == Kind.RUNTIME:
+        while outer >= 0 and self._events.kind[outer] == _RUNTIME:
             outer = int(self._importer.parent[outer])
         name = self._events.name_of(call)
         return f"{self._events.name_of(outer)[:LONGEST_NAME]}: {name}" if outer >= 0 else name
 
 
+@cache
 def short_name(signature: str) -> str:
     """A kernel's signature without return type and arguments, at most `LONGEST_NAME` characters."""
     name = signature.removeprefix("void ")

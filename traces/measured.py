@@ -8,7 +8,7 @@ arrival and the first member's end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from simulator.engine import ActivityTimes, GroupTimes, IterationRecord, RunResult
 from simulator.engine.records import Recorder
 from simulator.lowered import Activity, ConstantDurations, LoweredGroup, LoweredProgram, phase
-from simulator.operators import CollectiveCall
+from simulator.operators import CollectiveCall, Work
 from simulator.program import IntArray, Program, TaskGraph
 from traces.merge import Merged
 
@@ -54,39 +54,41 @@ def measured_run(merged: Merged) -> MeasuredRun:
     graph = merged.graph
     starts = [start.copy() for start in merged.start_ps]
     ends = [end.copy() for end in merged.end_ps]
-    for program, start in zip(graph.programs, starts, strict=True):
-        start[_without_inputs(program)] = 0
-    instances = [np.full((len(_collectives(p)), p.rank_count), -1, dtype=np.int64) for p in graph.programs]
+    tasks = [_collectives(program) for program in graph.programs]
+    instances = [np.full((len(t), p.rank_count), -1, dtype=np.int64) for t, p in zip(tasks, graph.programs, strict=True)]
     activities: list[Activity] = []
     last_ps, end_ps = [], []
-    for label, places in _meetings(graph):
+    for label, places in _meetings(graph, tasks):
         last = max(int(starts[p.group][p.task, p.columns].max()) for p in places)
         end = max(min(int(ends[p.group][p.task, p.columns].min()) for p in places), last)
         for place in places:
-            row = _collectives(graph.programs[place.group]).index(place.task)
+            row = int(np.searchsorted(tasks[place.group], place.task))
             instances[place.group][row, place.columns] = len(activities)
             _close(place, starts[place.group], ends[place.group], end)
         activities.append(Activity(label, (phase(latency_ps=end - last),)))
         last_ps.append(last)
         end_ps.append(end)
-    last_of, end_of = np.array(last_ps, dtype=np.int64), np.array(end_ps, dtype=np.int64)
-    groups, times = [], []
-    for number, program in enumerate(graph.programs):
-        groups.append(_lowered(program, starts[number], ends[number], instances[number]))
-        times.append(_times(program, starts[number], ends[number], instances[number], last_of))
+    last_of = np.array(last_ps, dtype=np.int64)
+    columns = list(zip(tasks, starts, ends, instances, strict=True))
+    groups = tuple(_lowered(p, *own) for p, own in zip(graph.programs, columns, strict=True))
+    times = tuple(_times(*own, last_of) for own in columns)
     recorder = Recorder(np.concatenate([p.ranks for p in graph.programs]), None)
-    recorder.add(IterationRecord(0, tuple(times), ActivityTimes(last_of, end_of)))
-    return MeasuredRun(graph, LoweredProgram(tuple(groups), activities, 0), recorder.result())
+    recorder.add(IterationRecord(0, times, ActivityTimes(last_of, np.array(end_ps, dtype=np.int64))))
+    return MeasuredRun(graph, LoweredProgram(groups, activities, 0), recorder.result())
 
 
-def _collectives(program: Program) -> list[int]:
-    return [task for task, work in enumerate(program.work) if isinstance(work, CollectiveCall)]
+def _collectives(program: Program) -> IntArray:
+    found = [task for task, work in enumerate(program.work) if isinstance(work, CollectiveCall)]
+    return np.array(found, dtype=np.int64)
 
 
-def _meetings(graph: TaskGraph) -> Iterator[tuple[str, list[_Place]]]:
+def _meetings(graph: TaskGraph, collectives: Sequence[IntArray]) -> Iterator[tuple[str, list[_Place]]]:
     """The n-th calls of all members of each instance of each communicator."""
     for name, instance_of in graph.communicators.items():
-        calls = [[t for t in _collectives(p) if p.work[t].communicator == name] for p in graph.programs]  # type: ignore[union-attr]
+        calls = [
+            [t for t in tasks.tolist() if _communicator(p.work[t]) == name]
+            for p, tasks in zip(graph.programs, collectives, strict=True)
+        ]
         for number in range(max((len(tasks) for tasks in calls), default=0)):
             places: dict[int, list[_Place]] = {}
             for group, (program, tasks) in enumerate(zip(graph.programs, calls, strict=True)):
@@ -99,6 +101,10 @@ def _meetings(graph: TaskGraph) -> Iterator[tuple[str, list[_Place]]]:
                 yield (label if len(places) == 1 else f"{label} [{name} {instance}]"), found
 
 
+def _communicator(work: Work) -> str:
+    return work.communicator if isinstance(work, CollectiveCall) else ""
+
+
 def _close(place: _Place, start: IntArray, end: IntArray, end_ps: int) -> None:
     """End a collective for all members together; what a member took longer is its tail, the next task."""
     tail = place.task + 1
@@ -107,28 +113,25 @@ def _close(place: _Place, start: IntArray, end: IntArray, end_ps: int) -> None:
     end[tail, place.columns] = np.maximum(end[tail, place.columns], end_ps)
 
 
-def _inputs(program: Program) -> list[list[int]]:
-    """Dependencies and the task before on the stream ``[T]``."""
-    last: dict[int, int] = {}
-    inputs = []
-    for task, stream in enumerate(program.stream_of.tolist()):
-        before = [last[stream]] if stream in last else []
-        inputs.append(before + [dep for dep, _ in program.dependencies(task)])
-        last[stream] = task
-    return inputs
+def _before(program: Program) -> IntArray:
+    """The task before each on its stream, -1 for the first ``[T]``."""
+    order = np.argsort(program.stream_of, kind="stable")
+    same = program.stream_of[order][1:] == program.stream_of[order][:-1]
+    before = np.full(program.task_count, -1, dtype=np.int64)
+    before[order[1:][same]] = order[:-1][same]
+    return before
 
 
-def _without_inputs(program: Program) -> list[int]:
-    return [task for task, inputs in enumerate(_inputs(program)) if not inputs]
-
-
-def _lowered(program: Program, start: IntArray, end: IntArray, instances: IntArray) -> LoweredGroup:
-    known = np.zeros_like(start)
-    for task, inputs in enumerate(_inputs(program)):
-        for before in inputs:
-            np.maximum(known[task], end[before], out=known[task])
+def _lowered(
+    program: Program, tasks: IntArray, start: IntArray, end: IntArray, instances: IntArray
+) -> LoweredGroup:
+    """Durations of private tasks: from the end of the last input; tasks without one start at 0."""
+    before = _before(program)
+    known = np.where(before[:, None] >= 0, end[before], 0)
+    waiting = np.repeat(np.arange(program.task_count), np.diff(program.dep_ptr))
+    np.maximum.at(known, waiting, end[program.dep_task])
+    start[(before < 0) & (np.diff(program.dep_ptr) == 0)] = 0
     durations = np.maximum(end - known, 0)
-    tasks = np.array(_collectives(program), dtype=np.int64)
     durations[tasks] = 0
     return LoweredGroup(
         name=program.name,
@@ -145,7 +148,10 @@ def _lowered(program: Program, start: IntArray, end: IntArray, instances: IntArr
     )
 
 
-def _times(program: Program, start: IntArray, end: IntArray, instances: IntArray, last_of: IntArray) -> GroupTimes:
-    tasks = np.array(_collectives(program), dtype=np.int64)
-    waiting = np.where(instances >= 0, last_of[instances] - start[tasks], 0) if len(tasks) else np.zeros((0, program.rank_count), dtype=np.int64)
+def _times(
+    tasks: IntArray, start: IntArray, end: IntArray, instances: IntArray, last_of: IntArray
+) -> GroupTimes:
+    waiting = np.zeros_like(instances)
+    inside = instances >= 0
+    waiting[inside] = last_of[instances[inside]] - start[tasks][inside]
     return GroupTimes(start, end, tasks, waiting)

@@ -142,6 +142,8 @@ def _program(group: Sequence[RankTasks]) -> Program:
 def _merged_work(works: Sequence[Work]) -> Work:
     """One operator with an amount per rank, where the ranks differ."""
     first = works[0]
+    if len(works) == 1:
+        return first
     if isinstance(first, Measured | Delay):
         return replace(first, seconds=_amount([work.seconds for work in works]))  # type: ignore[union-attr]
     if isinstance(first, CollectiveCall | Copy):

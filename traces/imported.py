@@ -9,6 +9,7 @@ from pathlib import Path
 
 from simulator.program import TaskGraph
 from traces.measured import MeasuredRun
+from traces.nccl_tests import TimedCollective
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +46,7 @@ class Imported:
         device: name of the GPUs, empty where the traces do not say.
         found: what there is, in words and numbers, for the printed summary.
         gaps: what the traces do not say.
+        collectives: timed collectives of a benchmark's log, which has no ranks' programs.
     """
 
     format: str
@@ -56,6 +58,7 @@ class Imported:
     device: str = ""
     found: Mapping[str, int] = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
+    collectives: tuple[TimedCollective, ...] = ()
 
     @property
     def ranks(self) -> tuple[int, ...]:

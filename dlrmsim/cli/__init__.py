@@ -16,6 +16,7 @@ import typer
 
 from dlrmsim.cli.calibrate import calibrate
 from dlrmsim.cli.collective import collective
+from dlrmsim.cli.import_traces import import_traces
 from dlrmsim.cli.init import init
 from dlrmsim.cli.list_names import list_names
 from dlrmsim.cli.run import run
@@ -42,6 +43,7 @@ app.command("sweep")(sweep)
 app.command("collective")(collective)
 app.command("validate")(validate)
 app.add_typer(calibrate, name="calibrate")
+app.command("import")(import_traces)
 app.command("list")(list_names)
 app.command("show")(show)
 app.command("schema")(schema)

@@ -92,7 +92,7 @@ def read_args(
     size_bytes = args.get("bytes") if isinstance(args.get("bytes"), int | float) else None
     if size_bytes is None and elements is not None:
         size_bytes = elements * width
-    uneven = op == "all_to_all" and (said.lower().endswith("v") or bool(_ranks(args.get("in_splits"))) or "In" in args)
+    uneven = op == "all_to_all" and (said.lower().endswith("v") or bool(_ranks(args.get("in_splits"))))
     return CollectiveArgs(op, group, ranks, size, None if size_bytes is None else float(size_bytes), dtype, uneven)
 
 

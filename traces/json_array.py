@@ -21,9 +21,12 @@ from traces.source import MAX_ITEM_BYTES, chunks
 
 E = TypeVar("E")
 
-_BETWEEN = re.compile(rb"\}\s*,\s*\{")
+_BETWEEN = re.compile(rb"(?P<end>\})\s*,\s*\{")
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|["{}\[\]]', re.DOTALL)
-_END = re.compile(rb"\}\s*\]")
+_END = re.compile(rb"(?P<end>\})\s*\]")
+_FIRST_KEY = re.compile(rb'\s*,\s*\{\s*"[^"]{0,100}"')
+_BEFORE_END = 2
+"""Bytes before an element's end that are the same for all of them: ``]}`` where each ends with a list."""
 _WINDOW_BYTES = 64 << 10
 """Where a cut is looked for first, from the end of the buffer."""
 _BYTE_OF_ERROR = re.compile(r"\(byte (\d+)\)")
@@ -46,6 +49,7 @@ class JsonArray(Generic[E]):
         self._offset = 0
         self._count = 0
         self._bare = False
+        self._between = _BETWEEN
         self.head: dict[str, Any] = {}
 
     def batches(self) -> Iterator[list[E]]:
@@ -119,7 +123,7 @@ class JsonArray(Generic[E]):
 
     def _next(self) -> tuple[list[E], int, bool]:
         """Elements that are complete in the buffer: (elements, bytes they take, whether the array ends here)."""
-        cut = self._last_match(_BETWEEN)
+        cut = self._last_match(self._between)
         if cut < 0:
             return [], 0, False
         batch = self._parsed(cut)
@@ -128,7 +132,7 @@ class JsonArray(Generic[E]):
     def _last_match(self, pattern: re.Pattern[bytes]) -> int:
         """Position behind the last ``}`` with which ``pattern`` matches, -1 for none."""
         for begin in (max(len(self._buffer) - _WINDOW_BYTES, 0), 0):
-            found = [match.start() + 1 for match in pattern.finditer(self._buffer, begin)]
+            found = [match.end("end") for match in pattern.finditer(self._buffer, begin)]
             if found:
                 return found[-1]
         return -1
@@ -153,8 +157,15 @@ class JsonArray(Generic[E]):
         if closed:
             self._close(end)
             return batch, 0, True
-        comma = self._buffer.find(b",", end)
-        return batch, len(self._buffer) if comma < 0 else comma + 1, False
+        self._learn(end)
+        return batch, self._buffer.index(b",", end) + 1, False
+
+    def _learn(self, end: int) -> None:
+        """Look from now on for what stands between these two elements: those that nest objects have more in common."""
+        following = _FIRST_KEY.match(self._buffer, end)
+        if following:
+            before = re.escape(self._buffer[max(end - 1 - _BEFORE_END, 0) : end - 1])
+            self._between = re.compile(before + rb"(?P<end>\})" + re.escape(following[0]))
 
     def _scan(self) -> tuple[int, bool]:
         """End of the last complete element in the buffer, and whether the array's end follows it."""

@@ -17,6 +17,8 @@ from traces.kineto import read_kineto
 from traces.kineto_tasks import RankImport, rank_tasks
 from traces.measured import measured_run
 from traces.merge import check_agreement, merge
+from traces.pairs import with_execution_traces
+from traces.pytorch_et import read_pytorch_et
 from traces.rank_tasks import RankTasks
 
 PS_PER_NS = 1000
@@ -24,12 +26,16 @@ _SAME_CLOCK_NS = 86_400_000_000_000
 """A day: traces of one profile that are further apart were stamped by unrelated clocks."""
 
 
-def import_kineto(files: Sequence[Path], ranks: Sequence[int] | None = None) -> Imported:
+def import_kineto(
+    files: Sequence[Path], ranks: Sequence[int] | None = None, execution_traces: Sequence[Path] = ()
+) -> Imported:
     """Import the traces of a job.
 
     Args:
         files: one trace per rank.
         ranks: ranks to keep; default: all.
+        execution_traces: PyTorch execution traces of the same ranks; they know sizes, splits and process groups of
+            collectives that older Kineto traces do not have.
 
     Raises:
         InputError: a file is no such trace, contradicts itself, or two are of one rank.
@@ -41,6 +47,8 @@ def import_kineto(files: Sequence[Path], ranks: Sequence[int] | None = None) -> 
         if not traces:
             raise InputError("no trace is of these ranks", file="--ranks", given=",".join(map(str, ranks)))
     imports = [rank_tasks(trace, rank) for rank, trace in sorted(traces.items())]
+    if execution_traces:
+        imports = with_execution_traces(imports, [read_pytorch_et(file) for file in execution_traces])
     world_size = max([*(t.world_size or 0 for t in traces.values()), max(traces) + 1])
     members = _members(imports)
     check_agreement([i.tasks for i in imports], members)
@@ -48,7 +56,7 @@ def import_kineto(files: Sequence[Path], ranks: Sequence[int] | None = None) -> 
     placed = [_shifted(i.tasks, shift) for i, shift in zip(imports, shifts_ps, strict=True)]
     merged = merge(placed, members, world_size)
     return Imported(
-        format="Kineto",
+        format="Kineto with PyTorch execution traces" if execution_traces else "Kineto",
         files=tuple(trace.file for trace in traces.values()),
         graph=merged.graph,
         world_size=world_size,

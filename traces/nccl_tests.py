@@ -82,6 +82,8 @@ class _Test:
 
     op: Operation | None
     hosts: list[str]
+    known: bool = True
+    """Whether we have the operation at all (send and receive, gather... are left out)."""
     results: int = 2
     """Groups of (time, algbw, busbw, errors) in a row: out-of-place and in-place."""
 
@@ -92,7 +94,7 @@ def _log(file: Path, text: str, op: str | None) -> Iterator[TimedCollective]:
     for number, line in enumerate(lines, start=1):
         if line.startswith(_STARTING):
             told = _operation_in(line.split(":", 1)[1], file)
-            test = _Test(test.op if op else told, [])
+            test = _Test(test.op if op else told, [], known=bool(op) or told is not None)
         elif rank := _RANK.match(line):
             test.hosts.append(rank[2])
         elif line.startswith("#") and " time " in line and " size " in line:
@@ -107,7 +109,7 @@ def _log(file: Path, text: str, op: str | None) -> Iterator[TimedCollective]:
 
 def _row_of(file: Path, number: int, line: str, test: _Test) -> Iterator[TimedCollective]:
     """The collective in a row of numbers; the time is counted from the right, releases differ on the left."""
-    if not _ROW.match(line):
+    if not _ROW.match(line) or not test.known:
         return
     words = line.split()
     size = float(words[0])

@@ -82,7 +82,7 @@ def _write(folder: Path, finished: ImportFinished, *, report: bool, wall_s: floa
     write_json(folder / "summary.json", finished.summary)
     measured = finished.imported.measured
     if measured is not None and finished.analysis is not None:
-        _write_timeline(folder / "timeline.parquet", measured)
+        _write_timeline(folder / "timeline.parquet", finished.imported, measured)
         if report:
             page = _page(finished.imported, measured, finished.analysis)
             (folder / "report.html").write_text(page, encoding="utf-8")
@@ -92,10 +92,14 @@ def _write(folder: Path, finished: ImportFinished, *, report: bool, wall_s: floa
     write_json(folder / RECORD_FILE, record | environment())
 
 
-def _write_timeline(path: Path, measured: MeasuredRun) -> None:
+def _write_timeline(path: Path, imported: Imported, measured: MeasuredRun) -> None:
     from simulator.analysis import timeline_blocks, write_parquet
+    from traces.parquet import program_metadata
 
-    write_parquet(timeline_blocks(measured.graph.programs, measured.result), path)
+    blocks = timeline_blocks(measured.graph.programs, measured.result)
+    ends_ps = measured.result.iteration_end_ps
+    metadata = program_metadata(measured.graph, ends_ps, imported.steps, imported.gaps)
+    write_parquet(blocks, path, metadata=metadata)
 
 
 def _page(imported: Imported, measured: MeasuredRun, analysis: TraceAnalysis) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -96,9 +96,7 @@ def _operators(measured: MeasuredRun) -> tuple[OperatorRow, ...]:
     found: dict[tuple[str, Category], list[int]] = {}
     for program, times in zip(measured.graph.programs, measured.result.records[0].groups, strict=True):
         lengths = (times.end_ps - times.start_ps).sum(axis=1).tolist()
-        for name, category, work, length in zip(
-            program.names, program.categories, program.work, lengths, strict=True
-        ):
+        for name, category, work, length in zip(program.names, program.categories, program.work, lengths, strict=True):
             if category in (Category.COMPUTE, Category.COMM, Category.COPY):
                 whole = work.name if isinstance(work, Measured) and work.name else name.split(" #")[0]
                 sums = found.setdefault((whole, category), [0, 0])
@@ -123,7 +121,7 @@ def import_summary(imported: Imported, analysis: TraceAnalysis | None) -> dict[s
     return summary if analysis is None else summary | _measured_summary(analysis)
 
 
-def _measured_summary(analysis: TraceAnalysis) -> Mapping[str, Any]:
+def _measured_summary(analysis: TraceAnalysis) -> dict[str, Any]:
     operators = [asdict(row) | {"category": str(row.category)} for row in analysis.operators[:LONGEST_OPERATORS]]
     return {
         "iteration_time_s": analysis.iteration_time_s,

@@ -19,7 +19,7 @@ from inputs.errors import InputError
 from simulator.operators import Category, CollectiveCall, Copy, Measured, Work
 from traces.chakra_messages import COMM_COLL, COMM_OPS, COMM_RECV, COMM_SEND, COMP, read_nodes
 from traces.collective_args import DEFAULT_GROUP
-from traces.imported import Gap, Imported, gaps_of
+from traces.imported import Imported, absent_ranks, gaps_of
 from traces.merge import merge
 from traces.rank_tasks import RankTasks, RankTasksBuilder
 
@@ -54,8 +54,6 @@ def import_chakra(files: Sequence[Path], ranks: Sequence[int] | None = None) -> 
     world_size = max(rank for rank, _ in chosen) + 1
     members = _members(tasks)
     graph = merge(tasks, members, world_size).graph
-    absent = tuple(sorted(set(range(world_size)) - {rank for rank, _ in chosen}))
-    missing = [Gap("ranks without a trace", len(absent), absent)] if absent else []
     return Imported(
         format="Chakra execution trace",
         files=tuple(file for _, file in chosen),
@@ -67,7 +65,7 @@ def import_chakra(files: Sequence[Path], ranks: Sequence[int] | None = None) -> 
             "dependencies": sum(len(t.dep_task) for t in tasks),
             "program groups": len(graph.programs),
         },
-        gaps=(*missing, *gaps_of(gaps)),
+        gaps=(*absent_ranks([rank for rank, _ in chosen], world_size), *gaps_of(gaps)),
     )
 
 
@@ -186,9 +184,7 @@ def _in_order(file: Path, nodes: Sequence[Any], places: Sequence[int], gaps: Cou
     return order
 
 
-def _work(
-    file: Path, at: int, node: Any, attributes: Mapping[str, Any], gaps: Counter[str]
-) -> tuple[str, Work]:
+def _work(file: Path, at: int, node: Any, attributes: Mapping[str, Any], gaps: Counter[str]) -> tuple[str, Work]:
     """Stream and work of a node."""
     seconds = node.duration_micros * US
     if node.type == COMM_COLL:

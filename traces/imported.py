@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -64,6 +64,13 @@ class Imported:
     def ranks(self) -> tuple[int, ...]:
         """Ranks that have a trace, ascending."""
         return tuple(sorted(int(rank) for program in self.graph.programs for rank in program.ranks))
+
+
+def absent_ranks(present: Collection[int], world_size: int) -> list[Gap]:
+    """The gap of ranks that have no trace, if there are any."""
+    absent = tuple(sorted(set(range(world_size)) - set(present)))
+    what = "ranks without a trace: waiting for them cannot be told from transfer"
+    return [Gap(what, len(absent), absent)] if absent else []
 
 
 def gaps_of(counts: Mapping[int, Counter[str]]) -> list[Gap]:

@@ -1,8 +1,8 @@
 """Reads a Kineto trace: the Chrome-format JSON of PyTorch's profiler, plain or gzip, in bounded memory.
 
-``ts`` and ``dur`` are microseconds (libkineto, ``output_json.cpp``). Only what a timeline is made of is kept: operators,
-annotations, CUDA runtime calls and device work; Python functions, flows and counters are counted and dropped. Runtime
-calls and device work find each other by ``correlation``, so the flow arrows say nothing more.
+``ts`` and ``dur`` are microseconds (libkineto, ``output_json.cpp``). Only what a timeline is made of is kept:
+operators, annotations, CUDA runtime calls and device work; Python functions, flows and counters are counted and
+dropped. Runtime calls and device work find each other by ``correlation``, so the flow arrows say nothing more.
 """
 
 from __future__ import annotations
@@ -173,9 +173,12 @@ class _Columns:
 
     def events(self) -> Events:
         """All events kept."""
-        columns = [concatenated((part[c] for part in self._parts), kind) for c, kind in enumerate(_TYPES)]
+        kind, name, track, start, end, correlation, number = (
+            concatenated((part[c] for part in self._parts), column) for c, column in enumerate(_TYPES)
+        )
+        names = self._names.values()
         self._parts.clear()
-        return Events(self._names.values(), self._tracks.values(), *columns, args=self._args)
+        return Events(names, self._tracks.values(), kind, name, track, start, end, correlation, number, self._args)
 
 
 _TYPES = (np.int8, np.int32, np.int32, np.int64, np.int64, np.int64, np.int64)

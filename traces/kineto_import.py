@@ -12,7 +12,7 @@ from inputs.errors import InputError
 from simulator.operators import CollectiveCall, Copy
 from traces.clocks import clock_offsets_ps
 from traces.events import RankTrace
-from traces.imported import Gap, Imported, RankStep, gaps_of
+from traces.imported import Gap, Imported, RankStep, absent_ranks, gaps_of
 from traces.kineto import read_kineto
 from traces.kineto_tasks import RankImport, rank_tasks
 from traces.measured import measured_run
@@ -64,7 +64,7 @@ def import_kineto(
         steps=_steps(imports, shifts_ps),
         device=next((t.device for t in traces.values() if t.device), ""),
         found=_found(imports),
-        gaps=(*_absent(traces, world_size), *notes, *gaps_of({i.tasks.rank: i.gaps for i in imports})),
+        gaps=(*absent_ranks(traces, world_size), *notes, *gaps_of({i.tasks.rank: i.gaps for i in imports})),
     )
 
 
@@ -74,7 +74,9 @@ def _numbered(traces: Sequence[RankTrace]) -> dict[int, RankTrace]:
     for trace in traces:
         if trace.rank is None and len(traces) > 1:
             raise InputError(
-                "does not say its rank", file=trace.file, expected="distributedInfo.rank, or rank3 or worker3 in its name"
+                "does not say its rank",
+                file=trace.file,
+                expected="distributedInfo.rank, or rank3 or worker3 in its name",
             )
         rank = trace.rank or 0
         if rank in found:
@@ -137,10 +139,3 @@ def _found(imports: Sequence[RankImport]) -> dict[str, int]:
         "tasks": len(work),
         "dependencies": sum(len(i.tasks.dep_task) for i in imports),
     }
-
-
-def _absent(traces: Mapping[int, RankTrace], world_size: int) -> list[Gap]:
-    absent = tuple(rank for rank in range(world_size) if rank not in traces)
-    if not absent:
-        return []
-    return [Gap("ranks without a trace: waiting for them cannot be told from transfer", len(absent), absent)]

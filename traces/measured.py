@@ -55,7 +55,9 @@ def measured_run(merged: Merged) -> MeasuredRun:
     starts = [start.copy() for start in merged.start_ps]
     ends = [end.copy() for end in merged.end_ps]
     tasks = [_collectives(program) for program in graph.programs]
-    instances = [np.full((len(t), p.rank_count), -1, dtype=np.int64) for t, p in zip(tasks, graph.programs, strict=True)]
+    instances = [
+        np.full((len(t), p.rank_count), -1, dtype=np.int64) for t, p in zip(tasks, graph.programs, strict=True)
+    ]
     activities: list[Activity] = []
     last_ps, end_ps = [], []
     for label, places in _meetings(graph, tasks):
@@ -122,9 +124,7 @@ def _before(program: Program) -> IntArray:
     return before
 
 
-def _lowered(
-    program: Program, tasks: IntArray, start: IntArray, end: IntArray, instances: IntArray
-) -> LoweredGroup:
+def _lowered(program: Program, tasks: IntArray, start: IntArray, end: IntArray, instances: IntArray) -> LoweredGroup:
     """Durations of private tasks: from the end of the last input; tasks without one start at 0."""
     before = _before(program)
     known = np.where(before[:, None] >= 0, end[before], 0)
@@ -148,9 +148,7 @@ def _lowered(
     )
 
 
-def _times(
-    tasks: IntArray, start: IntArray, end: IntArray, instances: IntArray, last_of: IntArray
-) -> GroupTimes:
+def _times(tasks: IntArray, start: IntArray, end: IntArray, instances: IntArray, last_of: IntArray) -> GroupTimes:
     waiting = np.zeros_like(instances)
     inside = instances >= 0
     waiting[inside] = last_of[instances[inside]] - start[tasks][inside]

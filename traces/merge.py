@@ -78,7 +78,10 @@ def check_agreement(ranks: Sequence[RankTasks], members: Mapping[str, Sequence[i
             inside = members[group]
             if inside is not None and tasks.rank not in inside:
                 if mine:
-                    raise ProgramError(f"rank {tasks.rank} calls {mine[0][0]} on group {group!r} of {list(inside)[:8]}", file=tasks.source)
+                    raise ProgramError(
+                        f"rank {tasks.rank} calls {mine[0][0]} on group {group!r} of {list(inside)[:8]}",
+                        file=tasks.source,
+                    )
                 continue
             other, theirs = first.setdefault(group, (tasks, mine))
             if other is not tasks:
@@ -96,7 +99,8 @@ def _compare(
         free = x.op == "all_to_all" or np.ndim(x.bytes) or np.ndim(y.bytes)
         if (x.op, x.dtype) != (y.op, y.dtype) or not (free or x.bytes == y.bytes):
             raise ProgramError(
-                f"{where}: collective {number} is {name_b} ({_said(y)}) here and {name_a} ({_said(x)}) there", file=b.source
+                f"{where}: collective {number} is {name_b} ({_said(y)}) here and {name_a} ({_said(x)}) there",
+                file=b.source,
             )
     if len(calls_a) != len(calls_b):
         raise ProgramError(f"{where}: {len(calls_b)} collectives here, {len(calls_a)} there", file=b.source)
@@ -152,7 +156,7 @@ def _merged_work(works: Sequence[Work]) -> Work:
 
 
 def _amount(values: Sequence[Amount]) -> Amount:
-    if all(np.ndim(value) == 0 for value in values) and len(set(values)) == 1:  # type: ignore[arg-type]
+    if all(np.ndim(value) == 0 for value in values) and len(set(values)) == 1:
         return values[0]
     return np.array([float(np.sum(value)) for value in values])
 

@@ -120,7 +120,9 @@ def _row_of(file: Path, number: int, line: str, test: _Test) -> Iterator[TimedCo
         raise InputError("the nodes hold different numbers of ranks", file=file, given=len(test.hosts))
     operation = test.op or _operation_in(file.stem, file)
     if operation is None:
-        raise InputError("the log does not say which operation it timed", file=file, expected="--op, e.g. --op all_reduce")
+        raise InputError(
+            "the log does not say which operation it timed", file=file, expected="--op, e.g. --op all_reduce"
+        )
     try:
         time_s = float(words[-4 * test.results]) * US
     except ValueError:

@@ -29,7 +29,9 @@ def with_execution_traces(imports: Sequence[RankImport], traces: Sequence[Execut
     for trace in traces:
         rank = trace.rank if trace.rank is not None or len(traces) > 1 else next(iter(ranks))
         if rank is None:
-            raise InputError("does not say its rank", file=trace.file, expected="a name that ends in its rank, et_3.json")
+            raise InputError(
+                "does not say its rank", file=trace.file, expected="a name that ends in its rank, et_3.json"
+            )
         if rank in by_rank:
             raise InputError(f"is of rank {rank}, and so is {by_rank[rank].file}", file=trace.file)
         by_rank[rank] = trace

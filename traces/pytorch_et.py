@@ -21,7 +21,7 @@ import msgspec
 from inputs.errors import InputError
 from simulator.operators import CollectiveCall, Elementwise, Gemm, HostWork, Precision, Work
 from traces.collective_args import DEFAULT_GROUP, CollectiveArgs, read_args
-from traces.imported import Gap, Imported, gaps_of
+from traces.imported import Gap, Imported, absent_ranks, gaps_of
 from traces.json_array import JsonArray
 from traces.merge import merge
 from traces.rank_tasks import RankTasks, RankTasksBuilder
@@ -215,7 +215,9 @@ def import_pytorch_et(files: Sequence[Path], ranks: Sequence[int] | None = None)
     found: dict[int, ExecutionTrace] = {}
     for trace in traces:
         if trace.rank is None and len(traces) > 1:
-            raise InputError("does not say its rank", file=trace.file, expected="a name that ends in its rank, et_3.json")
+            raise InputError(
+                "does not say its rank", file=trace.file, expected="a name that ends in its rank, et_3.json"
+            )
         rank = trace.rank or 0
         if rank in found:
             raise InputError(f"is of rank {rank}, and so is {found[rank].file}", file=trace.file)
@@ -228,9 +230,9 @@ def import_pytorch_et(files: Sequence[Path], ranks: Sequence[int] | None = None)
     members: dict[str, tuple[int, ...] | None] = {}
     tasks = [_tasks(trace, rank, world_size, members, gaps[rank]) for rank, trace in sorted(found.items())]
     graph = merge(tasks, members, world_size).graph
-    no_times = Gap("execution traces have no times: a replay needs a cluster's models", len(found), tuple(sorted(found)))
-    absent = tuple(sorted(set(range(world_size)) - set(found)))
-    missing = [Gap("ranks without a trace", len(absent), absent)] if absent else []
+    no_times = Gap(
+        "execution traces have no times: a replay needs a cluster's models", len(found), tuple(sorted(found))
+    )
     return Imported(
         format="PyTorch execution trace",
         files=tuple(trace.file for trace in found.values()),
@@ -242,7 +244,7 @@ def import_pytorch_et(files: Sequence[Path], ranks: Sequence[int] | None = None)
             "collectives": sum(isinstance(w, CollectiveCall) for t in tasks for w in t.work),
             "dependencies": sum(len(t.dep_task) for t in tasks),
         },
-        gaps=(*missing, no_times, *gaps_of(gaps)),
+        gaps=(*absent_ranks(found, world_size), no_times, *gaps_of(gaps)),
     )
 
 
@@ -298,5 +300,3 @@ def _work(node: EtNode, inputs: Sequence[list[Any]], outputs: Sequence[list[Any]
         gaps["operators whose outputs the trace does not have (taken for their inputs' traffic)"] += 1
     read, write = (float(sum(t[3] * t[4] for t in tensors)) for tensors in (inputs, outputs))
     return Elementwise(read_bytes=read, write_bytes=write)
-
-

@@ -129,10 +129,16 @@ class RankTasksBuilder:
 
 
 def _unique(names: Iterable[str]) -> tuple[str, ...]:
-    """``name``, ``name #2``, ``name #3``... in order of appearance."""
+    """``name``, ``name #2``, ``name #3``... in order of appearance; a number that is taken is left out."""
+    given = list(names)
+    taken = set(given)
     seen: Counter[str] = Counter()
     made = []
-    for name in names:
+    for name in given:
         seen[name] += 1
-        made.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+        unique = name if seen[name] == 1 else f"{name} #{seen[name]}"
+        while seen[name] > 1 and unique in taken:
+            seen[name] += 1
+            unique = f"{name} #{seen[name]}"
+        made.append(unique)
     return tuple(made)

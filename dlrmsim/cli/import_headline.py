@@ -36,7 +36,9 @@ def print_import(finished: ImportFinished) -> None:
         console.print(Text("  nothing is missing"))
     if finished.folder is not None:
         page = finished.folder / "report.html"
-        console.print(Text.assemble(("  wrote  ", "dim"), str(page if page.exists() else finished.folder)), soft_wrap=True)
+        console.print(
+            Text.assemble(("  wrote  ", "dim"), str(page if page.exists() else finished.folder)), soft_wrap=True
+        )
 
 
 def _steps(finished: ImportFinished) -> Table:

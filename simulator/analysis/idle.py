@@ -54,7 +54,7 @@ class IdleAnalysis:
         ends = np.append(self._starts, window.end_ps)
         begins = np.concatenate([[0], self._reach])
         ready = np.append(self._ready, window.end_ps)
-        by_host = np.append(self._by_host, True)  # noqa: FBT003 - a value, no flag
+        by_host = np.append(self._by_host, True)
         low, high = begins.clip(window.start_ps, window.end_ps), ends.clip(window.start_ps, window.end_ps)
         idle = np.maximum(high - low, 0)
         until_ready = np.clip(ready - low, 0, idle)

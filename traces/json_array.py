@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from inputs.errors import InputError
-from traces.source import MAX_ITEM_BYTES, chunks
+from traces.source import CHUNK_BYTES, MAX_ITEM_BYTES, chunks
 
 E = TypeVar("E")
 
@@ -33,6 +33,20 @@ _BYTE_OF_ERROR = re.compile(r"\(byte (\d+)\)")
 _INDEX_OF_ERROR = re.compile(r"\$\[(\d+)\]")
 
 
+_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def _place_of(error: Exception, text: bytes) -> int:
+    """The byte of ``text`` an error is about."""
+    if isinstance(error, UnicodeDecodeError):
+        try:
+            text.decode("utf-8")
+        except UnicodeDecodeError as found:
+            return found.start
+    at = _BYTE_OF_ERROR.search(str(error))
+    return max(int(at[1]) - 1, 0) if at else 0
+
+
 class JsonArray(Generic[E]):
     """Reads ``{"...": ..., KEY: [element, ...], "...": ...}``, or a bare array.
 
@@ -40,11 +54,11 @@ class JsonArray(Generic[E]):
         head: the object without the array, complete once all batches were read.
     """
 
-    def __init__(self, file: Path, key: str, element: type[E]) -> None:
-        """Read the array under ``key`` of ``file``; ``element`` is a msgspec type."""
+    def __init__(self, file: Path, key: str, element: type[E], *, chunk_bytes: int = CHUNK_BYTES) -> None:
+        """Read the array under ``key`` of ``file``, some bytes at a time; ``element`` is a msgspec type."""
         self._file, self._key = file, key
         self._decoder = msgspec.json.Decoder(list[element])  # type: ignore[valid-type]
-        self._chunks = chunks(file)
+        self._chunks = chunks(file, chunk_bytes)
         self._buffer = b""
         self._offset = 0
         self._count = 0
@@ -108,7 +122,7 @@ class JsonArray(Generic[E]):
     def _object(self, text: bytes) -> dict[str, Any] | None:
         try:
             value = msgspec.json.decode(text)
-        except (msgspec.DecodeError, RecursionError):
+        except _NO_JSON:
             return None
         return value if isinstance(value, dict) else None
 
@@ -143,7 +157,7 @@ class JsonArray(Generic[E]):
             batch = self._decoder.decode(b"[" + self._buffer[:cut] + b"]")
         except msgspec.ValidationError as error:
             raise self._wrong_element(error) from None
-        except (msgspec.DecodeError, RecursionError):
+        except _NO_JSON:
             return None
         self._count += len(batch)
         return batch
@@ -194,9 +208,8 @@ class JsonArray(Generic[E]):
             batch = self._decoder.decode(b"[" + text + b"]")
         except msgspec.ValidationError as error:
             raise self._wrong_element(error) from None
-        except (msgspec.DecodeError, RecursionError) as error:
-            at = _BYTE_OF_ERROR.search(str(error))
-            raise self._error(max(int(at[1]) - 1, 0) if at else 0, f"is no JSON: {error}") from None
+        except _NO_JSON as error:
+            raise self._error(_place_of(error, text), f"is no JSON: {error}") from None
         self._count += len(batch)
         return batch
 

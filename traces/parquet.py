@@ -26,10 +26,16 @@ VERSION = 1
 _WITHOUT = "nothing recorded comes before it"
 
 
-def program_metadata(graph: TaskGraph, steps: Sequence[RankStep] = (), gaps: Sequence[Gap] = ()) -> dict[bytes, bytes]:
+def program_metadata(
+    graph: TaskGraph, ends_ps: IntArray, steps: Sequence[RankStep] = (), gaps: Sequence[Gap] = ()
+) -> dict[bytes, bytes]:
     """What a timeline needs to be imported again, for the file's schema: tasks, dependencies, communicators.
 
-    Of an import also the steps its profiler marked and the gaps it has.
+    Args:
+        graph: the programs.
+        ends_ps: end of every iteration, recorded or not.
+        steps: of an import, those its profiler marked.
+        gaps: of an import.
     """
     about = {
         "version": VERSION,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +12,19 @@ import pytest
 
 from traces.chakra_messages import messages
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "traces"
-"""Where public traces lie beside a checkout; `dlrmsim fetch-traces` gets them elsewhere."""
+PUBLIC = Path(os.environ.get("DLRMSIM_TRACES") or Path(__file__).resolve().parents[2] / "shared" / "traces")
+"""Where public traces lie; `dlrmsim fetch-traces` gets them."""
 HOST, BACKWARD = 100, 101
 """Threads of the traces written here."""
 
 
 def public(*parts: str) -> list[Path]:
     """Files of a public trace, or skip the test."""
-    files = sorted(SHARED.glob("/".join(parts)))
+    files = sorted(PUBLIC.glob("/".join(parts)))
     if not files:
-        pytest.skip(f"public trace {'/'.join(parts)} is absent: see docs/reference/traces.md, `dlrmsim fetch-traces`")
+        pytest.skip(
+            f"public trace {'/'.join(parts)} is not in {PUBLIC}: `dlrmsim fetch-traces`, docs/reference/traces.md"
+        )
     return files
 
 

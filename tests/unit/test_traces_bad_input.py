@@ -108,7 +108,9 @@ def test_operators_that_overlap_without_nesting(capsys, tmp_path):
 
 def test_a_step_that_starts_before_the_one_before_it(capsys, tmp_path):
     file = changed(tmp_path, lambda own: own.step(2, -500.0, 400.0))
-    assert "ProfilerStep#2 starts before ProfilerStep#1 has ended: the clock went back" in refused(capsys, tmp_path, file)
+    assert "ProfilerStep#2 starts before ProfilerStep#1 has ended: the clock went back" in refused(
+        capsys, tmp_path, file
+    )
 
 
 def test_work_long_before_its_launch(capsys, tmp_path):

@@ -115,8 +115,10 @@ def test_ranks_whose_clocks_differ_are_moved_so_that_collectives_end_together(tm
     ranks = two_ranks()
     ranks[1].head["baseTimeNanoseconds"] = 700_000
     imported = import_kineto(write_ranks(tmp_path, ranks))
-    ends = [times.end_ps[task(imported, "all_reduce (tail)", group)][0]
-            for group, times in enumerate(imported.measured.result.records[0].groups)]
+    ends = [
+        times.end_ps[task(imported, "all_reduce (tail)", group)][0]
+        for group, times in enumerate(imported.measured.result.records[0].groups)
+    ]
     assert ends[0] == ends[1]
     assert any("clocks of the ranks differ by up to 700 us" in gap.what for gap in imported.gaps)
 

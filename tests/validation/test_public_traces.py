@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import csv
 import functools
-import gzip
 import json
-import random
 import subprocess
 import sys
-import time
-from pathlib import Path
 
-import ijson
 import numpy as np
 import pytest
 
+from benchmarks.traces import cpu_seconds, jittered_copies, read_tokens, simulate_in_fresh_process
 from hardware_specs.loader import load_cluster
 from simulator.engine import RunOptions, run
 from simulator.lowering import build_machine, lower
@@ -23,7 +19,6 @@ from simulator.operators import CollectiveCall
 from tests.trace_files import public
 from traces.analysis import analyse_trace
 from traces.chakra import import_chakra
-from traces.chakra_messages import messages, read_nodes
 from traces.collective_args import DTYPES
 from traces.formats import import_traces
 from traces.kineto_import import import_kineto
@@ -147,75 +142,24 @@ def test_64_chakra_ranks_are_one_program():
         assert np.mean(seconds) == pytest.approx(expected) if kind == "identical" else np.mean(seconds) == expected
 
 
-SIMULATE_4096 = """
-import time
-from pathlib import Path
-from hardware_specs.loader import load_cluster
-from simulator.engine import RunOptions, run
-from simulator.lowering import build_machine, lower
-from traces.chakra import import_chakra
-
-begin = time.process_time()
-own = import_chakra(sorted(Path({folder!r}).glob("*.et")))
-lowering = lower(own.graph, build_machine(load_cluster("fat_tree_16k"), 4096, launch_s=0.0))
-before = time.process_time()
-result = run(lowering.program, RunOptions(max_iterations=1))
-end = time.process_time()
-assert [(p.rank_count, p.task_count) for p in own.graph.programs] == [(4096, 25)]
-assert result.iteration_end_ps[0] > 0.8 * 2.505e9
-print(before - begin, end - before)
-"""
-
-
 @pytest.mark.slow
 def test_4096_chakra_ranks_import_and_simulate_in_seconds(tmp_path):
     """At most 10 s, of which the engine at most 1 s (one core's time), within 1 GiB."""
-    write_4096(tmp_path)
-    *_, times, peak = output_of(SIMULATE_4096.format(folder=str(tmp_path)) + PEAK).splitlines()
-    importing, simulating = map(float, times.split())
-    assert simulating < 1.0
-    assert importing + simulating < 10.0
-    assert float(peak) < 1024
-
-
-def write_4096(folder: Path) -> list[Path]:
-    """The 64-rank trace for 4096 ranks, compute durations times uniform(0.8, 1.2) in whole microseconds."""
-    nodes = [node for node, _ in read_nodes(public("chakra_dlrm_64", "identical", "dlrm.0.et")[0])]
-    head = messages()["GlobalMetadata"](version="0.0.4").SerializeToString()
-    draw, base = random.Random(1), [node.duration_micros for node in nodes]
-    files = []
-    for rank in range(4096):
-        parts = [bytes([len(head)]), head]
-        for node, duration in zip(nodes, base, strict=True):
-            node.duration_micros = round(duration * draw.uniform(0.8, 1.2))
-            payload = node.SerializeToString()
-            parts += [bytes([len(payload)]), payload]
-        files.append(folder / f"dlrm.{rank}.et")
-        files[-1].write_bytes(b"".join(parts))
-    return files
+    jittered_copies(public("chakra_dlrm_64", "identical", "dlrm.0.et")[0], tmp_path, 4096)
+    found = simulate_in_fresh_process(tmp_path)
+    assert found["engine_s"] < 1.0
+    assert found["import_s"] + found["engine_s"] < 10.0
+    assert found["peak_mib"] < 1024
 
 
 def test_an_import_takes_less_than_reading_the_tokens_over_0_6():
     """The whole import of a Kineto trace against `ijson.basic_parse` (yajl2_c) that merely reads it: the best of 3."""
     (file,) = public(*TRACES["hta/trace_diff_control_8xA100"])
-    backend = ijson.get_backend("yajl2_c")
-
-    def read() -> None:
-        with gzip.open(file) as stream:
-            for _ in backend.basic_parse(stream):
-                pass
-
     reading, importing = [], []
     for _ in range(3):
-        reading.append(seconds_of(read))
-        importing.append(seconds_of(lambda: import_kineto([file])))
+        reading.append(cpu_seconds(lambda: read_tokens(file)))
+        importing.append(cpu_seconds(lambda: import_kineto([file])))
     assert min(reading) / min(importing) >= 0.6
-
-
-def seconds_of(action) -> float:
-    begin = time.process_time()
-    action()
-    return time.process_time() - begin
 
 
 def test_memory_is_bounded_by_the_events_kept(tmp_path):

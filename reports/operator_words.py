@@ -74,6 +74,8 @@ def _measured_kind(work: Measured) -> str:
     return _MEASURED.get(work.category, "host")
 
 
+LONGEST_NAME = 120
+"""Characters of a kernel's signature that a page holds, for each of its tasks."""
 _KERNEL_WORDS = {"gemm": ("gemm", "cutlass", "cublas"), "embedding": ("embedding",), "optimizer": ("adam", "sgd")}
 """Words in the names of kernels, for their colour only."""
 
@@ -114,7 +116,7 @@ def _copy(work: Copy) -> str:
 
 
 def _measured(work: Measured) -> str:
-    return work.name
+    return work.name[:LONGEST_NAME]
 
 
 def _delay(work: Delay) -> str:

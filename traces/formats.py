@@ -86,7 +86,7 @@ def _importer(form: Format) -> Callable[[Sequence[Path], Sequence[int] | None], 
 
         return import_chakra
     if form is Format.PYTORCH_ET:
-        from traces.pytorch_et import import_pytorch_et
+        from traces.pytorch_et_import import import_pytorch_et
 
         return import_pytorch_et
     if form is Format.PARQUET:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import zlib
+from base64 import b85decode, b85encode
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +47,7 @@ def program_metadata(
         "steps": [[s.rank, s.number, s.name, s.start_ps, s.end_ps] for s in steps],
         "gaps": [[gap.what, gap.count, gap.ranks] for gap in gaps],
     }
-    return {KEY: json.dumps(about, separators=(",", ":")).encode()}
+    return {KEY: b85encode(zlib.compress(json.dumps(about, separators=(",", ":")).encode(), level=6))}
 
 
 def _described(program: Program) -> dict[str, Any]:
@@ -153,7 +155,10 @@ def _read(file: Path, ranks: Sequence[int] | None) -> tuple[Mapping[str, Any], A
             file=file,
             expected="a timeline.parquet that dlrmsim run or dlrmsim import wrote",
         )
-    about = json.loads(stored)
+    try:
+        about = json.loads(zlib.decompress(b85decode(stored)))
+    except (ValueError, zlib.error) as error:
+        raise InputError(f"has programs that cannot be read: {error}", file=file) from None
     if about.get("version") != VERSION:
         raise InputError(
             "has programs of another version", file=file, given=about.get("version"), expected=str(VERSION)

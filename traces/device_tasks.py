@@ -131,7 +131,7 @@ class DeviceTasks:
         name = events.name_of(row)
         seconds = float(self._context.device.end_ps[place] - self._context.device.start_ps[place]) / PS_PER_S
         if events.kind[row] == KERNEL:
-            if is_collective_kernel(name):
+            if is_collective_kernel(name) or events.args.get(row, {}).get("collective"):
                 return self._collective(place, name, seconds)
             return short_name(name), Measured(seconds, Category.COMPUTE, name)
         if events.kind[row] == MEMCPY:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from pathlib import Path
 from typing import Any
@@ -113,6 +113,32 @@ class RankTrace:
     events: Events
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
+
+
+def ranks_in(trace: RankTrace) -> list[RankTrace]:
+    """The trace of each rank of a file.
+
+    A profiler writes one rank per file. A file whose devices are the processes of its host threads holds several ranks,
+    as our own ``trace.json.gz`` does: the process is the rank.
+    """
+    events = trace.events
+    process = np.array([track[0] if isinstance(track[0], int) else -1 for track in events.tracks], dtype=np.int64)
+    of_event = process[events.track]
+    devices = np.unique(of_event[events.on_device])
+    hosts = np.unique(of_event[~events.on_device])
+    if len(devices) < 2 or not np.array_equal(devices, hosts):
+        return [trace]
+    return [_only(trace, np.flatnonzero(of_event == rank), int(rank)) for rank in devices]
+
+
+def _only(trace: RankTrace, rows: IntArray, rank: int) -> RankTrace:
+    events = trace.events
+    columns = {name: getattr(events, name)[rows] for name in _COLUMNS}
+    args = {place: events.args[row] for place, row in enumerate(rows.tolist()) if row in events.args}
+    return replace(trace, rank=rank, events=replace(events, args=args, **columns), dropped={})
+
+
+_COLUMNS = ("kind", "name", "track", "start_ps", "end_ps", "correlation", "number")
 
 
 def concatenated(parts: Iterable[NDArray[Any]], dtype: type) -> NDArray[Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from inputs.errors import InputError
 from simulator.operators import CollectiveCall, Copy
 from traces.clocks import clock_offsets_ps
-from traces.events import RankTrace
+from traces.events import RankTrace, ranks_in
 from traces.imported import Gap, Imported, RankStep, absent_ranks, gaps_of
 from traces.kineto import read_kineto
 from traces.kineto_tasks import RankImport, rank_tasks
@@ -41,7 +41,7 @@ def import_kineto(
         InputError: a file is no such trace, contradicts itself, or two are of one rank.
         ProgramError: ranks disagree on a collective.
     """
-    traces = _numbered([read_kineto(file) for file in files])
+    traces = _numbered([part for file in files for part in ranks_in(read_kineto(file))])
     if ranks is not None:
         traces = {rank: trace for rank, trace in traces.items() if rank in set(ranks)}
         if not traces:
@@ -57,7 +57,7 @@ def import_kineto(
     merged = merge(placed, members, world_size)
     return Imported(
         format="Kineto with PyTorch execution traces" if execution_traces else "Kineto",
-        files=tuple(trace.file for trace in traces.values()),
+        files=tuple(dict.fromkeys(trace.file for trace in traces.values())),
         graph=merged.graph,
         world_size=world_size,
         measured=measured_run(merged),

@@ -226,6 +226,18 @@ def test_a_timeline_of_a_run_shows_what_the_run_showed(tmp_path):
     assert np.abs(result.rank_end_ps - ends).max() < 1e-3 * ends.max()
 
 
+def test_the_chrome_trace_of_a_run_has_its_ranks_and_collectives(tmp_path):
+    """All ranks stand in one file, their processes; collectives are known by their arguments."""
+    finished = run(load_scenario("zionex_a_128"), RunRequest(out=tmp_path / "run", report=False, ranks=(0, 8)))
+    imported = import_traces([tmp_path / "run" / "trace.json.gz"])
+    assert imported.ranks == (0, 8)
+    iterations = len(finished.outcome.result.records)
+    calls = [w for w in finished.outcome.graph.programs[0].work if isinstance(w, CollectiveCall)]
+    for program in imported.graph.programs:
+        found = [w.op for w in program.work if isinstance(w, CollectiveCall)]
+        assert sorted(found) == sorted([w.op for w in calls] * iterations)
+
+
 # Formats
 
 

@@ -178,9 +178,8 @@ def test_memory_is_bounded_by_the_events_kept(tmp_path):
             stream.write(filler * 1000)
         stream.write(json.dumps(kept)[1:].encode() + b"}")
     assert file.stat().st_size > 350e6
-    code = (
-        "from pathlib import Path; from benchmarks.traces import peak_mib; from traces.kineto_import import import_kineto\n"
-        f"import_kineto([Path({str(file)!r})]); print(peak_mib())"
-    )
+    modules = "from pathlib import Path; from benchmarks.traces import peak_mib"
+    action = f"from traces.kineto_import import import_kineto; import_kineto([Path({str(file)!r})])"
+    code = f"{modules}; {action}; print(peak_mib())"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert float(done.stdout) < 250

@@ -168,30 +168,29 @@ class NearAndFar:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shifts:
-    """Steps in which member i sends to member (i + distance) mod n, or to i xor distance.
+class Sends:
+    """Steps in which each member sends to one other.
 
     Attributes:
-        steps: (distance, bytes ``[a, 1]``) of each.
-        exclusive: xor (exchange in pairs) instead of a shift; n is then a power of two.
+        steps: of each step the position ``[n]`` of the member that each sends to, its own where it sends nothing, and
+            the bytes ``[a, 1]``.
     """
 
-    steps: tuple[tuple[int, FloatArray], ...]
-    exclusive: bool = False
+    steps: tuple[tuple[IntArray, FloatArray], ...]
     on_rails: bool = False
     all_pairs: bool = True
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """The bytes of the steps whose partner has another label."""
-        slot, member = block.grouping(label).slot, np.arange(block.size)
+        slot = block.grouping(label).slot
         out: FloatArray = np.zeros(slot.shape)
         into: FloatArray = np.zeros(slot.shape)
-        for distance, amount in self.steps:
-            target = member ^ distance if self.exclusive else (member + distance) % block.size
+        for target, amount in self.steps:
             crosses = slot[:, target] != slot
             out = out + np.where(crosses, amount, 0.0)
-            received = np.empty_like(crosses)
-            received[:, target] = crosses
+            received = np.zeros_like(crosses)
+            instance, sender = np.nonzero(crosses)
+            received[instance, target[sender]] = True
             into = into + np.where(received, amount, 0.0)
         return Traffic(out, into)
 

@@ -82,8 +82,13 @@ class NcclTransport:
         return Way(
             self.seconds(stage.latency, protocol),
             self.payload[protocol] * reached(stage, protocol),
-            stage.own_bytes * self.copy_s_per_byte,
+            pace_s=stage.messages * self.post_seconds(protocol),
+            beside_s=stage.own_bytes * self.copy_s_per_byte,
         )
+
+    def post_seconds(self, protocol: Protocol) -> float:
+        """Cost of posting one network message."""
+        return self.factors.post * self.post_s * (self.simple_factor if protocol == "simple" else 1.0) / self.host_speed
 
     def seconds(self, latency: Latency, protocol: Protocol) -> float:
         """``starts x base + hops x (their constant) + posts x post``, in seconds."""
@@ -92,7 +97,7 @@ class NcclTransport:
         base, near, network = (getattr(part, protocol).value for part in (table.base_s, near_hop, table.network_hop_s))
         base, near = base * self.factors.base, near * self.factors.near_hop
         network = max(network * self.factors.network_hop, self.wire_s)
-        post = self.factors.post * self.post_s * (self.simple_factor if protocol == "simple" else 1.0) / self.host_speed
+        post = self.post_seconds(protocol)
         inside: float = latency.near_hops * near + latency.paced_hops * max(near, post)
         between: float = latency.network_hops * network + latency.posts * post
         return latency.starts * float(base) + inside + between

@@ -17,7 +17,10 @@ BOUND_CLASSES: tuple[str, ...] = (
 )  # fmt: skip
 """What can bound an iteration."""
 
-_LINK_CLASSES: dict[str, ResourceClass] = {"NVLink": "nvlink", "NIC": "nic", "spine": "spine", "PCIe/DDR": "pcie"}
+_LINK_CLASSES: dict[str, tuple[ResourceClass, ...]] = {
+    "NVLink": ("nvlink",), "NIC": ("nic",), "spine": ("spine", "torus"),
+    "PCIe/DDR": ("pcie", "switch", "socket", "ddr"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +34,8 @@ class Machine:
     def improved(self, improve: Mapping[str, float]) -> Machine:
         """The machine with classes of `BOUND_CLASSES` faster by the given factors.
 
-        GEMM: arithmetic rate. HBM: memory rates of all kernels. NVLink, NIC, spine, PCIe/DDR: bandwidth of that class;
-        what a hop takes does not change. host: host work, and posting network messages, which the library's CPU thread
+        GEMM: arithmetic rate. HBM: memory rates of all kernels. NVLink, NIC, spine (links of a torus too), PCIe/DDR
+        (all links inside a node but NVLink, and host memory): bandwidth of that class; what a hop takes does not change. host: host work, and posting network messages, which the library's CPU thread
         does. ``input`` and ``imbalance`` are no part of a machine: see `simulator.lowering.lower`.
 
         Raises:
@@ -46,7 +49,7 @@ class Machine:
                     expected=f"one of {', '.join(BOUND_CLASSES)}",
                     nearest=nearest_name(name, BOUND_CLASSES),
                 )
-        links = {_LINK_CLASSES[name]: factor for name, factor in improve.items() if name in _LINK_CLASSES}
+        links = {link: factor for name, factor in improve.items() for link in _LINK_CLASSES.get(name, ())}
         return Machine(
             self.topology, self.compute.improved(improve), self.collectives.improved(links, improve.get("host", 1.0))
         )

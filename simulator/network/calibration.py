@@ -36,7 +36,7 @@ from simulator.network.collectives.algorithm import (
     reached,
 )
 from simulator.network.latency import LatencyModel, protocol_fractions
-from simulator.network.load import LinkFractions, full_rate_seconds, mesh_share, port_bytes
+from simulator.network.load import LinkFractions, full_rate_seconds, links_per_hop, mesh_share, port_bytes
 from simulator.network.membership import Block, blocks_of
 from simulator.network.topology import Topology
 from simulator.operators import CollectiveOp
@@ -145,9 +145,10 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
             continue
         full_s = _full_rate_s(stages[0], block, topology)
         full_s["nvlink"] /= mesh_share(stages[0].pattern, block, topology)
+        links = links_per_hop(stages[0].pattern, block, topology)
         for protocol in protocols_of(algorithm, block):
             efficiency = payload[protocol] * reached(stages[0], protocol)
-            left_s = point.time_s - latency.seconds(stages[0].latency, protocol)
+            left_s = point.time_s - latency.seconds(stages[0].latency, protocol, links)
             # NVLink works beside the NICs and must not be what takes the time.
             beside_s = full_s["nvlink"] / (nvlink.reached * efficiency) if link == "nic" else 0.0
             if left_s > beside_s and full_s[link] > 0.0:

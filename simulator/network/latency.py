@@ -38,6 +38,7 @@ class LatencyModel:
         post_s: cost of posting one network message, LL and LL128.
         simple_factor: times `post_s` for the Simple protocol.
         wire_s: one way through NICs and switches; no network hop is shorter.
+        link_s: what each further link of a torus adds to a hop.
         nvlink: whether GPUs of a node reach each other by NVLink; else by PCIe.
         factors: what a fit found the constants to be multiplied by.
         host_speed: divides the posts, which a CPU thread of the library does (1; 1.1 for a 10 % faster host).
@@ -50,6 +51,7 @@ class LatencyModel:
     nvlink: bool
     factors: Factors
     host_speed: float = 1.0
+    link_s: float = 0.0
 
     @staticmethod
     def of(cluster: Cluster) -> LatencyModel:
@@ -62,15 +64,22 @@ class LatencyModel:
             factors=Factors.of(cluster),
             wire_s=node.nics.nic.latency_s.value + cluster.fabric.hop_latency_s.value,
             nvlink=node.scale_up is not None,
+            link_s=cluster.fabric.hop_latency_s.value,
         )
 
-    def seconds(self, latency: Latency, protocol: Protocol) -> float:
-        """``starts x base + hops x (their constant) + posts x post``, in seconds."""
+    def seconds(self, latency: Latency, protocol: Protocol, links: int = 1) -> float:
+        """``starts x base + hops x (their constant) + posts x post``, in seconds.
+
+        Args:
+            latency: the counts.
+            protocol: whose constants.
+            links: links between switches that a network hop takes, on a torus.
+        """
         table = self.tables[latency.table]
         near_hop = table.nvlink_hop_s if self.nvlink else table.pci_hop_s
         base, near, network = (getattr(part, protocol).value for part in (table.base_s, near_hop, table.network_hop_s))
         base, near = base * self.factors.base, near * self.factors.near_hop
-        network = max(network * self.factors.network_hop, self.wire_s)
+        network = max(network * self.factors.network_hop, self.wire_s) + (links - 1) * self.link_s
         post = self.factors.post * self.post_s * (self.simple_factor if protocol == "simple" else 1.0) / self.host_speed
         inside: float = latency.near_hops * near + latency.paced_hops * max(near, post)
         between: float = latency.network_hops * network + latency.posts * post

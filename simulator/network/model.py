@@ -15,7 +15,7 @@ from simulator.network.collectives import Call, CollectiveAlgorithm
 from simulator.network.collectives.algorithm import ALGORITHMS, Protocol, reached
 from simulator.network.latency import LatencyModel, protocol_fractions
 from simulator.network.levels import Port, ResourceClass
-from simulator.network.load import LinkFractions, PortBytes, Work, mesh_share, port_bytes, work_of
+from simulator.network.load import LinkFractions, PortBytes, Work, links_per_hop, links_used, mesh_share, port_bytes, work_of
 from simulator.network.membership import Block, blocks_of
 from simulator.network.topology import Topology
 from simulator.operators import CollectiveOp, FloatArray
@@ -25,7 +25,9 @@ LATENCY_SHARE = 0.2
 """Share of an all_to_all above which the cost of its messages, NCCL's own constant, deserves a warning."""
 
 FULL = LinkFractions(1.0, 1.0)
-"""PCIe and socket links: their rates are what is reached."""
+"""PCIe and socket links, host memory: their rates are what is reached."""
+
+IN_NODE: tuple[ResourceClass, ...] = ("pcie", "switch", "socket", "ddr")
 
 ALONE = CollectiveAlgorithm("none", (), "a communicator of one member: nothing to do", stages=lambda _: ())
 
@@ -152,6 +154,7 @@ class CollectiveModel:
         stages = algorithm.stages(call)
         loads = [port_bytes(stage, call.block, self.topology) for stage in stages]
         shares = [mesh_share(stage.pattern, call.block, self.topology) for stage in stages]
+        links = [links_per_hop(stage.pattern, call.block, self.topology) for stage in stages]
         fractions, fit = self.link_fractions(call), self.cluster.fitted
         copy_s_per_byte = 0.0 if fit is None else 1.0 / fit.copy_bytes_per_s.value
         options = []
@@ -159,7 +162,7 @@ class CollectiveModel:
             payload = protocol_fractions(self.cluster)[protocol]
             timed = tuple(
                 TimedStage(
-                    self.latency.seconds(stage.latency, protocol),
+                    self.latency.seconds(stage.latency, protocol, count),
                     work_of(
                         load,
                         self.rates,
@@ -168,17 +171,18 @@ class CollectiveModel:
                         stage.own_bytes * copy_s_per_byte,
                     ),
                 )
-                for stage, load, share in zip(stages, loads, shares, strict=True)
+                for stage, load, share, count in zip(stages, loads, shares, links, strict=True)
             )
             options.append(Timed(algorithm, protocol, timed))
         return options
 
     def link_fractions(self, call: Call) -> dict[ResourceClass, LinkFractions]:
-        """What the call reaches of each link class; the spine is part of the network the NIC fraction was seen on."""
+        """What the call reaches of each link class; spine and torus are part of the network the NIC fraction is of."""
         nodes, local = call.block.node_count, call.block.local_size
         nvlink = self.calibration.link_fractions(call.op, "nvlink", nodes, local)
         nic = self.calibration.link_fractions(call.op, "nic", nodes, local)
-        return {"nvlink": nvlink, "nic": nic, "spine": nic, "pcie": FULL, "switch": FULL, "socket": FULL}
+        inside_node = dict.fromkeys(IN_NODE, FULL)
+        return {"nvlink": nvlink, "nic": nic, "spine": nic, "torus": nic, **inside_node}
 
     def outside_range(self, call: Call, timed: Timed) -> list[str]:
         """In which respects the call, done as ``timed`` says, is outside what was measured."""
@@ -219,7 +223,7 @@ class CollectiveModel:
         """Resource numbers of an instance's links, kind after kind ``[I, U]``, remembered."""
         key = (block, ports)
         if key not in self._resources:
-            columns = [block.grouping(self.topology.ports[p].link).numbers + self.topology.first(p) for p in ports]
+            columns = [links_used(p, block, self.topology) + self.topology.first(p) for p in ports]
             empty = np.zeros((block.instance_count, 0), dtype=np.int64)
             self._resources[key] = np.hstack([empty, *columns])
         return self._resources[key]

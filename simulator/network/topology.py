@@ -1,8 +1,8 @@
 """Where ranks sit and which links they share: ranks, nodes, levels of links and numbered resources.
 
 A machine is a hierarchy of *levels*, each a kind of link that traffic takes on its way from one rank to another: the
-NVLink port of a GPU, its PCIe link, the up-link of its PCIe switch, the link between sockets, the NIC, the up-link of
-the leaf switch. A level says which link each rank uses and which ranks reach each other without it. What a collective
+NVLink port of a GPU, its PCIe link, the up-link of its PCIe switch, the link between sockets, host memory, the NIC, the
+up-link of the leaf switch, or the links of a torus. A level says which link each rank uses and which ranks reach each other without it. What a collective
 puts on a level follows from that alone (`simulator.network.patterns`): a new kind of machine is a new list of levels.
 
 Resources are numbered level by level, outbound links first.
@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Literal, overload
 
 import numpy as np
@@ -64,6 +65,7 @@ class Topology:
         if world_size < 1:
             raise InputError("a job needs ranks", key="world_size", given=world_size, expected="1 or more")
         nodes = -(-world_size // gpus)
+        _check_fits(cluster, nodes, world_size)
         slots = _slots(world_size, nodes, gpus, placement, seed)
         domain, levels = levels_of(cluster, slots // gpus, slots % gpus)
         return Topology(world_size, nodes, slots // gpus, slots % gpus, domain, levels)
@@ -113,6 +115,16 @@ class Topology:
     def resource_names(self) -> Sequence[str]:
         """Name of each resource ``[L]``, made when asked for."""
         return _ResourceNames(self)
+
+
+def _check_fits(cluster: Cluster, nodes: int, world_size: int) -> None:
+    """A torus ends at its last node; other fabrics may be thought larger than they are."""
+    dimensions = cluster.fabric.dimensions
+    if dimensions is None or nodes <= prod(dimensions.value):
+        return
+    most = prod(dimensions.value)
+    expected = f"at most {most * int(cluster.node.gpus.value)}, on the {most} nodes of its torus"
+    raise InputError("the job is larger than the machine", key="world_size", given=world_size, expected=expected)
 
 
 def _slots(world_size: int, nodes: int, gpus: int, placement: str, seed: int) -> IntArray:

@@ -20,7 +20,7 @@ from simulator.operators import (
     Nothing,
 )
 from simulator.program import ProgramBuilder, TaskGraph
-from tests.network_machines import pcie_box
+from tests.network_machines import pcie_box, through_host
 
 
 @pytest.fixture(scope="module")
@@ -261,3 +261,17 @@ def test_copies_share_the_pcie_link_with_collectives_that_go_through_it(zionex):
     link = set(copy.phases[0].resources.tolist())
     assert len(link) == 1
     assert link <= {resource for phase in collective.phases for resource in phase.resources.tolist()}
+
+
+def test_without_gpudirect_copies_share_the_host_memory_too(zionex):
+    """8 copies of 1 GB at 12 GB/s and collectives meet in the memory of their sockets."""
+    graph = graph_of(16, CollectiveCall("all_to_all", "world", 1e8), Copy(1e9, "h2d"), communicators=world(16))
+    machine = build_machine(through_host(zionex), 16, launch_s=5e-6)
+    collective, *copies = lower(graph, machine).program.activities
+    memory = {machine.topology.first("ddr") + socket for socket in range(8)}
+    in_memory = [memory & {r for phase in a.phases for r in phase.resources.tolist()} for a in (collective, *copies)]
+    assert in_memory[0] == memory
+    assert [len(used) for used in in_memory[1:]] == [1] * 16
+    rate = zionex.node.ddr_bytes_per_s.value / 4
+    alone_s = copies[0].phases[0].work_ps / 1e12
+    assert copies[0].phases[0].usage[1] == pytest.approx(1e9 / rate / alone_s)

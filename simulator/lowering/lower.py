@@ -15,6 +15,7 @@ from simulator.lowering.private import durations_of, fill, member_instances, sha
 from simulator.lowering.result import CollectiveInfo, Lowering
 from simulator.lowering.variation import Variation
 from simulator.lowering.warn import warnings_of
+from simulator.network.background import background_of
 from simulator.network.levels import Port
 from simulator.network.model import picoseconds_of
 from simulator.network.topology import Topology
@@ -60,7 +61,13 @@ def lower(
         for number, program in enumerate(graph.programs)
     ]
     topology = machine.topology
-    program = LoweredProgram(tuple(groups), shared.activities, topology.resource_count, topology.resource_names)
+    program = LoweredProgram(
+        tuple(groups),
+        shared.activities,
+        topology.resource_count,
+        topology.resource_names,
+        background_of(machine.background, topology),
+    )
     infos: tuple[CollectiveInfo, ...] = tuple(call.info for call in calls)
     return Lowering(program, infos, warnings_of(graph, better, seconds, calls))
 
@@ -107,8 +114,10 @@ def _lower_collectives(
 
 
 def _lower_copies(graph: TaskGraph, machine: Machine, shared: _Activities, seconds: list[dict[int, Amount]]) -> None:
-    """Copies that share a PCIe direction with another stream's or with collectives: an activity per rank each."""
+    """Copies that share PCIe with another stream's, with collectives or other jobs: an activity per rank each."""
     used = _copy_directions_of(shared.activities, machine.topology)
+    if machine.background.keys() & {"pcie", "ddr"}:
+        used |= COPY_PORTS.keys()
     for number, program in enumerate(graph.programs):
         for task in shared_copies(program, used):
             work = program.work[task]

@@ -89,7 +89,6 @@ class CollectiveModel:
         cluster: Cluster,
         topology: Topology,
         algorithms: Mapping[str, str] | None = None,
-        background: Mapping[ResourceClass, float] | None = None,
     ) -> CollectiveModel:
         """The model of a placed cluster.
 
@@ -97,7 +96,6 @@ class CollectiveModel:
             cluster: the machine.
             topology: where its ranks are.
             algorithms: algorithms to force, by operation.
-            background: share of every link of a class that other jobs take all the time, 0 to 1.
 
         Raises:
             InputError: a forced algorithm or its operation is unknown, or a calibration point cannot be reached.
@@ -105,9 +103,7 @@ class CollectiveModel:
         forced = dict(algorithms or {})
         for op, name in forced.items():
             _check_algorithm(op, name)
-        left = {name: 1.0 - (background or {}).get(name, 0.0) for name in topology.rates}
-        rates = {name: rate * left[name] for name, rate in topology.rates.items()}
-        return CollectiveModel(cluster, topology, calibrate(cluster), LatencyModel.of(cluster), forced, rates)
+        return CollectiveModel(cluster, topology, calibrate(cluster), LatencyModel.of(cluster), forced, topology.rates)
 
     def improved(self, speed: Mapping[ResourceClass, float], host_speed: float = 1.0) -> CollectiveModel:
         """The same machine with the bandwidth of some link classes, and the CPU that posts messages, faster.

@@ -12,7 +12,7 @@ from inputs.errors import InputError, nearest_name
 from simulator.lowered import PS_PER_S, Phase
 from simulator.network.calibration import Calibration, calibrate, chosen_from, possible, protocols_of
 from simulator.network.collectives import Call, CollectiveAlgorithm
-from simulator.network.collectives.algorithm import ALGORITHMS, Protocol, reached
+from simulator.network.collectives.algorithm import ALGORITHMS, Protocol, Stage, reached
 from simulator.network.latency import LatencyModel, protocol_fractions
 from simulator.network.levels import Port, ResourceClass
 from simulator.network.load import LinkFractions, PortBytes, Work, links_per_hop, links_used, mesh_share, port_bytes, work_of
@@ -30,6 +30,23 @@ FULL = LinkFractions(1.0, 1.0)
 IN_NODE: tuple[ResourceClass, ...] = ("pcie", "switch", "socket", "ddr")
 
 ALONE = CollectiveAlgorithm("none", (), "a communicator of one member: nothing to do", stages=lambda _: ())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StageAmounts:
+    """What a stage moves.
+
+    Attributes:
+        stage: its latency and pattern.
+        loads: bytes per link.
+        mesh_share: part of the NVLink ports that its pattern can use.
+        links: links between switches that its longest message takes.
+    """
+
+    stage: Stage
+    loads: PortBytes
+    mesh_share: float
+    links: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,7 +148,20 @@ class CollectiveModel:
 
     def options(self, call: Call) -> list[Timed]:
         """Every algorithm and protocol that `time` chooses from."""
-        return [option for algorithm in self._candidates(call) for option in self._options(call, algorithm)]
+        return [option for algorithm in self.candidates(call) for option in self._options(call, algorithm)]
+
+    def amounts(self, call: Call, algorithm: CollectiveAlgorithm) -> tuple[StageAmounts, ...]:
+        """What each stage of the call moves when done with ``algorithm``; no fit changes it."""
+        block, topology = call.block, self.topology
+        return tuple(
+            StageAmounts(
+                stage,
+                port_bytes(stage, block, topology),
+                mesh_share(stage.pattern, block, topology),
+                links_per_hop(stage.pattern, block, topology),
+            )
+            for stage in algorithm.stages(call)
+        )
 
     def phases(self, call: Call, timed: Timed) -> list[tuple[Phase, ...]]:
         """Phases of each instance ``[I]``; times are rounded to picoseconds here, half up."""
@@ -140,17 +170,15 @@ class CollectiveModel:
         per_stage = [self._phases_of_stage(call.block, stage) for stage in timed.stages]
         return list(zip(*per_stage, strict=True))
 
-    def _candidates(self, call: Call) -> list[CollectiveAlgorithm]:
+    def candidates(self, call: Call) -> list[CollectiveAlgorithm]:
+        """The algorithms that `time` chooses from."""
         known = [a for a in possible(self.cluster, call.op) if a.applies(call.block)]
         forced = [a for a in known if a.name == self.algorithms.get(call.op)]
         return forced or [a for a in chosen_from(self.cluster, call.op) if a in known] or known
 
     def _options(self, call: Call, algorithm: CollectiveAlgorithm) -> list[Timed]:
         """The call with this algorithm and each of its protocols."""
-        stages = algorithm.stages(call)
-        loads = [port_bytes(stage, call.block, self.topology) for stage in stages]
-        shares = [mesh_share(stage.pattern, call.block, self.topology) for stage in stages]
-        links = [links_per_hop(stage.pattern, call.block, self.topology) for stage in stages]
+        amounts = self.amounts(call, algorithm)
         fractions, fit = self.link_fractions(call), self.cluster.fitted
         copy_s_per_byte = 0.0 if fit is None else 1.0 / fit.copy_bytes_per_s.value
         options = []
@@ -158,16 +186,16 @@ class CollectiveModel:
             payload = protocol_fractions(self.cluster)[protocol]
             timed = tuple(
                 TimedStage(
-                    self.latency.seconds(stage.latency, protocol, count),
+                    self.latency.seconds(part.stage.latency, protocol, part.links),
                     work_of(
-                        load,
+                        part.loads,
                         self.rates,
-                        on_mesh(fractions, share),
-                        payload * reached(stage, protocol),
-                        stage.own_bytes * copy_s_per_byte,
+                        on_mesh(fractions, part.mesh_share),
+                        payload * reached(part.stage, protocol),
+                        part.stage.own_bytes * copy_s_per_byte,
                     ),
                 )
-                for stage, load, share, count in zip(stages, loads, shares, links, strict=True)
+                for part in amounts
             )
             options.append(Timed(algorithm, protocol, timed))
         return options

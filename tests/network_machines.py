@@ -47,7 +47,9 @@ def torus(cluster: Cluster, dimensions: list[int], rates: list[str] | None = Non
     """The cluster with its nodes on a torus."""
     data = cluster.to_dict()
     nodes = {"max_nodes": sourced(int(np.prod(dimensions)))}
-    fabric = {key: value for key, value in data["fabric"].items() if key not in ("leaf_nodes", "spine_oversubscription")}
+    fabric = {
+        key: value for key, value in data["fabric"].items() if key not in ("leaf_nodes", "spine_oversubscription")
+    }
     fabric |= {
         "kind": "torus",
         "dimensions": sourced(dimensions),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hardware_specs.collectives import Operation
+from hardware_specs.library import Operation
 from hardware_specs.types import Cluster
 from simulator.network import CollectiveModel
 from simulator.network.call_table import CallTable

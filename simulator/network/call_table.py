@@ -13,16 +13,16 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from hardware_specs.types import Cluster
-from simulator.network.calibration import Calibration, LinkClass, calibrate, protocols_of
+from simulator.network.calibration import Calibration, LinkClass, calibrate
 from simulator.network.collectives import Call, CollectiveAlgorithm
-from simulator.network.collectives.algorithm import Latency, Protocol, Stage, reached
-from simulator.network.latency import LatencyModel, protocol_fractions
+from simulator.network.collectives.algorithm import Latency, Stage
+from simulator.network.library import transport_of
 from simulator.network.load import full_rate_seconds
-from simulator.network.model import ALONE, IN_NODE, CollectiveModel, StageAmounts
+from simulator.network.model import ALONE, NETWORK, CollectiveModel, StageAmounts
 from simulator.operators import CollectiveOp, FloatArray
 from simulator.program import IntArray
 
-_COLUMNS = ("nvlink_s", "network_s", "inside_s", "mesh_share", "efficiency", "own_bytes")
+_COLUMNS = ("near_s", "network_s", "inside_s", "mesh_share", "efficiency", "touched_bytes")
 
 
 NO_STAGE = StageAmounts(Stage(Latency(starts=0.0)), {}, 1.0, 1)
@@ -37,7 +37,7 @@ class _Rows:
     kind_of: list[int] = field(default_factory=list)
     option_starts: list[int] = field(default_factory=list)
     call_starts: list[int] = field(default_factory=list)
-    latencies: dict[tuple[Latency, Protocol, int], int] = field(default_factory=dict)
+    latencies: dict[tuple[Latency, str, int], int] = field(default_factory=dict)
     kinds: dict[tuple[CollectiveOp, int, int], int] = field(default_factory=dict)
 
     def add(self, model: CollectiveModel, call: Call) -> None:
@@ -49,25 +49,23 @@ class _Rows:
     def _add_options(self, model: CollectiveModel, call: Call, algorithm: CollectiveAlgorithm) -> None:
         amounts = model.amounts(call, algorithm) or (NO_STAGE,)
         kind = (call.op, call.block.node_count, call.block.local_size)
-        for protocol in protocols_of(algorithm, call.block):
-            payload = protocol_fractions(model.cluster)[protocol]
+        for ways in model.transport.ways(algorithm, call, [part.stage for part in amounts]).values():
             self.option_starts.append(len(self.values))
-            for part in amounts:
-                key = (part.stage.latency, protocol, part.links)
+            for way, part in zip(ways, amounts, strict=True):
+                key = (part.stage.latency, way.protocol, part.links)
                 self.latency_of.append(self.latencies.setdefault(key, len(self.latencies)))
                 self.kind_of.append(self.kinds.setdefault(kind, len(self.kinds)))
-                self.values.append((*_full_rate_s(model, part), payload * reached(part.stage, protocol), _own(part)))
+                touched = float(np.max(way.touched_bytes))
+                self.values.append((*_full_rate_s(model, part), part.mesh_share, way.efficiency, touched))
 
 
-def _full_rate_s(model: CollectiveModel, part: StageAmounts) -> tuple[float, float, float, float]:
-    """Seconds at the full rate of NVLink, of the network and of other links of a node; the share of a mesh."""
-    full = {name: float(seconds.max()) for name, seconds in full_rate_seconds(part.loads, model.rates).items()}
-    nvlink, inside = full.pop("nvlink", 0.0), max((full.pop(name, 0.0) for name in IN_NODE), default=0.0)
-    return nvlink, max(full.values(), default=0.0), inside, part.mesh_share
-
-
-def _own(part: StageAmounts) -> float:
-    return float(np.max(part.stage.own_bytes))
+def _full_rate_s(model: CollectiveModel, part: StageAmounts) -> tuple[float, float, float]:
+    """Seconds at the full rate of links inside a node that a fit looks at, of the network, and of all others."""
+    near, found = model.topology.near_classes, [0.0, 0.0, 0.0]
+    for name, seconds in full_rate_seconds(part.loads, model.rates).items():
+        place = 0 if name in near else 1 if name in NETWORK else 2
+        found[place] = max(found[place], float(seconds.max()))
+    return found[0], found[1], found[2]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +87,7 @@ class CallTable:
     kind_of: IntArray
     option_starts: IntArray
     call_starts: IntArray
-    latencies: tuple[tuple[Latency, Protocol, int], ...]
+    latencies: tuple[tuple[Latency, str, int], ...]
     kinds: tuple[tuple[CollectiveOp, int, int], ...]
 
     @staticmethod
@@ -99,12 +97,14 @@ class CallTable:
         for model, call in calls:
             rows.add(model, call)
         values = np.array(rows.values).reshape(-1, len(_COLUMNS)).T
-        indices = (rows.latency_of, rows.kind_of, rows.option_starts, rows.call_starts)
         return CallTable(
-            dict(zip(_COLUMNS, values, strict=True)),
-            *(np.array(numbers, dtype=np.int64) for numbers in indices),
-            tuple(rows.latencies),
-            tuple(rows.kinds),
+            columns=dict(zip(_COLUMNS, values, strict=True)),
+            latency_of=np.array(rows.latency_of, dtype=np.int64),
+            kind_of=np.array(rows.kind_of, dtype=np.int64),
+            option_starts=np.array(rows.option_starts, dtype=np.int64),
+            call_starts=np.array(rows.call_starts, dtype=np.int64),
+            latencies=tuple(rows.latencies),
+            kinds=tuple(rows.kinds),
         )
 
     def seconds(self, cluster: Cluster) -> FloatArray:
@@ -113,15 +113,14 @@ class CallTable:
         Args:
             cluster: the machine of the calls; its fit may differ from the one they were gathered with.
         """
-        latency, calibration, fit = LatencyModel.of(cluster), calibrate(cluster), cluster.fitted
-        copy_s_per_byte = 0.0 if fit is None else 1.0 / fit.copy_bytes_per_s.value
-        latency_s = np.array([latency.seconds(*key) for key in self.latencies])
-        near, far = self._reached(calibration, "nvlink"), self._reached(calibration, "nic")
+        transport, calibration = transport_of(cluster), calibrate(cluster)
+        latency_s = np.array([transport.seconds(*key) for key in self.latencies])
+        near, far = self._reached(calibration, "near"), self._reached(calibration, "nic")
         column = self.columns
-        work_s = column["nvlink_s"] / (near * column["mesh_share"] * column["efficiency"])
+        work_s = column["near_s"] / (near * column["mesh_share"] * column["efficiency"])
         work_s = np.maximum(work_s, column["network_s"] / (far * column["efficiency"]))
         work_s = np.maximum(work_s, column["inside_s"] / column["efficiency"])
-        stage_s = latency_s[self.latency_of] + (work_s + column["own_bytes"] * copy_s_per_byte)
+        stage_s = latency_s[self.latency_of] + (work_s + transport.copy_seconds(column["touched_bytes"]))
         fastest: FloatArray = np.minimum.reduceat(np.add.reduceat(stage_s, self.option_starts), self.call_starts)
         return fastest
 

@@ -61,9 +61,8 @@ def _link_bytes(pattern: Pattern, block: Block, level: Level) -> tuple[FloatArra
     if level.torus is not None:
         return level.torus.loads(pattern.messages(block), block)
     traffic, links = over_level(pattern, block, level), block.grouping(level.link)
-    amounts = (traffic.out_bytes, traffic.in_bytes)
-    if len(LEVEL_PORTS[level.name]) == 1:
-        amounts = (traffic.out_bytes + traffic.in_bytes,)
+    both = (traffic.out_bytes, traffic.in_bytes)
+    amounts = both if len(LEVEL_PORTS[level.name]) == len(both) else (sum(both),)
     return tuple(links.sums(level.crossings * amount) if np.any(amount > 0.0) else None for amount in amounts)
 
 

@@ -1,86 +1,122 @@
-"""Messages between nodes, for fabrics where it matters which way they take.
+"""Libraries of host messages (MPI, gloo): an algorithm from a table, each message eager or by rendezvous.
 
-A hierarchy of links asks a pattern how much leaves each part of it (`Pattern.crossing`). A torus has to know where to:
-a pattern lists its messages, either one by one or, where everybody sends to everybody, as what each member sends and
-the share each receives, which is n numbers for n^2 messages.
+A message of b bytes to another node takes
+
+    eager (b < eager_below):  software + wire + b / rate          rendezvous:  software + 3 wires + b / rate
+
+(announcement, answer, data), and its sender can start the next one ``post`` later. Members add and copy their own
+buffers beside the transfers, with one thread: a copy moves two bytes for each, an addition three.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-import numpy as np
-
+from hardware_specs.library import Choice, Choices, MessageConstants, MessageTime
+from hardware_specs.types import Cluster
+from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, reached
+from simulator.network.membership import Block
+from simulator.network.transport import Factors, Way
 from simulator.operators import FloatArray
-from simulator.program import IntArray
 
-if TYPE_CHECKING:
-    from simulator.network.membership import Block
+EAGER, RENDEZVOUS = "eager", "rendezvous"
+ADDITION_PER_COPY = 1.5
+"""Memory traffic of adding a buffer to another (two reads, one write) over that of copying it (read and write)."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Direct:
-    """Messages one by one; members are given by their position in the instance.
+@dataclass(frozen=True, slots=True)
+class MessageTransport:
+    """A message library's constants on one cluster.
 
     Attributes:
-        source: ``[I, f]`` or ``[1, f]``.
-        target: the same shape.
-        bytes: what broadcasts to ``[I, f]``.
+        constants: of the library.
+        wire_s: one way through NICs and switches.
+        link_s: what each further link of a torus adds to that.
+        copy_s_per_byte: of one thread in host memory.
+        factors: what a fit found the latencies to be multiplied by.
+        host_speed: divides what the CPU does for each message.
     """
 
-    source: IntArray
-    target: IntArray
-    bytes: FloatArray
+    constants: MessageConstants
+    wire_s: float
+    link_s: float
+    copy_s_per_byte: float
+    factors: Factors
+    host_speed: float = 1.0
+
+    @staticmethod
+    def of(cluster: Cluster, constants: MessageConstants) -> MessageTransport:
+        """The constants of ``cluster``'s library, NICs and switches."""
+        fit = cluster.fitted
+        copy = constants.copy_bytes_per_s if fit is None else fit.copy_bytes_per_s
+        return MessageTransport(
+            constants=constants,
+            wire_s=cluster.node.nics.nic.latency_s.value + cluster.fabric.hop_latency_s.value,
+            link_s=cluster.fabric.hop_latency_s.value,
+            copy_s_per_byte=1.0 / copy.value,
+            factors=Factors.of(cluster),
+        )
+
+    def chosen_from(self, call: Call, known: Sequence[CollectiveAlgorithm]) -> list[CollectiveAlgorithm]:
+        """The one its table gives for the call's ranks and size."""
+        choices = self.constants.choices.get(call.op)
+        if choices is None:
+            return []
+        name = chosen(choices, call.block, float(call.bytes.max())).use
+        return [algorithm for algorithm in known if algorithm.name == name]
+
+    def ways(self, algorithm: CollectiveAlgorithm, call: Call, stages: Sequence[Stage]) -> Mapping[str, Sequence[Way]]:  # noqa: ARG002 - one signature
+        """The one way there is: each stage sends its messages as their size demands."""
+        protocols = [self.protocol(stage) for stage in stages]
+        name = RENDEZVOUS if RENDEZVOUS in protocols else EAGER
+        return {name: tuple(self._way(stage, protocol) for stage, protocol in zip(stages, protocols, strict=True))}
+
+    def on_faster_host(self, speed: float) -> MessageTransport:
+        """All the software of a message is the host's."""
+        return replace(self, host_speed=speed)
+
+    def protocol(self, stage: Stage) -> str:
+        """How a stage's messages are sent."""
+        return EAGER if stage.message_bytes < self.constants.eager_below.value else RENDEZVOUS
+
+    def _way(self, stage: Stage, protocol: str) -> Way:
+        touched = stage.own_bytes + ADDITION_PER_COPY * stage.added_bytes
+        return Way(protocol, reached(stage, "simple"), touched)
+
+    def copy_seconds(self, touched_bytes: FloatArray | float) -> FloatArray | float:
+        """With one thread."""
+        return touched_bytes * self.copy_s_per_byte / self.host_speed
+
+    def seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
+        """Software of the hosts and the way through the network, see the module."""
+        start_s = self.constants.start_s.value * self.factors.base
+        post_s = self.constants.post_s.value * self.factors.post
+        near_s = _software_s(self.constants.near, protocol) * self.factors.near_hop
+        network_s = _software_s(self.constants.network, protocol) * self.factors.network_hop
+        wires_s = (self.wire_s + (links - 1) * self.link_s) * (1 if protocol == EAGER else 3)
+        hosts_s = (
+            latency.starts * start_s
+            + (latency.near_hops + latency.paced_hops) * near_s
+            + latency.network_hops * network_s
+            + latency.posts * post_s
+        )
+        return hosts_s / self.host_speed + latency.network_hops * wires_s
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Spread:
-    """Everybody sends to everybody: member i to j ``sent_i x share_j``; what broadcasts to ``[I, n]`` each."""
-
-    sent: FloatArray
-    share: FloatArray
+def _software_s(time: MessageTime, protocol: str) -> float:
+    return (time.eager_s if protocol == EAGER else time.rendezvous_s).value
 
 
-Messages: TypeAlias = tuple[Direct | Spread, ...]
-
-
-def around_domains(block: Block, amount: FloatArray) -> Messages:
-    """``amount [a, 1]`` from each domain to the next in the order of their numbers, and from the last to the first."""
-    if block.node_count == 1:
-        return ()
-    first = first_members(block)
-    return (Direct(first, np.roll(first, -1, axis=1), amount),)
-
-
-def first_members(block: Block) -> IntArray:
-    """Position of the first member of each domain ``[I, m]``."""
-    slot = block.domains.slot
-    order = np.argsort(slot, axis=1, kind="stable")
-    ordered = np.take_along_axis(slot, order, axis=1)
-    new = np.ones_like(ordered, dtype=bool)
-    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    return order[new].reshape(block.instance_count, -1)
-
-
-def tree_messages(block: Block, amount: FloatArray) -> Messages:
-    """``amount [a, 1]`` both ways between parent and child in each of two binary trees over the domains.
-
-    In the first tree the parent of domain i is i with its lowest set bit moved up by one place (or cleared, where that
-    is none of the m); the second is the first with domains counted from the other end, or one further where m is odd,
-    so that who is a leaf in one has children in the other: NCCL's double binary tree (``src/graph/trees.cc``, recalled).
-    """
-    count = block.node_count
-    if count == 1:
-        return ()
-    child = np.arange(1, count)
-    lowest = child & -child
-    moved = (child ^ lowest) | (lowest << 1)
-    parent = np.where(moved < count, moved, child ^ lowest)
-    domain = np.arange(count)
-    first = first_members(block)
-    messages: list[Direct] = []
-    for place in (domain, np.roll(domain, -1) if count % 2 else domain[::-1]):
-        lower, upper = first[:, place[child]], first[:, place[parent]]
-        messages += [Direct(lower, upper, amount), Direct(upper, lower, amount)]
-    return tuple(messages)
+def chosen(choices: Choices, block: Block, size_bytes: float) -> Choice:
+    """The first rule that holds for so many ranks and such a size."""
+    ranks = block.size
+    size = size_bytes / ranks if choices.size == "per_rank" else size_bytes
+    power = ranks & (ranks - 1) == 0
+    return next(
+        rule
+        for rule in choices.rules
+        if (rule.up_to_ranks is None or ranks <= rule.up_to_ranks)
+        and (rule.below is None or size < rule.below)
+        and (power or not rule.power_of_two)
+    )

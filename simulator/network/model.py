@@ -10,14 +10,24 @@ import numpy as np
 from hardware_specs.types import Cluster
 from inputs.errors import InputError, nearest_name
 from simulator.lowered import PS_PER_S, Phase
-from simulator.network.calibration import Calibration, calibrate, chosen_from, possible, protocols_of
+from simulator.network.calibration import Calibration, calibrate, possible
 from simulator.network.collectives import Call, CollectiveAlgorithm
-from simulator.network.collectives.algorithm import ALGORITHMS, Protocol, Stage, reached
-from simulator.network.latency import LatencyModel, protocol_fractions
+from simulator.network.collectives.algorithm import ALGORITHMS, Stage
 from simulator.network.levels import Port, ResourceClass
-from simulator.network.load import LinkFractions, PortBytes, Work, links_per_hop, links_used, mesh_share, port_bytes, work_of
+from simulator.network.library import transport_of
+from simulator.network.load import (
+    LinkFractions,
+    PortBytes,
+    Work,
+    links_per_hop,
+    links_used,
+    mesh_share,
+    port_bytes,
+    work_of,
+)
 from simulator.network.membership import Block, blocks_of
 from simulator.network.topology import Topology
+from simulator.network.transport import Transport
 from simulator.operators import CollectiveOp, FloatArray
 from simulator.program import IntArray
 
@@ -25,9 +35,10 @@ LATENCY_SHARE = 0.2
 """Share of an all_to_all above which the cost of its messages, NCCL's own constant, deserves a warning."""
 
 FULL = LinkFractions(1.0, 1.0)
-"""PCIe and socket links, host memory: their rates are what is reached."""
+"""PCIe between NVLink and NICs, host memory: their rates are what is reached."""
 
-IN_NODE: tuple[ResourceClass, ...] = ("pcie", "switch", "socket", "ddr")
+NETWORK: tuple[ResourceClass, ...] = ("nic", "spine", "torus")
+"""Links between nodes: the fraction of the NIC was seen on all of them together."""
 
 ALONE = CollectiveAlgorithm("none", (), "a communicator of one member: nothing to do", stages=lambda _: ())
 
@@ -67,7 +78,7 @@ class Timed:
     """A call with algorithm and protocol chosen."""
 
     algorithm: CollectiveAlgorithm
-    protocol: Protocol
+    protocol: str
     stages: tuple[TimedStage, ...]
 
     @property
@@ -87,7 +98,7 @@ class CollectiveModel:
         cluster: the machine.
         topology: where ranks are.
         calibration: achievable link fractions.
-        latency: the library's latencies.
+        transport: the collectives library.
         algorithms: operations whose algorithm the scenario forces; the others take the fastest.
         rates: capacity of one port of each class, B/s.
     """
@@ -95,7 +106,7 @@ class CollectiveModel:
     cluster: Cluster
     topology: Topology
     calibration: Calibration
-    latency: LatencyModel
+    transport: Transport
     algorithms: Mapping[str, str]
     rates: Mapping[ResourceClass, float]
     _blocks: dict[bytes, list[Block]] = field(default_factory=dict)
@@ -120,7 +131,7 @@ class CollectiveModel:
         forced = dict(algorithms or {})
         for op, name in forced.items():
             _check_algorithm(op, name)
-        return CollectiveModel(cluster, topology, calibrate(cluster), LatencyModel.of(cluster), forced, topology.rates)
+        return CollectiveModel(cluster, topology, calibrate(cluster), transport_of(cluster), forced, topology.rates)
 
     def improved(self, speed: Mapping[ResourceClass, float], host_speed: float = 1.0) -> CollectiveModel:
         """The same machine with the bandwidth of some link classes, and the CPU that posts messages, faster.
@@ -130,7 +141,7 @@ class CollectiveModel:
         return replace(
             self,
             rates={name: rate * speed.get(name, 1.0) for name, rate in self.rates.items()},
-            latency=replace(self.latency, host_speed=host_speed),
+            transport=self.transport.on_faster_host(host_speed),
         )
 
     def blocks(self, instance: IntArray) -> list[Block]:
@@ -174,28 +185,27 @@ class CollectiveModel:
         """The algorithms that `time` chooses from."""
         known = [a for a in possible(self.cluster, call.op) if a.applies(call.block)]
         forced = [a for a in known if a.name == self.algorithms.get(call.op)]
-        return forced or [a for a in chosen_from(self.cluster, call.op) if a in known] or known
+        return forced or self.transport.chosen_from(call, known) or known
 
     def _options(self, call: Call, algorithm: CollectiveAlgorithm) -> list[Timed]:
         """The call with this algorithm and each of its protocols."""
         amounts = self.amounts(call, algorithm)
-        fractions, fit = self.link_fractions(call), self.cluster.fitted
-        copy_s_per_byte = 0.0 if fit is None else 1.0 / fit.copy_bytes_per_s.value
+        fractions = self.link_fractions(call)
         options = []
-        for protocol in protocols_of(algorithm, call.block):
-            payload = protocol_fractions(self.cluster)[protocol]
+        stages = [part.stage for part in amounts]
+        for protocol, ways in self.transport.ways(algorithm, call, stages).items():
             timed = tuple(
                 TimedStage(
-                    self.latency.seconds(part.stage.latency, protocol, part.links),
+                    self.transport.seconds(part.stage.latency, way.protocol, part.links),
                     work_of(
                         part.loads,
                         self.rates,
                         on_mesh(fractions, part.mesh_share),
-                        payload * reached(part.stage, protocol),
-                        part.stage.own_bytes * copy_s_per_byte,
+                        way.efficiency,
+                        self.transport.copy_seconds(way.touched_bytes),
                     ),
                 )
-                for part in amounts
+                for way, part in zip(ways, amounts, strict=True)
             )
             options.append(Timed(algorithm, protocol, timed))
         return options
@@ -203,10 +213,12 @@ class CollectiveModel:
     def link_fractions(self, call: Call) -> dict[ResourceClass, LinkFractions]:
         """What the call reaches of each link class; spine and torus are part of the network the NIC fraction is of."""
         nodes, local = call.block.node_count, call.block.local_size
-        nvlink = self.calibration.link_fractions(call.op, "nvlink", nodes, local)
+        near = self.calibration.link_fractions(call.op, "near", nodes, local)
         nic = self.calibration.link_fractions(call.op, "nic", nodes, local)
-        inside_node = dict.fromkeys(IN_NODE, FULL)
-        return {"nvlink": nvlink, "nic": nic, "spine": nic, "torus": nic, **inside_node}
+        fractions = dict.fromkeys(self.topology.rates, FULL)
+        fractions.update(dict.fromkeys(self.topology.near_classes, near))
+        fractions.update(dict.fromkeys(NETWORK, nic))
+        return fractions
 
     def outside_range(self, call: Call, timed: Timed) -> list[str]:
         """In which respects the call, done as ``timed`` says, is outside what was measured."""

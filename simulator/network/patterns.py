@@ -13,8 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
+from simulator.network.destinations import Direct, Messages, Spread, around_domains, tree_messages
 from simulator.network.membership import Block, Grouping
-from simulator.network.messages import Direct, Messages, Spread, around_domains, tree_messages
 from simulator.network.traffic import Traffic, both_ways, left
 from simulator.operators import FloatArray
 from simulator.program import IntArray
@@ -191,16 +191,15 @@ class NearAndFar:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shifts:
-    """Steps in which member i sends to member (i + distance) mod n, or to i xor distance.
+class Sends:
+    """Steps in which each member sends to one other.
 
     Attributes:
-        steps: (distance, bytes ``[a, 1]``) of each.
-        exclusive: xor (exchange in pairs) instead of a shift; n is then a power of two.
+        steps: of each step the position ``[n]`` of the member that each sends to, its own where it sends nothing, and
+            the bytes ``[a, 1]``.
     """
 
-    steps: tuple[tuple[int, FloatArray], ...]
-    exclusive: bool = False
+    steps: tuple[tuple[IntArray, FloatArray], ...]
     on_rails: bool = False
     all_pairs: bool = True
 
@@ -209,23 +208,19 @@ class Shifts:
         slot = block.grouping(label).slot
         out: FloatArray = np.zeros(slot.shape)
         into: FloatArray = np.zeros(slot.shape)
-        for distance, amount in self.steps:
-            target = self._partners(distance, block.size)
+        for target, amount in self.steps:
             crosses = slot[:, target] != slot
             out = out + np.where(crosses, amount, 0.0)
-            received = np.empty_like(crosses)
-            received[:, target] = crosses
+            received = np.zeros_like(crosses)
+            instance, sender = np.nonzero(crosses)
+            received[instance, target[sender]] = True
             into = into + np.where(received, amount, 0.0)
         return Traffic(out, into)
 
     def messages(self, block: Block) -> Messages:
         """From every member to its partner of each step."""
         member = np.arange(block.size)[None]
-        return tuple(Direct(member, self._partners(d, block.size)[None], amount) for d, amount in self.steps)
-
-    def _partners(self, distance: int, size: int) -> IntArray:
-        member = np.arange(size)
-        return member ^ distance if self.exclusive else (member + distance) % size
+        return tuple(Direct(member, target[None], amount) for target, amount in self.steps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,13 +20,17 @@ from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from simulator.network.messages import Direct, Messages, Spread
+from simulator.network.destinations import Direct, Messages, Spread
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
 if TYPE_CHECKING:
     from simulator.network.membership import Block
+
+ROUNDING = 1e-9
+"""Share of the busiest link below which what is left after adding and subtracting is nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +92,10 @@ class Torus:
 
     def _longest(self, part: Direct, block: Block) -> int:
         nodes = self.node_of[block.ranks]
-        ends = [self._coordinates(np.take_along_axis(nodes, _rows(end, nodes), axis=1)) for end in (part.source, part.target)]
+        ends = [
+            self._coordinates(np.take_along_axis(nodes, np.broadcast_to(end, (len(nodes), end.shape[1])), axis=1))
+            for end in (part.source, part.target)
+        ]
         hops = np.zeros((1, 1), dtype=np.int64)
         for start, stop, length in zip(*ends, self.dimensions, strict=True):
             ahead = (stop - start) % length
@@ -105,13 +112,19 @@ class Torus:
         for part in messages:
             for dimension in range(len(self.dimensions)):
                 if isinstance(part, Spread):
-                    ends = (_row(part.sent, instance, nodes), _row(part.share, instance, nodes))
-                    sums = [np.bincount(nodes, weights=end, minlength=self.nodes) for end in ends]
-                    loads[:, dimension] += self._spread(dimension, *sums)
+                    sent, share = (self._by_node(_row(end, instance), nodes) for end in (part.sent, part.share))
+                    loads[:, dimension] += self._spread(dimension, sent, share)
                 else:
-                    source, target = (nodes[_row(end, instance)] for end in (part.source, part.target))
-                    loads[:, dimension] += self._direct(dimension, source, target, _row(part.bytes, instance, source))
-        return (loads * np.array(self.slowness)[:, None]).reshape(2, -1)
+                    source, target = (nodes[end[instance if len(end) > 1 else 0]] for end in (part.source, part.target))
+                    amount = np.broadcast_to(_row(part.bytes, instance), source.shape)
+                    loads[:, dimension] += self._direct(dimension, source, target, amount)
+        weighted: FloatArray = loads * np.array(self.slowness)[:, None]
+        return weighted.reshape(2, -1)
+
+    def _by_node(self, values: FloatArray, nodes: IntArray) -> FloatArray:
+        """Sums of what members have, by their ``nodes`` ``[N]``."""
+        sums = np.bincount(nodes, weights=np.broadcast_to(values, nodes.shape), minlength=self.nodes)
+        return sums.astype(np.float64, copy=False)
 
     def _spread(self, dimension: int, sent: FloatArray, share: FloatArray) -> FloatArray:
         """Loads of one dimension ``[2, N]`` when node s sends ``sent[s] x share[t]`` to each t."""
@@ -124,9 +137,8 @@ class Torus:
     def _direct(self, dimension: int, source: IntArray, target: IntArray, amount: FloatArray) -> FloatArray:
         """Loads of one dimension ``[2, N]`` of messages between nodes ``[f]``."""
         high, length, low = self._lines(dimension)
-        stride = low
-        line = (source // (stride * length)) * low + target % stride
-        start, stop = source // stride % length, target // stride % length
+        line = source // (low * length) * low + target % low
+        start, stop = source // low % length, target // low % length
         plus = _messages_on_ring(line, start, stop, amount, length, high * low)
         minus = _messages_on_ring(line, length - 1 - start, length - 1 - stop, amount, length, high * low)[:, ::-1]
         by_node = np.stack([plus, minus]).reshape(2, high, low, length).transpose(0, 1, 3, 2)
@@ -172,24 +184,21 @@ def _messages_on_ring(
     ahead = (stop - start) % length
     forward = amount * _way(ahead, length)
     first = line * 2 * length + start
-    steps = np.bincount(first, weights=forward, minlength=lines * 2 * length)
-    steps -= np.bincount(first + ahead, weights=forward, minlength=lines * 2 * length)
-    unrolled = np.cumsum(steps.reshape(lines, 2 * length), axis=1)
-    loads: FloatArray = unrolled[:, :length] + unrolled[:, length:]
-    return np.where(loads > 1e-9 * loads.max(initial=0.0), loads, 0.0)
+    places = lines * 2 * length
+    begun = np.bincount(first, weights=forward, minlength=places)
+    ended = np.bincount(first + ahead, weights=forward, minlength=places)
+    unrolled = np.cumsum((begun - ended).reshape(lines, 2 * length), axis=1)
+    loads = unrolled[:, :length] + unrolled[:, length:]
+    return np.where(loads > ROUNDING * loads.max(initial=0.0), loads, 0.0)
 
 
-def _row(values: FloatArray | IntArray, instance: int, like: IntArray | None = None) -> FloatArray | IntArray:
-    """The row of an instance of what may have one row for all; spread over ``like``."""
-    row = values[instance if len(values) > 1 else 0]
-    return row if like is None else np.broadcast_to(row, like.shape)
+def _row(values: FloatArray, instance: int) -> FloatArray:
+    """The row of an instance of what may have one row for all."""
+    row: FloatArray = values[instance if len(values) > 1 else 0]
+    return row
 
 
-def _rows(positions: IntArray, nodes: IntArray) -> IntArray:
-    return np.broadcast_to(positions, (len(nodes), positions.shape[1]))
-
-
-def _widest(used: list[FloatArray]) -> IntArray:
-    """Numbers of the links used by each instance ``[I, w]``, the used ones first, in ascending order."""
+def _widest(used: list[NDArray[np.bool_]]) -> IntArray:
+    """Numbers of the links used by each instance ``[I, w]``: all used ones, and others up to the same number."""
     width = max(int(np.count_nonzero(row)) for row in used)
     return np.stack([np.sort(np.argsort(~row, kind="stable")[:width]) for row in used])

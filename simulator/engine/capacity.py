@@ -1,7 +1,7 @@
 """What background traffic leaves of the resources, as a function of time.
 
-A resource of which the share b is taken has 1 - b left. Its users then fill it as if they used u / (1 - b) of it: that is
-all bottleneck fairness has to know, since only shares of the same resource are compared.
+A resource of which the share b is taken has 1 - b left. Its users then fill it as if they used u / (1 - b) of it: that
+is all bottleneck fairness has to know, since only shares of the same resource are compared.
 """
 
 from __future__ import annotations

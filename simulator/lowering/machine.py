@@ -37,8 +37,9 @@ class Machine:
         """The machine with classes of `BOUND_CLASSES` faster by the given factors.
 
         GEMM: arithmetic rate. HBM: memory rates of all kernels. NVLink, NIC, spine (links of a torus too), PCIe/DDR
-        (all links inside a node but NVLink, and host memory): bandwidth of that class; what a hop takes does not change. host: host work, and posting network messages, which the library's CPU thread
-        does. ``input`` and ``imbalance`` are no part of a machine: see `simulator.lowering.lower`.
+        (other links inside a node, and host memory): bandwidth of that class; what a hop takes does not change. host:
+        host work, and posting network messages, which the library's CPU thread does. ``input`` and ``imbalance`` are no part of a
+        machine: see `simulator.lowering.lower`.
 
         Raises:
             InputError: a class is unknown.

@@ -69,7 +69,7 @@ def tree_messages(block: Block, amount: FloatArray) -> Messages:
 
     In the first tree the parent of domain i is i with its lowest set bit moved up by one place (or cleared, where that
     is none of the m); the second is the first with domains counted from the other end, or one further where m is odd,
-    so that who is a leaf in one has children in the other: NCCL's double binary tree (``src/graph/trees.cc``, recalled).
+    so that who is a leaf in one has children in the other: NCCL's double binary tree (``trees.cc``, recalled).
     """
     count = block.node_count
     if count == 1:

@@ -62,7 +62,7 @@ def _link_bytes(pattern: Pattern, block: Block, level: Level) -> tuple[FloatArra
         return level.torus.loads(pattern.messages(block), block)
     traffic, links = over_level(pattern, block, level), block.grouping(level.link)
     both = (traffic.out_bytes, traffic.in_bytes)
-    amounts = both if len(LEVEL_PORTS[level.name]) == len(both) else (sum(both),)
+    amounts = both if len(LEVEL_PORTS[level.name]) == len(both) else (traffic.out_bytes + traffic.in_bytes,)
     return tuple(links.sums(level.crossings * amount) if np.any(amount > 0.0) else None for amount in amounts)
 
 

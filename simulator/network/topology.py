@@ -2,8 +2,9 @@
 
 A machine is a hierarchy of *levels*, each a kind of link that traffic takes on its way from one rank to another: the
 NVLink port of a GPU, its PCIe link, the up-link of its PCIe switch, the link between sockets, host memory, the NIC, the
-up-link of the leaf switch, or the links of a torus. A level says which link each rank uses and which ranks reach each other without it. What a collective
-puts on a level follows from that alone (`simulator.network.patterns`): a new kind of machine is a new list of levels.
+up-link of the leaf switch, the links of a torus. A level says which link each rank uses and which ranks reach each
+other without it. What a collective puts on a level follows from that alone (`simulator.network.patterns`): a new kind
+of machine is a new list of levels.
 
 Resources are numbered level by level, outbound links first.
 """

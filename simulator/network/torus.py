@@ -1,15 +1,15 @@
 """Torus: every node has a link to the next and to the previous node of each dimension.
 
-Node ``x + k_x (y + k_y z)`` sits at (x, y, z). Messages go by minimal routes, dimension after dimension: first along x to
-the column of the target, then along y, then along z; of two ways equally long, half of the bytes take each. So along
+Node ``x + k_x (y + k_y z)`` sits at (x, y, z). Messages go by minimal routes, dimension after dimension: first along x
+to the column of the target, then along y, then along z; of two ways equally long, half of the bytes take each. So along
 one dimension a message's line is given by the target's coordinates before it and the source's after it.
 
-Links are numbered dimension after dimension, by the node they leave: ``d N + node``, once for the links to the next node
-(plus) and once for those to the previous one (minus). A dimension of 2 has two links between its nodes. Links of one
-kind are one resource class of the fastest dimension's rate; bytes on slower dimensions count for as much more.
+Links are numbered dimension after dimension, by the node they leave: ``d N + node``, once for the links to the next
+node (plus) and once for those to the previous one (minus). A dimension of 2 has two links between its nodes. All links
+are one resource class of the fastest dimension's rate; bytes on slower dimensions count for as much more.
 
-Closed forms for n-dimensional tori of k^n nodes that send S bytes each: all_to_all loads every link with k/8 S (k even),
-a ring in node order loads a plus link of the first dimension with what it carries (`tests/theory/test_torus.py`).
+Closed forms for tori of k^n nodes that send S bytes each: all_to_all puts k/8 S on every link (k even), a ring in node
+order what it carries on the plus links of the first dimension (`tests/theory/test_torus.py`).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Torus:
         return max((self._longest(part, block) for part in messages if isinstance(part, Direct)), default=0)
 
     def _span(self, nodes: IntArray) -> int:
-        """An upper bound of the links between any two of ``nodes``: half way round, or to the end, in each dimension."""
+        """An upper bound of the links between any two of ``nodes``: along each dimension half of it, or to the end."""
         place = self._coordinates(nodes)
         reach = zip(place, self.dimensions, strict=True)
         return sum(min(int(np.ptp(along)), length // 2) for along, length in reach)

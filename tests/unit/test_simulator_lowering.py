@@ -9,7 +9,9 @@ import pytest
 
 from hardware_specs import load_cluster
 from inputs.errors import InputError, ProgramError
+from simulator.engine import RunOptions, run
 from simulator.lowering import BOUND_CLASSES, Variation, build_machine, lower
+from simulator.network.background import OtherJob
 from simulator.operators import (
     CollectiveCall,
     Copy,
@@ -275,3 +277,21 @@ def test_without_gpudirect_copies_share_the_host_memory_too(zionex):
     rate = zionex.node.ddr_bytes_per_s.value / 4
     alone_s = copies[0].phases[0].work_ps / 1e12
     assert copies[0].phases[0].usage[1] == pytest.approx(1e9 / rate / alone_s)
+
+
+def test_what_other_jobs_take_is_missing_where_all_of_it_would_be_used(zionex):
+    """Of the NICs an all_reduce over 16 nodes fills all that is usable, an all_to_all 7 / 18 of it (its cap).
+
+    With half taken the first takes twice as long, the second as long as before; inside a node nothing changes.
+    """
+    taken = {"nic": OtherJob(0.5)}
+    for op, ranks, slower in (("all_reduce", 128, 2.0), ("all_to_all", 128, 1.0), ("all_reduce", 8, 1.0)):
+        communicators = {"some": np.where(np.arange(128) < ranks, 0, -1)}
+        graph = graph_of(128, CollectiveCall(op, "some", 1e9), communicators=communicators)
+        alone_s, beside_s = (
+            run(
+                lower(graph, build_machine(zionex, 128, launch_s=5e-6, background=load)).program, RunOptions(1)
+            ).iteration_end_ps[0]
+            for load in ({}, taken)
+        )
+        assert beside_s / alone_s == pytest.approx(slower, rel=0.01)

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from hardware_specs.bounds import Amount, Bandwidth, ByName, Name, Number, Share
 from hardware_specs.collectives import CalibrationPoint, CollectivePoint, FittedCollectives, LatencyPoint
+from hardware_specs.fabric import Fabric, Nic, NodeNics
 from hardware_specs.library import CollectiveLibrary
+from hardware_specs.links import PcieTree, ScaleUp, check_scale_up, check_tree
 from hardware_specs.processors import Cpu, Gpu, Precision
 from inputs.errors import InputError
 from inputs.model import Strict, problem
-from inputs.quantities import Count, Seconds
 from inputs.sourced import Grade, Sourced
 
 __all__ = [
@@ -39,65 +40,6 @@ __all__ = [
     "ScaleUp",
     "Sourced",
 ]
-
-
-class Nic(Strict):
-    """One network adapter port."""
-
-    name: Name
-    description: str = ""
-    bytes_per_s: Sourced[Bandwidth]
-    """Port rate, per direction."""
-    latency_s: Sourced[Seconds]
-    """One way through the adapter pair, small message, no switch."""
-
-
-class NodeNics(Strict):
-    """The NICs of a node that serve one purpose; GPUs share them evenly."""
-
-    nic: Annotated[Nic, ByName()]
-    count: Sourced[Number]
-    gpudirect: Sourced[bool] | None = None
-    """Whether NICs read and write GPU memory; else what they carry passes through host memory. Default: true."""
-
-    @property
-    def is_gpudirect(self) -> bool:
-        """Whether traffic between GPU and NIC leaves host memory alone."""
-        return self.gpudirect is None or self.gpudirect.value
-
-
-class MeshLink(Strict):
-    """NVLinks between two GPUs of a node, by their numbers on it."""
-
-    gpus: tuple[Count, Count]
-    links: Number
-
-
-class ScaleUp(Strict):
-    """The fabric between the GPUs of one node."""
-
-    kind: Literal["nvswitch", "nvlink_mesh"]
-    """nvswitch: any pair at the full rate. nvlink_mesh: direct links, some pairs have none."""
-    bytes_per_s: Sourced[Bandwidth]
-    """Per GPU and direction, all links."""
-    links: Sourced[tuple[MeshLink, ...]] | None = None
-    """Of a mesh: which GPUs have how many links between them; without it any pair counts at the full rate."""
-    domain_gpus: Sourced[Number] | None = None
-    """GPUs that reach each other over it, where that is more than a node (NVL72); default: those of the node."""
-    in_switch_reduction: bool = False
-    """The switch adds (NVLS): the measured busbw of an all_reduce may then exceed the link rate."""
-
-
-class PcieTree(Strict):
-    """PCIe switches between the GPUs and the CPUs of a node; GPUs hang on them evenly."""
-
-    switches: Sourced[Number]
-    uplink_bytes_per_s: Sourced[Bandwidth]
-    """Switch to CPU, per direction, raw link rate."""
-    socket_link_bytes_per_s: Sourced[Bandwidth]
-    """Between the sockets (UPI, xGMI), per direction, all links."""
-    nics_at: Literal["switch", "root"]
-    """switch: a GPU reaches a NIC without its switch's up-link. root: NICs hang on the CPUs."""
 
 
 class Node(Strict):
@@ -176,6 +118,8 @@ class Node(Strict):
         for key in ("pcie_tree", "scale_up"):
             if self.gpu is None and getattr(self, key) is not None:
                 raise problem("a node without `gpu` has none of these", key=key)
+        if self.gpu is None and self.nics.gpudirect is not None:
+            raise problem("a node without `gpu` has none of these", key="nics.gpudirect")
         several = self.gpu is None and self.sockets.value > 1
         if several != (self.socket_link_bytes_per_s is not None):
             message = "the key is missing" if several else "only several sockets without GPUs have this"
@@ -192,81 +136,9 @@ class Node(Strict):
                 f"the {self.rank_name} cannot share these NICs evenly", expected=expected, key="nics.count.value"
             )
         if self.pcie_tree is not None:
-            _check_tree(self.pcie_tree, self.ranks, self.sockets.value)
+            check_tree(self.pcie_tree, self.ranks, self.sockets.value, count)
         if self.scale_up is not None:
-            _check_scale_up(self.scale_up, self.ranks)
-        return self
-
-
-def _check_tree(tree: PcieTree, gpus: int, sockets: int) -> None:
-    for key, count in (("pcie_tree.switches", tree.switches.value), ("sockets", sockets)):
-        if gpus % count:
-            expected = f"a divisor of the {gpus} GPUs"
-            raise problem("the GPUs cannot hang on these evenly", expected=expected, key=f"{key}.value")
-    if tree.switches.value % sockets:
-        expected = f"a multiple of the {sockets} sockets"
-        raise problem("the sockets cannot share these evenly", expected=expected, key="pcie_tree.switches.value")
-
-
-def _check_scale_up(scale_up: ScaleUp, gpus: int) -> None:
-    mesh = scale_up.links.value if scale_up.links is not None else ()
-    for number, link in enumerate(mesh):
-        if max(link.gpus) >= gpus or link.gpus[0] == link.gpus[1]:
-            expected = f"two different GPUs of 0 to {gpus - 1}"
-            raise problem("no such link", expected=expected, key=f"scale_up.links.value[{number}].gpus")
-    unlinked = set(range(gpus)) - {gpu for link in mesh for gpu in link.gpus}
-    if mesh and unlinked:
-        message = f"GPU {min(unlinked)} hangs on no link of the mesh"
-        raise problem(message, expected="a link for each GPU", key="scale_up.links")
-    domain = scale_up.domain_gpus
-    if domain is not None and domain.value % gpus:
-        expected = f"a multiple of the {gpus} GPUs of a node"
-        raise problem("impossible value", expected=expected, key="scale_up.domain_gpus.value")
-
-
-class Fabric(Strict):
-    """The network between nodes."""
-
-    kind: Literal["rail_optimised", "fat_tree", "dragonfly", "torus"]
-    """rail_optimised: NIC k of every node hangs on the switches of rail k. fat_tree: a node's NICs share a leaf.
-    dragonfly: groups of `leaf_nodes` that reach each other over their global links. torus: every node has links to
-    its neighbours in each dimension."""
-    network: Literal["roce", "infiniband", "ethernet", "efa", "omnipath", "aries", "slingshot"]
-    leaf_nodes: Sourced[Number] | None = None
-    """Nodes below a leaf switch (rail_optimised: below the leaves of one unit); default: one, or all of a rail."""
-    spine_oversubscription: Sourced[Annotated[float, Field(ge=1)]] | None = None
-    """Down-link over up-link bandwidth of the leaf switches; 1 is non-blocking. Of every kind but a torus."""
-    detour_share: Sourced[Share] | None = None
-    """Of a dragonfly: share of the traffic between groups that goes over a third one (Valiant, adaptive routes);
-    default: none."""
-    dimensions: Sourced[Annotated[tuple[Number, ...], Field(min_length=1)]] | None = None
-    """Of a torus: nodes along each dimension; nodes are numbered along the first dimension first."""
-    link_bytes_per_s: Sourced[tuple[Bandwidth, ...]] | None = None
-    """Of a torus: rate of a link, per direction, in each dimension."""
-    hop_latency_s: Sourced[Seconds]
-    """One way between NICs of two nodes, switches only; on a torus over one link."""
-
-    @property
-    def oversubscription(self) -> float:
-        """Down-link over up-link bandwidth; 1 on a torus."""
-        return 1.0 if self.spine_oversubscription is None else self.spine_oversubscription.value
-
-    @model_validator(mode="after")
-    def _keys_are_of_this_kind(self) -> Fabric:
-        """Each kind of fabric is described by its own keys."""
-        torus = self.kind == "torus"
-        for key in ("dimensions", "link_bytes_per_s") if torus else ("spine_oversubscription",):
-            if getattr(self, key) is None:
-                raise problem("the key is missing", expected=f"{key} of a {self.kind}", key=key)
-        foreign = ("leaf_nodes", "spine_oversubscription") if torus else ("dimensions", "link_bytes_per_s")
-        for key in (*foreign, *(() if self.kind == "dragonfly" else ("detour_share",))):
-            if getattr(self, key) is not None:
-                raise problem(f"a {self.kind} has no {key}", expected="a key of this kind of fabric", key=key)
-        if self.dimensions is not None and self.link_bytes_per_s is not None:
-            count = len(self.dimensions.value)
-            if len(self.link_bytes_per_s.value) != count:
-                expected = f"{count}, one for each dimension"
-                raise problem("wrong number of link rates", expected=expected, key="link_bytes_per_s.value")
+            check_scale_up(self.scale_up, self.ranks)
         return self
 
 

@@ -32,14 +32,17 @@ def tapered(cluster: Cluster, kind: str, leaf_nodes: int | None, oversubscriptio
 
 
 def pcie_box(cluster: Cluster, nics_at: str = "root") -> Cluster:
-    """The cluster with GPUs on PCIe switches instead of NVLink: 8 GPUs on 4 switches and 2 sockets, 2 NICs."""
+    """The cluster with GPUs on PCIe switches instead of NVLink: 8 GPUs on 4 switches and 2 sockets.
+
+    2 NICs on the sockets, or 4 on the switches.
+    """
     tree = {
         "switches": sourced(4),
         "uplink_bytes_per_s": sourced("15.75 GB/s"),
         "socket_link_bytes_per_s": sourced("20.8 GB/s"),
         "nics_at": nics_at,
     }
-    nics = cluster.to_dict()["node"]["nics"] | {"count": sourced(2)}
+    nics = cluster.to_dict()["node"]["nics"] | {"count": sourced(2 if nics_at == "root" else 4)}
     return changed(cluster, {"scale_up": None, "pcie_tree": tree, "sockets": sourced(2), "nics": nics})
 
 

@@ -38,8 +38,8 @@ class Machine:
 
         GEMM: arithmetic rate. HBM: memory rates of all kernels. NVLink, NIC, spine (links of a torus too), PCIe/DDR
         (other links inside a node, and host memory): bandwidth of that class; what a hop takes does not change. host:
-        host work, and posting network messages, which the library's CPU thread does. ``input`` and ``imbalance`` are no part of a
-        machine: see `simulator.lowering.lower`.
+        host work, and posting network messages, which the library's CPU thread does. ``input`` and ``imbalance`` are
+        no part of a machine: see `simulator.lowering.lower`.
 
         Raises:
             InputError: a class is unknown.

@@ -279,19 +279,32 @@ def test_without_gpudirect_copies_share_the_host_memory_too(zionex):
     assert copies[0].phases[0].usage[1] == pytest.approx(1e9 / rate / alone_s)
 
 
-def test_what_other_jobs_take_is_missing_where_all_of_it_would_be_used(zionex):
-    """Of the NICs an all_reduce over 16 nodes fills all that is usable, an all_to_all 7 / 18 of it (its cap).
+def machine_beside(cluster, load):
+    return build_machine(cluster, 128, launch_s=5e-6, background=load, algorithms={"all_reduce": "ring"})
 
-    With half taken the first takes twice as long, the second as long as before; inside a node nothing changes.
+
+@pytest.mark.parametrize(("op", "ranks", "used"), [("all_reduce", 128, 1.0), ("all_to_all", 128, 0.37)])
+def test_what_other_jobs_take_is_missing_where_it_would_be_used(zionex, op, ranks, used):
+    """An all_reduce uses all that is usable of the NICs, an all_to_all over a third (its cap).
+
+    With half of them taken the bytes of the first take twice as long, those of the second as long as before.
     """
-    taken = {"nic": OtherJob(0.5)}
-    for op, ranks, slower in (("all_reduce", 128, 2.0), ("all_to_all", 128, 1.0), ("all_reduce", 8, 1.0)):
-        communicators = {"some": np.where(np.arange(128) < ranks, 0, -1)}
-        graph = graph_of(128, CollectiveCall(op, "some", 1e9), communicators=communicators)
-        alone_s, beside_s = (
-            run(
-                lower(graph, build_machine(zionex, 128, launch_s=5e-6, background=load)).program, RunOptions(1)
-            ).iteration_end_ps[0]
-            for load in ({}, taken)
-        )
-        assert beside_s / alone_s == pytest.approx(slower, rel=0.01)
+    graph = graph_of(ranks, CollectiveCall(op, "world", 1e9), communicators=world(ranks))
+    (alone, beside) = (lower(graph, machine_beside(zionex, load)).program for load in ({}, {"nic": OtherJob(0.5)}))
+    (phase,) = alone.activities[0].phases
+    (nics,) = (traffic.resources for traffic in beside.background)
+    share = float(phase.usage[np.isin(phase.resources, nics)].max())
+    assert share == pytest.approx(used, abs=0.02)
+    slower = phase.work_ps * (max(share / 0.5, 1.0) - 1.0)
+    times = [int(run(program, RunOptions(1)).iteration_end_ps[0]) for program in (alone, beside)]
+    assert times[1] - times[0] == pytest.approx(slower, abs=10)
+
+
+def test_inside_a_node_the_network_of_other_jobs_changes_nothing(zionex):
+    communicators = {"node": np.arange(128) // 8}
+    graph = graph_of(128, CollectiveCall("all_reduce", "node", 1e9), communicators=communicators)
+    times = [
+        run(lower(graph, machine_beside(zionex, load)).program, RunOptions(1)).iteration_end_ps[0]
+        for load in ({}, {"nic": OtherJob(0.5)})
+    ]
+    assert times[0] == times[1]

@@ -12,7 +12,7 @@ from simulator.network.load import full_rate_seconds, port_bytes
 from simulator.network.membership import blocks_of
 from simulator.network.patterns import AllPairs
 from simulator.network.topology import Topology
-from tests.network_machines import changed, pcie_box, sourced, through_host, torus
+from tests.network_machines import changed, pcie_box, sourced, tapered, through_host, torus
 
 
 @pytest.fixture(scope="module")
@@ -126,3 +126,18 @@ def test_slow_host_memory_bounds_what_goes_through_it(zionex):
     loads = port_bytes(Stage(Latency(), AllPairs(np.full((1, 1), 16e6))), block, topology)
     seconds = full_rate_seconds(loads, topology.rates)
     assert float(seconds["ddr"].max() / seconds["nic"].max()) == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("share", [0.25, 1.0])
+def test_traffic_that_takes_detours_uses_twice_the_global_links(zionex, share):
+    """All pairs over 4 groups of a dragonfly: bytes on each group's global links times 1 + share (Valiant: 2)."""
+    minimal = tapered(zionex, "dragonfly", leaf_nodes=2)
+    loads = []
+    for cluster in (minimal, changed(minimal, fabric={"detour_share": sourced(share)})):
+        topology = Topology.build(cluster, 64)
+        (block,) = blocks_of(np.zeros(64, dtype=np.int64), topology)
+        loads.append(port_bytes(Stage(Latency(), AllPairs(np.full((1, 1), 16e6))), block, topology))
+    for port in ("spine_up", "spine_down"):
+        np.testing.assert_allclose(loads[0][port], 16 * 16e6 * 48 / 64)
+        np.testing.assert_allclose(loads[1][port], (1 + share) * loads[0][port])
+    np.testing.assert_array_equal(loads[0]["nic_tx"], loads[1]["nic_tx"])

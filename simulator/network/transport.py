@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from hardware_specs.types import Cluster
-from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Stage
+from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage
 from simulator.operators import FloatArray
 
 
@@ -21,16 +21,14 @@ class Way:
     """How a stage is done.
 
     Attributes:
-        latency_s: before the traffic.
+        protocol: whose latencies it has.
         efficiency: share of what the operation reaches of its links that is left to the payload.
-        pace_s: the transfers take at least this long.
-        beside_s: what members do to their own memory beside the transfers, seconds ``[a, 1]`` or a number.
+        touched_bytes: that members copy in their own memory beside the transfers ``[a, 1]`` or a number.
     """
 
-    latency_s: float
+    protocol: str
     efficiency: float = 1.0
-    pace_s: float = 0.0
-    beside_s: FloatArray | float = 0.0
+    touched_bytes: FloatArray | float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +60,18 @@ class Transport(Protocol):
 
     def ways(self, algorithm: CollectiveAlgorithm, call: Call, stages: Sequence[Stage]) -> Mapping[str, Sequence[Way]]:
         """How the stages may go, by name of the protocol: a `Way` for each stage."""
+        ...
+
+    def seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
+        """What the counts of a stage take, seconds; a network hop goes over ``links`` links between switches."""
+        ...
+
+    def posting_seconds(self, latency: Latency, protocol: str) -> float:
+        """What posting the messages of a stage beside its transfers takes, seconds."""
+        ...
+
+    def copy_seconds(self, touched_bytes: FloatArray | float) -> FloatArray | float:
+        """What `Way.touched_bytes` take, seconds; the same shape."""
         ...
 
     def on_faster_host(self, speed: float) -> Transport:

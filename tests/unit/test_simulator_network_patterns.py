@@ -10,7 +10,7 @@ from simulator.network.load import mesh_share, over_level
 from simulator.network.membership import blocks_of
 from simulator.network.patterns import AllPairs, LocalRings, RailRings, Rings, Sends, Together
 from simulator.network.topology import Topology
-from tests.network_machines import pcie_box, tapered
+from tests.network_machines import pcie_box, tapered, through_host
 
 RANKS = 64
 
@@ -22,6 +22,8 @@ def machines():
     yield "one unit of rails", tapered(zionex, "rail_optimised", leaf_nodes=None)
     yield "fat tree", tapered(zionex, "fat_tree", leaf_nodes=4)
     yield "pcie", pcie_box(zionex)
+    yield "NICs below the switches", pcie_box(zionex, "switch")
+    yield "through the host", through_host(zionex)
 
 
 MACHINES = dict(machines())

@@ -12,7 +12,10 @@ from inputs.model import Strict
 from inputs.quantities import Seconds
 from inputs.sourced import Grade, Sourced
 
-Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "barrier"]
+Operation = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "barrier",
+    "sendrecv", "gather", "scatter",
+]  # fmt: skip
 
 
 class PerProtocol(Strict):
@@ -30,6 +33,8 @@ class AlgorithmLatency(Strict):
     nvlink_hop_s: PerProtocol
     pci_hop_s: PerProtocol
     network_hop_s: PerProtocol
+    member_s: Sourced[Seconds] | None = None
+    """What each member adds on top of the hops; None: nothing."""
 
 
 class BandwidthFraction(Strict):
@@ -64,6 +69,7 @@ class CollectiveLibrary(Strict):
     ring: AlgorithmLatency
     tree: AlgorithmLatency
     nvls: AlgorithmLatency
+    pat: AlgorithmLatency
     bandwidth_fraction: BandwidthFraction
     network_post: NetworkPost
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from hardware_specs.collectives import Operation
 from inputs.model import Strict
 from workloads.settings import DenseOptimizerKind, Pipeline, TableOptimizerKind
 
@@ -17,7 +18,6 @@ FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16"]
 TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 CommPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 Placement: TypeAlias = Literal["block", "round_robin", "random"]
-CollectiveName: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "barrier"]
 LinkClass: TypeAlias = Literal["nvlink", "pcie", "switch", "socket", "nic", "spine"]
 BackgroundShare: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 Positive: TypeAlias = Annotated[int, Field(ge=1)]
@@ -80,7 +80,7 @@ class PrecisionChoice(Strict):
 class NetworkChoice(Strict):
     """Choices that are otherwise made by predicted cost."""
 
-    algorithms: dict[CollectiveName, str] = Field(
+    algorithms: dict[Operation, str] = Field(
         default_factory=dict, description="force an algorithm for an op, e.g. {all_reduce: ring}"
     )
     background: dict[LinkClass, BackgroundShare] = Field(

@@ -169,10 +169,8 @@ def chosen_from(cluster: Cluster, op: CollectiveOp) -> list[CollectiveAlgorithm]
 
 
 def possible(cluster: Cluster, op: CollectiveOp) -> list[CollectiveAlgorithm]:
-    """The algorithms that run on the cluster's switches."""
-    scale_up = cluster.node.scale_up
-    adds = scale_up is not None and scale_up.in_switch_reduction
-    return [algorithm for algorithm in algorithms_of(op) if adds or not algorithm.in_switch]
+    """The algorithms that run on the cluster's switches and fabric."""
+    return [algorithm for algorithm in algorithms_of(op) if algorithm.runs_on(cluster)]
 
 
 def _full_rate_s(stage: Stage, block: Block, topology: Topology) -> dict[str, float]:

@@ -34,7 +34,7 @@ class LatencyModel:
     """NCCL's latency constants on one cluster, in seconds.
 
     Attributes:
-        tables: constants of ``ring``, ``tree`` and ``nvls``.
+        tables: constants of ``ring``, ``tree``, ``nvls`` and ``pat``.
         post_s: cost of posting one network message, LL and LL128.
         simple_factor: times `post_s` for the Simple protocol.
         wire_s: one way through NICs and switches; no network hop is shorter.
@@ -56,7 +56,7 @@ class LatencyModel:
         """The constants of ``cluster``'s library, CPUs, NICs and switches."""
         library, node = cluster.collectives, cluster.node
         return LatencyModel(
-            tables={"ring": library.ring, "tree": library.tree, "nvls": library.nvls},
+            tables={"ring": library.ring, "tree": library.tree, "nvls": library.nvls, "pat": library.pat},
             post_s=library.network_post.seconds(node.cpu),
             simple_factor=library.network_post.simple_factor.value,
             factors=Factors.of(cluster),
@@ -74,7 +74,8 @@ class LatencyModel:
         post = self.factors.post * self.post_s * (self.simple_factor if protocol == "simple" else 1.0) / self.host_speed
         inside: float = latency.near_hops * near + latency.paced_hops * max(near, post)
         between: float = latency.network_hops * network + latency.posts * post
-        return latency.starts * float(base) + inside + between
+        members = 0.0 if table.member_s is None else latency.members * table.member_s.value * self.factors.network_hop
+        return latency.starts * float(base) + inside + between + members
 
 
 def protocol_fractions(cluster: Cluster) -> dict[Protocol, float]:

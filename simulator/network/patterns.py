@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from simulator.network.membership import Block, Grouping
+from simulator.network.membership import Block, Grouping, slot_sums
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
@@ -55,14 +55,29 @@ class Pattern(Protocol):
         """See the class."""
         ...
 
-    @property
-    def all_pairs(self) -> bool:
-        """Whether members of a node send to each other alike; else to neighbours on a ring."""
-        ...
-
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """What each member exchanges with members of another ``label [world_size]``."""
         ...
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:
+        """Part of the NVLink ports it can use where each pair of GPUs has links of its own, 0 to 1.
+
+        Args:
+            share: part of a member's port that leads to each other member ``[k, k]``.
+            members: their positions in the instance ``[k]``, ascending.
+        """
+        ...
+
+
+def ring_share(share: FloatArray) -> float:
+    """Rings use the links of a member to all the others."""
+    return min(1.0, float(share.sum(axis=1).min()))
+
+
+def pairs_share(share: FloatArray) -> float:
+    """Of all pairs, which carry the same, the weakest sets the pace."""
+    others = len(share) - 1
+    return float(share[~np.eye(len(share), dtype=bool)].min()) * others
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +95,10 @@ class AllPairs:
     send_bytes: FloatArray | None = None
     weights: FloatArray | None = None
     on_rails: bool = False
-    all_pairs: bool = True
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
+        """That of all pairs."""
+        return pairs_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """To every member outside the label its share."""
@@ -111,7 +129,10 @@ class Rings:
 
     bytes: FloatArray
     on_rails: bool = True
-    all_pairs: bool = False
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
+        """That of rings."""
+        return ring_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """1 / k of the bytes in each label of k members; nothing where one holds all."""
@@ -125,7 +146,10 @@ class LocalRings:
 
     bytes: FloatArray
     on_rails: bool = True
-    all_pairs: bool = False
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
+        """That of rings."""
+        return ring_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """1 / k of the bytes in each label of k members; nothing where one holds the domain."""
@@ -139,7 +163,10 @@ class RailRings:
 
     bytes: FloatArray
     on_rails: bool = True
-    all_pairs: bool = False
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
+        """That of rings."""
+        return ring_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """1 / k of the bytes in each label of k domains; nothing where one holds all."""
@@ -154,7 +181,10 @@ class NearAndFar:
     near: Traffic
     far: Traffic
     on_rails: bool = True
-    all_pairs: bool = True
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
+        """That of all pairs."""
+        return pairs_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """Near and far from labels within a domain; from larger ones the share of the domains outside."""
@@ -168,32 +198,43 @@ class NearAndFar:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shifts:
-    """Steps in which member i sends to member (i + distance) mod n, or to i xor distance.
+class Messages:
+    """Single messages between members, all at the same time.
 
     Attributes:
-        steps: (distance, bytes ``[a, 1]``) of each.
-        exclusive: xor (exchange in pairs) instead of a shift; n is then a power of two.
+        sender: position in the instance of each message's sender ``[k]``.
+        receiver: of its receiver ``[k]``.
+        bytes: of each message ``[a, k]``, or of all alike ``[a, 1]``.
     """
 
-    steps: tuple[tuple[int, FloatArray], ...]
-    exclusive: bool = False
+    sender: IntArray
+    receiver: IntArray
+    bytes: FloatArray
     on_rails: bool = False
-    all_pairs: bool = True
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
-        """The bytes of the steps whose partner has another label."""
-        slot, member = block.grouping(label).slot, np.arange(block.size)
-        out: FloatArray = np.zeros(slot.shape)
-        into: FloatArray = np.zeros(slot.shape)
-        for distance, amount in self.steps:
-            target = member ^ distance if self.exclusive else (member + distance) % block.size
-            crosses = slot[:, target] != slot
-            out = out + np.where(crosses, amount, 0.0)
-            received = np.empty_like(crosses)
-            received[:, target] = crosses
-            into = into + np.where(received, amount, 0.0)
-        return Traffic(out, into)
+        """The bytes of the messages between members with different labels."""
+        slot = block.grouping(label).slot
+        moved = np.where(slot[:, self.sender] != slot[:, self.receiver], self.bytes, 0.0)
+        ends = (np.broadcast_to(end, moved.shape) for end in (self.sender, self.receiver))
+        return Traffic(*(slot_sums(moved, end, block.size) for end in ends))
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:
+        """The pair that takes longest over its own links sets the pace of the busiest port."""
+        here = np.isin(self.sender, members) & np.isin(self.receiver, members)
+        size = np.broadcast_to(self.bytes, (len(self.bytes), len(self.sender))).max(axis=0)[here]
+        pair: FloatArray = np.zeros_like(share)
+        np.add.at(pair, tuple(np.searchsorted(members, end[here]) for end in (self.sender, self.receiver)), size)
+        busiest = max(pair.sum(axis=0).max(), pair.sum(axis=1).max())
+        if busiest == 0.0:
+            return 1.0
+        return min(1.0, float(busiest / (pair[pair > 0.0] / share[pair > 0.0]).max()))
+
+
+def shift(members: int, distance: int, amount: FloatArray, *, exclusive: bool = False) -> Messages:
+    """Member i sends ``amount [a, 1]`` to member (i + distance) mod n; ``exclusive``: to i xor distance (n = 2^k)."""
+    member = np.arange(members, dtype=np.int64)
+    return Messages(member, member ^ distance if exclusive else (member + distance) % members, amount)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -207,10 +248,9 @@ class Together:
         """Whether all parts are."""
         return all(part.on_rails for part in self.parts)
 
-    @property
-    def all_pairs(self) -> bool:
-        """Whether any part is."""
-        return any(part.all_pairs for part in self.parts)
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:
+        """The least of the parts."""
+        return min(part.mesh_share(share, members) for part in self.parts)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """The sum of the parts."""
@@ -225,7 +265,10 @@ class Nothing:
     """A stage that moves nothing: a barrier's."""
 
     on_rails: bool = True
-    all_pairs: bool = False
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
+        """That of rings."""
+        return ring_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:  # noqa: ARG002 - the protocol's signature
         """Nothing."""

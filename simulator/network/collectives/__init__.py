@@ -1,7 +1,9 @@
 """Collective algorithms, one per file. Importing this package registers the shipped ones."""
 
 from simulator.network.collectives import (
+    binomial,
     bruck,
+    direct,
     grouped,
     halving_doubling,
     hierarchical,
@@ -9,8 +11,11 @@ from simulator.network.collectives import (
     linear,
     nvls,
     pairwise,
+    pat,
     recursive_doubling,
     ring,
+    scatter_doubling,
+    scatter_ring,
     tree,
 )
 from simulator.network.collectives.algorithm import ALGORITHMS, Call, CollectiveAlgorithm, algorithms_of, register
@@ -20,7 +25,9 @@ __all__ = [
     "Call",
     "CollectiveAlgorithm",
     "algorithms_of",
+    "binomial",
     "bruck",
+    "direct",
     "grouped",
     "halving_doubling",
     "hierarchical",
@@ -28,8 +35,11 @@ __all__ = [
     "linear",
     "nvls",
     "pairwise",
+    "pat",
     "recursive_doubling",
     "register",
     "ring",
+    "scatter_doubling",
+    "scatter_ring",
     "tree",
 ]

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from hardware_specs.types import Cluster
 from simulator.network.membership import Block
 from simulator.network.patterns import NOTHING, Pattern
 from simulator.operators import CollectiveOp, FloatArray
@@ -49,14 +50,16 @@ class Latency:
         paced_hops: such hops that go at the pace of the network proxy where that is slower.
         network_hops: hops over the network.
         posts: network messages posted one after the other.
+        members: times the table's cost of each member is paid.
     """
 
-    table: Literal["ring", "tree", "nvls"] = "ring"
+    table: Literal["ring", "tree", "nvls", "pat"] = "ring"
     starts: float = 1.0
     near_hops: float = 0.0
     paced_hops: float = 0.0
     network_hops: float = 0.0
     posts: float = 0.0
+    members: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,6 +90,16 @@ def _always(block: Block) -> bool:  # noqa: ARG001 - the signature of `applies`
     return True
 
 
+def _anywhere(cluster: Cluster) -> bool:  # noqa: ARG001 - the signature of `runs_on`
+    return True
+
+
+def switch_adds(cluster: Cluster) -> bool:
+    """Whether the switches inside a node add (NVLink SHARP)."""
+    scale_up = cluster.node.scale_up
+    return scale_up is not None and scale_up.in_switch_reduction
+
+
 @dataclass(frozen=True, slots=True)
 class CollectiveAlgorithm:
     """A collective algorithm.
@@ -99,7 +112,7 @@ class CollectiveAlgorithm:
         applies: whether it can run on these instances.
         network_protocols: protocols it may use over the network.
         near_protocols: protocols it may use inside a node.
-        in_switch: whether it needs a switch that adds.
+        runs_on: whether the machine has what it needs.
     """
 
     name: str
@@ -109,7 +122,7 @@ class CollectiveAlgorithm:
     applies: Callable[[Block], bool] = _always
     network_protocols: tuple[Protocol, ...] = ALL_PROTOCOLS
     near_protocols: tuple[Protocol, ...] = ALL_PROTOCOLS
-    in_switch: bool = False
+    runs_on: Callable[[Cluster], bool] = _anywhere
 
 
 def _names_of(_: str, algorithm: CollectiveAlgorithm) -> list[str]:

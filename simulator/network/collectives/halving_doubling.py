@@ -10,12 +10,12 @@ halving_doubling.
 from __future__ import annotations
 
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Stage, register
-from simulator.network.collectives.steps import doublings, is_power_of_two, steps
+from simulator.network.collectives.steps import distances, is_power_of_two, steps
 
 
 def stages(call: Call) -> tuple[Stage, ...]:
     """A phase per step; see the module's formula."""
-    halves = [(d, call.bytes * (0.5 / d)) for d in doublings(call.block)]
+    halves = [(d, call.bytes * (0.5 / d)) for d in distances(call.block.size)]
     sizes = {"all_reduce": halves + halves[::-1], "reduce_scatter": halves, "all_gather": halves[::-1]}[call.op]
     return steps(call.block, sizes, exchange=True)
 

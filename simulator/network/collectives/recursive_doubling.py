@@ -13,14 +13,14 @@ the whole buffer log2 n times: for small messages. Thakur, Rabenseifner, Gropp, 
 from __future__ import annotations
 
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Stage, register
-from simulator.network.collectives.steps import doublings, is_power_of_two, steps
+from simulator.network.collectives.steps import distances, is_power_of_two, steps
 
 
 def stages(call: Call) -> tuple[Stage, ...]:
     """A phase per step; see the module's formula."""
     n = call.block.size
     gathers = call.op == "all_gather"
-    sizes = [(d, call.bytes * (d / n if gathers else 1.0)) for d in doublings(call.block)]
+    sizes = [(d, call.bytes * (d / n if gathers else 1.0)) for d in distances(call.block.size)]
     return steps(call.block, sizes, exchange=True)
 
 

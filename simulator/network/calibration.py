@@ -139,8 +139,8 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
     latency, payload = LatencyModel.of(cluster), protocol_fractions(cluster)
     nvlink = known.link_fractions(point.op, "nvlink", block.node_count, block.local_size)
     values = []
-    for algorithm in chosen_from(cluster, point.op):
-        stages = algorithm.stages(call) if algorithm.applies(block) else ()
+    for algorithm in chosen_from(cluster, point.op, block):
+        stages = algorithm.stages(call)
         if len(stages) != 1:
             continue
         full_s = _full_rate_s(stages[0], block, topology)
@@ -162,10 +162,12 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
     return min(values)
 
 
-def chosen_from(cluster: Cluster, op: CollectiveOp) -> list[CollectiveAlgorithm]:
-    """The algorithms that the cluster's library chooses from."""
+def chosen_from(cluster: Cluster, op: CollectiveOp, block: Block) -> list[CollectiveAlgorithm]:
+    """The algorithms that the cluster's library chooses from for these instances."""
     names = cluster.collectives.algorithms.get(op, ())
-    return [algorithm for algorithm in possible(cluster, op) if algorithm.name in names]
+    known = [a for a in possible(cluster, op) if a.name in names and a.applies(block)]
+    replaced = {algorithm.instead_of for algorithm in known}
+    return [algorithm for algorithm in known if algorithm.name not in replaced]
 
 
 def possible(cluster: Cluster, op: CollectiveOp) -> list[CollectiveAlgorithm]:

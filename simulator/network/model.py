@@ -145,7 +145,7 @@ class CollectiveModel:
     def _candidates(self, call: Call) -> list[CollectiveAlgorithm]:
         known = [a for a in possible(self.cluster, call.op) if a.applies(call.block)]
         forced = [a for a in known if a.name == self.algorithms.get(call.op)]
-        return forced or [a for a in chosen_from(self.cluster, call.op) if a in known] or known
+        return forced or chosen_from(self.cluster, call.op, call.block) or known
 
     def _options(self, call: Call, algorithm: CollectiveAlgorithm) -> list[Timed]:
         """The call with this algorithm and each of its protocols."""

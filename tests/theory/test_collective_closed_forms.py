@@ -20,6 +20,7 @@ from simulator.network import CollectiveModel, Topology, idle_call
 from simulator.network.collectives import Call
 from simulator.operators import CollectiveCall
 from simulator.program import ProgramBuilder, TaskGraph
+from tests.network_machines import changed
 
 US = 1e-6
 NVLINK, NIC = 300e9, 25e9
@@ -122,6 +123,21 @@ def test_grouped_all_to_all(zionex, ranks, size):
         return [((base + 7 * hop + network + (ranks - 8) * 3.0) * US, max(near / nvlink, far / nic))]
 
     check(model(zionex, ranks), "all_to_all", size, expected)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_grouped_with_pxn_pays_a_hop_more_and_the_same_posts(zionex, size):
+    """16 nodes of 8 on rails: 7 messages and one change of GPU inside, 120 posts, both links at once."""
+    on_rails = changed(zionex, fabric={"kind": "rail_optimised"})
+
+    def expected(protocol, size, nvlink, nic):
+        base, hop, network, _ = RING["simple"]
+        latency = base + 8 * hop + network + 120 * 3.0
+        return [(latency * US, max(7 / 8 * size / nvlink, 15 / 16 * size / nic))]
+
+    options = model(on_rails, 128).options(idle_call(model(on_rails, 128), "all_to_all", size))
+    assert [(option.algorithm.name, option.protocol) for option in options] == [("pxn", "simple")]
+    check(model(on_rails, 128), "all_to_all", size, expected)
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -113,6 +113,7 @@ class CollectiveAlgorithm:
         network_protocols: protocols it may use over the network.
         near_protocols: protocols it may use inside a node.
         runs_on: whether the machine has what it needs.
+        instead_of: the algorithm whose place it takes wherever it applies and the library has both.
     """
 
     name: str
@@ -123,6 +124,7 @@ class CollectiveAlgorithm:
     network_protocols: tuple[Protocol, ...] = ALL_PROTOCOLS
     near_protocols: tuple[Protocol, ...] = ALL_PROTOCOLS
     runs_on: Callable[[Cluster], bool] = _anywhere
+    instead_of: str = ""
 
 
 def _names_of(_: str, algorithm: CollectiveAlgorithm) -> list[str]:

@@ -59,7 +59,7 @@ def _settings(resolved: ResolvedScenario) -> DlrmSettings:
     workload, precision = resolved.scenario.workload, resolved.scenario.precision
     return DlrmSettings(
         world_size=resolved.world_size,
-        local_world_size=min(int(resolved.cluster.node.gpus.value), resolved.world_size),
+        local_world_size=min(resolved.cluster.node.ranks, resolved.world_size),
         global_batch_size=resolved.global_batch_size,
         framework=resolved.framework,
         precision=Precisions(**precision.model_dump()),

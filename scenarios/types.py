@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from hardware_specs.collectives import Operation
+from hardware_specs.library import Operation
 from inputs.model import Strict
 from workloads.settings import DenseOptimizerKind, Pipeline, TableOptimizerKind
 

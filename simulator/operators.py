@@ -13,7 +13,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware_specs.collectives import Operation
+from hardware_specs.library import Operation
 
 FloatArray: TypeAlias = NDArray[np.float64]
 Amount: TypeAlias = float | FloatArray

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from hardware_specs.collectives import Operation
+from hardware_specs.library import Operation
 from inputs.errors import InputError, nearest_name
 
 OPERATIONS: tuple[str, ...] = get_args(Operation)

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from hardware_specs.collectives import Operation
+from hardware_specs.library import Operation
 from hardware_specs.types import Cluster
 from simulator.network import CollectiveModel
 from simulator.network.calibration import calibrate
 from simulator.network.collectives import Call
-from simulator.network.latency import LatencyModel
+from simulator.network.library import transport_of
 from simulator.network.membership import Block
 from simulator.network.size_table import placed_group
 from simulator.operators import FloatArray
@@ -71,9 +71,9 @@ class Predictor:
 
     def with_cluster(self, cluster: Cluster) -> Predictor:
         """The same groups of ranks with other constants: those of ``cluster``, which differs in its fit only."""
-        calibration, latency = calibrate(cluster), LatencyModel.of(cluster)
+        calibration, transport = calibrate(cluster), transport_of(cluster)
         models = {
-            shape: (replace(model, cluster=cluster, calibration=calibration, latency=latency), block)
+            shape: (replace(model, cluster=cluster, calibration=calibration, transport=transport), block)
             for shape, (model, block) in self._models.items()
         }
         return Predictor(cluster, models)

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardware_specs.collectives import FittedCollectives, Operation
+from hardware_specs.collectives import FittedCollectives
+from hardware_specs.library import Operation
 from hardware_specs.types import Cluster
 from inputs.errors import InputError
 from simulator.operators import FloatArray
@@ -43,9 +44,7 @@ class _Parameters:
         """What the rows can say something about."""
         near = sorted({row.op for row in rows if row.nodes == 1})
         far = sorted({row.op for row in rows if row.nodes > 1})
-        gpu = cluster.node.gpu
-        copy = gpu.memory_bytes_per_s.value * gpu.achieved.stream_fraction.value / 2  # read and written
-        return _Parameters(tuple(near), tuple(far), tuple(sorted({row.source for row in rows})), copy)
+        return _Parameters(tuple(near), tuple(far), tuple(sorted({row.source for row in rows})), _copy_rate(cluster))
 
     @property
     def start(self) -> FloatArray:
@@ -73,6 +72,14 @@ class _Parameters:
                 "launch_s": {source: entry(value, "s") for source, value in zip(self.sources, launch, strict=True)},
             }
         )
+
+
+def _copy_rate(cluster: Cluster) -> float:
+    """At which a member's own part is copied, B/s: by a kernel, or by a thread of the host."""
+    if cluster.collectives.messages is not None:
+        return cluster.collectives.messages.copy_bytes_per_s.value
+    gpu = cluster.node.accelerator
+    return gpu.memory_bytes_per_s.value * gpu.achieved.stream_fraction.value / 2  # read and written
 
 
 def fit_collectives(cluster: Cluster, rows: Sequence[MeasuredCollective], note: str) -> FittedCollectives:

@@ -79,5 +79,5 @@ def build_machine(
         InputError: an impossible size, or an unknown placement, algorithm or compute model.
     """
     topology = Topology.build(cluster, world_size, placement, seed)
-    compute = COMPUTE_MODELS.get(compute_model, key="compute_model")(cluster.node.gpu, cluster.node, launch_s)
+    compute = COMPUTE_MODELS.get(compute_model, key="compute_model")(cluster.node.accelerator, cluster.node, launch_s)
     return Machine(topology, compute, CollectiveModel.of(cluster, topology, algorithms, background))

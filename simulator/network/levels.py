@@ -97,12 +97,12 @@ def levels_of(cluster: Cluster, node_of: IntArray, local_rank_of: IntArray) -> t
     domain = node_of
     levels: list[Level] = []
     if node.scale_up is not None:
-        nodes_of_domain = int((node.scale_up.domain_gpus or node.gpus).value) // int(node.gpus.value)
+        nodes_of_domain = (node.scale_up.domain_gpus.value if node.scale_up.domain_gpus else node.ranks) // node.ranks
         domain = node_of // nodes_of_domain
         rate = node.scale_up.bytes_per_s.value
         mesh = _mesh(node, local_rank_of)
         levels.append(Level("nvlink", rate, len(ranks), ranks, inside=ranks, within=domain, mesh=mesh))
-    levels += _pcie_levels(node, node_of, local_rank_of, domain)
+    levels += (_pcie_levels if node.gpu is not None else _host_levels)(node, node_of, local_rank_of, domain)
     nic = _nic_level(node, node_of, local_rank_of, domain)
     return domain, (*levels, nic, *_spine_levels(cluster, node_of, nic, domain))
 
@@ -111,13 +111,13 @@ def _mesh(node: Node, local_rank_of: IntArray) -> Mesh | None:
     """Shares of a GPU's port; pairs without a link share the GPU's PCIe link, as NCCL routes them."""
     if node.scale_up is None or node.scale_up.links is None:
         return None
-    gpus = int(node.gpus.value)
+    gpus = node.ranks
     links = np.zeros((gpus, gpus))
     for link in node.scale_up.links.value:
         links[link.gpus] = links[link.gpus[::-1]] = link.links
     share = links / links.sum(axis=1, keepdims=True)
     missing = (links == 0) & ~np.eye(gpus, dtype=bool)
-    pcie = node.pcie_bytes_per_s.value * node.pcie_fraction.value / node.scale_up.bytes_per_s.value
+    pcie = node.gpu_link_bytes_per_s / node.scale_up.bytes_per_s.value
     share[missing] = (pcie / np.maximum(missing.sum(axis=1, keepdims=True), 1) + np.zeros_like(share))[missing]
     return Mesh(local_rank_of, share)
 
@@ -128,19 +128,18 @@ def _pcie_levels(node: Node, node_of: IntArray, local: IntArray, domain: IntArra
     On a node that does not describe its PCIe, GPUs with NVLink reach the NICs beside it: only copies use the link.
     """
     ranks = np.arange(len(node_of), dtype=np.int64)
-    reached = node.pcie_fraction.value
     tree = node.pcie_tree
     everyone = np.zeros_like(ranks)
     inside = ranks if node.scale_up is None else domain if tree is not None else everyone
-    levels = [Level("pcie", node.pcie_bytes_per_s.value * reached, len(ranks), ranks, inside=inside)]
-    if tree is None:
+    levels = [Level("pcie", node.gpu_link_bytes_per_s, len(ranks), ranks, inside=inside)]
+    if tree is None or node.pcie_fraction is None:
         return levels
-    gpus, nodes = int(node.gpus.value), int(node_of.max()) + 1
+    gpus, nodes = node.ranks, int(node_of.max()) + 1
     switches, sockets = int(tree.switches.value), int(node.sockets.value)
     switch = node_of * switches + local * switches // gpus
     if tree.nics_at == "root" or node.scale_up is None:
         beyond = switch if node.scale_up is None else domain
-        rate = tree.uplink_bytes_per_s.value * reached
+        rate = tree.uplink_bytes_per_s.value * node.pcie_fraction.value
         levels.append(Level("switch", rate, nodes * switches, switch, inside=beyond))
     if sockets > 1 and node.scale_up is None:
         socket = node_of * sockets + local * sockets // gpus
@@ -149,9 +148,17 @@ def _pcie_levels(node: Node, node_of: IntArray, local: IntArray, domain: IntArra
     return levels
 
 
+def _host_levels(node: Node, node_of: IntArray, local: IntArray, domain: IntArray) -> list[Level]:  # noqa: ARG001 - as above
+    """Without GPUs: the link of each socket to the others of its node."""
+    if node.socket_link_bytes_per_s is None:
+        return []
+    ranks = np.arange(len(node_of), dtype=np.int64)
+    return [Level("socket", node.socket_link_bytes_per_s.value, len(ranks), ranks, inside=ranks, within=node_of)]
+
+
 def _nic_level(node: Node, node_of: IntArray, local: IntArray, domain: IntArray) -> Level:
     """NICs; where a GPU has several they count as one port of their joint rate."""
-    gpus, nics = int(node.gpus.value), int(node.nics.count.value)
+    gpus, nics = node.ranks, int(node.nics.count.value)
     ports = min(nics, gpus)
     rate = node.nics.nic.bytes_per_s.value * nics / ports
     return Level("nic", rate, (int(node_of.max()) + 1) * ports, node_of * ports + local * ports // gpus, inside=domain)

@@ -10,14 +10,15 @@ import numpy as np
 from hardware_specs.types import Cluster
 from inputs.errors import InputError, nearest_name
 from simulator.lowered import PS_PER_S, Phase
-from simulator.network.calibration import Calibration, calibrate, chosen_from, possible, protocols_of
+from simulator.network.calibration import Calibration, calibrate, possible
 from simulator.network.collectives import Call, CollectiveAlgorithm
-from simulator.network.collectives.algorithm import ALGORITHMS, Protocol, reached
-from simulator.network.latency import LatencyModel, protocol_fractions
+from simulator.network.collectives.algorithm import ALGORITHMS
 from simulator.network.levels import Port, ResourceClass
+from simulator.network.library import transport_of
 from simulator.network.load import LinkFractions, PortBytes, Work, mesh_share, port_bytes, work_of
 from simulator.network.membership import Block, blocks_of
 from simulator.network.topology import Topology
+from simulator.network.transport import Transport
 from simulator.operators import CollectiveOp, FloatArray
 from simulator.program import IntArray
 
@@ -25,7 +26,7 @@ LATENCY_SHARE = 0.2
 """Share of an all_to_all above which the cost of its messages, NCCL's own constant, deserves a warning."""
 
 FULL = LinkFractions(1.0, 1.0)
-"""PCIe and socket links: their rates are what is reached."""
+"""PCIe between NVLink and NICs: its rate is what is reached."""
 
 ALONE = CollectiveAlgorithm("none", (), "a communicator of one member: nothing to do", stages=lambda _: ())
 
@@ -48,7 +49,7 @@ class Timed:
     """A call with algorithm and protocol chosen."""
 
     algorithm: CollectiveAlgorithm
-    protocol: Protocol
+    protocol: str
     stages: tuple[TimedStage, ...]
 
     @property
@@ -68,7 +69,7 @@ class CollectiveModel:
         cluster: the machine.
         topology: where ranks are.
         calibration: achievable link fractions.
-        latency: the library's latencies.
+        transport: the collectives library.
         algorithms: operations whose algorithm the scenario forces; the others take the fastest.
         rates: capacity of one port of each class, B/s.
     """
@@ -76,7 +77,7 @@ class CollectiveModel:
     cluster: Cluster
     topology: Topology
     calibration: Calibration
-    latency: LatencyModel
+    transport: Transport
     algorithms: Mapping[str, str]
     rates: Mapping[ResourceClass, float]
     _blocks: dict[bytes, list[Block]] = field(default_factory=dict)
@@ -105,7 +106,7 @@ class CollectiveModel:
             _check_algorithm(op, name)
         left = {name: 1.0 - (background or {}).get(name, 0.0) for name in topology.rates}
         rates = {name: rate * left[name] for name, rate in topology.rates.items()}
-        return CollectiveModel(cluster, topology, calibrate(cluster), LatencyModel.of(cluster), forced, rates)
+        return CollectiveModel(cluster, topology, calibrate(cluster), transport_of(cluster), forced, rates)
 
     def improved(self, speed: Mapping[ResourceClass, float], host_speed: float = 1.0) -> CollectiveModel:
         """The same machine with the bandwidth of some link classes, and the CPU that posts messages, faster.
@@ -115,7 +116,7 @@ class CollectiveModel:
         return replace(
             self,
             rates={name: rate * speed.get(name, 1.0) for name, rate in self.rates.items()},
-            latency=replace(self.latency, host_speed=host_speed),
+            transport=self.transport.on_faster_host(host_speed),
         )
 
     def blocks(self, instance: IntArray) -> list[Block]:
@@ -145,30 +146,22 @@ class CollectiveModel:
     def _candidates(self, call: Call) -> list[CollectiveAlgorithm]:
         known = [a for a in possible(self.cluster, call.op) if a.applies(call.block)]
         forced = [a for a in known if a.name == self.algorithms.get(call.op)]
-        return forced or chosen_from(self.cluster, call.op, call.block) or known
+        return forced or self.transport.chosen_from(call, known) or known
 
     def _options(self, call: Call, algorithm: CollectiveAlgorithm) -> list[Timed]:
         """The call with this algorithm and each of its protocols."""
         stages = algorithm.stages(call)
         loads = [port_bytes(stage, call.block, self.topology) for stage in stages]
         shares = [mesh_share(stage.pattern, call.block, self.topology) for stage in stages]
-        fractions, fit = self.link_fractions(call), self.cluster.fitted
-        copy_s_per_byte = 0.0 if fit is None else 1.0 / fit.copy_bytes_per_s.value
+        fractions = self.link_fractions(call)
         options = []
-        for protocol in protocols_of(algorithm, call.block):
-            payload = protocol_fractions(self.cluster)[protocol]
+        for protocol, ways in self.transport.ways(algorithm, call, stages).items():
             timed = tuple(
                 TimedStage(
-                    self.latency.seconds(stage.latency, protocol),
-                    work_of(
-                        load,
-                        self.rates,
-                        on_mesh(fractions, share),
-                        payload * reached(stage, protocol),
-                        stage.own_bytes * copy_s_per_byte,
-                    ),
+                    way.latency_s,
+                    work_of(load, self.rates, on_mesh(fractions, share), way.efficiency, way.beside_s),
                 )
-                for stage, load, share in zip(stages, loads, shares, strict=True)
+                for way, load, share in zip(ways, loads, shares, strict=True)
             )
             options.append(Timed(algorithm, protocol, timed))
         return options
@@ -176,9 +169,12 @@ class CollectiveModel:
     def link_fractions(self, call: Call) -> dict[ResourceClass, LinkFractions]:
         """What the call reaches of each link class; the spine is part of the network the NIC fraction was seen on."""
         nodes, local = call.block.node_count, call.block.local_size
-        nvlink = self.calibration.link_fractions(call.op, "nvlink", nodes, local)
+        near = self.calibration.link_fractions(call.op, "near", nodes, local)
         nic = self.calibration.link_fractions(call.op, "nic", nodes, local)
-        return {"nvlink": nvlink, "nic": nic, "spine": nic, "pcie": FULL, "switch": FULL, "socket": FULL}
+        fractions = dict.fromkeys(self.topology.rates, FULL)
+        fractions.update(dict.fromkeys(self.topology.near_classes, near))
+        fractions.update(dict.fromkeys(("nic", "spine"), nic))
+        return fractions
 
     def outside_range(self, call: Call, timed: Timed) -> list[str]:
         """In which respects the call, done as ``timed`` says, is outside what was measured."""

@@ -231,12 +231,6 @@ class Messages:
         return min(1.0, float(busiest / (pair[pair > 0.0] / share[pair > 0.0]).max()))
 
 
-def shift(members: int, distance: int, amount: FloatArray, *, exclusive: bool = False) -> Messages:
-    """Member i sends ``amount [a, 1]`` to member (i + distance) mod n; ``exclusive``: to i xor distance (n = 2^k)."""
-    member = np.arange(members, dtype=np.int64)
-    return Messages(member, member ^ distance if exclusive else (member + distance) % members, amount)
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Together:
     """Several patterns at the same time."""

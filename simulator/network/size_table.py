@@ -130,24 +130,24 @@ def _limit(timed: Timed, time_s: float) -> str:
 def placed_group(
     cluster: Cluster, ranks: int, ranks_per_node: int | None = None, placement: Placement = "block", seed: int = 0
 ) -> tuple[Topology, Block]:
-    """A communicator of ``ranks`` GPUs, ``ranks_per_node`` on each node (default: all of a node).
+    """A communicator of ``ranks`` ranks, ``ranks_per_node`` on each node (default: all of a node).
 
     Raises:
         InputError: no such number of ranks or ranks per node, or the placement is unknown.
     """
-    gpus = int(cluster.node.gpus.value)
-    per_node = min(gpus, ranks) if ranks_per_node is None else ranks_per_node
+    slots = cluster.node.ranks
+    per_node = min(slots, ranks) if ranks_per_node is None else ranks_per_node
     if not 1 <= ranks <= MAX_RANKS:
         raise InputError("impossible value", file="--ranks", given=ranks, expected=f"1 to {MAX_RANKS:,}")
-    if not 1 <= per_node <= gpus:
+    if not 1 <= per_node <= slots:
         raise InputError(
-            f"a node of {cluster.name} has {gpus} GPUs",
+            f"a node of {cluster.name} has {slots} {cluster.node.rank_name}",
             file="--ranks-per-node",
             given=per_node,
-            expected=f"1 to {gpus}",
+            expected=f"1 to {slots}",
         )
     nodes = -(-ranks // per_node)
-    world = ranks if per_node == gpus else nodes * gpus
+    world = ranks if per_node == slots else nodes * slots
     topology = Topology.build(cluster, world, placement, seed)
     taking_part = np.flatnonzero(topology.local_rank_of < per_node)[:ranks]
     instance = np.full(world, -1)

@@ -60,18 +60,24 @@ class Topology:
         Raises:
             InputError: ``world_size`` is below 1, or the placement is unknown.
         """
-        gpus = int(cluster.node.gpus.value)
+        per_node = cluster.node.ranks
         if world_size < 1:
             raise InputError("a job needs ranks", key="world_size", given=world_size, expected="1 or more")
-        nodes = -(-world_size // gpus)
-        slots = _slots(world_size, nodes, gpus, placement, seed)
-        domain, levels = levels_of(cluster, slots // gpus, slots % gpus)
-        return Topology(world_size, nodes, slots // gpus, slots % gpus, domain, levels)
+        nodes = -(-world_size // per_node)
+        slots = _slots(world_size, nodes, per_node, placement, seed)
+        domain, levels = levels_of(cluster, slots // per_node, slots % per_node)
+        return Topology(world_size, nodes, slots // per_node, slots % per_node, domain, levels)
 
     @cached_property
     def rates(self) -> dict[ResourceClass, float]:
         """Capacity of one link of each level and direction, B/s."""
         return {level.name: level.bytes_per_s for level in self.levels}
+
+    @cached_property
+    def near_classes(self) -> tuple[ResourceClass, ...]:
+        """Links that ranks of a node reach each other over: NVLink, or without it PCIe and what joins the sockets."""
+        names = tuple(level.name for level in self.levels)
+        return ("nvlink",) if "nvlink" in names else tuple(name for name in names if name not in ("nic", "spine"))
 
     @cached_property
     def ports(self) -> dict[Port, Level]:

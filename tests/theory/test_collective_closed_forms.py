@@ -335,8 +335,8 @@ def test_pairwise_and_linear(zionex, name, near, far, size):
 
 def test_exchanges_in_pairs_need_a_power_of_two(zionex):
     """24 members: the forced algorithm does not apply, and the library's own takes its place."""
-    calculated = model(zionex, 24, all_reduce="recursive_doubling")
-    assert calculated.time(idle_call(calculated, "all_reduce", 1e6)).algorithm.name != "recursive_doubling"
+    calculated = model(zionex, 24, all_gather="recursive_doubling")
+    assert calculated.time(idle_call(calculated, "all_gather", 1e6)).algorithm.name != "recursive_doubling"
 
 
 @pytest.mark.parametrize("op", ["broadcast", "reduce"])

@@ -8,7 +8,7 @@ import pytest
 from hardware_specs import load_cluster
 from simulator.network.load import mesh_share, over_level
 from simulator.network.membership import blocks_of
-from simulator.network.patterns import AllPairs, LocalRings, Messages, RailRings, Rings, Together, shift
+from simulator.network.patterns import AllPairs, LocalRings, Messages, RailRings, Rings, Together
 from simulator.network.topology import Topology
 from tests.network_machines import pcie_box, tapered
 
@@ -34,6 +34,11 @@ def crosses(level, a, b):
     if level.within is not None and level.within[a] != level.within[b]:
         return False
     return level.rails is None or level.rails.leaf[a] != level.rails.leaf[b]
+
+
+def shift(members, distance, amount):
+    """Member i sends to i + distance."""
+    return Messages(np.arange(members), (np.arange(members) + distance) % members, amount)
 
 
 def blocks(topology, rng):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hardware_specs import load_cluster
+from hardware_specs.types import Cluster
 from simulator.network import CollectiveModel, Topology, idle_call
 from simulator.network.collectives import ALGORITHMS, Call
 from simulator.network.load import port_bytes
@@ -41,9 +42,9 @@ def test_nccl_takes_pxn_where_it_can_and_grouped_sends_elsewhere():
 
 
 def test_a_library_without_it_does_not_take_it():
-    algorithms = {**RAILS.collectives.algorithms, "all_to_all": ("grouped",)}
-    library = RAILS.collectives.model_copy(update={"algorithms": algorithms})
-    off = RAILS.model_copy(update={"collectives": library})
+    data = RAILS.to_dict()
+    data["collectives"]["nccl"]["algorithms"]["all_to_all"] = ["grouped"]
+    off = Cluster.model_validate(data)
     assert chosen(off, np.zeros(RANKS, dtype=np.int64)) == [{"grouped"}]
 
 

@@ -17,6 +17,7 @@ from simulator.network.collectives import (
     ring,
     scatter_doubling,
     scatter_ring,
+    sends,
     tree,
 )
 from simulator.network.collectives.algorithm import ALGORITHMS, Call, CollectiveAlgorithm, algorithms_of, register
@@ -43,5 +44,6 @@ __all__ = [
     "ring",
     "scatter_doubling",
     "scatter_ring",
+    "sends",
     "tree",
 ]

@@ -6,6 +6,7 @@ times, so that one algorithm serves every machine and every protocol.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -71,13 +72,17 @@ class Stage:
         pattern: what moves.
         efficiency: share of the protocol's bandwidth that the algorithm reaches; a cap, it adds no bytes.
         by_protocol: further such shares that differ by protocol (1 where none is given).
-        own_bytes: of the member's own part, which its kernel copies beside the transfers ``[a, 1]`` or a number.
+        own_bytes: of the member's own part, which is copied beside the transfers ``[a, 1]`` or a number.
+        added_bytes: that each member adds to its own where hosts do that apart from the transfers, alike.
+        message_bytes: size of one message, the largest; by it message libraries choose how to send it.
     """
 
     latency: Latency
     pattern: Pattern = NOTHING
     efficiency: float = 1.0
     own_bytes: FloatArray | float = 0.0
+    added_bytes: FloatArray | float = 0.0
+    message_bytes: float = math.inf
     by_protocol: Mapping[Protocol, float] = field(default_factory=dict)
 
 

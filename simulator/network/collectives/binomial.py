@@ -14,7 +14,7 @@ MPICH chooses it up to 12 KiB or below 8 members. Reduce and gather are broadcas
 from __future__ import annotations
 
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Stage, register
-from simulator.network.collectives.steps import down_the_tree, in_turn, up_the_tree
+from simulator.network.collectives.steps import down_the_tree, in_sequence, up_the_tree
 
 
 def stages(call: Call) -> tuple[Stage, ...]:
@@ -22,7 +22,7 @@ def stages(call: Call) -> tuple[Stage, ...]:
     parts = call.op in ("scatter", "gather")
     tree = down_the_tree if call.op in ("broadcast", "scatter") else up_the_tree
     amount = call.bytes / call.block.size if parts else call.bytes
-    return in_turn(call.block, tree(call.block.size, amount, parts=parts))
+    return in_sequence(call.block, tree(call.block, amount, parts=parts))
 
 
 BINOMIAL = register(

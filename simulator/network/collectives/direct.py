@@ -1,50 +1,47 @@
-"""Direct: every message straight to its receiver, all in flight together, as NCCL's grouped sends and receives.
+"""Direct: every member sends each other member the part that it reduces, or its result, at once.
 
-With n members, g on each node, S bytes (sendrecv: of each message; gather, scatter: the root's buffer):
+With n members, g on each node, S bytes; a reduce_scatter is the first half of an all_reduce, an all_gather the second:
 
-    sendrecv   member i sends S to i + 1 (mod n): base + near_hop, or base + network_hop + post when one leaves a node
-               each port carries S; of a node's NICs only those of its first and last member carry anything
-    scatter    the root sends S / n to each: base + (g - 1) near_hops + (network_hop + (n - g) posts when n > g)
-               root's NVLink port (g - 1) / n S, its NIC (n - g) / n S
-    gather     the same backwards
+    half = base + near_hop + network_hop + (n - g) x post
+           + max((g - 1) / n x S / nvlink, (n - g) / n x S / nic)
 
-sendrecv is nccl-tests' ``sendrecv_perf`` (``src/sendrecv.cu``: to the next rank, from the previous one).
+It moves as much as a ring in two hops instead of 2 (n - 1), at the price of n - 1 messages at once. oneCCL's nreduce,
+for medium sizes (``src/coll/algorithms/allreduce``); MPICH's pairwise reduce_scatter is close to it.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
-from simulator.network.collectives.steps import step_latency
-from simulator.network.patterns import Messages, shift
+from simulator.network.patterns import AllPairs
 
 
 def stages(call: Call) -> tuple[Stage, ...]:
-    """One phase; see the module's formula."""
-    return _to_the_next(call) if call.op == "sendrecv" else _rooted(call)
-
-
-def _to_the_next(call: Call) -> tuple[Stage, ...]:
-    messages = shift(call.block.size, 1, call.bytes)
-    return (Stage(step_latency(call.block, messages), messages),)
-
-
-def _rooted(call: Call) -> tuple[Stage, ...]:
+    """A phase for each half; see the module's formula."""
     block, part = call.block, call.bytes / call.block.size
-    others = np.arange(1, block.size, dtype=np.int64)
-    ends = np.zeros_like(others), others
-    sender, receiver = ends if call.op == "scatter" else ends[::-1]
-    remote = block.size - int(block.local[:, 0].min())
-    latency = Latency(near_hops=float(block.local[:, 0].max()) - 1.0, network_hops=1 if remote else 0, posts=remote)
-    return (Stage(latency, Messages(sender, receiver, part), own_bytes=part),)
+    remote = block.size - int(block.local.min())
+    kinds = {"all_reduce": (True, False), "reduce_scatter": (True,), "all_gather": (False,)}[call.op]
+    return tuple(
+        Stage(
+            Latency(
+                starts=1 if number == 0 else 0,
+                near_hops=1 if block.local_size > 1 else 0,
+                network_hops=1 if remote else 0,
+                posts=remote,
+            ),
+            AllPairs(call.bytes),
+            own_bytes=part if number == 0 else 0.0,
+            added_bytes=call.bytes - part if adds else 0.0,
+            message_bytes=float(part.max()),
+        )
+        for number, adds in enumerate(kinds)
+    )
 
 
 DIRECT = register(
     CollectiveAlgorithm(
         name="direct",
-        ops=("sendrecv", "gather", "scatter"),
-        description="each message straight to its receiver, all at once (NCCL's grouped sends)",
+        ops=("all_reduce", "reduce_scatter", "all_gather"),
+        description="each member's part straight to whoever reduces it, results straight back (oneCCL's nreduce)",
         stages=stages,
         network_protocols=("simple",),
     )

@@ -25,7 +25,9 @@ def stages(call: Call) -> tuple[Stage, ...]:
     remote = block.size - int(block.local.min())
     windows = math.ceil((block.local_size - 1) / WINDOW), math.ceil(remote / WINDOW)
     latency = Latency(near_hops=windows[0], network_hops=windows[1], posts=remote)
-    return (Stage(latency, AllPairs(call.bytes, call.send_bytes, call.weights)),)
+    own = call.bytes / block.size
+    pattern = AllPairs(call.bytes, call.send_bytes, call.weights)
+    return (Stage(latency, pattern, own_bytes=own, message_bytes=float(own.max())),)
 
 
 LINEAR = register(

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
-from simulator.network.collectives.steps import distances
+from simulator.network.collectives.steps import doublings, shifted
 from simulator.network.membership import Block
-from simulator.network.patterns import Together, shift
+from simulator.network.patterns import Messages, Together
 
 EFFICIENCY = 0.75
 """Of the ring's bandwidth; NCCL 2.30 ``src/graph/tuning.cc``, ``ncclTopoTuneModel``."""
@@ -29,8 +31,10 @@ AGGREGATION = 3.5
 def stages(call: Call) -> tuple[Stage, ...]:
     """One pipelined phase; see the module's formula."""
     n, part = call.block.size, call.bytes / call.block.size
-    sign = 1 if call.op == "all_gather" else -1
-    trees = Together(tuple(shift(n, sign * d, part * branches(n, d)) for d in distances(n)))
+    sign, member = (1 if call.op == "all_gather" else -1), np.arange(n)
+    trees = Together(
+        tuple(Messages(member, shifted(call.block, sign * d), part * branches(n, d)) for d in doublings(call.block))
+    )
     latency = Latency(table="pat", network_hops=math.floor(math.log2(n)) / AGGREGATION, members=n)
     return (Stage(latency, trees, EFFICIENCY, own_bytes=part),)
 

@@ -12,17 +12,24 @@ Twice (n - 1) / n S in 2 log2 n steps: for medium messages. Thakur, Rabenseifner
 from __future__ import annotations
 
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Stage, register
-from simulator.network.collectives.steps import distances, down_the_tree, in_turn, is_power_of_two, up_the_tree
-from simulator.network.patterns import shift
+from simulator.network.collectives.steps import (
+    Step,
+    doublings,
+    down_the_tree,
+    exchanged,
+    in_sequence,
+    is_power_of_two,
+    up_the_tree,
+)
 
 
 def stages(call: Call) -> tuple[Stage, ...]:
     """A phase per step; see the module's formula."""
-    n, part = call.block.size, call.bytes / call.block.size
-    exchanges = [shift(n, distance, part * distance, exclusive=True) for distance in distances(n)]
+    block, part, adds = call.block, call.bytes / call.block.size, call.op == "reduce"
+    exchanges = [Step(exchanged(block, d), part * d, adds) for d in doublings(block)]
     if call.op == "broadcast":
-        return in_turn(call.block, (*down_the_tree(n, part, parts=True), *exchanges))
-    return in_turn(call.block, (*reversed(exchanges), *up_the_tree(n, part, parts=True)))
+        return in_sequence(block, [*down_the_tree(block, part, parts=True), *exchanges])
+    return in_sequence(block, [*reversed(exchanges), *up_the_tree(block, part, parts=True)], call.bytes)
 
 
 SCATTER_DOUBLING = register(

@@ -13,24 +13,32 @@ same backwards.
 
 from __future__ import annotations
 
+import numpy as np
+
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
-from simulator.network.collectives.steps import down_the_tree, hops_out, in_turn, up_the_tree
-from simulator.network.patterns import shift
+from simulator.network.collectives.steps import down_the_tree, in_sequence, leaving, shifted, up_the_tree
+from simulator.network.patterns import Messages
 
 
 def stages(call: Call) -> tuple[Stage, ...]:
     """A phase per step of the tree, and one for the ring; see the module's formula."""
-    n, part = call.block.size, call.bytes / call.block.size
+    block, part = call.block, call.bytes / call.block.size
     if call.op == "broadcast":
-        return (*in_turn(call.block, down_the_tree(n, part, parts=True)), _round_the_ring(call, starts=0.0))
-    return (_round_the_ring(call, starts=1.0), *in_turn(call.block, up_the_tree(n, part, parts=True), starts=0.0))
+        return (*in_sequence(block, down_the_tree(block, part, parts=True)), _round_the_ring(call))
+    return (_round_the_ring(call), *in_sequence(block, up_the_tree(block, part, parts=True), starts=0.0))
 
 
-def _round_the_ring(call: Call, *, starts: float) -> Stage:
-    n = call.block.size
-    ring = shift(n, 1, call.bytes * ((n - 1) / n))
-    far = min(hops_out(call.block, ring), n - 1)
-    return Stage(Latency(starts=starts, near_hops=n - 1 - far, network_hops=far, posts=far), ring)
+def _round_the_ring(call: Call) -> Stage:
+    block, n, reduces = call.block, call.block.size, call.op == "reduce"
+    moved, target = call.bytes * ((n - 1) / n), shifted(block, 1)
+    far = min(leaving(block, target), n - 1)
+    return Stage(
+        Latency(starts=1.0 if reduces else 0.0, near_hops=n - 1 - far, network_hops=far, posts=far),
+        Messages(np.arange(n), target, moved),
+        own_bytes=call.bytes if reduces else 0.0,
+        added_bytes=moved if reduces else 0.0,
+        message_bytes=float(call.bytes.max()) / n,
+    )
 
 
 SCATTER_RING = register(

@@ -203,7 +203,7 @@ class Messages:
 
     Attributes:
         sender: position in the instance of each message's sender ``[k]``.
-        receiver: of its receiver ``[k]``.
+        receiver: of its receiver ``[k]``; whoever sends to itself sends nothing.
         bytes: of each message ``[a, k]``, or of all alike ``[a, 1]``.
     """
 
@@ -221,7 +221,7 @@ class Messages:
 
     def mesh_share(self, share: FloatArray, members: IntArray) -> float:
         """The pair that takes longest over its own links sets the pace of the busiest port."""
-        here = np.isin(self.sender, members) & np.isin(self.receiver, members)
+        here = np.isin(self.sender, members) & np.isin(self.receiver, members) & (self.sender != self.receiver)
         size = np.broadcast_to(self.bytes, (len(self.bytes), len(self.sender))).max(axis=0)[here]
         pair: FloatArray = np.zeros_like(share)
         np.add.at(pair, tuple(np.searchsorted(members, end[here]) for end in (self.sender, self.receiver)), size)

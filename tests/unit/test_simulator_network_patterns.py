@@ -131,5 +131,5 @@ def test_messages_of_a_mesh_go_at_the_pace_of_the_pair_with_the_fewest_links():
     assert share((0, 3, 1.0)) == pytest.approx(2 / 6)
     assert share((0, 1, 1.0), (0, 3, 2.0)) == pytest.approx(3 / 6), "three bytes on three links"
     assert share((0, 1, 1.0), (0, 3, 1.0)) == pytest.approx(2 / 6), "the single link takes half of the bytes"
-    assert share((0, 1, 0.0)) == 1.0, "nothing moves"
+    assert share((0, 1, 0.0)) == share((2, 2, 1.0)) == 1.0, "nothing moves"
     assert mesh_share(shift(4, 1, np.ones((1, 1))), four, topology) == pytest.approx(1 / 6)

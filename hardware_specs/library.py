@@ -64,10 +64,14 @@ class NcclConstants(Strict):
 
     algorithms: dict[Operation, tuple[Name, ...]]
     """What it chooses from, by operation; the others run only where a scenario names them."""
+    chooser: Literal["fastest", "nccl_tuner"] = "fastest"
+    """fastest: what the model finds fastest on the machine. nccl_tuner: what NCCL's own model of it finds."""
     ring: AlgorithmLatency
     tree: AlgorithmLatency
     nvls: AlgorithmLatency
+    nvls_tree: AlgorithmLatency
     pat: AlgorithmLatency
+    collnet: AlgorithmLatency
     bandwidth_fraction: BandwidthFraction
     network_post: NetworkPost
 

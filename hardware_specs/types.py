@@ -229,6 +229,8 @@ class Fabric(Strict):
     """Down-link over up-link bandwidth of the leaf switches; 1 is non-blocking."""
     hop_latency_s: Sourced[Seconds]
     """One way between NICs of two nodes, switches only."""
+    in_network_reduction: bool = False
+    """The switches add (SHARP): all_reduces may use NCCL's CollNet."""
 
 
 class Cluster(Strict):

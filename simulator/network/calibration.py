@@ -137,7 +137,7 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
         if len(stages) != 1:
             continue
         full_s = _full_rate_s(stages[0], block, topology)
-        full_s["near"] /= mesh_share(stages[0].pattern, block, topology)
+        full_s["near"] /= mesh_share(stages[0].pattern, block, topology) * stages[0].near_efficiency
         for (way,) in transport.ways(algorithm, call, stages).values():
             left_s = point.time_s - way.latency_s - float(np.max(way.beside_s))
             # The links inside a node work beside the NICs and must not be what takes the time.

@@ -152,7 +152,7 @@ class CollectiveModel:
         """The call with this algorithm and each of its protocols."""
         stages = algorithm.stages(call)
         loads = [port_bytes(stage, call.block, self.topology) for stage in stages]
-        shares = [mesh_share(stage.pattern, call.block, self.topology) for stage in stages]
+        shares = [mesh_share(stage.pattern, call.block, self.topology) * stage.near_efficiency for stage in stages]
         fractions = self.link_fractions(call)
         options = []
         for protocol, ways in self.transport.ways(algorithm, call, stages).items():
@@ -222,7 +222,7 @@ class CollectiveModel:
 
 
 def on_mesh(fractions: Mapping[ResourceClass, LinkFractions], share: float) -> Mapping[ResourceClass, LinkFractions]:
-    """The fractions where only a share of each NVLink port leads to the other members: a cap on this activity."""
+    """The fractions where only a share of each NVLink port is used: a cap on this activity."""
     if share == 1.0:
         return fractions
     nvlink = fractions["nvlink"]

@@ -1,4 +1,4 @@
-"""NCCL: the counts of a stage times the constants of a protocol; of all its options it takes the fastest."""
+"""NCCL: the counts of a stage times the constants of a protocol; it takes the fastest, or what its tuner says."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from simulator.network.collectives.algorithm import (
     Stage,
     reached,
 )
+from simulator.network.nccl_tuner import NcclTuner
 from simulator.network.transport import Factors, Way
+
+TABLES = ("ring", "tree", "nvls", "nvls_tree", "pat", "collnet")
+"""Algorithms with latencies of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +29,7 @@ class NcclTransport:
 
     Attributes:
         algorithms: names of those it chooses from, by operation.
-        tables: latencies of ``ring``, ``tree``, ``nvls`` and ``pat``.
+        tables: latencies of each of `TABLES`.
         payload: share of the bandwidth that each protocol's payload gets.
         post_s: cost of posting one network message, LL and LL128.
         simple_factor: times `post_s` for the Simple protocol.
@@ -33,6 +37,7 @@ class NcclTransport:
         nvlink: whether GPUs of a node reach each other by NVLink; else by PCIe.
         copy_s_per_byte: of the member's own part, which the kernel copies; 0 where nothing was fitted.
         factors: what a fit found the latencies to be multiplied by.
+        tuner: NCCL's own choice; None: the fastest.
         host_speed: divides the posts, which a CPU thread of the library does (1; 1.1 for a 10 % faster host).
     """
 
@@ -45,6 +50,7 @@ class NcclTransport:
     nvlink: bool
     copy_s_per_byte: float
     factors: Factors
+    tuner: NcclTuner | None
     host_speed: float = 1.0
 
     @staticmethod
@@ -54,7 +60,7 @@ class NcclTransport:
         fractions = constants.bandwidth_fraction
         return NcclTransport(
             algorithms={str(op): names for op, names in constants.algorithms.items()},
-            tables={"ring": constants.ring, "tree": constants.tree, "nvls": constants.nvls, "pat": constants.pat},
+            tables={name: getattr(constants, name) for name in TABLES},
             payload={protocol: float(getattr(fractions, protocol).value) for protocol in ALL_PROTOCOLS},
             post_s=constants.network_post.seconds(node.cpu),
             simple_factor=constants.network_post.simple_factor.value,
@@ -62,18 +68,21 @@ class NcclTransport:
             nvlink=node.scale_up is not None,
             copy_s_per_byte=0.0 if fit is None else 1.0 / fit.copy_bytes_per_s.value,
             factors=Factors.of(cluster),
+            tuner=NcclTuner.of(cluster, constants) if constants.chooser == "nccl_tuner" else None,
         )
 
     def chosen_from(self, call: Call, known: Sequence[CollectiveAlgorithm]) -> list[CollectiveAlgorithm]:
         """Those that NCCL has; of one that takes the place of another, not the other."""
         own = [algorithm for algorithm in known if algorithm.name in self.algorithms.get(call.op, ())]
         replaced = {algorithm.instead_of for algorithm in own}
-        return [algorithm for algorithm in own if algorithm.name not in replaced]
+        left = [algorithm for algorithm in own if algorithm.name not in replaced]
+        return left if self.tuner is None else self.tuner.algorithm(call, left)
 
     def ways(self, algorithm: CollectiveAlgorithm, call: Call, stages: Sequence[Stage]) -> dict[str, tuple[Way, ...]]:
-        """One of each protocol the algorithm has on these instances."""
-        near = call.block.node_count == 1
-        protocols = algorithm.near_protocols if near else algorithm.network_protocols
+        """One of each protocol the algorithm has on these instances, or of the one that NCCL's tuner takes."""
+        protocols: Sequence[Protocol] = algorithm.protocols(call.block)
+        if self.tuner is not None:
+            protocols = self.tuner.protocols(call, algorithm)
         return {protocol: tuple(self._way(stage, protocol) for stage in stages) for protocol in protocols}
 
     def on_faster_host(self, speed: float) -> NcclTransport:

@@ -15,7 +15,7 @@ from simulator.network import ALGORITHMS
 from simulator.network.collectives import Call
 from simulator.operators import CollectiveCall, Copy, HostWork
 from simulator.program import ProgramBuilder, TaskGraph
-from tests.network_machines import pcie_box, tapered
+from tests.network_machines import changed, pcie_box, tapered
 
 ZIONEX = load_cluster("zionex")
 MACHINES = {
@@ -24,7 +24,7 @@ MACHINES = {
     "dragonfly": tapered(ZIONEX, "dragonfly", leaf_nodes=2),
     "pcie": pcie_box(ZIONEX),
     "mesh": load_cluster("dgx1_v100"),
-    "fitted": load_cluster("dgx_h100"),
+    "fitted, adding": changed(load_cluster("dgx_h100"), fabric={"in_network_reduction": True}),
 }
 RANKS = 32
 GROUPS = {

@@ -18,9 +18,11 @@ from simulator.engine import RunOptions, run
 from simulator.lowering import build_machine, lower
 from simulator.network import CollectiveModel, Topology, idle_call
 from simulator.network.collectives import Call
+from simulator.network.collectives.collnet import COLLNET
+from simulator.network.load import port_bytes
 from simulator.operators import CollectiveCall
 from simulator.program import ProgramBuilder, TaskGraph
-from tests.network_machines import changed
+from tests.network_machines import changed, sourced
 
 US = 1e-6
 NVLINK, NIC = 300e9, 25e9
@@ -38,6 +40,11 @@ TREE_BY_SIZE = {  # ``treeCorrectionFactor`` at 64 B x 2^i: i = 0, 0, 8, 13 and 
 @pytest.fixture(scope="module")
 def zionex():
     return load_cluster("zionex")
+
+
+def unfitted(name):
+    """The cluster with its links at their full rate."""
+    return load_cluster(name).model_copy(update={"fitted": None, "calibration": ()})
 
 
 def model(cluster, ranks, **algorithms):
@@ -156,8 +163,7 @@ def test_hierarchical_all_to_all_has_two_phases_in_sequence(zionex, size):
 @pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter"])
 def test_nvls(op, size):
     """H100, whose switch adds: the buffer once over each port at 0.85 of the links, 25 us whatever the members."""
-    cluster = load_cluster("dgx_h100")
-    calculated = model(cluster.model_copy(update={"fitted": None, "calibration": ()}), 8, **{op: "nvls"})
+    calculated = model(unfitted("dgx_h100"), 8, **{op: "nvls"})
     (option,) = calculated.options(idle_call(calculated, op, size))
     (phase,) = calculated.phases(idle_call(calculated, op, size), option)[0]
     ports = {"all_reduce": (1, 1), "all_gather": (1 / 8, 1), "reduce_scatter": (1, 1 / 8)}[op]
@@ -165,6 +171,46 @@ def test_nvls(op, size):
         assert option.stages[0].work.usage[port] == pytest.approx(0.85 * share), "the other way is nearly idle"
     assert (option.protocol, phase.latency_ps) == ("simple", 25_000_000)
     assert abs(phase.work_ps - size / 450e9 / 0.85 * 1e12) <= 1
+
+
+@pytest.mark.parametrize("size", [4.0, 1e6, 256e6])
+def test_nvls_tree(size):
+    """4 H100 nodes: 25 + 4 x 20.9 us; the buffer once over NVLink at 0.85, a tree's bytes over the NICs."""
+    calculated = model(unfitted("dgx_h100"), 32, all_reduce="nvls_tree")
+    (option,) = calculated.options(idle_call(calculated, "all_reduce", size))
+    (phase,) = calculated.phases(idle_call(calculated, "all_reduce", size), option)[0]
+    assert phase.latency_ps == 108_600_000
+    assert abs(phase.work_ps - max(size / 450e9 / 0.85, 2 * size / 8 / 50e9) * 1e12) <= 1
+    assert option.stages[0].work.usage["nvlink_tx"].max() == pytest.approx(4 * 50 / 450)
+
+
+@pytest.mark.parametrize("size", [4.0, 1e6, 256e6])
+def test_collnet(size):
+    """4 H100 nodes whose network adds: 2 x 3.7 + 14 x 0.4 + 31 us; a NIC sends an eighth of the buffer once."""
+    sharp = changed(unfitted("dgx_h100"), fabric={"in_network_reduction": True})
+    calculated = model(sharp, 32, all_reduce="collnet")
+    (option,) = calculated.options(idle_call(calculated, "all_reduce", size))
+    (phase,) = calculated.phases(idle_call(calculated, "all_reduce", size), option)[0]
+    assert (option.algorithm.name, phase.latency_ps) == ("collnet", 44_000_000)
+    assert abs(phase.work_ps - max(14 / 8 * size / 450e9, size / 8 / 50e9) / 0.85 * 1e12) <= 1
+
+
+def test_collnet_needs_a_fabric_that_adds():
+    calculated = model(unfitted("dgx_h100"), 32, all_reduce="collnet")
+    names = {option.algorithm.name for option in calculated.options(idle_call(calculated, "all_reduce", 1e6))}
+    assert names == {"ring", "tree", "nvls_tree"}
+
+
+def test_a_network_that_adds_passes_each_part_up_a_leaf_once():
+    """Rails of 2 nodes below a leaf: an up-link carries S / 8, one flow for both nodes, and gets the sum back."""
+    data = {"in_network_reduction": True, "kind": "rail_optimised", "leaf_nodes": sourced(2)}
+    sharp = changed(unfitted("dgx_h100"), fabric=data | {"spine_oversubscription": sourced(2.0)})
+    calculated = model(sharp, 32, all_reduce="collnet")
+    call = idle_call(calculated, "all_reduce", 8e6)
+    (stage,) = COLLNET.stages(call)
+    loads = port_bytes(stage, call.block, calculated.topology)
+    assert np.allclose(loads["spine_up"], 1e6)
+    assert np.allclose(loads["nic_tx"], 1e6)
 
 
 def test_nvls_needs_a_switch_that_adds(zionex):

@@ -54,7 +54,7 @@ class Latency:
         members: times the table's cost of each member is paid.
     """
 
-    table: Literal["ring", "tree", "nvls", "pat"] = "ring"
+    table: Literal["ring", "tree", "nvls", "nvls_tree", "pat", "collnet"] = "ring"
     starts: float = 1.0
     near_hops: float = 0.0
     paced_hops: float = 0.0
@@ -71,6 +71,7 @@ class Stage:
         latency: before the traffic.
         pattern: what moves.
         efficiency: share of the protocol's bandwidth that the algorithm reaches; a cap, it adds no bytes.
+        near_efficiency: further such a share on NVLink alone.
         by_protocol: further such shares that differ by protocol (1 where none is given).
         own_bytes: of the member's own part, which is copied beside the transfers ``[a, 1]`` or a number.
         added_bytes: that each member adds to its own where hosts do that apart from the transfers, alike.
@@ -80,6 +81,7 @@ class Stage:
     latency: Latency
     pattern: Pattern = NOTHING
     efficiency: float = 1.0
+    near_efficiency: float = 1.0
     own_bytes: FloatArray | float = 0.0
     added_bytes: FloatArray | float = 0.0
     message_bytes: float = math.inf
@@ -130,6 +132,10 @@ class CollectiveAlgorithm:
     near_protocols: tuple[Protocol, ...] = ALL_PROTOCOLS
     runs_on: Callable[[Cluster], bool] = _anywhere
     instead_of: str = ""
+
+    def protocols(self, block: Block) -> tuple[Protocol, ...]:
+        """Those it may use on these instances."""
+        return self.near_protocols if block.node_count == 1 else self.network_protocols
 
 
 def _names_of(_: str, algorithm: CollectiveAlgorithm) -> list[str]:

@@ -59,6 +59,26 @@ class NetworkPost(Strict):
         return by_vendor.get(cpu.vendor, self.other).value
 
 
+class SendChannels(Strict):
+    """Channels that carry one message between GPUs of a node; NCCL takes more for larger messages."""
+
+    most: Sourced[Number]
+    """For one peer, and over all peers for small messages."""
+    part_bytes: Sourced[Amount]
+    """A message is cut into larger parts only when no channel is left."""
+    bytes_per_s: Sourced[Bandwidth]
+    """Of one channel."""
+
+    def rate_bytes_per_s(self, ranks: int, message_bytes: float) -> float:
+        """Most that one message reaches among so many ranks, B/s."""
+        most = channels = int(self.most.value)
+        while channels * ranks > most and channels > 1:
+            channels //= 2
+        while channels < most and message_bytes / channels > self.part_bytes.value:
+            channels *= 2
+        return channels * self.bytes_per_s.value
+
+
 class NcclConstants(Strict):
     """NCCL's tuning constants."""
 
@@ -74,6 +94,7 @@ class NcclConstants(Strict):
     collnet: AlgorithmLatency
     bandwidth_fraction: BandwidthFraction
     network_post: NetworkPost
+    send_channels: SendChannels
 
 
 class MessageTime(Strict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -18,7 +19,7 @@ from simulator.network.library import transport_of
 from simulator.network.load import LinkFractions, PortBytes, Work, mesh_share, port_bytes, work_of
 from simulator.network.membership import Block, blocks_of
 from simulator.network.topology import Topology
-from simulator.network.transport import Transport
+from simulator.network.transport import Transport, Way
 from simulator.operators import CollectiveOp, FloatArray
 from simulator.program import IntArray
 
@@ -159,12 +160,25 @@ class CollectiveModel:
             timed = tuple(
                 TimedStage(
                     way.latency_s,
-                    work_of(load, self.rates, on_mesh(fractions, share), way.efficiency, way.beside_s),
+                    work_of(load, self.rates, self._capped(fractions, share, way), way.efficiency, way.beside_s),
                 )
                 for way, load, share in zip(ways, loads, shares, strict=True)
             )
             options.append(Timed(algorithm, protocol, timed))
         return options
+
+    def _capped(
+        self, fractions: Mapping[ResourceClass, LinkFractions], share: float, way: Way
+    ) -> Mapping[ResourceClass, LinkFractions]:
+        """The fractions where a stage uses a share of each NVLink port only, or its library limits it inside a node."""
+        if share == 1.0 and way.near_bytes_per_s == math.inf:
+            return fractions
+        capped = dict(fractions)
+        for name in self.topology.near_classes:
+            most = way.near_bytes_per_s / (self.rates[name] * way.efficiency)
+            reached = fractions[name].reached * (share if name == "nvlink" else 1.0)
+            capped[name] = LinkFractions(min(reached, most), fractions[name].usable)
+        return capped
 
     def link_fractions(self, call: Call) -> dict[ResourceClass, LinkFractions]:
         """What the call reaches of each link class; the spine is part of the network the NIC fraction was seen on."""
@@ -219,14 +233,6 @@ class CollectiveModel:
             empty = np.zeros((block.instance_count, 0), dtype=np.int64)
             self._resources[key] = np.hstack([empty, *columns])
         return self._resources[key]
-
-
-def on_mesh(fractions: Mapping[ResourceClass, LinkFractions], share: float) -> Mapping[ResourceClass, LinkFractions]:
-    """The fractions where only a share of each NVLink port is used: a cap on this activity."""
-    if share == 1.0:
-        return fractions
-    nvlink = fractions["nvlink"]
-    return {**fractions, "nvlink": LinkFractions(nvlink.reached * share, nvlink.usable)}
 
 
 def picoseconds(seconds: float) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hardware_specs.library import AlgorithmLatency, NcclConstants
+from hardware_specs.library import AlgorithmLatency, NcclConstants, SendChannels
 from hardware_specs.types import Cluster
 from simulator.network.collectives.algorithm import (
     ALL_PROTOCOLS,
@@ -34,6 +35,7 @@ class NcclTransport:
         post_s: cost of posting one network message, LL and LL128.
         simple_factor: times `post_s` for the Simple protocol.
         wire_s: one way through NICs and switches; no network hop is shorter.
+        channels: those of a message on its own.
         nvlink: whether GPUs of a node reach each other by NVLink; else by PCIe.
         copy_s_per_byte: of the member's own part, which the kernel copies; 0 where nothing was fitted.
         factors: what a fit found the latencies to be multiplied by.
@@ -47,6 +49,7 @@ class NcclTransport:
     post_s: float
     simple_factor: float
     wire_s: float
+    channels: SendChannels
     nvlink: bool
     copy_s_per_byte: float
     factors: Factors
@@ -65,6 +68,7 @@ class NcclTransport:
             post_s=constants.network_post.seconds(node.cpu),
             simple_factor=constants.network_post.simple_factor.value,
             wire_s=node.nics.nic.latency_s.value + cluster.fabric.hop_latency_s.value,
+            channels=constants.send_channels,
             nvlink=node.scale_up is not None,
             copy_s_per_byte=0.0 if fit is None else 1.0 / fit.copy_bytes_per_s.value,
             factors=Factors.of(cluster),
@@ -83,17 +87,19 @@ class NcclTransport:
         protocols: Sequence[Protocol] = algorithm.protocols(call.block)
         if self.tuner is not None:
             protocols = self.tuner.protocols(call, algorithm)
-        return {protocol: tuple(self._way(stage, protocol) for stage in stages) for protocol in protocols}
+        return {protocol: tuple(self._way(call, stage, protocol) for stage in stages) for protocol in protocols}
 
     def on_faster_host(self, speed: float) -> NcclTransport:
         """Posts are done by a thread of the host."""
         return replace(self, host_speed=speed)
 
-    def _way(self, stage: Stage, protocol: Protocol) -> Way:
+    def _way(self, call: Call, stage: Stage, protocol: Protocol) -> Way:
+        few = stage.one_message and call.block.node_count == 1
         return Way(
             self.seconds(stage.latency, protocol),
             self.payload[protocol] * reached(stage, protocol),
             stage.own_bytes * self.copy_s_per_byte,
+            self.channels.rate_bytes_per_s(call.block.size, stage.message_bytes) if few else math.inf,
         )
 
     def seconds(self, latency: Latency, protocol: Protocol) -> float:

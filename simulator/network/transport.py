@@ -7,6 +7,7 @@ large ones. The collective model sees only this interface.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -23,12 +24,14 @@ class Way:
     Attributes:
         latency_s: before the traffic.
         efficiency: share of what the operation reaches of its links that is left to the payload.
+        near_bytes_per_s: most that a link inside a node carries of it.
         beside_s: what members do to their own memory beside the transfers, seconds ``[a, 1]`` or a number.
     """
 
     latency_s: float
     efficiency: float = 1.0
     beside_s: FloatArray | float = 0.0
+    near_bytes_per_s: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,8 @@ class Stage:
         by_protocol: further such shares that differ by protocol (1 where none is given).
         own_bytes: of the member's own part, which is copied beside the transfers ``[a, 1]`` or a number.
         added_bytes: that each member adds to its own where hosts do that apart from the transfers, alike.
-        message_bytes: size of one message, the largest; by it message libraries choose how to send it.
+        message_bytes: size of one message, the largest; by it libraries choose how to send it.
+        one_message: whether each member sends one message and no more.
     """
 
     latency: Latency
@@ -85,6 +86,7 @@ class Stage:
     own_bytes: FloatArray | float = 0.0
     added_bytes: FloatArray | float = 0.0
     message_bytes: float = math.inf
+    one_message: bool = False
     by_protocol: Mapping[Protocol, float] = field(default_factory=dict)
 
 

@@ -3,6 +3,7 @@
 With n members, g on each node, S bytes (sendrecv: of each message; gather, scatter: the root's buffer):
 
     sendrecv   member i sends S to i + 1 (mod n): base + near_hop, or base + network_hop + post when one leaves a node
+               inside a node at no more than NCCL's channels for one message carry;
                each port carries S; of a node's NICs only those of its first and last member carry anything
     scatter    the root sends S / n to each: base + (g - 1) near_hops + (network_hop + (n - g) posts when n > g)
                root's NVLink port (g - 1) / n S, its NIC (n - g) / n S
@@ -12,6 +13,8 @@ sendrecv is nccl-tests' ``sendrecv_perf`` (``src/sendrecv.cu``: to the next rank
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -26,7 +29,8 @@ def stages(call: Call) -> tuple[Stage, ...]:
 
 
 def _to_the_next(call: Call) -> tuple[Stage, ...]:
-    return in_sequence(call.block, [Step(shifted(call.block, 1), call.bytes)])
+    (stage,) = in_sequence(call.block, [Step(shifted(call.block, 1), call.bytes)])
+    return (replace(stage, one_message=True),)
 
 
 def _rooted(call: Call) -> tuple[Stage, ...]:

@@ -142,7 +142,7 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
             left_s = point.time_s - way.latency_s - float(np.max(way.beside_s))
             # The links inside a node work beside the NICs and must not be what takes the time.
             beside_s = full_s["near"] / (near.reached * way.efficiency) if link == "nic" else 0.0
-            if left_s > beside_s and full_s[link] > 0.0:
+            if left_s > max(beside_s, way.pace_s) and full_s[link] > 0.0:
                 values.append(full_s[link] / (way.efficiency * left_s))
     if not values:
         raise InputError(

@@ -79,7 +79,8 @@ class MessageTransport:
     def _way(self, stage: Stage, protocol: str) -> Way:
         touched = stage.own_bytes + ADDITION_PER_COPY * stage.added_bytes
         beside_s = touched * self.copy_s_per_byte / self.host_speed
-        return Way(self._seconds(stage.latency, protocol), reached(stage, "simple"), beside_s)
+        pace_s = stage.messages * self.constants.post_s.value * self.factors.post / self.host_speed
+        return Way(self._seconds(stage.latency, protocol), reached(stage, "simple"), pace_s, beside_s)
 
     def _seconds(self, latency: Latency, protocol: str) -> float:
         start_s = self.constants.start_s.value * self.factors.base

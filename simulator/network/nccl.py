@@ -94,13 +94,23 @@ class NcclTransport:
         return replace(self, host_speed=speed)
 
     def _way(self, call: Call, stage: Stage, protocol: Protocol) -> Way:
-        few = stage.one_message and call.block.node_count == 1
         return Way(
             self.seconds(stage.latency, protocol),
             self.payload[protocol] * reached(stage, protocol),
-            stage.own_bytes * self.copy_s_per_byte,
-            self.channels.rate_bytes_per_s(call.block.size, stage.message_bytes) if few else math.inf,
+            pace_s=stage.messages * self.post_seconds(protocol),
+            beside_s=stage.own_bytes * self.copy_s_per_byte,
+            near_bytes_per_s=self._near_bytes_per_s(call, stage),
         )
+
+    def _near_bytes_per_s(self, call: Call, stage: Stage) -> float:
+        """Most that a message on its own reaches inside a node."""
+        if not stage.one_message or call.block.node_count > 1:
+            return math.inf
+        return self.channels.rate_bytes_per_s(call.block.size, stage.message_bytes)
+
+    def post_seconds(self, protocol: Protocol) -> float:
+        """Cost of posting one network message."""
+        return self.factors.post * self.post_s * (self.simple_factor if protocol == "simple" else 1.0) / self.host_speed
 
     def seconds(self, latency: Latency, protocol: Protocol) -> float:
         """``starts x base + hops x (their constant) + posts x post``, in seconds."""
@@ -109,7 +119,7 @@ class NcclTransport:
         base, near, network = (getattr(part, protocol).value for part in (table.base_s, near_hop, table.network_hop_s))
         base, near = base * self.factors.base, near * self.factors.near_hop
         network = max(network * self.factors.network_hop, self.wire_s)
-        post = self.factors.post * self.post_s * (self.simple_factor if protocol == "simple" else 1.0) / self.host_speed
+        post = self.post_seconds(protocol)
         inside: float = latency.near_hops * near + latency.paced_hops * max(near, post)
         between: float = latency.network_hops * network + latency.posts * post
         member = 0.0 if table.member_s is None else table.member_s.value * self.factors.network_hop

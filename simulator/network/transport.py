@@ -25,11 +25,13 @@ class Way:
         latency_s: before the traffic.
         efficiency: share of what the operation reaches of its links that is left to the payload.
         near_bytes_per_s: most that a link inside a node carries of it.
+        pace_s: the transfers take at least this long.
         beside_s: what members do to their own memory beside the transfers, seconds ``[a, 1]`` or a number.
     """
 
     latency_s: float
     efficiency: float = 1.0
+    pace_s: float = 0.0
     beside_s: FloatArray | float = 0.0
     near_bytes_per_s: float = math.inf
 

@@ -15,7 +15,7 @@ from simulator.network import ALGORITHMS
 from simulator.network.collectives import Call
 from simulator.operators import CollectiveCall, Copy, HostWork
 from simulator.program import ProgramBuilder, TaskGraph
-from tests.network_machines import changed, pcie_box, tapered
+from tests.network_machines import changed, pcie_box, tapered, with_library
 
 ZIONEX = load_cluster("zionex")
 MACHINES = {
@@ -25,6 +25,7 @@ MACHINES = {
     "pcie": pcie_box(ZIONEX),
     "mesh": load_cluster("dgx1_v100"),
     "fitted, adding": changed(load_cluster("dgx_h100"), fabric={"in_network_reduction": True}),
+    "messages": with_library(ZIONEX, "open_mpi"),
 }
 RANKS = 32
 GROUPS = {

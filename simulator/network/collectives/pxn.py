@@ -2,8 +2,8 @@
 
 With m nodes of g members, n = m g, S bytes sent by each:
 
-    time = base + g x nvlink_hop + network_hop + (n - g) x post
-           + max((g - 1) / g x S / nvlink, (m - 1) / m x S / nic)
+    time = base + g x nvlink_hop + network_hop
+           + max((n - g) x post, (g - 1) / g x S / nvlink, (m - 1) / m x S / nic)
 
 What a member sends to a GPU of another number on another node first changes GPU inside the node, so its NVLink port
 carries (g - 1) / g S instead of (g - 1) / n S, and nothing that leaves a NIC changes the rail. A GPU posts as many
@@ -28,8 +28,8 @@ def stages(call: Call) -> tuple[Stage, ...]:
     """One phase; see the module's formula."""
     g, n = call.block.local_size, call.block.size
     near, far = by_rail(call, rails_of(call.block))
-    latency = Latency(near_hops=g, network_hops=1, posts=n - g)
-    return (Stage(latency, NearAndFar(near, far), own_bytes=call.bytes / n),)
+    latency = Latency(near_hops=g, network_hops=1)
+    return (Stage(latency, NearAndFar(near, far), own_bytes=call.bytes / n, messages=n - g),)
 
 
 def applies(block: Block) -> bool:

@@ -5,7 +5,7 @@ With n members, g on each node, S bytes (sendrecv: of each message; gather, scat
     sendrecv   member i sends S to i + 1 (mod n): base + near_hop, or base + network_hop + post when one leaves a node
                inside a node at no more than NCCL's channels for one message carry;
                each port carries S; of a node's NICs only those of its first and last member carry anything
-    scatter    the root sends S / n to each: base + (g - 1) near_hops + (network_hop + (n - g) posts when n > g)
+    scatter    the root sends S / n to each: base + (g - 1) near_hops + (network_hop when n > g), (n - g) posts beside;
                root's NVLink port (g - 1) / n S, its NIC (n - g) / n S
     gather     the same backwards
 
@@ -38,8 +38,8 @@ def _rooted(call: Call) -> tuple[Stage, ...]:
     root, others = np.zeros(block.size - 1, dtype=np.int64), np.arange(1, block.size, dtype=np.int64)
     messages = Messages(root, others, part) if call.op == "scatter" else Messages(others, root, part)
     remote = block.size - int(block.local[:, 0].min())
-    latency = Latency(near_hops=float(block.local[:, 0].max()) - 1.0, network_hops=1 if remote else 0, posts=remote)
-    return (Stage(latency, messages, own_bytes=part, message_bytes=float(part.max())),)
+    latency = Latency(near_hops=float(block.local[:, 0].max()) - 1.0, network_hops=1 if remote else 0)
+    return (Stage(latency, messages, own_bytes=part, messages=remote, message_bytes=float(part.max())),)
 
 
 SENDS = register(

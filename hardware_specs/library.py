@@ -62,7 +62,7 @@ class NetworkPost(Strict):
 class SendChannels(Strict):
     """Channels that carry one message between GPUs of a node; NCCL takes more for larger messages."""
 
-    most: Sourced[Number]
+    count: Sourced[Number]
     """For one peer, and over all peers for small messages."""
     part_bytes: Sourced[Amount]
     """A message is cut into larger parts only when no channel is left."""
@@ -71,7 +71,7 @@ class SendChannels(Strict):
 
     def rate_bytes_per_s(self, ranks: int, message_bytes: float) -> float:
         """Most that one message reaches among so many ranks, B/s."""
-        most = channels = int(self.most.value)
+        most = channels = int(self.count.value)
         while channels * ranks > most and channels > 1:
             channels //= 2
         while channels < most and message_bytes / channels > self.part_bytes.value:

@@ -93,7 +93,7 @@ def test_folding_moves_every_contribution_once(hosts, ranks):
     call = idle_call(model, "all_reduce", 64.0)
     held = np.eye(ranks)
     for stage in model.time(call).algorithm.stages(call):
-        ((target, _),) = stage.pattern.steps
+        target = stage.pattern.receiver
         sent = target != np.arange(ranks)
         before = held.copy()
         adds = np.any(stage.added_bytes)

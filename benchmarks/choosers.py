@@ -26,11 +26,10 @@ def rows(*, refit: bool) -> Iterator[Row]:
 
 def _medians(name: str, chooser: str, *, refit: bool) -> Iterator[Row]:
     file, suite = load_suite(name)
-    if suite.collectives is None:
-        return
-    measured = measured_points(file, suite.collectives)
+    (asked,) = suite.collectives
+    measured = measured_points(file, asked)
     roles = [suite.role(row.inputs) for row in measured]
-    cluster = with_chooser(load_cluster(suite.collectives.cluster), chooser)
+    cluster = with_chooser(load_cluster(asked.cluster), chooser)
     if refit:
         fitted_on = [row for row, role in zip(measured, roles, strict=True) if role == "calibration"]
         cluster = cluster.model_copy(update={"fitted": fit_collectives(cluster, fitted_on, "benchmark")})

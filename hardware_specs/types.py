@@ -8,17 +8,19 @@ shipped file, a path, or inline; here it is always the resolved part.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from math import prod
+from typing import Annotated, Any
 
-from pydantic import Field, model_validator
+from pydantic import model_validator
 
 from hardware_specs.bounds import Amount, Bandwidth, ByName, Name, Number, Share
 from hardware_specs.collectives import CalibrationPoint, CollectivePoint, FittedCollectives, LatencyPoint
+from hardware_specs.fabric import Fabric, Nic, NodeNics
 from hardware_specs.library import CollectiveLibrary
+from hardware_specs.links import PcieTree, ScaleUp, check_scale_up, check_tree
 from hardware_specs.processors import Cpu, Gpu, Precision
 from inputs.errors import InputError
 from inputs.model import Strict, problem
-from inputs.quantities import Count, Seconds
 from inputs.sourced import Grade, Sourced
 
 __all__ = [
@@ -38,58 +40,6 @@ __all__ = [
     "ScaleUp",
     "Sourced",
 ]
-
-
-class Nic(Strict):
-    """One network adapter port."""
-
-    name: Name
-    description: str = ""
-    bytes_per_s: Sourced[Bandwidth]
-    """Port rate, per direction."""
-    latency_s: Sourced[Seconds]
-    """One way through the adapter pair, small message, no switch."""
-
-
-class NodeNics(Strict):
-    """The NICs of a node that serve one purpose; GPUs share them evenly."""
-
-    nic: Annotated[Nic, ByName()]
-    count: Sourced[Number]
-
-
-class MeshLink(Strict):
-    """NVLinks between two GPUs of a node, by their numbers on it."""
-
-    gpus: tuple[Count, Count]
-    links: Number
-
-
-class ScaleUp(Strict):
-    """The fabric between the GPUs of one node."""
-
-    kind: Literal["nvswitch", "nvlink_mesh"]
-    """nvswitch: any pair at the full rate. nvlink_mesh: direct links, some pairs have none."""
-    bytes_per_s: Sourced[Bandwidth]
-    """Per GPU and direction, all links."""
-    links: Sourced[tuple[MeshLink, ...]] | None = None
-    """Of a mesh: which GPUs have how many links between them; without it any pair counts at the full rate."""
-    domain_gpus: Sourced[Number] | None = None
-    """GPUs that reach each other over it, where that is more than a node (NVL72); default: those of the node."""
-    in_switch_reduction: bool = False
-    """The switch adds (NVLS): the measured busbw of an all_reduce may then exceed the link rate."""
-
-
-class PcieTree(Strict):
-    """PCIe switches between the GPUs and the CPUs of a node; GPUs hang on them evenly."""
-
-    switches: Sourced[Number]
-    uplink_bytes_per_s: Sourced[Bandwidth]
-    """Switch to CPU, per direction, raw link rate."""
-    socket_link_bytes_per_s: Sourced[Bandwidth]
-    """Between the sockets (UPI, xGMI), per direction, all links."""
-    nics_at: Literal["switch", "root"]
-    """switch: a GPU reaches a NIC without its switch's up-link. root: NICs hang on the CPUs."""
 
 
 class Node(Strict):
@@ -165,6 +115,8 @@ class Node(Strict):
         for key in ("pcie_tree", "scale_up"):
             if self.gpu is None and getattr(self, key) is not None:
                 raise problem("a node without `gpu` has none of these", key=key)
+        if self.gpu is None and self.nics.gpudirect is not None:
+            raise problem("a node without `gpu` has none of these", key="nics.gpudirect")
         several = self.gpu is None and self.sockets.value > 1
         if several != (self.socket_link_bytes_per_s is not None):
             message = "the key is missing" if several else "only several sockets without GPUs have this"
@@ -181,53 +133,10 @@ class Node(Strict):
                 f"the {self.rank_name} cannot share these NICs evenly", expected=expected, key="nics.count.value"
             )
         if self.pcie_tree is not None:
-            _check_tree(self.pcie_tree, self.ranks, self.sockets.value)
+            check_tree(self.pcie_tree, self.ranks, self.sockets.value, count)
         if self.scale_up is not None:
-            _check_scale_up(self.scale_up, self.ranks)
+            check_scale_up(self.scale_up, self.ranks)
         return self
-
-
-def _check_tree(tree: PcieTree, gpus: int, sockets: int) -> None:
-    for key, count in (("pcie_tree.switches", tree.switches.value), ("sockets", sockets)):
-        if gpus % count:
-            expected = f"a divisor of the {gpus} GPUs"
-            raise problem("the GPUs cannot hang on these evenly", expected=expected, key=f"{key}.value")
-    if tree.switches.value % sockets:
-        expected = f"a multiple of the {sockets} sockets"
-        raise problem("the sockets cannot share these evenly", expected=expected, key="pcie_tree.switches.value")
-
-
-def _check_scale_up(scale_up: ScaleUp, gpus: int) -> None:
-    mesh = scale_up.links.value if scale_up.links is not None else ()
-    for number, link in enumerate(mesh):
-        if max(link.gpus) >= gpus or link.gpus[0] == link.gpus[1]:
-            expected = f"two different GPUs of 0 to {gpus - 1}"
-            raise problem("no such link", expected=expected, key=f"scale_up.links.value[{number}].gpus")
-    unlinked = set(range(gpus)) - {gpu for link in mesh for gpu in link.gpus}
-    if mesh and unlinked:
-        message = f"GPU {min(unlinked)} hangs on no link of the mesh"
-        raise problem(message, expected="a link for each GPU", key="scale_up.links")
-    domain = scale_up.domain_gpus
-    if domain is not None and domain.value % gpus:
-        expected = f"a multiple of the {gpus} GPUs of a node"
-        raise problem("impossible value", expected=expected, key="scale_up.domain_gpus.value")
-
-
-class Fabric(Strict):
-    """The network between nodes."""
-
-    kind: Literal["rail_optimised", "fat_tree", "dragonfly"]
-    """rail_optimised: NIC k of every node hangs on the switches of rail k. fat_tree: a node's NICs share a leaf.
-    dragonfly: groups of `leaf_nodes` that reach each other over their global links, by minimal routes."""
-    network: Literal["roce", "infiniband", "ethernet", "efa", "omnipath", "aries", "slingshot"]
-    leaf_nodes: Sourced[Number] | None = None
-    """Nodes below a leaf switch (rail_optimised: below the leaves of one unit); default: one, or all of a rail."""
-    spine_oversubscription: Sourced[Annotated[float, Field(ge=1)]]
-    """Down-link over up-link bandwidth of the leaf switches; 1 is non-blocking."""
-    hop_latency_s: Sourced[Seconds]
-    """One way between NICs of two nodes, switches only."""
-    in_network_reduction: bool = False
-    """The switches add (SHARP): all_reduces may use NCCL's CollNet."""
 
 
 class Cluster(Strict):
@@ -255,6 +164,21 @@ class Cluster(Strict):
         """No more ranks on a node than it has GPUs; one point for each shape."""
         _check_points("calibration", self.calibration, self.node)
         _check_points("latency_points", self.latency_points, self.node)
+        return self
+
+    @model_validator(mode="after")
+    def _torus_holds_its_nodes(self) -> Cluster:
+        """A torus has a place for each node, and nothing else joins nodes."""
+        dimensions = self.fabric.dimensions
+        if dimensions is None:
+            return self
+        if prod(dimensions.value) < self.max_nodes.value:
+            expected = f"a product of {self.max_nodes.value} or more, the nodes of the machine"
+            raise problem("the torus is too small", expected=expected, key="fabric.dimensions.value")
+        domain = None if self.node.scale_up is None else self.node.scale_up.domain_gpus
+        if domain is not None and domain.value > self.node.ranks:
+            expected = "NVLink inside the nodes only (no node.scale_up.domain_gpus)"
+            raise problem("NVLink joins nodes of a torus", expected=expected, key="fabric.kind")
         return self
 
     def to_dict(self) -> dict[str, Any]:

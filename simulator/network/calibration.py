@@ -29,7 +29,7 @@ from hardware_specs.types import Cluster
 from inputs.errors import InputError
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Stage, algorithms_of
 from simulator.network.library import transport_of
-from simulator.network.load import LinkFractions, full_rate_seconds, mesh_share, port_bytes
+from simulator.network.load import LinkFractions, full_rate_seconds, links_per_hop, mesh_share, port_bytes
 from simulator.network.membership import Block, blocks_of
 from simulator.network.topology import Topology
 from simulator.operators import CollectiveOp
@@ -138,11 +138,14 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
             continue
         full_s = _full_rate_s(stages[0], block, topology)
         full_s["near"] /= mesh_share(stages[0].pattern, block, topology) * stages[0].near_efficiency
+        links = links_per_hop(stages[0].pattern, block, topology)
         for (way,) in transport.ways(algorithm, call, stages).values():
-            left_s = point.time_s - way.latency_s - float(np.max(way.beside_s))
+            latency_s = transport.seconds(stages[0].latency, way.protocol, links)
+            left_s = point.time_s - latency_s - float(np.max(transport.copy_seconds(way.touched_bytes)))
             # The links inside a node work beside the NICs and must not be what takes the time.
             beside_s = full_s["near"] / (near.reached * way.efficiency) if link == "nic" else 0.0
-            if left_s > max(beside_s, way.pace_s) and full_s[link] > 0.0:
+            posts_s = transport.posting_seconds(stages[0].latency, way.protocol)
+            if left_s > max(beside_s, posts_s, way.least_s) and full_s[link] > 0.0:
                 values.append(full_s[link] / (way.efficiency * left_s))
     if not values:
         raise InputError(
@@ -160,11 +163,11 @@ def possible(cluster: Cluster, op: CollectiveOp) -> list[CollectiveAlgorithm]:
 
 
 def _full_rate_s(stage: Stage, block: Block, topology: Topology) -> dict[LinkClass, float]:
-    """Seconds of the busiest link inside a node and of the busiest NIC at the full rate."""
+    """Seconds of the busiest link inside a node and of the busiest NIC or torus link at the full rate."""
     found = full_rate_seconds(port_bytes(stage, block, topology), topology.rates)
     seconds = {name: float(value.max()) for name, value in found.items()}
     near_s = max((seconds.get(name, 0.0) for name in topology.near_classes), default=0.0)
-    return {"near": near_s, "nic": seconds.get("nic", 0.0)}
+    return {"near": near_s, "nic": max(seconds.get("nic", 0.0), seconds.get("torus", 0.0))}
 
 
 def point_block(cluster: Cluster, point: CalibrationPoint) -> tuple[Topology, Block]:

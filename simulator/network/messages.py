@@ -18,6 +18,7 @@ from hardware_specs.types import Cluster
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, reached
 from simulator.network.membership import Block
 from simulator.network.transport import Factors, Way
+from simulator.operators import FloatArray
 
 EAGER, RENDEZVOUS = "eager", "rendezvous"
 ADDITION_PER_COPY = 1.5
@@ -31,6 +32,7 @@ class MessageTransport:
     Attributes:
         constants: of the library.
         wire_s: one way through NICs and switches.
+        link_s: what each further link of a torus adds to that.
         copy_s_per_byte: of one thread in host memory.
         factors: what a fit found the latencies to be multiplied by.
         host_speed: divides what the CPU does for each message.
@@ -38,6 +40,7 @@ class MessageTransport:
 
     constants: MessageConstants
     wire_s: float
+    link_s: float
     copy_s_per_byte: float
     factors: Factors
     host_speed: float = 1.0
@@ -50,6 +53,7 @@ class MessageTransport:
         return MessageTransport(
             constants=constants,
             wire_s=cluster.node.nics.nic.latency_s.value + cluster.fabric.hop_latency_s.value,
+            link_s=cluster.fabric.hop_latency_s.value,
             copy_s_per_byte=1.0 / copy.value,
             factors=Factors.of(cluster),
         )
@@ -78,16 +82,23 @@ class MessageTransport:
 
     def _way(self, stage: Stage, protocol: str) -> Way:
         touched = stage.own_bytes + ADDITION_PER_COPY * stage.added_bytes
-        beside_s = touched * self.copy_s_per_byte / self.host_speed
-        pace_s = stage.messages * self.constants.post_s.value * self.factors.post / self.host_speed
-        return Way(self._seconds(stage.latency, protocol), reached(stage, "simple"), pace_s, beside_s)
+        return Way(protocol, reached(stage, "simple"), touched)
 
-    def _seconds(self, latency: Latency, protocol: str) -> float:
+    def posting_seconds(self, latency: Latency, protocol: str) -> float:  # noqa: ARG002 - one signature
+        """One after the other, however they are sent."""
+        return latency.messages * self.constants.post_s.value * self.factors.post / self.host_speed
+
+    def copy_seconds(self, touched_bytes: FloatArray | float) -> FloatArray | float:
+        """With one thread."""
+        return touched_bytes * self.copy_s_per_byte / self.host_speed
+
+    def seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
+        """Software of the hosts and the way through the network, see the module."""
         start_s = self.constants.start_s.value * self.factors.base
         post_s = self.constants.post_s.value * self.factors.post
         near_s = _software_s(self.constants.near, protocol) * self.factors.near_hop
         network_s = _software_s(self.constants.network, protocol) * self.factors.network_hop
-        wires_s = self.wire_s * (1 if protocol == EAGER else 3)
+        wires_s = (self.wire_s + (links - 1) * self.link_s) * (1 if protocol == EAGER else 3)
         hosts_s = (
             latency.starts * start_s
             + (latency.near_hops + latency.paced_hops) * near_s

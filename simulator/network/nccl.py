@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,6 +18,7 @@ from simulator.network.collectives.algorithm import (
 )
 from simulator.network.nccl_tuner import NcclTuner
 from simulator.network.transport import Factors, Way
+from simulator.operators import FloatArray
 
 TABLES = ("ring", "tree", "nvls", "nvls_tree", "pat", "collnet")
 """Algorithms with latencies of their own."""
@@ -35,6 +35,7 @@ class NcclTransport:
         post_s: cost of posting one network message, LL and LL128.
         simple_factor: times `post_s` for the Simple protocol.
         wire_s: one way through NICs and switches; no network hop is shorter.
+        link_s: what each further link of a torus adds to a hop.
         channels: those of a message on its own.
         nvlink: whether GPUs of a node reach each other by NVLink; else by PCIe.
         copy_s_per_byte: of the member's own part, which the kernel copies; 0 where nothing was fitted.
@@ -49,6 +50,7 @@ class NcclTransport:
     post_s: float
     simple_factor: float
     wire_s: float
+    link_s: float
     channels: SendChannels
     nvlink: bool
     copy_s_per_byte: float
@@ -68,6 +70,7 @@ class NcclTransport:
             post_s=constants.network_post.seconds(node.cpu),
             simple_factor=constants.network_post.simple_factor.value,
             wire_s=node.nics.nic.latency_s.value + cluster.fabric.hop_latency_s.value,
+            link_s=cluster.fabric.hop_latency_s.value,
             channels=constants.send_channels,
             nvlink=node.scale_up is not None,
             copy_s_per_byte=0.0 if fit is None else 1.0 / fit.copy_bytes_per_s.value,
@@ -94,31 +97,34 @@ class NcclTransport:
         return replace(self, host_speed=speed)
 
     def _way(self, call: Call, stage: Stage, protocol: Protocol) -> Way:
-        return Way(
-            self.seconds(stage.latency, protocol),
-            self.payload[protocol] * reached(stage, protocol),
-            pace_s=stage.messages * self.post_seconds(protocol),
-            beside_s=stage.own_bytes * self.copy_s_per_byte,
-            near_bytes_per_s=self._near_bytes_per_s(call, stage),
-        )
+        efficiency = self.payload[protocol] * reached(stage, protocol)
+        return Way(protocol, efficiency, stage.own_bytes, self._least_seconds(call, stage))
 
-    def _near_bytes_per_s(self, call: Call, stage: Stage) -> float:
-        """Most that a message on its own reaches inside a node."""
+    def _least_seconds(self, call: Call, stage: Stage) -> float:
+        """How long the channels of a message on its own need for it inside a node."""
         if not stage.one_message or call.block.node_count > 1:
-            return math.inf
-        return self.channels.rate_bytes_per_s(call.block.size, stage.message_bytes)
+            return 0.0
+        return stage.message_bytes / self.channels.rate_bytes_per_s(call.block.size, stage.message_bytes)
 
-    def post_seconds(self, protocol: Protocol) -> float:
+    def post_seconds(self, protocol: str) -> float:
         """Cost of posting one network message."""
         return self.factors.post * self.post_s * (self.simple_factor if protocol == "simple" else 1.0) / self.host_speed
 
-    def seconds(self, latency: Latency, protocol: Protocol) -> float:
+    def posting_seconds(self, latency: Latency, protocol: str) -> float:
+        """One after the other, by the proxy."""
+        return latency.messages * self.post_seconds(protocol)
+
+    def copy_seconds(self, touched_bytes: FloatArray | float) -> FloatArray | float:
+        """At the rate of the kernel."""
+        return touched_bytes * self.copy_s_per_byte
+
+    def seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
         """``starts x base + hops x (their constant) + posts x post``, in seconds."""
         table = self.tables[latency.table]
         near_hop = table.nvlink_hop_s if self.nvlink else table.pci_hop_s
         base, near, network = (getattr(part, protocol).value for part in (table.base_s, near_hop, table.network_hop_s))
         base, near = base * self.factors.base, near * self.factors.near_hop
-        network = max(network * self.factors.network_hop, self.wire_s)
+        network = max(network * self.factors.network_hop, self.wire_s) + (links - 1) * self.link_s
         post = self.post_seconds(protocol)
         inside: float = latency.near_hops * near + latency.paced_hops * max(near, post)
         between: float = latency.network_hops * network + latency.posts * post

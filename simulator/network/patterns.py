@@ -2,7 +2,8 @@
 
 The question a level of links asks (`simulator.network.levels`) is always the same: of what each member sends and
 receives, how much goes to members that do not share some label (a node, a leaf switch) with it? A pattern answers it
-for all members at once, without listing pairs, so that 16,384 ranks cost as little as 8.
+for all members at once, without listing pairs, so that 16,384 ranks cost as little as 8. Only on a torus it matters
+where the rest goes: `Pattern.messages` says so between domains.
 """
 
 from __future__ import annotations
@@ -12,35 +13,11 @@ from typing import Protocol
 
 import numpy as np
 
+from simulator.network.destinations import Direct, Messages, Spread, around_domains, tree_messages
 from simulator.network.membership import Block, Grouping, slot_sums
+from simulator.network.traffic import Traffic, both_ways, left
 from simulator.operators import FloatArray
 from simulator.program import IntArray
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Traffic:
-    """Bytes each member sends and receives; each ``[1, 1]``, ``[I, 1]`` or ``[I, n]``."""
-
-    out_bytes: FloatArray
-    in_bytes: FloatArray
-
-    def __add__(self, other: Traffic) -> Traffic:
-        """Both together."""
-        return Traffic(self.out_bytes + other.out_bytes, self.in_bytes + other.in_bytes)
-
-    def __sub__(self, other: Traffic) -> Traffic:
-        """What is left; rounding leaves no trace of nothing."""
-        return Traffic(_left(self.out_bytes, other.out_bytes), _left(self.in_bytes, other.in_bytes))
-
-
-def both_ways(amount: FloatArray) -> Traffic:
-    """Traffic of members that send as much as they receive."""
-    return Traffic(amount, amount)
-
-
-def _left(whole: FloatArray, part: FloatArray) -> FloatArray:
-    rest = whole - part
-    return np.where(rest > 1e-9 * whole, rest, 0.0)
 
 
 class Pattern(Protocol):
@@ -57,6 +34,10 @@ class Pattern(Protocol):
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """What each member exchanges with members of another ``label [world_size]``."""
+        ...
+
+    def messages(self, block: Block) -> Messages:
+        """What goes from which domain to which."""
         ...
 
     def mesh_share(self, share: FloatArray, members: IntArray) -> float:
@@ -107,11 +88,17 @@ class AllPairs:
             return both_ways(self.bytes * ((block.size - grouping.count) / block.size))
         return _uneven(self.send_bytes, self.weights, grouping)
 
+    def messages(self, block: Block) -> Messages:
+        """To every member its share."""
+        if self.send_bytes is None or self.weights is None:
+            return (Spread(self.bytes, np.full((1, 1), 1.0 / block.size)),)
+        return (Spread(self.send_bytes, self.weights),)
+
 
 def _uneven(sent: FloatArray, share: FloatArray, grouping: Grouping) -> Traffic:
     """A member's bytes times the shares of the others; and its share of what the others send."""
-    out = sent * _left(np.ones_like(share), grouping.shared(share))
-    others: FloatArray = _left(sent.sum(axis=1, keepdims=True) + np.zeros_like(sent), grouping.shared(sent))
+    out = sent * left(np.ones_like(share), grouping.shared(share))
+    others: FloatArray = left(sent.sum(axis=1, keepdims=True) + np.zeros_like(sent), grouping.shared(sent))
     return Traffic(out, share * others)
 
 
@@ -139,6 +126,23 @@ class Rings:
         count = block.grouping(label).count
         return both_ways(np.where(count < block.size, self.bytes / count, 0.0))
 
+    def messages(self, block: Block) -> Messages:
+        """All bytes from each domain to the next."""
+        return around_domains(block, self.bytes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trees(Rings):
+    """Two binary trees over the domains, each with half of the data up and down again; borders are crossed as by rings.
+
+    Attributes:
+        bytes: what passes each member, the data up and down ``[a, 1]``.
+    """
+
+    def messages(self, block: Block) -> Messages:
+        """A quarter of the bytes both ways between parent and child, in each tree."""
+        return tree_messages(block, self.bytes / 4.0)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalRings:
@@ -155,6 +159,10 @@ class LocalRings:
         """1 / k of the bytes in each label of k members; nothing where one holds the domain."""
         count = block.grouping(label).count
         return both_ways(np.where(count < block.local, self.bytes / count, 0.0))
+
+    def messages(self, block: Block) -> Messages:  # noqa: ARG002 - the protocol's signature
+        """None between domains."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -173,13 +181,24 @@ class RailRings:
         count = block.grouping(label).count
         return both_ways(np.where(count < block.size, self.bytes / np.maximum(count / block.local, 1.0), 0.0))
 
+    def messages(self, block: Block) -> Messages:
+        """From each domain to the next what all its members send."""
+        return around_domains(block, self.bytes * block.local_size)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NearAndFar:
-    """Amounts to members of the same domain, and to those of other domains along the rail, spread over them evenly."""
+    """Amounts to members of the same domain, and to those of other domains along the rail, spread over them evenly.
+
+    Attributes:
+        near: within the domain.
+        far: to the other domains.
+        between: who sends to whom where anything goes to other domains; the sums over domains are those of ``far``.
+    """
 
     near: Traffic
     far: Traffic
+    between: AllPairs | None = None
     on_rails: bool = True
 
     def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
@@ -196,9 +215,13 @@ class NearAndFar:
             self.near.in_bytes * inside + self.far.in_bytes * outside,
         )
 
+    def messages(self, block: Block) -> Messages:
+        """As from member to member: what a domain sends and receives is the same."""
+        return () if self.between is None else self.between.messages(block)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Messages:
+class Sends:
     """Single messages between members, all at the same time.
 
     Attributes:
@@ -218,6 +241,10 @@ class Messages:
         moved = np.where(slot[:, self.sender] != slot[:, self.receiver], self.bytes, 0.0)
         ends = (np.broadcast_to(end, moved.shape) for end in (self.sender, self.receiver))
         return Traffic(*(slot_sums(moved, end, block.size) for end in ends))
+
+    def messages(self, block: Block) -> Messages:  # noqa: ARG002 - the protocol's signature
+        """From every sender to its receiver."""
+        return (Direct(self.sender[None], self.receiver[None], self.bytes),)
 
     def mesh_share(self, share: FloatArray, members: IntArray) -> float:
         """The pair that takes longest over its own links sets the pace of the busiest port."""
@@ -253,6 +280,10 @@ class Together:
             total = total + part.crossing(block, label)
         return total
 
+    def messages(self, block: Block) -> Messages:
+        """Those of all parts."""
+        return tuple(message for part in self.parts for message in part.messages(block))
+
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
@@ -267,6 +298,10 @@ class Nothing:
     def crossing(self, block: Block, label: IntArray) -> Traffic:  # noqa: ARG002 - the protocol's signature
         """Nothing."""
         return both_ways(np.zeros((1, 1)))
+
+    def messages(self, block: Block) -> Messages:  # noqa: ARG002 - the protocol's signature
+        """None."""
+        return ()
 
 
 NOTHING = Nothing()

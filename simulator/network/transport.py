@@ -7,13 +7,12 @@ large ones. The collective model sees only this interface.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from hardware_specs.types import Cluster
-from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Stage
+from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage
 from simulator.operators import FloatArray
 
 
@@ -22,18 +21,16 @@ class Way:
     """How a stage is done.
 
     Attributes:
-        latency_s: before the traffic.
+        protocol: whose latencies it has.
         efficiency: share of what the operation reaches of its links that is left to the payload.
-        near_bytes_per_s: most that a link inside a node carries of it.
-        pace_s: the transfers take at least this long.
-        beside_s: what members do to their own memory beside the transfers, seconds ``[a, 1]`` or a number.
+        least_s: the transfers take at least this long, however fast the links.
+        touched_bytes: that members copy in their own memory beside the transfers ``[a, 1]`` or a number.
     """
 
-    latency_s: float
+    protocol: str
     efficiency: float = 1.0
-    pace_s: float = 0.0
-    beside_s: FloatArray | float = 0.0
-    near_bytes_per_s: float = math.inf
+    touched_bytes: FloatArray | float = 0.0
+    least_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +62,18 @@ class Transport(Protocol):
 
     def ways(self, algorithm: CollectiveAlgorithm, call: Call, stages: Sequence[Stage]) -> Mapping[str, Sequence[Way]]:
         """How the stages may go, by name of the protocol: a `Way` for each stage."""
+        ...
+
+    def seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
+        """What the counts of a stage take, seconds; a network hop goes over ``links`` links between switches."""
+        ...
+
+    def posting_seconds(self, latency: Latency, protocol: str) -> float:
+        """What posting the messages of a stage beside its transfers takes, seconds."""
+        ...
+
+    def copy_seconds(self, touched_bytes: FloatArray | float) -> FloatArray | float:
+        """What `Way.touched_bytes` take, seconds; the same shape."""
         ...
 
     def on_faster_host(self, speed: float) -> Transport:

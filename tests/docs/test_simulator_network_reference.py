@@ -61,7 +61,7 @@ def test_decision_032_quotes_the_errors_with_and_without_nvls_trees():
     """The five rows of 4 GPUs on each of 10 H100 nodes from 32 to 512 MiB."""
     text = (DOCS / "decisions" / "032-nvls-trees-only-where-named.md").read_text(encoding="utf-8")
     file, suite = load_suite("nccl_h100")
-    rows = [r for r in measured_points(file, suite.collectives) if r.op == "all_reduce" and r.shape == (10, 4)]
+    rows = [r for r in measured_points(file, suite.collectives[0]) if r.op == "all_reduce" and r.shape == (10, 4)]
     cluster = load_cluster("dgx_h100")
     topology, block = placed_group(cluster, 40, 4)
 

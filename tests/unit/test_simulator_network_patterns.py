@@ -8,9 +8,9 @@ import pytest
 from hardware_specs import load_cluster
 from simulator.network.load import mesh_share, over_level
 from simulator.network.membership import blocks_of
-from simulator.network.patterns import AllPairs, LocalRings, Messages, RailRings, Rings, Together
+from simulator.network.patterns import AllPairs, LocalRings, RailRings, Rings, Sends, Together
 from simulator.network.topology import Topology
-from tests.network_machines import pcie_box, tapered
+from tests.network_machines import pcie_box, tapered, through_host
 
 RANKS = 64
 
@@ -22,6 +22,8 @@ def machines():
     yield "one unit of rails", tapered(zionex, "rail_optimised", leaf_nodes=None)
     yield "fat tree", tapered(zionex, "fat_tree", leaf_nodes=4)
     yield "pcie", pcie_box(zionex)
+    yield "NICs below the switches", pcie_box(zionex, "switch")
+    yield "through the host", through_host(zionex)
 
 
 MACHINES = dict(machines())
@@ -38,7 +40,7 @@ def crosses(level, a, b):
 
 def shift(members, distance, amount):
     """Member i sends to i + distance."""
-    return Messages(np.arange(members), (np.arange(members) + distance) % members, amount)
+    return Sends(np.arange(members), (np.arange(members) + distance) % members, amount)
 
 
 def blocks(topology, rng):
@@ -61,7 +63,7 @@ def test_all_pairs_shifts_and_messages_load_each_level_as_a_flow_for_each_pair_d
         steps = Together(tuple(shift(n, d, np.full((1, 1), a)) for d, a in ((1, 5.0), (2, 3.0))))
         outwards = np.zeros((n, n))
         outwards[0, 1:] = np.arange(1.0, n)
-        messages = Messages(np.zeros(n - 1, dtype=np.int64), np.arange(1, n), np.arange(1.0, n)[None, :])
+        messages = Sends(np.zeros(n - 1, dtype=np.int64), np.arange(1, n), np.arange(1.0, n)[None, :])
         cases = (
             (AllPairs(np.full((1, 1), 1e6)), np.full((block.instance_count, n, n), 1e6 / n)),
             (AllPairs(np.full((1, 1), 1e6), sent, share), sent[:, :, None] * share[:, None, :]),
@@ -125,7 +127,7 @@ def test_messages_of_a_mesh_go_at_the_pace_of_the_pair_with_the_fewest_links():
 
     def share(*messages):
         sender, receiver, size = (np.array(part) for part in zip(*messages, strict=True))
-        return mesh_share(Messages(sender, receiver, size[None, :].astype(float)), four, topology)
+        return mesh_share(Sends(sender, receiver, size[None, :].astype(float)), four, topology)
 
     assert share((0, 1, 1.0)) == pytest.approx(1 / 6)
     assert share((0, 3, 1.0)) == pytest.approx(2 / 6)

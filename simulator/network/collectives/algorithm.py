@@ -51,6 +51,7 @@ class Latency:
         paced_hops: such hops that go at the pace of the network proxy where that is slower.
         network_hops: hops over the network.
         posts: network messages posted one after the other, before or between the transfers.
+        messages: those posted while the transfers go on, which take at least as long as their posts.
         members: times the table's cost of each member is paid.
     """
 
@@ -60,6 +61,7 @@ class Latency:
     paced_hops: float = 0.0
     network_hops: float = 0.0
     posts: float = 0.0
+    messages: float = 0.0
     members: float = 0.0
 
 
@@ -75,7 +77,6 @@ class Stage:
         by_protocol: further such shares that differ by protocol (1 where none is given).
         own_bytes: of the member's own part, which is copied beside the transfers ``[a, 1]`` or a number.
         added_bytes: that each member adds to its own where hosts do that apart from the transfers, alike.
-        messages: that a member posts to the network while the transfers go on: it is no faster than its posts.
         message_bytes: size of one message, the largest; by it libraries choose how to send it.
         one_message: whether each member sends one message and no more.
     """
@@ -86,7 +87,6 @@ class Stage:
     near_efficiency: float = 1.0
     own_bytes: FloatArray | float = 0.0
     added_bytes: FloatArray | float = 0.0
-    messages: float = 0.0
     message_bytes: float = math.inf
     one_message: bool = False
     by_protocol: Mapping[Protocol, float] = field(default_factory=dict)

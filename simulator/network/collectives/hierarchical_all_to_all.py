@@ -18,7 +18,8 @@ import numpy as np
 
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
 from simulator.network.membership import Block, slot_sums
-from simulator.network.patterns import NearAndFar, Traffic, both_ways
+from simulator.network.patterns import AllPairs, NearAndFar
+from simulator.network.traffic import Traffic, both_ways
 from simulator.program import IntArray
 
 NONE = both_ways(np.zeros((1, 1)))
@@ -28,9 +29,10 @@ def stages(call: Call) -> tuple[Stage, ...]:
     """Two phases in sequence; see the module's formula."""
     g, m = call.block.local_size, call.block.node_count
     near, far = by_rail(call, rails_of(call.block))
+    between = AllPairs(call.bytes, call.send_bytes, call.weights)
     return (
         Stage(Latency(near_hops=g - 1), NearAndFar(near, NONE)),
-        Stage(Latency(network_hops=1), NearAndFar(NONE, far), messages=m - 1),
+        Stage(Latency(network_hops=1, messages=m - 1), NearAndFar(NONE, far, between)),
     )
 
 

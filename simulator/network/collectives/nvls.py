@@ -18,7 +18,8 @@ import numpy as np
 
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register, switch_adds
 from simulator.network.membership import Block
-from simulator.network.patterns import NearAndFar, Traffic, both_ways
+from simulator.network.patterns import NearAndFar
+from simulator.network.traffic import Traffic, both_ways
 
 EFFICIENCY = 0.85
 """Of the links, Hopper; NCCL 2.30 ``src/graph/tuning.cc``, ``nvlsEfficiency``."""

@@ -19,7 +19,7 @@ import numpy as np
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
 from simulator.network.collectives.steps import doublings, shifted
 from simulator.network.membership import Block
-from simulator.network.patterns import Messages, Together
+from simulator.network.patterns import Sends, Together
 
 EFFICIENCY = 0.75
 """Of the ring's bandwidth; NCCL 2.30 ``src/graph/tuning.cc``, ``ncclTopoTuneModel``."""
@@ -33,7 +33,7 @@ def stages(call: Call) -> tuple[Stage, ...]:
     n, part = call.block.size, call.bytes / call.block.size
     sign, member = (1 if call.op == "all_gather" else -1), np.arange(n)
     trees = Together(
-        tuple(Messages(member, shifted(call.block, sign * d), part * branches(n, d)) for d in doublings(call.block))
+        tuple(Sends(member, shifted(call.block, sign * d), part * branches(n, d)) for d in doublings(call.block))
     )
     latency = Latency(table="pat", network_hops=math.floor(math.log2(n)) / AGGREGATION, members=n)
     return (Stage(latency, trees, EFFICIENCY, own_bytes=part),)

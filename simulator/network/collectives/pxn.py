@@ -21,15 +21,16 @@ from hardware_specs.types import Cluster
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
 from simulator.network.collectives.hierarchical_all_to_all import by_rail, rails_of
 from simulator.network.membership import Block
-from simulator.network.patterns import NearAndFar
+from simulator.network.patterns import AllPairs, NearAndFar
 
 
 def stages(call: Call) -> tuple[Stage, ...]:
     """One phase; see the module's formula."""
     g, n = call.block.local_size, call.block.size
     near, far = by_rail(call, rails_of(call.block))
-    latency = Latency(near_hops=g, network_hops=1)
-    return (Stage(latency, NearAndFar(near, far), own_bytes=call.bytes / n, messages=n - g),)
+    latency = Latency(near_hops=g, network_hops=1, messages=n - g)
+    pattern = NearAndFar(near, far, AllPairs(call.bytes, call.send_bytes, call.weights))
+    return (Stage(latency, pattern, own_bytes=call.bytes / n),)
 
 
 def applies(block: Block) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
 from simulator.network.collectives.steps import down_the_tree, in_sequence, leaving, shifted, up_the_tree
-from simulator.network.patterns import Messages
+from simulator.network.patterns import Sends
 
 
 def stages(call: Call) -> tuple[Stage, ...]:
@@ -34,7 +34,7 @@ def _round_the_ring(call: Call) -> Stage:
     far = min(leaving(block, target), n - 1)
     return Stage(
         Latency(starts=1.0 if reduces else 0.0, near_hops=n - 1 - far, network_hops=far, posts=far),
-        Messages(np.arange(n), target, moved),
+        Sends(np.arange(n), target, moved),
         own_bytes=call.bytes if reduces else 0.0,
         added_bytes=moved if reduces else 0.0,
         message_bytes=float(call.bytes.max()) / n,

@@ -20,7 +20,7 @@ import numpy as np
 
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
 from simulator.network.collectives.steps import Step, in_sequence, shifted
-from simulator.network.patterns import Messages
+from simulator.network.patterns import Sends
 
 
 def stages(call: Call) -> tuple[Stage, ...]:
@@ -36,10 +36,10 @@ def _to_the_next(call: Call) -> tuple[Stage, ...]:
 def _rooted(call: Call) -> tuple[Stage, ...]:
     block, part = call.block, call.bytes / call.block.size
     root, others = np.zeros(block.size - 1, dtype=np.int64), np.arange(1, block.size, dtype=np.int64)
-    messages = Messages(root, others, part) if call.op == "scatter" else Messages(others, root, part)
+    messages = Sends(root, others, part) if call.op == "scatter" else Sends(others, root, part)
     remote = block.size - int(block.local[:, 0].min())
-    latency = Latency(near_hops=float(block.local[:, 0].max()) - 1.0, network_hops=1 if remote else 0)
-    return (Stage(latency, messages, own_bytes=part, messages=remote, message_bytes=float(part.max())),)
+    latency = Latency(near_hops=float(block.local[:, 0].max()) - 1.0, network_hops=1 if remote else 0, messages=remote)
+    return (Stage(latency, messages, own_bytes=part, message_bytes=float(part.max())),)
 
 
 SENDS = register(

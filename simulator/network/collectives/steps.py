@@ -16,7 +16,7 @@ import numpy as np
 
 from simulator.network.collectives.algorithm import Latency, Stage
 from simulator.network.membership import Block
-from simulator.network.patterns import Messages
+from simulator.network.patterns import Sends
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
@@ -56,7 +56,7 @@ def in_sequence(
         stages.append(
             Stage(
                 latency,
-                Messages(np.arange(block.size), step.target, step.bytes),
+                Sends(np.arange(block.size), step.target, step.bytes),
                 own_bytes=own_bytes if first else 0.0,
                 added_bytes=step.bytes if step.adds else 0.0,
                 message_bytes=float(step.bytes.max()),

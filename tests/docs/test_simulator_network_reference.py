@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks import choosers
 from hardware_specs import load_cluster
 from simulator.lowering import BOUND_CLASSES
 from simulator.network import ALGORITHMS, CollectiveModel, Topology, idle_call
@@ -76,3 +77,19 @@ def test_decision_032_quotes_the_errors_with_and_without_nvls_trees():
     assert f"{', '.join(first[:4])} and {first[4]} % faster" in text
     assert f"{own[0]:.0f} and {own[1]:.0f} %" in text
     assert max(map(abs, own[2:])) < 6
+
+
+def test_decision_031_quotes_the_errors_of_both_choosers():
+    """What ``python -m benchmarks choosers --refit`` prints, to a tenth of a per cent."""
+    text = (DOCS / "decisions" / "031-the-fastest-not-the-tuners.md").read_text(encoding="utf-8")
+    found = {row.name: row.value for row in choosers.rows(refit=True)}
+    words = {"valid": "predicted", "calib": "fitted", "from_1_MiB": "1 MiB and more", "below_1_MiB": "below 1 MiB"}
+    lines = 0
+    for name, value in found.items():
+        if "_fastest_" in name:
+            suite, group = name.split("_fastest_")
+            role, size = group.split("_", 1)
+            other = found[f"{suite}_nccl_tuner_{group}"]
+            assert f"| `{suite}` | {words[role]}, {words[size]} | {value:.1f} % | {other:.1f} % |" in text
+            lines += 1
+    assert lines == text.count(" % |") / 2

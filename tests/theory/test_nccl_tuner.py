@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.choosers import with_chooser
 from hardware_specs import load_cluster
 from hardware_specs.types import Cluster
 from inputs.errors import InputError
@@ -20,9 +21,7 @@ BIG = 2.0**30
 
 def tuned(cluster):
     """The cluster with NCCL's own chooser."""
-    data = cluster.to_dict()
-    data["collectives"]["nccl"]["chooser"] = "nccl_tuner"
-    return Cluster.model_validate(data)
+    return with_chooser(cluster, "nccl_tuner")
 
 
 def call_on(cluster, ranks, op, size, per_node=None):

@@ -248,11 +248,11 @@ def _read_sharding(document: Document, scenario: Scenario) -> tuple[Sharding, tu
     if sharding.planner is not None and sharding.plan is not None:
         raise document.error(PLAN, "stands beside planner", expected="one of planner and plan")
     if sharding.plan is None:
-        return Sharding(planner=sharding.planner or DEFAULT_PLANNER), (document, PLAN)
+        return sharding.model_copy(update={"planner": sharding.planner or DEFAULT_PLANNER}), (document, PLAN)
     place: tuple[Document, KeyPath] = (document, PLAN)
     if isinstance(sharding.plan, str):
         place = (load_yaml(_plan_file(document, sharding.plan)), ())
-    return Sharding(plan=_plain(validate(PlanFile, place[0], prefix=place[1]))), place
+    return sharding.model_copy(update={"plan": _plain(validate(PlanFile, place[0], prefix=place[1]))}), place
 
 
 def _plan_file(document: Document, given: str) -> Path:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scenarios.engine_run import run_options, variation_of
 from scenarios.estimate import require_memory, run_size
 from scenarios.located import located
 from scenarios.prepare import Prepared, prepare
@@ -64,12 +65,12 @@ def simulate(resolved: ResolvedScenario, progress: Progress) -> Outcome:
     """
     prepared = prepare(resolved, progress)
     require_memory(run_size(prepared))
-    variation = Variation(**resolved.scenario.variation.model_dump())
+    variation = variation_of(resolved)
     progress.stage("lowering")
     with located(resolved.document):
         lowering = lower(prepared.graph, prepared.machine, variation=variation)
     progress.stage("simulating")
-    result = run(lowering.program, _options(resolved))
+    result = run(lowering.program, run_options(resolved, resolved.scenario.output.record.iterations))
     progress.stage("analysing")
     algorithms = {info.task: info.algorithm for info in lowering.collectives}
     analysis = analyse(prepared.graph, lowering.program, result, algorithms=algorithms)
@@ -96,13 +97,6 @@ def check(resolved: ResolvedScenario, progress: Progress | None = None) -> dict[
         "sharding": sharding_of(prepared.plan),
         "size": size,
     }
-
-
-def _options(resolved: ResolvedScenario) -> RunOptions:
-    choice, keep = resolved.scenario.run, resolved.scenario.output.record.iterations
-    if choice.iterations == "auto":
-        return RunOptions(max_iterations=choice.max_iterations, stop=SteadyRule(), keep_last=keep)
-    return RunOptions(max_iterations=choice.iterations, keep_last=keep)
 
 
 @dataclass(slots=True)

@@ -26,13 +26,19 @@ InteractionKind = Literal["dot", "cat", "dcnv2", "reduce"]
 
 
 class TableGroup(Strict):
-    """``count`` equal tables; ``precision`` overrides the scenario's table precision."""
+    """``count`` equal tables.
+
+    ``pooling_factor`` is per feature; each of the ``features`` that share a table gives a pooled vector.
+    ``precision`` overrides the scenario's table precision, ``name`` the numbers by which tables are called.
+    """
 
     rows: Positive
     dim: Positive
     pooling_factor: Annotated[float, Field(gt=0)]
     count: TableCount = 1
     precision: TablePrecision | None = None
+    features: TableCount = 1
+    name: str | None = None
 
 
 class Range(Strict):

@@ -12,8 +12,8 @@ from tests.workload_jobs import context_for, plan_of, settings_for
 from workloads.balance import slowest_s
 from workloads.memory import stored_on_ranks
 from workloads.model import load_model
-from workloads.plan import Plan, plan_from_dict
-from workloads.sharding import PLANNERS, fit_rows, make_sharding_plan
+from workloads.plan import Plan
+from workloads.sharding import PLANNERS, fit_rows, make_sharding_plan, plan_from_dict, plan_to_dict
 from workloads.tables import Tables, expand_tables
 
 ROOM_BYTES = 2e6
@@ -37,6 +37,7 @@ def tables_of(rows: list[tuple[int, int, float]]) -> Tables:
         dim=np.array(d, dtype=np.int64),
         pooling_factor=np.array(p, dtype=np.float64),
         element_bytes=np.full(len(rows), 2, dtype=np.int64),
+        features=np.ones(len(rows), dtype=np.int64),
     )
 
 
@@ -85,8 +86,8 @@ def test_a_written_plan_reads_back_the_same(rows: list[tuple[int, int, float]], 
     """`plan_from_dict` undoes `to_dict`."""
     tables, job = tables_of(rows), settings_for("zionex_i", 4)
     plan = make_sharding_plan(planner, tables, context_for(tables, job, 1e12))
-    again = plan_from_dict(plan.to_dict(), tables, 4)
-    assert again.to_dict() == plan.to_dict()
+    again = plan_from_dict(plan_to_dict(plan), tables, 4, 4)
+    assert plan_to_dict(again) == plan_to_dict(plan)
     assert again.sharding_types == plan.sharding_types
 
 
@@ -139,5 +140,5 @@ def test_rows_shrink_just_enough_to_fit() -> None:
     assert plan.rows_scale == pytest.approx(8 * 30 / 1619, rel=0.1)
     assert np.max(weights + state) <= 30e9
     assert np.mean(weights + state) > 0.85 * 30e9
-    again = plan_from_dict(plan.to_dict(), tables, 8)
+    again = plan_from_dict(plan_to_dict(plan), tables, 8, 8)
     assert np.array_equal(again.tables.rows, plan.tables.rows)

@@ -8,6 +8,7 @@ from functools import partial
 from inputs.errors import InfeasibleError
 from scenarios.capacity import MemoryReport, capacities_bytes, infeasible
 from scenarios.engine_run import iteration_s
+from scenarios.job import machine_of, settings_of
 from scenarios.located import located
 from scenarios.rates import planning_rates
 from scenarios.resolve import ResolvedScenario
@@ -22,7 +23,7 @@ from workloads.tables import Tables, expand_tables
 NO_ROOM = "what is not for tables fills a rank"
 OVER_CAPACITY = "a rank holds more than it may"
 
-SEARCH_RANK_STEPS, MOST_STEPS, LEAST_STEPS = 25_600, 200, 8
+SEARCH_RANK_STEPS, MOST_STEPS, LEAST_STEPS = 16_384, 128, 8
 """Steps of a search when the scenario says nothing: so many over the number of ranks, within these bounds."""
 
 
@@ -61,6 +62,16 @@ class PlanningJob:
             steps=_steps(settings.world_size) if sharding.steps is None else sharding.steps,
             seed=sharding.seed,
         )
+
+    @classmethod
+    def of(cls, resolved: ResolvedScenario) -> PlanningJob:
+        """The job of a scenario.
+
+        Raises:
+            InputError: the models refuse the scenario.
+        """
+        with located(resolved.document):
+            return cls(resolved, settings_of(resolved), machine_of(resolved))
 
     def report(self, plan: Plan) -> MemoryReport:
         """What each rank keeps under a plan, against what it may."""

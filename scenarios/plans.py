@@ -128,16 +128,22 @@ def make_fitting_plan(
         InputError: the plan or the planner's name is wrong.
         InfeasibleError: it does not fit; the message has the numbers of each tier and what would fit.
     """
-    job, sharding = PlanningJob(resolved, settings, machine), resolved.scenario.workload.sharding
+    job = PlanningJob(resolved, settings, machine)
+    plan = plan_of(job)
+    return plan, job.report(plan)
+
+
+def plan_of(job: PlanningJob) -> Plan:
+    """The plan of a job's scenario, read or made; raises as `make_fitting_plan`."""
+    sharding, settings = job.resolved.scenario.workload.sharding, job.settings
     if not isinstance(sharding.plan, dict):
-        plan = job.make(sharding.planner or "")
-        return plan, job.report(plan)
-    with located(*resolved.plan_place):
+        return job.make(sharding.planner or "")
+    with located(*job.resolved.plan_place):
         plan = plan_from_dict(sharding.plan, job.tables, settings.world_size, settings.local_world_size)
     report = job.report(plan)
     if not report.fits:
         raise job.infeasible(OVER_CAPACITY, report)
-    return plan, report
+    return plan
 
 
 def _steps(world_size: int) -> int:

@@ -16,7 +16,7 @@ from inputs.quantities import parse_range
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BENCHMARKS = {"engine", "cli", "oracle"}
+BENCHMARKS = {"engine", "cli", "oracle", "planning"}
 
 
 def commands(page: Path) -> Iterator[str]:

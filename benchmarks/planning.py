@@ -87,7 +87,7 @@ def random_scenario(number: int, seed: int) -> ResolvedScenario:
         "world_size": ranks,
         "workload": {
             "model": _model(tables, width=int(draw.choice([256, 512, 1024]))),
-            "global_batch_size": ranks * int(draw.choice([512, 1024, 2048])),
+            "global_batch_size": ranks * int(draw.choice([1024, 2048, 4096])),
             "pipeline": str(draw.choice(["none", "sparse_dist"])),
         },
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
+from math import inf
 
 from inputs.errors import InfeasibleError
 from scenarios.capacity import MemoryReport, capacities_bytes, infeasible
@@ -78,11 +79,14 @@ class PlanningJob:
         use = memory_per_rank(self.resolved.model, plan, self.settings)
         return MemoryReport(use, capacities_bytes(self.resolved.cluster))
 
-    def simulate_s(self, plan: Plan) -> float:
-        """Seconds per iteration as a run of the scenario would find them; infinite when the plan does not fit."""
+    def simulate_s(self, plan: Plan, at_most_s: float = inf) -> float:
+        """Seconds per iteration as a run of the scenario would find them; infinite when the plan does not fit.
+
+        It may be infinite as well, sooner, when an iteration takes longer than ``at_most_s``.
+        """
         if not self.report(plan).fits:
-            return float("inf")
-        return iteration_s(self.resolved, plan, self.settings, self.machine)
+            return inf
+        return iteration_s(self.resolved, plan, self.settings, self.machine, at_most_s)
 
     def make(self, planner: str) -> Plan:
         """The plan of a planner, within the memory of every rank.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class Rates:
     cross_all_to_all: float
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class BandwidthCosts:
     """Shard costs from bandwidths (a `workloads.planning.ShardCosts`): each phase is bytes over a rate.
 
@@ -54,6 +54,16 @@ class BandwidthCosts:
     tables: Tables
     settings: DlrmSettings
     rates: Rates
+    _traffic: TableTraffic = field(init=False)
+    _input_weight: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Keep what all calls share: traffic of the global batch, and what a second of input exchange adds."""
+        self._traffic = table_traffic(self.tables, float(self.settings.global_batch_size), self.settings)
+        everything = np.arange(len(self.tables))
+        mean = self._sharded_s(everything, self.tables.dim, 1, self.rates.all_to_all).sum(axis=0)
+        hidden = self.settings.pipeline != "none" and mean[-1] <= mean[:-1].sum()
+        self._input_weight = OVERLAP_COST if hidden else 1.0
 
     def column_shard_s(self, table: IntArray, dim: IntArray) -> FloatArray:
         """Seconds per shard and phase ``[S, 4]``."""
@@ -92,16 +102,8 @@ class BandwidthCosts:
         return np.stack([*columns, np.zeros(len(tables))], axis=1)
 
     def _weighted(self, seconds: FloatArray) -> FloatArray:
-        seconds[:, -1] *= self._input_weight()
+        seconds[:, -1] *= self._input_weight
         return seconds
-
-    def _input_weight(self) -> float:
-        """What a second of input exchange adds to an iteration, seconds."""
-        if self.settings.pipeline == "none":
-            return 1.0
-        everything = np.arange(len(self.tables))
-        mean = self._sharded_s(everything, self.tables.dim, 1, self.rates.all_to_all).sum(axis=0)
-        return 1.0 if mean[-1] > mean[:-1].sum() else OVERLAP_COST
 
     def _sharded_s(self, table: IntArray, dim: IntArray, ranks: int, wire: float) -> FloatArray:
         """Seconds of shards in each phase on each of the ``ranks`` that share their rows ``[S, 4]``.
@@ -112,8 +114,8 @@ class BandwidthCosts:
             ranks: over how many ranks its rows are spread.
             wire: bytes per second at which a rank gets rid of its pooled vectors.
         """
-        settings, batch = self.settings, float(self.settings.global_batch_size)
-        traffic, features = table_traffic(self.tables, batch, settings), self.tables.features[table]
+        settings, traffic, features = self.settings, self._traffic, self.tables.features[table]
+        batch = traffic.samples
         exchange = batch * dim * features * (settings.forward_bytes + settings.backward_bytes)
         indices = traffic.lookups[table] * settings.index_bytes / ranks + batch * features * settings.length_bytes
         forward, update = self._kernel_bytes(traffic, table, dim, ranks)

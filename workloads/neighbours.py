@@ -15,15 +15,16 @@ from workloads.plan import Plan
 from workloads.planning import PlanningContext
 from workloads.shards import ColumnShards, NodeShards
 
-RESHARD_SHARE, MOVE_SHARE = 0.6, 0.2
-"""How often a neighbour shards one table in another way or moves one shard; otherwise two shards change places."""
+RESHARD_SHARE, MOVE_SHARE, SWAP_SHARE = 0.5, 0.2, 0.2
+"""How often a neighbour shards one table in another way, moves one shard, or lets two change places; otherwise it gives
+up one kind of sharding, which saves that kind's kernels and collectives."""
 
 ANYWHERE_SHARE = 0.3
 """How often the table to shard anew is any one, not one that the slowest rank works on."""
 
 
 def neighbour(plan: Plan, context: PlanningContext, draw: np.random.Generator) -> Plan | None:
-    """A plan with one table sharded anew, one column shard moved, or two swapped; None when the draw leads nowhere.
+    """A plan that differs in one decision; None when the draw leads nowhere.
 
     The rank that keeps the others waiting in a phase (drawn by how long the phase lasts) gives up the table or shard.
     """
@@ -35,8 +36,10 @@ def neighbour(plan: Plan, context: PlanningContext, draw: np.random.Generator) -
             found = _resharded(plan, context, slowest, draw)
         elif kind < RESHARD_SHARE + MOVE_SHARE:
             found = _moved(plan, slowest, loads.sum(axis=1), draw)
-        else:
+        elif kind < RESHARD_SHARE + MOVE_SHARE + SWAP_SHARE:
             found = _swapped(plan, slowest, draw)
+        else:
+            found = _without_kind(plan, context, draw)
     except InfeasibleError:
         return None
     if found is None or stored_on_ranks(found, context).max() > context.memory_bytes:
@@ -101,6 +104,17 @@ def _without(plan: Plan, table: int) -> Plan:
         data_parallel=plan.data_parallel[plan.data_parallel != table],
         table_column_wise=plan.table_column_wise[plan.table_column_wise != table],
     )
+
+
+def _without_kind(plan: Plan, context: PlanningContext, draw: np.random.Generator) -> Plan | None:
+    """The plan with all tables that are copied, cut by rows, or on nodes, whole or in halves instead."""
+    kinds = [np.unique(part) for part in (plan.row_wise, plan.data_parallel, plan.nodes.table) if len(part)]
+    if not kinds:
+        return None
+    given_up = kinds[draw.integers(len(kinds))]
+    for table in given_up:
+        plan = _without(plan, int(table))
+    return add_columns(plan, context, given_up, np.full(len(plan.tables), draw.integers(1, 3)))
 
 
 def _moved(plan: Plan, rank: int, load: FloatArray, draw: np.random.Generator) -> Plan | None:

@@ -55,8 +55,8 @@ class PlanningContext:
         costs: what shards cost.
         optimizer: optimizer of sharded tables, which decides on their state.
         dense_optimizer: optimizer of copied tables.
-        simulate_s: seconds per iteration of a plan as the engine finds them; infinite for one that does not fit. None
-            where nobody can simulate.
+        simulate_s: seconds per iteration of a plan as the engine finds them; infinite for one that does not fit, and
+            for one that takes longer than the second argument. None where nobody can simulate.
         excess_bytes: by how much a plan's fullest rank is over its memory, everything counted. None: not checked.
         steps: how many candidates a search simulates.
         seed: of a search.
@@ -68,7 +68,7 @@ class PlanningContext:
     costs: ShardCosts
     optimizer: TableOptimizerKind = "rowwise_adagrad"
     dense_optimizer: DenseOptimizerKind = "sgd"
-    simulate_s: Callable[[Plan], float] | None = None
+    simulate_s: Callable[[Plan, float], float] | None = None
     excess_bytes: Callable[[Plan], float] | None = None
     steps: int = 0
     seed: int = 0

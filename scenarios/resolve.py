@@ -24,7 +24,7 @@ from scenarios.located import located
 from scenarios.types import MAX_WORLD_SIZE, Scenario, Sharding
 from workloads.framework import Framework, load_framework
 from workloads.graded import check_choices, picked
-from workloads.model import DlrmModel, load_model
+from workloads.model import DlrmModel, load_model, read_model
 from workloads.sharding import PlanFile
 
 DEFAULT_PLANNER = "greedy"
@@ -222,7 +222,7 @@ def _read_model(document: Document, scenario: Scenario) -> DlrmModel:
     given = scenario.workload.model
     if isinstance(given, str):
         return load_model(given, origin=document, key="workload.model")
-    return validate(DlrmModel, document, prefix=path)
+    return read_model(document, prefix=path)
 
 
 def _read_framework(document: Document, scenario: Scenario) -> Framework:

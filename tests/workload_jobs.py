@@ -27,11 +27,12 @@ def settings_for(
     table_optimizer: TableOptimizerKind = "rowwise_adagrad",
     pipeline: Pipeline = "sparse_dist",
     framework: str = "neo",
+    local_world_size: int = 8,
 ) -> DlrmSettings:
     """The published precisions of ZionEX on a shipped model."""
     return DlrmSettings(
         world_size=world_size,
-        local_world_size=min(8, world_size),
+        local_world_size=min(local_world_size, world_size),
         global_batch_size=local_batch_size * world_size,
         framework=load_framework(framework),
         precision=Precisions("tf32", "fp16", "fp16", "bf16", "fp32"),

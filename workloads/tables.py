@@ -17,7 +17,8 @@ from inputs.errors import InputError
 from simulator.operators import BYTES_PER_ELEMENT, FloatArray
 from simulator.program import IntArray
 from workloads.columns import COLUMN_MULTIPLE
-from workloads.model import DlrmModel, Range, TableGroup, TablePopulation
+from workloads.model import DlrmModel, Range, TablePopulation
+from workloads.table_list import TableGroup
 
 
 @dataclass(frozen=True, slots=True)

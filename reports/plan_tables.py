@@ -49,7 +49,7 @@ def headline(study: PlanStudy) -> str:
     return (
         f"{resolved.name}: {len(plan.tables):,} tables on {plan.world_size:,} ranks, "
         f"{plan.local_world_size} per node, planned by {plan.planner}{scaled}\n"
-        f"  {types}; an iteration takes {seconds(study.iteration_time_s)}"
+        f"  sharded as {types}; an iteration takes {seconds(study.iteration_time_s)}"
     )
 
 

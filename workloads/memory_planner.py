@@ -4,7 +4,7 @@ Each table takes one of its options; an option has a cost and a number of bytes 
 every budget follows table by table (a multiple-choice knapsack). Budgets below the whole memory are tried too, because
 shards do not pack into ranks without gaps; TorchRec's dynamic programming proposer does likewise. The cost of an option
 is the load it adds to the mean rank, and what its largest shard exceeds the mean load of a rank by, for which all ranks
-wait.
+wait. Where it can be helped no shard takes more than half a rank, so that shards can be packed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from simulator.program import IntArray
 from workloads.columns import cut_columns
 from workloads.costs import rank_loads_s
 from workloads.options import Option, compose, options_of
-from workloads.placing import all_tables, block_bytes, shard_bytes
+from workloads.placing import MEMORY_SHARE, all_tables, block_bytes, shard_bytes
 from workloads.plan import Plan
 from workloads.planning import PLANNERS, PlanningContext
 from workloads.tables import Tables
@@ -119,21 +119,22 @@ def _price(tables: Tables, context: PlanningContext) -> _Priced:
     mean_s = float(whole.sum()) / context.world_size
     found = [_price_option(tables, context, option, mean_s) for option in options]
     has = np.array([[option in by_dim[int(dim)] for option in options] for dim in tables.dim])
-    cost_s, size = (np.stack([pair[i] for pair in found], axis=1) for i in (0, 1))
-    return _Priced(options, np.where(has, cost_s, np.inf), size)
+    cost_s, size, largest = (np.stack([part[i] for part in found], axis=1) for i in range(3))
+    small, fits = (has & (largest <= share * context.memory_bytes) for share in (MEMORY_SHARE, 1.0))
+    usable = np.where(small.any(axis=1, keepdims=True), small, fits)
+    return _Priced(options, np.where(usable, cost_s, np.inf), size)
 
 
 def _price_option(
     tables: Tables, context: PlanningContext, option: Option, mean_s: float
-) -> tuple[FloatArray, FloatArray]:
-    """Cost and bytes over all ranks of each table with one option ``[N]``."""
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Cost of each table with one option, its bytes over all ranks, and those of its largest shard ``[N]``."""
     everything, world_size = all_tables(tables), context.world_size
     if option.kind == "data_parallel":
-        copies = context.copied_bytes(tables) * float(world_size)
-        return np.asarray(context.costs.data_parallel_s().sum(axis=1), dtype=np.float64), np.asarray(copies)
+        return _everywhere(context, context.costs.data_parallel_s(), context.copied_bytes(tables))
     if option.kind == "row_wise":
-        blocks = block_bytes(tables, context, everything, tables.dim, world_size) * float(world_size)
-        return np.asarray(context.costs.row_wise_s().sum(axis=1), dtype=np.float64), np.asarray(blocks)
+        blocks = block_bytes(tables, context, everything, tables.dim, world_size)
+        return _everywhere(context, context.costs.row_wise_s(), blocks)
     shard, _, dim = cut_columns(everything, tables.dim, np.full(len(tables), option.pieces))
     if option.over_nodes:
         ranks = context.local_world_size
@@ -141,11 +142,20 @@ def _price_option(
     else:
         ranks, costs, sizes = 1, context.costs.column_shard_s(shard, dim), shard_bytes(tables, context, shard, dim)
     seconds = costs.sum(axis=1)
-    slowest = np.zeros(len(tables))
+    slowest, largest = np.zeros(len(tables)), np.zeros(len(tables))
     np.maximum.at(slowest, shard, seconds)
+    np.maximum.at(largest, shard, sizes)
     added = np.bincount(shard, weights=seconds, minlength=len(tables)) * ranks / world_size
     size = np.bincount(shard, weights=sizes, minlength=len(tables)) * ranks
-    return np.asarray(added + np.maximum(0.0, slowest - mean_s)), np.asarray(size)
+    return np.asarray(added + np.maximum(0.0, slowest - mean_s)), np.asarray(size), largest
+
+
+def _everywhere(
+    context: PlanningContext, costs: FloatArray, held: IntArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The same of costs ``[N, K]`` when every rank holds ``held [N]`` bytes."""
+    largest = held.astype(np.float64)
+    return np.asarray(costs.sum(axis=1)), largest * context.world_size, largest
 
 
 PLANNERS.add(

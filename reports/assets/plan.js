@@ -37,8 +37,9 @@
 
   function planners(plan) {
     const rows = [...plan.planners].reverse();
-    const trace = { type: "bar", orientation: "h", y: rows.map((row) => row.name), x: rows.map((row) => row.ms), marker: { color: theme.color("accent") },
-      hovertemplate: "%{y}<br><b>%{x:.4g} ms</b><extra></extra>" };
+    const trace = { type: "scatter", mode: "markers+text", y: rows.map((row) => row.name), x: rows.map((row) => row.ms),
+      marker: { color: theme.color("accent"), size: 9 }, text: rows.map((row) => row.ms.toPrecision(3)), textposition: "middle right",
+      textfont: { size: 12, color: theme.color("ink-soft") }, cliponaxis: false, hovertemplate: "%{y}<br><b>%{x:.4g} ms</b><extra></extra>" };
     return { traces: [trace], layout: { height: 60 + 28 * rows.length, xaxis: { title: "ms of an iteration", type: "log" }, yaxis: { type: "category" } } };
   }
 

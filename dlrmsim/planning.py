@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from dlrmsim import __version__
 from dlrmsim.environment import environment
@@ -63,12 +64,15 @@ def plan(request: PlanRequest, progress: Progress | None = None) -> PlanStudy:
     return study
 
 
+def as_json(study: PlanStudy) -> dict[str, Any]:
+    """Statistics and plan."""
+    return {**study.to_dict(), "plan": plan_to_dict(study.plan)}
+
+
 def _write(study: PlanStudy, folder: Path) -> None:
-    told = study.to_dict()
-    del told["plan"]
     with folder_written_whole(folder) as partial:
         write_json(partial / PLAN_FILE, plan_to_dict(study.plan))
-        write_json(partial / STATISTICS_FILE, told)
+        write_json(partial / STATISTICS_FILE, study.to_dict())
         (partial / PAGE_FILE).write_text(render_plan(study, __version__), encoding="utf-8")
         files = sorted([RECORD_FILE, PLAN_FILE, STATISTICS_FILE, PAGE_FILE])
         record = {"tool": TOOL, "files": files, "scenario_hash": study.resolved.hash}

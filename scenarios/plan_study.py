@@ -18,7 +18,7 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 from workloads.job import make_job
 from workloads.plan import Plan
-from workloads.sharding import PHASES, PLANNERS, SHARDING_TYPES, ShardingType, plan_to_dict, rank_loads_s
+from workloads.sharding import PHASES, PLANNERS, SHARDING_TYPES, ShardingType, rank_loads_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class PlanStudy:
     compared: tuple[PlannedBy, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """JSON: no wall-clock time, host or path."""
+        """Everything but the plan itself as JSON: no wall-clock time, host or path."""
         return {
             **job_of(self.resolved),
             "scenario_hash": self.resolved.hash,
@@ -131,7 +131,6 @@ class PlanStudy:
             "capacity_bytes": dict(self.capacity_bytes),
             "statistics": self.statistics.to_dict(),
             "compared": [found.to_dict() for found in self.compared],
-            "plan": plan_to_dict(self.plan),
         }
 
 

@@ -13,7 +13,7 @@ from inputs.keys import key_text
 from simulator.program import IntArray
 from workloads.columns import cut_columns
 from workloads.plan import Plan, make_plan
-from workloads.plan_file import PlanFile, TablePlan, read_plan
+from workloads.plan_file import PlanFile, ShardingType, TablePlan, read_plan
 from workloads.shards import ColumnShards, NodeShards, row_blocks
 from workloads.tables import Tables, scale_rows
 
@@ -37,7 +37,7 @@ def plan_to_dict(plan: Plan) -> dict[str, Any]:
         "world_size": plan.world_size,
         "local_world_size": plan.local_world_size,
         "rows_scale": plan.rows_scale,
-        "plan": {MODULE: {name: _entry(plan, table) for table, name in enumerate(plan.tables.names)}},
+        "plan": {MODULE: _entries(plan)},
     }
 
 
@@ -209,9 +209,13 @@ def _check_ranks(entry: TablePlan, key: str) -> None:
         )
 
 
-def _entry(plan: Plan, table: int) -> dict[str, Any]:
+def _entries(plan: Plan) -> dict[str, Any]:
+    named = zip(plan.tables.names, plan.sharding_types, strict=True)
+    return {name: _entry(plan, table, kind) for table, (name, kind) in enumerate(named)}
+
+
+def _entry(plan: Plan, table: int, kind: ShardingType) -> dict[str, Any]:
     """A table's ``ParameterSharding``."""
-    kind = plan.sharding_types[table]
     if kind == "data_parallel":
         everywhere = list(range(plan.world_size))
         return {"sharding_type": kind, "compute_kernel": "dense", "ranks": everywhere, "sharding_spec": None}

@@ -33,7 +33,7 @@ def plan(
     with progress_display() as progress:
         study = planning.plan(request, progress)
     if as_json:
-        print_json(study.to_dict())
+        print_json(planning.as_json(study))
         return
     console = text_console()
     for part in plan_tables(study):

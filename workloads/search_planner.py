@@ -45,11 +45,7 @@ def search(tables: Tables, context: PlanningContext) -> Plan:
     seeds = [*starting_plans(tables, context), *_cut_by_columns(tables, context)]
     if not context.steps:
         return replace(min(seeds, key=lambda plan: _cost_s(plan, context)), planner=NAME)
-    best, score = seeds[0], _score(seeds[0], context, inf)
-    for plan in seeds[1:]:
-        found = _score(plan, context, score[0])
-        if found < score:
-            best, score = plan, found
+    score, best = min(((_score(plan, context, inf), plan) for plan in seeds), key=lambda pair: pair[0])
     draw = np.random.Generator(np.random.PCG64(context.seed))
     tried = {_key(plan) for plan in seeds}
     for step in range(context.steps):

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
 
+from scenarios.bursts import steady_rule
 from scenarios.resolve import ResolvedScenario
-from simulator.analysis import SteadyRule, iteration_time
+from simulator.analysis import iteration_time
 from simulator.engine import RunOptions, run
 from simulator.lowered import PS_PER_S
 from simulator.lowering import Machine, Variation, lower
@@ -17,11 +18,11 @@ from workloads.plan import Plan
 from workloads.settings import DlrmSettings
 
 
-def run_options(resolved: ResolvedScenario, keep_last: int) -> RunOptions:
+def run_options(resolved: ResolvedScenario, machine: Machine, keep_last: int) -> RunOptions:
     """Number of iterations as the scenario says; the last ``keep_last`` are recorded."""
     choice = resolved.scenario.run
     if choice.iterations == "auto":
-        return RunOptions(max_iterations=choice.max_iterations, stop=SteadyRule(), keep_last=keep_last)
+        return RunOptions(max_iterations=choice.max_iterations, stop=steady_rule(machine), keep_last=keep_last)
     return RunOptions(max_iterations=choice.iterations, keep_last=keep_last)
 
 
@@ -47,10 +48,10 @@ def iteration_s(
         InputError: the models refuse the scenario.
     """
     lowering = lower(generate(resolved.model, plan, settings), machine, variation=variation_of(resolved))
-    options = run_options(resolved, keep_last=1)
+    options = run_options(resolved, machine, keep_last=1)
     rule = _GiveUp(options.stop, at_most_s)
     ends_ps = run(lowering.program, replace(options, stop=rule)).iteration_end_ps.tolist()
-    return inf if rule.slow(ends_ps) else iteration_time(ends_ps).seconds
+    return inf if rule.slow(ends_ps) else iteration_time(ends_ps, steady_rule(machine)).seconds
 
 
 GIVE_UP_ITERATIONS, GIVE_UP_SHARE = 2, 0.01

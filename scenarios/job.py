@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from scenarios.resolve import ResolvedScenario
+from scenarios.types import Bursts
 from simulator.lowering import Machine, build_machine
+from simulator.network.background import OtherJob
 from workloads.reuse import load_reuse
 from workloads.settings import DlrmSettings, Optimizers, Precisions
 
@@ -17,7 +19,7 @@ def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
     workload, precision = resolved.scenario.workload, resolved.scenario.precision
     return DlrmSettings(
         world_size=resolved.world_size,
-        local_world_size=min(int(resolved.cluster.node.gpus.value), resolved.world_size),
+        local_world_size=min(resolved.cluster.node.ranks, resolved.world_size),
         global_batch_size=resolved.global_batch_size,
         framework=resolved.framework,
         precision=Precisions(**precision.model_dump()),
@@ -40,5 +42,11 @@ def machine_of(resolved: ResolvedScenario) -> Machine:
         placement=resolved.scenario.placement,
         seed=resolved.scenario.variation.seed,
         algorithms={str(op): name for op, name in resolved.scenario.network.algorithms.items()},
-        background=resolved.scenario.network.background,
+        background={name: _other_job(load) for name, load in resolved.scenario.network.background.items()},
     )
+
+
+def _other_job(load: float | Bursts) -> OtherJob:
+    if isinstance(load, Bursts):
+        return OtherJob(load.share, load.on, load.off, load.phase)
+    return OtherJob(load)

@@ -21,7 +21,7 @@ def planning_rates(cluster: Cluster, machine: Machine, settings: DlrmSettings) -
     rank, local = np.arange(settings.world_size), settings.local_world_size
     world, node, cross = np.zeros_like(rank), rank // local, rank % local
     return Rates(
-        embedding=cluster.node.gpu.achieved.embedding_bytes_per_s.value,
+        embedding=cluster.node.accelerator.achieved.embedding_bytes_per_s.value,
         all_to_all=_algbw_bytes_per_s(machine, "all_to_all", world),
         all_reduce=_algbw_bytes_per_s(machine, "all_reduce", world),
         node_reduce_scatter=_algbw_bytes_per_s(machine, "reduce_scatter", node),

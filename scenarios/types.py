@@ -36,6 +36,10 @@ class Sharding(Strict):
 
     planner: str | None = Field(None, description="a registered planner (default greedy); not together with plan")
     plan: str | dict[str, Any] | None = Field(None, description="a plan file (YAML or JSON), or the plan itself")
+    steps: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="candidates that the search planner simulates (default by world size, 8 to 128)"
+    )
+    seed: Annotated[int, Field(ge=0)] = Field(0, description="seed of the search planner")
 
 
 class Optimizer(Strict):

@@ -21,7 +21,6 @@ from scenarios.prepare import prepare
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from scenarios.types import Sharding
-from trainer.pin import usable_cores
 from trainer.runs import PREPARED_BATCHES, Run
 from workloads.plan_file import read_plan
 
@@ -30,6 +29,9 @@ WARM_UP = 10
 
 PROFILED = 3
 """Iterations that are traced after the measured ones: a profiler slows them down, so they are not counted."""
+
+GPU_DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"), Path("/dev/kfd"))
+"""What the drivers of NVIDIA (on Linux, in WSL) and AMD make: without any, PyTorch is not loaded to ask for GPUs."""
 
 RESOLVED = "scenario.resolved.yaml"
 
@@ -137,7 +139,7 @@ def _device(asked: str | None, ranks: int) -> str:
     Raises:
         InputError: there are fewer GPUs than ranks.
     """
-    if asked == "cpu":
+    if asked == "cpu" or (asked is None and not any(driver.exists() for driver in GPU_DRIVERS)):
         return "cpu"
     from trainer.gpus import gpu_count
 
@@ -168,7 +170,3 @@ def free_memory_bytes() -> float:
     found = dict(line.split(":", 1) for line in lines)
     return float(found["MemAvailable"].split()[0]) * 1024
 
-
-def oversubscribed(ranks: int) -> bool:
-    """Whether ranks have to share cores."""
-    return ranks > len(usable_cores())

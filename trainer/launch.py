@@ -37,8 +37,13 @@ ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str
 cleared anew in each iteration, which costs more than the work on it."""
 
 
-def run_ranks(run: Run, world_size: int) -> None:
+def run_ranks(run: Run, world_size: int, cores: Sequence[int] | None = None) -> None:
     """Run all ranks on this host to their end.
+
+    Args:
+        run: what every rank does.
+        world_size: ranks.
+        cores: what they share; all that this process may use when None.
 
     Raises:
         InputError: a rank refused the input.
@@ -47,8 +52,8 @@ def run_ranks(run: Run, world_size: int) -> None:
     with _folder() as folder:
         processes: list[subprocess.Popen[bytes]] = []
         try:
-            for rank, cores in enumerate(shares(usable_cores(), world_size)):
-                processes.append(_start(replace(run, cores=cores), rank, world_size, folder))
+            for rank, share in enumerate(shares(cores or usable_cores(), world_size)):
+                processes.append(_start(replace(run, cores=share), rank, world_size, folder))
             _supervise(processes, folder)
         finally:
             _end(processes)

@@ -1,4 +1,4 @@
-"""Optimizers: a sparse one for embedding tables, PyTorch's own for what every rank holds.
+"""Optimizers: a sparse one for embedding tables, a dense one for what every rank holds.
 
 That of tables makes one exact update per distinct row, in the backward pass, as FBGEMM's (split_table_batched_embeddings_ops_training.py): the gradient of a row is first summed over the batch, state is fp32.
 Unlike there, 16-bit weights are rounded to nearest, not stochastically.
@@ -19,6 +19,9 @@ torch.optim.Adagrad's."""
 
 EPSILON = 1e-8
 """Added to the root of the sum of squares (FBGEMM's default ``eps``)."""
+
+DENSE_EPSILON = 1e-10
+"""The same of torch.optim.Adagrad."""
 
 
 class TableOptimizer:
@@ -56,27 +59,24 @@ class TableOptimizer:
 
 
 class DenseOptimizer:
-    """torch.optim's SGD or Adagrad on whole buffers: parameters and their gradients, both made by others."""
+    """SGD or Adagrad, as torch.optim has them, on whole buffers that others make: parameters and their gradients.
+
+    torch.optim itself would load torch.compile's packages into every rank, which takes longer than to load PyTorch.
+    """
 
     def __init__(self, kind: DenseOptimizerKind, buffers: Sequence[tuple[Tensor, Tensor]]) -> None:
-        """Note (parameters, gradient) of each buffer; a gradient is fp32, parameters may have 16 bits."""
-        self._casts: list[tuple[Tensor, Tensor]] = []
-        for parameters, gradient in buffers:
-            parameters.grad = gradient.view_as(parameters)
-            if gradient.dtype != parameters.dtype:
-                parameters.grad = torch.zeros_like(parameters)
-                self._casts.append((parameters.grad, gradient))
-        make: dict[DenseOptimizerKind, type[torch.optim.Optimizer]]
-        make = {"sgd": torch.optim.SGD, "adagrad": torch.optim.Adagrad}
-        self._optimizer = make[kind]([parameters for parameters, _ in buffers], lr=LEARNING_RATE[kind])  # type: ignore[call-arg]
+        """Note (parameters, gradient) of each buffer; gradients are fp32, parameters may have 16 bits."""
+        self._learning_rate, self._buffers = LEARNING_RATE[kind], buffers
+        self.state = [torch.zeros_like(gradient) for _, gradient in buffers] if kind == "adagrad" else []
+        self._scratch = [torch.zeros_like(state) for state in self.state]
 
     def step(self) -> None:
         """Apply the gradients."""
-        for cast, gradient in self._casts:
-            cast.copy_(gradient)
-        self._optimizer.step()
-
-    @property
-    def state(self) -> list[Tensor]:
-        """Tensors of the optimizer's state, in a fixed order."""
-        return [value for state in self._optimizer.state.values() for value in state.values()]
+        if not self.state:
+            for parameters, gradient in self._buffers:
+                parameters.add_(gradient, alpha=-self._learning_rate)
+        for (parameters, gradient), squares, scratch in zip(self._buffers, self.state, self._scratch, strict=False):
+            squares.addcmul_(gradient, gradient)
+            torch.sqrt(squares, out=scratch).add_(DENSE_EPSILON)
+            torch.div(gradient, scratch, out=scratch)
+            parameters.add_(scratch, alpha=-self._learning_rate)

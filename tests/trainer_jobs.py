@@ -5,14 +5,20 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import yaml
 
 from trainer.launch import run_ranks
+from trainer.pin import usable_cores
 from trainer.runs import Run
+
+if TYPE_CHECKING:  # tests that need no torch read this, too
+    from torch import Tensor
+
+    from trainer.model import RankModel
 
 TABLES = [(1000, 8, 3.0), (57, 8, 1.0), (400, 8, 2.5), (300, 8, 4.0), (20, 8, 0.7), (5000, 8, 2.0)]
 """Rows, dim and mean lookups of each table."""
@@ -86,6 +92,23 @@ def losses(folder: Path, content: dict[str, Any], run: Run | None = None) -> npt
     world_size = content["world_size"]
     out = folder / "out"
     out.mkdir(parents=True)
-    run_ranks(replace(run or Run(Path()), scenario=write(folder, content), out=out), world_size)
+    told = replace(run or Run(Path()), scenario=write(folder, content), out=out)
+    run_ranks(told, world_size, usable_cores()[:world_size])  # one thread each
     ranks = [json.loads((out / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(world_size)]
     return np.mean([rank["iterations"]["loss"] for rank in ranks], axis=0)
+
+
+def whole_tables(ranks: list[RankModel]) -> dict[int, Tensor]:
+    """The weights of every table ``[rows, dim]``, put together from what the ranks hold; NaN where nobody does."""
+    import torch
+
+    whole: dict[int, Tensor] = {}
+    for rank in ranks:
+        for held in [*rank.copied, *(table for tables in rank.sharded.values() for table in tables)]:
+            for piece, first in zip(held.block.pieces, held.block.first_rows, strict=False):
+                shape = (piece.table_rows, piece.table_dim)
+                table = whole.setdefault(piece.table, torch.full(shape, torch.nan, dtype=held.weight.dtype))
+                rows = slice(piece.row, piece.row + piece.rows)
+                columns = slice(piece.column, piece.column + piece.dim)
+                table[rows, columns] = held.weight[first : first + piece.rows]
+    return whole

@@ -1,7 +1,7 @@
 """What a measurement consists of, and its files.
 
-``measured.json`` names its figures as ``summary.json`` does, with the same meaning (docs/reference/metrics.md): iteration
-k ends when the last rank ends it.
+``measured.json`` names its figures as ``summary.json`` does, with the same meaning (docs/reference/metrics.md):
+iteration k ends when the last rank ends it.
 """
 
 from __future__ import annotations

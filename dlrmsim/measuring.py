@@ -79,6 +79,8 @@ def measure(
     """
     request, progress = request or MeasureRequest(), progress or Silent()
     _require_torch()
+    if request.data is not None and not request.data.is_file():
+        raise InputError("no such file", file="--data", given=request.data, expected="clicks in Criteo's format")
     resolved = _with_plan(_resolve(scenario, settings, request), progress)
     device = _device(request.device, resolved.world_size)
     folder = request.out or RUNS_FOLDER / f"{resolved.name}-{resolved.hash[:8]}-measured"
@@ -169,4 +171,3 @@ def free_memory_bytes() -> float:
         return float("inf")
     found = dict(line.split(":", 1) for line in lines)
     return float(found["MemAvailable"].split()[0]) * 1024
-

@@ -57,12 +57,11 @@ def _train(run: Run, rank: int) -> None:
     if run.device == "cuda":
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)
-    where = {} if run.rendezvous is None else {"init_method": run.rendezvous.absolute().as_uri()}
     dist.init_process_group(
         "nccl" if run.device == "cuda" else "gloo",
+        init_method="env://" if run.rendezvous is None else run.rendezvous.absolute().as_uri(),
         rank=rank,
         world_size=int(os.environ.get("WORLD_SIZE", "1")),
-        **where,
     )
     try:
         _check_world(job.world_size, dist.get_world_size(), run.scenario)

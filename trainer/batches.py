@@ -39,12 +39,13 @@ class Batch:
         """The batch on a device; itself when it is there."""
         if self.dense.device == device:
             return self
-        parts = (part.to(device, non_blocking=True) for part in self.tensors)
-        return Batch(*parts, starts=self.starts)
+        dense, labels, lengths, values = (part.to(device, non_blocking=True) for part in self.tensors)
+        return Batch(dense, labels, lengths, values, self.starts)
 
     def pinned(self) -> Batch:
         """The batch in pages from which a GPU copies beside other work."""
-        return Batch(*(part.pin_memory() for part in self.tensors), starts=self.starts)
+        dense, labels, lengths, values = (part.pin_memory() for part in self.tensors)
+        return Batch(dense, labels, lengths, values, self.starts)
 
     @property
     def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:

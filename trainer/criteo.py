@@ -125,7 +125,9 @@ def _fields(file: Path, number: int, line: bytes) -> tuple[int, list[float], lis
     """Label, counts and categories of a line."""
     parts = line.rstrip(b"\r\n").split(b"\t")
     if len(parts) != FIELDS:
-        raise InputError("not a line of Criteo's format", file=file, line=number, given=f"{len(parts)} fields", expected=f"{FIELDS}")
+        raise InputError(
+            "not a line of Criteo's format", file=file, line=number, given=f"{len(parts)} fields", expected=f"{FIELDS}"
+        )
     try:
         label = {b"0": 0, b"1": 1}[parts[0]]
         counts = [float(int(part)) if part else 0.0 for part in parts[1 : 1 + COUNTS]]
@@ -138,4 +140,3 @@ def _fields(file: Path, number: int, line: bytes) -> tuple[int, list[float], lis
             given=line.decode(errors="replace").strip(),
             expected="a label 0 or 1, 13 whole numbers, 26 hexadecimal numbers",
         ) from None
-

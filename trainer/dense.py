@@ -76,7 +76,8 @@ class DensePart:
         if self._kind == "dot":
             vectors = joined.view(len(bottom), -1, bottom.shape[1])
             products = torch.bmm(vectors, vectors.transpose(1, 2)).flatten(1)
-            return torch.cat([bottom, _Columns.apply(products, self._pairs)], 1)
+            kept: Tensor = _Columns.apply(products, self._pairs)  # type: ignore[no-untyped-call]
+            return torch.cat([bottom, kept], 1)
         if self._kind == "reduce":
             return _folded(joined, self._outputs)
         x = joined

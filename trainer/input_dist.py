@@ -129,9 +129,7 @@ class Distributed:
 class InputDist:
     """Exchanges the indices of one batch after the other."""
 
-    def __init__(
-        self, job: TrainingJob, rank: int, device: torch.device, group: dist.ProcessGroup | None
-    ) -> None:
+    def __init__(self, job: TrainingJob, rank: int, device: torch.device, group: dist.ProcessGroup | None) -> None:
         """Note the routes; ``group``: of its own, None for that of all collectives."""
         self._world_size, self._device, self._group = job.world_size, device, group
         self._batch = job.local_batch_size

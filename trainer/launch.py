@@ -1,8 +1,8 @@
 """Starts the ranks of one host, watches them, and ends all when one dies. Needs no PyTorch.
 
-Ranks find each other through a file, so no port has to be chosen; gloo and NCCL let the system pick theirs. Each rank is
-a session of its own, so that Ctrl-C reaches the launcher alone, which ends them; and each waits on its standard input,
-which closes when the launcher is gone, however it went.
+Ranks find each other through a file, so no port has to be chosen; gloo and NCCL let the system pick theirs. Each rank
+is a session of its own, so that Ctrl-C reaches the launcher alone, which ends them; and each waits on its standard
+input, which closes when the launcher is gone, however it went.
 """
 
 from __future__ import annotations
@@ -120,7 +120,9 @@ def _failure(rank: int, codes: Sequence[int | None], folder: Path) -> InputError
         why = f"was ended by {signal.Signals(-code).name}" + (" (out of memory?)" if -code == signal.SIGKILL else "")
     log = (folder / f"rank{rank}.log").read_text(encoding="utf-8", errors="replace")
     details = (left.get("traceback") or log).rstrip()[-MAX_DETAILS:]
-    return RankFailedError("\n".join(filter(None, [f"rank {rank} of {len(codes)} {why}", details, "all ranks were ended"])))
+    return RankFailedError(
+        "\n".join(filter(None, [f"rank {rank} of {len(codes)} {why}", details, "all ranks were ended"]))
+    )
 
 
 def _left_error(folder: Path, rank: int) -> dict[str, Any]:

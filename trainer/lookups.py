@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 CHUNK_BYTES = 2**20
-"""Row gradients summed at a time on a CPU, bytes: they stay in a core's second-level cache, and no temporary is so large
-that it has to be mapped anew (1 MiB is the smallest L2 of a server core today, AMD Zen 4 and 5)."""
+"""Row gradients summed at a time on a CPU, bytes: they stay in a core's second-level cache, of which AMD's Zen 4 and 5
+have 1 MiB, Intel's server cores since Skylake as much or more."""
 
 
 @dataclass(frozen=True, slots=True)

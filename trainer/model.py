@@ -1,9 +1,9 @@
 """A rank's part of the model, and one training iteration of it.
 
-The order of work is that of the simulator's generator (`workloads.dlrm`), hence of TorchRec: lookups and their exchange,
-the bottom MLP beside it, interaction, top MLP, loss; back through the top MLP and the interaction, the exchange of
-pooled gradients beside the backward pass of the bottom MLP, the embedding updates, the optimizer once all gradients are
-summed. Stages carry the generator's section names in traces.
+The order of work is that of the simulator's generator (`workloads.dlrm`), hence of TorchRec: lookups and their
+exchange, the bottom MLP beside it, interaction, top MLP, loss; back through the top MLP and the interaction, the
+exchange of pooled gradients beside the backward pass of the bottom MLP, the embedding updates, the optimizer once all
+gradients are summed. Stages carry the generator's section names in traces.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class RankModel:
 
     def _backward(self, loss: Tensor, batch: Distributed) -> None:
         with record_function("backward"):
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
         with torch.no_grad():
             with record_function("embedding_backward"):
                 for (kind, exchange), work in zip(self._exchanges.items(), self._returns, strict=True):
@@ -118,7 +118,7 @@ class RankModel:
         pooled.grad = None
 
     def _update(self, kind: Kind, exchange: OutputDist, batch: Distributed) -> None:
-        """Update the tables of a kind; gradients are of the ranks' mean losses, so their sum is divided by the ranks."""
+        """Update the tables of a kind; gradients are of the ranks' mean losses: their sum is divided by the ranks."""
         scale = 1.0 / self._job.world_size
         with record_function(f"{kind}_update"):
             gradients = zip(batch.lookups[kind], exchange.gradients(), strict=True)

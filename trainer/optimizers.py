@@ -1,6 +1,7 @@
 """Optimizers: a sparse one for embedding tables, a dense one for what every rank holds.
 
-That of tables makes one exact update per distinct row, in the backward pass, as FBGEMM's (split_table_batched_embeddings_ops_training.py): the gradient of a row is first summed over the batch, state is fp32.
+That of tables makes one exact update per distinct row, in the backward pass, as FBGEMM's does
+(split_table_batched_embeddings_ops_training.py): the gradient of a row is first summed over the batch, state is fp32.
 Unlike there, 16-bit weights are rounded to nearest, not stochastically.
 """
 

@@ -59,29 +59,25 @@ class OutputDist:
             return None
         if self._kind == "row_wise":
             return _reduce_scatter(self._in, out)
-        return dist.all_to_all_single(self._in, out, self._receive_splits, self._send_splits, async_op=True)
+        return _all_to_all(self._in, out, self._receive_splits, self._send_splits)
 
     def collect(self, into: Tensor) -> None:
         """Bring what arrived into the columns of its tables ``[B, W]``, in their number format."""
-        torch._foreach_copy_(self._columns(into), self._arrived(self._in))  # noqa: SLF001 - FSDP's copies go so, too
+        torch._foreach_copy_(self._columns(into), self._arrived(self._in))
 
     def backward(self, gradient: Tensor) -> dist.Work | None:
         """Start to send gradients ``[B, W]`` of pooled vectors back; None where nothing is sent."""
-        torch._foreach_copy_(self._arrived(self._gradient_out), self._columns(gradient))  # noqa: SLF001
+        torch._foreach_copy_(self._arrived(self._gradient_out), self._columns(gradient))
         if self._kind == "data_parallel":
             return None
         if self._kind == "row_wise":
             return _all_gather(self._gradient_in, self._gradient_out)
-        return dist.all_to_all_single(
-            self._gradient_in, self._gradient_out, self._send_splits, self._receive_splits, async_op=True
-        )
+        return _all_to_all(self._gradient_in, self._gradient_out, self._send_splits, self._receive_splits)
 
     def gradients(self) -> list[Tensor]:
         """Gradients of each block's bags ``[bags, dim]``, fp32, once they have arrived."""
         parts = self._by_block(self._gradient_in)
-        return [
-            part.reshape(-1, block.dim).float() for part, block in zip(parts, self._mine, strict=True)
-        ]
+        return [part.reshape(-1, block.dim).float() for part, block in zip(parts, self._mine, strict=True)]
 
     def _whole(self, pooled: Sequence[Tensor], buffer: Tensor) -> Tensor:
         """What is sent: the lookup's result as it is, or its blocks side by side in the precision of the wire."""
@@ -103,9 +99,7 @@ class OutputDist:
     def _arrived(self, buffer: Tensor) -> list[Tensor]:
         """A receiving buffer as vectors ``[B, dim]`` of each shard."""
         sizes = [self._batch * dim for _, dim in self._places]
-        return [
-            part.view(self._batch, dim) for part, (_, dim) in zip(buffer.split(sizes), self._places, strict=True)
-        ]
+        return [part.view(self._batch, dim) for part, (_, dim) in zip(buffer.split(sizes), self._places, strict=True)]
 
     def _columns(self, pooled: Tensor) -> list[Tensor]:
         """The columns ``[B, dim]`` of each shard in what enters the interaction."""
@@ -125,6 +119,12 @@ def _places(job: TrainingJob, sources: Sequence[Blocks]) -> list[tuple[int, int]
         return [(first[piece.table] + piece.column, piece.dim) for piece in block.pieces]
 
     return [place for blocks in sources for block in blocks for place in of(block)]
+
+
+def _all_to_all(into: Tensor, out: Tensor, receive: list[int], send: list[int]) -> dist.Work | None:
+    """Every rank sends every other one its part."""
+    work: dist.Work | None = dist.all_to_all_single(into, out, receive, send, async_op=True)
+    return work
 
 
 def _reduce_scatter(into: Tensor, out: Tensor) -> dist.Work | None:

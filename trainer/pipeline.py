@@ -1,4 +1,4 @@
-"""Software pipelines: which batch is copied and distributed while another one trains (TorchRec's train_pipelines.py)."""
+"""Software pipelines: which batch is copied and distributed while another one trains (TorchRec train_pipelines.py)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What a rank writes down: when each iteration began and ended, its loss, and traces of the last few.
 
-Files in the run's folder, of rank r: ``rank{r}.json`` (columns with an entry per iteration, and the rank's environment),
-``kineto/rank{r}.json.gz`` and ``et/rank{r}.json.gz``.
+Files in the run's folder, of rank r: ``rank{r}.json`` (columns with an entry per iteration, and the rank's
+environment), ``kineto/rank{r}.json.gz`` and ``et/rank{r}.json.gz``.
 """
 
 from __future__ import annotations

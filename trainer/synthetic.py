@@ -49,7 +49,9 @@ class Synthetic:
         self._direction = direction / max(float(np.linalg.norm(direction)), 1e-12)
         samples = float(settings.global_batch_size)
         kinds = list(zip(tables.rows.tolist(), tables.pooling_factor.tolist(), strict=True))
-        exponents = {(rows, pooling): exponent_for(rows, pooling * samples, samples, job.reuse) for rows, pooling in kinds}
+        exponents = {
+            (rows, pooling): exponent_for(rows, pooling * samples, samples, job.reuse) for rows, pooling in kinds
+        }
         self._tables = [
             _Table(number, rows, exponents[rows, pooling], math.floor(pooling), pooling % 1)
             for number, (rows, pooling) in enumerate(kinds)

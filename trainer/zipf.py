@@ -36,7 +36,9 @@ def popularity_ranks(u: FloatArray, rows: int, exponent: float) -> np.ndarray[tu
     return np.clip(x.astype(np.int64) - 1, 0, rows - 1)
 
 
-def scattered(ranks: np.ndarray[tuple[int], np.dtype[np.int64]], rows: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def scattered(
+    ranks: np.ndarray[tuple[int], np.dtype[np.int64]], rows: int
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     """Rows of popularity ranks ``[n]``: a one-to-one map that spreads popular rows over the table, as hashing does."""
     return (ranks * _stride(rows)) % rows
 

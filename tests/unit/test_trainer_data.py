@@ -10,8 +10,8 @@ from scipy import stats
 
 torch = pytest.importorskip("torch")
 
-from tests.trainer_jobs import graded, model, scenario, write  # noqa: E402 - needs torch
 from inputs.errors import InputError  # noqa: E402
+from tests.trainer_jobs import graded, model, scenario, write  # noqa: E402 - needs torch
 from trainer.criteo import CATEGORIES, COUNTS, SAMPLE, Criteo, sample_lines  # noqa: E402
 from trainer.draws import Purpose, bits, uniforms  # noqa: E402
 from trainer.job import read_job  # noqa: E402
@@ -87,7 +87,7 @@ def test_batches_have_the_models_lookups(tmp_path):
     for table, rows in enumerate(tables.rows):
         values = batch.of_table(table)
         assert len(values) == batch.lengths[table].sum()
-        assert 0 <= values.min()
+        assert values.min() >= 0
         assert values.max() < rows
     assert not torch.equal(batch.dense, other.dense)
     assert batch.dense.double().var().item() == pytest.approx(1, abs=0.05)

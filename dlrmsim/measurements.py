@@ -23,6 +23,9 @@ from scenarios.resolve import ResolvedScenario
 from trainer.runs import PREPARED_BATCHES, Run
 
 FloatArray = npt.NDArray[np.float64]
+BUSY_LOAD = 0.5
+"""Load of other processes from which on figures are marked: half a core taken at all times."""
+
 COLUMNS = ("start_s", "end_s", "loss", "page_faults")
 
 
@@ -36,6 +39,7 @@ class Measurement:
         loss: mean loss of the rank's samples.
         page_faults: pages that the iteration touched first.
         environments: of each rank.
+        load: processes that ran or waited for a core in the minute before; None where the system does not tell.
     """
 
     start_s: FloatArray
@@ -43,6 +47,7 @@ class Measurement:
     loss: FloatArray
     page_faults: FloatArray
     environments: tuple[dict[str, Any], ...]
+    load: float | None
 
     @property
     def ends_s(self) -> FloatArray:
@@ -50,11 +55,16 @@ class Measurement:
         return np.asarray(self.end_s.max(axis=0) - self.start_s[:, 0].min())
 
 
-def read_measurement(folder: Path, world_size: int) -> Measurement:
-    """Read what the ranks wrote."""
+def load_average() -> float | None:
+    """Processes that ran or waited for a core, a mean over about a minute."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+
+
+def read_measurement(folder: Path, world_size: int, load: float | None) -> Measurement:
+    """Read what the ranks wrote; ``load``: of the machine before they started."""
     ranks = [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(world_size)]
     columns = {name: np.array([rank["iterations"][name] for rank in ranks]) for name in COLUMNS}
-    return Measurement(**columns, environments=tuple(rank["environment"] for rank in ranks))
+    return Measurement(**columns, environments=tuple(rank["environment"] for rank in ranks), load=load)
 
 
 def write_measurement(folder: Path, resolved: ResolvedScenario, run: Run, found: Measurement) -> dict[str, Any]:
@@ -63,7 +73,8 @@ def write_measurement(folder: Path, resolved: ResolvedScenario, run: Run, found:
     write_json(folder / "measured.json", summary)
     _write_iterations(folder / "iterations.parquet", run, found)
     here = environment()
-    write_json(folder / "environment.json", {**here, **_host(), "ranks": list(found.environments)})
+    facts = {**here, **_host(), "load_before": found.load, "ranks": list(found.environments)}
+    write_json(folder / "environment.json", facts)
     files = sorted([RECORD_FILE, *(path.name for path in folder.iterdir())])
     write_json(folder / RECORD_FILE, {"tool": TOOL, "files": files, "scenario_hash": resolved.hash, **here})
     return summary
@@ -105,6 +116,8 @@ def _warnings(resolved: ResolvedScenario, found: Measurement) -> list[str]:
     """What a reader of the figures has to know."""
     first = found.environments[0]
     warnings = []
+    if found.load is not None and found.load > BUSY_LOAD:
+        warnings.append(f"the machine was busy: a load of {found.load:.1f} in the minute before")
     cores = [core for rank in found.environments for core in rank["cores"] or []]
     if len(set(cores)) < len(cores):
         warnings.append(f"{resolved.world_size} ranks share {len(set(cores))} cores")
@@ -139,7 +152,6 @@ def _host() -> dict[str, Any]:
     return {
         "cpu": _first_of("/proc/cpuinfo", "model name") or platform.processor(),
         "memory": _first_of("/proc/meminfo", "MemTotal"),
-        "load_average": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
     }
 
 

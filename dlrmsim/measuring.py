@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dlrmsim.api import RUNS_FOLDER
-from dlrmsim.measurements import Measurement, read_measurement, write_measurement
+from dlrmsim.measurements import Measurement, load_average, read_measurement, write_measurement
 from dlrmsim.outputs import folder_written_whole, require_replaceable
 from inputs.errors import InfeasibleError, InputError, MissingExtraError
 from scenarios.prepare import prepare
@@ -110,8 +110,9 @@ def _run(run: Run, resolved: ResolvedScenario) -> Measurement:
 
     ranks = run.scenario.parent / "ranks"
     ranks.mkdir()
+    load = load_average()
     run_ranks(run, resolved.world_size)
-    measurement = read_measurement(ranks, resolved.world_size)
+    measurement = read_measurement(ranks, resolved.world_size, load)
     for traces in ("kineto", "et"):
         (ranks / traces).rename(ranks.parent / traces)
     shutil.rmtree(ranks)

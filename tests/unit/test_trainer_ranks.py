@@ -12,7 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from inputs.errors import InputError  # noqa: E402
+from inputs.errors import InputError, RankFailedError  # noqa: E402
 from tests.trainer_jobs import losses, scenario, whole_tables, write  # noqa: E402 - needs torch
 from trainer import launch  # noqa: E402
 from trainer.checkpoint import state_of  # noqa: E402
@@ -170,6 +170,17 @@ def test_a_checkpoint_of_another_scenario_is_refused(tmp_path):
     losses(tmp_path / "a", scenario(1), run)
     with pytest.raises(InputError, match=r"rank 0: .*is a checkpoint of another scenario"):
         losses(tmp_path / "b", scenario(1, pipeline="sparse_dist"), run)
+
+
+def test_an_error_of_a_rank_ends_all_and_is_told_with_its_rank_and_traceback(tmp_path):
+    """Rank 0 cannot make the folder of checkpoints; rank 1 waits for it in a barrier and would wait for minutes."""
+    (tmp_path / "occupied").write_text("a file")
+    file = write(tmp_path, scenario(2))
+    run = Run(file, iterations=1, checkpoints=tmp_path / "occupied" / "checkpoints", checkpoint_every=1)
+    told = r"rank 0 of 2 failed: NotADirectoryError(?s:.*)all ranks were ended"
+    with pytest.raises(RankFailedError, match=told) as caught:
+        launch.run_ranks(run, 2)
+    assert "checkpoint.py" in str(caught.value), "its traceback"
 
 
 def test_a_run_reads_its_own_command_line():

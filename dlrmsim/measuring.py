@@ -21,6 +21,7 @@ from scenarios.prepare import prepare
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from scenarios.types import Sharding
+from trainer.pin import usable_cores
 from trainer.runs import PREPARED_BATCHES, Run
 from workloads.plan_file import read_plan
 
@@ -32,6 +33,11 @@ PROFILED = 3
 
 GPU_DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"), Path("/dev/kfd"))
 """What the drivers of NVIDIA (on Linux, in WSL) and AMD make: without any, PyTorch is not loaded to ask for GPUs."""
+
+MAX_RANKS_PER_CORE = 8
+
+RANK_BYTES = 0.4e9
+"""What a rank takes beside its tables, bytes: PyTorch, buffers (resident size of a rank of criteo_small)."""
 
 RESOLVED = "scenario.resolved.yaml"
 
@@ -81,7 +87,9 @@ def measure(
     _require_torch()
     if request.data is not None and not request.data.is_file():
         raise InputError("no such file", file="--data", given=request.data, expected="clicks in Criteo's format")
-    resolved = _with_plan(_resolve(scenario, settings, request), progress)
+    resolved = _resolve(scenario, settings, request)
+    _check_ranks(resolved.world_size)
+    resolved = _with_plan(resolved, progress)
     device = _device(request.device, resolved.world_size)
     folder = request.out or RUNS_FOLDER / f"{resolved.name}-{resolved.hash[:8]}-measured"
     require_replaceable(folder)
@@ -136,6 +144,13 @@ def _require_torch() -> None:
         raise MissingExtraError("measuring needs PyTorch: pip install 'dlrmsim[trainer]'")
 
 
+def _check_ranks(ranks: int) -> None:
+    """Refuse what would measure nothing but how processes take turns."""
+    most = MAX_RANKS_PER_CORE * len(usable_cores())
+    if ranks > most:
+        raise InputError("too many ranks for this machine", file="--ranks", given=ranks, expected=f"at most {most}")
+
+
 def _device(asked: str | None, ranks: int) -> str:
     """The device to train on.
 
@@ -156,7 +171,7 @@ def _check_memory(file: Path, device: str) -> None:
     from trainer.job import read_job, weight_bytes
 
     job = read_job(file).job
-    needed, free = weight_bytes(job), free_memory_bytes()
+    needed, free = weight_bytes(job) + RANK_BYTES * job.settings.world_size, free_memory_bytes()
     if device == "cpu" and needed > free:
         raise InfeasibleError(
             f"the tables do not fit into this machine: the ranks hold {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are "

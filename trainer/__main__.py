@@ -59,6 +59,7 @@ def _train(run: Run, rank: int) -> None:
         torch.cuda.set_device(device)
     dist.init_process_group(
         "nccl" if run.device == "cuda" else "gloo",
+        device_id=device if run.device == "cuda" else None,
         init_method="env://" if run.rendezvous is None else run.rendezvous.absolute().as_uri(),
         rank=rank,
         world_size=int(os.environ.get("WORLD_SIZE", "1")),

@@ -15,17 +15,16 @@ DTYPES = {"fp32": torch.float32, "tf32": torch.float32, "fp16": torch.float16, "
 class SideStream:
     """A CUDA stream beside the default one; on a CPU, where nothing is asynchronous but collectives, nothing at all."""
 
-    def __init__(self, device: torch.device, *, priority: int = 0) -> None:
-        """Make the stream; a negative priority goes first."""
-        self._stream = torch.cuda.Stream(device, priority=priority) if device.type == "cuda" else None
+    def __init__(self, device: torch.device, *, priority: int = 0, used: bool = True) -> None:
+        """Make the stream; a negative priority goes first; one that is not ``used`` stands for the default one."""
+        self._stream = torch.cuda.Stream(device, priority=priority) if used and device.type == "cuda" else None
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Let what is launched inside run on this stream, after what the current stream has been given so far."""
+        """Let what is launched inside run on this stream; it waits for nothing that is on others."""
         if self._stream is None:
             yield
             return
-        self._stream.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(self._stream):
             yield
 

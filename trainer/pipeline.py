@@ -35,7 +35,7 @@ class _Input:
         self._dist = InputDist(job, rank, device, group)
         self._source, self._next, self._device = source, iteration, device
         self._memcpy = SideStream(device)
-        self.stream = SideStream(device, priority=-1)
+        self._stream = SideStream(device, priority=-1, used=job.settings.pipeline != "none")
 
     def copy(self) -> Batch:
         """Take the next batch and start to copy it to the device."""
@@ -46,21 +46,21 @@ class _Input:
 
     def start(self, batch: Batch) -> SplitsInFlight | Batch:
         """Start input_dist of a copied batch."""
-        with record_function("input_dist_splits"), self.stream.running():
+        with record_function("input_dist_splits"), self._stream.running():
             self._memcpy.join(batch.tensors)
             return self._dist.start(batch)
 
     def finish(self, splits: SplitsInFlight | Batch) -> ValuesInFlight:
         """Wait for its splits, send its indices."""
-        with record_function("input_dist_values"), self.stream.running():
+        with record_function("input_dist_values"), self._stream.running():
             return self._dist.finish(splits)
 
     def train(self, model: RankModel, values: ValuesInFlight, between: Callable[[], None] | None = None) -> Tensor:
         """Train a batch whose indices are under way."""
         with record_function("input_dist_wait"):
-            with self.stream.running():
+            with self._stream.running():
                 batch = self._dist.wait(values)
-            self.stream.join(batch.tensors)
+            self._stream.join(batch.tensors)
         return model.train(batch, between)
 
 

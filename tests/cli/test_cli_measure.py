@@ -210,7 +210,7 @@ def test_tables_beyond_this_machine_are_refused_with_the_numbers(tmp_path, monke
     monkeypatch.setattr(measuring, "free_memory_bytes", lambda: 2e9)
     tables = graded([{"rows": 100_000_000, "dim": 8, "pooling_factor": 1.0}] * 2)
     file = tiny(tmp_path, model=model(tables=tables))
-    with pytest.raises(InfeasibleError, match=r"hold 7.2 GB, 2.0 GB are\s+free"):
+    with pytest.raises(InfeasibleError, match=r"hold 8.0 GB, 2.0 GB are\s+free"):
         measuring.measure(file, (), measuring.MeasureRequest(out=tmp_path / "out", device="cpu"))
     assert not (tmp_path / "out").exists()
 
@@ -218,6 +218,7 @@ def test_tables_beyond_this_machine_are_refused_with_the_numbers(tmp_path, monke
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
+        (("--ranks", "65536", "--set", "workload.global_batch_size=65536"), "too many ranks for this machine"),
         (("--ranks", "3"), "the 3 ranks cannot share the batch evenly"),
         (("--device", "cuda"), "not enough GPUs"),
         (("--iterations", "0"), "--iterations"),

@@ -134,7 +134,7 @@ def killed(run, folder, moment, draw):
     try:
         while not any(path.name >= f"iteration-{moment:09d}" for path in run.checkpoints.glob("iteration-*")):
             assert all(process.poll() is None for process in processes), (folder / "rank0.log").read_text()
-            time.sleep(0.001)
+            time.sleep(0.003)
         time.sleep(draw.uniform(0, 0.03))
         for process in processes[draw.randrange(2) :]:
             os.kill(process.pid, signal.SIGKILL)

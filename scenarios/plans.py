@@ -75,7 +75,7 @@ def _context(resolved: ResolvedScenario, settings: DlrmSettings, machine: Machin
     costs = BandwidthCosts(
         tables,
         settings,
-        embedding_bytes_per_s=resolved.cluster.node.gpu.achieved.embedding_bytes_per_s.value,
+        embedding_bytes_per_s=resolved.cluster.node.accelerator.achieved.embedding_bytes_per_s.value,
         all_to_all_bytes_per_s=_algbw_bytes_per_s(machine, "all_to_all"),
         all_reduce_bytes_per_s=_algbw_bytes_per_s(machine, "all_reduce"),
     )

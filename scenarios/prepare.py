@@ -9,7 +9,9 @@ from scenarios.located import located
 from scenarios.plans import make_fitting_plan
 from scenarios.progress import Progress
 from scenarios.resolve import ResolvedScenario
+from scenarios.types import Bursts
 from simulator.lowering import Machine, build_machine
+from simulator.network.background import OtherJob
 from simulator.program import TaskGraph
 from workloads.dlrm import generate
 from workloads.plan import Plan
@@ -59,7 +61,7 @@ def _settings(resolved: ResolvedScenario) -> DlrmSettings:
     workload, precision = resolved.scenario.workload, resolved.scenario.precision
     return DlrmSettings(
         world_size=resolved.world_size,
-        local_world_size=min(int(resolved.cluster.node.gpus.value), resolved.world_size),
+        local_world_size=min(resolved.cluster.node.ranks, resolved.world_size),
         global_batch_size=resolved.global_batch_size,
         framework=resolved.framework,
         precision=Precisions(**precision.model_dump()),
@@ -77,5 +79,11 @@ def _machine(resolved: ResolvedScenario) -> Machine:
         placement=resolved.scenario.placement,
         seed=resolved.scenario.variation.seed,
         algorithms={str(op): name for op, name in resolved.scenario.network.algorithms.items()},
-        background=resolved.scenario.network.background,
+        background={name: _other_job(load) for name, load in resolved.scenario.network.background.items()},
     )
+
+
+def _other_job(load: float | Bursts) -> OtherJob:
+    if isinstance(load, Bursts):
+        return OtherJob(load.share, load.on, load.off, load.phase)
+    return OtherJob(load)

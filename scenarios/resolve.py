@@ -116,7 +116,7 @@ def resolve(document: Document) -> ResolvedScenario:
     _check_batch(document, batch, world_size)
     _check_precision(document, scenario, cluster)
     _check_ranks(document, scenario, world_size)
-    gpus = int(cluster.node.gpus.value)
+    gpus = cluster.node.ranks
     sharding, plan_place = _read_sharding(document, scenario)
     workload = scenario.workload.model_copy(
         update={
@@ -170,7 +170,7 @@ def _without(data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
 
 
 def _world_size(document: Document, scenario: Scenario, cluster: Cluster) -> int:
-    gpus = int(cluster.node.gpus.value)
+    gpus = cluster.node.ranks
     if scenario.nodes is not None and scenario.world_size is not None:
         raise document.error(("world_size",), "stands beside nodes", expected="one of nodes and world_size")
     if scenario.nodes is not None:
@@ -197,8 +197,16 @@ def _check_batch(document: Document, batch: int, world_size: int) -> None:
 
 
 def _check_precision(document: Document, scenario: Scenario, cluster: Cluster) -> None:
+    gpu = cluster.node.gpu
+    if gpu is None:
+        raise document.error(
+            ("cluster",),
+            "kernels run on GPUs, and the nodes of this cluster have none",
+            given=cluster.name,
+            expected="a cluster with GPUs; without them collectives can be timed (`dlrmsim collective`)",
+        )
     try:
-        cluster.node.gpu.peak_flops_per_s(scenario.precision.dense)
+        gpu.peak_flops_per_s(scenario.precision.dense)
     except InputError as error:
         raise document.error(
             ("precision", "dense"), error.message, given=error.given, expected=error.expected

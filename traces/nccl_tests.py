@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from hardware_specs.collectives import Operation
+from hardware_specs.library import Operation
 from inputs.errors import InputError, nearest_name
 
 OPERATIONS: tuple[str, ...] = get_args(Operation)
@@ -117,12 +117,15 @@ def _table(file: Path, text: str) -> Iterator[TimedCollective]:
             per_node = int(_number(row, file, number, "ranks", "ngpus")) // max(nodes, 1)
         time_s = _number(row, file, number, "time_s") if "time_s" in row else _number(row, file, number, "time_us") * US
         size = _number(row, file, number, "bytes", "size_bytes")
-        if min(nodes, per_node) < 1 or size <= 0 or time_s <= 0:
-            raise InputError(
-                "impossible value", file=file, line=number, expected="nodes, ranks, bytes and time above 0"
-            )
+        _require_above_zero(file, number, nodes=nodes, ranks_per_node=per_node, bytes=size, time=time_s)
         source = row.get("source") or row.get("repo") or file.stem
         yield TimedCollective(_known(name, file, number), nodes, per_node, size, time_s, source)
+
+
+def _require_above_zero(file: Path, line: int | None, **values: float) -> None:
+    for key, value in values.items():
+        if value <= 0:
+            raise InputError("impossible value", file=file, line=line, key=key, given=value, expected="more than 0")
 
 
 def _known(name: str, file: Path, line: int | None) -> Operation:

@@ -2,7 +2,8 @@
 
 The question a level of links asks (`simulator.network.levels`) is always the same: of what each member sends and
 receives, how much goes to members that do not share some label (a node, a leaf switch) with it? A pattern answers it
-for all members at once, without listing pairs, so that 16,384 ranks cost as little as 8.
+for all members at once, without listing pairs, so that 16,384 ranks cost as little as 8. Only on a torus it matters
+where the rest goes: `Pattern.messages` says so between domains.
 """
 
 from __future__ import annotations
@@ -12,35 +13,11 @@ from typing import Protocol
 
 import numpy as np
 
+from simulator.network.destinations import Direct, Messages, Spread, around_domains, tree_messages
 from simulator.network.membership import Block, Grouping
+from simulator.network.traffic import Traffic, both_ways, left
 from simulator.operators import FloatArray
 from simulator.program import IntArray
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Traffic:
-    """Bytes each member sends and receives; each ``[1, 1]``, ``[I, 1]`` or ``[I, n]``."""
-
-    out_bytes: FloatArray
-    in_bytes: FloatArray
-
-    def __add__(self, other: Traffic) -> Traffic:
-        """Both together."""
-        return Traffic(self.out_bytes + other.out_bytes, self.in_bytes + other.in_bytes)
-
-    def __sub__(self, other: Traffic) -> Traffic:
-        """What is left; rounding leaves no trace of nothing."""
-        return Traffic(_left(self.out_bytes, other.out_bytes), _left(self.in_bytes, other.in_bytes))
-
-
-def both_ways(amount: FloatArray) -> Traffic:
-    """Traffic of members that send as much as they receive."""
-    return Traffic(amount, amount)
-
-
-def _left(whole: FloatArray, part: FloatArray) -> FloatArray:
-    rest = whole - part
-    return np.where(rest > 1e-9 * whole, rest, 0.0)
 
 
 class Pattern(Protocol):
@@ -62,6 +39,10 @@ class Pattern(Protocol):
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """What each member exchanges with members of another ``label [world_size]``."""
+        ...
+
+    def messages(self, block: Block) -> Messages:
+        """What goes from which domain to which."""
         ...
 
 
@@ -89,11 +70,17 @@ class AllPairs:
             return both_ways(self.bytes * ((block.size - grouping.count) / block.size))
         return _uneven(self.send_bytes, self.weights, grouping)
 
+    def messages(self, block: Block) -> Messages:
+        """To every member its share."""
+        if self.send_bytes is None or self.weights is None:
+            return (Spread(self.bytes, np.full((1, 1), 1.0 / block.size)),)
+        return (Spread(self.send_bytes, self.weights),)
+
 
 def _uneven(sent: FloatArray, share: FloatArray, grouping: Grouping) -> Traffic:
     """A member's bytes times the shares of the others; and its share of what the others send."""
-    out = sent * _left(np.ones_like(share), grouping.shared(share))
-    others: FloatArray = _left(sent.sum(axis=1, keepdims=True) + np.zeros_like(sent), grouping.shared(sent))
+    out = sent * left(np.ones_like(share), grouping.shared(share))
+    others: FloatArray = left(sent.sum(axis=1, keepdims=True) + np.zeros_like(sent), grouping.shared(sent))
     return Traffic(out, share * others)
 
 
@@ -118,6 +105,23 @@ class Rings:
         count = block.grouping(label).count
         return both_ways(np.where(count < block.size, self.bytes / count, 0.0))
 
+    def messages(self, block: Block) -> Messages:
+        """All bytes from each domain to the next."""
+        return around_domains(block, self.bytes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trees(Rings):
+    """Two binary trees over the domains, each with half of the data up and down again; borders are crossed as by rings.
+
+    Attributes:
+        bytes: what passes each member, the data up and down ``[a, 1]``.
+    """
+
+    def messages(self, block: Block) -> Messages:
+        """A quarter of the bytes both ways between parent and child, in each tree."""
+        return tree_messages(block, self.bytes / 4.0)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LocalRings:
@@ -131,6 +135,10 @@ class LocalRings:
         """1 / k of the bytes in each label of k members; nothing where one holds the domain."""
         count = block.grouping(label).count
         return both_ways(np.where(count < block.local, self.bytes / count, 0.0))
+
+    def messages(self, block: Block) -> Messages:  # noqa: ARG002 - the protocol's signature
+        """None between domains."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,13 +154,24 @@ class RailRings:
         count = block.grouping(label).count
         return both_ways(np.where(count < block.size, self.bytes / np.maximum(count / block.local, 1.0), 0.0))
 
+    def messages(self, block: Block) -> Messages:
+        """From each domain to the next what all its members send."""
+        return around_domains(block, self.bytes * block.local_size)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NearAndFar:
-    """Amounts to members of the same domain, and to those of other domains along the rail, spread over them evenly."""
+    """Amounts to members of the same domain, and to those of other domains along the rail, spread over them evenly.
+
+    Attributes:
+        near: within the domain.
+        far: to the other domains.
+        between: who sends to whom where anything goes to other domains; the sums over domains are those of ``far``.
+    """
 
     near: Traffic
     far: Traffic
+    between: AllPairs | None = None
     on_rails: bool = True
     all_pairs: bool = True
 
@@ -166,34 +185,42 @@ class NearAndFar:
             self.near.in_bytes * inside + self.far.in_bytes * outside,
         )
 
+    def messages(self, block: Block) -> Messages:
+        """As from member to member: what a domain sends and receives is the same."""
+        return () if self.between is None else self.between.messages(block)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shifts:
-    """Steps in which member i sends to member (i + distance) mod n, or to i xor distance.
+class Sends:
+    """Steps in which each member sends to one other.
 
     Attributes:
-        steps: (distance, bytes ``[a, 1]``) of each.
-        exclusive: xor (exchange in pairs) instead of a shift; n is then a power of two.
+        steps: of each step the position ``[n]`` of the member that each sends to, its own where it sends nothing, and
+            the bytes ``[a, 1]``.
     """
 
-    steps: tuple[tuple[int, FloatArray], ...]
-    exclusive: bool = False
+    steps: tuple[tuple[IntArray, FloatArray], ...]
     on_rails: bool = False
     all_pairs: bool = True
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """The bytes of the steps whose partner has another label."""
-        slot, member = block.grouping(label).slot, np.arange(block.size)
+        slot = block.grouping(label).slot
         out: FloatArray = np.zeros(slot.shape)
         into: FloatArray = np.zeros(slot.shape)
-        for distance, amount in self.steps:
-            target = member ^ distance if self.exclusive else (member + distance) % block.size
+        for target, amount in self.steps:
             crosses = slot[:, target] != slot
             out = out + np.where(crosses, amount, 0.0)
-            received = np.empty_like(crosses)
-            received[:, target] = crosses
+            received = np.zeros_like(crosses)
+            instance, sender = np.nonzero(crosses)
+            received[instance, target[sender]] = True
             into = into + np.where(received, amount, 0.0)
         return Traffic(out, into)
+
+    def messages(self, block: Block) -> Messages:
+        """From every member to its partner of each step."""
+        member = np.arange(block.size)[None]
+        return tuple(Direct(member, target[None], amount) for target, amount in self.steps)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,6 +246,10 @@ class Together:
             total = total + part.crossing(block, label)
         return total
 
+    def messages(self, block: Block) -> Messages:
+        """Those of all parts."""
+        return tuple(message for part in self.parts for message in part.messages(block))
+
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
@@ -230,6 +261,10 @@ class Nothing:
     def crossing(self, block: Block, label: IntArray) -> Traffic:  # noqa: ARG002 - the protocol's signature
         """Nothing."""
         return both_ways(np.zeros((1, 1)))
+
+    def messages(self, block: Block) -> Messages:  # noqa: ARG002 - the protocol's signature
+        """None."""
+        return ()
 
 
 NOTHING = Nothing()

@@ -188,3 +188,23 @@ def test_a_second_job_on_the_network_makes_iterations_longer():
         for more in ((), ("network.background={nic: 0.5}",))
     ]
     assert times[1] > 1.05 * times[0]
+
+
+def test_bursts_of_a_second_job_slow_iterations_by_less_than_steady_traffic_of_their_share():
+    """On and off for 2 ms each, many times in an iteration: between an idle network and the share all the time."""
+    bursts = "network.background={nic: {share: 0.5, on: 2 ms, off: 2 ms, phase: 1 ms}}"
+    idle, loaded, bursty = (
+        simulate(load_scenario("mlperf_dlrm_v1", ["nodes=2", *more]), Silent()).summary["iteration_time_s"]
+        for more in ((), ("network.background={nic: 0.5}",), (bursts,))
+    )
+    assert idle < bursty < loaded
+
+
+def test_windows_last_at_least_a_period_of_the_bursts_and_a_period_that_does_not_divide_is_told():
+    """Iterations of about 5 ms beside bursts every 61 ms: 4 of them see nothing of most bursts."""
+    bursts = "network.background={nic: {share: 0.9, on: 20 ms, off: 41 ms}, torus: 0.1}"
+    outcome = simulate(load_scenario("mlperf_dlrm_v1", ["nodes=2", "run.max_iterations=60", bursts]), Silent())
+    measured = outcome.analysis.iteration
+    assert measured.measured_iterations * measured.seconds > 0.061
+    assert any("network.background.nic: the measured" in warning for warning in outcome.warnings)
+    assert any("network.background.torus: this job uses no such links" in warning for warning in outcome.warnings)

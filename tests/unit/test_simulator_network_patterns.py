@@ -8,9 +8,9 @@ import pytest
 from hardware_specs import load_cluster
 from simulator.network.load import mesh_share, over_level
 from simulator.network.membership import blocks_of
-from simulator.network.patterns import AllPairs, LocalRings, RailRings, Rings, Shifts, Together
+from simulator.network.patterns import AllPairs, LocalRings, RailRings, Rings, Sends, Together
 from simulator.network.topology import Topology
-from tests.network_machines import pcie_box, tapered
+from tests.network_machines import pcie_box, tapered, through_host
 
 RANKS = 64
 
@@ -22,6 +22,8 @@ def machines():
     yield "one unit of rails", tapered(zionex, "rail_optimised", leaf_nodes=None)
     yield "fat tree", tapered(zionex, "fat_tree", leaf_nodes=4)
     yield "pcie", pcie_box(zionex)
+    yield "NICs below the switches", pcie_box(zionex, "switch")
+    yield "through the host", through_host(zionex)
 
 
 MACHINES = dict(machines())
@@ -53,11 +55,11 @@ def test_all_pairs_and_shifts_load_each_level_as_their_messages_do(name, placeme
         shifted = np.zeros((n, n))
         for distance, amount in ((1, 5.0), (2, 3.0)):
             shifted[np.arange(n), (np.arange(n) + distance) % n] += amount
-        steps = tuple((d, np.full((1, 1), a)) for d, a in ((1, 5.0), (2, 3.0)))
+        steps = tuple(((np.arange(n) + d) % n, np.full((1, 1), a)) for d, a in ((1, 5.0), (2, 3.0)))
         cases = (
             (AllPairs(np.full((1, 1), 1e6)), np.full((block.instance_count, n, n), 1e6 / n)),
             (AllPairs(np.full((1, 1), 1e6), sent, share), sent[:, :, None] * share[:, None, :]),
-            (Shifts(steps), np.broadcast_to(shifted, (block.instance_count, n, n))),
+            (Sends(steps), np.broadcast_to(shifted, (block.instance_count, n, n))),
         )
         for pattern, flows in cases:
             for level in topology.levels:

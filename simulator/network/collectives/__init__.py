@@ -2,6 +2,7 @@
 
 from simulator.network.collectives import (
     bruck,
+    direct,
     grouped,
     halving_doubling,
     hierarchical,
@@ -21,6 +22,7 @@ __all__ = [
     "CollectiveAlgorithm",
     "algorithms_of",
     "bruck",
+    "direct",
     "grouped",
     "halving_doubling",
     "hierarchical",

@@ -6,6 +6,7 @@ times, so that one algorithm serves every machine and every protocol.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -48,7 +49,8 @@ class Latency:
         near_hops: hops inside a node (over NVLink, or PCIe where there is none).
         paced_hops: such hops that go at the pace of the network proxy where that is slower.
         network_hops: hops over the network.
-        posts: network messages posted one after the other.
+        posts: network messages posted one after the other, before or between the transfers.
+        messages: those posted while the transfers go on, which take at least as long as their posts.
     """
 
     table: Literal["ring", "tree", "nvls"] = "ring"
@@ -57,6 +59,7 @@ class Latency:
     paced_hops: float = 0.0
     network_hops: float = 0.0
     posts: float = 0.0
+    messages: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,13 +71,17 @@ class Stage:
         pattern: what moves.
         efficiency: share of the protocol's bandwidth that the algorithm reaches; a cap, it adds no bytes.
         by_protocol: further such shares that differ by protocol (1 where none is given).
-        own_bytes: of the member's own part, which its kernel copies beside the transfers ``[a, 1]`` or a number.
+        own_bytes: of the member's own part, which is copied beside the transfers ``[a, 1]`` or a number.
+        added_bytes: that each member adds to its own where hosts do that apart from the transfers, alike.
+        message_bytes: size of one message, the largest; by it message libraries choose how to send it.
     """
 
     latency: Latency
     pattern: Pattern = NOTHING
     efficiency: float = 1.0
     own_bytes: FloatArray | float = 0.0
+    added_bytes: FloatArray | float = 0.0
+    message_bytes: float = math.inf
     by_protocol: Mapping[Protocol, float] = field(default_factory=dict)
 
 

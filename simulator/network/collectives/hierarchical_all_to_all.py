@@ -3,7 +3,7 @@
 With m nodes of g members, n = m g, S bytes sent by each:
 
     time = base + (g - 1) x nvlink_hop + (g - 1) / g x S / nvlink
-           + base + network_hop + (m - 1) x post + (m - 1) / m x S / nic
+           + base + network_hop + max((m - 1) x post, (m - 1) / m x S / nic)
 
 The two phases are sequential: the second needs what the first gathered, and HugeCTR runs them one after the other
 (``HugeCTR/embedding/hier_model_parallel_embedding.cpp``). It sends g + m - 2 messages instead of n - 1. No library
@@ -18,7 +18,8 @@ import numpy as np
 
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
 from simulator.network.membership import Block, slot_sums
-from simulator.network.patterns import NearAndFar, Traffic, both_ways
+from simulator.network.patterns import AllPairs, NearAndFar
+from simulator.network.traffic import Traffic, both_ways
 from simulator.program import IntArray
 
 NONE = both_ways(np.zeros((1, 1)))
@@ -28,9 +29,10 @@ def stages(call: Call) -> tuple[Stage, ...]:
     """Two phases in sequence; see the module's formula."""
     g, m = call.block.local_size, call.block.node_count
     near, far = _uneven(call) if call.send_bytes is not None else _even(call)
+    between = AllPairs(call.bytes, call.send_bytes, call.weights)
     return (
         Stage(Latency(near_hops=g - 1), NearAndFar(near, NONE)),
-        Stage(Latency(network_hops=1, posts=m - 1), NearAndFar(NONE, far)),
+        Stage(Latency(network_hops=1, messages=m - 1), NearAndFar(NONE, far, between)),
     )
 
 

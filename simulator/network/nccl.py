@@ -1,0 +1,110 @@
+"""NCCL: the counts of a stage times the constants of a protocol; of all its options it takes the fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hardware_specs.library import AlgorithmLatency, NcclConstants
+from hardware_specs.types import Cluster
+from simulator.network.collectives.algorithm import (
+    ALL_PROTOCOLS,
+    Call,
+    CollectiveAlgorithm,
+    Latency,
+    Protocol,
+    Stage,
+    reached,
+)
+from simulator.network.transport import Factors, Way
+from simulator.operators import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class NcclTransport:
+    """NCCL's constants on one cluster, in seconds.
+
+    Attributes:
+        algorithms: names of those it chooses from, by operation.
+        tables: latencies of ``ring``, ``tree`` and ``nvls``.
+        payload: share of the bandwidth that each protocol's payload gets.
+        post_s: cost of posting one network message, LL and LL128.
+        simple_factor: times `post_s` for the Simple protocol.
+        wire_s: one way through NICs and switches; no network hop is shorter.
+        link_s: what each further link of a torus adds to a hop.
+        nvlink: whether GPUs of a node reach each other by NVLink; else by PCIe.
+        copy_s_per_byte: of the member's own part, which the kernel copies; 0 where nothing was fitted.
+        factors: what a fit found the latencies to be multiplied by.
+        host_speed: divides the posts, which a CPU thread of the library does (1; 1.1 for a 10 % faster host).
+    """
+
+    algorithms: Mapping[str, tuple[str, ...]]
+    tables: Mapping[str, AlgorithmLatency]
+    payload: Mapping[Protocol, float]
+    post_s: float
+    simple_factor: float
+    wire_s: float
+    link_s: float
+    nvlink: bool
+    copy_s_per_byte: float
+    factors: Factors
+    host_speed: float = 1.0
+
+    @staticmethod
+    def of(cluster: Cluster, constants: NcclConstants) -> NcclTransport:
+        """The constants of ``cluster``'s library, CPUs, NICs and switches."""
+        node, fit = cluster.node, cluster.fitted
+        fractions = constants.bandwidth_fraction
+        return NcclTransport(
+            algorithms={str(op): names for op, names in constants.algorithms.items()},
+            tables={"ring": constants.ring, "tree": constants.tree, "nvls": constants.nvls},
+            payload={protocol: float(getattr(fractions, protocol).value) for protocol in ALL_PROTOCOLS},
+            post_s=constants.network_post.seconds(node.cpu),
+            simple_factor=constants.network_post.simple_factor.value,
+            wire_s=node.nics.nic.latency_s.value + cluster.fabric.hop_latency_s.value,
+            link_s=cluster.fabric.hop_latency_s.value,
+            nvlink=node.scale_up is not None,
+            copy_s_per_byte=0.0 if fit is None else 1.0 / fit.copy_bytes_per_s.value,
+            factors=Factors.of(cluster),
+        )
+
+    def chosen_from(self, call: Call, known: Sequence[CollectiveAlgorithm]) -> list[CollectiveAlgorithm]:
+        """Those that NCCL has."""
+        return [algorithm for algorithm in known if algorithm.name in self.algorithms.get(call.op, ())]
+
+    def ways(self, algorithm: CollectiveAlgorithm, call: Call, stages: Sequence[Stage]) -> dict[str, tuple[Way, ...]]:
+        """One of each protocol the algorithm has on these instances."""
+        near = call.block.node_count == 1
+        protocols = algorithm.near_protocols if near else algorithm.network_protocols
+        return {protocol: tuple(self._way(stage, protocol) for stage in stages) for protocol in protocols}
+
+    def on_faster_host(self, speed: float) -> NcclTransport:
+        """Posts are done by a thread of the host."""
+        return replace(self, host_speed=speed)
+
+    def _way(self, stage: Stage, protocol: Protocol) -> Way:
+        return Way(protocol, self.payload[protocol] * reached(stage, protocol), stage.own_bytes)
+
+    def post_seconds(self, protocol: str) -> float:
+        """Cost of posting one network message."""
+        return self.factors.post * self.post_s * (self.simple_factor if protocol == "simple" else 1.0) / self.host_speed
+
+    def posting_seconds(self, latency: Latency, protocol: str) -> float:
+        """One after the other, by the proxy."""
+        return latency.messages * self.post_seconds(protocol)
+
+    def copy_seconds(self, touched_bytes: FloatArray | float) -> FloatArray | float:
+        """At the rate of the kernel."""
+        return touched_bytes * self.copy_s_per_byte
+
+    def seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
+        """``starts x base + hops x (their constant) + posts x post``, in seconds."""
+        table = self.tables[latency.table]
+        near_hop = table.nvlink_hop_s if self.nvlink else table.pci_hop_s
+        base, near, network = (getattr(part, protocol).value for part in (table.base_s, near_hop, table.network_hop_s))
+        base, near = base * self.factors.base, near * self.factors.near_hop
+        network = max(network * self.factors.network_hop, self.wire_s) + (links - 1) * self.link_s
+        post = self.post_seconds(protocol)
+        inside: float = latency.near_hops * near + latency.paced_hops * max(near, post)
+        between: float = latency.network_hops * network + latency.posts * post
+        return latency.starts * float(base) + inside + between

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeVar
 
 import numpy as np
 
-from simulator.lowered import Activity, DrawnDurations, LoweredGroup, LoweredProgram, Phase
+from simulator.lowered import Activity, Background, DrawnDurations, Durations, LoweredGroup, LoweredProgram, Phase
 from simulator.program import IntArray, Stream
 
 T = TypeVar("T")
@@ -69,8 +69,14 @@ class RandomProgram:
     iterations: int
 
 
-def draw_program(choices: Choices, *, controlled: bool = False) -> RandomProgram:
-    """A random program; ``controlled`` makes some streams issue by readiness (controller ``readiness``)."""
+def draw_program(choices: Choices, *, controlled: bool = False, loaded: bool = False) -> RandomProgram:
+    """A random program.
+
+    Args:
+        choices: decide everything.
+        controlled: some streams issue by readiness (controller ``readiness``).
+        loaded: other jobs take shares of some resources, all the time or in bursts.
+    """
     iterations = choices.integer(1, 5)
     sizes = [choices.integer(1, max(1, 8 // groups)) for groups in [choices.integer(1, 3)] for _ in range(groups)]
     ranks = np.split(np.arange(sum(sizes)), np.cumsum(sizes)[:-1])
@@ -80,7 +86,38 @@ def draw_program(choices: Choices, *, controlled: bool = False) -> RandomProgram
     for number in range(choices.integer(0, 5)):
         _add_collective(choices, shells, activities, number, resources)
     groups = tuple(shell.lowered(choices, iterations) for shell in shells)
-    return RandomProgram(LoweredProgram(groups, activities, resources), iterations)
+    program = LoweredProgram(groups, activities, resources)
+    return RandomProgram(_loaded(choices, program) if loaded else program, iterations)
+
+
+def _loaded(choices: Choices, program: LoweredProgram) -> LoweredProgram:
+    """The program beside up to two other jobs, whose bursts are as long as its short tasks or as its long ones."""
+    brief = choices.integer(0, 2) > 0
+    job_of = np.array([choices.integer(0, 2) for _ in range(program.resource_count)])
+    unit_ps = 1 if brief else 10**7
+    background = []
+    for number in range(2):
+        share = _one_of(choices, (0.1, 0.5, 0.8, 0.37))
+        on_ps, off_ps, phase_ps = (unit_ps * choices.integer(low, 60) for low in (1, 0, -40))
+        background.append(Background(np.flatnonzero(job_of == number), share, on_ps, off_ps, phase_ps))
+    return replace(_brief(program) if brief else program, background=tuple(background))
+
+
+def _brief(program: LoweredProgram) -> LoweredProgram:
+    """The program with its longest times cut to under a nanosecond: it ends within a few thousand short bursts."""
+    groups = tuple(replace(g, durations=DrawnDurations(_all_durations(g.durations) % 1000)) for g in program.groups)
+    activities = [
+        replace(a, phases=tuple(replace(p, latency_ps=p.latency_ps % 1000, work_ps=p.work_ps % 1000) for p in a.phases))
+        for a in program.activities
+    ]
+    return replace(program, groups=groups, activities=activities)
+
+
+def _all_durations(durations: Durations) -> IntArray:
+    """Drawn durations ``[K, T, P]``."""
+    if not isinstance(durations, DrawnDurations):
+        raise TypeError("random programs have drawn durations")
+    return durations.values
 
 
 class _Shell:

@@ -13,6 +13,7 @@ from hardware_specs.loader import CATALOGS, load_cluster
 from inputs.errors import InputError
 from inputs.quantities import format_quantity
 from inputs.yaml_lines import load_yaml
+from scenarios.progress import Progress, Silent
 from traces.nccl_tests import read_timed_collectives
 from validation.collective_cases import groups_of
 from validation.collectives import MeasuredCollective, Predictor
@@ -38,7 +39,13 @@ class Calibrated:
 
 
 def calibrate_collectives(
-    logs: Sequence[Path], cluster: str, out: Path, *, rule: str | None = None, op: str | None = None
+    logs: Sequence[Path],
+    cluster: str,
+    out: Path,
+    *,
+    rule: str | None = None,
+    op: str | None = None,
+    progress: Progress | None = None,
 ) -> Calibrated:
     """Fit a cluster's fabric to measured collectives and write the spec.
 
@@ -48,12 +55,15 @@ def calibrate_collectives(
         out: YAML file to write; the cluster is named after it.
         rule: rows to fit on, such as ``nodes == 1 or ranks_per_node == 1``; all by default.
         op: the operation of logs that do not name it.
+        progress: told what is being done.
 
     Raises:
         InputError: a log, the rule or the cluster is wrong, a row does not fit on it, or ``out`` cannot be written.
     """
     if rule is not None:
         _check_rule(rule)
+    shown = progress or Silent()
+    shown.stage("reading the measurements")
     machine = load_cluster(cluster)
     timed = [row for log in logs for row in read_timed_collectives(log, op)]
     rows = thinned(MeasuredCollective(r.op, r.nodes, r.ranks_per_node, r.bytes, r.time_s, r.source) for r in timed)
@@ -61,7 +71,8 @@ def calibrate_collectives(
     if not used:
         raise InputError("the rule leaves no row to fit on", file="--rule", given=rule)
     note = f"dlrmsim calibrate collectives: {', '.join(sorted({row.source for row in used}))}"
-    fitted = fit_collectives(machine, used, note)
+    fitted = fit_collectives(machine, used, note, shown)
+    shown.stage("predicting all rows")
     predictor = Predictor(machine.model_copy(update={"fitted": fitted}))
     cases = [
         {

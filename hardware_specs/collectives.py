@@ -1,71 +1,16 @@
-"""What is known of collectives on a machine: the library's constants, and measured points."""
+"""What was measured of collectives on a machine: points, and what a fit made of many of them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field
 
-from hardware_specs.bounds import Amount, Bandwidth, Name, Ratio, Share
-from hardware_specs.processors import Cpu
+from hardware_specs.bounds import Amount, Bandwidth, Name, Ratio
+from hardware_specs.library import Operation
 from inputs.model import Strict
 from inputs.quantities import Seconds
 from inputs.sourced import Grade, Sourced
-
-Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "barrier"]
-
-
-class PerProtocol(Strict):
-    """A latency of each NCCL protocol."""
-
-    ll: Sourced[Seconds]
-    ll128: Sourced[Seconds]
-    simple: Sourced[Seconds]
-
-
-class AlgorithmLatency(Strict):
-    """NCCL's tuning constants of one algorithm: start-up, and per hop over NVLink, PCIe or the network."""
-
-    base_s: PerProtocol
-    nvlink_hop_s: PerProtocol
-    pci_hop_s: PerProtocol
-    network_hop_s: PerProtocol
-
-
-class BandwidthFraction(Strict):
-    """Share of the link bandwidth that a protocol's payload gets."""
-
-    ll: Sourced[Share]
-    ll128: Sourced[Share]
-    simple: Sourced[Share]
-
-
-class NetworkPost(Strict):
-    """Host proxy's cost of posting one network message, by CPU vendor; the Simple protocol posts ``simple_factor``."""
-
-    intel: Sourced[Seconds]
-    amd: Sourced[Seconds]
-    other: Sourced[Seconds]
-    simple_factor: Sourced[Ratio]
-
-    def seconds(self, cpu: Cpu) -> float:
-        """Cost of one post on a node with this CPU, in seconds (LL and LL128; Simple: times ``simple_factor``)."""
-        by_vendor = {"intel": self.intel, "amd": self.amd}
-        return by_vendor.get(cpu.vendor, self.other).value
-
-
-class CollectiveLibrary(Strict):
-    """Constants of the library that runs collectives."""
-
-    name: Name
-    description: str = ""
-    algorithms: dict[Operation, tuple[Name, ...]]
-    """What it chooses from, by operation; the others run only where a scenario names them."""
-    ring: AlgorithmLatency
-    tree: AlgorithmLatency
-    nvls: AlgorithmLatency
-    bandwidth_fraction: BandwidthFraction
-    network_post: NetworkPost
 
 
 class CollectivePoint(Strict):

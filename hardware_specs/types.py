@@ -8,26 +8,22 @@ shipped file, a path, or inline; here it is always the resolved part.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from math import prod
+from typing import Annotated, Any
 
-from pydantic import Field, ValidationInfo, field_validator, model_validator
+from pydantic import model_validator
 
 from hardware_specs.bounds import Amount, Bandwidth, ByName, Name, Number, Share
-from hardware_specs.collectives import (
-    AlgorithmLatency,
-    CalibrationPoint,
-    CollectiveLibrary,
-    CollectivePoint,
-    FittedCollectives,
-    LatencyPoint,
-)
+from hardware_specs.collectives import CalibrationPoint, CollectivePoint, FittedCollectives, LatencyPoint
+from hardware_specs.fabric import Fabric, Nic, NodeNics
+from hardware_specs.library import CollectiveLibrary
+from hardware_specs.links import PcieTree, ScaleUp, check_scale_up, check_tree
 from hardware_specs.processors import Cpu, Gpu, Precision
+from inputs.errors import InputError
 from inputs.model import Strict, problem
-from inputs.quantities import Count, Seconds
 from inputs.sourced import Grade, Sourced
 
 __all__ = [
-    "AlgorithmLatency",
     "CalibrationPoint",
     "Cluster",
     "CollectiveLibrary",
@@ -46,75 +42,26 @@ __all__ = [
 ]
 
 
-class Nic(Strict):
-    """One network adapter port."""
-
-    name: Name
-    description: str = ""
-    bytes_per_s: Sourced[Bandwidth]
-    """Port rate, per direction."""
-    latency_s: Sourced[Seconds]
-    """One way through the adapter pair, small message, no switch."""
-
-
-class NodeNics(Strict):
-    """The NICs of a node that serve one purpose; GPUs share them evenly."""
-
-    nic: Annotated[Nic, ByName()]
-    count: Sourced[Number]
-
-
-class MeshLink(Strict):
-    """NVLinks between two GPUs of a node, by their numbers on it."""
-
-    gpus: tuple[Count, Count]
-    links: Number
-
-
-class ScaleUp(Strict):
-    """The fabric between the GPUs of one node."""
-
-    kind: Literal["nvswitch", "nvlink_mesh"]
-    """nvswitch: any pair at the full rate. nvlink_mesh: direct links, some pairs have none."""
-    bytes_per_s: Sourced[Bandwidth]
-    """Per GPU and direction, all links."""
-    links: Sourced[tuple[MeshLink, ...]] | None = None
-    """Of a mesh: which GPUs have how many links between them; without it any pair counts at the full rate."""
-    domain_gpus: Sourced[Number] | None = None
-    """GPUs that reach each other over it, where that is more than a node (NVL72); default: those of the node."""
-    in_switch_reduction: bool = False
-    """The switch adds (NVLS): the measured busbw of an all_reduce may then exceed the link rate."""
-
-
-class PcieTree(Strict):
-    """PCIe switches between the GPUs and the CPUs of a node; GPUs hang on them evenly."""
-
-    switches: Sourced[Number]
-    uplink_bytes_per_s: Sourced[Bandwidth]
-    """Switch to CPU, per direction, raw link rate."""
-    socket_link_bytes_per_s: Sourced[Bandwidth]
-    """Between the sockets (UPI, xGMI), per direction, all links."""
-    nics_at: Literal["switch", "root"]
-    """switch: a GPU reaches a NIC without its switch's up-link. root: NICs hang on the CPUs."""
-
-
 class Node(Strict):
     """One server."""
 
     name: Name
     description: str = ""
-    gpu: Annotated[Gpu, ByName()]
-    gpus: Sourced[Number]
+    gpu: Annotated[Gpu, ByName()] | None = None
+    """None: ranks compute on the CPUs, one on each socket."""
+    gpus: Sourced[Number] | None = None
     cpu: Annotated[Cpu, ByName()]
     sockets: Sourced[Number]
     ddr_bytes: Sourced[Amount]
     """Host memory of the node."""
     ddr_bytes_per_s: Sourced[Bandwidth]
     """Host memory peak of the node, all sockets."""
-    pcie_bytes_per_s: Sourced[Bandwidth]
+    pcie_bytes_per_s: Sourced[Bandwidth] | None = None
     """Per GPU and direction, raw link rate."""
-    pcie_fraction: Sourced[Share]
+    pcie_fraction: Sourced[Share] | None = None
     """Of the raw link rate, what a large pinned copy reaches."""
+    socket_link_bytes_per_s: Sourced[Bandwidth] | None = None
+    """Without GPUs, of one socket to the others of its node (UPI, xGMI), per direction, all links."""
     pcie_tree: PcieTree | None = None
     """None: every GPU has a root port of its own."""
     scale_up: ScaleUp | None = None
@@ -124,66 +71,72 @@ class Node(Strict):
     frontend: NodeNics | None = None
     """NICs that bring the training data in, where they are apart from `nics`."""
 
-    @field_validator("nics")
-    @classmethod
-    def _shared_evenly(cls, nics: NodeNics, info: ValidationInfo) -> NodeNics:
-        """Each GPU has the same number of NICs, or each NIC the same number of GPUs."""
-        gpus = info.data.get("gpus")
-        if gpus is not None and max(gpus.value, nics.count.value) % min(gpus.value, nics.count.value):
-            expected = f"a divisor or a multiple of the {gpus.value} GPUs"
-            raise problem("the GPUs cannot share these NICs evenly", expected=expected, key="count.value")
-        return nics
+    @property
+    def ranks(self) -> int:
+        """Ranks a node holds: its GPUs, or without any its sockets."""
+        return (self.sockets if self.gpus is None else self.gpus).value
+
+    @property
+    def rank_name(self) -> str:
+        """What holds a rank."""
+        return "sockets" if self.gpu is None else "GPUs"
+
+    @property
+    def accelerator(self) -> Gpu:
+        """The GPU.
+
+        Raises:
+            InputError: the node has none, and computing on CPUs is not modelled.
+        """
+        if self.gpu is None:
+            raise InputError(
+                "kernels run on GPUs, and these nodes have none", given=self.name, expected="nodes with GPUs"
+            )
+        return self.gpu
+
+    @property
+    def gpu_link_bytes_per_s(self) -> float:
+        """Of a large pinned copy between host and GPU, per direction; 0 without GPUs."""
+        if self.pcie_bytes_per_s is None or self.pcie_fraction is None:
+            return 0.0
+        return self.pcie_bytes_per_s.value * self.pcie_fraction.value
+
+    @model_validator(mode="after")
+    def _has_what_its_gpus_need(self) -> Node:
+        """A node with GPUs says how many and how they are linked; one without says nothing of them."""
+        keys = ("gpus", "pcie_bytes_per_s", "pcie_fraction")
+        for key in keys:
+            if (getattr(self, key) is None) != (self.gpu is None):
+                raise (
+                    problem("a node without `gpu` has none of these", key=key)
+                    if self.gpu is None
+                    else problem("the key is missing", key=key)
+                )
+        for key in ("pcie_tree", "scale_up"):
+            if self.gpu is None and getattr(self, key) is not None:
+                raise problem("a node without `gpu` has none of these", key=key)
+        if self.gpu is None and self.nics.gpudirect is not None:
+            raise problem("a node without `gpu` has none of these", key="nics.gpudirect")
+        several = self.gpu is None and self.sockets.value > 1
+        if several != (self.socket_link_bytes_per_s is not None):
+            message = "the key is missing" if several else "only several sockets without GPUs have this"
+            raise problem(message, key="socket_link_bytes_per_s")
+        return self
 
     @model_validator(mode="after")
     def _parts_are_shared_evenly(self) -> Node:
-        """PCIe switches and sockets hold equally many GPUs; an NVLink domain is made of whole nodes."""
-        gpus = self.gpus.value
-        tree = self.pcie_tree
-        if tree is not None:
-            for key, count in (("pcie_tree.switches", tree.switches.value), ("sockets", self.sockets.value)):
-                if gpus % count:
-                    raise problem(
-                        "the GPUs cannot hang on these evenly",
-                        expected=f"a divisor of the {gpus} GPUs",
-                        key=f"{key}.value",
-                    )
-            if tree.switches.value % self.sockets.value:
-                expected = f"a multiple of the {self.sockets.value} sockets"
-                raise problem(
-                    "the sockets cannot share these evenly", expected=expected, key="pcie_tree.switches.value"
-                )
-        mesh = self.scale_up.links.value if self.scale_up is not None and self.scale_up.links is not None else ()
-        for number, link in enumerate(mesh):
-            if max(link.gpus) >= gpus or link.gpus[0] == link.gpus[1]:
-                expected = f"two different GPUs of 0 to {gpus - 1}"
-                raise problem("no such link", expected=expected, key=f"scale_up.links.value[{number}].gpus")
-        unlinked = set(range(gpus)) - {gpu for link in mesh for gpu in link.gpus}
-        if mesh and unlinked:
+        """NICs, PCIe switches and sockets serve equally many ranks; an NVLink domain is made of whole nodes."""
+        count = self.nics.count.value
+        if max(self.ranks, count) % min(self.ranks, count):
+            expected = f"a divisor or a multiple of the {self.ranks} {self.rank_name}"
             raise problem(
-                f"GPU {min(unlinked)} hangs on no link of the mesh",
-                expected="a link for each GPU",
-                key="scale_up.links",
+                f"the {self.rank_name} cannot share these NICs evenly", expected=expected, key="nics.count.value"
             )
-        domain = self.scale_up.domain_gpus if self.scale_up is not None else None
-        if domain is not None and domain.value % gpus:
-            expected = f"a multiple of the {gpus} GPUs of a node"
-            raise problem("impossible value", expected=expected, key="scale_up.domain_gpus.value")
+        if self.pcie_tree is not None:
+            check_tree(self.pcie_tree, self.ranks, self.sockets.value, count, gpudirect=self.nics.is_gpudirect)
+        if self.scale_up is not None:
+            check_scale_up(self.scale_up, self.ranks)
         return self
-
-
-class Fabric(Strict):
-    """The network between nodes."""
-
-    kind: Literal["rail_optimised", "fat_tree", "dragonfly"]
-    """rail_optimised: NIC k of every node hangs on the switches of rail k. fat_tree: a node's NICs share a leaf.
-    dragonfly: groups of `leaf_nodes` that reach each other over their global links, by minimal routes."""
-    network: Literal["roce", "infiniband", "ethernet", "efa", "omnipath", "aries", "slingshot"]
-    leaf_nodes: Sourced[Number] | None = None
-    """Nodes below a leaf switch (rail_optimised: below the leaves of one unit); default: one, or all of a rail."""
-    spine_oversubscription: Sourced[Annotated[float, Field(ge=1)]]
-    """Down-link over up-link bandwidth of the leaf switches; 1 is non-blocking."""
-    hop_latency_s: Sourced[Seconds]
-    """One way between NICs of two nodes, switches only."""
 
 
 class Cluster(Strict):
@@ -213,10 +166,20 @@ class Cluster(Strict):
         _check_points("latency_points", self.latency_points, self.node)
         return self
 
-    @property
-    def message_cost_s(self) -> float:
-        """Cost of posting one network message on these nodes, in seconds (Simple: times ``simple_factor``)."""
-        return self.collectives.network_post.seconds(self.node.cpu)
+    @model_validator(mode="after")
+    def _torus_holds_its_nodes(self) -> Cluster:
+        """A torus has a place for each node, and nothing else joins nodes."""
+        dimensions = self.fabric.dimensions
+        if dimensions is None:
+            return self
+        if prod(dimensions.value) < self.max_nodes.value:
+            expected = f"a product of {self.max_nodes.value} or more, the nodes of the machine"
+            raise problem("the torus is too small", expected=expected, key="fabric.dimensions.value")
+        domain = None if self.node.scale_up is None else self.node.scale_up.domain_gpus
+        if domain is not None and domain.value > self.node.ranks:
+            expected = "NVLink inside the nodes only (no node.scale_up.domain_gpus)"
+            raise problem("NVLink joins nodes of a torus", expected=expected, key="fabric.kind")
+        return self
 
     def to_dict(self) -> dict[str, Any]:
         """The whole resolved tree as plain JSON values; quantities are exact text, so that it can be read again."""
@@ -226,8 +189,8 @@ class Cluster(Strict):
 def _check_points(key: str, points: Sequence[CollectivePoint], node: Node) -> None:
     shapes = [point.shape for point in points]
     for number, point in enumerate(points):
-        if point.ranks_per_node > node.gpus.value:
-            expected = f"at most {node.gpus.value}, the GPUs of a node"
+        if point.ranks_per_node > node.ranks:
+            expected = f"at most {node.ranks}, the {node.rank_name} of a node"
             raise problem("impossible value", expected=expected, key=f"{key}[{number}].ranks_per_node")
         if point.shape in shapes[:number]:
             expected = "one point for each op, ranks and ranks_per_node"

@@ -27,8 +27,8 @@ def capacities_bytes(cluster: Cluster) -> dict[Tier, float]:
     """What a rank may use of each tier: the usable part of its GPU's memory, its share of the node's host memory."""
     node = cluster.node
     return {
-        "hbm": node.gpu.memory_bytes.value * node.gpu.usable_memory_fraction.value,
-        "ddr": node.ddr_bytes.value / node.gpus.value,
+        "hbm": node.accelerator.memory_bytes.value * node.accelerator.usable_memory_fraction.value,
+        "ddr": node.ddr_bytes.value / node.ranks,
     }
 
 
@@ -53,9 +53,14 @@ class MemoryReport:
         return float(self.use.total(tier).max()) - self.capacity_bytes[tier]
 
     @property
+    def worst_excess_bytes(self) -> float:
+        """The largest excess over tiers; negative or zero when everything fits."""
+        return max(self.excess_bytes(tier) for tier in TIERS)
+
+    @property
     def fits(self) -> bool:
         """Whether every rank stays within its capacity in every tier."""
-        return all(self.excess_bytes(tier) <= 0 for tier in TIERS)
+        return self.worst_excess_bytes <= 0
 
     def to_dict(self) -> dict[str, Any]:
         """The ``memory`` of ``summary.json``: per tier the fullest rank and the items."""
@@ -132,7 +137,7 @@ def _advice(resolved: ResolvedScenario, tables: Tables, context: PlanningContext
         share = context.memory_bytes / max(float(context.copied_bytes(tables).sum()), 1.0)
         return f"a planner that shards tables (greedy) instead of copies, or {_fewer_rows(share)}"
     stored = _stored_bytes(tables, context)
-    gpus = int(resolved.cluster.node.gpus.value)
+    gpus = resolved.cluster.node.ranks
     nodes = max(math.ceil(stored / (context.memory_bytes * gpus)), 1)
     more = f"about {nodes} nodes ({nodes * gpus} GPUs) or more, or " if nodes > resolved.nodes else ""
     return more + _fewer_rows(context.memory_bytes * context.world_size / max(stored, 1.0))

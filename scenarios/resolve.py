@@ -24,7 +24,7 @@ from scenarios.located import located
 from scenarios.types import MAX_WORLD_SIZE, Scenario, Sharding
 from workloads.framework import Framework, load_framework
 from workloads.graded import check_choices, picked
-from workloads.model import DlrmModel, load_model
+from workloads.model import DlrmModel, load_model, read_model
 from workloads.sharding import PlanFile
 
 DEFAULT_PLANNER = "greedy"
@@ -116,7 +116,7 @@ def resolve(document: Document) -> ResolvedScenario:
     _check_batch(document, batch, world_size)
     _check_precision(document, scenario, cluster)
     _check_ranks(document, scenario, world_size)
-    gpus = int(cluster.node.gpus.value)
+    gpus = cluster.node.ranks
     sharding, plan_place = _read_sharding(document, scenario)
     workload = scenario.workload.model_copy(
         update={
@@ -170,7 +170,7 @@ def _without(data: dict[str, Any], path: KeyPath) -> dict[str, Any]:
 
 
 def _world_size(document: Document, scenario: Scenario, cluster: Cluster) -> int:
-    gpus = int(cluster.node.gpus.value)
+    gpus = cluster.node.ranks
     if scenario.nodes is not None and scenario.world_size is not None:
         raise document.error(("world_size",), "stands beside nodes", expected="one of nodes and world_size")
     if scenario.nodes is not None:
@@ -197,8 +197,16 @@ def _check_batch(document: Document, batch: int, world_size: int) -> None:
 
 
 def _check_precision(document: Document, scenario: Scenario, cluster: Cluster) -> None:
+    gpu = cluster.node.gpu
+    if gpu is None:
+        raise document.error(
+            ("cluster",),
+            "kernels run on GPUs, and the nodes of this cluster have none",
+            given=cluster.name,
+            expected="a cluster with GPUs; without them collectives can be timed (`dlrmsim collective`)",
+        )
     try:
-        cluster.node.gpu.peak_flops_per_s(scenario.precision.dense)
+        gpu.peak_flops_per_s(scenario.precision.dense)
     except InputError as error:
         raise document.error(
             ("precision", "dense"), error.message, given=error.given, expected=error.expected
@@ -222,7 +230,7 @@ def _read_model(document: Document, scenario: Scenario) -> DlrmModel:
     given = scenario.workload.model
     if isinstance(given, str):
         return load_model(given, origin=document, key="workload.model")
-    return validate(DlrmModel, document, prefix=path)
+    return read_model(document, prefix=path)
 
 
 def _read_framework(document: Document, scenario: Scenario) -> Framework:
@@ -248,11 +256,11 @@ def _read_sharding(document: Document, scenario: Scenario) -> tuple[Sharding, tu
     if sharding.planner is not None and sharding.plan is not None:
         raise document.error(PLAN, "stands beside planner", expected="one of planner and plan")
     if sharding.plan is None:
-        return Sharding(planner=sharding.planner or DEFAULT_PLANNER), (document, PLAN)
+        return sharding.model_copy(update={"planner": sharding.planner or DEFAULT_PLANNER}), (document, PLAN)
     place: tuple[Document, KeyPath] = (document, PLAN)
     if isinstance(sharding.plan, str):
         place = (load_yaml(_plan_file(document, sharding.plan)), ())
-    return Sharding(plan=_plain(validate(PlanFile, place[0], prefix=place[1]))), place
+    return sharding.model_copy(update={"plan": _plain(validate(PlanFile, place[0], prefix=place[1]))}), place
 
 
 def _plan_file(document: Document, given: str) -> Path:

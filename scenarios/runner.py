@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from scenarios.bursts import background_warnings, longest_period_s, steady_rule
+from scenarios.engine_run import run_options, variation_of
 from scenarios.estimate import require_memory, run_size
 from scenarios.located import located
 from scenarios.prepare import Prepared, prepare
@@ -64,15 +66,17 @@ def simulate(resolved: ResolvedScenario, progress: Progress) -> Outcome:
     """
     prepared = prepare(resolved, progress)
     require_memory(run_size(prepared))
-    variation = Variation(**resolved.scenario.variation.model_dump())
+    variation = variation_of(resolved)
     progress.stage("lowering")
     with located(resolved.document):
         lowering = lower(prepared.graph, prepared.machine, variation=variation)
     progress.stage("simulating")
-    result = run(lowering.program, _options(resolved))
+    keep = resolved.scenario.output.record.iterations
+    result = run(lowering.program, run_options(resolved, prepared.machine, keep))
     progress.stage("analysing")
     algorithms = {info.task: info.algorithm for info in lowering.collectives}
-    analysis = analyse(prepared.graph, lowering.program, result, algorithms=algorithms)
+    rule = steady_rule(prepared.machine)
+    analysis = analyse(prepared.graph, lowering.program, result, algorithms=algorithms, rule=rule)
     bound = find_bound(_Probe(prepared, lowering, variation, result, analysis.iteration, progress), BOUND_CLASSES)
     warnings = _warnings(prepared, lowering, analysis)
     summary = summary_of(prepared, analysis, bound, warnings)
@@ -98,19 +102,12 @@ def check(resolved: ResolvedScenario, progress: Progress | None = None) -> dict[
     }
 
 
-def _options(resolved: ResolvedScenario) -> RunOptions:
-    choice, keep = resolved.scenario.run, resolved.scenario.output.record.iterations
-    if choice.iterations == "auto":
-        return RunOptions(max_iterations=choice.max_iterations, stop=SteadyRule(), keep_last=keep)
-    return RunOptions(max_iterations=choice.iterations, keep_last=keep)
-
-
 @dataclass(slots=True)
 class _Probe:
     """Iteration time with some resource classes improved, for `find_bound`.
 
-    Without jitter a re-run ends when two iterations are equal. With jitter it has as many iterations as the run and is
-    measured over the same ones, whose draws are the same.
+    Where iterations repeat a re-run ends when two are equal. With jitter, or beside bursts of another job, it has as
+    many iterations as the run and is measured over the same ones, whose draws are the same.
     """
 
     prepared: Prepared
@@ -125,10 +122,10 @@ class _Probe:
         """Seconds per iteration."""
         self.done += 1
         self.progress.stage("looking for the bound", self.done, len(BOUND_CLASSES) + 1)
-        if self._jitters and not improve:
+        if self._varies and not improve:
             return self._over_measured(self.result)
         result = run(self._lowering(improve).program, self._options())
-        if self._jitters:
+        if self._varies:
             return self._over_measured(result)
         return iteration_time(result.iteration_end_ps.tolist(), PROBE_RULE).seconds
 
@@ -138,11 +135,12 @@ class _Probe:
         return lower(self.prepared.graph, self.prepared.machine, variation=self.variation, improve=improve)
 
     @property
-    def _jitters(self) -> bool:
-        return self.variation.compute_jitter > 0 or self.variation.host_jitter > 0
+    def _varies(self) -> bool:
+        jitters = self.variation.compute_jitter > 0 or self.variation.host_jitter > 0
+        return jitters or longest_period_s(self.prepared.machine) > 0.0
 
     def _options(self) -> RunOptions:
-        stop = None if self._jitters else PROBE_RULE
+        stop = None if self._varies else PROBE_RULE
         return RunOptions(max_iterations=self.measured.iterations, stop=stop, keep_last=1)
 
     def _over_measured(self, result: RunResult) -> float:
@@ -154,7 +152,7 @@ class _Probe:
 
 def _warnings(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> tuple[str, ...]:
     """What limits the trust in the results."""
-    found = [str(warning) for warning in lowering.warnings]
+    found = [*background_warnings(prepared.machine, analysis.iteration), *map(str, lowering.warnings)]
     if not analysis.iteration.steady:
         found.insert(0, f"the run had not settled after {analysis.iteration.iterations} iterations")
     if prepared.plan.rows_scale < 1:

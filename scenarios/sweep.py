@@ -67,7 +67,7 @@ def plan_sweep(scenario: str, over: str, scaling: Scaling, settings: Sequence[st
     points = []
     for size in sizes:
         at_size = (*settings, f"{key}={size}")
-        ranks = size * int(base.cluster.node.gpus.value) if key == "nodes" else size
+        ranks = size * base.cluster.node.ranks if key == "nodes" else size
         batch = base.local_batch_size * ranks if scaling == "weak" else base.global_batch_size
         if batch % ranks:
             raise InputError(

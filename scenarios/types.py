@@ -10,16 +10,19 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from hardware_specs.library import Operation
 from inputs.model import Strict
+from inputs.quantities import Seconds
 from workloads.settings import DenseOptimizerKind, Pipeline, TableOptimizerKind
 
 FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16"]
 TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 CommPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 Placement: TypeAlias = Literal["block", "round_robin", "random"]
-CollectiveName: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "barrier"]
-LinkClass: TypeAlias = Literal["nvlink", "pcie", "switch", "socket", "nic", "spine"]
+LinkClass: TypeAlias = Literal["nvlink", "pcie", "switch", "socket", "ddr", "nic", "spine", "torus"]
 BackgroundShare: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
+SHORTEST_BURST_S = 1e-6
+"""Shorter than a message: traffic of a steady share says the same."""
 Positive: TypeAlias = Annotated[int, Field(ge=1)]
 MAX_WORLD_SIZE = 262_144
 """Ranks of the largest job: planning and lowering are written for it; the largest training clusters have half."""
@@ -33,6 +36,10 @@ class Sharding(Strict):
 
     planner: str | None = Field(None, description="a registered planner (default greedy); not together with plan")
     plan: str | dict[str, Any] | None = Field(None, description="a plan file (YAML or JSON), or the plan itself")
+    steps: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="candidates that the search planner simulates (default by world size, 8 to 128)"
+    )
+    seed: Annotated[int, Field(ge=0)] = Field(0, description="seed of the search planner")
 
 
 class Optimizer(Strict):
@@ -77,15 +84,25 @@ class PrecisionChoice(Strict):
     all_reduce: CommPrecision = Field("fp32", description="dense gradients on the wire")
 
 
+class Bursts(Strict):
+    """Traffic of another job that comes and goes."""
+
+    share: Annotated[float, Field(gt=0, lt=1)] = Field(description="share of every link of the class during a burst")
+    on: Annotated[Seconds, Field(ge=SHORTEST_BURST_S)] = Field(description="length of a burst")
+    off: Annotated[Seconds, Field(ge=SHORTEST_BURST_S)] = Field(description="pause between two bursts")
+    phase: Seconds = Field(0.0, description="when a burst begins, counted from the start of the run")
+
+
 class NetworkChoice(Strict):
     """Choices that are otherwise made by predicted cost."""
 
-    algorithms: dict[CollectiveName, str] = Field(
+    algorithms: dict[Operation, str] = Field(
         default_factory=dict, description="force an algorithm for an op, e.g. {all_reduce: ring}"
     )
-    background: dict[LinkClass, BackgroundShare] = Field(
+    background: dict[LinkClass, BackgroundShare | Bursts] = Field(
         default_factory=dict,
-        description="share of every link of a class that other jobs take, e.g. {nic: 0.2}",
+        description="share of every link of a class that other jobs take, e.g. {nic: 0.2}; or in bursts, e.g. "
+        "{nic: {share: 0.8, on: 20 ms, off: 80 ms, phase: 3 ms}}",
     )
 
 

@@ -122,6 +122,37 @@ class LoweredGroup:
         return len(self.ranks)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Background:
+    """Traffic of others, which takes a share of some resources and does not give way.
+
+    Attributes:
+        resources: resource numbers; no two backgrounds have one in common.
+        share: of their capacity, in (0, 1).
+        on_ps: length of a burst.
+        off_ps: pause between two bursts; 0 for traffic all the time.
+        phase_ps: a time at which a burst begins; there are bursts before and after it.
+    """
+
+    resources: IntArray
+    share: float
+    on_ps: int = 0
+    off_ps: int = 0
+    phase_ps: int = 0
+
+    def is_on(self, now: int) -> bool:
+        """Whether there is traffic at ``now`` ps; at the end of a burst there is none."""
+        return self.off_ps == 0 or self._into_period(now) < self.on_ps
+
+    def next_change(self, now: int) -> int:
+        """The next beginning or end of a burst after ``now`` ps."""
+        into = self._into_period(now)
+        return now + (self.on_ps if into < self.on_ps else self.on_ps + self.off_ps) - into
+
+    def _into_period(self, now: int) -> int:
+        return (now - self.phase_ps) % (self.on_ps + self.off_ps)
+
+
 @dataclass(frozen=True, slots=True)
 class LoweredProgram:
     """Everything the engine needs.
@@ -131,12 +162,14 @@ class LoweredProgram:
         activities: the activities of one iteration; instance numbers index this list.
         resource_count: L; resources are numbered 0..L-1.
         resource_names: a name per resource for reports (may be empty).
+        background: traffic of other jobs on the resources.
     """
 
     groups: tuple[LoweredGroup, ...]
     activities: Sequence[Activity]
     resource_count: int
     resource_names: Sequence[str] = field(default=())
+    background: tuple[Background, ...] = ()
 
     @property
     def world_size(self) -> int:

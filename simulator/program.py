@@ -179,8 +179,9 @@ class TaskGraph:
         """Check that members of every communicator agree on what they call.
 
         Raises:
-            ProgramError: ranks overlap, a communicator is unknown, or two programs differ in the op, dtype or
-                communicator of the n-th collective on one communicator; both ranks and calls are named.
+            ProgramError: ranks overlap, a communicator is unknown or has ranks that do not exist, or two programs
+                differ in the op, dtype or communicator of the n-th collective on one communicator; both ranks and calls
+                are named.
         """
         ranks = np.concatenate([p.ranks for p in self.programs])
         if len(np.unique(ranks)) != len(ranks):
@@ -188,6 +189,9 @@ class TaskGraph:
         for name, instance in self.communicators.items():
             if len(instance) <= int(ranks.max()):
                 raise ProgramError(f"communicator {name!r} covers {len(instance)} ranks, rank {ranks.max()} is missing")
+            strangers = np.setdiff1d(np.flatnonzero(instance >= 0), ranks)
+            if len(strangers):
+                raise ProgramError(f"communicator {name!r} has rank {strangers[0]}, which no program has")
         calls = [_calls_by_communicator(p) for p in self.programs]
         for program, by_name in zip(self.programs, calls, strict=True):
             for name in by_name:

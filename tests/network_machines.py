@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from hardware_specs.loader import CATALOGS
 from hardware_specs.types import Cluster
+from inputs.yaml_lines import load_yaml
 
 
 def sourced(value: object) -> dict[str, object]:
@@ -22,6 +26,12 @@ def changed(cluster: Cluster, node: dict[str, Any] | None = None, fabric: dict[s
     return Cluster.model_validate(data)
 
 
+def with_library(cluster: Cluster, name: str) -> Cluster:
+    """The cluster with another shipped library of collectives; its points were measured with its own."""
+    library = load_yaml(CATALOGS["library"].find(name)).data
+    return Cluster.model_validate(cluster.to_dict() | {"collectives": library, "calibration": [], "fitted": None})
+
+
 def tapered(cluster: Cluster, kind: str, leaf_nodes: int | None, oversubscription: float = 2.0) -> Cluster:
     """The cluster with fewer up-links than down-links on its leaf switches."""
     leaf = None if leaf_nodes is None else sourced(leaf_nodes)
@@ -30,12 +40,43 @@ def tapered(cluster: Cluster, kind: str, leaf_nodes: int | None, oversubscriptio
 
 
 def pcie_box(cluster: Cluster, nics_at: str = "root") -> Cluster:
-    """The cluster with GPUs on PCIe switches instead of NVLink: 8 GPUs on 4 switches and 2 sockets, 2 NICs."""
+    """The cluster with GPUs on PCIe switches instead of NVLink: 8 GPUs on 4 switches and 2 sockets.
+
+    2 NICs on the sockets, or 4 on the switches.
+    """
     tree = {
         "switches": sourced(4),
         "uplink_bytes_per_s": sourced("15.75 GB/s"),
         "socket_link_bytes_per_s": sourced("20.8 GB/s"),
         "nics_at": nics_at,
     }
-    nics = cluster.to_dict()["node"]["nics"] | {"count": sourced(2)}
+    nics = cluster.to_dict()["node"]["nics"] | {"count": sourced(2 if nics_at == "root" else 4)}
     return changed(cluster, {"scale_up": None, "pcie_tree": tree, "sockets": sourced(2), "nics": nics})
+
+
+def torus(cluster: Cluster, dimensions: list[int], rates: list[str] | None = None) -> Cluster:
+    """The cluster with its nodes on a torus."""
+    data = cluster.to_dict()
+    nodes = {"max_nodes": sourced(int(np.prod(dimensions)))}
+    fabric = {
+        key: value for key, value in data["fabric"].items() if key not in ("leaf_nodes", "spine_oversubscription")
+    }
+    fabric |= {
+        "kind": "torus",
+        "dimensions": sourced(dimensions),
+        "link_bytes_per_s": sourced(rates or ["10 GB/s"] * len(dimensions)),
+    }
+    return Cluster.model_validate(data | nodes | {"fabric": fabric, "calibration": [], "fitted": None})
+
+
+def staged_box(cluster: Cluster) -> Cluster:
+    """GPUs on PCIe switches that reach each other and the one NIC, on the first switch, through host memory only."""
+    box = pcie_box(cluster, "root").to_dict()["node"]
+    tree = box["pcie_tree"] | {"nics_at": "switch", "peer_to_peer": sourced(value=False)}
+    nics = box["nics"] | {"count": sourced(1), "gpudirect": sourced(value=False)}
+    return changed(cluster, {"scale_up": None, "sockets": sourced(2), "pcie_tree": tree, "nics": nics})
+
+
+def through_host(cluster: Cluster) -> Cluster:
+    """The cluster without GPUDirect."""
+    return changed(cluster, {"nics": cluster.to_dict()["node"]["nics"] | {"gpudirect": sourced(False)}})

@@ -17,15 +17,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from hardware_specs.collectives import Operation
+from hardware_specs.library import Operation
 from inputs.errors import InputError, nearest_name
 from traces.source import whole
 
 OPERATIONS: tuple[str, ...] = get_args(Operation)
 ALIASES = {
     "alltoall": "all_to_all", "allreduce": "all_reduce", "allgather": "all_gather", "reducescatter": "reduce_scatter",
+    "sendrecv": "sendrecv",
 }  # fmt: skip
-_TEST = re.compile(r"(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce)(?:_perf)?")
+_TEST = re.compile(
+    r"(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce|send_?recv|gather|scatter)(?:_perf)?"
+)
 _RANK = re.compile(r"^#\s+Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\b")
 _ROW = re.compile(r"^\s*\d+\s+\d+\s+[a-z]\w*\s")
 _STARTING = "# Collective test starting:"
@@ -143,7 +146,7 @@ def _table(file: Path, text: str) -> Iterator[TimedCollective]:
     for number, row in enumerate(reader, start=2):
         op = str(_cell(row, file, number, "op")).lower()
         name = ALIASES.get(op.replace("_", ""), op)
-        if name in ("sendrecv", "send_recv", "gather", "scatter", "hypercube"):
+        if name == "hypercube":
             continue
         nodes = int(_number(row, file, number, "nodes"))
         if "ranks_per_node" in row:
@@ -152,12 +155,15 @@ def _table(file: Path, text: str) -> Iterator[TimedCollective]:
             per_node = int(_number(row, file, number, "ranks", "ngpus")) // max(nodes, 1)
         time_s = _number(row, file, number, "time_s") if "time_s" in row else _number(row, file, number, "time_us") * US
         size = _number(row, file, number, "bytes", "size_bytes")
-        if min(nodes, per_node) < 1 or size <= 0 or time_s <= 0:
-            raise InputError(
-                "impossible value", file=file, line=number, expected="nodes, ranks, bytes and time above 0"
-            )
+        _require_above_zero(file, number, nodes=nodes, ranks_per_node=per_node, bytes=size, time=time_s)
         source = row.get("source") or row.get("repo") or file.stem
         yield TimedCollective(_known(name, file, number), nodes, per_node, size, time_s, source)
+
+
+def _require_above_zero(file: Path, line: int | None, **values: float) -> None:
+    for key, value in values.items():
+        if value <= 0:
+            raise InputError("impossible value", file=file, line=line, key=key, given=value, expected="more than 0")
 
 
 def _known(name: str, file: Path, line: int | None) -> Operation:

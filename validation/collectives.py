@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from hardware_specs.collectives import Operation
+from hardware_specs.library import Operation
 from hardware_specs.types import Cluster
 from simulator.network import CollectiveModel
-from simulator.network.calibration import calibrate
+from simulator.network.call_table import CallTable
 from simulator.network.collectives import Call
-from simulator.network.latency import LatencyModel
 from simulator.network.membership import Block
 from simulator.network.size_table import placed_group
 from simulator.operators import FloatArray
@@ -69,31 +68,26 @@ class Predictor:
     cluster: Cluster
     _models: dict[tuple[int, int], tuple[CollectiveModel, Block]] = field(default_factory=dict)
 
-    def with_cluster(self, cluster: Cluster) -> Predictor:
-        """The same groups of ranks with other constants: those of ``cluster``, which differs in its fit only."""
-        calibration, latency = calibrate(cluster), LatencyModel.of(cluster)
-        models = {
-            shape: (replace(model, cluster=cluster, calibration=calibration, latency=latency), block)
-            for shape, (model, block) in self._models.items()
-        }
-        return Predictor(cluster, models)
-
-    def seconds(self, rows: Sequence[MeasuredCollective]) -> FloatArray:
-        """Durations on an idle machine, without any source's launch overhead ``[rows]``.
+    def table(self, rows: Sequence[MeasuredCollective]) -> CallTable:
+        """The rows as calls whose times can be asked for with other constants.
 
         Raises:
             InputError: a row has more ranks on a node than it has GPUs.
         """
-        return np.array([self._one(row) for row in rows])
+        return CallTable.of(self._call(row) for row in rows)
+
+    def seconds(self, rows: Sequence[MeasuredCollective]) -> FloatArray:
+        """Durations on an idle machine, without any source's launch overhead ``[rows]``; raises as `table`."""
+        return self.table(rows).seconds(self.cluster) if rows else np.zeros(0)
 
     def launch_s(self, source: str) -> float:
         """What the fit of the cluster found for the method of a source, seconds."""
         fit = self.cluster.fitted
         return fit.launch_s[source].value if fit is not None and source in fit.launch_s else 0.0
 
-    def _one(self, row: MeasuredCollective) -> float:
+    def _call(self, row: MeasuredCollective) -> tuple[CollectiveModel, Call]:
         model, block = self._of(row.shape)
-        return float(model.time(Call(row.op, block, np.full((1, 1), row.bytes))).seconds.max())
+        return model, Call(row.op, block, np.full((1, 1), row.bytes))
 
     def _of(self, shape: tuple[int, int]) -> tuple[CollectiveModel, Block]:
         if shape not in self._models:

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import count
 
 import numpy as np
 
-from hardware_specs.collectives import FittedCollectives, Operation
+from hardware_specs.collectives import FittedCollectives
+from hardware_specs.library import Operation
 from hardware_specs.types import Cluster
 from inputs.errors import InputError
+from scenarios.progress import Progress, Silent
 from simulator.operators import FloatArray
 from validation.collectives import MeasuredCollective, Predictor
 
@@ -43,9 +46,7 @@ class _Parameters:
         """What the rows can say something about."""
         near = sorted({row.op for row in rows if row.nodes == 1})
         far = sorted({row.op for row in rows if row.nodes > 1})
-        gpu = cluster.node.gpu
-        copy = gpu.memory_bytes_per_s.value * gpu.achieved.stream_fraction.value / 2  # read and written
-        return _Parameters(tuple(near), tuple(far), tuple(sorted({row.source for row in rows})), copy)
+        return _Parameters(tuple(near), tuple(far), tuple(sorted({row.source for row in rows})), _copy_rate(cluster))
 
     @property
     def start(self) -> FloatArray:
@@ -75,13 +76,24 @@ class _Parameters:
         )
 
 
-def fit_collectives(cluster: Cluster, rows: Sequence[MeasuredCollective], note: str) -> FittedCollectives:
+def _copy_rate(cluster: Cluster) -> float:
+    """At which a member's own part is copied, B/s: by a kernel, or by a thread of the host."""
+    if cluster.collectives.messages is not None:
+        return cluster.collectives.messages.copy_bytes_per_s.value
+    gpu = cluster.node.accelerator
+    return gpu.memory_bytes_per_s.value * gpu.achieved.stream_fraction.value / 2  # read and written
+
+
+def fit_collectives(
+    cluster: Cluster, rows: Sequence[MeasuredCollective], note: str, progress: Progress | None = None
+) -> FittedCollectives:
     """The parameters that fit ``rows`` best.
 
     Args:
         cluster: the machine; its own points and fit are not used.
         rows: what was measured on it.
         note: where the rows are from, for the ``source`` of every value.
+        progress: told how often all rows have been predicted.
 
     Raises:
         InputError: there are no rows, or a row does not fit on the machine.
@@ -92,17 +104,19 @@ def fit_collectives(cluster: Cluster, rows: Sequence[MeasuredCollective], note: 
         raise InputError("nothing to fit", expected="at least one measured collective")
     parameters = _Parameters.of(cluster, rows)
     measured = np.log([row.time_s for row in rows])
-    base = Predictor(cluster.model_copy(update={"fitted": parameters.fit_of(parameters.start, note)}))
-    base.seconds(rows)  # groups of ranks are built here, once
+    table = Predictor(cluster.model_copy(update={"fitted": parameters.fit_of(parameters.start, note)})).table(rows)
     launches = np.array([parameters.sources.index(row.source) for row in rows])
 
     def errors(logs: FloatArray) -> FloatArray:
-        predicted = base.with_cluster(cluster.model_copy(update={"fitted": parameters.fit_of(logs, note)}))
+        predicted_s = table.seconds(cluster.model_copy(update={"fitted": parameters.fit_of(logs, note)}))
         launch_s = np.exp(logs[len(logs) - len(parameters.sources) :])
-        off: FloatArray = np.log(predicted.seconds(rows) + launch_s[launches]) - measured
+        off: FloatArray = np.log(predicted_s + launch_s[launches]) - measured
         return off
 
+    shown, evaluations = progress or Silent(), count(1)
+
     def residuals(logs: FloatArray) -> FloatArray:
+        shown.stage(f"fitting {len(rows)} rows, evaluation {next(evaluations)}")
         first = len(parameters.near) + len(parameters.far)
         drawn = PRIOR_WEIGHT * (logs - parameters.start)[first : first + len(FACTORS) + 1]
         return np.concatenate([errors(logs), drawn])

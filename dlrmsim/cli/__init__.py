@@ -21,6 +21,8 @@ from dlrmsim.cli.fetch_traces import fetch_traces
 from dlrmsim.cli.import_traces import import_traces
 from dlrmsim.cli.init import init
 from dlrmsim.cli.list_names import list_names
+from dlrmsim.cli.measure import measure
+from dlrmsim.cli.plan import plan
 from dlrmsim.cli.replay import replay
 from dlrmsim.cli.run import run
 from dlrmsim.cli.schema import schema
@@ -43,7 +45,9 @@ app = typer.Typer(
 )
 app.command("run")(run)
 app.command("sweep")(sweep)
+app.command("plan")(plan)
 app.command("collective")(collective)
+app.command("measure")(measure)
 app.command("validate")(validate)
 app.add_typer(calibrate, name="calibrate")
 app.command("import")(import_traces)

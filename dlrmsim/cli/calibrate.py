@@ -31,9 +31,11 @@ def collectives(
 
     from dlrmsim import calibrating
     from dlrmsim.cli.printing import text_console
+    from dlrmsim.cli.progress import progress_display
     from reports.tables import error_groups
 
-    found = calibrating.calibrate_collectives(logs, cluster, out, rule=rule, op=op)
+    with progress_display() as progress:
+        found = calibrating.calibrate_collectives(logs, cluster, out, rule=rule, op=op, progress=progress)
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for what, value in calibrating.fit_in_words(found.fitted):
         table.add_row(what, value)

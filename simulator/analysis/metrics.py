@@ -2,6 +2,7 @@
 
 Iteration k ends at e_k, the latest end over ranks of its tasks. A run has settled when two successive windows of 4
 iterations differ by less than 0.1 %; its iteration time is (e_b - e_a) / (b - a) over the settled windows at its end.
+Beside something that comes and goes by itself (another job's bursts) windows are longer: at least one of its periods.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ class SteadyRule:
     Attributes:
         window: iterations per window; periods that divide it are recognised.
         tolerance: relative difference below which two durations count as equal.
+        span_ps: windows are taken as often as it takes to last so long.
     """
 
     window: int = 4
     tolerance: float = 1e-3
+    span_ps: int = 0
 
     def __call__(self, iteration_end_ps: Sequence[int]) -> bool:
         """Whether the last two windows take the same time, given e_0, e_1... in ps."""
@@ -31,11 +34,20 @@ class SteadyRule:
     def settled_windows(self, iteration_end_ps: Sequence[int]) -> int:
         """How many windows at the end of the run take the same time, each against the one after it."""
         ends = [0, *(int(e) for e in iteration_end_ps)]
-        lengths = [ends[k] - ends[k - self.window] for k in range(len(ends) - 1, self.window - 1, -self.window)]
+        window = self.window_at_end(iteration_end_ps)
+        lengths = [ends[k] - ends[k - window] for k in range(len(ends) - 1, window - 1, -window)]
         settled = min(len(lengths), 1)
         while settled < len(lengths) and self.same(lengths[settled], lengths[settled - 1]):
             settled += 1
         return settled
+
+    def window_at_end(self, iteration_end_ps: Sequence[int]) -> int:
+        """Iterations in a window at the end of the run: `window`, or the multiple of it that lasts `span_ps`."""
+        ends = [0, *(int(e) for e in iteration_end_ps)]
+        window = self.window
+        while window < len(ends) and ends[-1] - ends[-1 - window] < self.span_ps:
+            window += self.window
+        return window
 
     def same(self, one: int, two: int) -> bool:
         """Whether two durations differ by less than the tolerance (two zeros do)."""
@@ -79,7 +91,8 @@ def iteration_time(iteration_end_ps: Sequence[int], rule: SteadyRule | None = No
     if count < 1:
         raise ValueError("the run has no iteration to measure")
     steady = rule(iteration_end_ps)
-    measured = rule.settled_windows(iteration_end_ps) * rule.window if steady else count - count // 2
+    settled = rule.settled_windows(iteration_end_ps) * rule.window_at_end(iteration_end_ps)
+    measured = settled if steady else count - count // 2
     durations = [ends[k] - ends[k - 1] for k in range(count - measured + 1, count + 1)]
     return IterationTime(
         seconds=sum(durations) / measured / PS_PER_S,

@@ -101,7 +101,7 @@ class GpuModel:
     @property
     def pcie_bytes_per_s(self) -> float:
         """Rate of a large pinned copy over the GPU's PCIe link."""
-        return self.node.pcie_bytes_per_s.value * self.node.pcie_fraction.value * self.pcie_speed
+        return self.node.gpu_link_bytes_per_s * self.pcie_speed
 
     def flops_per_s(self, precision: str) -> float:
         """Arithmetic rate of large GEMMs.

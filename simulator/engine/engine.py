@@ -12,10 +12,11 @@ from collections.abc import Iterable
 import numpy as np
 import simpy
 
+from simulator.engine.capacity import NEVER, Capacities
 from simulator.engine.clock import SOLVE, Agenda, Alarm
 from simulator.engine.controllers import ControlRoom
 from simulator.engine.deadlock import deadlock_error
-from simulator.engine.flows import NEVER, Flows
+from simulator.engine.flows import Flows
 from simulator.engine.frontier import Frontier
 from simulator.engine.instances import find_members, private_durations
 from simulator.engine.members import Members, join, pick, size_of
@@ -56,7 +57,8 @@ class _Engine:
         self._env = simpy.Environment()
         self._table = build_usage(program)
         self._membership = find_members(program)
-        self._flows: Flows[Token] = Flows(self._table, options.sharing, options.observer)
+        capacities = Capacities(program.background, self._table.class_of, self._table.class_count)
+        self._flows: Flows[Token] = Flows(self._table, options.sharing, capacities, options.observer)
         self._agenda: Agenda[Token] = Agenda(self._env, self._latencies_over)
         self._private = private = private_durations(program, self._membership, self._table)
         self._frontiers = [
@@ -70,7 +72,7 @@ class _Engine:
         self._recorder = Recorder(np.concatenate([g.ranks for g in program.groups]), options.keep_last)
         self._room = ControlRoom(self._env, program, options.controllers, self)
         self._solve_pending = False
-        self._armed = NEVER
+        self._armed = self._change_armed = NEVER
         self._under_way = 0
         self._done = False
 
@@ -223,7 +225,12 @@ class _Engine:
             self._release(group, task, iteration, join(parts, self._frontiers[group].everyone))
         for frontier in self._frontiers:
             frontier.advance()
-        if self._flows.needs_solve and not self._solve_pending:
+        if self._flows.needs_solve:
+            self._divide_anew()
+
+    def _divide_anew(self) -> None:
+        """Have resources divided when nothing else is left of this instant."""
+        if not self._solve_pending:
             self._solve_pending = True
             Alarm(self._env, 0, self._solve, SOLVE)
 
@@ -247,6 +254,10 @@ class _Engine:
             self._armed = end
             if end != NEVER:
                 Alarm(self._env, end - now, self._work_over)
+        change = self._flows.next_change(now)
+        if change not in (self._change_armed, NEVER):
+            self._change_armed = change
+            Alarm(self._env, change - now, self._divide_anew)
 
     def _finish(self, iteration: int, times: dict[int, GroupTimes]) -> None:
         if self._done:

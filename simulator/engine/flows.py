@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 import numpy as np
 
 from inputs.errors import ModelRangeError
+from simulator.engine.capacity import NEVER, Capacities
 from simulator.engine.records import ShareObserver
 from simulator.engine.sharing import SharingModel
 from simulator.engine.usage import UsageTable
@@ -21,7 +22,6 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 
 WORK_BITS = 62
-NEVER = np.iinfo(np.int64).max
 _MEMO_SIZE = 64  # components up to this many activities are looked up before they are solved
 
 
@@ -55,11 +55,19 @@ Token = TypeVar("Token")
 class Flows(Generic[Token]):
     """The phases at work now, each known by a token."""
 
-    def __init__(self, table: UsageTable, sharing: SharingModel, observer: ShareObserver | None = None) -> None:
+    def __init__(
+        self,
+        table: UsageTable,
+        sharing: SharingModel,
+        capacities: Capacities,
+        observer: ShareObserver | None = None,
+    ) -> None:
         """No phase at work; ``sharing`` is called for connected components of ``table``."""
         self._table, self._sharing, self._observer = table, sharing, observer
+        self._capacities, self._state = capacities, -1
+        self._left = np.ones(table.class_count)
         self._users = np.zeros(table.class_count, dtype=np.int64)
-        self._memo: dict[bytes, IntArray] = {}
+        self._memo: dict[tuple[int, bytes], IntArray] = {}
         self._tokens: list[Token | None] = []
         self._free: list[int] = []
         self._touched: list[int] = []  # rows of phases that ended since the last solve
@@ -113,13 +121,27 @@ class Flows(Generic[Token]):
         """Give every phase its speed from ``now`` on."""
         fresh, self._fresh = self._fresh, []
         touched, self._touched = self._touched, []
+        touched += self._rows_with_other_capacity(now)
         for slot in fresh:
             row = int(self._row[slot])
-            if self._most_users(row) == 1:
+            if self._most_users(row) == 1 and self._left[self._classes(row)].min() == 1.0:
                 self._run_alone(slot, now)
             else:
                 touched.append(row)
         self._share([row for row in dict.fromkeys(touched) if self._most_users(row) > 0], now)
+
+    def next_change(self, now: int) -> int:
+        """When capacities change next while something is at work, in ps; `NEVER` when they do not."""
+        return self._capacities.next_change(now) if len(self._free) < len(self._tokens) else NEVER
+
+    def _rows_with_other_capacity(self, now: int) -> list[int]:
+        """Take over the capacities of ``now``; rows at work for which they are not what they were."""
+        state = self._capacities.state(now)
+        if state == self._state:
+            return []
+        before, self._state, self._left = self._left, state, self._capacities.left(state)
+        rows = [row for row in np.unique(self._row).tolist() if row >= 0]
+        return [row for row in rows if not np.array_equal(before[self._classes(row)], self._left[self._classes(row)])]
 
     def _most_users(self, row: int) -> int:
         """How many phases are at work on the busiest resource of ``row``."""
@@ -146,10 +168,11 @@ class Flows(Generic[Token]):
 
     def _rates(self, slots: IntArray, now: int) -> IntArray:
         rows = self._row[slots]
-        key = rows.tobytes() if len(rows) <= _MEMO_SIZE else b""
+        key = (self._state, rows.tobytes()) if len(rows) <= _MEMO_SIZE else None
         rates = self._memo.get(key) if key else None
         if rates is None or self._observer:
-            speeds = self._sharing(*self._table.gather(rows))
+            counts, classes, usage = self._table.gather(rows)
+            speeds = self._sharing(counts, classes, usage / self._left[classes])
             rates = integer_speeds(speeds, self._shift[slots])
             if self._observer:
                 self._observer(now, rows.tolist(), speeds.tolist())

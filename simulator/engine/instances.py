@@ -112,6 +112,8 @@ def _single_lanes(program: LoweredProgram, membership: Membership, table: UsageT
     """
     lanes = np.full(program.resource_count, -1)
     shared = np.zeros(program.resource_count, dtype=np.bool_)
+    for traffic in program.background:
+        shared[traffic.resources] = True
     for instance, parts in enumerate(membership.parts):
         leaves_early = program.activities[instance].release_phase is not None
         lane = -1 if leaves_early else _lane(program, parts)

@@ -15,6 +15,7 @@ import numpy as np
 import simpy
 
 from inputs.errors import DeadlockError
+from simulator.engine.capacity import NEVER, Capacities
 from simulator.engine.clock import SOLVE, Alarm
 from simulator.engine.controllers import ControlRoom
 from simulator.engine.flows import integer_speeds, work_shift
@@ -53,8 +54,8 @@ class _Flow:
 class _Network:
     """Divides resources among flows, all components at every change."""
 
-    def __init__(self, env: simpy.Environment, sharing: SharingModel) -> None:
-        self._env, self._sharing = env, sharing
+    def __init__(self, env: simpy.Environment, sharing: SharingModel, capacities: Capacities) -> None:
+        self._env, self._sharing, self._capacities = env, sharing, capacities
         self._flows: list[_Flow] = []
         self._pending = False
 
@@ -80,13 +81,14 @@ class _Network:
                 left = [f for f in left if f not in touching]
                 component += touching
             self._share(sorted(component, key=lambda flow: flow.key))
+        if self._flows and (change := self._capacities.next_change(int(self._env.now))) != NEVER:
+            Alarm(self._env, change - int(self._env.now), self._changed)
 
     def _share(self, flows: list[_Flow]) -> None:
-        speeds = self._sharing(
-            np.array([len(f.phase.resources) for f in flows]),
-            np.concatenate([f.phase.resources for f in flows]),
-            np.concatenate([f.phase.usage for f in flows]),
-        )
+        left = self._capacities.left(self._capacities.state(int(self._env.now)))
+        resources = np.concatenate([f.phase.resources for f in flows])
+        usage = np.concatenate([f.phase.usage for f in flows])
+        speeds = self._sharing(np.array([len(f.phase.resources) for f in flows]), resources, usage / left[resources])
         rates = integer_speeds(speeds, np.array([f.shift for f in flows]))
         for flow, rate in zip(flows, rates.tolist(), strict=True):
             if rate != flow.rate:
@@ -120,7 +122,9 @@ class _Oracle:
     def __init__(self, program: LoweredProgram, options: RunOptions) -> None:
         self._program, self._options = program, options
         self._env = simpy.Environment()
-        self._network = _Network(self._env, options.sharing)
+        resources = np.arange(program.resource_count)
+        capacities = Capacities(program.background, resources, program.resource_count)
+        self._network = _Network(self._env, options.sharing, capacities)
         self._done: dict[TaskKey, simpy.Event] = {}
         self._issued: dict[TaskKey, simpy.Event] = {}
         self._instances: dict[tuple[int, int], _Instance] = {}

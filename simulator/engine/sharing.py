@@ -47,7 +47,8 @@ class SharingModel(Protocol):
         Args:
             counts: number of resources each activity uses ``[K]``.
             resources: resource numbers, activity after activity ``[sum(counts)]``.
-            usage: share of each resource used when alone, in (0, 1], ``[sum(counts)]``.
+            usage: share of each resource, of what is left of it, used when alone ``[sum(counts)]``; above 1 where
+                that is not enough for one activity alone.
 
         Returns:
             Speeds ``[K]`` as a fraction of the alone speed, in (0, 1].

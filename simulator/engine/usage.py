@@ -1,7 +1,8 @@
 """Which phase uses which resources: one table for the whole program, equal resources merged.
 
 In a cluster most resources are used alike: the 4,096 NIC ports under two global collectives are one constraint, not
-4,096. Resources that every phase uses to the same share are merged into one *class*; fairness then works on classes.
+4,096. Resources that every phase, and background traffic, uses to the same share are merged into one *class*; fairness
+then works on classes.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ def build_usage(program: LoweredProgram) -> UsageTable:
     """The usage table of a lowered program."""
     phases: list[Phase] = []
     steps = tuple(_steps(activity, phases) for activity in program.activities)
-    first, class_of = _merge(phases, program.resource_count)
+    taken = [Phase(0, 1, b.resources, np.full(len(b.resources), b.share)) for b in program.background]
+    first, class_of = _merge([*phases, *taken], program.resource_count)
     is_first = np.zeros(program.resource_count, dtype=np.bool_)
     is_first[first] = True
     ptr, classes, usage = [0], [], []

@@ -15,6 +15,7 @@ from simulator.lowering.private import durations_of, fill, member_instances, sha
 from simulator.lowering.result import CollectiveInfo, Lowering
 from simulator.lowering.variation import Variation
 from simulator.lowering.warn import warnings_of
+from simulator.network.background import background_of
 from simulator.network.levels import Port
 from simulator.network.model import picoseconds_of
 from simulator.network.topology import Topology
@@ -39,8 +40,8 @@ def lower(
         machine: the models; keep it between calls, it remembers which ranks form which communicator.
         variation: jitter and stragglers; none by default.
         improve: classes of `BOUND_CLASSES` made better by a factor, e.g. ``{"NIC": 1.1}``. ``input`` speeds up host
-            and copy tasks of section ``input``; ``imbalance`` moves what differs between ranks (durations, sizes of an
-            uneven all_to_all) the part ``factor - 1`` of the way to its mean.
+            and copy tasks of section ``input``; ``imbalance`` moves what differs between ranks (durations, sizes of
+            collectives) the part ``factor - 1`` of the way to its mean.
 
     Raises:
         ProgramError: the programs contradict each other (`TaskGraph.check`), or have ranks the machine lacks.
@@ -60,7 +61,13 @@ def lower(
         for number, program in enumerate(graph.programs)
     ]
     topology = machine.topology
-    program = LoweredProgram(tuple(groups), shared.activities, topology.resource_count, topology.resource_names)
+    program = LoweredProgram(
+        tuple(groups),
+        shared.activities,
+        topology.resource_count,
+        topology.resource_names,
+        background_of(machine.background, topology),
+    )
     infos: tuple[CollectiveInfo, ...] = tuple(call.info for call in calls)
     return Lowering(program, infos, warnings_of(graph, better, seconds, calls))
 
@@ -107,8 +114,10 @@ def _lower_collectives(
 
 
 def _lower_copies(graph: TaskGraph, machine: Machine, shared: _Activities, seconds: list[dict[int, Amount]]) -> None:
-    """Copies that share a PCIe direction with another stream's or with collectives: an activity per rank each."""
+    """Copies that share PCIe with another stream's, with collectives or other jobs: an activity per rank each."""
     used = _copy_directions_of(shared.activities, machine.topology)
+    if machine.background.keys() & {"pcie", "ddr"}:
+        used |= COPY_PORTS.keys()
     for number, program in enumerate(graph.programs):
         for task in shared_copies(program, used):
             work = program.work[task]
@@ -131,23 +140,33 @@ def _copy_directions_of(activities: Sequence[Activity], topology: Topology) -> s
 
 
 def _copies(program: Program, task: int, work: Copy, machine: Machine, seconds: Amount) -> list[Activity]:
-    """A copy on each rank ``[P]``, which uses the link as far as its bytes fill it."""
-    port = machine.topology.first(COPY_PORTS[work.direction])
-    rate = machine.collectives.rates["pcie"]
-    ranks = np.broadcast_to(np.asarray(seconds, dtype=np.float64), program.rank_count)
-    link_s = np.broadcast_to(np.asarray(work.bytes, dtype=np.float64) / rate, program.rank_count)
-    usage = np.minimum(np.divide(link_s, ranks, out=np.ones_like(ranks), where=ranks > 0.0), 1.0)
-    work_ps = picoseconds_of(ranks)
-    resources = port + program.ranks
+    """A copy on each rank ``[P]``, which uses its links as far as its bytes fill them.
+
+    Links are the GPU's PCIe link and, where NICs use it too, the host memory that the other end is in.
+    """
+    topology, rates = machine.topology, machine.collectives.rates
+    ranks = program.ranks
+    resources = [topology.first(COPY_PORTS[work.direction]) + ranks]
+    full_rates = [rates["pcie"]]
+    if "ddr" in topology.ports:
+        resources.append(topology.first("ddr") + topology.ports["ddr"].link[ranks])
+        full_rates.append(rates["ddr"])
+    alone_s = np.broadcast_to(np.asarray(seconds, dtype=np.float64), program.rank_count)
+    size = np.broadcast_to(np.asarray(work.bytes, dtype=np.float64), program.rank_count)
+    link_s = size[:, None] / np.array(full_rates)
+    beside = alone_s[:, None] + np.zeros_like(link_s)
+    usage = np.minimum(np.divide(link_s, beside, out=np.ones_like(link_s), where=beside > 0.0), 1.0)
+    work_ps, numbers = picoseconds_of(alone_s), np.stack(resources, axis=1)
     label = program.names[task]
     return [
-        Activity(f"{label} [rank {rank}]", (_copy_phase(int(work_ps[i]), resources[i : i + 1], usage[i : i + 1]),))
-        for i, rank in enumerate(program.ranks)
+        Activity(f"{label} [rank {rank}]", (_copy_phase(int(work_ps[i]), numbers[i], usage[i]),))
+        for i, rank in enumerate(ranks)
     ]
 
 
 def _copy_phase(work_ps: int, resources: IntArray, usage: FloatArray) -> Phase:
-    return Phase(0, work_ps, resources, usage) if work_ps else Phase(0, 0, resources[:0], usage[:0])
+    used = usage > 0.0 if work_ps else np.zeros(len(usage), dtype=np.bool_)
+    return Phase(0, work_ps, resources[used], usage[used])
 
 
 def _group(

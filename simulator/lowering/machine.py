@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from hardware_specs.types import Cluster
 from inputs.errors import InputError, nearest_name
 from simulator.compute import COMPUTE_MODELS, ComputeModel
+from simulator.network.background import OtherJob
 from simulator.network.levels import ResourceClass
 from simulator.network.model import CollectiveModel
 from simulator.network.topology import Placement, Topology
@@ -17,23 +18,28 @@ BOUND_CLASSES: tuple[str, ...] = (
 )  # fmt: skip
 """What can bound an iteration."""
 
-_LINK_CLASSES: dict[str, ResourceClass] = {"NVLink": "nvlink", "NIC": "nic", "spine": "spine", "PCIe/DDR": "pcie"}
+_LINK_CLASSES: dict[str, tuple[ResourceClass, ...]] = {
+    "NVLink": ("nvlink",), "NIC": ("nic",), "spine": ("spine", "torus"),
+    "PCIe/DDR": ("pcie", "switch", "socket", "ddr"),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Everything that turns amounts into times."""
+    """Everything that turns amounts into times, and what other jobs take of the links."""
 
     topology: Topology
     compute: ComputeModel
     collectives: CollectiveModel
+    background: Mapping[ResourceClass, OtherJob] = field(default_factory=dict)
 
     def improved(self, improve: Mapping[str, float]) -> Machine:
         """The machine with classes of `BOUND_CLASSES` faster by the given factors.
 
-        GEMM: arithmetic rate. HBM: memory rates of all kernels. NVLink, NIC, spine, PCIe/DDR: bandwidth of that class;
-        what a hop takes does not change. host: host work, and posting network messages, which the library's CPU thread
-        does. ``input`` and ``imbalance`` are no part of a machine: see `simulator.lowering.lower`.
+        GEMM: arithmetic rate. HBM: memory rates of all kernels. NVLink, NIC, spine (links of a torus too), PCIe/DDR
+        (other links inside a node, and host memory): bandwidth of that class; what a hop takes does not change. host:
+        host work, and posting network messages, which the library's CPU thread does. ``input`` and ``imbalance`` are
+        no part of a machine: see `simulator.lowering.lower`.
 
         Raises:
             InputError: a class is unknown.
@@ -46,10 +52,9 @@ class Machine:
                     expected=f"one of {', '.join(BOUND_CLASSES)}",
                     nearest=nearest_name(name, BOUND_CLASSES),
                 )
-        links = {_LINK_CLASSES[name]: factor for name, factor in improve.items() if name in _LINK_CLASSES}
-        return Machine(
-            self.topology, self.compute.improved(improve), self.collectives.improved(links, improve.get("host", 1.0))
-        )
+        links = {link: factor for name, factor in improve.items() for link in _LINK_CLASSES.get(name, ())}
+        collectives = self.collectives.improved(links, improve.get("host", 1.0))
+        return replace(self, compute=self.compute.improved(improve), collectives=collectives)
 
 
 def build_machine(
@@ -60,7 +65,7 @@ def build_machine(
     placement: Placement = "block",
     seed: int = 0,
     algorithms: Mapping[str, str] | None = None,
-    background: Mapping[ResourceClass, float] | None = None,
+    background: Mapping[ResourceClass, OtherJob] | None = None,
     compute_model: str = "roofline",
 ) -> Machine:
     """Place ``world_size`` ranks on ``cluster``.
@@ -72,12 +77,12 @@ def build_machine(
         placement: see `Topology.build`.
         seed: of a random placement.
         algorithms: collective algorithms to force, by operation; the others are chosen by predicted time.
-        background: share of every link of a class that other jobs take all the time.
+        background: what other jobs take of the links of a class.
         compute_model: name in `COMPUTE_MODELS`.
 
     Raises:
         InputError: an impossible size, or an unknown placement, algorithm or compute model.
     """
     topology = Topology.build(cluster, world_size, placement, seed)
-    compute = COMPUTE_MODELS.get(compute_model, key="compute_model")(cluster.node.gpu, cluster.node, launch_s)
-    return Machine(topology, compute, CollectiveModel.of(cluster, topology, algorithms, background))
+    compute = COMPUTE_MODELS.get(compute_model, key="compute_model")(cluster.node.accelerator, cluster.node, launch_s)
+    return Machine(topology, compute, CollectiveModel.of(cluster, topology, algorithms), dict(background or {}))

@@ -27,21 +27,14 @@ import numpy as np
 from hardware_specs.collectives import CalibrationPoint
 from hardware_specs.types import Cluster
 from inputs.errors import InputError
-from simulator.network.collectives.algorithm import (
-    Call,
-    CollectiveAlgorithm,
-    Protocol,
-    Stage,
-    algorithms_of,
-    reached,
-)
-from simulator.network.latency import LatencyModel, protocol_fractions
-from simulator.network.load import LinkFractions, full_rate_seconds, mesh_share, port_bytes
+from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Stage, algorithms_of
+from simulator.network.library import transport_of
+from simulator.network.load import LinkFractions, full_rate_seconds, links_per_hop, mesh_share, port_bytes
 from simulator.network.membership import Block, blocks_of
 from simulator.network.topology import Topology
 from simulator.operators import CollectiveOp
 
-LinkClass = Literal["nvlink", "nic"]
+LinkClass = Literal["near", "nic"]
 RING_OPS: tuple[CollectiveOp, ...] = ("all_reduce", "all_gather", "reduce_scatter")
 
 
@@ -91,7 +84,7 @@ class Calibration:
 
     def outside_range(self, op: CollectiveOp, nodes: int, local_size: int) -> list[str]:
         """Why a call is outside the calibration points its link class has; empty when it is inside."""
-        link: LinkClass = "nvlink" if nodes == 1 else "nic"
+        link: LinkClass = "near" if nodes == 1 else "nic"
         if self.fitted is not None:
             return [] if op in self.fitted[link] else [f"{op}: no measurement of its own in the fit of this fabric"]
         found = self.nearest(op, link, nodes, local_size)
@@ -123,10 +116,10 @@ def calibrate(cluster: Cluster) -> Calibration:
     if cluster.fitted is not None:
         near = {str(op): fraction.value for op, fraction in cluster.fitted.near_fraction.items()}
         far = {str(op): fraction.value for op, fraction in cluster.fitted.network_fraction.items()}
-        return Calibration(fitted={"nvlink": near, "nic": far})
+        return Calibration(fitted={"near": near, "nic": far})
     calibration = Calibration()
     for point in sorted(cluster.calibration, key=lambda p: p.nodes):
-        link: LinkClass = "nvlink" if point.nodes == 1 else "nic"
+        link: LinkClass = "near" if point.nodes == 1 else "nic"
         value = _fraction(cluster, point, link, calibration)
         calibration = Calibration((*calibration.fractions, Fraction(point, link, value)))
     return calibration
@@ -136,22 +129,24 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
     """The smallest f(a, p) of the module's formula."""
     topology, block = point_block(cluster, point)
     call = Call(point.op, block, np.full((1, 1), float(point.bytes)))
-    latency, payload = LatencyModel.of(cluster), protocol_fractions(cluster)
-    nvlink = known.link_fractions(point.op, "nvlink", block.node_count, block.local_size)
+    transport = transport_of(cluster)
+    near = known.link_fractions(point.op, "near", block.node_count, block.local_size)
     values = []
-    for algorithm in chosen_from(cluster, point.op):
-        stages = algorithm.stages(call) if algorithm.applies(block) else ()
+    for algorithm in transport.chosen_from(call, [a for a in possible(cluster, point.op) if a.applies(block)]):
+        stages = algorithm.stages(call)
         if len(stages) != 1:
             continue
         full_s = _full_rate_s(stages[0], block, topology)
-        full_s["nvlink"] /= mesh_share(stages[0].pattern, block, topology)
-        for protocol in protocols_of(algorithm, block):
-            efficiency = payload[protocol] * reached(stages[0], protocol)
-            left_s = point.time_s - latency.seconds(stages[0].latency, protocol)
-            # NVLink works beside the NICs and must not be what takes the time.
-            beside_s = full_s["nvlink"] / (nvlink.reached * efficiency) if link == "nic" else 0.0
-            if left_s > beside_s and full_s[link] > 0.0:
-                values.append(full_s[link] / (efficiency * left_s))
+        full_s["near"] /= mesh_share(stages[0].pattern, block, topology) * stages[0].near_efficiency
+        links = links_per_hop(stages[0].pattern, block, topology)
+        for (way,) in transport.ways(algorithm, call, stages).values():
+            latency_s = transport.seconds(stages[0].latency, way.protocol, links)
+            left_s = point.time_s - latency_s - float(np.max(transport.copy_seconds(way.touched_bytes)))
+            # The links inside a node work beside the NICs and must not be what takes the time.
+            beside_s = full_s["near"] / (near.reached * way.efficiency) if link == "nic" else 0.0
+            posts_s = transport.posting_seconds(stages[0].latency, way.protocol)
+            if left_s > max(beside_s, posts_s, way.least_s) and full_s[link] > 0.0:
+                values.append(full_s[link] / (way.efficiency * left_s))
     if not values:
         raise InputError(
             "no algorithm of the collectives library is as fast as this calibration point says",
@@ -162,34 +157,22 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
     return min(values)
 
 
-def chosen_from(cluster: Cluster, op: CollectiveOp) -> list[CollectiveAlgorithm]:
-    """The algorithms that the cluster's library chooses from."""
-    names = cluster.collectives.algorithms.get(op, ())
-    return [algorithm for algorithm in possible(cluster, op) if algorithm.name in names]
-
-
 def possible(cluster: Cluster, op: CollectiveOp) -> list[CollectiveAlgorithm]:
-    """The algorithms that run on the cluster's switches."""
-    scale_up = cluster.node.scale_up
-    adds = scale_up is not None and scale_up.in_switch_reduction
-    return [algorithm for algorithm in algorithms_of(op) if adds or not algorithm.in_switch]
+    """The algorithms that run on the cluster's switches and fabric."""
+    return [algorithm for algorithm in algorithms_of(op) if algorithm.runs_on(cluster)]
 
 
-def _full_rate_s(stage: Stage, block: Block, topology: Topology) -> dict[str, float]:
-    """Seconds of the busiest NVLink port and NIC at the full rate."""
+def _full_rate_s(stage: Stage, block: Block, topology: Topology) -> dict[LinkClass, float]:
+    """Seconds of the busiest link inside a node and of the busiest NIC or torus link at the full rate."""
     found = full_rate_seconds(port_bytes(stage, block, topology), topology.rates)
-    seconds = {str(name): float(value.max()) for name, value in found.items()}
-    return {"nvlink": 0.0, "nic": 0.0} | seconds
-
-
-def protocols_of(algorithm: CollectiveAlgorithm, block: Block) -> tuple[Protocol, ...]:
-    """Protocols the algorithm may use on these instances."""
-    return algorithm.near_protocols if block.node_count == 1 else algorithm.network_protocols
+    seconds = {name: float(value.max()) for name, value in found.items()}
+    near_s = max((seconds.get(name, 0.0) for name in topology.near_classes), default=0.0)
+    return {"near": near_s, "nic": max(seconds.get("nic", 0.0), seconds.get("torus", 0.0))}
 
 
 def point_block(cluster: Cluster, point: CalibrationPoint) -> tuple[Topology, Block]:
     """The ranks of a calibration point: ``ranks_per_node`` on each node."""
-    gpus = int(cluster.node.gpus.value)
+    gpus = cluster.node.ranks
     topology = Topology.build(cluster, point.nodes * gpus)
     rank = np.arange(topology.world_size)
     taking_part = (rank % gpus < point.ranks_per_node) & (rank // gpus < point.nodes)

@@ -7,20 +7,22 @@ from typing import Literal
 
 import numpy as np
 
-from hardware_specs.types import Cluster, Node
+from hardware_specs.types import Cluster, Fabric, Node
+from simulator.network.torus import Torus
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
-ResourceClass = Literal["nvlink", "pcie", "switch", "socket", "nic", "spine"]
+ResourceClass = Literal["nvlink", "pcie", "switch", "socket", "ddr", "nic", "spine", "torus"]
 Port = Literal[
     "nvlink_tx", "nvlink_rx", "pcie_h2d", "pcie_d2h", "switch_up", "switch_down", "socket_out", "socket_in",
-    "nic_tx", "nic_rx", "spine_up", "spine_down",
+    "ddr", "nic_tx", "nic_rx", "spine_up", "spine_down", "torus_plus", "torus_minus",
 ]  # fmt: skip
-LEVEL_PORTS: dict[ResourceClass, tuple[Port, Port]] = {
+LEVEL_PORTS: dict[ResourceClass, tuple[Port, ...]] = {
     "nvlink": ("nvlink_tx", "nvlink_rx"), "pcie": ("pcie_d2h", "pcie_h2d"), "switch": ("switch_up", "switch_down"),
-    "socket": ("socket_out", "socket_in"), "nic": ("nic_tx", "nic_rx"), "spine": ("spine_up", "spine_down"),
+    "socket": ("socket_out", "socket_in"), "ddr": ("ddr",), "nic": ("nic_tx", "nic_rx"),
+    "spine": ("spine_up", "spine_down"), "torus": ("torus_plus", "torus_minus"),
 }  # fmt: skip
-"""Resources of a level: what its ranks send over, and what they receive over."""
+"""Resources of a level: what its ranks send over, and what they receive over; one for both where they share it."""
 CLASS_OF: dict[Port, ResourceClass] = {port: name for name, ports in LEVEL_PORTS.items() for port in ports}
 
 
@@ -54,6 +56,19 @@ class Mesh:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Beside:
+    """Other traffic over the links of a level: between the NICs that hang on them and host memory.
+
+    Attributes:
+        link: which of the level's links the traffic of each rank's NIC takes ``[world_size]``.
+        inside: ranks of one number reach each other without a NIC ``[world_size]``.
+    """
+
+    link: IntArray
+    inside: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Level:
     """One kind of link between ranks; all arrays ``[world_size]``.
 
@@ -66,6 +81,9 @@ class Level:
         rails: where ranks below the same leaf do so too; None elsewhere.
         mesh: where GPUs of a node have links to some others only; None: to all alike.
         within: the level serves only ranks of one number here (NVLink: of one domain); None: everybody.
+        crossings: bytes over the link for each byte that needs it.
+        beside: what passes NICs on the same links, the other way round: sent from host memory, received into it.
+        torus: where links depend on whom a rank sends to; `link` and `inside` are then its node. None elsewhere.
     """
 
     name: ResourceClass
@@ -76,13 +94,17 @@ class Level:
     rails: Rails | None = None
     within: IntArray | None = None
     mesh: Mesh | None = None
+    crossings: float = 1.0
+    torus: Torus | None = None
+    beside: Beside | None = None
 
     @property
     def labels(self) -> tuple[IntArray, ...]:
         """All labels by which it groups ranks."""
         rails = () if self.rails is None else (self.rails.leaf, self.rails.leaf_in_domain, self.rails.unit)
         within = () if self.within is None else (self.within,)
-        return (self.link, self.inside, *rails, *within)
+        beside = () if self.beside is None else (self.beside.link, self.beside.inside)
+        return (self.link, self.inside, *rails, *within, *beside)
 
 
 def levels_of(cluster: Cluster, node_of: IntArray, local_rank_of: IntArray) -> tuple[IntArray, tuple[Level, ...]]:
@@ -97,27 +119,29 @@ def levels_of(cluster: Cluster, node_of: IntArray, local_rank_of: IntArray) -> t
     domain = node_of
     levels: list[Level] = []
     if node.scale_up is not None:
-        nodes_of_domain = int((node.scale_up.domain_gpus or node.gpus).value) // int(node.gpus.value)
+        nodes_of_domain = (node.scale_up.domain_gpus.value if node.scale_up.domain_gpus else node.ranks) // node.ranks
         domain = node_of // nodes_of_domain
         rate = node.scale_up.bytes_per_s.value
         mesh = _mesh(node, local_rank_of)
         levels.append(Level("nvlink", rate, len(ranks), ranks, inside=ranks, within=domain, mesh=mesh))
-    levels += _pcie_levels(node, node_of, local_rank_of, domain)
+    inside_node = _pcie_levels if node.gpu is not None else _host_levels
+    levels += inside_node(node, node_of, local_rank_of, domain)
+    levels += _host_memory_levels(node, node_of, local_rank_of, domain)
     nic = _nic_level(node, node_of, local_rank_of, domain)
-    return domain, (*levels, nic, *_spine_levels(cluster, node_of, nic, domain))
+    return domain, (*levels, nic, *_fabric_levels(cluster, node_of, nic, domain))
 
 
 def _mesh(node: Node, local_rank_of: IntArray) -> Mesh | None:
     """Shares of a GPU's port; pairs without a link share the GPU's PCIe link, as NCCL routes them."""
     if node.scale_up is None or node.scale_up.links is None:
         return None
-    gpus = int(node.gpus.value)
+    gpus = node.ranks
     links = np.zeros((gpus, gpus))
     for link in node.scale_up.links.value:
         links[link.gpus] = links[link.gpus[::-1]] = link.links
     share = links / links.sum(axis=1, keepdims=True)
     missing = (links == 0) & ~np.eye(gpus, dtype=bool)
-    pcie = node.pcie_bytes_per_s.value * node.pcie_fraction.value / node.scale_up.bytes_per_s.value
+    pcie = node.gpu_link_bytes_per_s / node.scale_up.bytes_per_s.value
     share[missing] = (pcie / np.maximum(missing.sum(axis=1, keepdims=True), 1) + np.zeros_like(share))[missing]
     return Mesh(local_rank_of, share)
 
@@ -126,22 +150,29 @@ def _pcie_levels(node: Node, node_of: IntArray, local: IntArray, domain: IntArra
     """The GPU's own link, and where the node says so the up-link of its switch and the link between sockets.
 
     On a node that does not describe its PCIe, GPUs with NVLink reach the NICs beside it: only copies use the link.
+    Without GPUDirect all that leaves the node goes up to host memory, and from there to a NIC on a switch it comes down
+    again; without peer-to-peer access so does all that GPUs send each other.
     """
     ranks = np.arange(len(node_of), dtype=np.int64)
-    reached = node.pcie_fraction.value
-    tree = node.pcie_tree
+    tree, direct = node.pcie_tree, node.nics.is_gpudirect
     everyone = np.zeros_like(ranks)
-    inside = ranks if node.scale_up is None else domain if tree is not None else everyone
-    levels = [Level("pcie", node.pcie_bytes_per_s.value * reached, len(ranks), ranks, inside=inside)]
-    if tree is None:
+    inside = ranks if node.scale_up is None else everyone if tree is None and direct else domain
+    levels = [Level("pcie", node.gpu_link_bytes_per_s, len(ranks), ranks, inside=inside)]
+    if tree is None or node.pcie_fraction is None:
         return levels
-    gpus, nodes = int(node.gpus.value), int(node_of.max()) + 1
+    gpus, nodes = node.ranks, int(node_of.max()) + 1
     switches, sockets = int(tree.switches.value), int(node.sockets.value)
     switch = node_of * switches + local * switches // gpus
-    if tree.nics_at == "root" or node.scale_up is None:
-        beyond = switch if node.scale_up is None else domain
-        rate = tree.uplink_bytes_per_s.value * reached
-        levels.append(Level("switch", rate, nodes * switches, switch, inside=beyond))
+    to_nics = tree.nics_at == "root" or not direct
+    if to_nics or node.scale_up is None:
+        beyond = domain if node.scale_up is not None else switch if tree.is_peer_to_peer else ranks
+        rate = tree.uplink_bytes_per_s.value * node.pcie_fraction.value
+        within = None if to_nics else node_of
+        beside = None
+        if tree.nics_at == "switch" and not direct:
+            ports = min(int(node.nics.count.value), gpus)
+            beside = Beside(node_of * switches + local * ports // gpus * switches // ports, domain)
+        levels.append(Level("switch", rate, nodes * switches, switch, inside=beyond, within=within, beside=beside))
     if sockets > 1 and node.scale_up is None:
         socket = node_of * sockets + local * sockets // gpus
         link = tree.socket_link_bytes_per_s.value
@@ -149,25 +180,64 @@ def _pcie_levels(node: Node, node_of: IntArray, local: IntArray, domain: IntArra
     return levels
 
 
+def _host_memory_levels(node: Node, node_of: IntArray, local: IntArray, domain: IntArray) -> list[Level]:
+    """Memory channels of the sockets, which traffic to and from NICs crosses where there is no GPUDirect.
+
+    So does traffic between GPUs without peer-to-peer access.
+
+    A buffer lies beside its GPU; where the GPUs do not hang on the sockets evenly, the node's memory is one.
+    """
+    if node.gpu is None or node.nics.is_gpudirect:
+        return []
+    gpus, nodes = node.ranks, int(node_of.max()) + 1
+    sockets = int(node.sockets.value) if gpus % int(node.sockets.value) == 0 else 1
+    socket = node_of * sockets + local * sockets // gpus
+    rate = node.ddr_bytes_per_s.value / sockets
+    tree = node.pcie_tree
+    staged = node.scale_up is None and tree is not None and not tree.is_peer_to_peer
+    inside = np.arange(len(node_of), dtype=np.int64) if staged else domain
+    return [Level("ddr", rate, nodes * sockets, socket, inside=inside, beside=Beside(socket, domain))]
+
+
+def _host_levels(node: Node, node_of: IntArray, local: IntArray, domain: IntArray) -> list[Level]:  # noqa: ARG001 - as above
+    """Without GPUs: the link of each socket to the others of its node."""
+    if node.socket_link_bytes_per_s is None:
+        return []
+    ranks = np.arange(len(node_of), dtype=np.int64)
+    return [Level("socket", node.socket_link_bytes_per_s.value, len(ranks), ranks, inside=ranks, within=node_of)]
+
+
 def _nic_level(node: Node, node_of: IntArray, local: IntArray, domain: IntArray) -> Level:
     """NICs; where a GPU has several they count as one port of their joint rate."""
-    gpus, nics = int(node.gpus.value), int(node.nics.count.value)
+    gpus, nics, nic = node.ranks, int(node.nics.count.value), node.nics.nic
     ports = min(nics, gpus)
-    rate = node.nics.nic.bytes_per_s.value * nics / ports
+    rate = nic.bytes_per_s.value * nics / ports
+    if nic.pcie_bytes_per_s is not None and node.pcie_fraction is not None:
+        rate = min(rate, nic.pcie_bytes_per_s.value * node.pcie_fraction.value * nics / ports)
     return Level("nic", rate, (int(node_of.max()) + 1) * ports, node_of * ports + local * ports // gpus, inside=domain)
 
 
-def _spine_levels(cluster: Cluster, node_of: IntArray, nic: Level, domain: IntArray) -> list[Level]:
-    """Up-links of the leaf switches where they are fewer than the down-links.
+def _fabric_levels(cluster: Cluster, node_of: IntArray, nic: Level, domain: IntArray) -> list[Level]:
+    """Links between switches: those of a torus, or up-links of leaf switches where they are fewer than down-links."""
+    fabric = cluster.fabric
+    if fabric.dimensions is not None and fabric.link_bytes_per_s is not None:
+        rates = fabric.link_bytes_per_s.value
+        torus = Torus(fabric.dimensions.value, node_of, tuple(max(rates) / rate for rate in rates))
+        return [Level("torus", max(rates), torus.link_count, node_of, inside=node_of, torus=torus)]
+    oversubscription = fabric.oversubscription
+    if oversubscription <= 1.0 or int(node_of.max()) == 0:
+        return []
+    return [_spine_level(fabric, node_of, nic, domain, oversubscription)]
+
+
+def _spine_level(fabric: Fabric, node_of: IntArray, nic: Level, domain: IntArray, oversubscription: float) -> Level:
+    """Up-links of the leaf switches.
 
     A leaf holds ``leaf_nodes`` nodes; on a rail-optimised fabric there is one for each NIC number, and traffic between
-    NICs of one number stays in it.
+    NICs of one number stays in it. On a dragonfly a leaf is a group, and a message that takes the detour over a third
+    group uses the global links of two groups, and of that one both ways: twice as much of them in all.
     """
-    fabric = cluster.fabric
-    oversubscription = fabric.spine_oversubscription.value
     nodes = int(node_of.max()) + 1
-    if oversubscription <= 1.0 or nodes == 1:
-        return []
     ports, on_rails = nic.count // nodes, fabric.kind == "rail_optimised"
     per_leaf = int(fabric.leaf_nodes.value) if fabric.leaf_nodes is not None else nodes if on_rails else 1
     unit = node_of // per_leaf
@@ -175,6 +245,7 @@ def _spine_levels(cluster: Cluster, node_of: IntArray, nic: Level, domain: IntAr
         leaf = unit * ports + nic.link % ports
         rate = nic.bytes_per_s * min(per_leaf, nodes) / oversubscription
         rails = Rails(leaf, domain * (int(leaf.max()) + 1) + leaf, unit)
-        return [Level("spine", rate, int(leaf.max()) + 1, leaf, inside=domain, rails=rails)]
+        return Level("spine", rate, int(leaf.max()) + 1, leaf, inside=domain, rails=rails)
     rate = nic.bytes_per_s * ports * per_leaf / oversubscription
-    return [Level("spine", rate, int(unit.max()) + 1, unit, inside=unit)]
+    crossings = 1.0 if fabric.detour_share is None else 1.0 + fabric.detour_share.value
+    return Level("spine", rate, int(unit.max()) + 1, unit, inside=unit, crossings=crossings)

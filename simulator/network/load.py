@@ -20,9 +20,11 @@ import numpy as np
 from simulator.network.collectives.algorithm import Stage
 from simulator.network.levels import CLASS_OF, LEVEL_PORTS, Level, Port, ResourceClass
 from simulator.network.membership import Block
-from simulator.network.patterns import Pattern, Traffic
+from simulator.network.patterns import Pattern
 from simulator.network.topology import Topology
+from simulator.network.traffic import Traffic
 from simulator.operators import FloatArray
+from simulator.program import IntArray
 
 PortBytes = dict[Port, FloatArray]
 """Bytes over each of the links of one kind that an instance uses ``[a, w]``, in the order of their numbers."""
@@ -48,12 +50,44 @@ def port_bytes(stage: Stage, block: Block, topology: Topology) -> PortBytes:
     """Bytes over each link; links that carry nothing anywhere are left out."""
     loads: PortBytes = {}
     for level in topology.levels:
-        traffic = over_level(stage.pattern, block, level)
-        links = block.grouping(level.link)
-        for port, amount in zip(LEVEL_PORTS[level.name], (traffic.out_bytes, traffic.in_bytes), strict=True):
-            if np.any(amount > 0.0):
-                loads[port] = links.sums(amount)
+        for port, load in zip(LEVEL_PORTS[level.name], _link_bytes(stage.pattern, block, level), strict=True):
+            if load is not None and np.any(load > 0.0):
+                loads[port] = load
     return loads
+
+
+def _link_bytes(pattern: Pattern, block: Block, level: Level) -> tuple[FloatArray | None, ...]:
+    """Bytes over the links of a level ``[a, w]`` for each of its ports; None where there are none."""
+    if level.torus is not None:
+        return level.torus.loads(pattern.messages(block), block)
+    traffic, links = over_level(pattern, block, level), block.grouping(level.link)
+    both = (traffic.out_bytes, traffic.in_bytes)
+    if level.beside is not None:
+        links, passing = block.joint(level.link, level.beside.link), pattern.crossing(block, level.beside.inside)
+        both = (_side_by_side(block, both[0], passing.in_bytes), _side_by_side(block, both[1], passing.out_bytes))
+    amounts = both if len(LEVEL_PORTS[level.name]) == len(both) else (both[0] + both[1],)
+    return tuple(links.sums(level.crossings * amount) if np.any(amount > 0.0) else None for amount in amounts)
+
+
+def _side_by_side(block: Block, one: FloatArray, other: FloatArray) -> FloatArray:
+    """Amounts of each member in two roles ``[I, 2 n]``, as `Block.joint` numbers them."""
+    return np.hstack([np.broadcast_to(amount, block.ranks.shape) for amount in (one, other)])
+
+
+def links_used(port: Port, block: Block, topology: Topology) -> IntArray:
+    """Numbers of the links of one kind that `port_bytes` tells of ``[I, w]``, counted from 0."""
+    level = topology.ports[port]
+    if level.torus is not None:
+        return level.torus.used(block)[LEVEL_PORTS[level.name].index(port)]
+    if level.beside is not None:
+        return block.joint(level.link, level.beside.link).numbers
+    return block.grouping(level.link).numbers
+
+
+def links_per_hop(pattern: Pattern, block: Block, topology: Topology) -> int:
+    """Links between switches on the longest way of a pattern on a torus; 1 on other fabrics."""
+    torus = next((level.torus for level in topology.levels if level.torus is not None), None)
+    return 1 if torus is None else max(torus.farthest(pattern.messages(block), block), 1)
 
 
 def over_level(pattern: Pattern, block: Block, level: Level) -> Traffic:
@@ -73,19 +107,13 @@ def over_level(pattern: Pattern, block: Block, level: Level) -> Traffic:
 
 
 def mesh_share(pattern: Pattern, block: Block, topology: Topology) -> float:
-    """Share of the NVLink ports that a pattern can use between the members of a node; 1 where any pair has all.
-
-    Rings use the links of a member to all the others; of all pairs, which carry the same, the weakest sets the pace.
-    """
+    """Share of the NVLink ports that a pattern can use between the members of a node; 1 where any pair has all."""
     mesh = next((level.mesh for level in topology.levels if level.mesh is not None), None)
-    together = block.ranks[0][block.domains.slot[0] == 0]
+    together = np.flatnonzero(block.domains.slot[0] == 0)
     if mesh is None or len(together) == 1:
         return 1.0
-    local = mesh.local_rank_of[together]
-    share = mesh.share[np.ix_(local, local)]
-    if pattern.all_pairs:
-        return float(share[~np.eye(len(local), dtype=bool)].min()) * (len(local) - 1)
-    return min(1.0, float(share.sum(axis=1).min()))
+    local = mesh.local_rank_of[block.ranks[0][together]]
+    return pattern.mesh_share(mesh.share[np.ix_(local, local)], together)
 
 
 def full_rate_seconds(loads: PortBytes, rates: Mapping[ResourceClass, float]) -> dict[ResourceClass, FloatArray]:
@@ -103,6 +131,7 @@ def work_of(
     fractions: Mapping[ResourceClass, LinkFractions],
     efficiency: float,
     beside_s: FloatArray | float = 0.0,
+    pace_s: float = 0.0,
 ) -> Work:
     """Time and usage of a stage's traffic.
 
@@ -112,11 +141,12 @@ def work_of(
         fractions: what the operation reaches of each class, and what is usable.
         efficiency: of the protocol and algorithm, multiplies `LinkFractions.reached`.
         beside_s: what the same kernel does beside the transfers, seconds ``[a, 1]`` or a number.
+        pace_s: the transfers take at least this long, however fast the links.
     """
     seconds = np.zeros((1, 1))
     for name, full in full_rate_seconds(loads, rates).items():
         seconds = np.maximum(seconds, full / (fractions[name].reached * efficiency))
-    seconds = seconds + beside_s
+    seconds = np.maximum(seconds, pace_s) + beside_s
     usage = {}
     for port, load in loads.items():
         name = CLASS_OF[port]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -10,32 +11,63 @@ import numpy as np
 from hardware_specs.types import Cluster
 from inputs.errors import InputError, nearest_name
 from simulator.lowered import PS_PER_S, Phase
-from simulator.network.calibration import Calibration, calibrate, chosen_from, possible, protocols_of
+from simulator.network.calibration import Calibration, calibrate, possible
 from simulator.network.collectives import Call, CollectiveAlgorithm
-from simulator.network.collectives.algorithm import ALGORITHMS, Protocol, reached
-from simulator.network.latency import LatencyModel, protocol_fractions
+from simulator.network.collectives.algorithm import ALGORITHMS, Stage
 from simulator.network.levels import Port, ResourceClass
-from simulator.network.load import LinkFractions, PortBytes, Work, mesh_share, port_bytes, work_of
+from simulator.network.library import transport_of
+from simulator.network.load import (
+    LinkFractions,
+    PortBytes,
+    Work,
+    links_per_hop,
+    links_used,
+    mesh_share,
+    port_bytes,
+    work_of,
+)
 from simulator.network.membership import Block, blocks_of
 from simulator.network.topology import Topology
+from simulator.network.transport import Transport
 from simulator.operators import CollectiveOp, FloatArray
 from simulator.program import IntArray
 
-LATENCY_SHARE = 0.2
-"""Share of an all_to_all above which the cost of its messages, NCCL's own constant, deserves a warning."""
+POSTS_SHARE = 0.2
+"""Share of an all_to_all above which the cost of its messages, the library's own constant, deserves a warning."""
 
 FULL = LinkFractions(1.0, 1.0)
-"""PCIe and socket links: their rates are what is reached."""
+"""PCIe between NVLink and NICs, host memory: their rates are what is reached."""
+
+NETWORK: tuple[ResourceClass, ...] = ("nic", "spine", "torus")
+"""Links between nodes: the fraction of the NIC was seen on all of them together."""
 
 ALONE = CollectiveAlgorithm("none", (), "a communicator of one member: nothing to do", stages=lambda _: ())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class StageAmounts:
+    """What a stage moves.
+
+    Attributes:
+        stage: its latency and pattern.
+        loads: bytes per link.
+        mesh_share: part of the NVLink ports that it can use.
+        links: links between switches that its longest message takes.
+    """
+
+    stage: Stage
+    loads: PortBytes
+    mesh_share: float
+    links: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class TimedStage:
-    """A stage with its times: latency in seconds, and the work with its usage of ports."""
+    """A stage with its times: latency, the work with its usage of ports, and how long posting messages takes of it."""
 
     latency_s: float
     work: Work
+    posts_s: float
 
     @property
     def seconds(self) -> FloatArray:
@@ -48,7 +80,7 @@ class Timed:
     """A call with algorithm and protocol chosen."""
 
     algorithm: CollectiveAlgorithm
-    protocol: Protocol
+    protocol: str
     stages: tuple[TimedStage, ...]
 
     @property
@@ -68,7 +100,7 @@ class CollectiveModel:
         cluster: the machine.
         topology: where ranks are.
         calibration: achievable link fractions.
-        latency: the library's latencies.
+        transport: the collectives library.
         algorithms: operations whose algorithm the scenario forces; the others take the fastest.
         rates: capacity of one port of each class, B/s.
     """
@@ -76,7 +108,7 @@ class CollectiveModel:
     cluster: Cluster
     topology: Topology
     calibration: Calibration
-    latency: LatencyModel
+    transport: Transport
     algorithms: Mapping[str, str]
     rates: Mapping[ResourceClass, float]
     _blocks: dict[bytes, list[Block]] = field(default_factory=dict)
@@ -87,7 +119,6 @@ class CollectiveModel:
         cluster: Cluster,
         topology: Topology,
         algorithms: Mapping[str, str] | None = None,
-        background: Mapping[ResourceClass, float] | None = None,
     ) -> CollectiveModel:
         """The model of a placed cluster.
 
@@ -95,7 +126,6 @@ class CollectiveModel:
             cluster: the machine.
             topology: where its ranks are.
             algorithms: algorithms to force, by operation.
-            background: share of every link of a class that other jobs take all the time, 0 to 1.
 
         Raises:
             InputError: a forced algorithm or its operation is unknown, or a calibration point cannot be reached.
@@ -103,9 +133,7 @@ class CollectiveModel:
         forced = dict(algorithms or {})
         for op, name in forced.items():
             _check_algorithm(op, name)
-        left = {name: 1.0 - (background or {}).get(name, 0.0) for name in topology.rates}
-        rates = {name: rate * left[name] for name, rate in topology.rates.items()}
-        return CollectiveModel(cluster, topology, calibrate(cluster), LatencyModel.of(cluster), forced, rates)
+        return CollectiveModel(cluster, topology, calibrate(cluster), transport_of(cluster), forced, topology.rates)
 
     def improved(self, speed: Mapping[ResourceClass, float], host_speed: float = 1.0) -> CollectiveModel:
         """The same machine with the bandwidth of some link classes, and the CPU that posts messages, faster.
@@ -115,7 +143,7 @@ class CollectiveModel:
         return replace(
             self,
             rates={name: rate * speed.get(name, 1.0) for name, rate in self.rates.items()},
-            latency=replace(self.latency, host_speed=host_speed),
+            transport=self.transport.on_faster_host(host_speed),
         )
 
     def blocks(self, instance: IntArray) -> list[Block]:
@@ -133,7 +161,20 @@ class CollectiveModel:
 
     def options(self, call: Call) -> list[Timed]:
         """Every algorithm and protocol that `time` chooses from."""
-        return [option for algorithm in self._candidates(call) for option in self._options(call, algorithm)]
+        return [option for algorithm in self.candidates(call) for option in self._options(call, algorithm)]
+
+    def amounts(self, call: Call, algorithm: CollectiveAlgorithm) -> tuple[StageAmounts, ...]:
+        """What each stage of the call moves when done with ``algorithm``; no fit changes it."""
+        block, topology = call.block, self.topology
+        return tuple(
+            StageAmounts(
+                stage,
+                port_bytes(stage, block, topology),
+                mesh_share(stage.pattern, block, topology) * stage.near_efficiency,
+                links_per_hop(stage.pattern, block, topology),
+            )
+            for stage in algorithm.stages(call)
+        )
 
     def phases(self, call: Call, timed: Timed) -> list[tuple[Phase, ...]]:
         """Phases of each instance ``[I]``; times are rounded to picoseconds here, half up."""
@@ -142,43 +183,46 @@ class CollectiveModel:
         per_stage = [self._phases_of_stage(call.block, stage) for stage in timed.stages]
         return list(zip(*per_stage, strict=True))
 
-    def _candidates(self, call: Call) -> list[CollectiveAlgorithm]:
+    def candidates(self, call: Call) -> list[CollectiveAlgorithm]:
+        """The algorithms that `time` chooses from."""
         known = [a for a in possible(self.cluster, call.op) if a.applies(call.block)]
         forced = [a for a in known if a.name == self.algorithms.get(call.op)]
-        return forced or [a for a in chosen_from(self.cluster, call.op) if a in known] or known
+        return forced or self.transport.chosen_from(call, known) or known
 
     def _options(self, call: Call, algorithm: CollectiveAlgorithm) -> list[Timed]:
         """The call with this algorithm and each of its protocols."""
-        stages = algorithm.stages(call)
-        loads = [port_bytes(stage, call.block, self.topology) for stage in stages]
-        shares = [mesh_share(stage.pattern, call.block, self.topology) for stage in stages]
-        fractions, fit = self.link_fractions(call), self.cluster.fitted
-        copy_s_per_byte = 0.0 if fit is None else 1.0 / fit.copy_bytes_per_s.value
+        amounts = self.amounts(call, algorithm)
+        fractions = self.link_fractions(call)
         options = []
-        for protocol in protocols_of(algorithm, call.block):
-            payload = protocol_fractions(self.cluster)[protocol]
+        stages = [part.stage for part in amounts]
+        for protocol, ways in self.transport.ways(algorithm, call, stages).items():
             timed = tuple(
                 TimedStage(
-                    self.latency.seconds(stage.latency, protocol),
+                    self.transport.seconds(part.stage.latency, way.protocol, part.links),
                     work_of(
-                        load,
+                        part.loads,
                         self.rates,
-                        on_mesh(fractions, share),
-                        payload * reached(stage, protocol),
-                        stage.own_bytes * copy_s_per_byte,
+                        on_mesh(fractions, part.mesh_share),
+                        way.efficiency,
+                        self.transport.copy_seconds(way.touched_bytes),
+                        max(self.transport.posting_seconds(part.stage.latency, way.protocol), way.least_s),
                     ),
+                    self.transport.posting_seconds(part.stage.latency, way.protocol),
                 )
-                for stage, load, share in zip(stages, loads, shares, strict=True)
+                for way, part in zip(ways, amounts, strict=True)
             )
             options.append(Timed(algorithm, protocol, timed))
         return options
 
     def link_fractions(self, call: Call) -> dict[ResourceClass, LinkFractions]:
-        """What the call reaches of each link class; the spine is part of the network the NIC fraction was seen on."""
+        """What the call reaches of each link class; spine and torus are part of the network the NIC fraction is of."""
         nodes, local = call.block.node_count, call.block.local_size
-        nvlink = self.calibration.link_fractions(call.op, "nvlink", nodes, local)
+        near = self.calibration.link_fractions(call.op, "near", nodes, local)
         nic = self.calibration.link_fractions(call.op, "nic", nodes, local)
-        return {"nvlink": nvlink, "nic": nic, "spine": nic, "pcie": FULL, "switch": FULL, "socket": FULL}
+        fractions = dict.fromkeys(self.topology.rates, FULL)
+        fractions.update(dict.fromkeys(self.topology.near_classes, near))
+        fractions.update(dict.fromkeys(NETWORK, nic))
+        return fractions
 
     def outside_range(self, call: Call, timed: Timed) -> list[str]:
         """In which respects the call, done as ``timed`` says, is outside what was measured."""
@@ -194,10 +238,12 @@ class CollectiveModel:
         return notes
 
     def _rests_on_posts(self, call: Call, timed: Timed) -> bool:
-        """Whether latency is a large part of an all_to_all between nodes without a small message measured there."""
+        """Whether an all_to_all between nodes without a small message measured there would be much shorter without."""
         measured = any(point.op == call.op and point.nodes > 1 for point in self.cluster.latency_points)
-        latency_s = sum(stage.latency_s for stage in timed.stages)
-        return call.op == "all_to_all" and not measured and latency_s > LATENCY_SHARE * float(timed.seconds.max())
+        if call.op != "all_to_all" or measured:
+            return False
+        free = replace(self, transport=self.transport.on_faster_host(math.inf))
+        return float(free.time(call).seconds.max()) < (1 - POSTS_SHARE) * float(timed.seconds.max())
 
     def _phases_of_stage(self, block: Block, stage: TimedStage) -> list[Phase]:
         count = block.instance_count
@@ -219,14 +265,14 @@ class CollectiveModel:
         """Resource numbers of an instance's links, kind after kind ``[I, U]``, remembered."""
         key = (block, ports)
         if key not in self._resources:
-            columns = [block.grouping(self.topology.ports[p].link).numbers + self.topology.first(p) for p in ports]
+            columns = [links_used(p, block, self.topology) + self.topology.first(p) for p in ports]
             empty = np.zeros((block.instance_count, 0), dtype=np.int64)
             self._resources[key] = np.hstack([empty, *columns])
         return self._resources[key]
 
 
 def on_mesh(fractions: Mapping[ResourceClass, LinkFractions], share: float) -> Mapping[ResourceClass, LinkFractions]:
-    """The fractions where only a share of each NVLink port leads to the other members: a cap on this activity."""
+    """The fractions where only a share of each NVLink port can be used: a cap on this activity."""
     if share == 1.0:
         return fractions
     nvlink = fractions["nvlink"]

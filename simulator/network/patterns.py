@@ -2,7 +2,8 @@
 
 The question a level of links asks (`simulator.network.levels`) is always the same: of what each member sends and
 receives, how much goes to members that do not share some label (a node, a leaf switch) with it? A pattern answers it
-for all members at once, without listing pairs, so that 16,384 ranks cost as little as 8.
+for all members at once, without listing pairs, so that 16,384 ranks cost as little as 8. Only on a torus it matters
+where the rest goes: `Pattern.messages` says so between domains.
 """
 
 from __future__ import annotations
@@ -12,35 +13,11 @@ from typing import Protocol
 
 import numpy as np
 
-from simulator.network.membership import Block, Grouping
+from simulator.network.destinations import Direct, Messages, Spread, around_domains, tree_messages
+from simulator.network.membership import Block, Grouping, slot_sums
+from simulator.network.traffic import Traffic, both_ways, left
 from simulator.operators import FloatArray
 from simulator.program import IntArray
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Traffic:
-    """Bytes each member sends and receives; each ``[1, 1]``, ``[I, 1]`` or ``[I, n]``."""
-
-    out_bytes: FloatArray
-    in_bytes: FloatArray
-
-    def __add__(self, other: Traffic) -> Traffic:
-        """Both together."""
-        return Traffic(self.out_bytes + other.out_bytes, self.in_bytes + other.in_bytes)
-
-    def __sub__(self, other: Traffic) -> Traffic:
-        """What is left; rounding leaves no trace of nothing."""
-        return Traffic(_left(self.out_bytes, other.out_bytes), _left(self.in_bytes, other.in_bytes))
-
-
-def both_ways(amount: FloatArray) -> Traffic:
-    """Traffic of members that send as much as they receive."""
-    return Traffic(amount, amount)
-
-
-def _left(whole: FloatArray, part: FloatArray) -> FloatArray:
-    rest = whole - part
-    return np.where(rest > 1e-9 * whole, rest, 0.0)
 
 
 class Pattern(Protocol):
@@ -55,14 +32,33 @@ class Pattern(Protocol):
         """See the class."""
         ...
 
-    @property
-    def all_pairs(self) -> bool:
-        """Whether members of a node send to each other alike; else to neighbours on a ring."""
-        ...
-
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """What each member exchanges with members of another ``label [world_size]``."""
         ...
+
+    def messages(self, block: Block) -> Messages:
+        """What goes from which domain to which."""
+        ...
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:
+        """Part of the NVLink ports it can use where each pair of GPUs has links of its own, 0 to 1.
+
+        Args:
+            share: part of a member's port that leads to each other member ``[k, k]``.
+            members: their positions in the instance ``[k]``, ascending.
+        """
+        ...
+
+
+def ring_share(share: FloatArray) -> float:
+    """Rings use the links of a member to all the others."""
+    return min(1.0, float(share.sum(axis=1).min()))
+
+
+def pairs_share(share: FloatArray) -> float:
+    """Of all pairs, which carry the same, the weakest sets the pace."""
+    others = len(share) - 1
+    return float(share[~np.eye(len(share), dtype=bool)].min()) * others
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +76,10 @@ class AllPairs:
     send_bytes: FloatArray | None = None
     weights: FloatArray | None = None
     on_rails: bool = False
-    all_pairs: bool = True
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
+        """That of all pairs."""
+        return pairs_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """To every member outside the label its share."""
@@ -89,11 +88,17 @@ class AllPairs:
             return both_ways(self.bytes * ((block.size - grouping.count) / block.size))
         return _uneven(self.send_bytes, self.weights, grouping)
 
+    def messages(self, block: Block) -> Messages:
+        """To every member its share."""
+        if self.send_bytes is None or self.weights is None:
+            return (Spread(self.bytes, np.full((1, 1), 1.0 / block.size)),)
+        return (Spread(self.send_bytes, self.weights),)
+
 
 def _uneven(sent: FloatArray, share: FloatArray, grouping: Grouping) -> Traffic:
     """A member's bytes times the shares of the others; and its share of what the others send."""
-    out = sent * _left(np.ones_like(share), grouping.shared(share))
-    others: FloatArray = _left(sent.sum(axis=1, keepdims=True) + np.zeros_like(sent), grouping.shared(sent))
+    out = sent * left(np.ones_like(share), grouping.shared(share))
+    others: FloatArray = left(sent.sum(axis=1, keepdims=True) + np.zeros_like(sent), grouping.shared(sent))
     return Traffic(out, share * others)
 
 
@@ -111,12 +116,32 @@ class Rings:
 
     bytes: FloatArray
     on_rails: bool = True
-    all_pairs: bool = False
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
+        """That of rings."""
+        return ring_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """1 / k of the bytes in each label of k members; nothing where one holds all."""
         count = block.grouping(label).count
         return both_ways(np.where(count < block.size, self.bytes / count, 0.0))
+
+    def messages(self, block: Block) -> Messages:
+        """All bytes from each domain to the next."""
+        return around_domains(block, self.bytes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Trees(Rings):
+    """Two binary trees over the domains, each with half of the data up and down again; borders are crossed as by rings.
+
+    Attributes:
+        bytes: what passes each member, the data up and down ``[a, 1]``.
+    """
+
+    def messages(self, block: Block) -> Messages:
+        """A quarter of the bytes both ways between parent and child, in each tree."""
+        return tree_messages(block, self.bytes / 4.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,12 +150,19 @@ class LocalRings:
 
     bytes: FloatArray
     on_rails: bool = True
-    all_pairs: bool = False
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
+        """That of rings."""
+        return ring_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """1 / k of the bytes in each label of k members; nothing where one holds the domain."""
         count = block.grouping(label).count
         return both_ways(np.where(count < block.local, self.bytes / count, 0.0))
+
+    def messages(self, block: Block) -> Messages:  # noqa: ARG002 - the protocol's signature
+        """None between domains."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -139,22 +171,39 @@ class RailRings:
 
     bytes: FloatArray
     on_rails: bool = True
-    all_pairs: bool = False
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
+        """That of rings."""
+        return ring_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """1 / k of the bytes in each label of k domains; nothing where one holds all."""
         count = block.grouping(label).count
         return both_ways(np.where(count < block.size, self.bytes / np.maximum(count / block.local, 1.0), 0.0))
 
+    def messages(self, block: Block) -> Messages:
+        """From each domain to the next what all its members send."""
+        return around_domains(block, self.bytes * block.local_size)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NearAndFar:
-    """Amounts to members of the same domain, and to those of other domains along the rail, spread over them evenly."""
+    """Amounts to members of the same domain, and to those of other domains along the rail, spread over them evenly.
+
+    Attributes:
+        near: within the domain.
+        far: to the other domains.
+        between: who sends to whom where anything goes to other domains; the sums over domains are those of ``far``.
+    """
 
     near: Traffic
     far: Traffic
+    between: AllPairs | None = None
     on_rails: bool = True
-    all_pairs: bool = True
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
+        """That of all pairs."""
+        return pairs_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """Near and far from labels within a domain; from larger ones the share of the domains outside."""
@@ -166,34 +215,47 @@ class NearAndFar:
             self.near.in_bytes * inside + self.far.in_bytes * outside,
         )
 
+    def messages(self, block: Block) -> Messages:
+        """As from member to member: what a domain sends and receives is the same."""
+        return () if self.between is None else self.between.messages(block)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shifts:
-    """Steps in which member i sends to member (i + distance) mod n, or to i xor distance.
+class Sends:
+    """Single messages between members, all at the same time.
 
     Attributes:
-        steps: (distance, bytes ``[a, 1]``) of each.
-        exclusive: xor (exchange in pairs) instead of a shift; n is then a power of two.
+        sender: position in the instance of each message's sender ``[k]``.
+        receiver: of its receiver ``[k]``; whoever sends to itself sends nothing.
+        bytes: of each message ``[a, k]``, or of all alike ``[a, 1]``.
     """
 
-    steps: tuple[tuple[int, FloatArray], ...]
-    exclusive: bool = False
+    sender: IntArray
+    receiver: IntArray
+    bytes: FloatArray
     on_rails: bool = False
-    all_pairs: bool = True
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
-        """The bytes of the steps whose partner has another label."""
-        slot, member = block.grouping(label).slot, np.arange(block.size)
-        out: FloatArray = np.zeros(slot.shape)
-        into: FloatArray = np.zeros(slot.shape)
-        for distance, amount in self.steps:
-            target = member ^ distance if self.exclusive else (member + distance) % block.size
-            crosses = slot[:, target] != slot
-            out = out + np.where(crosses, amount, 0.0)
-            received = np.empty_like(crosses)
-            received[:, target] = crosses
-            into = into + np.where(received, amount, 0.0)
-        return Traffic(out, into)
+        """The bytes of the messages between members with different labels."""
+        slot = block.grouping(label).slot
+        moved = np.where(slot[:, self.sender] != slot[:, self.receiver], self.bytes, 0.0)
+        ends = (np.broadcast_to(end, moved.shape) for end in (self.sender, self.receiver))
+        return Traffic(*(slot_sums(moved, end, block.size) for end in ends))
+
+    def messages(self, block: Block) -> Messages:  # noqa: ARG002 - the protocol's signature
+        """From every sender to its receiver."""
+        return (Direct(self.sender[None], self.receiver[None], self.bytes),)
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:
+        """The pair that takes longest over its own links sets the pace of the busiest port."""
+        here = np.isin(self.sender, members) & np.isin(self.receiver, members) & (self.sender != self.receiver)
+        size = np.broadcast_to(self.bytes, (len(self.bytes), len(self.sender))).max(axis=0)[here]
+        pair: FloatArray = np.zeros_like(share)
+        np.add.at(pair, tuple(np.searchsorted(members, end[here]) for end in (self.sender, self.receiver)), size)
+        busiest = max(pair.sum(axis=0).max(), pair.sum(axis=1).max())
+        if busiest == 0.0:
+            return 1.0
+        return min(1.0, float(busiest / (pair[pair > 0.0] / share[pair > 0.0]).max()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -207,10 +269,9 @@ class Together:
         """Whether all parts are."""
         return all(part.on_rails for part in self.parts)
 
-    @property
-    def all_pairs(self) -> bool:
-        """Whether any part is."""
-        return any(part.all_pairs for part in self.parts)
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:
+        """The least of the parts."""
+        return min(part.mesh_share(share, members) for part in self.parts)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """The sum of the parts."""
@@ -219,17 +280,28 @@ class Together:
             total = total + part.crossing(block, label)
         return total
 
+    def messages(self, block: Block) -> Messages:
+        """Those of all parts."""
+        return tuple(message for part in self.parts for message in part.messages(block))
+
 
 @dataclass(frozen=True, slots=True)
 class Nothing:
     """A stage that moves nothing: a barrier's."""
 
     on_rails: bool = True
-    all_pairs: bool = False
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
+        """That of rings."""
+        return ring_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:  # noqa: ARG002 - the protocol's signature
         """Nothing."""
         return both_ways(np.zeros((1, 1)))
+
+    def messages(self, block: Block) -> Messages:  # noqa: ARG002 - the protocol's signature
+        """None."""
+        return ()
 
 
 NOTHING = Nothing()

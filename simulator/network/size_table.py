@@ -14,18 +14,14 @@ from simulator.network.levels import CLASS_OF
 from simulator.network.membership import Block, blocks_of
 from simulator.network.model import CollectiveModel, Timed
 from simulator.network.topology import Placement, Topology
-from simulator.operators import CollectiveOp
-
-BUS_FACTORS: dict[str, float] = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
-"""busbw = algbw x this x (n - 1) / n; 1 for the other operations (nccl-tests doc/PERFORMANCE.md)."""
+from simulator.operators import CollectiveOp, busbw_factor
 
 MAX_RANKS = 262_144
 
 
-def busbw_bytes_per_s(op: str, ranks: int, size_bytes: float, time_s: float) -> float:
+def busbw_bytes_per_s(op: CollectiveOp, ranks: int, size_bytes: float, time_s: float) -> float:
     """Bus bandwidth of a collective, as nccl-tests defines it; 0 when it takes no time."""
-    factor = BUS_FACTORS[op] * (ranks - 1) / ranks if op in BUS_FACTORS else 1.0
-    return size_bytes / time_s * factor if time_s > 0 else 0.0
+    return size_bytes / time_s * busbw_factor(op, ranks) if time_s > 0 else 0.0
 
 
 def group_in_words(ranks: int, nodes: int) -> str:
@@ -44,7 +40,7 @@ class SizeRow:
         busbw_bytes_per_s: see `busbw_bytes_per_s`.
         algorithm: chosen by the library's rules, or forced.
         protocol: chosen likewise.
-        limit: what most of the time goes to: ``latency``, or the class of the busiest link.
+        limit: what most of the time goes to: ``latency``, ``posts`` of messages, or the class of the busiest link.
     """
 
     bytes: float
@@ -119,9 +115,11 @@ def _row(call: Call, timed: Timed) -> SizeRow:
 
 
 def _limit(timed: Timed, time_s: float) -> str:
-    """Latency when it is half of the time or more; else the class whose busiest link is used most, by time."""
+    """What takes half of the time or more, latency or posting messages; else the busiest link, by time."""
     if time_s <= 0 or 2 * sum(stage.latency_s for stage in timed.stages) >= time_s:
         return "latency"
+    if 2 * sum(stage.posts_s for stage in timed.stages) >= time_s:
+        return "posts"
     used: dict[str, float] = {}
     for stage in timed.stages:
         seconds = float(stage.work.seconds.max())
@@ -134,24 +132,24 @@ def _limit(timed: Timed, time_s: float) -> str:
 def placed_group(
     cluster: Cluster, ranks: int, ranks_per_node: int | None = None, placement: Placement = "block", seed: int = 0
 ) -> tuple[Topology, Block]:
-    """A communicator of ``ranks`` GPUs, ``ranks_per_node`` on each node (default: all of a node).
+    """A communicator of ``ranks`` ranks, ``ranks_per_node`` on each node (default: all of a node).
 
     Raises:
         InputError: no such number of ranks or ranks per node, or the placement is unknown.
     """
-    gpus = int(cluster.node.gpus.value)
-    per_node = min(gpus, ranks) if ranks_per_node is None else ranks_per_node
+    slots = cluster.node.ranks
+    per_node = min(slots, ranks) if ranks_per_node is None else ranks_per_node
     if not 1 <= ranks <= MAX_RANKS:
         raise InputError("impossible value", file="--ranks", given=ranks, expected=f"1 to {MAX_RANKS:,}")
-    if not 1 <= per_node <= gpus:
+    if not 1 <= per_node <= slots:
         raise InputError(
-            f"a node of {cluster.name} has {gpus} GPUs",
+            f"a node of {cluster.name} has {slots} {cluster.node.rank_name}",
             file="--ranks-per-node",
             given=per_node,
-            expected=f"1 to {gpus}",
+            expected=f"1 to {slots}",
         )
     nodes = -(-ranks // per_node)
-    world = ranks if per_node == gpus else nodes * gpus
+    world = ranks if per_node == slots else nodes * slots
     topology = Topology.build(cluster, world, placement, seed)
     taking_part = np.flatnonzero(topology.local_rank_of < per_node)[:ranks]
     instance = np.full(world, -1)

@@ -1,9 +1,10 @@
 """Where ranks sit and which links they share: ranks, nodes, levels of links and numbered resources.
 
 A machine is a hierarchy of *levels*, each a kind of link that traffic takes on its way from one rank to another: the
-NVLink port of a GPU, its PCIe link, the up-link of its PCIe switch, the link between sockets, the NIC, the up-link of
-the leaf switch. A level says which link each rank uses and which ranks reach each other without it. What a collective
-puts on a level follows from that alone (`simulator.network.patterns`): a new kind of machine is a new list of levels.
+NVLink port of a GPU, its PCIe link, the up-link of its PCIe switch, the link between sockets, host memory, the NIC, the
+up-link of the leaf switch, the links of a torus. A level says which link each rank uses and which ranks reach each
+other without it. What a collective puts on a level follows from that alone (`simulator.network.patterns`): a new kind
+of machine is a new list of levels.
 
 Resources are numbered level by level, outbound links first.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import Literal, overload
 
 import numpy as np
@@ -22,6 +24,8 @@ from inputs.errors import InputError
 from simulator.network.levels import LEVEL_PORTS, Level, Port, ResourceClass, levels_of
 from simulator.operators import FloatArray
 from simulator.program import IntArray
+
+BETWEEN_RANKS_OF_A_NODE = ("pcie", "switch", "socket")
 
 Placement = Literal["block", "round_robin", "random"]
 
@@ -60,18 +64,25 @@ class Topology:
         Raises:
             InputError: ``world_size`` is below 1, or the placement is unknown.
         """
-        gpus = int(cluster.node.gpus.value)
+        per_node = cluster.node.ranks
         if world_size < 1:
             raise InputError("a job needs ranks", key="world_size", given=world_size, expected="1 or more")
-        nodes = -(-world_size // gpus)
-        slots = _slots(world_size, nodes, gpus, placement, seed)
-        domain, levels = levels_of(cluster, slots // gpus, slots % gpus)
-        return Topology(world_size, nodes, slots // gpus, slots % gpus, domain, levels)
+        nodes = -(-world_size // per_node)
+        _check_fits(cluster, nodes, world_size)
+        slots = _slots(world_size, nodes, per_node, placement, seed)
+        domain, levels = levels_of(cluster, slots // per_node, slots % per_node)
+        return Topology(world_size, nodes, slots // per_node, slots % per_node, domain, levels)
 
     @cached_property
     def rates(self) -> dict[ResourceClass, float]:
         """Capacity of one link of each level and direction, B/s."""
         return {level.name: level.bytes_per_s for level in self.levels}
+
+    @cached_property
+    def near_classes(self) -> tuple[ResourceClass, ...]:
+        """Links that ranks of a node reach each other over: NVLink, or without it PCIe and what joins the sockets."""
+        names = tuple(level.name for level in self.levels)
+        return ("nvlink",) if "nvlink" in names else tuple(name for name in names if name in BETWEEN_RANKS_OF_A_NODE)
 
     @cached_property
     def ports(self) -> dict[Port, Level]:
@@ -113,6 +124,16 @@ class Topology:
     def resource_names(self) -> Sequence[str]:
         """Name of each resource ``[L]``, made when asked for."""
         return _ResourceNames(self)
+
+
+def _check_fits(cluster: Cluster, nodes: int, world_size: int) -> None:
+    """A torus ends at its last node; other fabrics may be thought larger than they are."""
+    dimensions = cluster.fabric.dimensions
+    if dimensions is None or nodes <= prod(dimensions.value):
+        return
+    most = prod(dimensions.value)
+    expected = f"at most {most * cluster.node.ranks}, on the {most} nodes of its torus"
+    raise InputError("the job is larger than the machine", key="world_size", given=world_size, expected=expected)
 
 
 def _slots(world_size: int, nodes: int, gpus: int, placement: str, seed: int) -> IntArray:

@@ -6,7 +6,16 @@ from pathlib import Path
 import pytest
 
 from hardware_specs import load_cluster
-from hardware_specs.collectives import CollectiveLibrary, LatencyPoint, NetworkPost
+from hardware_specs.collectives import LatencyPoint
+from hardware_specs.library import (
+    Choice,
+    Choices,
+    CollectiveLibrary,
+    MessageConstants,
+    MessageTime,
+    NcclConstants,
+    NetworkPost,
+)
 from hardware_specs.processors import AchievedRates
 from hardware_specs.types import CalibrationPoint, Cluster, Cpu, Fabric, Gpu, Nic, Node, NodeNics, ScaleUp
 from inputs.sourced import Grade, Sourced
@@ -15,7 +24,7 @@ from simulator.network.calibration import calibrate
 PAGE = (Path(__file__).parents[2] / "docs/reference/hardware.md").read_text()
 MODELS = [
     *(Gpu, AchievedRates, Cpu, Nic, NodeNics, ScaleUp, Node, Fabric, Cluster),
-    *(CollectiveLibrary, CalibrationPoint, LatencyPoint),
+    *(CollectiveLibrary, NcclConstants, MessageConstants, MessageTime, Choices, Choice, CalibrationPoint, LatencyPoint),
 ]
 
 

@@ -30,8 +30,8 @@ class DrawnChoices:
 
 
 @st.composite
-def programs(draw: st.DrawFn, controlled: bool = False) -> RandomProgram:
-    return draw_program(DrawnChoices(draw), controlled=controlled)
+def programs(draw: st.DrawFn, controlled: bool = False, loaded: bool = False) -> RandomProgram:
+    return draw_program(DrawnChoices(draw), controlled=controlled, loaded=loaded)
 
 
 _slow_draws = settings(
@@ -51,6 +51,18 @@ def test_engine_equals_oracle(drawn: RandomProgram) -> None:
 @given(programs(controlled=True))
 def test_engine_equals_oracle_with_streams_that_issue_by_readiness(drawn: RandomProgram) -> None:
     assert compare(drawn) in {"", "deadlock"}
+
+
+@settings(_slow_draws, max_examples=150)
+@given(programs(controlled=True, loaded=True))
+def test_engine_equals_oracle_with_bursts_of_other_jobs(drawn: RandomProgram) -> None:
+    difference = compare(drawn)
+    event("deadlock" if difference == "deadlock" else "bursts" if any_burst(drawn) else "no bursts")
+    assert difference in {"", "deadlock"}
+
+
+def any_burst(drawn: RandomProgram) -> bool:
+    return any(traffic.off_ps and len(traffic.resources) for traffic in drawn.program.background)
 
 
 @pytest.mark.parametrize("build", [global_program, grouped_program])

@@ -9,7 +9,7 @@ from benchmarks.engine_programs import global_program, grouped_program
 from inputs.errors import DeadlockError, InputError, ModelRangeError
 from simulator.engine import IssueByReadiness, RunOptions, run
 from simulator.engine.usage import build_usage
-from simulator.lowered import Activity, ConstantDurations, LoweredGroup, LoweredProgram, phase
+from simulator.lowered import Activity, Background, ConstantDurations, LoweredGroup, LoweredProgram, phase
 from simulator.program import Stream
 
 
@@ -125,6 +125,46 @@ def test_background_traffic_without_end_does_not_hide_a_deadlock() -> None:
     activities = [Activity("c", (phase(1),)), Activity("traffic", (phase(0, 10, [0]),))]
     with pytest.raises(DeadlockError, match="arrived ranks 0; missing ranks 1"):
         run(LoweredProgram((one, two), activities, 1), RunOptions(1, controllers={"endless": Endless()}))
+
+
+def one_collective(background: Background, work_ps: int = 100, usage: float = 1.0) -> int:
+    """End of a collective that starts at 0 and alone takes ``work_ps``, in ps."""
+    both = group([0, 1], ["s"], [(0, 0, ())], [0], [[0, 0]])
+    activity = Activity("c", (phase(0, work_ps, [0], usage),))
+    program = LoweredProgram((both,), [activity], 1, background=(background,))
+    return int(run(program, RunOptions(1)).records[0].groups[0].end_ps.max())
+
+
+@pytest.mark.parametrize(
+    ("on", "off", "first", "usage", "end"),
+    [
+        (20, 0, 0, 1.0, 500),  # all the time: a fifth of the link is left
+        (10, 30, 0, 1.0, 132),  # bursts at 0, 40, 80, 120: 32 ps of work in each 40, 96 by 120, 98 by 130, then 2
+        (10, 30, 20, 1.0, 124),  # bursts at 20, 60, 100: 20, then 32 in each 40: 84 by 100, 86 by 110, then 14
+        (10, 30, -20, 1.0, 124),  # the same bursts, counted from an earlier one
+        (10, 30, 0, 0.2, 100),  # what is left is enough
+        (10, 30, 0, 0.4, 115),  # half speed in bursts: 35 in each 40, 70 by 80, 75 by 90, then 25
+    ],
+)
+def test_bursts_of_another_job_leave_a_fifth_of_the_link(on, off, first, usage, end) -> None:
+    assert one_collective(Background(np.array([0]), 0.8, on, off, first), usage=usage) == pytest.approx(end, abs=2)
+
+
+def test_a_task_alone_on_its_link_meets_bursts_too() -> None:
+    """Otherwise private: one rank, one stream, no other user of the link."""
+    one = group([0], ["s"], [(0, 0, ())], [0], [[0]])
+    activities = [Activity("copy", (phase(0, 100, [0]),))]
+    program = LoweredProgram((one,), activities, 1, background=(Background(np.array([0]), 0.5),))
+    assert run(program, RunOptions(1)).records[0].groups[0].end_ps.tolist() == [[200]]
+
+
+def test_bursts_of_another_job_do_not_hide_a_deadlock() -> None:
+    one = group([0], ["s"], [(0, 1, ()), (0, 0, ())], [1], [[0]], "g0")
+    two = group([1], ["s"], [(0, 1, [(1, 0)]), (0, 0, ())], [1], [[0]], "g1")
+    bursts = Background(np.array([0]), 0.5, 3, 3)
+    program = LoweredProgram((one, two), [Activity("c", (phase(1, 5, [0]),))], 1, background=(bursts,))
+    with pytest.raises(DeadlockError, match="arrived ranks 0; missing ranks 1"):
+        run(program, RunOptions(1))
 
 
 def test_an_unknown_controller_is_named() -> None:

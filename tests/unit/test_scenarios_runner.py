@@ -8,6 +8,7 @@ from inputs.errors import InfeasibleError, InputError
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
 from scenarios.runner import check, simulate
+from workloads.sharding import plan_to_dict
 
 SMALL = ("zionex_a_128", ["nodes=1", "workload.global_batch_size=512", "workload.rows_scaling=fit"])
 
@@ -98,14 +99,14 @@ def test_one_rank_communicates_nothing():
 
 def test_a_written_out_plan_gives_the_run_of_the_planner_that_made_it(mlperf, tmp_path):
     plan = tmp_path / "plan.yaml"
-    plan.write_text(json.dumps(mlperf.prepared.plan.to_dict()))
+    plan.write_text(json.dumps(plan_to_dict(mlperf.prepared.plan)))
     outcome = simulate(load_scenario("mlperf_dlrm_v1", [f"workload.sharding={{plan: '{plan}'}}"]), Silent())
     assert outcome.summary["iteration_time_s"] == mlperf.summary["iteration_time_s"]
 
 
 def test_a_plan_for_another_size_is_an_error_at_the_plan(tmp_path):
     plan = tmp_path / "plan.yaml"
-    plan.write_text("{world_size: 3, tables: {}}")
+    plan.write_text("{world_size: 3, plan: {}}")
     with pytest.raises(InputError, match=rf"{plan}:1: world_size: .* given 3; expected 8"):
         simulate(load_scenario("mlperf_dlrm_v1", [f"workload.sharding={{plan: '{plan}'}}"]), Silent())
 
@@ -188,3 +189,23 @@ def test_a_second_job_on_the_network_makes_iterations_longer():
         for more in ((), ("network.background={nic: 0.5}",))
     ]
     assert times[1] > 1.05 * times[0]
+
+
+def test_bursts_of_a_second_job_slow_iterations_by_less_than_steady_traffic_of_their_share():
+    """On and off for 2 ms each, many times in an iteration: between an idle network and the share all the time."""
+    bursts = "network.background={nic: {share: 0.5, on: 2 ms, off: 2 ms, phase: 1 ms}}"
+    idle, loaded, bursty = (
+        simulate(load_scenario("mlperf_dlrm_v1", ["nodes=2", *more]), Silent()).summary["iteration_time_s"]
+        for more in ((), ("network.background={nic: 0.5}",), (bursts,))
+    )
+    assert idle < bursty < loaded
+
+
+def test_windows_last_at_least_a_period_of_the_bursts_and_a_period_that_does_not_divide_is_told():
+    """Iterations of about 5 ms beside bursts every 61 ms: 4 of them see nothing of most bursts."""
+    bursts = "network.background={nic: {share: 0.9, on: 20 ms, off: 41 ms}, torus: 0.1}"
+    outcome = simulate(load_scenario("mlperf_dlrm_v1", ["nodes=2", "run.max_iterations=60", bursts]), Silent())
+    measured = outcome.analysis.iteration
+    assert measured.measured_iterations * measured.seconds > 0.061
+    assert any("network.background.nic: the measured" in warning for warning in outcome.warnings)
+    assert any("network.background.torus: this job uses no such links" in warning for warning in outcome.warnings)

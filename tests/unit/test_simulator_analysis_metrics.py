@@ -62,3 +62,11 @@ def test_iterations_that_take_no_time_settle_and_have_no_throughput():
 def test_no_iteration_is_refused():
     with pytest.raises(ValueError, match="no iteration"):
         iteration_time([])
+
+
+def test_windows_last_as_long_as_the_rule_says():
+    """Bursts every 10 s: 4 iterations of 1 s say nothing, 12 do; two windows are 24 iterations."""
+    rule = SteadyRule(span_ps=10 * 10**12)
+    assert not rule(ends(*[1.0] * 23))
+    assert rule(ends(*[1.0] * 24))
+    assert iteration_time(ends(*[1.0] * 24), rule).measured_iterations == 24

@@ -9,7 +9,9 @@ import pytest
 
 from hardware_specs import load_cluster
 from inputs.errors import InputError, ProgramError
+from simulator.engine import RunOptions, run
 from simulator.lowering import BOUND_CLASSES, Variation, build_machine, lower
+from simulator.network.background import OtherJob
 from simulator.operators import (
     CollectiveCall,
     Copy,
@@ -20,7 +22,7 @@ from simulator.operators import (
     Nothing,
 )
 from simulator.program import ProgramBuilder, TaskGraph
-from tests.network_machines import pcie_box
+from tests.network_machines import pcie_box, through_host
 
 
 @pytest.fixture(scope="module")
@@ -176,11 +178,11 @@ def everything():
     ("name", "changed"),
     [
         ("GEMM", {0}), ("HBM", {1}), ("NVLink", {3}), ("NIC", {2}), ("spine", set()), ("PCIe/DDR", {4}),
-        ("host", {2, 5, 6}), ("input", {6}), ("imbalance", {1, 2}),
+        ("host", {5, 6}), ("input", {6}), ("imbalance", {1, 2}),
     ],
 )  # fmt: skip
 def test_improving_a_class_changes_what_it_acts_on(zionex, name, changed):
-    """The host touches the all_to_all, whose messages a CPU thread posts."""
+    """The host posts the messages of the all_to_all too, but beside its transfers, which take longer here."""
     graph, machine = everything(), build_machine(zionex, 16, launch_s=5e-6)
 
     def times(lowering):
@@ -197,6 +199,21 @@ def test_imbalance_moves_a_tenth_of_the_way_to_the_mean(zionex):
     before = values(lower(graph, machine))[1].astype(float)
     after = values(lower(graph, machine, improve={"imbalance": 1.1}))[1]
     np.testing.assert_allclose(after, before + 0.1 * (before.mean() - before), atol=1.0, rtol=0)
+
+
+def test_imbalance_evens_the_sizes_of_instances_out(zionex):
+    """Two nodes that scatter 100 MB and 300 MB: a tenth of the way to 200 MB each is 110 MB and 290 MB."""
+    sizes = np.repeat([1e8, 3e8], 8)
+    communicators = {"node": np.arange(16) // 8}
+    machine = build_machine(zionex, 16, launch_s=5e-6)
+
+    def work(call, improve=None):
+        graph = graph_of(16, call, communicators=communicators)
+        return [activity.phases[-1].work_ps for activity in lower(graph, machine, improve=improve).program.activities]
+
+    evened = work(CollectiveCall("reduce_scatter", "node", sizes), {"imbalance": 1.1})
+    assert evened == work(CollectiveCall("reduce_scatter", "node", np.repeat([1.1e8, 2.9e8], 8)))
+    assert evened != work(CollectiveCall("reduce_scatter", "node", sizes))
 
 
 def test_unknown_classes_and_missing_ranks_are_refused(zionex):
@@ -261,3 +278,48 @@ def test_copies_share_the_pcie_link_with_collectives_that_go_through_it(zionex):
     link = set(copy.phases[0].resources.tolist())
     assert len(link) == 1
     assert link <= {resource for phase in collective.phases for resource in phase.resources.tolist()}
+
+
+def test_without_gpudirect_copies_share_the_host_memory_too(zionex):
+    """8 copies of 1 GB at 12 GB/s and collectives meet in the memory of their sockets."""
+    graph = graph_of(16, CollectiveCall("all_to_all", "world", 1e8), Copy(1e9, "h2d"), communicators=world(16))
+    machine = build_machine(through_host(zionex), 16, launch_s=5e-6)
+    collective, *copies = lower(graph, machine).program.activities
+    memory = {machine.topology.first("ddr") + socket for socket in range(8)}
+    in_memory = [memory & {r for phase in a.phases for r in phase.resources.tolist()} for a in (collective, *copies)]
+    assert in_memory[0] == memory
+    assert [len(used) for used in in_memory[1:]] == [1] * 16
+    rate = zionex.node.ddr_bytes_per_s.value / 4
+    alone_s = copies[0].phases[0].work_ps / 1e12
+    assert copies[0].phases[0].usage[1] == pytest.approx(1e9 / rate / alone_s)
+
+
+def machine_beside(cluster, load):
+    return build_machine(cluster, 128, launch_s=5e-6, background=load, algorithms={"all_reduce": "ring"})
+
+
+@pytest.mark.parametrize(("op", "ranks", "used"), [("all_reduce", 128, 1.0), ("all_to_all", 128, 0.37)])
+def test_what_other_jobs_take_is_missing_where_it_would_be_used(zionex, op, ranks, used):
+    """An all_reduce uses all that is usable of the NICs, an all_to_all over a third (its cap).
+
+    With half of them taken the bytes of the first take twice as long, those of the second as long as before.
+    """
+    graph = graph_of(ranks, CollectiveCall(op, "world", 1e9), communicators=world(ranks))
+    (alone, beside) = (lower(graph, machine_beside(zionex, load)).program for load in ({}, {"nic": OtherJob(0.5)}))
+    (phase,) = alone.activities[0].phases
+    (nics,) = (traffic.resources for traffic in beside.background)
+    share = float(phase.usage[np.isin(phase.resources, nics)].max())
+    assert share == pytest.approx(used, abs=0.02)
+    slower = phase.work_ps * (max(share / 0.5, 1.0) - 1.0)
+    times = [int(run(program, RunOptions(1)).iteration_end_ps[0]) for program in (alone, beside)]
+    assert times[1] - times[0] == pytest.approx(slower, abs=10)
+
+
+def test_inside_a_node_the_network_of_other_jobs_changes_nothing(zionex):
+    communicators = {"node": np.arange(128) // 8}
+    graph = graph_of(128, CollectiveCall("all_reduce", "node", 1e9), communicators=communicators)
+    times = [
+        run(lower(graph, machine_beside(zionex, load)).program, RunOptions(1)).iteration_end_ps[0]
+        for load in ({}, {"nic": OtherJob(0.5)})
+    ]
+    assert times[0] == times[1]

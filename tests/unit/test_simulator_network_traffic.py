@@ -93,7 +93,7 @@ def test_what_leaves_arrives(dgx1, name):
         for call in calls:
             for stage in algorithm.stages(call):
                 loads = port_bytes(stage, block, topology)
-                for out, into in LEVEL_PORTS.values():
+                for out, into in (ports for ports in LEVEL_PORTS.values() if len(ports) == 2):
                     sent, received = (loads.get(port, np.zeros((1, 1))) for port in (out, into))
                     np.testing.assert_allclose(sent.sum(), received.sum(), rtol=1e-9)
 

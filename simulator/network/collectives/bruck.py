@@ -13,14 +13,15 @@ there. Even sizes only.
 from __future__ import annotations
 
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Stage, register
-from simulator.network.collectives.steps import doublings, steps
+from simulator.network.collectives.steps import Step, doublings, in_sequence, shifted
 
 
 def stages(call: Call) -> tuple[Stage, ...]:
     """A phase per step; see the module's formula."""
     n = call.block.size
     blocks = with_bit if call.op == "all_to_all" else _gathered
-    return steps(call.block, [(d, call.bytes * (blocks(n, d) / n)) for d in doublings(call.block)], exchange=False)
+    steps = [Step(shifted(call.block, d), call.bytes * (blocks(n, d) / n)) for d in doublings(call.block)]
+    return in_sequence(call.block, steps, call.bytes / n)
 
 
 def with_bit(n: int, bit: int) -> int:

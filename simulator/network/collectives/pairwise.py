@@ -20,7 +20,9 @@ def stages(call: Call) -> tuple[Stage, ...]:
     block = call.block
     remote = block.size - int(block.local.min())
     latency = Latency(near_hops=block.local_size - 1, network_hops=remote, posts=remote)
-    return (Stage(latency, AllPairs(call.bytes, call.send_bytes, call.weights)),)
+    own = call.bytes / block.size
+    pattern = AllPairs(call.bytes, call.send_bytes, call.weights)
+    return (Stage(latency, pattern, own_bytes=own, message_bytes=float(own.max())),)
 
 
 PAIRWISE = register(

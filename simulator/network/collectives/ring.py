@@ -30,10 +30,16 @@ def stages(call: Call) -> tuple[Stage, ...]:
     node_hops = passes * (n - 1) - network_hops
     chain = call.op in ("broadcast", "reduce")
     pattern = Rings(call.bytes * (1.0 if chain else passes * (n - 1) / n))
-    own = 0.0 if chain else call.bytes / n
-    if m == 1:
-        return (Stage(Latency(near_hops=node_hops), pattern, own_bytes=own),)
-    return (Stage(Latency(paced_hops=node_hops, network_hops=network_hops), pattern, own_bytes=own),)
+    adding = call.op in ("all_reduce", "reduce_scatter")
+    return (
+        Stage(
+            Latency(near_hops=node_hops) if m == 1 else Latency(paced_hops=node_hops, network_hops=network_hops),
+            pattern,
+            own_bytes=0.0 if chain else call.bytes / n,
+            added_bytes=call.bytes * ((n - 1) / n if adding else 0.0),
+            message_bytes=float(call.bytes.max()) / n,
+        ),
+    )
 
 
 RING = register(

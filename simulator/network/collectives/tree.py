@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Protocol, Stage, register
-from simulator.network.patterns import Rings
+from simulator.network.patterns import Trees
 
 EFFICIENCY = 0.92
 """Of the ring's bandwidth; NCCL 2.30 ``src/graph/tuning.cc``, ``ncclTopoTuneModel``."""
@@ -37,7 +37,7 @@ def stages(call: Call) -> tuple[Stage, ...]:
     """One pipelined phase; see the module's formula."""
     g, m = call.block.local_size, call.block.node_count
     latency = Latency(table="tree", near_hops=2 * (g - 1), network_hops=2 * math.floor(math.log2(m)))
-    return (Stage(latency, Rings(2.0 * call.bytes), EFFICIENCY, by_protocol=corrections(float(call.bytes.max()))),)
+    return (Stage(latency, Trees(2.0 * call.bytes), EFFICIENCY, by_protocol=corrections(float(call.bytes.max()))),)
 
 
 def corrections(size_bytes: float) -> dict[Protocol, float]:

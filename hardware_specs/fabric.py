@@ -1,0 +1,87 @@
+"""What joins nodes: NICs, and the fabric between them."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from hardware_specs.bounds import Bandwidth, ByName, Name, Number, Share
+from inputs.model import Strict, problem
+from inputs.quantities import Seconds
+from inputs.sourced import Sourced
+
+
+class Nic(Strict):
+    """One network adapter port."""
+
+    name: Name
+    description: str = ""
+    bytes_per_s: Sourced[Bandwidth]
+    """Port rate, per direction."""
+    latency_s: Sourced[Seconds]
+    """One way through the adapter pair, small message, no switch."""
+    pcie_bytes_per_s: Sourced[Bandwidth] | None = None
+    """Of its PCIe link, raw, per direction, where that may be the slower one."""
+
+
+class NodeNics(Strict):
+    """The NICs of a node that serve one purpose; GPUs share them evenly."""
+
+    nic: Annotated[Nic, ByName()]
+    count: Sourced[Number]
+    gpudirect: Sourced[bool] | None = None
+    """Whether NICs read and write GPU memory; else what they carry passes through host memory. Default: true."""
+
+    @property
+    def is_gpudirect(self) -> bool:
+        """Whether traffic between GPU and NIC leaves host memory alone."""
+        return self.gpudirect is None or self.gpudirect.value
+
+
+class Fabric(Strict):
+    """The network between nodes."""
+
+    kind: Literal["rail_optimised", "fat_tree", "dragonfly", "torus"]
+    """rail_optimised: NIC k of every node hangs on the switches of rail k. fat_tree: a node's NICs share a leaf.
+    dragonfly: groups of `leaf_nodes` that reach each other over their global links. torus: every node has links to
+    its neighbours in each dimension."""
+    network: Literal["roce", "infiniband", "ethernet", "efa", "omnipath", "aries", "slingshot"]
+    leaf_nodes: Sourced[Number] | None = None
+    """Nodes below a leaf switch (rail_optimised: below the leaves of one unit); default: one, or all of a rail."""
+    spine_oversubscription: Sourced[Annotated[float, Field(ge=1)]] | None = None
+    """Down-link over up-link bandwidth of the leaf switches; 1 is non-blocking. Of every kind but a torus."""
+    detour_share: Sourced[Share] | None = None
+    """Of a dragonfly: share of the traffic between groups that goes over a third one (Valiant, adaptive routes);
+    default: none."""
+    dimensions: Sourced[Annotated[tuple[Number, ...], Field(min_length=1)]] | None = None
+    """Of a torus: nodes along each dimension; nodes are numbered along the first dimension first."""
+    link_bytes_per_s: Sourced[tuple[Bandwidth, ...]] | None = None
+    """Of a torus: rate of a link, per direction, in each dimension."""
+    hop_latency_s: Sourced[Seconds]
+    """One way between NICs of two nodes, switches only; on a torus over one link."""
+    in_network_reduction: bool = False
+    """The switches add (SHARP): all_reduces may use NCCL's CollNet."""
+
+    @property
+    def oversubscription(self) -> float:
+        """Down-link over up-link bandwidth; 1 on a torus."""
+        return 1.0 if self.spine_oversubscription is None else self.spine_oversubscription.value
+
+    @model_validator(mode="after")
+    def _keys_are_of_this_kind(self) -> Fabric:
+        """Each kind of fabric is described by its own keys."""
+        torus = self.kind == "torus"
+        for key in ("dimensions", "link_bytes_per_s") if torus else ("spine_oversubscription",):
+            if getattr(self, key) is None:
+                raise problem("the key is missing", expected=f"{key} of a {self.kind}", key=key)
+        foreign = ("leaf_nodes", "spine_oversubscription") if torus else ("dimensions", "link_bytes_per_s")
+        for key in (*foreign, *(() if self.kind == "dragonfly" else ("detour_share",))):
+            if getattr(self, key) is not None:
+                raise problem(f"a {self.kind} has no {key}", expected="a key of this kind of fabric", key=key)
+        if self.dimensions is not None and self.link_bytes_per_s is not None:
+            count = len(self.dimensions.value)
+            if len(self.link_bytes_per_s.value) != count:
+                expected = f"{count}, one for each dimension"
+                raise problem("wrong number of link rates", expected=expected, key="link_bytes_per_s.value")
+        return self

@@ -1,0 +1,173 @@
+"""Libraries that run collectives: NCCL, and those that send messages between hosts (MPI, gloo)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import field_validator, model_validator
+
+from hardware_specs.bounds import Amount, Bandwidth, Name, Number, Ratio, Share
+from hardware_specs.processors import Cpu
+from inputs.model import Strict, problem
+from inputs.quantities import Seconds
+from inputs.sourced import Grade, Sourced
+
+Operation = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "barrier",
+    "sendrecv", "gather", "scatter",
+]  # fmt: skip
+
+
+class PerProtocol(Strict):
+    """A latency of each NCCL protocol."""
+
+    ll: Sourced[Seconds]
+    ll128: Sourced[Seconds]
+    simple: Sourced[Seconds]
+
+
+class AlgorithmLatency(Strict):
+    """NCCL's tuning constants of one algorithm: start-up, and per hop over NVLink, PCIe or the network."""
+
+    base_s: PerProtocol
+    nvlink_hop_s: PerProtocol
+    pci_hop_s: PerProtocol
+    network_hop_s: PerProtocol
+    member_s: Sourced[Seconds] | None = None
+    """What each member adds on top of the hops; None: nothing."""
+
+
+class BandwidthFraction(Strict):
+    """Share of the link bandwidth that a protocol's payload gets."""
+
+    ll: Sourced[Share]
+    ll128: Sourced[Share]
+    simple: Sourced[Share]
+
+
+class NetworkPost(Strict):
+    """Host proxy's cost of posting one network message, by CPU vendor; the Simple protocol posts ``simple_factor``."""
+
+    intel: Sourced[Seconds]
+    amd: Sourced[Seconds]
+    other: Sourced[Seconds]
+    simple_factor: Sourced[Ratio]
+
+    def seconds(self, cpu: Cpu) -> float:
+        """Cost of one post on a node with this CPU, in seconds (LL and LL128; Simple: times ``simple_factor``)."""
+        by_vendor = {"intel": self.intel, "amd": self.amd}
+        return by_vendor.get(cpu.vendor, self.other).value
+
+
+class SendChannels(Strict):
+    """Channels that carry one message between GPUs of a node; NCCL takes more for larger messages."""
+
+    count: Sourced[Number]
+    """For one peer, and over all peers for small messages."""
+    part_bytes: Sourced[Amount]
+    """A message is cut into larger parts only when no channel is left."""
+    bytes_per_s: Sourced[Bandwidth]
+    """Of one channel."""
+
+    def rate_bytes_per_s(self, ranks: int, message_bytes: float) -> float:
+        """Most that one message reaches among so many ranks, B/s."""
+        most = channels = int(self.count.value)
+        while channels * ranks > most and channels > 1:
+            channels //= 2
+        while channels < most and message_bytes / channels > self.part_bytes.value:
+            channels *= 2
+        return channels * self.bytes_per_s.value
+
+
+class NcclConstants(Strict):
+    """NCCL's tuning constants."""
+
+    algorithms: dict[Operation, tuple[Name, ...]]
+    """What it chooses from, by operation; the others run only where a scenario names them."""
+    protocols: tuple[Literal["ll", "ll128", "simple"], ...] = ("ll", "ll128", "simple")
+    """What the release has."""
+    chooser: Literal["fastest", "nccl_tuner"] = "fastest"
+    """fastest: what the model finds fastest on the machine. nccl_tuner: what NCCL's own model of it finds."""
+    ring: AlgorithmLatency
+    tree: AlgorithmLatency
+    nvls: AlgorithmLatency
+    nvls_tree: AlgorithmLatency
+    pat: AlgorithmLatency
+    collnet: AlgorithmLatency
+    bandwidth_fraction: BandwidthFraction
+    network_post: NetworkPost
+    send_channels: SendChannels
+
+
+class MessageTime(Strict):
+    """What one message costs in software, from the call that sends it to the one that returns it; wires come on top."""
+
+    eager_s: Sourced[Seconds]
+    """Sent at once and copied out of a buffer; one way over the wire."""
+    rendezvous_s: Sourced[Seconds]
+    """Announced, answered, then sent from user memory to user memory; three ways over the wire."""
+
+
+class Choice(Strict):
+    """A line of a library's decision table: where all that is given holds, it uses this algorithm."""
+
+    up_to_ranks: Number | None = None
+    below: Amount | None = None
+    """Sizes smaller than this."""
+    power_of_two: bool = False
+    """Only where the number of ranks is one."""
+    use: Name
+
+
+class Choices(Strict):
+    """A library's decision table for one operation; the first line that holds counts."""
+
+    source: Name
+    grade: Grade
+    note: str = ""
+    size: Literal["total", "per_rank"]
+    """What `Choice.below` is compared with: nccl-tests' size, or that over the number of ranks."""
+    rules: tuple[Choice, ...]
+
+    @field_validator("rules")
+    @classmethod
+    def _ends_with_one_for_all(cls, rules: tuple[Choice, ...]) -> tuple[Choice, ...]:
+        """The last line holds always, so that there is an answer."""
+        last = rules[-1] if rules else None
+        if last is None or last.up_to_ranks is not None or last.below is not None or last.power_of_two:
+            raise problem("nothing is chosen where no rule holds", expected="a last rule with `use` alone")
+        return rules
+
+
+class MessageConstants(Strict):
+    """A library that makes collectives of messages between the hosts' memories."""
+
+    start_s: Sourced[Seconds]
+    """Entering a collective."""
+    near: MessageTime
+    """Between ranks of a node, through shared memory."""
+    network: MessageTime
+    post_s: Sourced[Seconds]
+    """What the sender spends on each message before it can send the next."""
+    eager_below: Sourced[Amount]
+    """Smaller messages are sent at once."""
+    copy_bytes_per_s: Sourced[Bandwidth]
+    """Of one thread in host memory; adding two buffers moves three bytes where a copy moves two."""
+    choices: dict[Operation, Choices]
+    """What it uses, by operation; for others the fastest algorithm known is taken."""
+
+
+class CollectiveLibrary(Strict):
+    """What runs the collectives: one of the two kinds."""
+
+    name: Name
+    description: str = ""
+    nccl: NcclConstants | None = None
+    messages: MessageConstants | None = None
+
+    @model_validator(mode="after")
+    def _is_of_one_kind(self) -> CollectiveLibrary:
+        """NCCL or messages, not both."""
+        if (self.nccl is None) == (self.messages is None):
+            raise problem("a library is of one kind", expected="one of the blocks `nccl` and `messages`")
+        return self

@@ -1,0 +1,37 @@
+"""What bursts of other jobs mean for a run: how long it has to be watched, and what to warn of."""
+
+from __future__ import annotations
+
+from simulator.analysis import IterationTime, SteadyRule
+from simulator.lowered import PS_PER_S
+from simulator.lowering import Machine
+
+DIVIDES = 1e-3
+"""Relative difference below which periods fill the measured time wholly: that of two settled windows."""
+
+
+def longest_period_s(machine: Machine) -> float:
+    """The longest period of bursts on links that the machine has; 0 without any."""
+    jobs = machine.background.items()
+    return max((job.period_s for name, job in jobs if name in machine.topology.rates), default=0.0)
+
+
+def steady_rule(machine: Machine) -> SteadyRule:
+    """When a run counts as settled: windows last at least a period of the bursts."""
+    return SteadyRule(span_ps=round(longest_period_s(machine) * PS_PER_S))
+
+
+def background_warnings(machine: Machine, measured: IterationTime) -> list[str]:
+    """Links that the job does not have, and bursts that do not fit into the measured time a whole number of times."""
+    found = []
+    for name, job in sorted(machine.background.items()):
+        if name not in machine.topology.rates:
+            found.append(f"network.background.{name}: this job uses no such links, the traffic changes nothing")
+        elif job.period_s > 0.0:
+            periods = measured.seconds * measured.measured_iterations / job.period_s
+            if abs(periods - max(round(periods), 1)) > DIVIDES * periods:
+                found.append(
+                    f"network.background.{name}: the measured {measured.measured_iterations} iterations are "
+                    f"{periods:.2f} periods of the bursts; the mean depends on which part of one they hold"
+                )
+    return found

@@ -1,0 +1,132 @@
+"""Times of many calls at once, for constants that change from one evaluation to the next: what a fit asks for.
+
+All that a fit leaves alone (bytes per link, counts of latencies, shares of protocols) is gathered once, a row for each
+stage of each way in which a call could be done. Times are then a few operations on columns, the same ones in the same
+order as `simulator.network.model.CollectiveModel.time` takes them one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from hardware_specs.types import Cluster
+from simulator.network.calibration import Calibration, LinkClass, calibrate
+from simulator.network.collectives import Call, CollectiveAlgorithm
+from simulator.network.collectives.algorithm import Latency, Stage
+from simulator.network.library import transport_of
+from simulator.network.load import full_rate_seconds
+from simulator.network.model import ALONE, NETWORK, CollectiveModel, StageAmounts
+from simulator.operators import CollectiveOp, FloatArray
+from simulator.program import IntArray
+
+_COLUMNS = ("near_s", "network_s", "inside_s", "mesh_share", "efficiency", "touched_bytes", "least_s")
+
+
+NO_STAGE = StageAmounts(Stage(Latency(starts=0.0)), {}, 1.0, 1)
+
+
+@dataclass(slots=True)
+class _Rows:
+    """Rows under construction; latencies and kinds of call are written once and numbered."""
+
+    values: list[tuple[float, ...]] = field(default_factory=list)
+    latency_of: list[int] = field(default_factory=list)
+    kind_of: list[int] = field(default_factory=list)
+    option_starts: list[int] = field(default_factory=list)
+    call_starts: list[int] = field(default_factory=list)
+    latencies: dict[tuple[Latency, str, int], int] = field(default_factory=dict)
+    kinds: dict[tuple[CollectiveOp, int, int], int] = field(default_factory=dict)
+
+    def add(self, model: CollectiveModel, call: Call) -> None:
+        """All ways to do a call."""
+        self.call_starts.append(len(self.option_starts))
+        for algorithm in model.candidates(call) if call.block.size > 1 else [ALONE]:
+            self._add_options(model, call, algorithm)
+
+    def _add_options(self, model: CollectiveModel, call: Call, algorithm: CollectiveAlgorithm) -> None:
+        amounts = model.amounts(call, algorithm) or (NO_STAGE,)
+        kind = (call.op, call.block.node_count, call.block.local_size)
+        for ways in model.transport.ways(algorithm, call, [part.stage for part in amounts]).values():
+            self.option_starts.append(len(self.values))
+            for way, part in zip(ways, amounts, strict=True):
+                key = (part.stage.latency, way.protocol, part.links)
+                self.latency_of.append(self.latencies.setdefault(key, len(self.latencies)))
+                self.kind_of.append(self.kinds.setdefault(kind, len(self.kinds)))
+                touched = float(np.max(way.touched_bytes))
+                self.values.append((*_full_rate_s(model, part), part.mesh_share, way.efficiency, touched, way.least_s))
+
+
+def _full_rate_s(model: CollectiveModel, part: StageAmounts) -> tuple[float, float, float]:
+    """Seconds at the full rate of links inside a node that a fit looks at, of the network, and of all others."""
+    near, found = model.topology.near_classes, [0.0, 0.0, 0.0]
+    for name, seconds in full_rate_seconds(part.loads, model.rates).items():
+        place = 0 if name in near else 1 if name in NETWORK else 2
+        found[place] = max(found[place], float(seconds.max()))
+    return found[0], found[1], found[2]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CallTable:
+    """Calls of one instance each, ready to be timed with other constants.
+
+    Attributes:
+        columns: ``[rows]`` of each of `_COLUMNS`.
+        latency_of: which of ``latencies`` each row pays ``[rows]``.
+        kind_of: which of ``kinds`` each row's call is ``[rows]``.
+        option_starts: first row of each way to do a call.
+        call_starts: first such way of each call.
+        latencies: distinct counts of latencies, with their protocol and links per hop.
+        kinds: distinct operations with their nodes and members per node.
+    """
+
+    columns: dict[str, FloatArray]
+    latency_of: IntArray
+    kind_of: IntArray
+    option_starts: IntArray
+    call_starts: IntArray
+    latencies: tuple[tuple[Latency, str, int], ...]
+    kinds: tuple[tuple[CollectiveOp, int, int], ...]
+
+    @staticmethod
+    def of(calls: Iterable[tuple[CollectiveModel, Call]]) -> CallTable:
+        """Gather the calls; each is of one instance."""
+        rows = _Rows()
+        for model, call in calls:
+            rows.add(model, call)
+        values = np.array(rows.values).reshape(-1, len(_COLUMNS)).T
+        return CallTable(
+            columns=dict(zip(_COLUMNS, values, strict=True)),
+            latency_of=np.array(rows.latency_of, dtype=np.int64),
+            kind_of=np.array(rows.kind_of, dtype=np.int64),
+            option_starts=np.array(rows.option_starts, dtype=np.int64),
+            call_starts=np.array(rows.call_starts, dtype=np.int64),
+            latencies=tuple(rows.latencies),
+            kinds=tuple(rows.kinds),
+        )
+
+    def seconds(self, cluster: Cluster) -> FloatArray:
+        """Durations on an idle machine, of the fastest way ``[calls]``.
+
+        Args:
+            cluster: the machine of the calls; its fit may differ from the one they were gathered with.
+        """
+        transport, calibration = transport_of(cluster), calibrate(cluster)
+        latency_s = np.array([transport.seconds(*key) for key in self.latencies])
+        near, far = self._reached(calibration, "near"), self._reached(calibration, "nic")
+        column = self.columns
+        work_s = column["near_s"] / (near * column["mesh_share"] * column["efficiency"])
+        work_s = np.maximum(work_s, column["network_s"] / (far * column["efficiency"]))
+        work_s = np.maximum(work_s, column["inside_s"] / column["efficiency"])
+        posts_s = np.array([transport.posting_seconds(latency, protocol) for latency, protocol, _ in self.latencies])
+        work_s = np.maximum(np.maximum(work_s, posts_s[self.latency_of]), column["least_s"])
+        stage_s = latency_s[self.latency_of] + (work_s + transport.copy_seconds(column["touched_bytes"]))
+        fastest: FloatArray = np.minimum.reduceat(np.add.reduceat(stage_s, self.option_starts), self.call_starts)
+        return fastest
+
+    def _reached(self, calibration: Calibration, link: LinkClass) -> FloatArray:
+        """The fraction of a link class that each row's call reaches ``[rows]``."""
+        found = [calibration.link_fractions(op, link, nodes, local).reached for op, nodes, local in self.kinds]
+        return np.array(found)[self.kind_of]

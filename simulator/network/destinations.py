@@ -1,0 +1,87 @@
+"""Messages between nodes, for fabrics where it matters which way they take.
+
+A hierarchy of links asks a pattern how much leaves each part of it (`Pattern.crossing`). A torus has to know where to:
+a pattern lists its messages, either one by one or, where everybody sends to everybody, as what each member sends and
+the share each receives, which is n numbers for n^2 messages.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from simulator.operators import FloatArray
+from simulator.program import IntArray
+
+if TYPE_CHECKING:
+    from simulator.network.membership import Block
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Direct:
+    """Messages one by one; members are given by their position in the instance.
+
+    Attributes:
+        source: ``[I, f]`` or ``[1, f]``.
+        target: the same shape.
+        bytes: what broadcasts to ``[I, f]``.
+    """
+
+    source: IntArray
+    target: IntArray
+    bytes: FloatArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spread:
+    """Everybody sends to everybody: member i to j ``sent_i x share_j``; what broadcasts to ``[I, n]`` each."""
+
+    sent: FloatArray
+    share: FloatArray
+
+
+Messages: TypeAlias = tuple[Direct | Spread, ...]
+
+
+def around_domains(block: Block, amount: FloatArray) -> Messages:
+    """``amount [a, 1]`` from each domain to the next in the order of their numbers, and from the last to the first."""
+    if block.node_count == 1:
+        return ()
+    first = first_members(block)
+    return (Direct(first, np.roll(first, -1, axis=1), amount),)
+
+
+def first_members(block: Block) -> IntArray:
+    """Position of the first member of each domain ``[I, m]``."""
+    slot = block.domains.slot
+    order = np.argsort(slot, axis=1, kind="stable")
+    ordered = np.take_along_axis(slot, order, axis=1)
+    new = np.ones_like(ordered, dtype=bool)
+    new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
+    first: IntArray = order[new].reshape(block.instance_count, -1)
+    return first
+
+
+def tree_messages(block: Block, amount: FloatArray) -> Messages:
+    """``amount [a, 1]`` both ways between parent and child in each of two binary trees over the domains.
+
+    In the first tree the parent of domain i is i with its lowest set bit moved up by one place (or cleared, where that
+    is none of the m); the second is the first with domains counted from the other end, or one further where m is odd,
+    so that who is a leaf in one has children in the other: NCCL's double binary tree (``trees.cc``, recalled).
+    """
+    count = block.node_count
+    if count == 1:
+        return ()
+    child = np.arange(1, count)
+    lowest = child & -child
+    moved = (child ^ lowest) | (lowest << 1)
+    parent = np.where(moved < count, moved, child ^ lowest)
+    domain = np.arange(count)
+    first = first_members(block)
+    messages: list[Direct] = []
+    for place in (domain, np.roll(domain, -1) if count % 2 else domain[::-1]):
+        lower, upper = first[:, place[child]], first[:, place[parent]]
+        messages += [Direct(lower, upper, amount), Direct(upper, lower, amount)]
+    return tuple(messages)

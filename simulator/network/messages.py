@@ -1,0 +1,126 @@
+"""Libraries of host messages (MPI, gloo): an algorithm from a table, each message eager or by rendezvous.
+
+A message of b bytes to another node takes
+
+    eager (b < eager_below):  software + wire + b / rate          rendezvous:  software + 3 wires + b / rate
+
+(announcement, answer, data), and its sender can start the next one ``post`` later. Members add and copy their own
+buffers beside the transfers, with one thread: a copy moves two bytes for each, an addition three.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from hardware_specs.library import Choice, Choices, MessageConstants, MessageTime
+from hardware_specs.types import Cluster
+from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, reached
+from simulator.network.membership import Block
+from simulator.network.transport import Factors, Way
+from simulator.operators import FloatArray
+
+EAGER, RENDEZVOUS = "eager", "rendezvous"
+ADDITION_PER_COPY = 1.5
+"""Memory traffic of adding a buffer to another (two reads, one write) over that of copying it (read and write)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTransport:
+    """A message library's constants on one cluster.
+
+    Attributes:
+        constants: of the library.
+        wire_s: one way through NICs and switches.
+        link_s: what each further link of a torus adds to that.
+        copy_s_per_byte: of one thread in host memory.
+        factors: what a fit found the latencies to be multiplied by.
+        host_speed: divides what the CPU does for each message.
+    """
+
+    constants: MessageConstants
+    wire_s: float
+    link_s: float
+    copy_s_per_byte: float
+    factors: Factors
+    host_speed: float = 1.0
+
+    @staticmethod
+    def of(cluster: Cluster, constants: MessageConstants) -> MessageTransport:
+        """The constants of ``cluster``'s library, NICs and switches."""
+        fit = cluster.fitted
+        copy = constants.copy_bytes_per_s if fit is None else fit.copy_bytes_per_s
+        return MessageTransport(
+            constants=constants,
+            wire_s=cluster.node.nics.nic.latency_s.value + cluster.fabric.hop_latency_s.value,
+            link_s=cluster.fabric.hop_latency_s.value,
+            copy_s_per_byte=1.0 / copy.value,
+            factors=Factors.of(cluster),
+        )
+
+    def chosen_from(self, call: Call, known: Sequence[CollectiveAlgorithm]) -> list[CollectiveAlgorithm]:
+        """The one its table gives for the call's ranks and size."""
+        choices = self.constants.choices.get(call.op)
+        if choices is None:
+            return []
+        name = chosen(choices, call.block, float(call.bytes.max())).use
+        return [algorithm for algorithm in known if algorithm.name == name]
+
+    def ways(self, algorithm: CollectiveAlgorithm, call: Call, stages: Sequence[Stage]) -> Mapping[str, Sequence[Way]]:  # noqa: ARG002 - one signature
+        """The one way there is: each stage sends its messages as their size demands."""
+        protocols = [self.protocol(stage) for stage in stages]
+        name = RENDEZVOUS if RENDEZVOUS in protocols else EAGER
+        return {name: tuple(self._way(stage, protocol) for stage, protocol in zip(stages, protocols, strict=True))}
+
+    def on_faster_host(self, speed: float) -> MessageTransport:
+        """All the software of a message is the host's."""
+        return replace(self, host_speed=speed)
+
+    def protocol(self, stage: Stage) -> str:
+        """How a stage's messages are sent."""
+        return EAGER if stage.message_bytes < self.constants.eager_below.value else RENDEZVOUS
+
+    def _way(self, stage: Stage, protocol: str) -> Way:
+        touched = stage.own_bytes + ADDITION_PER_COPY * stage.added_bytes
+        return Way(protocol, reached(stage, "simple"), touched)
+
+    def posting_seconds(self, latency: Latency, protocol: str) -> float:  # noqa: ARG002 - one signature
+        """One after the other, however they are sent."""
+        return latency.messages * self.constants.post_s.value * self.factors.post / self.host_speed
+
+    def copy_seconds(self, touched_bytes: FloatArray | float) -> FloatArray | float:
+        """With one thread."""
+        return touched_bytes * self.copy_s_per_byte / self.host_speed
+
+    def seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
+        """Software of the hosts and the way through the network, see the module."""
+        start_s = self.constants.start_s.value * self.factors.base
+        post_s = self.constants.post_s.value * self.factors.post
+        near_s = _software_s(self.constants.near, protocol) * self.factors.near_hop
+        network_s = _software_s(self.constants.network, protocol) * self.factors.network_hop
+        wires_s = (self.wire_s + (links - 1) * self.link_s) * (1 if protocol == EAGER else 3)
+        hosts_s = (
+            latency.starts * start_s
+            + (latency.near_hops + latency.paced_hops) * near_s
+            + latency.network_hops * network_s
+            + latency.posts * post_s
+        )
+        return hosts_s / self.host_speed + latency.network_hops * wires_s
+
+
+def _software_s(time: MessageTime, protocol: str) -> float:
+    return (time.eager_s if protocol == EAGER else time.rendezvous_s).value
+
+
+def chosen(choices: Choices, block: Block, size_bytes: float) -> Choice:
+    """The first rule that holds for so many ranks and such a size."""
+    ranks = block.size
+    size = size_bytes / ranks if choices.size == "per_rank" else size_bytes
+    power = ranks & (ranks - 1) == 0
+    return next(
+        rule
+        for rule in choices.rules
+        if (rule.up_to_ranks is None or ranks <= rule.up_to_ranks)
+        and (rule.below is None or size < rule.below)
+        and (power or not rule.power_of_two)
+    )

@@ -1,0 +1,81 @@
+"""How a collectives library moves what an algorithm asks for: which algorithms it takes, and what starting costs.
+
+NCCL (`simulator.network.nccl`) runs an algorithm in one of three protocols and takes the fastest; libraries of host
+messages (`simulator.network.messages`) look their algorithm up in a table, and send small messages another way than
+large ones. The collective model sees only this interface.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from hardware_specs.types import Cluster
+from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage
+from simulator.operators import FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """How a stage is done.
+
+    Attributes:
+        protocol: whose latencies it has.
+        efficiency: share of what the operation reaches of its links that is left to the payload.
+        least_s: the transfers take at least this long, however fast the links.
+        touched_bytes: that members copy in their own memory beside the transfers ``[a, 1]`` or a number.
+    """
+
+    protocol: str
+    efficiency: float = 1.0
+    touched_bytes: FloatArray | float = 0.0
+    least_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """What the library's latencies are multiplied by on one cluster; 1 unless a fit says otherwise."""
+
+    base: float = 1.0
+    near_hop: float = 1.0
+    network_hop: float = 1.0
+    post: float = 1.0
+
+    @staticmethod
+    def of(cluster: Cluster) -> Factors:
+        """The factors of ``cluster``'s fit."""
+        fit = cluster.fitted
+        if fit is None:
+            return Factors()
+        return Factors(
+            fit.base_factor.value, fit.near_hop_factor.value, fit.network_hop_factor.value, fit.post_factor.value
+        )
+
+
+class Transport(Protocol):
+    """A collectives library on one cluster."""
+
+    def chosen_from(self, call: Call, known: Sequence[CollectiveAlgorithm]) -> list[CollectiveAlgorithm]:
+        """Those of the ``known`` algorithms, which all can run, that the library considers for a call; may be empty."""
+        ...
+
+    def ways(self, algorithm: CollectiveAlgorithm, call: Call, stages: Sequence[Stage]) -> Mapping[str, Sequence[Way]]:
+        """How the stages may go, by name of the protocol: a `Way` for each stage."""
+        ...
+
+    def seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
+        """What the counts of a stage take, seconds; a network hop goes over ``links`` links between switches."""
+        ...
+
+    def posting_seconds(self, latency: Latency, protocol: str) -> float:
+        """What posting the messages of a stage beside its transfers takes, seconds."""
+        ...
+
+    def copy_seconds(self, touched_bytes: FloatArray | float) -> FloatArray | float:
+        """What `Way.touched_bytes` take, seconds; the same shape."""
+        ...
+
+    def on_faster_host(self, speed: float) -> Transport:
+        """The same with the CPU's part of posting messages faster by ``speed``."""
+        ...

@@ -24,6 +24,7 @@ E = TypeVar("E")
 _BETWEEN = re.compile(rb"(?P<end>\})\s*,\s*\{")
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|["{}\[\]]', re.DOTALL)
 _END = re.compile(rb"(?P<end>\})\s*\]")
+_COMMA = re.compile(rb"\s*,")
 _FIRST_KEY = re.compile(rb'\s*,\s*\{\s*"[^"]{0,100}"')
 _BEFORE_END = 2
 """Bytes before an element's end that are the same for all of them: ``]}`` where each ends with a list."""
@@ -164,15 +165,19 @@ class JsonArray(Generic[E]):
 
     def _scanned(self) -> tuple[list[E], int, bool]:
         """What a scan finds in the buffer: (elements, bytes they take, whether the array ends here)."""
-        end, closed = self._scan()
-        if end == 0 and not closed:
+        end, closing = self._scan()
+        if closing >= 0:
+            batch = self._elements(self._buffer[:closing])
+            self._close(closing)
+            return batch, 0, True
+        comma = _COMMA.match(self._buffer, end)
+        if comma is None and end and self._buffer[end:].strip():
+            raise self._error(end, "is no JSON", expected=f", or ] after an element of {self._key}")
+        if comma is None or not end:
             return [], 0, False
         batch = self._elements(self._buffer[:end])
-        if closed:
-            self._close(end)
-            return batch, 0, True
         self._learn(end)
-        return batch, self._buffer.index(b",", end) + 1, False
+        return batch, comma.end(), False
 
     def _learn(self, end: int) -> None:
         """Look from now on for what stands between these two elements: those that nest objects have more in common."""
@@ -181,8 +186,8 @@ class JsonArray(Generic[E]):
             before = re.escape(self._buffer[max(end - 1 - _BEFORE_END, 0) : end - 1])
             self._between = re.compile(before + rb"(?P<end>\})" + re.escape(following[0]))
 
-    def _scan(self) -> tuple[int, bool]:
-        """End of the last complete element in the buffer, and whether the array's end follows it."""
+    def _scan(self) -> tuple[int, int]:
+        """End of the last complete element in the buffer, and the place of the array's closing bracket, -1 for none."""
         depth, end = 0, 0
         for match in _TOKEN.finditer(self._buffer):
             token = match[0]
@@ -193,10 +198,9 @@ class JsonArray(Generic[E]):
             elif token in b"}]":
                 depth -= 1
                 if depth < 0:
-                    return end, True
+                    return end, match.start() if token == b"]" else -1
                 end = match.end() if depth == 0 else end
-        followed = self._buffer.find(b",", end) >= 0
-        return (end if followed else 0), False
+        return end, -1
 
     def _elements(self, text: bytes) -> list[E]:
         """Parse whole elements from the begin of the buffer.
@@ -209,7 +213,8 @@ class JsonArray(Generic[E]):
         except msgspec.ValidationError as error:
             raise self._wrong_element(error) from None
         except _NO_JSON as error:
-            raise self._error(_place_of(error, text), f"is no JSON: {error}") from None
+            said = _BYTE_OF_ERROR.sub("", str(error)).strip()
+            raise self._error(_place_of(error, text), f"is no JSON: {said}") from None
         self._count += len(batch)
         return batch
 
@@ -218,16 +223,16 @@ class JsonArray(Generic[E]):
         end = self._last_match(_END)
         batch = self._parsed(end) if end >= 0 else None
         if batch is not None:
-            self._close(end)
+            self._close(self._buffer.index(b"]", end))
             return batch
         batch, _, ended = self._scanned()
         if not ended:
             raise self._error(len(self._buffer), f"the file ends inside {self._key} (half a JSON)")
         return batch
 
-    def _close(self, end: int) -> None:
-        """Go on behind the array, whose last element ends at ``end``."""
-        self._drop(self._buffer.index(b"]", end) + 1)
+    def _close(self, closing: int) -> None:
+        """Go on behind the array, whose closing bracket is at ``closing``."""
+        self._drop(closing + 1)
         self._read_tail()
 
     def _read_tail(self) -> None:

@@ -172,6 +172,23 @@ def test_json_that_is_no_trace(capsys, tmp_path, text):
     assert "trace.json" in refused(capsys, tmp_path, file)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"traceEvents": [{"ph": "M"} x, {"ph": "M"}]}', "byte 29"),
+        ('{"traceEvents": [{"ph": "M"}, 5]}', "element 1 of traceEvents"),
+        ('{"traceEvents": [{"ph": "M"},]}', "byte"),
+        ('{"traceEvents": [{"ph": "M"}}', "byte"),
+        ('{"traceEvents": [{"ph": "M"}]', "byte"),
+        ('[{"ph": "M"}] {}', "something follows the array"),
+    ],
+)
+def test_nothing_between_events_is_passed_over(capsys, tmp_path, text, said):
+    file = tmp_path / "trace.json"
+    file.write_text(text)
+    assert said in refused(capsys, tmp_path, file)
+
+
 def test_an_event_longer_than_the_limit_on_any_line(capsys, tmp_path, monkeypatch):
     """The limit of 256 MiB, with a smaller one: what counts is that memory stays bounded by it."""
     for module in (source, json_array):

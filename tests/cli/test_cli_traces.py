@@ -68,6 +68,19 @@ def test_replay_of_a_trace_without_times_needs_a_cluster(tmp_path, capsys):
     assert "8 of 8 ranks, on dgx_a100_80" in capsys.readouterr().out
 
 
+def test_ranks_without_a_trace_run_the_first_program_on_a_cluster(tmp_path, capsys):
+    """Eight ranks of which two are traced take as long as eight that are alike."""
+    times = []
+    for traced in (range(8), (0, 7)):
+        files = []
+        for rank in traced:
+            files.append(tmp_path / f"job.{rank}.et")
+            files[-1].write_bytes(chakra_bytes(chakra_iteration()))
+        assert main(["replay", *map(str, files), "--cluster", "dgx_a100_80", "--json"]) == 0
+        times.append(json.loads(capsys.readouterr().out)["makespan_s"])
+    assert times[0] == times[1]
+
+
 def test_compare_shows_what_changed_most_first(kineto, tmp_path, capsys):
     slower = two_ranks(world_size=3)
     for own in slower:

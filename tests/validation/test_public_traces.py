@@ -15,7 +15,7 @@ import pytest
 from benchmarks.traces import cpu_seconds, jittered_copies, read_tokens, simulate_in_fresh_process
 from hardware_specs.loader import load_cluster
 from simulator.engine import RunOptions, run
-from simulator.lowering import build_machine, lower
+from simulator.lowering import build_machine
 from simulator.operators import CollectiveCall
 from tests.trace_files import public
 from traces.analysis import analyse_trace
@@ -24,6 +24,7 @@ from traces.collective_args import DTYPES
 from traces.formats import import_traces
 from traces.kineto_import import import_kineto
 from traces.nccl_tests import read_timed_collectives
+from traces.replay import on_machine
 
 TRACES = {
     "param/dlrm_kineto_8xV100": ("dlrm_8xV100_torchrec", "dlrm_kineto", "*.gz"),
@@ -123,8 +124,9 @@ def test_execution_traces_alone(parts, collectives):
     assert own.found["collectives"] == collectives
     world_size = own.world_size
     machine = build_machine(load_cluster("dgx_a100_80"), world_size, launch_s=5e-6)
-    result = run(lower(own.graph, machine).program, RunOptions(max_iterations=1))
+    _, result = on_machine(own, machine)
     assert result.iteration_end_ps[0] > 0
+    assert len(result.ranks) == world_size
 
 
 def test_logs_of_nccl_tests():

@@ -142,13 +142,12 @@ def _measured(cluster: Cluster) -> list[tuple[MeasuredPoint, str, int, int]]:
     found: list[tuple[MeasuredPoint, str, int, int]] = []
     for name in SUITES.names():
         file, suite = load_suite(name)
-        if suite.collectives is None or suite.collectives.cluster != cluster.name:
-            continue
-        for row in measured_points(file, suite.collectives):
-            ranks = row.nodes * row.ranks_per_node
-            busbw = busbw_bytes_per_s(row.op, ranks, row.bytes, row.time_s)
-            point = MeasuredPoint(row.bytes, row.time_s, busbw, suite.collectives.sources[row.source])
-            found.append((point, row.op, ranks, row.nodes))
+        for asked in (block for block in suite.collectives if block.cluster == cluster.name):
+            for row in measured_points(file, asked):
+                ranks = row.nodes * row.ranks_per_node
+                busbw = busbw_bytes_per_s(row.op, ranks, row.bytes, row.time_s)
+                point = MeasuredPoint(row.bytes, row.time_s, busbw, asked.sources[row.source])
+                found.append((point, row.op, ranks, row.nodes))
     return found
 
 

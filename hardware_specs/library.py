@@ -10,7 +10,7 @@ from hardware_specs.bounds import Amount, Bandwidth, Name, Number, Ratio, Share
 from hardware_specs.processors import Cpu
 from inputs.model import Strict, problem
 from inputs.quantities import Seconds
-from inputs.sourced import Sourced
+from inputs.sourced import Grade, Sourced
 
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "barrier"]
 
@@ -89,6 +89,9 @@ class Choice(Strict):
 class Choices(Strict):
     """A library's decision table for one operation; the first line that holds counts."""
 
+    source: Name
+    grade: Grade
+    note: str = ""
     size: Literal["total", "per_rank"]
     """What `Choice.below` is compared with: nccl-tests' size, or that over the number of ranks."""
     rules: tuple[Choice, ...]

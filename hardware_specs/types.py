@@ -90,10 +90,7 @@ class Node(Strict):
         """
         if self.gpu is None:
             raise InputError(
-                "kernels run on GPUs, and these nodes have none",
-                key="cluster",
-                given=self.name,
-                expected="a cluster whose nodes have GPUs; without, collectives can be timed (`dlrmsim collective`)",
+                "kernels run on GPUs, and these nodes have none", given=self.name, expected="nodes with GPUs"
             )
         return self.gpu
 

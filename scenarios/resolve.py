@@ -197,8 +197,16 @@ def _check_batch(document: Document, batch: int, world_size: int) -> None:
 
 
 def _check_precision(document: Document, scenario: Scenario, cluster: Cluster) -> None:
+    gpu = cluster.node.gpu
+    if gpu is None:
+        raise document.error(
+            ("cluster",),
+            "kernels run on GPUs, and the nodes of this cluster have none",
+            given=cluster.name,
+            expected="a cluster with GPUs; without them collectives can be timed (`dlrmsim collective`)",
+        )
     try:
-        cluster.node.accelerator.peak_flops_per_s(scenario.precision.dense)
+        gpu.peak_flops_per_s(scenario.precision.dense)
     except InputError as error:
         raise document.error(
             ("precision", "dense"), error.message, given=error.given, expected=error.expected

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from hardware_specs.loader import CATALOGS
 from hardware_specs.types import Cluster
+from inputs.yaml_lines import load_yaml
 
 
 def sourced(value: object) -> dict[str, object]:
@@ -22,6 +24,12 @@ def changed(cluster: Cluster, node: dict[str, Any] | None = None, fabric: dict[s
     if data["node"]["scale_up"] is None:
         data["calibration"] = []  # measured over NVLink
     return Cluster.model_validate(data)
+
+
+def with_library(cluster: Cluster, name: str) -> Cluster:
+    """The cluster with another shipped library of collectives; its points were measured with its own."""
+    library = load_yaml(CATALOGS["library"].find(name)).data
+    return Cluster.model_validate(cluster.to_dict() | {"collectives": library, "calibration": [], "fitted": None})
 
 
 def tapered(cluster: Cluster, kind: str, leaf_nodes: int | None, oversubscription: float = 2.0) -> Cluster:

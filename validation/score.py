@@ -34,8 +34,8 @@ def score(file: Path, suite: Suite, run_all: Map, progress: Progress | None = No
     ]
     predictions = predict(jobs, run_all, progress)
     cases = [_case(suite, case, predictions) for case in suite.cases]
-    if suite.collectives is not None:
-        cases += collective_cases(file, suite, suite.collectives)
+    for asked in suite.collectives:
+        cases += collective_cases(file, suite, asked)
     return {
         "suite": file.stem,
         "cases": cases,

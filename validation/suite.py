@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from inputs.catalog import Catalog
 from inputs.model import Strict
@@ -85,6 +85,11 @@ class CollectiveCases(Strict):
     grade: Literal["read", "secondary", "memory"]
 
 
+def _one_or_several(given: object) -> object:
+    """One block stands for a list of one."""
+    return [given] if isinstance(given, Mapping) else given
+
+
 class Suite(Strict):
     """A set of measurements and what is compared with them."""
 
@@ -95,7 +100,9 @@ class Suite(Strict):
         (), description="rules such as 'world_size <= 128'; cases for which all hold were calibrated on"
     )
     cases: tuple[Case, ...] = ()
-    collectives: CollectiveCases | None = Field(None, description="cases that are collectives, from a CSV")
+    collectives: Annotated[tuple[CollectiveCases, ...], BeforeValidator(_one_or_several)] = Field(
+        (), description="cases that are collectives, from a CSV; a list for several machines"
+    )
     alternatives: tuple[str, ...] = Field((), description="cases to repeat with every listed alternative of the model")
     effects: tuple[Effect, ...] = ()
     peers: tuple[Peer, ...] = ()

@@ -127,6 +127,7 @@ def work_of(
     fractions: Mapping[ResourceClass, LinkFractions],
     efficiency: float,
     beside_s: FloatArray | float = 0.0,
+    pace_s: float = 0.0,
 ) -> Work:
     """Time and usage of a stage's traffic.
 
@@ -136,11 +137,12 @@ def work_of(
         fractions: what the operation reaches of each class, and what is usable.
         efficiency: of the protocol and algorithm, multiplies `LinkFractions.reached`.
         beside_s: what the same kernel does beside the transfers, seconds ``[a, 1]`` or a number.
+        pace_s: the transfers take at least this long, however fast the links.
     """
     seconds = np.zeros((1, 1))
     for name, full in full_rate_seconds(loads, rates).items():
         seconds = np.maximum(seconds, full / (fractions[name].reached * efficiency))
-    seconds = seconds + beside_s
+    seconds = np.maximum(seconds, pace_s) + beside_s
     usage = {}
     for port, load in loads.items():
         name = CLASS_OF[port]

@@ -88,6 +88,10 @@ class MessageTransport:
         """With one thread."""
         return touched_bytes * self.copy_s_per_byte / self.host_speed
 
+    def post_seconds(self, protocol: str) -> float:  # noqa: ARG002 - one signature
+        """The same for small and large messages."""
+        return self.constants.post_s.value * self.factors.post / self.host_speed
+
     def seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
         """Software of the hosts and the way through the network, see the module."""
         start_s = self.constants.start_s.value * self.factors.base

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -31,8 +32,8 @@ from simulator.network.transport import Transport
 from simulator.operators import CollectiveOp, FloatArray
 from simulator.program import IntArray
 
-LATENCY_SHARE = 0.2
-"""Share of an all_to_all above which the cost of its messages, NCCL's own constant, deserves a warning."""
+POSTS_SHARE = 0.2
+"""Share of an all_to_all above which the cost of its messages, the library's own constant, deserves a warning."""
 
 FULL = LinkFractions(1.0, 1.0)
 """PCIe between NVLink and NICs, host memory: their rates are what is reached."""
@@ -62,10 +63,11 @@ class StageAmounts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TimedStage:
-    """A stage with its times: latency in seconds, and the work with its usage of ports."""
+    """A stage with its times: latency, the work with its usage of ports, and how long posting messages takes of it."""
 
     latency_s: float
     work: Work
+    posts_s: float
 
     @property
     def seconds(self) -> FloatArray:
@@ -203,9 +205,12 @@ class CollectiveModel:
                         on_mesh(fractions, part.mesh_share),
                         way.efficiency,
                         self.transport.copy_seconds(way.touched_bytes),
+                        pace_s,
                     ),
+                    pace_s,
                 )
                 for way, part in zip(ways, amounts, strict=True)
+                for pace_s in (part.stage.messages * self.transport.post_seconds(way.protocol),)
             )
             options.append(Timed(algorithm, protocol, timed))
         return options
@@ -234,10 +239,12 @@ class CollectiveModel:
         return notes
 
     def _rests_on_posts(self, call: Call, timed: Timed) -> bool:
-        """Whether latency is a large part of an all_to_all between nodes without a small message measured there."""
+        """Whether an all_to_all between nodes without a small message measured there would be much shorter without."""
         measured = any(point.op == call.op and point.nodes > 1 for point in self.cluster.latency_points)
-        latency_s = sum(stage.latency_s for stage in timed.stages)
-        return call.op == "all_to_all" and not measured and latency_s > LATENCY_SHARE * float(timed.seconds.max())
+        if call.op != "all_to_all" or measured:
+            return False
+        free = replace(self, transport=self.transport.on_faster_host(math.inf))
+        return float(free.time(call).seconds.max()) < (1 - POSTS_SHARE) * float(timed.seconds.max())
 
     def _phases_of_stage(self, block: Block, stage: TimedStage) -> list[Phase]:
         count = block.instance_count

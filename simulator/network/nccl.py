@@ -89,6 +89,10 @@ class NcclTransport:
         """At the rate of the kernel."""
         return touched_bytes * self.copy_s_per_byte
 
+    def post_seconds(self, protocol: str) -> float:
+        """Cost of posting one network message."""
+        return self.factors.post * self.post_s * (self.simple_factor if protocol == "simple" else 1.0) / self.host_speed
+
     def seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
         """``starts x base + hops x (their constant) + posts x post``, in seconds."""
         table = self.tables[latency.table]
@@ -96,7 +100,7 @@ class NcclTransport:
         base, near, network = (getattr(part, protocol).value for part in (table.base_s, near_hop, table.network_hop_s))
         base, near = base * self.factors.base, near * self.factors.near_hop
         network = max(network * self.factors.network_hop, self.wire_s) + (links - 1) * self.link_s
-        post = self.factors.post * self.post_s * (self.simple_factor if protocol == "simple" else 1.0) / self.host_speed
+        post = self.post_seconds(protocol)
         inside: float = latency.near_hops * near + latency.paced_hops * max(near, post)
         between: float = latency.network_hops * network + latency.posts * post
         return latency.starts * float(base) + inside + between

@@ -44,7 +44,7 @@ class SizeRow:
         busbw_bytes_per_s: see `busbw_bytes_per_s`.
         algorithm: chosen by the library's rules, or forced.
         protocol: chosen likewise.
-        limit: what most of the time goes to: ``latency``, or the class of the busiest link.
+        limit: what most of the time goes to: ``latency``, ``posts`` of messages, or the class of the busiest link.
     """
 
     bytes: float
@@ -119,9 +119,11 @@ def _row(call: Call, timed: Timed) -> SizeRow:
 
 
 def _limit(timed: Timed, time_s: float) -> str:
-    """Latency when it is half of the time or more; else the class whose busiest link is used most, by time."""
+    """What takes half of the time or more, latency or posting messages; else the busiest link, by time."""
     if time_s <= 0 or 2 * sum(stage.latency_s for stage in timed.stages) >= time_s:
         return "latency"
+    if 2 * sum(stage.posts_s for stage in timed.stages) >= time_s:
+        return "posts"
     used: dict[str, float] = {}
     for stage in timed.stages:
         seconds = float(stage.work.seconds.max())

@@ -66,6 +66,10 @@ class Transport(Protocol):
         """What the counts of a stage take, seconds; a network hop goes over ``links`` links between switches."""
         ...
 
+    def post_seconds(self, protocol: str) -> float:
+        """After how long a member can post its next network message, seconds."""
+        ...
+
     def copy_seconds(self, touched_bytes: FloatArray | float) -> FloatArray | float:
         """What `Way.touched_bytes` take, seconds; the same shape."""
         ...

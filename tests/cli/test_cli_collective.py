@@ -78,13 +78,13 @@ def test_warnings_follow_the_table_each_once(capsys):
 
 def test_a_forced_algorithm_that_cannot_run_is_warned_about(capsys):
     """Halving and doubling needs a power of two of members: 16 have it, 12 do not."""
-    arguments = ("dgx_h100", "--op", "all_reduce", "--ranks", "16,12", "--bytes", "1MiB", "--json")
+    arguments = ("dgx_h100", "--op", "all_gather", "--ranks", "16,12", "--bytes", "1MiB", "--json")
     assert run(*arguments, "--algorithm", "halving_doubling") == 0
     can, cannot = json.loads(capsys.readouterr().out)["runs"]
     assert can["results"][0]["algorithm"] == "halving_doubling"
     assert not any("does not apply" in note for note in can["warnings"])
     assert cannot["results"][0]["algorithm"] != "halving_doubling"
-    assert any("all_reduce/halving_doubling does not apply to 12 ranks" in note for note in cannot["warnings"])
+    assert any("all_gather/halving_doubling does not apply to 12 ranks" in note for note in cannot["warnings"])
 
 
 def test_fewer_gpus_per_node_take_more_nodes(capsys):

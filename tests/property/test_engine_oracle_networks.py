@@ -15,7 +15,7 @@ from simulator.network import ALGORITHMS
 from simulator.network.collectives import Call
 from simulator.operators import CollectiveCall, Copy, HostWork
 from simulator.program import ProgramBuilder, TaskGraph
-from tests.network_machines import pcie_box, tapered, through_host, torus
+from tests.network_machines import pcie_box, tapered, through_host, torus, with_library
 
 ZIONEX = load_cluster("zionex")
 MACHINES = {
@@ -28,6 +28,7 @@ MACHINES = {
     "torus": torus(ZIONEX, [3, 2], ["10 GB/s", "5 GB/s"]),
     "through the host": through_host(ZIONEX),
     "through the host and its switches": through_host(pcie_box(ZIONEX)),
+    "messages": with_library(ZIONEX, "open_mpi"),
 }
 RANKS = 32
 GROUPS = {

@@ -36,9 +36,10 @@ def numbers(data, path=(), holder=None):
     if isinstance(data, dict) and "source" in data and isinstance(data.get("value"), list):
         yield path, len(data["value"]), data  # a list with one source, such as the links of a mesh
     elif isinstance(data, dict):
+        within = data if "source" in data or "rules" not in path else holder  # the rules of a table have its source
         for key, value in data.items():
             if key not in TEXTS:
-                yield from numbers(value, (*path, key), data)
+                yield from numbers(value, (*path, key), within)
     elif isinstance(data, list):
         for index, value in enumerate(data):
             yield from numbers(value, (*path, index), holder)
@@ -58,7 +59,7 @@ def test_each_number_has_unit_source_and_grade(kind, name):
         assert holder.get("source"), where
         assert holder.get("grade") in {"read", "secondary", "memory", "derived", "assumed"}, where
         counts = {"gpus", "count", "sockets", "cores", "sms", "ranks", "ranks_per_node", "max_nodes"}
-        plain = counts | {"leaf_nodes", "domain_gpus", "switches", "links"}
+        plain = counts | {"leaf_nodes", "domain_gpus", "switches", "links", "up_to_ranks"}
         is_ratio = any("fraction" in str(key) or "factor" in str(key) or "over" in str(key) for key in path)
         has_unit = isinstance(value, str) and re.fullmatch(r"[\d.]+ [A-Za-z]+(/s)?", value)
         assert has_unit or is_ratio or plain & set(path), where

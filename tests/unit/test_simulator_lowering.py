@@ -178,11 +178,11 @@ def everything():
     ("name", "changed"),
     [
         ("GEMM", {0}), ("HBM", {1}), ("NVLink", {3}), ("NIC", {2}), ("spine", set()), ("PCIe/DDR", {4}),
-        ("host", {2, 5, 6}), ("input", {6}), ("imbalance", {1, 2}),
+        ("host", {5, 6}), ("input", {6}), ("imbalance", {1, 2}),
     ],
 )  # fmt: skip
 def test_improving_a_class_changes_what_it_acts_on(zionex, name, changed):
-    """The host touches the all_to_all, whose messages a CPU thread posts."""
+    """The host posts the messages of the all_to_all too, but beside its transfers, which take longer here."""
     graph, machine = everything(), build_machine(zionex, 16, launch_s=5e-6)
 
     def times(lowering):

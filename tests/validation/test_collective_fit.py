@@ -63,9 +63,15 @@ def test_bus_bandwidth_is_that_of_nccl_tests():
 
 
 def test_thinning_keeps_the_size_nearest_each_power_of_two_and_its_median():
-    rows = [measured("all_reduce", 1, 8, size, t) for size, t in ((1000, 1.0), (1024, 2.0), (1024, 4.0), (1500, 9.0))]
-    (kept,) = thinned(rows)
+    dense = ((1000, 1.0), (1024, 2.0), (1024, 4.0), (1200, 7.0), (1500, 9.0))
+    (kept,) = thinned(measured("all_reduce", 1, 8, size, t) for size, t in dense)
     assert (kept.bytes, kept.time_s) == (1024, 3.0)
+
+
+def test_a_few_odd_sizes_are_all_kept():
+    """DeepBench's 12.4, 16.8 and 26.2 MB: no power of two beside the second would speak for the others."""
+    rows = [measured("all_reduce", 1, 8, size, 1.0) for size in (12390400, 16777216, 26214400, 67108864)]
+    assert thinned(rows) == rows
 
 
 def test_a_rule_may_have_several_comparisons():

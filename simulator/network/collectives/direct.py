@@ -2,8 +2,8 @@
 
 With n members, g on each node, S bytes; a reduce_scatter is the first half of an all_reduce, an all_gather the second:
 
-    half = base + near_hop + network_hop + (n - g) x post
-           + max((g - 1) / n x S / nvlink, (n - g) / n x S / nic)
+    half = base + near_hop + network_hop
+           + max((n - g) x post, (g - 1) / n x S / nvlink, (n - g) / n x S / nic)
 
 It moves as much as a ring in two hops instead of 2 (n - 1), at the price of n - 1 messages at once. oneCCL's nreduce,
 for medium sizes (``src/coll/algorithms/allreduce``); MPICH's pairwise reduce_scatter is close to it.
@@ -26,10 +26,10 @@ def stages(call: Call) -> tuple[Stage, ...]:
                 starts=1 if number == 0 else 0,
                 near_hops=1 if block.local_size > 1 else 0,
                 network_hops=1 if remote else 0,
-                posts=remote,
             ),
             AllPairs(call.bytes),
             own_bytes=part if number == 0 else 0.0,
+            messages=remote,
             added_bytes=call.bytes - part if adds else 0.0,
             message_bytes=float(part.max()),
         )

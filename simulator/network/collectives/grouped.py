@@ -2,12 +2,12 @@
 
 With n members, g on each node, S bytes sent by each (own part, S / n, stays where it is):
 
-    time = base + (g - 1) x nvlink_hop + (network_hop + (n - g) x post  when n > g)
-           + max((g - 1) / n x S / nvlink, (n - g) / n x S / nic)
+    time = base + (g - 1) x nvlink_hop + (network_hop  when n > g)
+           + max((n - g) x post, (g - 1) / n x S / nvlink, (n - g) / n x S / nic)
 
 Sends to local and remote members are in flight together: one phase. A member's messages start one after the other,
-each at the cost of an NVLink hop or a post of the network proxy; that is what n - 1 small messages cost. NCCL has no
-cost model for all_to_all; its network sends use the Simple protocol, LL buffers are not allocated
+those to other nodes while the ones before are under way: the network proxy's posts set the pace of small messages.
+NCCL has no cost model for all_to_all; its network sends use the Simple protocol, LL buffers are not allocated
 (``src/init.cc``, ``ALLOC_P2P_NET_LL_BUFFERS`` = 0).
 
 With uneven sizes, sender i has B_i bytes and member j receives the share w_j of each: i sends B_i times the w of its
@@ -17,20 +17,15 @@ node's other members over NVLink and B_i times the w of the other nodes over its
 from __future__ import annotations
 
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
-from simulator.network.membership import Block
 from simulator.network.patterns import AllPairs
 
 
 def stages(call: Call) -> tuple[Stage, ...]:
     """One phase; see the module's formula."""
     pattern = AllPairs(call.bytes, call.send_bytes, call.weights)
-    return (Stage(latency(call.block), pattern, own_bytes=call.bytes / call.block.size),)
-
-
-def latency(block: Block) -> Latency:
-    """Start-up, then one message after the other to each of the other members."""
-    remote = block.size - int(block.local.min())
-    return Latency(near_hops=block.local_size - 1, network_hops=1 if remote else 0, posts=remote)
+    remote = call.block.size - int(call.block.local.min())
+    latency = Latency(near_hops=call.block.local_size - 1, network_hops=1 if remote else 0)
+    return (Stage(latency, pattern, own_bytes=call.bytes / call.block.size, messages=remote),)
 
 
 GROUPED = register(

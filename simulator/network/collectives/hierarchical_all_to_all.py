@@ -3,7 +3,7 @@
 With m nodes of g members, n = m g, S bytes sent by each:
 
     time = base + (g - 1) x nvlink_hop + (g - 1) / g x S / nvlink
-           + base + network_hop + (m - 1) x post + (m - 1) / m x S / nic
+           + base + network_hop + max((m - 1) x post, (m - 1) / m x S / nic)
 
 The two phases are sequential: the second needs what the first gathered, and HugeCTR runs them one after the other
 (``HugeCTR/embedding/hier_model_parallel_embedding.cpp``). It sends g + m - 2 messages instead of n - 1. No library
@@ -32,7 +32,7 @@ def stages(call: Call) -> tuple[Stage, ...]:
     between = AllPairs(call.bytes, call.send_bytes, call.weights)
     return (
         Stage(Latency(near_hops=g - 1), NearAndFar(near, NONE)),
-        Stage(Latency(network_hops=1, posts=m - 1), NearAndFar(NONE, far, between)),
+        Stage(Latency(network_hops=1), NearAndFar(NONE, far, between), messages=m - 1),
     )
 
 

@@ -2,10 +2,10 @@
 
 With n members, g on each node, a window of w messages, S bytes sent by each:
 
-    time = base + ceil((g - 1) / w) x near_hop + ceil((n - g) / w) x network_hop + (n - g) x post
-           + max((g - 1) / n x S / nvlink, (n - g) / n x S / nic)
+    time = base + ceil((g - 1) / w) x near_hop + ceil((n - g) / w) x network_hop
+           + max((n - g) x post, (g - 1) / n x S / nvlink, (n - g) / n x S / nic)
 
-Each window pays one hop, each network message its post.
+Each window pays one hop; network messages are posted while others are under way.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def stages(call: Call) -> tuple[Stage, ...]:
     block = call.block
     remote = block.size - int(block.local.min())
     windows = math.ceil((block.local_size - 1) / WINDOW), math.ceil(remote / WINDOW)
-    latency = Latency(near_hops=windows[0], network_hops=windows[1], posts=remote)
+    latency = Latency(near_hops=windows[0], network_hops=windows[1])
     own = call.bytes / block.size
     pattern = AllPairs(call.bytes, call.send_bytes, call.weights)
-    return (Stage(latency, pattern, own_bytes=own, message_bytes=float(own.max())),)
+    return (Stage(latency, pattern, own_bytes=own, messages=remote, message_bytes=float(own.max())),)
 
 
 LINEAR = register(

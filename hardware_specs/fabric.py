@@ -21,6 +21,8 @@ class Nic(Strict):
     """Port rate, per direction."""
     latency_s: Sourced[Seconds]
     """One way through the adapter pair, small message, no switch."""
+    pcie_bytes_per_s: Sourced[Bandwidth] | None = None
+    """Of its PCIe link, raw, per direction, where that may be the slower one."""
 
 
 class NodeNics(Strict):

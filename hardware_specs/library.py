@@ -59,6 +59,8 @@ class NcclConstants(Strict):
 
     algorithms: dict[Operation, tuple[Name, ...]]
     """What it chooses from, by operation; the others run only where a scenario names them."""
+    protocols: tuple[Literal["ll", "ll128", "simple"], ...] = ("ll", "ll128", "simple")
+    """What the release has."""
     ring: AlgorithmLatency
     tree: AlgorithmLatency
     nvls: AlgorithmLatency

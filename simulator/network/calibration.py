@@ -144,8 +144,8 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
             left_s = point.time_s - latency_s - float(np.max(transport.copy_seconds(way.touched_bytes)))
             # The links inside a node work beside the NICs and must not be what takes the time.
             beside_s = full_s["near"] / (near.reached * way.efficiency) if link == "nic" else 0.0
-            pace_s = stages[0].messages * transport.post_seconds(way.protocol)
-            if left_s > max(beside_s, pace_s) and full_s[link] > 0.0:
+            posts_s = transport.posting_seconds(stages[0].latency, way.protocol)
+            if left_s > max(beside_s, posts_s) and full_s[link] > 0.0:
                 values.append(full_s[link] / (way.efficiency * left_s))
     if not values:
         raise InputError(

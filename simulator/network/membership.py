@@ -59,7 +59,7 @@ class Block:
     ranks: IntArray
     domains: Grouping
     uniform: bool
-    _groupings: dict[int, Grouping] = field(default_factory=dict)
+    _groupings: dict[tuple[int, ...], Grouping] = field(default_factory=dict)
 
     @property
     def instance_count(self) -> int:
@@ -88,9 +88,16 @@ class Block:
 
     def grouping(self, label: IntArray) -> Grouping:
         """Members by ``label [world_size]`` of the topology, remembered (the array itself is the key)."""
-        key = id(label)
+        key = (id(label),)
         if key not in self._groupings:
             self._groupings[key] = grouping_of(label[self.ranks])
+        return self._groupings[key]
+
+    def joint(self, one: IntArray, other: IntArray) -> Grouping:
+        """Members twice, by ``one [world_size]`` and then by ``other``, whose numbers mean the same ``[I, 2 n]``."""
+        key = (id(one), id(other))
+        if key not in self._groupings:
+            self._groupings[key] = grouping_of(np.hstack([one[self.ranks], other[self.ranks]]))
         return self._groupings[key]
 
 
@@ -140,8 +147,13 @@ def blocks_of(instance: IntArray, topology: Topology) -> list[Block]:
 
 def _blocks_of_size(numbers: IntArray, members: IntArray, topology: Topology) -> list[Block]:
     """Split instances of one size ``members [I, n]`` by how they are spread over domains and links."""
-    labels = [topology.domain_of, *(label for level in topology.levels for label in level.labels)]
-    shape, even = _shapes(members, labels)
+    labels = [label[members] for level in topology.levels for label in level.labels]
+    labels += [
+        np.hstack([level.link[members], level.beside.link[members]])
+        for level in topology.levels
+        if level.beside is not None
+    ]
+    shape, even = _shapes([topology.domain_of[members], *labels])
     blocks = []
     for key in np.unique(shape):
         chosen = shape == key
@@ -150,13 +162,17 @@ def _blocks_of_size(numbers: IntArray, members: IntArray, topology: Topology) ->
     return blocks
 
 
-def _shapes(members: IntArray, labels: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
-    """A number for each instance ``[I]``, equal for those of one shape; and whether its domains are even ``[I]``."""
-    widths = np.stack([_distinct(label[members]) for label in labels], axis=1)
+def _shapes(labels: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
+    """A number for each instance ``[I]``, equal for those of one shape; and whether its domains are even ``[I]``.
+
+    Args:
+        labels: of the members ``[I, n]``, those of their domains first.
+    """
+    widths = np.stack([_distinct(label) for label in labels], axis=1)
     _, shape = np.unique(widths, axis=0, return_inverse=True)
-    counts = _run_lengths(labels[0][members])
+    counts = _run_lengths(labels[0])
     even = counts.min(axis=1) == counts.max(axis=1)
-    return np.where(even, shape.reshape(-1), -1 - np.arange(len(members))), even
+    return np.where(even, shape.reshape(-1), -1 - np.arange(len(even))), even
 
 
 def _starts(label: IntArray) -> IntArray:

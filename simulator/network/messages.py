@@ -84,13 +84,13 @@ class MessageTransport:
         touched = stage.own_bytes + ADDITION_PER_COPY * stage.added_bytes
         return Way(protocol, reached(stage, "simple"), touched)
 
+    def posting_seconds(self, latency: Latency, protocol: str) -> float:  # noqa: ARG002 - one signature
+        """One after the other, however they are sent."""
+        return latency.messages * self.constants.post_s.value * self.factors.post / self.host_speed
+
     def copy_seconds(self, touched_bytes: FloatArray | float) -> FloatArray | float:
         """With one thread."""
         return touched_bytes * self.copy_s_per_byte / self.host_speed
-
-    def post_seconds(self, protocol: str) -> float:  # noqa: ARG002 - one signature
-        """The same for small and large messages."""
-        return self.constants.post_s.value * self.factors.post / self.host_speed
 
     def seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
         """Software of the hosts and the way through the network, see the module."""

@@ -205,12 +205,11 @@ class CollectiveModel:
                         on_mesh(fractions, part.mesh_share),
                         way.efficiency,
                         self.transport.copy_seconds(way.touched_bytes),
-                        pace_s,
+                        self.transport.posting_seconds(part.stage.latency, way.protocol),
                     ),
-                    pace_s,
+                    self.transport.posting_seconds(part.stage.latency, way.protocol),
                 )
                 for way, part in zip(ways, amounts, strict=True)
-                for pace_s in (part.stage.messages * self.transport.post_seconds(way.protocol),)
             )
             options.append(Timed(algorithm, protocol, timed))
         return options

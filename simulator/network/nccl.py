@@ -26,6 +26,7 @@ class NcclTransport:
 
     Attributes:
         algorithms: names of those it chooses from, by operation.
+        protocols: what the release has.
         tables: latencies of ``ring``, ``tree`` and ``nvls``.
         payload: share of the bandwidth that each protocol's payload gets.
         post_s: cost of posting one network message, LL and LL128.
@@ -39,6 +40,7 @@ class NcclTransport:
     """
 
     algorithms: Mapping[str, tuple[str, ...]]
+    protocols: tuple[Protocol, ...]
     tables: Mapping[str, AlgorithmLatency]
     payload: Mapping[Protocol, float]
     post_s: float
@@ -57,6 +59,7 @@ class NcclTransport:
         fractions = constants.bandwidth_fraction
         return NcclTransport(
             algorithms={str(op): names for op, names in constants.algorithms.items()},
+            protocols=constants.protocols,
             tables={"ring": constants.ring, "tree": constants.tree, "nvls": constants.nvls},
             payload={protocol: float(getattr(fractions, protocol).value) for protocol in ALL_PROTOCOLS},
             post_s=constants.network_post.seconds(node.cpu),
@@ -75,7 +78,8 @@ class NcclTransport:
     def ways(self, algorithm: CollectiveAlgorithm, call: Call, stages: Sequence[Stage]) -> dict[str, tuple[Way, ...]]:
         """One of each protocol the algorithm has on these instances."""
         near = call.block.node_count == 1
-        protocols = algorithm.near_protocols if near else algorithm.network_protocols
+        known = algorithm.near_protocols if near else algorithm.network_protocols
+        protocols = [protocol for protocol in known if protocol in self.protocols]
         return {protocol: tuple(self._way(stage, protocol) for stage in stages) for protocol in protocols}
 
     def on_faster_host(self, speed: float) -> NcclTransport:
@@ -85,13 +89,17 @@ class NcclTransport:
     def _way(self, stage: Stage, protocol: Protocol) -> Way:
         return Way(protocol, self.payload[protocol] * reached(stage, protocol), stage.own_bytes)
 
-    def copy_seconds(self, touched_bytes: FloatArray | float) -> FloatArray | float:
-        """At the rate of the kernel."""
-        return touched_bytes * self.copy_s_per_byte
-
     def post_seconds(self, protocol: str) -> float:
         """Cost of posting one network message."""
         return self.factors.post * self.post_s * (self.simple_factor if protocol == "simple" else 1.0) / self.host_speed
+
+    def posting_seconds(self, latency: Latency, protocol: str) -> float:
+        """One after the other, by the proxy."""
+        return latency.messages * self.post_seconds(protocol)
+
+    def copy_seconds(self, touched_bytes: FloatArray | float) -> FloatArray | float:
+        """At the rate of the kernel."""
+        return touched_bytes * self.copy_s_per_byte
 
     def seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
         """``starts x base + hops x (their constant) + posts x post``, in seconds."""

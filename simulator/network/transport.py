@@ -66,8 +66,8 @@ class Transport(Protocol):
         """What the counts of a stage take, seconds; a network hop goes over ``links`` links between switches."""
         ...
 
-    def post_seconds(self, protocol: str) -> float:
-        """After how long a member can post its next network message, seconds."""
+    def posting_seconds(self, latency: Latency, protocol: str) -> float:
+        """What posting the messages of a stage beside its transfers takes, seconds."""
         ...
 
     def copy_seconds(self, touched_bytes: FloatArray | float) -> FloatArray | float:

@@ -16,7 +16,7 @@ from simulator.network.background import OtherJob
 from simulator.network.collectives import Call
 from simulator.operators import CollectiveCall, Copy, HostWork
 from simulator.program import ProgramBuilder, TaskGraph
-from tests.network_machines import pcie_box, tapered, through_host, torus, with_library
+from tests.network_machines import pcie_box, staged_box, tapered, through_host, torus, with_library
 
 ZIONEX = load_cluster("zionex")
 MACHINES = {
@@ -26,10 +26,11 @@ MACHINES = {
     "pcie": pcie_box(ZIONEX),
     "mesh": load_cluster("dgx1_v100"),
     "fitted": load_cluster("dgx_h100"),
+    "staged": staged_box(ZIONEX),
+    "messages": with_library(ZIONEX, "open_mpi"),
     "torus": torus(ZIONEX, [3, 2], ["10 GB/s", "5 GB/s"]),
     "through the host": through_host(ZIONEX),
     "through the host and its switches": through_host(pcie_box(ZIONEX)),
-    "messages": with_library(ZIONEX, "open_mpi"),
 }
 RANKS = 32
 GROUPS = {

@@ -150,9 +150,8 @@ def test_an_oversubscribed_spine_limits_a_fat_tree_and_off_rail_traffic(zionex):
     work = {}
     for name, fabric in (("flat", flat), ("tree", tree), ("rails", rails)):
         # The fractions of the flat fabric: the points were measured there.
-        calculated = CollectiveModel(
-            fabric.cluster, fabric.topology, flat.calibration, flat.transport, {}, fabric.rates
-        )
+        constants = (flat.calibration, flat.transport, {}, fabric.rates)
+        calculated = CollectiveModel(fabric.cluster, fabric.topology, *constants)
         for op in ("all_reduce", "all_to_all"):
             timed = calculated.time(idle_call(calculated, op, 1e10))
             work[name, op] = float(timed.stages[0].work.seconds[0, 0])

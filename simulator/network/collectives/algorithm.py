@@ -50,6 +50,7 @@ class Latency:
         paced_hops: such hops that go at the pace of the network proxy where that is slower.
         network_hops: hops over the network.
         posts: network messages posted one after the other, before or between the transfers.
+        messages: those posted while the transfers go on, which take at least as long as their posts.
     """
 
     table: Literal["ring", "tree", "nvls"] = "ring"
@@ -58,6 +59,7 @@ class Latency:
     paced_hops: float = 0.0
     network_hops: float = 0.0
     posts: float = 0.0
+    messages: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +73,6 @@ class Stage:
         by_protocol: further such shares that differ by protocol (1 where none is given).
         own_bytes: of the member's own part, which is copied beside the transfers ``[a, 1]`` or a number.
         added_bytes: that each member adds to its own where hosts do that apart from the transfers, alike.
-        messages: that a member posts to the network while the transfers go on: it is no faster than its posts.
         message_bytes: size of one message, the largest; by it message libraries choose how to send it.
     """
 
@@ -80,7 +81,6 @@ class Stage:
     efficiency: float = 1.0
     own_bytes: FloatArray | float = 0.0
     added_bytes: FloatArray | float = 0.0
-    messages: float = 0.0
     message_bytes: float = math.inf
     by_protocol: Mapping[Protocol, float] = field(default_factory=dict)
 

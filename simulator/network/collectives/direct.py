@@ -26,10 +26,10 @@ def stages(call: Call) -> tuple[Stage, ...]:
                 starts=1 if number == 0 else 0,
                 near_hops=1 if block.local_size > 1 else 0,
                 network_hops=1 if remote else 0,
+                messages=remote,
             ),
             AllPairs(call.bytes),
             own_bytes=part if number == 0 else 0.0,
-            messages=remote,
             added_bytes=call.bytes - part if adds else 0.0,
             message_bytes=float(part.max()),
         )

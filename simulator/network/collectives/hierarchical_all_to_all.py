@@ -32,7 +32,7 @@ def stages(call: Call) -> tuple[Stage, ...]:
     between = AllPairs(call.bytes, call.send_bytes, call.weights)
     return (
         Stage(Latency(near_hops=g - 1), NearAndFar(near, NONE)),
-        Stage(Latency(network_hops=1), NearAndFar(NONE, far, between), messages=m - 1),
+        Stage(Latency(network_hops=1, messages=m - 1), NearAndFar(NONE, far, between)),
     )
 
 

@@ -24,10 +24,10 @@ def stages(call: Call) -> tuple[Stage, ...]:
     block = call.block
     remote = block.size - int(block.local.min())
     windows = math.ceil((block.local_size - 1) / WINDOW), math.ceil(remote / WINDOW)
-    latency = Latency(near_hops=windows[0], network_hops=windows[1])
+    latency = Latency(near_hops=windows[0], network_hops=windows[1], messages=remote)
     own = call.bytes / block.size
     pattern = AllPairs(call.bytes, call.send_bytes, call.weights)
-    return (Stage(latency, pattern, own_bytes=own, messages=remote, message_bytes=float(own.max())),)
+    return (Stage(latency, pattern, own_bytes=own, message_bytes=float(own.max())),)
 
 
 LINEAR = register(

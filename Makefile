@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMPS := .venv/stamps
+# The PyTorch that the tests use; `make test TORCH=2.4.0` takes another one that the extra `trainer` allows.
+TORCH ?= 2.13.0
 
 .PHONY: demo test check docs bench clean
 
@@ -24,6 +26,7 @@ bench: $(STAMPS)/dev  ## the numbers the README quotes
 	$(BIN)/python -m benchmarks engine
 	$(BIN)/python -m benchmarks cli
 	$(BIN)/python -m benchmarks oracle --programs 10000 --seed 1
+	$(BIN)/python -m benchmarks planning
 
 clean:
 	rm -rf .venv build dist site *.egg-info
@@ -38,7 +41,7 @@ $(STAMPS)/run: $(STAMPS)/venv pyproject.toml
 	touch $@
 
 $(STAMPS)/dev: $(STAMPS)/run
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,trainer]' 'torch==$(TORCH)'
 	touch $@
 
 $(STAMPS)/docs: $(STAMPS)/run

@@ -7,6 +7,7 @@
       DeadlockError       (2)   nothing can go on, tasks are waiting
       InfeasibleError     (3)   it does not fit: out of memory on a rank, or too large for this machine
       ModelRangeError     (1)   a model was asked outside what its arithmetic can represent
+      RankFailedError     (1)   a process of the reference trainer died; all others were ended
 
 The command line prints the message of any of them, never a traceback.
 """
@@ -90,6 +91,10 @@ class InfeasibleError(DlrmsimError):
 
 class ModelRangeError(DlrmsimError):
     """A model was asked outside the range its arithmetic represents."""
+
+
+class RankFailedError(DlrmsimError):
+    """A rank of the reference trainer died; the message has its number and its error."""
 
 
 def nearest_name(name: str, names: Iterable[str]) -> str | None:

@@ -13,6 +13,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hardware_specs.library import Operation
+
 FloatArray: TypeAlias = NDArray[np.float64]
 Amount: TypeAlias = float | FloatArray
 """A scalar for all ranks or an array ``[P]``."""
@@ -134,7 +136,19 @@ class Nothing:
     category: Category = Category.HOST
 
 
-CollectiveOp = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "barrier"]
+CollectiveOp: TypeAlias = Operation
+
+
+def busbw_factor(op: CollectiveOp, ranks: int) -> float:
+    """What turns algbw into busbw with ``ranks`` members.
+
+    Source: nccl-tests, doc/PERFORMANCE.md.
+    """
+    if op == "all_reduce":
+        return 2.0 * (ranks - 1) / ranks
+    if op in ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter"):
+        return (ranks - 1) / ranks
+    return 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +156,8 @@ class CollectiveCall:
     """A collective on a communicator.
 
     ``bytes`` is nccl-tests' size: all_reduce, broadcast, reduce: the buffer; all_gather: the output; reduce_scatter
-    and all_to_all: one rank's input, own part included. For an uneven all_to_all ``bytes`` is an array ``[P]``, what
+    and all_to_all: one rank's input, own part included; sendrecv: the message that each rank sends to the next; gather,
+    scatter: the root's buffer. For an uneven all_to_all ``bytes`` is an array ``[P]``, what
     each rank sends (own part included, spread evenly over the members), and what a rank receives is the mean over
     senders unless ``receive_bytes`` ``[P]`` gives weights for the destinations: then what i sends to j is
     ``bytes[i] * receive_bytes[j] / sum(receive_bytes)``.

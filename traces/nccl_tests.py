@@ -23,8 +23,11 @@ from inputs.errors import InputError, nearest_name
 OPERATIONS: tuple[str, ...] = get_args(Operation)
 ALIASES = {
     "alltoall": "all_to_all", "allreduce": "all_reduce", "allgather": "all_gather", "reducescatter": "reduce_scatter",
+    "sendrecv": "sendrecv",
 }  # fmt: skip
-_TEST = re.compile(r"(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce)(?:_perf)?")
+_TEST = re.compile(
+    r"(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce|send_?recv|gather|scatter)(?:_perf)?"
+)
 _RANK = re.compile(r"^#\s+Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\b")
 _ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\S+)\s+(\S+)\s+(-?\d+)\s+([\d.eE+-]+)\s")
 _ROW_WITHOUT_REDOP = re.compile(r"^\s*(\d+)\s+(\d+)\s+([a-z]\w*)\s+([\d.eE+-]+)\s")
@@ -108,7 +111,7 @@ def _table(file: Path, text: str) -> Iterator[TimedCollective]:
     for number, row in enumerate(reader, start=2):
         op = str(_cell(row, file, number, "op")).lower()
         name = ALIASES.get(op.replace("_", ""), op)
-        if name in ("sendrecv", "send_recv", "gather", "scatter", "hypercube"):
+        if name == "hypercube":
             continue
         nodes = int(_number(row, file, number, "nodes"))
         if "ranks_per_node" in row:

@@ -1,1 +1,4 @@
-"""The reference trainer (PyTorch): measures the real thing. It does not exist yet; the room is kept for it."""
+"""The reference trainer: a hybrid-parallel DLRM in PyTorch that trains what the simulator predicts.
+
+`launch`, `runs` and `pin` need no PyTorch; `python -m trainer` is one rank.
+"""

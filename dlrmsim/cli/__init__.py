@@ -18,6 +18,8 @@ from dlrmsim.cli.calibrate import calibrate
 from dlrmsim.cli.collective import collective
 from dlrmsim.cli.init import init
 from dlrmsim.cli.list_names import list_names
+from dlrmsim.cli.measure import measure
+from dlrmsim.cli.plan import plan
 from dlrmsim.cli.run import run
 from dlrmsim.cli.schema import schema
 from dlrmsim.cli.show import show
@@ -39,7 +41,9 @@ app = typer.Typer(
 )
 app.command("run")(run)
 app.command("sweep")(sweep)
+app.command("plan")(plan)
 app.command("collective")(collective)
+app.command("measure")(measure)
 app.command("validate")(validate)
 app.add_typer(calibrate, name="calibrate")
 app.command("list")(list_names)

@@ -64,6 +64,34 @@ def print_check(estimate: Mapping[str, Any]) -> None:
     console.print(Text("  checked only: nothing was run, nothing was written", style="dim"))
 
 
+def print_measured(summary: Mapping[str, Any], folder: Path) -> None:
+    """Print what was measured, and where its files are."""
+    from rich.text import Text
+
+    console = text_console()
+    console.print(Text(f"{summary['scenario']} measured on {_on(summary)}", style="bold"))
+    _print_rows(console, _measured_rows(summary))
+    for warning in summary["warnings"]:
+        console.print(Text.assemble(("  note  ", "yellow"), warning))
+    console.print(Text.assemble(("  results  ", "dim"), str(folder)), soft_wrap=True)
+
+
+def _on(summary: Mapping[str, Any]) -> str:
+    ranks = summary["world_size"]
+    return f"{ranks} rank{'s' if ranks > 1 else ''} of this machine ({summary['device']}, {summary['backend']})"
+
+
+def _measured_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
+    quantiles = {name: format_quantity(time_s, "s") for name, time_s in summary["iteration_time_quantiles_s"].items()}
+    spread = f"median {quantiles['median']}, p10 {quantiles['p10']}, p90 {quantiles['p90']}"
+    yield "iteration time", format_quantity(summary["iteration_time_s"], "s"), spread
+    yield "throughput", f"{summary['throughput_samples_per_s']:,.0f} samples/s", ""
+    halves = f"second half of {summary['measured_iterations']} iterations against the first"
+    yield "drift", f"{100 * summary['drift']:+.1f} %", halves
+    loss = summary["loss"]
+    yield "loss", f"{loss['last']:.4f}", f"from {loss['first']:.4f}"
+
+
 def _print_rows(console: Console, rows: Iterable[Row]) -> None:
     from rich.table import Table
     from rich.text import Text

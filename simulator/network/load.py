@@ -107,19 +107,13 @@ def over_level(pattern: Pattern, block: Block, level: Level) -> Traffic:
 
 
 def mesh_share(pattern: Pattern, block: Block, topology: Topology) -> float:
-    """Share of the NVLink ports that a pattern can use between the members of a node; 1 where any pair has all.
-
-    Rings use the links of a member to all the others; of all pairs, which carry the same, the weakest sets the pace.
-    """
+    """Share of the NVLink ports that a pattern can use between the members of a node; 1 where any pair has all."""
     mesh = next((level.mesh for level in topology.levels if level.mesh is not None), None)
-    together = block.ranks[0][block.domains.slot[0] == 0]
+    together = np.flatnonzero(block.domains.slot[0] == 0)
     if mesh is None or len(together) == 1:
         return 1.0
-    local = mesh.local_rank_of[together]
-    share = mesh.share[np.ix_(local, local)]
-    if pattern.all_pairs:
-        return float(share[~np.eye(len(local), dtype=bool)].min()) * (len(local) - 1)
-    return min(1.0, float(share.sum(axis=1).min()))
+    local = mesh.local_rank_of[block.ranks[0][together]]
+    return pattern.mesh_share(mesh.share[np.ix_(local, local)], together)
 
 
 def full_rate_seconds(loads: PortBytes, rates: Mapping[ResourceClass, float]) -> dict[ResourceClass, FloatArray]:

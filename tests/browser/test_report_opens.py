@@ -11,9 +11,11 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 from dlrmsim.collectives import CollectiveRequest, compute, write_page
+from dlrmsim.planning import PlanRequest, plan
 from reports.run_report import render_run
 from reports.scaling_report import ScalingPoint, ScalingStudy, render_scaling
 from tests.reports_sample import sample_findings
+from workloads.sharding import PHASES
 
 pytestmark = pytest.mark.browser
 
@@ -207,6 +209,24 @@ def test_the_page_of_a_collective_opens_offline(context, tmp_path):
     axes = "plot => [plot._fullLayout.xaxis.type, plot._fullLayout.yaxis.type]"
     assert page.eval_on_selector("#busbw-chart", axes) == ["log", "linear"]
     assert page.eval_on_selector("#time-chart", axes) == ["log", "log"]
+    assert visit.complaints == []
+    assert visit.requests == []
+    page.close()
+
+
+def test_the_page_of_a_plan_opens_offline(context, tmp_path):
+    """Bars over 16 ranks for every phase, planners beside each other."""
+    request = PlanRequest("mlperf_dlrm_v1", ["nodes=2", "workload.sharding.steps=2"], compare=True, out=tmp_path / "a")
+    study = plan(request)
+    page = context.new_page()
+    visit = Visit(page)
+    visit.open(tmp_path / "a" / "plan.html")
+    bars = "plot => plot.data.map(trace => [trace.name, trace.y.length])"
+    assert page.eval_on_selector("#work-chart", bars) == [[phase, 16] for phase in PHASES]
+    assert page.eval_on_selector("#planners-chart", "plot => plot.data[0].y.length") == len(study.compared) - 1
+    for chart in ("memory", "exchange", "shards"):
+        assert page.is_visible(f"#{chart}-chart .main-svg >> nth=0")
+    page.click("#theme")
     assert visit.complaints == []
     assert visit.requests == []
     page.close()

@@ -11,12 +11,12 @@ import click
 import pytest
 import typer
 
+from benchmarks.__main__ import BENCHMARKS
 from dlrmsim.cli import app
 from inputs.quantities import parse_range
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BENCHMARKS = {"engine", "cli", "oracle"}
 
 
 def commands(page: Path) -> Iterator[str]:

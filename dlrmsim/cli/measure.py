@@ -1,0 +1,50 @@
+"""``dlrmsim measure``: train a scenario on this machine and write down how long its iterations take."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class DeviceChoice(StrEnum):
+    """What to train on."""
+
+    cpu = "cpu"
+    cuda = "cuda"
+
+
+def measure(
+    scenario: Annotated[str, typer.Argument(help="A shipped scenario (see `list scenarios`) or a YAML file.")],
+    *,
+    ranks: Annotated[
+        int | None, typer.Option("--ranks", metavar="N", min=1, help="Processes; overrides the scenario's world_size.")
+    ] = None,
+    iterations: Annotated[int, typer.Option("--iterations", metavar="K", min=1, help="Iterations to time.")] = 50,
+    out: Annotated[Path | None, typer.Option("--out", help="Output folder (default runs/NAME-HASH8-measured).")] = None,
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key. Repeatable.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option("--data", metavar="FILE", help="Clicks in Criteo's format (default: synthetic).")
+    ] = None,
+    device: Annotated[
+        DeviceChoice | None, typer.Option("--device", help="Default: cuda where every rank has a GPU.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print measured.json and nothing else.")] = False,
+) -> None:
+    """Train a scenario with the reference trainer (PyTorch) and time its iterations."""
+    from dlrmsim import measuring
+    from dlrmsim.cli.headline import print_measured
+    from dlrmsim.cli.printing import print_json
+    from dlrmsim.cli.progress import progress_display
+
+    request = measuring.MeasureRequest(ranks, iterations, out, data, device.value if device else None)
+    with progress_display() as progress:
+        measured = measuring.measure(scenario, settings or [], request, progress)
+    if as_json:
+        print_json(measured.summary)
+    else:
+        print_measured(measured.summary, measured.folder)

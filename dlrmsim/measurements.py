@@ -1,0 +1,164 @@
+"""What a measurement consists of, and its files.
+
+``measured.json`` names its figures as ``summary.json`` does, with the same meaning (docs/reference/metrics.md):
+iteration k ends when the last rank ends it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dlrmsim.environment import environment
+from dlrmsim.outputs import RECORD_FILE, TOOL
+from dlrmsim.results import write_json
+from scenarios.resolve import ResolvedScenario
+from trainer.runs import PREPARED_BATCHES, Run
+
+FloatArray = npt.NDArray[np.float64]
+BUSY_LOAD = 0.5
+"""Load of other processes from which on figures are marked: half a core taken at all times."""
+
+COLUMNS = ("start_s", "end_s", "loss", "page_faults")
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What the ranks recorded; arrays are ``[P, iterations]``.
+
+    Attributes:
+        start_s: begin of each iteration on the host's monotonic clock.
+        end_s: its end.
+        loss: mean loss of the rank's samples.
+        page_faults: pages that the iteration touched first.
+        environments: of each rank.
+        load: processes that ran or waited for a core in the minute before; None where the system does not tell.
+    """
+
+    start_s: FloatArray
+    end_s: FloatArray
+    loss: FloatArray
+    page_faults: FloatArray
+    environments: tuple[dict[str, Any], ...]
+    load: float | None
+
+    @property
+    def ends_s(self) -> FloatArray:
+        """When the last rank ended each iteration ``[iterations]``, after the first one began."""
+        return np.asarray(self.end_s.max(axis=0) - self.start_s[:, 0].min())
+
+
+def load_average() -> float | None:
+    """Processes that ran or waited for a core, a mean over about a minute."""
+    return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
+
+
+def read_measurement(folder: Path, world_size: int, load: float | None) -> Measurement:
+    """Read what the ranks wrote; ``load``: of the machine before they started."""
+    ranks = [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(world_size)]
+    columns = {name: np.array([rank["iterations"][name] for rank in ranks]) for name in COLUMNS}
+    return Measurement(**columns, environments=tuple(rank["environment"] for rank in ranks), load=load)
+
+
+def write_measurement(folder: Path, resolved: ResolvedScenario, run: Run, found: Measurement) -> dict[str, Any]:
+    """Write the files beside the scenario and the traces; returns the content of ``measured.json``."""
+    summary = summarise(resolved, run, found)
+    write_json(folder / "measured.json", summary)
+    _write_iterations(folder / "iterations.parquet", run, found)
+    here = environment()
+    facts = {**here, **_host(), "load_before": found.load, "ranks": list(found.environments)}
+    write_json(folder / "environment.json", facts)
+    files = sorted([RECORD_FILE, *(path.name for path in folder.iterdir())])
+    write_json(folder / RECORD_FILE, {"tool": TOOL, "files": files, "scenario_hash": resolved.hash, **here})
+    return summary
+
+
+def summarise(resolved: ResolvedScenario, run: Run, found: Measurement) -> dict[str, Any]:
+    """The content of ``measured.json``."""
+    first, last = run.warm_up, run.warm_up + run.iterations
+    ends_s = np.concatenate([[0.0], found.ends_s])[first : last + 1]
+    times_s = np.diff(ends_s)
+    mean_s = float(ends_s[-1] - ends_s[0]) / run.iterations
+    halves = np.array_split(times_s, 2)
+    loss = found.loss.mean(axis=0)
+    return {
+        "scenario": resolved.name,
+        "scenario_hash": resolved.hash,
+        "iteration_time_s": mean_s,
+        "iteration_time_quantiles_s": {
+            name: float(np.quantile(times_s, q)) for name, q in (("p10", 0.1), ("median", 0.5), ("p90", 0.9))
+        },
+        "throughput_samples_per_s": resolved.global_batch_size / mean_s,
+        "drift": float(halves[1].mean() / halves[0].mean() - 1.0) if run.iterations > 1 else 0.0,
+        "warm_up_iterations": run.warm_up,
+        "measured_iterations": run.iterations,
+        "profiled_iterations": run.profiled,
+        "world_size": resolved.world_size,
+        "global_batch_size": resolved.global_batch_size,
+        "device": found.environments[0]["device"],
+        "backend": found.environments[0]["backend"],
+        "rank_median_s": [float(np.median(rank[first:last])) for rank in found.end_s - found.start_s],
+        "page_faults_per_iteration": float(found.page_faults[:, first:last].mean()),
+        "loss": {"first": float(loss[0]), "last": float(loss[last - 1])},
+        "data": str(run.data.name) if run.data else f"synthetic, {PREPARED_BATCHES} batches in turn",
+        "warnings": _warnings(resolved, found),
+    }
+
+
+def _warnings(resolved: ResolvedScenario, found: Measurement) -> list[str]:
+    """What a reader of the figures has to know."""
+    first = found.environments[0]
+    warnings = []
+    if found.load is not None and found.load > BUSY_LOAD:
+        warnings.append(f"the machine was busy: a load of {found.load:.1f} in the minute before")
+    cores = [core for rank in found.environments for core in rank["cores"] or []]
+    if len(set(cores)) < len(cores):
+        warnings.append(f"{resolved.world_size} ranks share {len(set(cores))} cores")
+    if not cores:
+        warnings.append("this system does not pin processes to cores")
+    if first["device"] == "cpu" and resolved.scenario.precision.dense == "tf32":
+        warnings.append("dense layers computed in fp32: this device has no tf32")
+    return warnings
+
+
+def _write_iterations(path: Path, run: Run, found: Measurement) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    ranks, iterations = found.end_s.shape
+    phases = [run.phase(iteration) for iteration in range(iterations)]
+    columns = {
+        "rank": pa.array(np.repeat(np.arange(ranks, dtype=np.int32), iterations)),
+        "iteration": pa.array(np.tile(np.arange(iterations, dtype=np.int32), ranks)),
+        "phase": pa.array(phases * ranks).dictionary_encode(),
+        "start_s": pa.array((found.start_s - found.start_s[:, 0].min()).ravel()),
+        "end_s": pa.array((found.end_s - found.start_s[:, 0].min()).ravel()),
+        "time_s": pa.array((found.end_s - found.start_s).ravel()),
+        "loss": pa.array(found.loss.ravel()),
+        "page_faults": pa.array(found.page_faults.ravel().astype(np.int64)),
+    }
+    pq.write_table(pa.table(columns), path)
+
+
+def _host() -> dict[str, Any]:
+    """What the machine is, as far as it tells."""
+    return {
+        "cpu": _first_of("/proc/cpuinfo", "model name") or platform.processor(),
+        "memory": _first_of("/proc/meminfo", "MemTotal"),
+    }
+
+
+def _first_of(file: str, key: str) -> str | None:
+    """The first value of a key in one of Linux's files of ``key: value`` lines."""
+    try:
+        lines = Path(file).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return None
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith(key)), None)

@@ -1,0 +1,237 @@
+"""``dlrmsim measure`` as a user starts it: its files, and what is left when a rank or the command dies."""
+
+import gzip
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.trainer_jobs import graded, model, scenario
+
+ROOT = Path(__file__).parents[2]
+LINUX = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
+SAMPLE = ROOT / "trainer" / "samples" / "criteo.tsv"
+
+pytest.importorskip("torch")
+
+
+def start(*arguments, folder):
+    pipe, environment = subprocess.PIPE, {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "dlrmsim", *map(str, arguments)]
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True)
+
+
+def dlrmsim(*arguments, folder):
+    process = start(*arguments, folder=folder)
+    out, err = process.communicate(timeout=300)
+    return process.returncode, out, err
+
+
+def tiny(folder, **workload):
+    file = folder / "tiny.yaml"
+    file.write_text(yaml.safe_dump(scenario(2, **({"sharding": {"planner": "greedy"}} | workload))), encoding="utf-8")
+    return file
+
+
+def ranks_in(folder):
+    """Process ids of ranks whose command line names ``folder``."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+        except OSError:
+            continue
+        if b"trainer" in words and any(str(folder).encode() in word for word in words):
+            found.append(int(entry.name))
+    return found
+
+
+def wait_until(condition, seconds=60.0):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def endless(tmp_path):
+    """A measurement that would go on for hours, with both ranks started."""
+    process = start("measure", tiny(tmp_path), "--ranks", 2, "--iterations", 10**7, "--out", "out", folder=tmp_path)
+    try:
+        wait_until(lambda: len(ranks_in(tmp_path)) == 2)
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+        for rank in ranks_in(tmp_path):
+            os.kill(rank, signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """The shipped small job on the shipped clicks."""
+    folder = tmp_path_factory.mktemp("measured")
+    arguments = ("--ranks", 2, "--iterations", 24, "--data", SAMPLE, "--set", "workload.global_batch_size=64")
+    code, out, err = dlrmsim("measure", "criteo_small", *arguments, "--out", "out", folder=folder)
+    assert (code, err) == (0, "")
+    return folder / "out", out
+
+
+def read(file):
+    content = file.read_bytes()
+    return json.loads(gzip.decompress(content) if file.suffix == ".gz" else content)
+
+
+def test_a_measurement_writes_every_file_and_prints_its_figures(measured):
+    folder, out = measured
+    assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()) == [
+        "environment.json", "et/rank0.json.gz", "et/rank1.json.gz", "iterations.parquet", "kineto/rank0.json.gz",
+        "kineto/rank1.json.gz", "measured.json", "run.json", "scenario.resolved.yaml",
+    ]  # fmt: skip
+    assert all(words in out for words in ("iteration time", "samples/s", "drift", "loss", "2 ranks of this machine"))
+
+
+def test_the_figures_are_those_of_the_recorded_iterations(measured):
+    """Iteration k ends when the last rank ends it: 10 of warm-up, 24 measured, 1 and 3 with the profiler."""
+    import pandas as pd
+
+    folder, _ = measured
+    table, summary = pd.read_parquet(folder / "iterations.parquet"), read(folder / "measured.json")
+    assert table.groupby("phase", observed=True).size().to_dict() == {"warm_up": 20, "measured": 48, "profiled": 8}
+    ends_s = table.groupby("iteration").end_s.max().to_numpy()
+    assert summary["iteration_time_s"] == pytest.approx((ends_s[33] - ends_s[9]) / 24)
+    assert summary["throughput_samples_per_s"] == pytest.approx(64 / summary["iteration_time_s"])
+    assert (table.time_s > 0).all()
+    losses = table.groupby("iteration").loss.mean()
+    assert summary["loss"] == {"first": pytest.approx(losses[0]), "last": pytest.approx(losses[33])}
+    assert losses[24:].mean() < losses[:8].mean(), "8 batches of clicks are learnt in turns"
+
+
+def test_no_large_temporaries_are_made_in_an_iteration(measured):
+    """Less than 4 MB of new pages: the embedding vectors and activations of a batch are kept from one to the next."""
+    assert read(measured[0] / "measured.json")["page_faults_per_iteration"] < 1000
+
+
+def test_traces_hold_three_iterations_with_their_stages(measured):
+    for rank in range(2):
+        events = read(measured[0] / "kineto" / f"rank{rank}.json.gz")["traceEvents"]
+        names = [event["name"] for event in events if event.get("ph") == "X"]
+        assert sum(name.startswith("ProfilerStep") for name in names) == 3
+        for stage in ("embedding_forward", "top_mlp_forward", "backward", "column_update", "gradient_all_reduce_0"):
+            assert names.count(stage) == 3, stage
+        assert any("all_to_all" in name for name in names)
+        nodes = read(measured[0] / "et" / f"rank{rank}.json.gz")["nodes"]
+        assert any("embedding_bag" in node["name"] for node in nodes)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not pin processes")
+def test_ranks_are_pinned_to_cores_of_their_own(measured):
+    environment = read(measured[0] / "environment.json")
+    cores = [set(rank["cores"]) for rank in environment["ranks"]]
+    assert not cores[0] & cores[1] or len(os.sched_getaffinity(0)) < 2
+    assert [rank["threads"] for rank in environment["ranks"]] == [len(own) for own in cores]
+    assert environment["cpu"]
+
+
+def test_the_scenario_beside_it_is_what_was_measured(measured):
+    """Its plan is written out, and it can be predicted as it is."""
+    folder, _ = measured
+    resolved = yaml.safe_load((folder / "scenario.resolved.yaml").read_text(encoding="utf-8"))
+    assert resolved["workload"]["sharding"]["plan"]["world_size"] == 2
+    code, _, err = dlrmsim("run", folder / "scenario.resolved.yaml", "--check", "--json", folder=folder.parent)
+    assert (code, err) == (0, "")
+    from scenarios.resolve import load_scenario
+
+    assert load_scenario(folder / "scenario.resolved.yaml").hash == read(folder / "measured.json")["scenario_hash"]
+
+
+@LINUX
+def test_a_dying_rank_ends_all_at_once_and_is_named(endless, tmp_path):
+    victim = max(ranks_in(tmp_path))
+    os.kill(victim, signal.SIGKILL)
+    out, err = endless.communicate(timeout=60)
+    assert endless.returncode == 1
+    assert "of 2 was ended by SIGKILL" in err
+    assert "all ranks were ended" in err
+    assert "Traceback" not in err
+    assert (ranks_in(tmp_path), out) == ([], "")
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny.yaml"], "nothing was written"
+
+
+@LINUX
+def test_ctrl_c_ends_all_ranks(endless, tmp_path):
+    time.sleep(1.0)  # somewhere between the start of PyTorch and the first iterations
+    endless.send_signal(signal.SIGINT)
+    _, err = endless.communicate(timeout=60)
+    assert (endless.returncode, err) == (130, "dlrmsim: interrupted; nothing was written\n")
+    assert ranks_in(tmp_path) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny.yaml"]
+
+
+@LINUX
+def test_ranks_do_not_outlive_a_killed_command(endless, tmp_path):
+    endless.kill()
+    endless.communicate()
+    wait_until(lambda: ranks_in(tmp_path) == [])
+
+
+def test_a_wrong_line_of_data_is_named_and_nothing_written(tmp_path):
+    lines = SAMPLE.read_text(encoding="utf-8").splitlines()
+    (tmp_path / "clicks.tsv").write_text("\n".join([*lines[:70], "no click", *lines[71:]]), encoding="utf-8")
+    arguments = ("--set", "workload.global_batch_size=64", "--data", "clicks.tsv", "--out", "out")
+    code, out, err = dlrmsim("measure", "criteo_small", *arguments, folder=tmp_path)
+    assert (code, out) == (2, "")
+    assert "clicks.tsv:71: not a line of Criteo's format; given '1 fields'; expected 40" in err
+    assert len(err.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["clicks.tsv"]
+
+
+def test_without_pytorch_the_pip_command_is_shown(tmp_path):
+    program = "import sys; sys.modules['torch'] = None; from dlrmsim.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", program, "measure", "criteo_small", "--out", "out"]
+    there = {"cwd": tmp_path, "env": {**os.environ, "PYTHONPATH": str(ROOT)}}
+    found = subprocess.run(command, **there, capture_output=True, text=True, timeout=60, check=False)
+    assert found.returncode == 2
+    assert "pip install 'dlrmsim[trainer]'" in found.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_beyond_this_machine_are_refused_with_the_numbers(tmp_path, monkeypatch):
+    """6.4 GB of tables and 2 GB free."""
+    from dlrmsim import measuring
+    from inputs.errors import InfeasibleError
+
+    monkeypatch.setattr(measuring, "free_memory_bytes", lambda: 2e9)
+    tables = graded([{"rows": 100_000_000, "dim": 8, "pooling_factor": 1.0}] * 2)
+    file = tiny(tmp_path, model=model(tables=tables))
+    with pytest.raises(InfeasibleError, match=r"hold 8.0 GB, 2.0 GB are\s+free"):
+        measuring.measure(file, (), measuring.MeasureRequest(out=tmp_path / "out", device="cpu"))
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (("--ranks", "65536", "--set", "workload.global_batch_size=65536"), "too many ranks for this machine"),
+        (("--ranks", "3"), "the 3 ranks cannot share the batch evenly"),
+        (("--device", "cuda"), "not enough GPUs"),
+        (("--iterations", "0"), "--iterations"),
+        (("--data", "nowhere.tsv"), "--data: no such file"),
+    ],
+)
+def test_wrong_input_is_told_in_one_line(tmp_path, arguments, expected):
+    if expected == "not enough GPUs":
+        import torch
+
+        if torch.cuda.device_count() >= 2:
+            pytest.skip("this machine has the GPUs")
+    code, out, err = dlrmsim("measure", tiny(tmp_path), *arguments, "--out", "out", folder=tmp_path)
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert expected in err
+    assert [path.name for path in tmp_path.iterdir()] == ["tiny.yaml"]

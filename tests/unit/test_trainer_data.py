@@ -1,0 +1,160 @@
+"""The data that ranks train on: addressed by position, so that any number of ranks has the same; with a signal."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+torch = pytest.importorskip("torch")
+
+from inputs.errors import InputError  # noqa: E402
+from tests.trainer_jobs import graded, model, scenario, write  # noqa: E402 - needs torch
+from trainer.criteo import CATEGORIES, COUNTS, SAMPLE, Criteo, sample_lines  # noqa: E402
+from trainer.draws import Purpose, bits, uniforms  # noqa: E402
+from trainer.job import read_job  # noqa: E402
+from trainer.synthetic import Synthetic  # noqa: E402
+from trainer.zipf import expected_distinct, exponent_for, popularity_ranks, scattered  # noqa: E402
+from workloads.reuse import load_reuse  # noqa: E402
+
+
+@given(start=st.integers(0, 1000), count=st.integers(0, 50), iteration=st.integers(0, 2**40), item=st.integers(0, 999))
+def test_a_slice_of_draws_is_that_of_the_whole(start, count, iteration, item):
+    whole = bits(5, Purpose.INDICES, item, iteration, 0, start + count)
+    assert np.array_equal(bits(5, Purpose.INDICES, item, iteration, start, count), whole[start:])
+
+
+def test_purposes_items_iterations_and_seeds_share_no_draws():
+    draws = [
+        bits(*key, 0, 64)
+        for key in [(1, Purpose.LABELS, 0, 0), (1, Purpose.INDICES, 0, 0), (1, Purpose.LABELS, 1, 0),
+                    (1, Purpose.LABELS, 0, 1), (2, Purpose.LABELS, 0, 0)]
+    ]  # fmt: skip
+    assert len(np.unique(np.concatenate(draws))) == 5 * 64
+
+
+def test_draws_are_uniform():
+    assert stats.kstest(uniforms(3, Purpose.LABELS, 0, 0, 0, 20_000), "uniform").pvalue > 0.001
+
+
+@given(rows=st.integers(1, 5000))
+def test_scattering_is_one_to_one(rows):
+    assert np.array_equal(np.sort(scattered(np.arange(rows), rows)), np.arange(rows))
+
+
+@pytest.mark.parametrize("exponent", [0.0, 0.7, 1.0, 1.3])
+def test_popularity_follows_the_power_law(exponent):
+    """Frequencies of popularity ranks against the law integrated by hand: chi-square over 20 ranks."""
+    ranks = popularity_ranks(uniforms(1, Purpose.INDICES, 0, 0, 0, 100_000), 20, exponent)
+    edges = np.arange(1, 22, dtype=float)
+    area = np.diff(np.log(edges) if exponent == 1 else edges ** (1 - exponent) / (1 - exponent))
+    counts = np.bincount(ranks, minlength=20)
+    assert stats.chisquare(counts, area / area.sum() * len(ranks)).pvalue > 0.001
+
+
+@pytest.mark.parametrize(("rows", "lookups"), [(200_000, 100_000), (5_000_000, 400_000), (900, 50_000)])
+def test_the_exponent_gives_the_distinct_rows_that_the_simulator_counts(rows, lookups):
+    """Measured reuse says how many distinct rows a batch touches; indices drawn with the exponent touch as many."""
+    reuse, samples = load_reuse("dlrm_datasets_2021"), 2048.0
+    exponent = exponent_for(rows, lookups, samples, reuse)
+    drawn = popularity_ranks(uniforms(1, Purpose.INDICES, 0, 0, 0, lookups), rows, exponent)
+    touched = len(np.unique(drawn))
+    assert touched == pytest.approx(expected_distinct(rows, lookups, exponent), rel=0.02)
+    chance = rows * -np.expm1(lookups * np.log1p(-1 / rows))
+    assert touched == pytest.approx(min(chance, lookups * reuse.distinct_fraction(samples)), rel=0.02)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_ranks_together_have_the_batch_of_one(tmp_path, ranks):
+    alone = Synthetic(read_job(write(tmp_path / "1", scenario(1))), 0).batch(3)
+    parts = [Synthetic(read_job(write(tmp_path / "n", scenario(ranks))), rank).batch(3) for rank in range(ranks)]
+    assert torch.equal(torch.cat([part.dense for part in parts]), alone.dense)
+    assert torch.equal(torch.cat([part.labels for part in parts]), alone.labels)
+    assert torch.equal(torch.cat([part.lengths for part in parts], 1), alone.lengths)
+    for table in range(len(alone.lengths)):
+        assert torch.equal(torch.cat([part.of_table(table) for part in parts]), alone.of_table(table))
+
+
+def test_batches_have_the_models_lookups(tmp_path):
+    """The mean length is the pooling factor (5 sigma of a Bernoulli part), rows are in range, batches differ."""
+    content = scenario(1, global_batch_size=4096)
+    job = read_job(write(tmp_path, content))
+    batch, other = Synthetic(job, 0).batch(0), Synthetic(job, 0).batch(1)
+    tables = job.plan.tables
+    assert batch.lengths.double().mean(1).numpy() == pytest.approx(tables.pooling_factor, abs=5 * 0.5 / 64)
+    for table, rows in enumerate(tables.rows):
+        values = batch.of_table(table)
+        assert len(values) == batch.lengths[table].sum()
+        assert values.min() >= 0
+        assert values.max() < rows
+    assert not torch.equal(batch.dense, other.dense)
+    assert batch.dense.double().var().item() == pytest.approx(1, abs=0.05)
+    assert 0.3 < batch.labels.mean() < 0.7
+
+
+def criteo_job(tmp_path, **workload):
+    tables = [{"rows": 50, "dim": 4, "pooling_factor": 1.0, "count": CATEGORIES}]
+    mlp = {"dense_features": graded(COUNTS), "bottom": graded([4]), "top": graded([1])}
+    plan = {"world_size": 2, "tables": {f"table_{i}": {"sharding_type": "data_parallel"} for i in range(CATEGORIES)}}
+    changes = {"model": model(tables=graded(tables), mlp=mlp), "sharding": {"plan": plan}, "global_batch_size": 6}
+    return read_job(write(tmp_path, scenario(2, **(changes | workload))))
+
+
+def test_the_shipped_sample_is_what_the_function_writes_and_has_both_labels():
+    lines = SAMPLE.read_text(encoding="utf-8")
+    assert lines == "".join(sample_lines(512, seed=1))
+    assert 0.1 < np.mean([line[0] == "1" for line in lines.splitlines()]) < 0.6
+    assert any("\t\t" in line for line in lines.splitlines()), "some values are missing"
+
+
+def test_criteo_lines_become_batches_in_order_and_start_again(tmp_path):
+    """13 lines in batches of 6: the last line fills none, so the third batch is the first again."""
+    lines = [
+        "\t".join([str(i % 2), *["" if c == 1 else str(i) for c in range(COUNTS)], *["1f"] * 25, f"{i:x}"])
+        for i in range(13)
+    ]
+    file = tmp_path / "clicks.tsv"
+    file.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    job = criteo_job(tmp_path)
+    first, second = Criteo(file, job, 0), Criteo(file, job, 1)
+    numbers = [part.of_table(25).tolist() for i in range(3) for part in (first.batch(i), second.batch(i))]
+    assert numbers == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11], [0, 1, 2], [3, 4, 5]]
+    again = Criteo(file, job, 1).batch(1)
+    assert again.labels.tolist() == [1, 0, 1]
+    assert again.dense[:, 0].tolist() == pytest.approx(np.log([10, 11, 12]))
+    assert again.dense[:, 1].tolist() == [0, 0, 0], "a missing count is 0"
+    assert again.of_table(0).tolist() == [0x1F % 50] * 3
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [("1\t2\t3", "given '3 fields'"), ("2" + "\t1" * 39, "a label 0 or 1"), ("0" + "\tzz" * 39, "hexadecimal")],
+)
+def test_a_malformed_line_is_named(tmp_path, line, expected):
+    good = "0" + "\t1" * 39
+    file = tmp_path / "clicks.tsv"
+    file.write_text("\n".join([good] * 4 + [line, good]) + "\n", encoding="utf-8")
+    source = Criteo(file, criteo_job(tmp_path), 1)
+    with pytest.raises(InputError, match=expected) as caught:
+        source.batch(0)
+    assert (caught.value.file, caught.value.line) == (file, 5)
+
+
+def test_a_model_of_another_shape_a_short_file_and_no_file_are_refused(tmp_path):
+    with pytest.raises(InputError, match="does not go with the model tiny"):
+        Criteo(SAMPLE, read_job(write(tmp_path, scenario(1))), 0)
+    with pytest.raises(InputError, match="less than one global batch"):
+        Criteo(SAMPLE, criteo_job(tmp_path, global_batch_size=1000), 0)
+    with pytest.raises(InputError, match="cannot be read"):
+        Criteo(Path("nowhere.tsv"), criteo_job(tmp_path), 0)
+
+
+def test_the_job_needs_a_plan_and_trainable_precisions(tmp_path):
+    with pytest.raises(InputError, match="needs the plan itself"):
+        read_job(write(tmp_path, scenario(1, sharding={"planner": "greedy"})))
+    tables = graded([{"rows": 9, "dim": 8, "pooling_factor": 1.0, "precision": "fp8"}])
+    plan = {"world_size": 1, "tables": {"table_0": {"sharding_type": "data_parallel"}}}
+    with pytest.raises(InputError, match="no tables of this precision"):
+        read_job(write(tmp_path, scenario(1, model=model(tables=tables), sharding={"plan": plan})))

@@ -1,0 +1,104 @@
+"""Batches, and where they come from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One rank's samples of an iteration.
+
+    Attributes:
+        dense: dense features ``[B, F]``, fp32.
+        labels: 0 or 1 ``[B]``, fp32.
+        lengths: lookups of each sample in each table ``[N, B]``.
+        values: rows looked up, table after table, sample after sample.
+        starts: where each table's values begin ``[N + 1]``, on the host.
+    """
+
+    dense: Tensor
+    labels: Tensor
+    lengths: Tensor
+    values: Tensor
+    starts: tuple[int, ...]
+
+    def of_table(self, table: int) -> Tensor:
+        """Rows looked up in one table."""
+        return self.values[self.starts[table] : self.starts[table + 1]]
+
+    def to(self, device: torch.device) -> Batch:
+        """The batch on a device; itself when it is there."""
+        if self.dense.device == device:
+            return self
+        dense, labels, lengths, values = (part.to(device, non_blocking=True) for part in self.tensors)
+        return Batch(dense, labels, lengths, values, self.starts)
+
+    def pinned(self) -> Batch:
+        """The batch in pages from which a GPU copies beside other work."""
+        dense, labels, lengths, values = (part.pin_memory() for part in self.tensors)
+        return Batch(dense, labels, lengths, values, self.starts)
+
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """All tensors."""
+        return self.dense, self.labels, self.lengths, self.values
+
+
+class Source(Protocol):
+    """Where a rank's batches come from."""
+
+    def batch(self, iteration: int) -> Batch:
+        """This rank's part of an iteration's batch; the same whenever it is asked for."""
+        ...
+
+
+class Prepared:
+    """The first ``count`` batches of a source, made beforehand and taken in turn: no time goes into making them."""
+
+    def __init__(self, source: Source, count: int, *, pin: bool) -> None:
+        """Make the batches."""
+        made = [source.batch(iteration) for iteration in range(count)]
+        self._batches = [batch.pinned() for batch in made] if pin else made
+
+    def batch(self, iteration: int) -> Batch:
+        """The batch whose turn it is."""
+        return self._batches[iteration % len(self._batches)]
+
+
+def batch_from_arrays(
+    dense: npt.NDArray[np.float64],
+    labels: npt.NDArray[np.float64],
+    lengths: list[IntArray],
+    values: list[IntArray],
+    *,
+    index_bytes: int,
+    length_bytes: int,
+) -> Batch:
+    """A batch in the framework's number formats.
+
+    Args:
+        dense: ``[B, F]``.
+        labels: ``[B]``.
+        lengths: ``[B]`` of each table.
+        values: rows of each table.
+        index_bytes: size of an index.
+        length_bytes: size of a length.
+    """
+    starts = np.cumsum([0, *(len(of_table) for of_table in values)])
+    kinds = {4: np.int32, 8: np.int64}
+    return Batch(
+        dense=torch.from_numpy(dense.astype(np.float32)),
+        labels=torch.from_numpy(labels.astype(np.float32)),
+        lengths=torch.from_numpy(np.stack(lengths).astype(kinds[length_bytes])),
+        values=torch.from_numpy(np.concatenate(values).astype(kinds[index_bytes])),
+        starts=tuple(starts.tolist()),
+    )

@@ -1,0 +1,135 @@
+"""Gradients that all ranks sum: in buckets, each all_reduced as soon as backward has filled it.
+
+As DDP does it, and with the buckets that the simulator counts (`workloads.dense.gradient_buckets`); not DDP itself,
+whose first iteration has other buckets than the rest, hence another order of summation, so that a resumed run would
+differ in its last bits from one that was not interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from torch.nn import Parameter
+from torch.profiler import record_function
+
+from trainer.dense import LinearLayer
+from trainer.devices import DTYPES
+from trainer.job import TrainingJob
+from workloads.dense import Bucket, gradient_buckets
+from workloads.job import COPIED_TABLES
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A gradient in the buffer; ``missing``: parts that backward has not made yet."""
+
+    parts: int
+    missing: int
+
+
+@dataclass(slots=True)
+class _Open:
+    """A bucket of an iteration: its part of the buffer, and what is on the wire once it is sent."""
+
+    bucket: Bucket
+    gradient: Tensor
+    wire: Tensor
+    work: dist.Work | None = field(default=None)
+
+
+class GradientBuckets:
+    """One buffer for the gradients of layers and copied tables, cut into buckets.
+
+    Attributes:
+        dense: the part of layers.
+        copied: the part of copied tables.
+    """
+
+    def __init__(
+        self, job: TrainingJob, layers: Sequence[LinearLayer], copied: Sequence[int], device: torch.device
+    ) -> None:
+        """Make the buffers and hook the layers.
+
+        Args:
+            job: sizes of buckets, precision on the wire.
+            layers: in the order in which backward makes their gradients.
+            copied: parameters of each copied table.
+            device: where.
+        """
+        sizes = [(layer.layer.name, layer.layer.parameters) for layer in layers]
+        sizes += [(COPIED_TABLES, size) for size in copied]
+        framework, wire = job.settings.framework, DTYPES[job.settings.precision.all_reduce]
+        self._scale = 1.0 / job.world_size
+        self._gradient = torch.zeros(sum(size for _, size in sizes), dtype=torch.float32, device=device)
+        made = gradient_buckets(sizes, framework.first_bucket_bytes.value, framework.bucket_bytes.value)
+        parts = self._gradient.split([bucket.parameters for bucket in made])
+        self._open = [
+            _Open(bucket, part, part if wire == part.dtype else torch.empty_like(part, dtype=wire))
+            for bucket, part in zip(made, parts, strict=True)
+        ]
+        self._next = 0
+        self._ready: set[str] = set()
+        first = 0
+        for layer in layers:
+            self._hook(layer, first)
+            first += layer.layer.parameters
+        self.dense, self.copied = self._gradient[:first], self._gradient[first:]
+
+    def ready(self, name: str) -> None:
+        """Start the all_reduces of buckets that the gradients of ``name`` complete, in the order of buckets."""
+        self._ready.add(name)
+        while self._next < len(self._open) and self._open[self._next].bucket.ready_after in self._ready:
+            part = self._open[self._next]
+            if part.wire is not part.gradient:
+                part.wire.copy_(part.gradient)
+            with record_function(f"gradient_all_reduce_{self._next}"):
+                part.work = dist.all_reduce(part.wire, async_op=True)
+            self._next += 1
+
+    def wait(self) -> None:
+        """Wait until all gradients are summed, and begin anew."""
+        for part in self._open:
+            if part.work is not None:
+                part.work.wait()
+            if part.wire is not part.gradient:
+                part.gradient.copy_(part.wire)
+            part.work = None
+        self._next = 0
+        self._ready.clear()
+
+    def _hook(self, layer: LinearLayer, first: int) -> None:
+        """Let backward put the gradients of a layer into the buffer, divided by the ranks in the same pass."""
+        entry = _Entry(len(layer.parameters), len(layer.parameters))
+        for parameter in layer.parameters:
+            place = self._gradient[first : first + parameter.numel()].view(parameter.shape)
+            parameter.register_post_accumulate_grad_hook(self._taker(layer.layer.name, entry, place))
+            first += parameter.numel()
+
+    def _taker(self, name: str, entry: _Entry, place: Tensor) -> _Taker:
+        return _Taker(self, name, entry, place, self._scale)
+
+
+@dataclass(frozen=True, slots=True)
+class _Taker:
+    """Takes one gradient over as soon as backward has made it."""
+
+    buckets: GradientBuckets
+    name: str
+    entry: _Entry
+    place: Tensor
+    scale: float
+
+    def __call__(self, parameter: Parameter | Tensor) -> None:
+        """Put it into its place; tell when the layer is complete."""
+        if parameter.grad is None:
+            return
+        torch.mul(parameter.grad, self.scale, out=self.place)
+        parameter.grad = None
+        self.entry.missing -= 1
+        if not self.entry.missing:
+            self.entry.missing = self.entry.parts
+            self.buckets.ready(self.name)

@@ -1,0 +1,12 @@
+"""GPUs of this machine, as PyTorch counts them."""
+
+from __future__ import annotations
+
+import torch
+
+
+def gpu_count() -> int:
+    """GPUs that PyTorch can use; 0 when it was built without CUDA or NCCL."""
+    if not torch.cuda.is_available() or not torch.distributed.is_nccl_available():
+        return 0
+    return torch.cuda.device_count()

@@ -1,0 +1,216 @@
+"""input_dist: indices from the ranks of the samples to those that hold the tables, as TorchRec's dist_data.py does it.
+
+The ranks tell each other how much they will send (splits), which the host has to know; lengths and values follow, one
+all_to_all each for every kind of shards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from trainer.batches import Batch
+from trainer.job import TrainingJob
+from trainer.layout import Blocks, Kind, placement, rows_per_rank
+from trainer.lookups import Lookups, make_lookups, stable_order
+
+
+@dataclass(frozen=True, slots=True)
+class _Outgoing:
+    """What a kind of shards sends: bag lengths and values, receiver after receiver, and how many to each ``[P]``."""
+
+    lengths: Tensor
+    values: Tensor
+    length_splits: list[int]
+    value_splits: Tensor
+
+
+class ColumnRoute:
+    """Sends each feature to the owners of its columns, once to each owner."""
+
+    def __init__(self, job: TrainingJob, blocks: Sequence[Blocks], rank: int, device: torch.device) -> None:
+        """Note which features go where."""
+        self.mine = blocks[rank]
+        batch = job.local_batch_size
+        features = [[piece.table for block in owned for piece in block.pieces] for owned in blocks]
+        self._features = features
+        self._order = torch.tensor([table for owned in features for table in owned], device=device)
+        self._length_splits = [len(owned) * batch for owned in features]
+        self.receive_lengths = [len(features[rank]) * batch] * job.world_size
+
+    def outgoing(self, batch: Batch) -> _Outgoing:
+        """Put features into the order of their owners."""
+        sizes = [sum(batch.starts[t + 1] - batch.starts[t] for t in owned) for owned in self._features]
+        return _Outgoing(
+            lengths=batch.lengths.index_select(0, self._order).view(-1),
+            values=torch.cat([batch.of_table(table) for owned in self._features for table in owned]),
+            length_splits=self._length_splits,
+            value_splits=torch.tensor(sizes, dtype=torch.int64),
+        )
+
+
+class RowRoute:
+    """Sends each index to the owner of its row (FBGEMM's block_bucketize_sparse_features)."""
+
+    def __init__(self, job: TrainingJob, blocks: Sequence[Blocks], rank: int) -> None:
+        """Note how tables are cut."""
+        self.mine = blocks[rank]
+        self._world_size = job.world_size
+        tables = [piece.table for block in self.mine for piece in block.pieces]
+        self._tables = [(table, rows_per_rank(job.plan, table)) for table in tables]
+        self._bags = len(tables) * job.local_batch_size
+        self._length_splits = [self._bags] * job.world_size
+        self.receive_lengths = self._length_splits
+
+    def outgoing(self, batch: Batch) -> _Outgoing:
+        """Cut features into blocks of rows."""
+        owners, rows = [], []
+        for table, held in self._tables:
+            values = batch.of_table(table)
+            owner = torch.div(values, held, rounding_mode="floor")
+            owners.append(owner)
+            rows.append(values - owner * held)
+        owner, values = torch.cat(owners), torch.cat(rows)
+        lengths = torch.stack([batch.lengths[table] for table, _ in self._tables]).view(-1)
+        bag = torch.repeat_interleave(
+            torch.arange(self._bags, device=values.device), lengths, output_size=values.numel()
+        )
+        counts = torch.bincount(owner.long() * self._bags + bag, minlength=self._world_size * self._bags)
+        order = stable_order(owner, self._world_size)
+        return _Outgoing(
+            lengths=counts.to(lengths.dtype),
+            values=values.index_select(0, order),
+            length_splits=self._length_splits,
+            value_splits=counts.view(self._world_size, -1).sum(1).cpu(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SplitsInFlight:
+    """A batch whose splits are being exchanged: ``[P, 1 + 2 K]``, batch size, then lengths and values of each kind."""
+
+    batch: Batch
+    outgoing: dict[Kind, _Outgoing]
+    received: Tensor
+    sent: Tensor
+    work: dist.Work
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesInFlight:
+    """A batch whose lengths and values are being exchanged."""
+
+    batch: Batch
+    outgoing: dict[Kind, _Outgoing]
+    lengths: dict[Kind, Tensor]
+    values: dict[Kind, Tensor]
+    received: dict[Kind, list[int]]
+    works: list[dist.Work]
+
+
+@dataclass(frozen=True, slots=True)
+class Distributed:
+    """A batch that is where it is needed: lookups of each block of each kind."""
+
+    batch: Batch
+    lookups: dict[Kind, list[Lookups]]
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """All tensors."""
+        of_lookups = [t for blocks in self.lookups.values() for lookup in blocks for t in lookup.tensors]
+        return [*self.batch.tensors, *of_lookups]
+
+
+class InputDist:
+    """Exchanges the indices of one batch after the other."""
+
+    def __init__(self, job: TrainingJob, rank: int, device: torch.device, group: dist.ProcessGroup | None) -> None:
+        """Note the routes; ``group``: of its own, None for that of all collectives."""
+        self._world_size, self._device, self._group = job.world_size, device, group
+        self._batch = job.local_batch_size
+        columns, rows = placement(job, "column"), placement(job, "row_wise")
+        self._copies = placement(job, "data_parallel")[rank]
+        self._routes: dict[Kind, ColumnRoute | RowRoute] = {}
+        if any(columns):
+            self._routes["column"] = ColumnRoute(job, columns, rank, device)
+        if rows[rank]:
+            self._routes["row_wise"] = RowRoute(job, rows, rank)
+
+    def start(self, batch: Batch) -> SplitsInFlight | Batch:
+        """Put features into the order of their owners and start to exchange splits; nothing to do for copies alone."""
+        if not self._routes:
+            return batch
+        outgoing = {kind: route.outgoing(batch) for kind, route in self._routes.items()}
+        sent = torch.empty(self._world_size, 1 + 2 * len(outgoing), dtype=torch.int64)
+        sent[:, 0] = self._batch
+        for number, part in enumerate(outgoing.values()):
+            sent[:, 1 + 2 * number] = torch.tensor(part.length_splits)
+            sent[:, 2 + 2 * number] = part.value_splits
+        sent = sent.to(self._device, non_blocking=True)
+        received = torch.empty_like(sent)
+        work = dist.all_to_all_single(received, sent, group=self._group, async_op=True)
+        return SplitsInFlight(batch, outgoing, received, sent, work)
+
+    def finish(self, splits: SplitsInFlight | Batch) -> ValuesInFlight:
+        """Wait for the splits on the host and start to exchange lengths and values."""
+        if isinstance(splits, Batch):
+            return ValuesInFlight(splits, {}, {}, {}, {}, [])
+        splits.work.wait()
+        host = splits.received.cpu().tolist()
+        flight = ValuesInFlight(splits.batch, splits.outgoing, {}, {}, {}, [])
+        for number, (kind, out) in enumerate(splits.outgoing.items()):
+            sizes = [row[2 + 2 * number] for row in host]
+            flight.received[kind] = sizes
+            flight.lengths[kind] = self._exchange(
+                flight, out.lengths, self._routes[kind].receive_lengths, out.length_splits
+            )
+            flight.values[kind] = self._exchange(flight, out.values, sizes, out.value_splits.tolist())
+        return flight
+
+    def wait(self, flight: ValuesInFlight) -> Distributed:
+        """Wait for lengths and values, and put them into the order of the blocks."""
+        for work in flight.works:
+            work.wait()
+        lookups = {
+            kind: _by_block(route.mine, flight.lengths[kind], flight.values[kind], flight.received[kind], self._batch)
+            for kind, route in self._routes.items()
+        }
+        if self._copies:
+            lookups["data_parallel"] = self._local(flight.batch)
+        return Distributed(flight.batch, lookups)
+
+    def _local(self, batch: Batch) -> list[Lookups]:
+        """Lookups of copied tables, which are where they are needed."""
+        tables = [piece.table for block in self._copies for piece in block.pieces]
+        lengths = torch.stack([batch.lengths[table] for table in tables])
+        values = torch.cat([batch.of_table(table) for table in tables])
+        return _by_block(self._copies, lengths, values, [values.numel()], self._batch)
+
+    def _exchange(self, flight: ValuesInFlight, out: Tensor, receive: list[int], send: list[int]) -> Tensor:
+        """Start an all_to_all of indices or lengths."""
+        received = torch.empty(sum(receive), dtype=out.dtype, device=out.device)
+        work = dist.all_to_all_single(received, out, receive, send, group=self._group, async_op=True)
+        flight.works.append(work)
+        return received
+
+
+def _by_block(blocks: Blocks, lengths: Tensor, values: Tensor, received: list[int], batch: int) -> list[Lookups]:
+    """Lookups of each block from what arrived in the order source, shard, sample (TorchRec's recat)."""
+    sources = len(received)
+    if not blocks:
+        return []
+    if len(blocks) == 1:
+        return [make_lookups(values, lengths, blocks[0].first_rows, sources)]
+    lengths = lengths.view(sources, -1, batch)
+    shards = [len(block.pieces) for block in blocks]
+    sizes = torch.stack([part.sum((1, 2)) for part in lengths.split(shards, dim=1)], dim=1)
+    parts = values.split(sizes.view(-1).tolist())  # [source, block]
+    return [
+        make_lookups(torch.cat(parts[number :: len(blocks)]), of_block, block.first_rows, sources)
+        for number, (block, of_block) in enumerate(zip(blocks, lengths.split(shards, dim=1), strict=True))
+    ]

@@ -1,0 +1,162 @@
+"""What a rank trains: the resolved scenario that it shares with the simulator, read from the same file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from inputs.errors import InputError
+from inputs.validate import validate
+from inputs.yaml_lines import Document, load_yaml
+from scenarios.types import Scenario
+from workloads.framework import Framework, load_framework
+from workloads.job import Job, make_job
+from workloads.model import DlrmModel, load_model
+from workloads.plan import Plan, plan_from_dict
+from workloads.reuse import Reuse, load_reuse
+from workloads.settings import DlrmSettings, Optimizers, Precisions
+from workloads.tables import expand_tables
+
+TRAINED_PRECISIONS = ("fp32", "fp16", "bf16")
+"""Number formats in which PyTorch's embedding_bag takes weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingJob:
+    """A job as every rank sees it.
+
+    Attributes:
+        scenario: the resolved scenario.
+        model: its model.
+        job: plan, settings, layers and gradient buckets, as the simulator's generator has them.
+        table_precision: number format of each table's weights ``[N]``.
+        reuse: how often a batch repeats indices; None for uniform indices.
+        digest: sha256 of the scenario, which a checkpoint has to share.
+    """
+
+    scenario: Scenario
+    model: DlrmModel
+    job: Job
+    table_precision: tuple[str, ...]
+    reuse: Reuse | None
+    digest: str
+
+    @property
+    def plan(self) -> Plan:
+        """Who holds which part of which table."""
+        return self.job.plan
+
+    @property
+    def settings(self) -> DlrmSettings:
+        """Ranks, batch, precisions, optimizers."""
+        return self.job.settings
+
+    @property
+    def world_size(self) -> int:
+        """Ranks."""
+        return self.settings.world_size
+
+    @property
+    def local_batch_size(self) -> int:
+        """Samples per rank and iteration."""
+        return self.settings.local_batch_size
+
+    @property
+    def seed(self) -> int:
+        """Seed of the data and of the first weights."""
+        return self.scenario.variation.seed
+
+    @property
+    def pooled_width(self) -> int:
+        """Elements of all pooled vectors of a sample."""
+        return int(self.plan.tables.dim.sum())
+
+
+def read_job(file: Path) -> TrainingJob:
+    """Read a resolved scenario that has its sharding plan written out, as ``dlrmsim measure`` writes it.
+
+    Raises:
+        InputError: it is no scenario, has no plan, or asks for what PyTorch does not train.
+    """
+    document = load_yaml(file)
+    scenario = validate(Scenario, document)
+    model, framework = _model(document, scenario), _framework(document, scenario)
+    tables = expand_tables(model, scenario.precision.tables)
+    written = scenario.workload.sharding.plan
+    if not isinstance(written, dict):
+        raise document.error(
+            ("workload", "sharding", "plan"), "the trainer needs the plan itself", expected="a plan written out"
+        )
+    world_size = int(written.get("world_size", 0))
+    settings = DlrmSettings(
+        world_size=world_size,
+        local_world_size=world_size,
+        global_batch_size=scenario.workload.global_batch_size or int(model.local_batch_size.value) * world_size,
+        framework=framework,
+        precision=Precisions(**scenario.precision.model_dump()),
+        optimizer=Optimizers(**scenario.workload.optimizer.model_dump()),
+        pipeline=scenario.workload.pipeline,
+        reuse=load_reuse(model.index_reuse.value),
+    )
+    return TrainingJob(
+        scenario=scenario,
+        model=model,
+        job=make_job(model, plan_from_dict(written, tables, world_size), settings),
+        table_precision=_table_precision(document, scenario, model),
+        reuse=settings.reuse,
+        digest=digest(scenario),
+    )
+
+
+def digest(scenario: Scenario) -> str:
+    """sha256 of the canonical JSON of a scenario."""
+    data = scenario.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def weight_bytes(job: Job) -> float:
+    """Bytes that all ranks together hold: weights and optimizer state of tables, dense part and its gradients."""
+    from workloads.settings import DENSE_STATE, STATE_BYTES, state_elements
+
+    tables, shards = job.plan.tables, job.plan.shards()
+    weights = shards.rows * shards.dim * tables.element_bytes[shards.table]
+    state = state_elements(job.settings.optimizer.tables, shards.rows, shards.dim) * STATE_BYTES
+    dense = job.copied_bytes * (2 + DENSE_STATE[job.settings.optimizer.dense])
+    return float(np.sum(weights) + np.sum(state) + job.settings.world_size * dense)
+
+
+def _model(document: Document, scenario: Scenario) -> DlrmModel:
+    given = scenario.workload.model
+    if isinstance(given, str):
+        return load_model(given, origin=document, key="workload.model")
+    return validate(DlrmModel, document, prefix=("workload", "model"))
+
+
+def _framework(document: Document, scenario: Scenario) -> Framework:
+    given = scenario.workload.framework
+    if isinstance(given, str):
+        return load_framework(given, origin=document, key="workload.framework")
+    return validate(Framework, document, prefix=("workload", "framework"))
+
+
+def _table_precision(document: Document, scenario: Scenario, model: DlrmModel) -> tuple[str, ...]:
+    """Number format of each table; `workloads.tables` keeps its size only."""
+    default = scenario.precision.tables
+    if model.tables is None:
+        count = model.population.tables.value if model.population else 0
+        return (default,) * count
+    given = tuple(group.precision or default for group in model.tables.value for _ in range(group.count))
+    wrong = sorted(set(given) - set(TRAINED_PRECISIONS))
+    if wrong:
+        raise InputError(
+            "the trainer has no tables of this precision",
+            file=document.file,
+            key="workload.model.tables",
+            given=wrong[0],
+            expected=", ".join(TRAINED_PRECISIONS),
+        )
+    return given

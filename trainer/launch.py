@@ -1,0 +1,154 @@
+"""Starts the ranks of one host, watches them, and ends all when one dies. Needs no PyTorch.
+
+Ranks find each other through a file, so no port has to be chosen; gloo and NCCL let the system pick theirs. Each rank
+is a session of its own, so that Ctrl-C reaches the launcher alone, which ends them; and each waits on its standard
+input, which closes when the launcher is gone, however it went.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from inputs.errors import InputError, RankFailedError
+from trainer.pin import shares, usable_cores
+from trainer.runs import Run
+
+POLL_S = 0.02
+"""How often the launcher looks after its ranks, seconds: seldom enough to cost the ranks' cores nothing."""
+
+MAX_DETAILS = 10_000
+"""Characters of a rank's own words in an error: the last ones."""
+
+ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str(2**40)}
+"""glibc: keep freed memory and serve large requests from it. Otherwise every large temporary is mapped and its pages
+cleared anew in each iteration, which costs more than the work on it."""
+
+
+def run_ranks(run: Run, world_size: int, cores: Sequence[int] | None = None) -> None:
+    """Run all ranks on this host to their end.
+
+    Args:
+        run: what every rank does.
+        world_size: ranks.
+        cores: what they share; all that this process may use when None.
+
+    Raises:
+        InputError: a rank refused the input.
+        RankFailedError: a rank failed or was killed; all others were ended.
+    """
+    with _folder() as folder:
+        processes: list[subprocess.Popen[bytes]] = []
+        try:
+            for rank, share in enumerate(shares(cores or usable_cores(), world_size)):
+                processes.append(_start(replace(run, cores=share), rank, world_size, folder))
+            _supervise(processes, folder)
+        finally:
+            _end(processes)
+
+
+def _start(run: Run, rank: int, world_size: int, folder: Path) -> subprocess.Popen[bytes]:
+    told = replace(run, rendezvous=folder / "rendezvous", supervised=True)
+    with (folder / f"rank{rank}.log").open("wb") as log:
+        return subprocess.Popen(  # noqa: S603 - our own module
+            [sys.executable, "-P", "-m", "trainer", *told.arguments()],
+            env=_environment(rank, world_size, len(run.cores)),
+            stdin=subprocess.PIPE,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+
+
+def _environment(rank: int, world_size: int, threads: int) -> Mapping[str, str]:
+    """The environment of a rank; what the user has set stands."""
+    packages = str(Path(__file__).parents[1])
+    paths = [packages, *filter(None, [os.environ.get("PYTHONPATH")])]
+    defaults = {"OMP_NUM_THREADS": str(threads), **ALLOCATOR, **_loopback()}
+    return {
+        **defaults,
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(paths),
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": str(world_size),
+    }
+
+
+def _loopback() -> dict[str, str]:
+    """Keep gloo on the loopback interface: the ranks share a host, whatever its name resolves to."""
+    names = [name for _, name in socket.if_nameindex() if name in {"lo", "lo0"}]
+    return {"GLOO_SOCKET_IFNAME": names[0]} if names else {}
+
+
+def _supervise(processes: Sequence[subprocess.Popen[bytes]], folder: Path) -> None:
+    """Wait for all ranks; raise as soon as one has failed."""
+    while True:
+        codes = [process.poll() for process in processes]
+        failed = [rank for rank, code in enumerate(codes) if code]
+        if failed:
+            raise _failure(_first_failure(failed, folder), codes, folder)
+        if all(code == 0 for code in codes):
+            return
+        time.sleep(POLL_S)
+
+
+def _first_failure(failed: Sequence[int], folder: Path) -> int:
+    """The rank whose failure was its own: one that was not told by a peer."""
+    own = [rank for rank in failed if not _left_error(folder, rank).get("told_by_peer", False)]
+    return (own or failed)[0]
+
+
+def _failure(rank: int, codes: Sequence[int | None], folder: Path) -> InputError | RankFailedError:
+    code, left = codes[rank] or 0, _left_error(folder, rank)
+    if left.get("code") == InputError.exit_code:
+        return InputError(f"rank {rank}: {left['message']}")
+    why = f"failed: {left.get('message', f'exit code {code}')}"
+    if code < 0:
+        why = f"was ended by {signal.Signals(-code).name}" + (" (out of memory?)" if -code == signal.SIGKILL else "")
+    log = (folder / f"rank{rank}.log").read_text(encoding="utf-8", errors="replace")
+    details = (left.get("traceback") or log).rstrip()[-MAX_DETAILS:]
+    return RankFailedError(
+        "\n".join(filter(None, [f"rank {rank} of {len(codes)} {why}", details, "all ranks were ended"]))
+    )
+
+
+def _left_error(folder: Path, rank: int) -> dict[str, Any]:
+    """What a failed rank left, if it could."""
+    try:
+        found: dict[str, Any] = json.loads((folder / f"rank{rank}.error").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    return found
+
+
+def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    """Kill what still runs: a rank has nothing to tidy up, its files are whole or not at all."""
+    for process in processes:
+        if process.poll() is None:
+            process.kill()
+    for process in processes:
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+
+
+@contextmanager
+def _folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="dlrmsim-ranks-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

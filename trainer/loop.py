@@ -1,0 +1,75 @@
+"""The training loop of a rank."""
+
+from __future__ import annotations
+
+import gc
+import os
+from contextlib import ExitStack
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from trainer.batches import Prepared, Source
+from trainer.checkpoint import Checkpoints
+from trainer.criteo import Criteo
+from trainer.job import TrainingJob
+from trainer.launch import ALLOCATOR
+from trainer.model import RankModel
+from trainer.pipeline import make_pipeline
+from trainer.record import Recorder, profiler, write_record
+from trainer.runs import Run
+from trainer.synthetic import Synthetic
+
+
+def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
+    """Train as ``run`` says; the process group is there already.
+
+    Raises:
+        InputError: the data do not fit the model, or the checkpoint the scenario.
+    """
+    source = _source(job, run, rank, device)
+    model = RankModel(job, rank, device)
+    checkpoints = Checkpoints(run.checkpoints, job.digest, rank, job.world_size) if run.checkpoints else None
+    first = checkpoints.restore(model) if checkpoints else 0
+    pipeline = make_pipeline(job, model, rank, device, source, first)
+    recorder = Recorder(device)
+    gc.collect()
+    gc.freeze()
+    dist.barrier()
+    with ExitStack() as stack:
+        profile = None
+        recorder.begin()
+        for iteration in range(first, run.total):
+            if run.profiled and profile is None and run.phase(iteration) == "profiled":
+                profile = stack.enter_context(profiler(run, rank, device))
+            recorder.end(pipeline.progress())
+            if profile is not None:
+                profile.step()
+            if checkpoints and run.checkpoint_every and (iteration + 1) % run.checkpoint_every == 0:
+                checkpoints.save(model, iteration + 1)
+    if run.out is not None:
+        write_record(run.out, rank, recorder.columns(), {"first_iteration": first, **environment(run, device)})
+
+
+def environment(run: Run, device: torch.device) -> dict[str, Any]:
+    """What a rank ran on and with."""
+    pinned = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    return {
+        "torch": torch.__version__,
+        "backend": dist.get_backend(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
+        "asked_cores": list(run.cores),
+        "cores": pinned,
+        "threads": torch.get_num_threads(),
+        "interop_threads": torch.get_num_interop_threads(),
+        "cpu_capability": torch.backends.cpu.get_cpu_capability(),
+        "mkl": torch.backends.mkl.is_available(),
+        "mkldnn": torch.backends.mkldnn.is_available(),
+        "allocator": {name: os.environ.get(name) for name in ALLOCATOR},
+    }
+
+
+def _source(job: TrainingJob, run: Run, rank: int, device: torch.device) -> Source:
+    source: Source = Criteo(run.data, job, rank) if run.data else Synthetic(job, rank)
+    return Prepared(source, run.prepared, pin=device.type == "cuda") if run.prepared else source

@@ -1,0 +1,96 @@
+"""What a run of the trainer is asked to do, as every rank is told on its command line. Needs no PyTorch."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+PREPARED_BATCHES = 8
+"""Batches made before a measurement and taken in turn: making them is not what is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run.
+
+    Attributes:
+        scenario: the resolved scenario, with its plan.
+        out: existing folder for what each rank records; None: nothing is recorded.
+        iterations: iterations that are timed.
+        warm_up: iterations before them.
+        profiled: iterations after them that are traced; the first one more goes to the profiler's start.
+        prepared: batches made beforehand; 0: each is made when it is needed.
+        data: a file in Criteo's format instead of synthetic clicks.
+        checkpoints: folder of checkpoints; training resumes from the newest one in it.
+        checkpoint_every: iterations between checkpoints.
+        device: ``cpu`` or ``cuda``.
+        rendezvous: file through which ranks of one host find each other; None: torchrun's environment variables.
+        supervised: whether a launcher waits on standard input: the rank ends when that closes.
+        cores: cores to stay on.
+    """
+
+    scenario: Path
+    out: Path | None = None
+    iterations: int = 50
+    warm_up: int = 0
+    profiled: int = 0
+    prepared: int = 0
+    data: Path | None = None
+    checkpoints: Path | None = None
+    checkpoint_every: int = 0
+    device: str = "cpu"
+    rendezvous: Path | None = None
+    supervised: bool = False
+    cores: tuple[int, ...] = ()
+
+    @property
+    def total(self) -> int:
+        """Iterations of all kinds."""
+        return self.warm_up + self.iterations + (self.profiled + 1 if self.profiled else 0)
+
+    def phase(self, iteration: int) -> str:
+        """``warm_up``, ``measured`` or ``profiled``."""
+        if iteration < self.warm_up:
+            return "warm_up"
+        return "measured" if iteration < self.warm_up + self.iterations else "profiled"
+
+    def arguments(self) -> list[str]:
+        """The command line that `parse` reads."""
+        words = [str(self.scenario)]
+        for field in fields(self)[1:]:
+            value = getattr(self, field.name)
+            if value == field.default:
+                continue
+            words.append(_option(field.name))
+            if value is not True:
+                words.append(",".join(map(str, value)) if isinstance(value, tuple) else str(value))
+        return words
+
+
+def parse(arguments: Sequence[str] | None = None) -> Run:
+    """Read a command line; wrong ones end the program with argparse's message and exit code 2."""
+    parser = argparse.ArgumentParser("python -m trainer", description="One rank of the reference trainer.")
+    parser.add_argument("scenario", type=Path, help="a resolved scenario with its plan, as dlrmsim measure writes it")
+    parser.add_argument("--out", type=Path, help="folder for times, losses and traces of each rank")
+    parser.add_argument("--iterations", type=int, default=50, help="iterations that are timed")
+    parser.add_argument("--warm-up", type=int, default=0, help="iterations before them")
+    parser.add_argument("--profiled", type=int, default=0, help="iterations after them that are traced")
+    parser.add_argument("--prepared", type=int, default=0, help="batches made beforehand and taken in turn")
+    parser.add_argument("--data", type=Path, help="a file in Criteo's format")
+    parser.add_argument("--checkpoints", type=Path, help="folder of checkpoints, resumed from when it has any")
+    parser.add_argument("--checkpoint-every", type=int, default=0, help="iterations between checkpoints")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--rendezvous", type=Path, help="file through which the ranks of one host find each other")
+    parser.add_argument("--supervised", action="store_true", help="end when standard input closes")
+    parser.add_argument("--cores", type=_numbers, default=(), help="cores to stay on, e.g. 0,1")
+    return Run(**vars(parser.parse_args(arguments)))
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))

@@ -1,0 +1,110 @@
+"""Click logs made up on the spot, with a signal to learn.
+
+Clicks follow a hidden teacher: the logit is ``2 (a + b)`` with a = the dense features (uniform, variance 1) along a
+hidden direction, and b = the sum of hidden effects of all rows looked up; both have a variance of about 1. A model that
+has learnt everything would still be wrong often, as with real clicks.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from trainer.batches import Batch, IntArray, batch_from_arrays
+from trainer.draws import BitArray, FloatArray, Purpose, normals, uniforms, unit
+from trainer.job import TrainingJob
+from trainer.zipf import exponent_for, popularity_ranks, scattered
+
+LOGIT_SCALE = 2.0
+"""Factor on the teacher's logit, whose two terms have a variance of 1 each: the best possible log loss is near 0.4."""
+
+_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.uint64(0x9E3779B97F4A7C15))
+"""Multipliers and increment of splitmix64 (Steele et al., Fast splittable pseudorandom number generators, 2014)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """What the draws of a table need: lookups per sample are ``whole``, or one more with probability ``extra``."""
+
+    number: int
+    rows: int
+    exponent: float
+    whole: int
+    extra: float
+
+
+class Synthetic:
+    """A rank's part of seeded click logs; the batch of an iteration is the same for any number of ranks."""
+
+    def __init__(self, job: TrainingJob, rank: int) -> None:
+        """Work out each table's popularity law and the teacher's direction."""
+        tables, settings = job.plan.tables, job.settings
+        self._seed, self._settings = job.seed, settings
+        self._size = settings.local_batch_size
+        self._first = rank * self._size
+        self._features = job.job.dense.dense_features
+        direction = normals(self._seed, Purpose.TEACHER, 0, self._features)
+        self._direction = direction / max(float(np.linalg.norm(direction)), 1e-12)
+        samples = float(settings.global_batch_size)
+        kinds = list(zip(tables.rows.tolist(), tables.pooling_factor.tolist(), strict=True))
+        exponents = {
+            (rows, pooling): exponent_for(rows, pooling * samples, samples, job.reuse) for rows, pooling in kinds
+        }
+        self._tables = [
+            _Table(number, rows, exponents[rows, pooling], math.floor(pooling), pooling % 1)
+            for number, (rows, pooling) in enumerate(kinds)
+        ]
+        self._effect_scale = math.sqrt(3.0 / max(float(tables.pooling_factor.sum()), 1.0))  # uniform(-1, 1) has 1/3
+
+    def batch(self, iteration: int) -> Batch:
+        """The rank's samples of an iteration."""
+        dense = self._dense(iteration)
+        logit = dense @ self._direction
+        lengths, values = [], []
+        for table in self._tables:
+            length, rows, effect = self._lookups(table, iteration)
+            lengths.append(length)
+            values.append(rows)
+            logit += effect
+        clicked = uniforms(self._seed, Purpose.LABELS, 0, iteration, self._first, self._size)
+        labels = (clicked * (1.0 + np.exp(-LOGIT_SCALE * logit)) < 1.0).astype(np.float64)
+        return batch_from_arrays(
+            dense,
+            labels,
+            lengths,
+            values,
+            index_bytes=self._settings.index_bytes,
+            length_bytes=self._settings.length_bytes,
+        )
+
+    def _dense(self, iteration: int) -> FloatArray:
+        """Dense features ``[B, F]``, uniform with mean 0 and variance 1."""
+        start, count = self._first * self._features, self._size * self._features
+        u = uniforms(self._seed, Purpose.DENSE_FEATURES, 0, iteration, start, count)
+        return ((u - 0.5) * math.sqrt(12.0)).reshape(self._size, self._features)
+
+    def _lookups(self, table: _Table, iteration: int) -> tuple[IntArray, IntArray, FloatArray]:
+        """Lookups of each sample ``[B]``, the rows, and the teacher's effect on each sample ``[B]``."""
+        most = table.whole + (table.extra > 0)
+        start = self._first * most
+        u = uniforms(self._seed, Purpose.INDICES, table.number, iteration, start, self._size * most)
+        rows = scattered(popularity_ranks(u, table.rows, table.exponent), table.rows).reshape(self._size, most)
+        effects = _hidden_effects(self._seed, table.number, rows) * self._effect_scale
+        if table.extra == 0:
+            return np.full(self._size, most), rows.ravel(), np.asarray(effects.sum(axis=1))
+        drawn = uniforms(self._seed, Purpose.LENGTHS, table.number, iteration, self._first, self._size)
+        lengths = table.whole + (drawn < table.extra).astype(np.int64)
+        kept = np.arange(most) < lengths[:, None]
+        return lengths, rows[kept], np.asarray((effects * kept).sum(axis=1))
+
+
+def _hidden_effects(seed: int, table: int, rows: IntArray) -> FloatArray:
+    """The teacher's effect of each row, in [-1, 1): a hash of seed, table and row (splitmix64)."""
+    with np.errstate(over="ignore"):
+        mixed: BitArray = rows.astype(np.uint64) * _MIX[2] + np.uint64((seed * 1_000_003 + table) % 2**64)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * _MIX[0]
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * _MIX[1]
+        mixed ^= mixed >> np.uint64(31)
+    return 2.0 * unit(mixed) - 1.0

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable
 
-from benchmarks import choosers, cli, engine, oracle, planning
+from benchmarks import choosers, cli, engine, oracle, planning, traces
 from benchmarks.rows import Row, show
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
@@ -15,6 +15,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "oracle": lambda given: oracle.rows(given.programs, given.seed),
     "choosers": lambda given: choosers.rows(refit=given.refit),
     "planning": lambda given: planning.rows(given.sets, given.seed),
+    "traces": lambda _: traces.rows(),
 }
 
 

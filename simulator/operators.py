@@ -34,6 +34,7 @@ class Category(StrEnum):
     COMM = "comm"
     COPY = "copy"
     HOST = "host"
+    IDLE = "idle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,26 @@ class Nothing:
     category: Category = Category.HOST
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Work of which the duration is known and nothing else, from a trace: ``seconds`` on each rank.
+
+    ``name`` is what the trace calls it (of a kernel: its whole signature).
+    """
+
+    seconds: Amount
+    category: Category
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Time between the last input of a task and its start in which nothing runs: launch latency, a silent thread."""
+
+    seconds: Amount
+    cause: str
+
+
 CollectiveOp: TypeAlias = Operation
 
 
@@ -171,15 +192,27 @@ class CollectiveCall:
 
 
 Operator: TypeAlias = (
-    Gemm | EmbeddingLookup | EmbeddingUpdate | Interaction | Elementwise | DenseOptimizer | Copy | HostWork | Nothing
+    Gemm
+    | EmbeddingLookup
+    | EmbeddingUpdate
+    | Interaction
+    | Elementwise
+    | DenseOptimizer
+    | Copy
+    | HostWork
+    | Nothing
+    | Measured
+    | Delay
 )
 Work: TypeAlias = Operator | CollectiveCall
 
-_CATEGORIES: dict[type, Category] = {Copy: Category.COPY, HostWork: Category.HOST, CollectiveCall: Category.COMM}
+_CATEGORIES: dict[type, Category] = {
+    Copy: Category.COPY, HostWork: Category.HOST, CollectiveCall: Category.COMM, Delay: Category.IDLE,
+}  # fmt: skip
 
 
 def category_of(work: Work) -> Category:
     """The category a task with this work is counted under in breakdowns."""
-    if isinstance(work, Nothing):
+    if isinstance(work, Nothing | Measured):
         return work.category
     return _CATEGORIES.get(type(work), Category.COMPUTE)

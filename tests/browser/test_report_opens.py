@@ -11,10 +11,12 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 from dlrmsim.collectives import CollectiveRequest, compute, write_page
+from dlrmsim.importing import run_import
 from dlrmsim.planning import PlanRequest, plan
 from reports.run_report import render_run
 from reports.scaling_report import ScalingPoint, ScalingStudy, render_scaling
 from tests.reports_sample import sample_findings
+from tests.trace_files import two_ranks, write_ranks
 from workloads.sharding import PHASES
 
 pytestmark = pytest.mark.browser
@@ -176,6 +178,22 @@ def test_dark_and_light_both_draw_without_a_complaint(visit):
     visit.page.wait_for_timeout(200)
     assert visit.pixels() != picture
     assert visit.complaints == []
+
+
+@pytest.mark.parametrize("ranks", [(0, 1), (1,)], ids=["every rank", "one rank of two"])
+def test_the_page_of_a_trace_opens_offline(context, tmp_path, ranks):
+    """The sections of a run, and those only a trace has; a trace of some ranks only opens as well."""
+    files = write_ranks(tmp_path, two_ranks())
+    run_import([files[rank] for rank in ranks], tmp_path / "out")
+    visit = Visit(context.new_page())
+    visit.open(tmp_path / "out" / "report.html")
+    for anchor in ("timeline", "breakdown", "steps", "stragglers", "critical-path", "collectives", "kernels", "gaps"):
+        assert visit.page.is_visible(f"section#{anchor} h2")
+    for anchor in ("parts-chart", "ranks-chart", "path-categories", "path-operators", "path-sections"):
+        assert visit.page.is_visible(f"#{anchor} .main-svg >> nth=0"), f"chart {anchor} has no drawing"
+    assert visit.shown()[0] in map(str, ranks)
+    assert visit.complaints == []
+    assert visit.requests == []
 
 
 def test_a_scaling_page_opens_without_a_complaint(context, tmp_path):

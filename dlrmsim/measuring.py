@@ -102,7 +102,7 @@ def measure(
             iterations=request.iterations,
             warm_up=WARM_UP,
             profiled=PROFILED,
-            prepared=0 if request.data else PREPARED_BATCHES,
+            prepared=PREPARED_BATCHES,
             data=request.data.absolute() if request.data else None,
             device=device,
         )

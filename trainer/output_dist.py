@@ -2,7 +2,7 @@
 
 Column shards go by all_to_all, row blocks by reduce_scatter and all_gather, copies nowhere. A block's lookup comes out
 ordered by rank, shard, sample, which is the order on the wire, so with one block nothing is moved before it is sent.
-All buffers, and the views through which they are read and written, are made once.
+All buffers are made once.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ class OutputDist:
         if kind == "data_parallel":
             self._in, self._gradient_in = self._out, self._gradient_out
         self._places = _places(job, sources)
+        self._sent_back = self._arrived(self._gradient_out)
 
     def forward(self, pooled: Sequence[Tensor]) -> dist.Work | None:
         """Start to send pooled vectors ``[bags, dim]`` of each block; None where nothing is sent."""
@@ -67,7 +68,7 @@ class OutputDist:
 
     def backward(self, gradient: Tensor) -> dist.Work | None:
         """Start to send gradients ``[B, W]`` of pooled vectors back; None where nothing is sent."""
-        torch._foreach_copy_(self._arrived(self._gradient_out), self._columns(gradient))
+        torch._foreach_copy_(self._sent_back, self._columns(gradient))
         if self._kind == "data_parallel":
             return None
         if self._kind == "row_wise":

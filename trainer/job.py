@@ -18,7 +18,7 @@ from workloads.job import Job, make_job
 from workloads.model import DlrmModel, load_model
 from workloads.plan import Plan, plan_from_dict
 from workloads.reuse import Reuse, load_reuse
-from workloads.settings import DlrmSettings, Optimizers, Precisions
+from workloads.settings import DENSE_STATE, STATE_BYTES, DlrmSettings, Optimizers, Precisions, state_elements
 from workloads.tables import expand_tables
 
 TRAINED_PRECISIONS = ("fp32", "fp16", "bf16")
@@ -120,13 +120,12 @@ def digest(scenario: Scenario) -> str:
 
 def weight_bytes(job: Job) -> float:
     """Bytes that all ranks together hold: weights and optimizer state of tables, dense part and its gradients."""
-    from workloads.settings import DENSE_STATE, STATE_BYTES, state_elements
-
-    tables, shards = job.plan.tables, job.plan.shards()
+    tables, shards, optimizer = job.plan.tables, job.plan.shards(), job.settings.optimizer
     weights = shards.rows * shards.dim * tables.element_bytes[shards.table]
-    state = state_elements(job.settings.optimizer.tables, shards.rows, shards.dim) * STATE_BYTES
-    dense = job.copied_bytes * (2 + DENSE_STATE[job.settings.optimizer.dense])
-    return float(np.sum(weights) + np.sum(state) + job.settings.world_size * dense)
+    state = state_elements(optimizer.tables, shards.rows, shards.dim) * STATE_BYTES
+    sharded = np.sum((weights + state)[~np.isin(shards.table, job.plan.data_parallel)])
+    on_all_ranks = job.copied_bytes * (2 + DENSE_STATE[optimizer.dense])
+    return float(sharded + job.settings.world_size * on_all_ranks)
 
 
 def _model(document: Document, scenario: Scenario) -> DlrmModel:

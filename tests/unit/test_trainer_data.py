@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -20,6 +20,7 @@ from trainer.zipf import expected_distinct, exponent_for, popularity_ranks, scat
 from workloads.reuse import load_reuse  # noqa: E402
 
 
+@settings(deadline=None)
 @given(start=st.integers(0, 1000), count=st.integers(0, 50), iteration=st.integers(0, 2**40), item=st.integers(0, 999))
 def test_a_slice_of_draws_is_that_of_the_whole(start, count, iteration, item):
     whole = bits(5, Purpose.INDICES, item, iteration, 0, start + count)
@@ -39,6 +40,7 @@ def test_draws_are_uniform():
     assert stats.kstest(uniforms(3, Purpose.LABELS, 0, 0, 0, 20_000), "uniform").pvalue > 0.001
 
 
+@settings(deadline=None)
 @given(rows=st.integers(1, 5000))
 def test_scattering_is_one_to_one(rows):
     assert np.array_equal(np.sort(scattered(np.arange(rows), rows)), np.arange(rows))

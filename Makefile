@@ -26,6 +26,7 @@ bench: $(STAMPS)/dev  ## the numbers the README quotes
 	$(BIN)/python -m benchmarks engine
 	$(BIN)/python -m benchmarks cli
 	$(BIN)/python -m benchmarks oracle --programs 10000 --seed 1
+	$(BIN)/python -m benchmarks planning
 
 clean:
 	rm -rf .venv build dist site *.egg-info

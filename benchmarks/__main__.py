@@ -1,31 +1,35 @@
-"""``python -m benchmarks {engine,cli,oracle} [--json]``; exit code 1 when a bound is missed."""
+"""``python -m benchmarks NAME [--json]``; exit code 1 when a bound is missed."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
-from benchmarks import cli, engine, oracle
+from benchmarks import choosers, cli, engine, oracle, planning, traces
 from benchmarks.rows import Row, show
+
+BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
+    "engine": lambda _: engine.rows(),
+    "cli": lambda _: cli.rows(),
+    "oracle": lambda given: oracle.rows(given.programs, given.seed),
+    "choosers": lambda given: choosers.rows(refit=given.refit),
+    "planning": lambda given: planning.rows(given.sets, given.seed),
+    "traces": lambda _: traces.rows(),
+}
 
 
 def main() -> int:
     """Run one benchmark and print its rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("name", choices=["engine", "cli", "oracle"])
+    parser.add_argument("name", choices=list(BENCHMARKS))
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
     parser.add_argument("--programs", type=int, default=10_000, help="oracle: how many programs")
-    parser.add_argument("--seed", type=int, default=0, help="oracle: seed of the programs")
+    parser.add_argument("--seed", type=int, default=0, help="oracle, planning: seed of what is drawn")
+    parser.add_argument("--refit", action="store_true", help="choosers: fit the constants anew for each")
+    parser.add_argument("--sets", type=int, default=20, help="planning: how many sets of tables")
     arguments = parser.parse_args()
-    rows: Iterable[Row]
-    if arguments.name == "engine":
-        rows = engine.rows()
-    elif arguments.name == "cli":
-        rows = cli.rows()
-    else:
-        rows = oracle.rows(arguments.programs, arguments.seed)
-    return 0 if show(rows, as_json=arguments.json) else 1
+    return 0 if show(BENCHMARKS[arguments.name](arguments), as_json=arguments.json) else 1
 
 
 if __name__ == "__main__":

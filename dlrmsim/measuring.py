@@ -23,6 +23,7 @@ from scenarios.resolve import ResolvedScenario, load_scenario
 from scenarios.types import Sharding
 from trainer.pin import usable_cores
 from trainer.runs import PREPARED_BATCHES, Run
+from workloads.plan_exchange import plan_to_dict
 from workloads.plan_file import read_plan
 
 WARM_UP = 10
@@ -134,7 +135,7 @@ def _resolve(scenario: str | Path, settings: Sequence[str], request: MeasureRequ
 
 def _with_plan(resolved: ResolvedScenario, progress: Progress) -> ResolvedScenario:
     """The scenario with the plan that the simulator would use written out."""
-    plan = read_plan(prepare(resolved, progress).plan.to_dict()).model_dump(mode="json")
+    plan = read_plan(plan_to_dict(prepare(resolved, progress).plan)).model_dump(mode="json")
     workload = resolved.scenario.workload.model_copy(update={"sharding": Sharding(planner=None, plan=plan)})
     return replace(resolved, scenario=resolved.scenario.model_copy(update={"workload": workload}))
 

@@ -60,10 +60,12 @@ def _write_timeline(path: Path, outcome: Outcome) -> None:
     import numpy as np
 
     from simulator.analysis import timeline_blocks, write_parquet
+    from traces.parquet import program_metadata
 
     wanted = outcome.resolved.scenario.output.record.ranks
     ranks = None if wanted == "all" else np.unique(np.array(wanted, dtype=np.int64))
-    write_parquet(timeline_blocks(outcome.graph.programs, outcome.result, ranks=ranks), path)
+    blocks = timeline_blocks(outcome.graph.programs, outcome.result, ranks=ranks)
+    write_parquet(blocks, path, metadata=program_metadata(outcome.graph, outcome.result.iteration_end_ps))
 
 
 def _write_trace(path: Path, outcome: Outcome, ranks: Sequence[int]) -> None:

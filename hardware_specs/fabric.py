@@ -21,6 +21,8 @@ class Nic(Strict):
     """Port rate, per direction."""
     latency_s: Sourced[Seconds]
     """One way through the adapter pair, small message, no switch."""
+    pcie_bytes_per_s: Sourced[Bandwidth] | None = None
+    """Of its PCIe link, raw, per direction, where that may be the slower one."""
 
 
 class NodeNics(Strict):
@@ -58,6 +60,8 @@ class Fabric(Strict):
     """Of a torus: rate of a link, per direction, in each dimension."""
     hop_latency_s: Sourced[Seconds]
     """One way between NICs of two nodes, switches only; on a torus over one link."""
+    in_network_reduction: bool = False
+    """The switches add (SHARP): all_reduces may use NCCL's CollNet."""
 
     @property
     def oversubscription(self) -> float:

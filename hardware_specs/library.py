@@ -12,7 +12,10 @@ from inputs.model import Strict, problem
 from inputs.quantities import Seconds
 from inputs.sourced import Grade, Sourced
 
-Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "barrier"]
+Operation = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "barrier",
+    "sendrecv", "gather", "scatter",
+]  # fmt: skip
 
 
 class PerProtocol(Strict):
@@ -30,6 +33,8 @@ class AlgorithmLatency(Strict):
     nvlink_hop_s: PerProtocol
     pci_hop_s: PerProtocol
     network_hop_s: PerProtocol
+    member_s: Sourced[Seconds] | None = None
+    """What each member adds on top of the hops; None: nothing."""
 
 
 class BandwidthFraction(Strict):
@@ -54,16 +59,44 @@ class NetworkPost(Strict):
         return by_vendor.get(cpu.vendor, self.other).value
 
 
+class SendChannels(Strict):
+    """Channels that carry one message between GPUs of a node; NCCL takes more for larger messages."""
+
+    count: Sourced[Number]
+    """For one peer, and over all peers for small messages."""
+    part_bytes: Sourced[Amount]
+    """A message is cut into larger parts only when no channel is left."""
+    bytes_per_s: Sourced[Bandwidth]
+    """Of one channel."""
+
+    def rate_bytes_per_s(self, ranks: int, message_bytes: float) -> float:
+        """Most that one message reaches among so many ranks, B/s."""
+        most = channels = int(self.count.value)
+        while channels * ranks > most and channels > 1:
+            channels //= 2
+        while channels < most and message_bytes / channels > self.part_bytes.value:
+            channels *= 2
+        return channels * self.bytes_per_s.value
+
+
 class NcclConstants(Strict):
     """NCCL's tuning constants."""
 
     algorithms: dict[Operation, tuple[Name, ...]]
     """What it chooses from, by operation; the others run only where a scenario names them."""
+    protocols: tuple[Literal["ll", "ll128", "simple"], ...] = ("ll", "ll128", "simple")
+    """What the release has."""
+    chooser: Literal["fastest", "nccl_tuner"] = "fastest"
+    """fastest: what the model finds fastest on the machine. nccl_tuner: what NCCL's own model of it finds."""
     ring: AlgorithmLatency
     tree: AlgorithmLatency
     nvls: AlgorithmLatency
+    nvls_tree: AlgorithmLatency
+    pat: AlgorithmLatency
+    collnet: AlgorithmLatency
     bandwidth_fraction: BandwidthFraction
     network_post: NetworkPost
+    send_channels: SendChannels
 
 
 class MessageTime(Strict):

@@ -43,10 +43,17 @@ class PcieTree(Strict):
     """Between the sockets (UPI, xGMI), per direction, all links."""
     nics_at: Literal["switch", "root"]
     """switch: a GPU reaches a NIC without its switch's up-link. root: NICs hang on the CPUs."""
+    peer_to_peer: Sourced[bool] | None = None
+    """false: GPUs reach each other through host memory only, even on one switch; default: directly."""
+
+    @property
+    def is_peer_to_peer(self) -> bool:
+        """Whether GPUs reach each other directly."""
+        return self.peer_to_peer is None or self.peer_to_peer.value
 
 
-def check_tree(tree: PcieTree, gpus: int, sockets: int, nics: int) -> None:
-    """GPUs, sockets and NICs hang on the switches evenly; raises a `problem` of the node."""
+def check_tree(tree: PcieTree, gpus: int, sockets: int, nics: int, *, gpudirect: bool) -> None:
+    """GPUs, sockets and NICs (not those of host memory) hang on the switches evenly; raises a `problem` of the node."""
     for key, count in (("pcie_tree.switches", tree.switches.value), ("sockets", sockets)):
         if gpus % count:
             expected = f"a divisor of the {gpus} GPUs"
@@ -54,7 +61,7 @@ def check_tree(tree: PcieTree, gpus: int, sockets: int, nics: int) -> None:
     if tree.switches.value % sockets:
         expected = f"a multiple of the {sockets} sockets"
         raise problem("the sockets cannot share these evenly", expected=expected, key="pcie_tree.switches.value")
-    if tree.nics_at == "switch" and nics % tree.switches.value:
+    if gpudirect and tree.nics_at == "switch" and nics % tree.switches.value:
         expected = f"root, or a multiple of the {tree.switches.value} switches as nics.count"
         raise problem(f"{nics} NICs cannot hang on these switches evenly", expected=expected, key="pcie_tree.nics_at")
 

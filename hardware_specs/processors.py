@@ -15,6 +15,8 @@ from inputs.sourced import Sourced
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
 """Number format a GPU has a peak rate for; dense, tensor cores where the format has them (fp32: it has none)."""
 
+Architecture = Literal["kepler", "pascal", "volta", "ampere", "ada", "hopper", "blackwell"]
+
 
 class AchievedRates(Strict):
     """What kernels of this GPU reach, as machine constants (not per model)."""
@@ -34,6 +36,8 @@ class Gpu(Strict):
 
     name: Name
     description: str = ""
+    architecture: Architecture | None = None
+    """Which tables of NCCL's tuner count; needed where a library says so."""
     memory_bytes: Sourced[Amount]
     """HBM capacity."""
     usable_memory_fraction: Sourced[Share]

@@ -133,7 +133,7 @@ class Node(Strict):
                 f"the {self.rank_name} cannot share these NICs evenly", expected=expected, key="nics.count.value"
             )
         if self.pcie_tree is not None:
-            check_tree(self.pcie_tree, self.ranks, self.sockets.value, count)
+            check_tree(self.pcie_tree, self.ranks, self.sockets.value, count, gpudirect=self.nics.is_gpudirect)
         if self.scale_up is not None:
             check_scale_up(self.scale_up, self.ranks)
         return self

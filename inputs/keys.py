@@ -1,4 +1,7 @@
-"""Keys of nested input, as people write them: ``tables[3].dim`` is the path ``("tables", 3, "dim")``."""
+"""Keys of nested input, as people write them: ``tables[3].dim`` is the path ``("tables", 3, "dim")``.
+
+A name that has dots or brackets of its own stands in quotes: ``plan['model.tables'].t0``.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,11 @@ KeyPath: TypeAlias = tuple[str | int, ...]
 MAX_DEPTH = 64
 """Deepest nesting of input, levels; a resolved scenario needs about 10."""
 
-_PART = re.compile(r"(?P<name>[^.\[\]]+)(?P<indices>(?:\[\d{1,9}\])*)")
-_INDEX = re.compile(r"\d+")
+_PART = re.compile(r"(?:(?P<name>[^.\[\]]+)|(?=\['))(?P<rest>(?:\[\d{1,9}\]|\['[^']+'\])*)")
+_REST = re.compile(r"\[(?:(?P<index>\d+)|'(?P<quoted>[^']+)')\]")
+_DOT = re.compile(r"\.(?![^\[]*'\])")
+"""A dot that is not in quotes."""
+_SPECIAL = frozenset(".[]")
 
 
 def key_text(path: KeyPath) -> str:
@@ -23,6 +29,8 @@ def key_text(path: KeyPath) -> str:
     for part in path:
         if isinstance(part, int):
             text += f"[{part}]"
+        elif _SPECIAL.intersection(part):
+            text += f"['{part}']"
         else:
             text += f".{part}" if text else part
     return text
@@ -37,12 +45,13 @@ def parse_key(text: str) -> KeyPath:
     if text.count(".") + text.count("[") >= MAX_DEPTH:
         raise InputError("the key is too long", given=text, expected=f"at most {MAX_DEPTH} levels")
     path: list[str | int] = []
-    for part in text.split("."):
+    for part in _DOT.split(text):
         match = _PART.fullmatch(part.strip())
         if match is None:
             raise InputError("not a key", given=text, expected="names joined by dots, such as tables[3].dim")
-        path.append(match["name"])
-        path.extend(int(index) for index in _INDEX.findall(match["indices"]))
+        if match["name"] is not None:
+            path.append(match["name"])
+        path.extend(int(step["index"]) if step["index"] else step["quoted"] for step in _REST.finditer(match["rest"]))
     return tuple(path)
 
 

@@ -35,7 +35,7 @@ def redop(op: str) -> str:
 
 def root(op: str) -> int:
     """What nccl-tests prints as root."""
-    return 0 if op in ("broadcast", "reduce") else -1
+    return 0 if op in ("broadcast", "reduce", "gather", "scatter") else -1
 
 
 def _line(op: str, row: SizeRow) -> str:

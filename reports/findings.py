@@ -91,39 +91,48 @@ class Origin:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RunFindings:
-    """All results of one run that its page shows.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Times:
+    """The times of a run, simulated or measured, that a page shows.
 
     Attributes:
-        job: what was simulated.
-        iteration: how long an iteration takes.
         programs: the program of each group, in the run's group order.
         result: the run, with its recorded iterations.
         breakdown: of every rank.
         chosen: ranks to show first.
         collectives: one row per collective task.
-        critical_path: of the measured iteration.
-        bound: gains of all resource classes.
-        memory: tiers.
-        origins: of every quantity used.
+        critical_path: of the breakdown's window.
         warnings: in words.
         asked_ranks: ranks the user wants to see: their tasks are in the page and shown first.
     """
 
-    job: Job
-    iteration: IterationTime
     programs: Sequence[Program]
     result: RunResult
     breakdown: Breakdown
     chosen: ChosenRanks
     collectives: Sequence[CollectiveRow]
     critical_path: CriticalPath
+    warnings: Sequence[str]
+    asked_ranks: Sequence[int] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFindings(Times):
+    """All results of one simulated run that its page shows.
+
+    Attributes:
+        job: what was simulated.
+        iteration: how long an iteration takes.
+        bound: gains of all resource classes.
+        memory: tiers.
+        origins: of every quantity used.
+    """
+
+    job: Job
+    iteration: IterationTime
     bound: Bound
     memory: Sequence[MemoryTier]
     origins: Sequence[Origin]
-    warnings: Sequence[str]
-    asked_ranks: Sequence[int] = ()
 
     @property
     def throughput_samples_per_s(self) -> float:

@@ -10,8 +10,10 @@ import numpy as np
 from inputs.quantities import format_quantity
 from simulator.operators import (
     Amount,
+    Category,
     CollectiveCall,
     Copy,
+    Delay,
     DenseOptimizer,
     Elementwise,
     EmbeddingLookup,
@@ -19,6 +21,7 @@ from simulator.operators import (
     Gemm,
     HostWork,
     Interaction,
+    Measured,
     Work,
 )
 
@@ -35,6 +38,7 @@ KIND_NAMES: Mapping[str, str] = {
     "comm_other": "other collective",
     "copy": "copy",
     "host": "host",
+    "idle": "delay",
 }
 """Kinds in order of the legend, with their names; the colour of each is a variable of ``page.css``."""
 
@@ -47,14 +51,33 @@ _KINDS: dict[type, str] = {
     DenseOptimizer: "optimizer",
     Copy: "copy",
     HostWork: "host",
+    Delay: "idle",
 }
+_MEASURED = {Category.COMM: "comm_other", Category.COPY: "copy"}
+"""Colours of measured tasks, which say no more than their category."""
 
 
 def kind_of(work: Work) -> str:
     """The key of `KIND_NAMES` a task with this work is coloured as."""
     if isinstance(work, CollectiveCall):
         return work.op if work.op in KIND_NAMES else "comm_other"
+    if isinstance(work, Measured):
+        return _measured_kind(work)
     return _KINDS.get(type(work), "host")
+
+
+def _measured_kind(work: Measured) -> str:
+    """Kernels by what their name says they do."""
+    name = work.name.lower()
+    if work.category is Category.COMPUTE:
+        return next((kind for kind, words in _KERNEL_WORDS.items() if any(w in name for w in words)), "elementwise")
+    return _MEASURED.get(work.category, "host")
+
+
+LONGEST_NAME = 120
+"""Characters of a kernel's signature that a page holds, for each of its tasks."""
+_KERNEL_WORDS = {"gemm": ("gemm", "cutlass", "cublas"), "embedding": ("embedding",), "optimizer": ("adam", "sgd")}
+"""Words in the names of kernels, for their colour only."""
 
 
 def describe(work: Work) -> str:
@@ -92,6 +115,14 @@ def _copy(work: Copy) -> str:
     return f"{_bytes(work.bytes)}, {work.direction}"
 
 
+def _measured(work: Measured) -> str:
+    return work.name[:LONGEST_NAME]
+
+
+def _delay(work: Delay) -> str:
+    return work.cause
+
+
 def _host(work: HostWork) -> str:
     return f"{work.launches:g} kernel launches" if work.launches else ""
 
@@ -106,6 +137,8 @@ _WRITERS: Mapping[type, Callable[[Any], str]] = {
     DenseOptimizer: _optimizer,
     Copy: _copy,
     HostWork: _host,
+    Measured: _measured,
+    Delay: _delay,
 }
 
 

@@ -16,8 +16,8 @@ from reports.sections.memory import memory_section
 from reports.sections.provenance import provenance_section, scenario_section, warnings_section
 from reports.sections.timeline import timeline_section
 
-_STYLES = ("page.css", "timeline.css")
-_SCRIPTS = (
+STYLES = ("page.css", "timeline.css")
+SCRIPTS = (
     "payload.js", "format.js", "theme.js", "charts.js", "tables.js", "timeline_model.js", "timeline_view.js",
     "timeline.js", "run.js",
 )  # fmt: skip
@@ -35,8 +35,8 @@ def render_run(findings: RunFindings) -> str:
     job = findings.job
     return assemble(
         "page.html",
-        styles=_STYLES,
-        scripts=_SCRIPTS,
+        styles=STYLES,
+        scripts=SCRIPTS,
         sections=run_sections(findings),
         title=escape(job.name),
         version=escape(job.version),

@@ -53,9 +53,14 @@ class MemoryReport:
         return float(self.use.total(tier).max()) - self.capacity_bytes[tier]
 
     @property
+    def worst_excess_bytes(self) -> float:
+        """The largest excess over tiers; negative or zero when everything fits."""
+        return max(self.excess_bytes(tier) for tier in TIERS)
+
+    @property
     def fits(self) -> bool:
         """Whether every rank stays within its capacity in every tier."""
-        return all(self.excess_bytes(tier) <= 0 for tier in TIERS)
+        return self.worst_excess_bytes <= 0
 
     def to_dict(self) -> dict[str, Any]:
         """The ``memory`` of ``summary.json``: per tier the fullest rank and the items."""

@@ -2,33 +2,125 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from functools import partial
+from math import inf
 
 from inputs.errors import InfeasibleError
 from scenarios.capacity import MemoryReport, capacities_bytes, infeasible
+from scenarios.engine_run import iteration_s
+from scenarios.job import machine_of, settings_of
 from scenarios.located import located
+from scenarios.rates import planning_rates
 from scenarios.resolve import ResolvedScenario
 from simulator.lowering import Machine
-from simulator.network import idle_call
-from simulator.operators import CollectiveOp
 from workloads.memory import bytes_beside_tables, memory_per_rank
-from workloads.plan import Plan, plan_from_dict
-from workloads.planning import PlanningContext
+from workloads.plan import Plan
+from workloads.planning import Planner, PlanningContext
 from workloads.settings import DlrmSettings
-from workloads.sharding import BandwidthCosts, fit_rows, make_sharding_plan
+from workloads.sharding import BandwidthCosts, fit_rows, make_fitting, make_sharding_plan, plan_from_dict
 from workloads.tables import Tables, expand_tables
-
-COSTED_BYTES = 256e6
-"""Message at which planners are told the rates of collectives, bytes: the one the published rates were taken at."""
-
-PLANNING_ATTEMPTS = 3
-"""What is not for tables depends on the plan: a plan that is over by that is made again with so much less room."""
-
-MARGIN, MEBIBYTE = 1.1, 2.0**20
-"""So much more than the excess is taken off, at least a MiB: otherwise the last bytes of excess never go."""
 
 NO_ROOM = "what is not for tables fills a rank"
 OVER_CAPACITY = "a rank holds more than it may"
+
+SEARCH_RANK_STEPS, MOST_STEPS, LEAST_STEPS = 16_384, 128, 8
+"""Steps of a search when the scenario says nothing: so many over the number of ranks, within these bounds."""
+
+
+@dataclass(slots=True)
+class PlanningJob:
+    """A job to plan for: what planners are told, and what says whether a plan fits and how fast it is.
+
+    Attributes:
+        resolved: the scenario.
+        settings: the job as generators see it.
+        machine: the models of the placed cluster.
+        tables: the tables.
+        context: what planners are told.
+    """
+
+    resolved: ResolvedScenario
+    settings: DlrmSettings
+    machine: Machine
+    tables: Tables = field(init=False)
+    context: PlanningContext = field(init=False)
+
+    def __post_init__(self) -> None:
+        resolved, settings = self.resolved, self.settings
+        self.tables = expand_tables(resolved.model, settings.precision.tables)
+        beside = bytes_beside_tables(resolved.model, self.tables, settings)
+        sharding = resolved.scenario.workload.sharding
+        self.context = PlanningContext(
+            world_size=settings.world_size,
+            local_world_size=settings.local_world_size,
+            memory_bytes=capacities_bytes(resolved.cluster)["hbm"] - beside,
+            costs=BandwidthCosts(self.tables, settings, planning_rates(resolved.cluster, self.machine, settings)),
+            optimizer=settings.optimizer.tables,
+            dense_optimizer=settings.optimizer.dense,
+            simulate_s=self.simulate_s,
+            excess_bytes=lambda plan: self.report(plan).worst_excess_bytes,
+            steps=_steps(settings.world_size) if sharding.steps is None else sharding.steps,
+            seed=sharding.seed,
+        )
+
+    @classmethod
+    def of(cls, resolved: ResolvedScenario) -> PlanningJob:
+        """The job of a scenario.
+
+        Raises:
+            InputError: the models refuse the scenario.
+        """
+        with located(resolved.document):
+            return cls(resolved, settings_of(resolved), machine_of(resolved))
+
+    def report(self, plan: Plan) -> MemoryReport:
+        """What each rank keeps under a plan, against what it may."""
+        use = memory_per_rank(self.resolved.model, plan, self.settings)
+        return MemoryReport(use, capacities_bytes(self.resolved.cluster))
+
+    def simulate_s(self, plan: Plan, at_most_s: float = inf) -> float:
+        """Seconds per iteration as a run of the scenario would find them; infinite when the plan does not fit.
+
+        It may be infinite as well, sooner, when an iteration takes longer than ``at_most_s``.
+        """
+        if not self.report(plan).fits:
+            return inf
+        return iteration_s(self.resolved, plan, self.settings, self.machine, at_most_s)
+
+    def make(self, planner: str) -> Plan:
+        """The plan of a planner, within the memory of every rank.
+
+        Raises:
+            InputError: there is no such planner.
+            InfeasibleError: nothing it finds fits; the message has the numbers of each tier and what would fit.
+        """
+        if self.context.memory_bytes <= 0:
+            raise self.infeasible(NO_ROOM)
+        fitted = self.resolved.scenario.workload.rows_scaling == "fit"
+        make: Planner = partial(fit_rows if fitted else make_sharding_plan, planner)
+        last = _Last()
+        context = replace(self.context, excess_bytes=lambda plan: last.keep(self.report(plan)))
+        try:
+            return make_fitting(make, self.tables, context)
+        except InfeasibleError as error:
+            raise self.infeasible(OVER_CAPACITY if last.report else str(error), last.report) from None
+
+    def infeasible(self, why: str, report: MemoryReport | None = None) -> InfeasibleError:
+        """The error for a job that does not fit."""
+        return infeasible(self.resolved, why, tables=self.tables, context=self.context, report=report)
+
+
+@dataclass(slots=True)
+class _Last:
+    """Remembers the memory of the last plan that was looked at."""
+
+    report: MemoryReport | None = None
+
+    def keep(self, report: MemoryReport) -> float:
+        """Its excess, bytes."""
+        self.report = report
+        return report.worst_excess_bytes
 
 
 def make_fitting_plan(
@@ -40,61 +132,23 @@ def make_fitting_plan(
         InputError: the plan or the planner's name is wrong.
         InfeasibleError: it does not fit; the message has the numbers of each tier and what would fit.
     """
-    tables = expand_tables(resolved.model, settings.precision.tables)
-    context = _context(resolved, settings, machine, tables)
-    given = resolved.scenario.workload.sharding.plan
-    attempts = 1 if given is not None else PLANNING_ATTEMPTS
-    report = None
-    for _ in range(attempts):
-        if context.memory_bytes <= 0:
-            raise infeasible(resolved, NO_ROOM, tables=tables, context=context, report=report)
-        try:
-            plan = _plan(resolved, tables, context)
-        except InfeasibleError as error:
-            why = OVER_CAPACITY if report else str(error)
-            raise infeasible(resolved, why, tables=tables, context=context, report=report) from None
-        report = _report(resolved, plan, settings)
-        if report.fits:
-            return plan, report
-        less = MARGIN * max(report.excess_bytes("hbm"), MEBIBYTE)
-        context = replace(context, memory_bytes=context.memory_bytes - less)
-    raise infeasible(resolved, OVER_CAPACITY, tables=tables, context=context, report=report)
+    job = PlanningJob(resolved, settings, machine)
+    plan = plan_of(job)
+    return plan, job.report(plan)
 
 
-def _plan(resolved: ResolvedScenario, tables: Tables, context: PlanningContext) -> Plan:
-    workload = resolved.scenario.workload
-    if isinstance(workload.sharding.plan, dict):
-        with located(*resolved.plan_place):
-            return plan_from_dict(workload.sharding.plan, tables, context.world_size)
-    make = fit_rows if workload.rows_scaling == "fit" else make_sharding_plan
-    return make(workload.sharding.planner or "", tables, context)
+def plan_of(job: PlanningJob) -> Plan:
+    """The plan of a job's scenario, read or made; raises as `make_fitting_plan`."""
+    sharding, settings = job.resolved.scenario.workload.sharding, job.settings
+    if not isinstance(sharding.plan, dict):
+        return job.make(sharding.planner or "")
+    with located(*job.resolved.plan_place):
+        plan = plan_from_dict(sharding.plan, job.tables, settings.world_size, settings.local_world_size)
+    report = job.report(plan)
+    if not report.fits:
+        raise job.infeasible(OVER_CAPACITY, report)
+    return plan
 
 
-def _context(resolved: ResolvedScenario, settings: DlrmSettings, machine: Machine, tables: Tables) -> PlanningContext:
-    beside = bytes_beside_tables(resolved.model, tables, settings)
-    costs = BandwidthCosts(
-        tables,
-        settings,
-        embedding_bytes_per_s=resolved.cluster.node.accelerator.achieved.embedding_bytes_per_s.value,
-        all_to_all_bytes_per_s=_algbw_bytes_per_s(machine, "all_to_all"),
-        all_reduce_bytes_per_s=_algbw_bytes_per_s(machine, "all_reduce"),
-    )
-    return PlanningContext(
-        world_size=settings.world_size,
-        local_world_size=settings.local_world_size,
-        memory_bytes=capacities_bytes(resolved.cluster)["hbm"] - beside,
-        costs=costs,
-        optimizer=settings.optimizer.tables,
-        dense_optimizer=settings.optimizer.dense,
-    )
-
-
-def _algbw_bytes_per_s(machine: Machine, op: CollectiveOp) -> float:
-    """Rate of a collective over all ranks on the idle machine; infinite for one rank, which moves nothing."""
-    call = idle_call(machine.collectives, op, COSTED_BYTES)
-    seconds = float(machine.collectives.time(call).seconds.max())
-    return COSTED_BYTES / seconds if seconds > 0 else float("inf")
-
-
-def _report(resolved: ResolvedScenario, plan: Plan, settings: DlrmSettings) -> MemoryReport:
-    return MemoryReport(memory_per_rank(resolved.model, plan, settings), capacities_bytes(resolved.cluster))
+def _steps(world_size: int) -> int:
+    return max(LEAST_STEPS, min(MOST_STEPS, SEARCH_RANK_STEPS // world_size))

@@ -24,7 +24,7 @@ from scenarios.located import located
 from scenarios.types import MAX_WORLD_SIZE, Scenario, Sharding
 from workloads.framework import Framework, load_framework
 from workloads.graded import check_choices, picked
-from workloads.model import DlrmModel, load_model
+from workloads.model import DlrmModel, load_model, read_model
 from workloads.sharding import PlanFile
 
 DEFAULT_PLANNER = "greedy"
@@ -230,7 +230,7 @@ def _read_model(document: Document, scenario: Scenario) -> DlrmModel:
     given = scenario.workload.model
     if isinstance(given, str):
         return load_model(given, origin=document, key="workload.model")
-    return validate(DlrmModel, document, prefix=path)
+    return read_model(document, prefix=path)
 
 
 def _read_framework(document: Document, scenario: Scenario) -> Framework:
@@ -256,11 +256,11 @@ def _read_sharding(document: Document, scenario: Scenario) -> tuple[Sharding, tu
     if sharding.planner is not None and sharding.plan is not None:
         raise document.error(PLAN, "stands beside planner", expected="one of planner and plan")
     if sharding.plan is None:
-        return Sharding(planner=sharding.planner or DEFAULT_PLANNER), (document, PLAN)
+        return sharding.model_copy(update={"planner": sharding.planner or DEFAULT_PLANNER}), (document, PLAN)
     place: tuple[Document, KeyPath] = (document, PLAN)
     if isinstance(sharding.plan, str):
         place = (load_yaml(_plan_file(document, sharding.plan)), ())
-    return Sharding(plan=_plain(validate(PlanFile, place[0], prefix=place[1]))), place
+    return sharding.model_copy(update={"plan": _plain(validate(PlanFile, place[0], prefix=place[1]))}), place
 
 
 def _plan_file(document: Document, given: str) -> Path:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from scenarios.bursts import background_warnings, longest_period_s, steady_rule
+from scenarios.engine_run import run_options, variation_of
 from scenarios.estimate import require_memory, run_size
 from scenarios.located import located
 from scenarios.prepare import Prepared, prepare
@@ -65,12 +66,13 @@ def simulate(resolved: ResolvedScenario, progress: Progress) -> Outcome:
     """
     prepared = prepare(resolved, progress)
     require_memory(run_size(prepared))
-    variation = Variation(**resolved.scenario.variation.model_dump())
+    variation = variation_of(resolved)
     progress.stage("lowering")
     with located(resolved.document):
         lowering = lower(prepared.graph, prepared.machine, variation=variation)
     progress.stage("simulating")
-    result = run(lowering.program, _options(prepared))
+    keep = resolved.scenario.output.record.iterations
+    result = run(lowering.program, run_options(resolved, prepared.machine, keep))
     progress.stage("analysing")
     algorithms = {info.task: info.algorithm for info in lowering.collectives}
     rule = steady_rule(prepared.machine)
@@ -98,15 +100,6 @@ def check(resolved: ResolvedScenario, progress: Progress | None = None) -> dict[
         "sharding": sharding_of(prepared.plan),
         "size": size,
     }
-
-
-def _options(prepared: Prepared) -> RunOptions:
-    scenario = prepared.resolved.scenario
-    choice, keep = scenario.run, scenario.output.record.iterations
-    if choice.iterations == "auto":
-        rule = steady_rule(prepared.machine)
-        return RunOptions(max_iterations=choice.max_iterations, stop=rule, keep_last=keep)
-    return RunOptions(max_iterations=choice.iterations, keep_last=keep)
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from hardware_specs.library import Operation
 from inputs.model import Strict
 from inputs.quantities import Seconds
 from workloads.settings import DenseOptimizerKind, Pipeline, TableOptimizerKind
@@ -18,7 +19,6 @@ FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16"]
 TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 CommPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 Placement: TypeAlias = Literal["block", "round_robin", "random"]
-CollectiveName: TypeAlias = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "barrier"]
 LinkClass: TypeAlias = Literal["nvlink", "pcie", "switch", "socket", "ddr", "nic", "spine", "torus"]
 BackgroundShare: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 SHORTEST_BURST_S = 1e-6
@@ -36,6 +36,10 @@ class Sharding(Strict):
 
     planner: str | None = Field(None, description="a registered planner (default greedy); not together with plan")
     plan: str | dict[str, Any] | None = Field(None, description="a plan file (YAML or JSON), or the plan itself")
+    steps: Annotated[int, Field(ge=0)] | None = Field(
+        None, description="candidates that the search planner simulates (default by world size, 8 to 128)"
+    )
+    seed: Annotated[int, Field(ge=0)] = Field(0, description="seed of the search planner")
 
 
 class Optimizer(Strict):
@@ -92,7 +96,7 @@ class Bursts(Strict):
 class NetworkChoice(Strict):
     """Choices that are otherwise made by predicted cost."""
 
-    algorithms: dict[CollectiveName, str] = Field(
+    algorithms: dict[Operation, str] = Field(
         default_factory=dict, description="force an algorithm for an op, e.g. {all_reduce: ring}"
     )
     background: dict[LinkClass, BackgroundShare | Bursts] = Field(

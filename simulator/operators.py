@@ -13,6 +13,8 @@ from typing import Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from hardware_specs.library import Operation
+
 FloatArray: TypeAlias = NDArray[np.float64]
 Amount: TypeAlias = float | FloatArray
 """A scalar for all ranks or an array ``[P]``."""
@@ -32,6 +34,7 @@ class Category(StrEnum):
     COMM = "comm"
     COPY = "copy"
     HOST = "host"
+    IDLE = "idle"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +137,39 @@ class Nothing:
     category: Category = Category.HOST
 
 
-CollectiveOp = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "barrier"]
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Work of which the duration is known and nothing else, from a trace: ``seconds`` on each rank.
+
+    ``name`` is what the trace calls it (of a kernel: its whole signature).
+    """
+
+    seconds: Amount
+    category: Category
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Time between the last input of a task and its start in which nothing runs: launch latency, a silent thread."""
+
+    seconds: Amount
+    cause: str
+
+
+CollectiveOp: TypeAlias = Operation
+
+
+def busbw_factor(op: CollectiveOp, ranks: int) -> float:
+    """What turns algbw into busbw with ``ranks`` members.
+
+    Source: nccl-tests, doc/PERFORMANCE.md.
+    """
+    if op == "all_reduce":
+        return 2.0 * (ranks - 1) / ranks
+    if op in ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter"):
+        return (ranks - 1) / ranks
+    return 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +177,8 @@ class CollectiveCall:
     """A collective on a communicator.
 
     ``bytes`` is nccl-tests' size: all_reduce, broadcast, reduce: the buffer; all_gather: the output; reduce_scatter
-    and all_to_all: one rank's input, own part included. For an uneven all_to_all ``bytes`` is an array ``[P]``, what
+    and all_to_all: one rank's input, own part included; sendrecv: the message that each rank sends to the next; gather,
+    scatter: the root's buffer. For an uneven all_to_all ``bytes`` is an array ``[P]``, what
     each rank sends (own part included, spread evenly over the members), and what a rank receives is the mean over
     senders unless ``receive_bytes`` ``[P]`` gives weights for the destinations: then what i sends to j is
     ``bytes[i] * receive_bytes[j] / sum(receive_bytes)``.
@@ -156,15 +192,27 @@ class CollectiveCall:
 
 
 Operator: TypeAlias = (
-    Gemm | EmbeddingLookup | EmbeddingUpdate | Interaction | Elementwise | DenseOptimizer | Copy | HostWork | Nothing
+    Gemm
+    | EmbeddingLookup
+    | EmbeddingUpdate
+    | Interaction
+    | Elementwise
+    | DenseOptimizer
+    | Copy
+    | HostWork
+    | Nothing
+    | Measured
+    | Delay
 )
 Work: TypeAlias = Operator | CollectiveCall
 
-_CATEGORIES: dict[type, Category] = {Copy: Category.COPY, HostWork: Category.HOST, CollectiveCall: Category.COMM}
+_CATEGORIES: dict[type, Category] = {
+    Copy: Category.COPY, HostWork: Category.HOST, CollectiveCall: Category.COMM, Delay: Category.IDLE,
+}  # fmt: skip
 
 
 def category_of(work: Work) -> Category:
     """The category a task with this work is counted under in breakdowns."""
-    if isinstance(work, Nothing):
+    if isinstance(work, Nothing | Measured):
         return work.category
     return _CATEGORIES.get(type(work), Category.COMPUTE)

@@ -69,6 +69,14 @@ def torus(cluster: Cluster, dimensions: list[int], rates: list[str] | None = Non
     return Cluster.model_validate(data | nodes | {"fabric": fabric, "calibration": [], "fitted": None})
 
 
+def staged_box(cluster: Cluster) -> Cluster:
+    """GPUs on PCIe switches that reach each other and the one NIC, on the first switch, through host memory only."""
+    box = pcie_box(cluster, "root").to_dict()["node"]
+    tree = box["pcie_tree"] | {"nics_at": "switch", "peer_to_peer": sourced(value=False)}
+    nics = box["nics"] | {"count": sourced(1), "gpudirect": sourced(value=False)}
+    return changed(cluster, {"scale_up": None, "sockets": sourced(2), "pcie_tree": tree, "nics": nics})
+
+
 def through_host(cluster: Cluster) -> Cluster:
     """The cluster without GPUDirect."""
     return changed(cluster, {"nics": cluster.to_dict()["node"]["nics"] | {"gpudirect": sourced(False)}})

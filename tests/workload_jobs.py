@@ -12,11 +12,11 @@ from workloads.model import load_model
 from workloads.plan import Plan
 from workloads.reuse import load_reuse
 from workloads.settings import DlrmSettings, Optimizers, Pipeline, Precisions, TableOptimizerKind
-from workloads.sharding import BandwidthCosts, PlanningContext, make_sharding_plan
+from workloads.sharding import BandwidthCosts, PlanningContext, Rates, make_sharding_plan
 from workloads.tables import Tables, expand_tables
 
-HBM_BYTES_PER_S, ALL_TO_ALL_BYTES_PER_S, ALL_REDUCE_BYTES_PER_S = 1.3e12, 7e9, 60e9
-"""The published effective rates of ZionEX at 128 GPUs."""
+RATES = Rates(embedding=1.3e12, all_to_all=7e9, all_reduce=60e9, node_reduce_scatter=150e9, cross_all_to_all=7e9)
+"""The published effective rates of ZionEX at 128 GPUs; that inside a node is made up."""
 
 
 def settings_for(
@@ -27,11 +27,12 @@ def settings_for(
     table_optimizer: TableOptimizerKind = "rowwise_adagrad",
     pipeline: Pipeline = "sparse_dist",
     framework: str = "neo",
+    local_world_size: int = 8,
 ) -> DlrmSettings:
     """The published precisions of ZionEX on a shipped model."""
     return DlrmSettings(
         world_size=world_size,
-        local_world_size=min(8, world_size),
+        local_world_size=min(local_world_size, world_size),
         global_batch_size=local_batch_size * world_size,
         framework=load_framework(framework),
         precision=Precisions("tf32", "fp16", "fp16", "bf16", "fp32"),
@@ -43,7 +44,7 @@ def settings_for(
 
 def context_for(tables: Tables, settings: DlrmSettings, memory_bytes: float = 30e9) -> PlanningContext:
     """What a planner is told of a ZionEX-like machine."""
-    costs = BandwidthCosts(tables, settings, HBM_BYTES_PER_S, ALL_TO_ALL_BYTES_PER_S, ALL_REDUCE_BYTES_PER_S)
+    costs = BandwidthCosts(tables, settings, RATES)
     return PlanningContext(
         settings.world_size, settings.local_world_size, memory_bytes, costs, settings.optimizer.tables
     )

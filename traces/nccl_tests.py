@@ -19,15 +19,19 @@ from typing import get_args
 
 from hardware_specs.library import Operation
 from inputs.errors import InputError, nearest_name
+from traces.source import whole
 
 OPERATIONS: tuple[str, ...] = get_args(Operation)
 ALIASES = {
     "alltoall": "all_to_all", "allreduce": "all_reduce", "allgather": "all_gather", "reducescatter": "reduce_scatter",
+    "sendrecv": "sendrecv",
 }  # fmt: skip
-_TEST = re.compile(r"(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce)(?:_perf)?")
+_TEST = re.compile(
+    r"(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|broadcast|reduce|send_?recv|gather|scatter)(?:_perf)?"
+)
 _RANK = re.compile(r"^#\s+Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\b")
-_ROW = re.compile(r"^\s*(\d+)\s+(\d+)\s+(\S+)\s+(\S+)\s+(-?\d+)\s+([\d.eE+-]+)\s")
-_ROW_WITHOUT_REDOP = re.compile(r"^\s*(\d+)\s+(\d+)\s+([a-z]\w*)\s+([\d.eE+-]+)\s")
+_ROW = re.compile(r"^\s*\d+\s+\d+\s+[a-z]\w*\s")
+_STARTING = "# Collective test starting:"
 US = 1e-6
 
 
@@ -63,9 +67,9 @@ def read_timed_collectives(file: Path, op: str | None = None) -> list[TimedColle
         InputError: not readable, or neither a log nor a table; with the line.
     """
     try:
-        text = file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", file=file) from None
+        text = whole(file).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"cannot be read: {error}", file=file) from None
     first = next((line for line in text.splitlines() if line.strip()), "")
     rows = list(_table(file, text)) if "," in first and not first.startswith("#") else list(_log(file, text, op))
     if not rows:
@@ -75,32 +79,66 @@ def read_timed_collectives(file: Path, op: str | None = None) -> list[TimedColle
     return rows
 
 
+@dataclass(slots=True)
+class _Test:
+    """The test that the lines of a log belong to: one file may hold several, one after the other."""
+
+    op: Operation | None
+    hosts: list[str]
+    known: bool = True
+    """Whether we have the operation at all (send and receive, gather... are left out)."""
+    results: int = 2
+    """Groups of (time, algbw, busbw, errors) in a row: out-of-place and in-place."""
+
+
 def _log(file: Path, text: str, op: str | None) -> Iterator[TimedCollective]:
     lines = text.splitlines()
-    hosts = [match[2] for line in lines if (match := _RANK.match(line))]
-    operation = _operation_of_log(file, lines, op)
-    nodes = len(set(hosts)) or 1
-    if hosts and len(hosts) % nodes:
-        raise InputError("the nodes hold different numbers of ranks", file=file, given=len(hosts))
-    if not hosts:
+    test = _Test(_operation_in(op or "", file), [])
+    for number, line in enumerate(lines, start=1):
+        if line.startswith(_STARTING):
+            told = _operation_in(line.split(":", 1)[1], file)
+            test = _Test(test.op if op else told, [], known=bool(op) or told is not None)
+        elif rank := _RANK.match(line):
+            test.hosts.append(rank[2])
+        elif line.startswith("#") and " time " in line and " size " in line:
+            test.results = line.split().count("time")
+        else:
+            yield from _row_of(file, number, line, test)
+    if not any(_RANK.match(line) for line in lines):
         raise InputError(
             "the log names no ranks", file=file, expected="nccl-tests' lines '#  Rank  0 ... on HOST device 0'"
         )
-    for line in lines:
-        row = _ROW.match(line) or _ROW_WITHOUT_REDOP.match(line)
-        if row and float(row[1]) > 0:
-            time_s = float(row[row.lastindex or 1]) * US
-            yield TimedCollective(operation, nodes, len(hosts) // nodes, float(row[1]), time_s, file.stem)
 
 
-def _operation_of_log(file: Path, lines: list[str], op: str | None) -> Operation:
-    told = [line.split(":", 1)[1] for line in lines if line.startswith("# Collective test starting:")]
-    for text in (op, *told, file.stem):
-        match = _TEST.search(text.lower()) if text else None
-        if match:
-            name = match[1].replace("_", "")
-            return _known(ALIASES.get(name, name), file, None)
-    raise InputError("the log does not say which operation it timed", file=file, expected="--op, e.g. --op all_reduce")
+def _row_of(file: Path, number: int, line: str, test: _Test) -> Iterator[TimedCollective]:
+    """The collective in a row of numbers; the time is counted from the right, releases differ on the left."""
+    if not _ROW.match(line) or not test.known:
+        return
+    words = line.split()
+    size = float(words[0])
+    if size <= 0 or len(words) < 3 + 4 * test.results:
+        return
+    nodes = len(set(test.hosts)) or 1
+    if len(test.hosts) % nodes:
+        raise InputError("the nodes hold different numbers of ranks", file=file, given=len(test.hosts))
+    operation = test.op or _operation_in(file.stem, file)
+    if operation is None:
+        raise InputError(
+            "the log does not say which operation it timed", file=file, expected="--op, e.g. --op all_reduce"
+        )
+    try:
+        time_s = float(words[-4 * test.results]) * US
+    except ValueError:
+        raise InputError("has no time", file=file, line=number, given=line.strip()[:80]) from None
+    yield TimedCollective(operation, nodes, max(len(test.hosts) // nodes, 1), size, time_s, file.stem)
+
+
+def _operation_in(text: str, file: Path) -> Operation | None:
+    match = _TEST.search(text.lower())
+    if not match:
+        return None
+    name = match[1].replace("_", "")
+    return _known(ALIASES.get(name, name), file, None)
 
 
 def _table(file: Path, text: str) -> Iterator[TimedCollective]:
@@ -108,7 +146,7 @@ def _table(file: Path, text: str) -> Iterator[TimedCollective]:
     for number, row in enumerate(reader, start=2):
         op = str(_cell(row, file, number, "op")).lower()
         name = ALIASES.get(op.replace("_", ""), op)
-        if name in ("sendrecv", "send_recv", "gather", "scatter", "hypercube"):
+        if name == "hypercube":
             continue
         nodes = int(_number(row, file, number, "nodes"))
         if "ranks_per_node" in row:

@@ -16,7 +16,8 @@ from scenarios.types import Scenario
 from workloads.framework import Framework, load_framework
 from workloads.job import Job, make_job
 from workloads.model import DlrmModel, load_model
-from workloads.plan import Plan, plan_from_dict
+from workloads.plan import Plan
+from workloads.plan_exchange import plan_from_dict
 from workloads.reuse import Reuse, load_reuse
 from workloads.settings import DENSE_STATE, STATE_BYTES, DlrmSettings, Optimizers, Precisions, state_elements
 from workloads.tables import expand_tables
@@ -92,9 +93,10 @@ def read_job(file: Path) -> TrainingJob:
             ("workload", "sharding", "plan"), "the trainer needs the plan itself", expected="a plan written out"
         )
     world_size = int(written.get("world_size", 0))
+    local_world_size = int(written.get("local_world_size") or world_size)
     settings = DlrmSettings(
         world_size=world_size,
-        local_world_size=world_size,
+        local_world_size=local_world_size,
         global_batch_size=scenario.workload.global_batch_size or int(model.local_batch_size.value) * world_size,
         framework=framework,
         precision=Precisions(**scenario.precision.model_dump()),
@@ -105,7 +107,7 @@ def read_job(file: Path) -> TrainingJob:
     return TrainingJob(
         scenario=scenario,
         model=model,
-        job=make_job(model, plan_from_dict(written, tables, world_size), settings),
+        job=make_job(model, _plan(document, plan_from_dict(written, tables, world_size, local_world_size)), settings),
         table_precision=_table_precision(document, scenario, model),
         reuse=settings.reuse,
         digest=digest(scenario),
@@ -126,6 +128,19 @@ def weight_bytes(job: Job) -> float:
     sharded = np.sum((weights + state)[~np.isin(shards.table, job.plan.data_parallel)])
     on_all_ranks = job.copied_bytes * (2 + DENSE_STATE[optimizer.dense])
     return float(sharded + job.settings.world_size * on_all_ranks)
+
+
+def _plan(document: Document, plan: Plan) -> Plan:
+    """The plan, if the trainer has kernels for all of it."""
+    beyond = sorted({"table_row_wise", "grid_shard"} & set(plan.sharding_types))
+    if beyond:
+        raise document.error(
+            ("workload", "sharding", "plan"),
+            "the trainer does not cut rows within nodes",
+            given=", ".join(beyond),
+            expected="table_wise, column_wise, row_wise or data_parallel tables",
+        )
+    return plan
 
 
 def _model(document: Document, scenario: Scenario) -> DlrmModel:

@@ -19,9 +19,10 @@ from simulator.operators import (
     Interaction,
 )
 from workloads.dense import GRADIENT_BYTES, Layer
-from workloads.embeddings import WORLD, EmbeddingGroup
+from workloads.embeddings import WORLD
 from workloads.job import COPIED_TABLES, Job
 from workloads.launch import Recorder
+from workloads.output_dist import record_exchange
 
 _OPTIMIZER_ACCESSES = {"sgd": 3, "adagrad": 5}
 """Numbers read or written per parameter: gradient read, weight read and written, state read and written."""
@@ -71,7 +72,7 @@ class Backward:
         inputs = job.vector_bytes(job.dense.interaction_inputs)
         outputs = job.vector_bytes(job.dense.interaction_outputs)
         if job.interaction == "dot":
-            product = float(job.batch * (len(job.plan.tables) + 1) ** 2 * job.element_bytes)
+            product = float(job.batch * (job.plan.tables.feature_count + 1) ** 2 * job.element_bytes)
             flops = 2.0 * job.batch * job.dense.interaction_flops_per_sample
             self._recorder.kernel("interaction_gather_backward", Elementwise(outputs, product), section=section)
             products = Interaction(flops, 2 * (product + inputs), 2 * inputs, job.precision)
@@ -83,14 +84,19 @@ class Backward:
         self._recorder.kernel("pooled_gradient_permute", cast, section=section)
 
     def start_exchange(self) -> list[int | None]:
-        """Send the pooled gradients to the owners; one task per group, None for copied tables."""
-        return [self._exchange(group) for group in self._job.groups]
+        """Start to send the pooled gradients to the owners; one task per group, None for copied tables."""
+        return [
+            record_exchange(self._recorder, group, "backward", group.backward[:1]) if group.backward else None
+            for group in self._job.groups
+        ]
 
     def update_embeddings(self, exchanges: list[int | None]) -> list[int]:
-        """Sort, sum and apply the gradients of embedding rows, each group after its exchange."""
+        """End the exchanges; sort, sum and apply the gradients of embedding rows, each group after its exchange."""
         tasks = []
         for group, exchange in zip(self._job.groups, exchanges, strict=True):
-            after = [] if exchange is None else [exchange]
+            after = []
+            if exchange is not None:
+                after = [record_exchange(self._recorder, group, "backward", group.backward[1:], after=exchange)]
             tasks.append(
                 self._recorder.kernel(
                     f"{group.kind}_update", group.update, section="embedding_backward", after=after, launches=_LAUNCHES
@@ -111,12 +117,6 @@ class Backward:
         return self._recorder.kernel(
             "dense_optimizer", work, section="optimizer", after=self._reduced, launches=kernels
         )
-
-    def _exchange(self, group: EmbeddingGroup) -> int | None:
-        if group.backward is None:
-            return None
-        name = f"{group.kind}_output_dist_backward"
-        return self._recorder.collective(name, group.backward, section="embedding_backward")
 
     def _ready(self, name: str, size_bytes: float) -> None:
         """Launch the all_reduces of the buckets that the gradients of ``name`` complete."""

@@ -8,12 +8,14 @@ shards of the slowest ranks.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from inputs.errors import InfeasibleError
 from simulator.operators import FloatArray
 from simulator.program import IntArray
-from workloads.refine import refine
+from workloads.refine import Refined, refine
 
 MEMORY_SLACK = 1.25
 """A rank takes at most this much of the mean size while that works: what else a rank keeps needs room too. When it does
@@ -29,64 +31,86 @@ _TIE_BREAK = 1e-3
 """Weight of a rank's total load beside its overflow: it decides while no phase has reached its mean."""
 
 
-def place(costs: FloatArray, sizes: IntArray, free_bytes: float, world_size: int) -> IntArray:
-    """Rank of each shard ``[S]``.
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The ranks (or nodes) that shards are put on.
+
+    Attributes:
+        room: bytes that each has for them ``[P]``.
+        loads: seconds of each phase that each has already ``[P, K]``.
+    """
+
+    room: FloatArray
+    loads: FloatArray
+
+    @classmethod
+    def equal(cls, free_bytes: float, world_size: int, phases: int) -> Places:
+        """Empty ranks with the same room."""
+        return cls(np.full(world_size, float(free_bytes)), np.zeros((world_size, phases)))
+
+    def __len__(self) -> int:
+        """P, the number of places."""
+        return len(self.room)
+
+    def targets(self, costs: FloatArray) -> FloatArray:
+        """Mean load of each phase when shards of these costs ``[S, K]`` are there too ``[K]``."""
+        return np.asarray((self.loads.sum(axis=0) + costs.sum(axis=0)) / len(self))
+
+
+def place(costs: FloatArray, sizes: IntArray, places: Places) -> IntArray:
+    """Place of each shard ``[S]``.
 
     Args:
         costs: seconds per shard and phase ``[S, K]``.
         sizes: bytes per shard ``[S]``.
-        free_bytes: bytes that every rank has for them.
-        world_size: P.
+        places: where they may go.
 
     Raises:
         InfeasibleError: the shards do not fit, with the numbers.
     """
-    _check_total(sizes, free_bytes, world_size)
+    _check_total(sizes, places)
     by_cost, by_size = np.argsort(-costs.sum(axis=1), kind="stable"), np.argsort(-sizes, kind="stable")
-    even = min(free_bytes, MEMORY_SLACK * float(sizes.sum()) / world_size)
+    even = np.minimum(places.room, MEMORY_SLACK * float(sizes.sum()) / len(places))
     ranks = None
-    for order, limit in ((by_cost, even), (by_cost, free_bytes), (by_size, free_bytes)):
+    for order, limit in ((by_cost, even), (by_cost, places.room), (by_size, places.room)):
         if ranks is None:
-            ranks = _place_in_order(order, costs, sizes, limit, world_size)
+            ranks = _place_in_order(order, costs, sizes, Places(limit, places.loads))
     if ranks is None:
         raise InfeasibleError(
-            f"{len(sizes)} shards of {sizes.sum() / 1e9:.1f} GB do not fit on {world_size} ranks with "
-            f"{free_bytes / 1e9:.2f} GB each for tables; the largest shard has {sizes.max() / 1e9:.2f} GB"
+            f"{len(sizes)} shards of {sizes.sum() / 1e9:.1f} GB do not fit on {len(places)} ranks with "
+            f"{places.room.max() / 1e9:.2f} GB each for tables; the largest shard has {sizes.max() / 1e9:.2f} GB"
         )
     return ranks
 
 
-def improve(costs: FloatArray, sizes: IntArray, ranks: IntArray, free_bytes: float, world_size: int) -> IntArray:
-    """Rank of each shard ``[S]`` after moves and swaps from ``ranks`` ``[S]``; other arguments as for `place`."""
-    used = np.bincount(ranks, weights=sizes, minlength=world_size)
-    limit = min(free_bytes, max(MEMORY_SLACK * float(used.mean()), float(used.max())))
-    room = np.asarray(limit - used, dtype=np.float64)
+def improve(costs: FloatArray, sizes: IntArray, ranks: IntArray, places: Places) -> IntArray:
+    """Place of each shard ``[S]`` after moves and swaps from ``ranks`` ``[S]``; other arguments as for `place`."""
+    used = np.bincount(ranks, weights=sizes, minlength=len(places))
+    limit = np.minimum(places.room, max(MEMORY_SLACK * float(used.mean()), float(used.max())))
     steps = min(REFINE_STEPS, REFINE_WORK // max(1, len(sizes)))
-    return refine(costs, costs.sum(axis=0) / world_size, sizes, ranks, room, steps)
+    return refine(costs, sizes, ranks, Refined(np.asarray(limit - used), places.loads, places.targets(costs)), steps)
 
 
-def _check_total(sizes: IntArray, free_bytes: float, world_size: int) -> None:
-    if sizes.sum() > free_bytes * world_size:
+def _check_total(sizes: IntArray, places: Places) -> None:
+    room, largest = float(places.room.sum()), float(places.room.max())
+    if sizes.sum() > room:
         raise InfeasibleError(
-            f"the tables need {sizes.sum() / 1e9:.1f} GB, {world_size} ranks have "
-            f"{free_bytes * world_size / 1e9:.1f} GB for them ({free_bytes / 1e9:.2f} GB each)"
+            f"the tables need {sizes.sum() / 1e9:.1f} GB, {len(places)} ranks have "
+            f"{room / 1e9:.1f} GB for them ({largest / 1e9:.2f} GB each)"
         )
-    if len(sizes) and sizes.max() > free_bytes:
+    if len(sizes) and sizes.max() > largest:
         raise InfeasibleError(
-            f"a shard needs {sizes.max() / 1e9:.2f} GB, a rank has {free_bytes / 1e9:.2f} GB for tables: "
+            f"a shard needs {sizes.max() / 1e9:.2f} GB, a rank has {largest / 1e9:.2f} GB for tables: "
             "column_wise or row_wise sharding cuts it"
         )
 
 
-def _place_in_order(
-    order: IntArray, costs: FloatArray, sizes: IntArray, free_bytes: float, world_size: int
-) -> IntArray | None:
+def _place_in_order(order: IntArray, costs: FloatArray, sizes: IntArray, places: Places) -> IntArray | None:
     """Place greedily in the given order; None when a shard finds no rank with room."""
     ranks = np.empty(len(sizes), dtype=np.int64)
-    targets = costs.sum(axis=0) / world_size
-    above = np.repeat(-targets[:, None], world_size, axis=1)  # load - target [K, P]
-    room = np.full(world_size, float(free_bytes))
-    tight = sizes.sum() > 0.5 * free_bytes * world_size or sizes.max(initial=0) > 0.25 * free_bytes
+    above = (places.loads - places.targets(costs)).T.copy()  # load - target [K, P]
+    room = places.room.copy()
+    tight = sizes.sum() > 0.5 * room.sum() or sizes.max(initial=0) > 0.25 * room.min()
     for shard in order:
         cost = costs[shard]
         after = above + cost[:, None]

@@ -88,7 +88,7 @@ def dense_part(model: DlrmModel, tables: Tables) -> DensePart:
     """
     features, bottom_widths, top_widths = _widths(model)
     bottom = _mlp("bottom", features, bottom_widths)
-    inputs = bottom_widths[-1] + int(tables.dim.sum())
+    inputs = bottom_widths[-1] + int(tables.pooled_dim.sum())
     outputs, flops = _interaction(model, tables, bottom_widths[-1], inputs, top_input=features)
     return DensePart(
         dense_features=features,
@@ -135,7 +135,7 @@ def _interaction(model: DlrmModel, tables: Tables, bottom: int, inputs: int, top
                 given=", ".join(map(str, lengths[:MAX_LENGTHS])) + (", ..." if len(lengths) > MAX_LENGTHS else ""),
                 expected=f"every dim equal to the last width of the bottom MLP, {bottom}",
             )
-        vectors = len(tables) + 1
+        vectors = tables.feature_count + 1
         return bottom + vectors * (vectors - 1) // 2, 2 * vectors * vectors * bottom
     return (top_input if kind == "reduce" else inputs), 0
 

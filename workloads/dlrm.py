@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.program import TaskGraph
+from simulator.program import IntArray, TaskGraph
 from workloads.backward import Backward
-from workloads.embeddings import INPUT_WORLD, WORLD
+from workloads.embeddings import CROSS_NODE, INPUT_WORLD, NODE, WORLD
 from workloads.forward import record_interaction, record_lookups, record_loss, record_mlp
 from workloads.input_path import InputPath
 from workloads.job import Job, make_job
@@ -37,13 +37,24 @@ def generate(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> TaskGraph:
     job = make_job(model, plan, settings)
     own = settings.framework.input_process_group.value == "own"
     ranks = np.arange(settings.world_size, dtype=np.int64)
-    recorder = Recorder(ranks, settings.framework, streams_of(settings.pipeline, own_input_group=own))
+    recorder = Recorder(
+        ranks, settings.framework, streams_of(settings.pipeline, own_input_group=own, node_groups=bool(len(plan.nodes)))
+    )
     _RECORD[settings.pipeline](recorder, job)
-    world = np.zeros(settings.world_size, dtype=np.int64)
-    communicators = {WORLD: world, INPUT_WORLD: world} if own else {WORLD: world}
-    graph = TaskGraph((recorder.build(),), communicators)
+    graph = TaskGraph((recorder.build(),), _communicators(plan, own_input_group=own))
     graph.check()
     return graph
+
+
+def _communicators(plan: Plan, *, own_input_group: bool) -> dict[str, IntArray]:
+    """Instance of each rank ``[P]`` in each communicator that the plan needs."""
+    rank = np.arange(plan.world_size)
+    found = {WORLD: np.zeros_like(rank)}
+    if own_input_group:
+        found[INPUT_WORLD] = np.zeros_like(rank)
+    if len(plan.nodes):
+        found |= {NODE: rank // plan.local_world_size, CROSS_NODE: rank % plan.local_world_size}
+    return found
 
 
 @dataclass(frozen=True, slots=True)

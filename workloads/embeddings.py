@@ -1,7 +1,9 @@
 """What each rank looks up, updates and exchanges under a plan.
 
-Tables of one kind of sharding share kernels and collectives, as in TorchRec: column shards (table_wise and
-column_wise) exchange by all_to_all, row blocks by reduce_scatter and all_gather, copies not at all.
+Tables of one kind of sharding share kernels and collectives, as in TorchRec: column shards (table_wise, column_wise,
+table_column_wise) exchange by all_to_all; tables cut by rows over a node (table_row_wise, grid_shard) by a
+reduce_scatter inside the node and an all_to_all among the ranks with the same place in their nodes; row blocks over all
+ranks by reduce_scatter and all_gather; copies not at all.
 """
 
 from __future__ import annotations
@@ -12,21 +14,16 @@ from typing import Literal
 
 import numpy as np
 
-from simulator.operators import (
-    Amount,
-    CollectiveCall,
-    CollectiveOp,
-    EmbeddingLookup,
-    EmbeddingUpdate,
-    FloatArray,
-)
+from simulator.operators import Amount, CollectiveCall, CollectiveOp, EmbeddingLookup, EmbeddingUpdate, FloatArray
 from simulator.program import IntArray
+from workloads.kernels import KernelShards, amount, kernels
 from workloads.plan import Plan
-from workloads.settings import STATE_BYTES, DlrmSettings, state_elements
-from workloads.traffic import sort_bytes, table_traffic
+from workloads.settings import DlrmSettings
 
 WORLD, INPUT_WORLD = "world", "input_world"
 """Communicators: all ranks; all ranks again, for input_dist with a process group of its own."""
+NODE, CROSS_NODE = "node", "cross_node"
+"""Communicators: the ranks of each node; the ranks with the same place in all nodes (torchrec dist_data.py)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,34 +49,25 @@ class EmbeddingGroup:
         width: elements of the pooled vectors of one sample, all tables of the group.
         lengths: bag lengths sent to the owners, None for copies.
         values: indices sent to the owners, None for copies.
-        forward: pooled vectors to the ranks of their samples, None for copies.
-        backward: their gradients back, None for copies.
+        forward: pooled vectors to the ranks of their samples, one call after the other; none for copies.
+        backward: their gradients back, likewise.
         copied_parameters: weights of copied tables, whose gradients are summed over ranks.
     """
 
-    kind: Literal["column", "row_wise", "data_parallel"]
+    kind: Literal["column", "node_wise", "row_wise", "data_parallel"]
     lookup: EmbeddingLookup
     update: EmbeddingUpdate
     width: int
     lengths: Exchange | None
     values: Exchange | None
-    forward: CollectiveCall | None
-    backward: CollectiveCall | None
+    forward: tuple[CollectiveCall, ...]
+    backward: tuple[CollectiveCall, ...]
     copied_parameters: int = 0
 
-
-@dataclass(frozen=True, slots=True)
-class _Shards:
-    """Shards of one kind: their tables and columns ``[S]``, and how amounts per shard add up on ranks.
-
-    ``shared`` sums what is divided over ranks (lookups, rows), ``full`` what each holder has in full (outputs).
-    """
-
-    table: IntArray
-    dim: IntArray
-    samples: float
-    shared: Callable[[FloatArray], FloatArray]
-    full: Callable[[FloatArray], FloatArray]
+    @property
+    def cut_by_rows(self) -> bool:
+        """Whether the indices of a table go to several ranks, by row."""
+        return self.kind in ("node_wise", "row_wise")
 
 
 def embedding_groups(plan: Plan, settings: DlrmSettings) -> tuple[EmbeddingGroup, ...]:
@@ -89,27 +77,27 @@ def embedding_groups(plan: Plan, settings: DlrmSettings) -> tuple[EmbeddingGroup
         groups.append(_column_group(plan, settings))
     if len(plan.row_wise):
         groups.append(_row_group(plan, settings))
+    if len(plan.nodes):
+        groups.append(_node_group(plan, settings))
     if len(plan.data_parallel):
         groups.append(_copied_group(plan, settings))
     return tuple(groups)
 
 
-def amount(values: FloatArray) -> Amount:
-    """A scalar where all ranks have the same, else ``[P]``."""
-    return float(values[0]) if values.size and np.all(values == values[0]) else values
+def _summed(place: IntArray, count: int) -> Callable[[FloatArray], FloatArray]:
+    """Add values of shards ``[S]`` by the rank or node that holds them ``[count]``."""
+    return lambda values: np.asarray(np.bincount(place, weights=values, minlength=count), dtype=np.float64)
 
 
 def _column_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
-    columns, ranks, batch = plan.columns, plan.world_size, settings.global_batch_size
-
-    def by_rank(values: FloatArray) -> FloatArray:
-        return np.asarray(np.bincount(columns.rank, weights=values, minlength=ranks), dtype=np.float64)
-
-    shards = _Shards(columns.table, columns.dim, batch, by_rank, by_rank)
-    lookup, update = _kernels(plan, settings, shards)
-    owned = by_rank(columns.dim.astype(np.float64))
-    lookups = by_rank(plan.tables.pooling_factor[columns.table])
-    features = by_rank(np.ones(len(columns)))
+    columns, tables, batch = plan.columns, plan.tables, settings.global_batch_size
+    by_rank = _summed(columns.rank, plan.world_size)
+    lookup, update = kernels(
+        tables, settings, KernelShards(columns.table, columns.dim, batch, shared=by_rank, full=by_rank)
+    )
+    features = by_rank(tables.features[columns.table].astype(np.float64))
+    owned = by_rank((columns.dim * tables.features[columns.table]).astype(np.float64))
+    lookups = by_rank(tables.lookups_per_sample[columns.table])
     local = settings.local_batch_size
     forward = Exchange(amount(batch * owned * settings.forward_bytes))
     backward = Exchange(local * float(owned.sum()) * settings.backward_bytes, owned)
@@ -120,32 +108,80 @@ def _column_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         width=int(owned.sum()),
         lengths=Exchange(local * float(features.sum()) * settings.length_bytes, features),
         values=Exchange(local * float(lookups.sum()) * settings.index_bytes, lookups),
-        forward=forward.call("all_to_all", WORLD, settings.precision.forward_all_to_all),
-        backward=backward.call("all_to_all", WORLD, settings.precision.backward_all_to_all),
+        forward=(forward.call("all_to_all", WORLD, settings.precision.forward_all_to_all),),
+        backward=(backward.call("all_to_all", WORLD, settings.precision.backward_all_to_all),),
     )
 
 
 def _row_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
-    tables, ranks, batch = plan.tables, plan.world_size, settings.global_batch_size
-    share = plan.block_rows() / tables.rows[plan.row_wise][:, None]
-    dim = tables.dim[plan.row_wise]
-    shards = _Shards(
-        plan.row_wise, dim, batch, lambda values: values @ share, lambda values: np.full(ranks, values.sum())
+    tables, ranks, batch, table = plan.tables, plan.world_size, settings.global_batch_size, plan.row_wise
+    share = plan.block_rows() / tables.rows[table][:, None]
+    shards = KernelShards(
+        table,
+        tables.dim[table],
+        batch,
+        shared=lambda values: values @ share,
+        full=lambda values: np.full(ranks, values.sum()),
     )
-    lookup, update = _kernels(plan, settings, shards)
-    local, width = settings.local_batch_size, int(dim.sum())
-    lookups = tables.pooling_factor[plan.row_wise] @ share
-    pooled = float(batch) * width
+    lookup, update = kernels(tables, settings, shards)
+    local, width = settings.local_batch_size, int(tables.pooled_dim[table].sum())
+    lookups = tables.lookups_per_sample[table] @ share
+    pooled, features = float(batch) * width, float(tables.features[table].sum())
     forward, backward = Exchange(pooled * settings.forward_bytes), Exchange(pooled * settings.backward_bytes)
     return EmbeddingGroup(
         kind="row_wise",
         lookup=lookup,
         update=update,
         width=width,
-        lengths=Exchange(float(batch) * len(dim) * settings.length_bytes),
+        lengths=Exchange(float(batch) * features * settings.length_bytes),
         values=Exchange(local * float(lookups.sum()) * settings.index_bytes, lookups),
-        forward=forward.call("reduce_scatter", WORLD, settings.precision.forward_all_to_all),
-        backward=backward.call("all_gather", WORLD, settings.precision.backward_all_to_all),
+        forward=(forward.call("reduce_scatter", WORLD, settings.precision.forward_all_to_all),),
+        backward=(backward.call("all_gather", WORLD, settings.precision.backward_all_to_all),),
+    )
+
+
+def _node_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
+    """Tables cut by rows over nodes.
+
+    Every rank of a node has a partial sum of the node's columns for all samples. The reduce_scatter leaves rank l of a
+    node with the sums for the samples of all ranks l, which it sends to them across nodes; gradients go back the same
+    way (software facts: torchrec embedding_sharding.py, dist_data.py).
+    """
+    nodes, tables, batch, local_ranks = plan.nodes, plan.tables, settings.global_batch_size, plan.local_world_size
+    share = plan.node_block_rows() / tables.rows[nodes.table][:, None]
+    by_node = _summed(nodes.node, plan.node_count)
+
+    def on_ranks(values: FloatArray) -> FloatArray:
+        """What each rank of the shard's node has in full ``[P]``."""
+        return np.repeat(by_node(values), local_ranks)
+
+    def shared(values: FloatArray) -> FloatArray:
+        """The part that follows the rank's rows ``[P]``."""
+        parts = [by_node(values * share[:, rank]) for rank in range(local_ranks)]
+        return np.stack(parts, axis=1).ravel()
+
+    lookup, update = kernels(tables, settings, KernelShards(nodes.table, nodes.dim, batch, shared, full=on_ranks))
+    owned = on_ranks((nodes.dim * tables.features[nodes.table]).astype(np.float64))
+    features = on_ranks(tables.features[nodes.table].astype(np.float64))
+    lookups = shared(tables.lookups_per_sample[nodes.table])
+    width, local = int(owned[::local_ranks].sum()), settings.local_batch_size
+    summed = batch / local_ranks  # samples whose sums a rank has after the reduce_scatter
+    sizes, precision = (settings.forward_bytes, settings.backward_bytes), settings.precision
+    return EmbeddingGroup(
+        kind="node_wise",
+        lookup=lookup,
+        update=update,
+        width=width,
+        lengths=Exchange(local * float(features.sum()) * settings.length_bytes, features),
+        values=Exchange(local * float(lookups.sum()) * settings.index_bytes, lookups),
+        forward=(
+            Exchange(batch * owned * sizes[0]).call("reduce_scatter", NODE, precision.forward_all_to_all),
+            Exchange(summed * owned * sizes[0]).call("all_to_all", CROSS_NODE, precision.forward_all_to_all),
+        ),
+        backward=(
+            Exchange(local * width * sizes[1], owned).call("all_to_all", CROSS_NODE, precision.backward_all_to_all),
+            Exchange(batch * owned * sizes[1]).call("all_gather", NODE, precision.backward_all_to_all),
+        ),
     )
 
 
@@ -156,9 +192,8 @@ def _copied_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         return np.full(plan.world_size, values.sum())
 
     dim = tables.dim[copied]
-    shards = _Shards(copied, dim, settings.local_batch_size, everywhere, everywhere)
-    lookup, update = _kernels(plan, settings, shards)
-    parameters = int(tables.rows[copied] @ dim)
+    shards = KernelShards(copied, dim, settings.local_batch_size, everywhere, everywhere)
+    lookup, update = kernels(tables, settings, shards)
     gradient = EmbeddingUpdate(  # a dense gradient is cleared and written; the dense optimizer updates the weights
         lookups=update.lookups,
         unique_rows=update.unique_rows,
@@ -170,38 +205,5 @@ def _copied_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         repeated_gradient_bytes=update.repeated_gradient_bytes,
         gradient_block_bytes=update.gradient_block_bytes,
     )
-    return EmbeddingGroup("data_parallel", lookup, gradient, int(dim.sum()), None, None, None, None, parameters)
-
-
-def _kernels(plan: Plan, settings: DlrmSettings, shards: _Shards) -> tuple[EmbeddingLookup, EmbeddingUpdate]:
-    """Forward and backward kernel of a group; byte counts as in `workloads.traffic`."""
-    tables, table, dim = plan.tables, shards.table, shards.dim
-    traffic = table_traffic(tables, shards.samples, settings)
-    per_lookup, distinct = traffic.lookups[table], traffic.distinct[table]
-    weights = dim * tables.element_bytes[table]
-    state = state_elements(settings.optimizer.tables, np.ones_like(dim), dim) * STATE_BYTES
-    lookups, features = shards.shared(per_lookup), shards.full(np.ones(len(table)))
-    pooled = shards.full(shards.samples * dim.astype(np.float64))
-    gradient_reads = shards.shared(per_lookup * dim) * settings.backward_bytes
-    gradients = np.minimum(pooled * settings.backward_bytes, gradient_reads)
-    lookup = EmbeddingLookup(
-        lookups=amount(lookups),
-        row_bytes=amount(shards.shared(per_lookup * weights)),
-        output_bytes=amount(pooled * settings.forward_bytes),
-        index_bytes=amount(lookups * settings.index_bytes + shards.samples * features * settings.length_bytes),
-        tables=amount(features),
-    )
-    update = EmbeddingUpdate(
-        lookups=amount(lookups),
-        unique_rows=amount(shards.shared(distinct)),
-        gradient_bytes=amount(gradients),
-        weight_bytes=amount(2.0 * shards.shared(distinct * weights)),
-        state_bytes=amount(2.0 * shards.shared(distinct * state)),
-        sort_bytes=amount(
-            sort_bytes(lookups, shards.shared(tables.rows[table].astype(np.float64)), settings.index_bytes)
-        ),
-        tables=amount(features),
-        repeated_gradient_bytes=amount(gradient_reads - gradients),
-        gradient_block_bytes=amount(pooled * settings.backward_bytes / np.maximum(features, 1.0)),
-    )
-    return lookup, update
+    width, parameters = int(tables.pooled_dim[copied].sum()), int(tables.rows[copied] @ dim)
+    return EmbeddingGroup("data_parallel", lookup, gradient, width, None, None, (), (), parameters)

@@ -6,6 +6,7 @@ from simulator.operators import Elementwise, Gemm, Interaction
 from workloads.dense import Layer
 from workloads.job import Job
 from workloads.launch import Recorder
+from workloads.output_dist import record_exchange
 
 
 def record_lookups(recorder: Recorder, job: Job) -> tuple[list[int], list[int]]:
@@ -18,11 +19,7 @@ def record_lookups(recorder: Recorder, job: Job) -> tuple[list[int], list[int]]:
     for group in job.groups:
         lookup = recorder.kernel(f"{group.kind}_lookup", group.lookup, section="embedding_forward")
         lookups.append(lookup)
-        if group.forward is None:
-            pooled.append(lookup)
-        else:
-            name = f"{group.kind}_output_dist_forward"
-            pooled.append(recorder.collective(name, group.forward, section="embedding_forward"))
+        pooled.append(record_exchange(recorder, group, "forward", group.forward) if group.forward else lookup)
     return lookups, pooled
 
 
@@ -87,5 +84,5 @@ def record_loss(recorder: Recorder, job: Job) -> None:
 
 
 def _pairs(job: Job) -> int:
-    """Products that the dot interaction computes per sample: all pairs of the tables' and the bottom MLP's vectors."""
-    return (len(job.plan.tables) + 1) ** 2
+    """Products that the dot interaction computes per sample: all pairs of the vectors of features and bottom MLP."""
+    return (job.plan.tables.feature_count + 1) ** 2

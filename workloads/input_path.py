@@ -54,11 +54,15 @@ class InputPath:
             "input_dist_permute", Elementwise(values, values), stream=self._stream, section=SECTION
         )
         for group in self._job.groups:
-            if group.kind == "row_wise" and group.values is not None:
+            if group.cut_by_rows and group.values is not None:
                 indices = float(np.mean(group.values.bytes))
                 bucketize = Elementwise(2 * indices, indices)  # counted, then written by owner
                 self._recorder.kernel(
-                    "row_wise_bucketize", bucketize, stream=self._stream, section=SECTION, launches=_BUCKETIZE_LAUNCHES
+                    f"{group.kind}_bucketize",
+                    bucketize,
+                    stream=self._stream,
+                    section=SECTION,
+                    launches=_BUCKETIZE_LAUNCHES,
                 )
         entries = 1 + 2 * sum(g.values is not None for g in self._job.groups)  # stride; lengths and values per kind
         size = float(self._job.settings.world_size * SPLITS_BYTES * entries)

@@ -80,8 +80,10 @@ class Job:
     def input_bytes(self) -> float:
         """One rank's batch as it comes from the host: dense features (fp32), lengths and indices."""
         tables = self.plan.tables
-        lookups = float(tables.pooling_factor.sum()) * self.settings.index_bytes
-        return self.batch * (self.dense.dense_features * 4 + len(tables) * self.settings.length_bytes + lookups)
+        lookups = float(tables.lookups_per_sample.sum()) * self.settings.index_bytes
+        return self.batch * (
+            self.dense.dense_features * 4 + tables.feature_count * self.settings.length_bytes + lookups
+        )
 
     def vector_bytes(self, width: int) -> float:
         """Bytes of a dense activation ``[local batch, width]``."""

@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from simulator.operators import CollectiveCall, HostWork, Nothing, Work
+from simulator.operators import Category, CollectiveCall, HostWork, Nothing, Work
 from simulator.program import Dependency, IntArray, Program, ProgramBuilder
 from workloads.framework import Framework
 from workloads.settings import Pipeline
 
 HOST, DEFAULT, DATA_DIST, MEMCPY, COMM, INPUT_COMM = "host", "default", "data_dist", "memcpy", "comm", "input_comm"
+NODE_COMM, CROSS_NODE_COMM = "node_comm", "cross_node_comm"
 """Streams of a rank: the host thread, the default stream, input_dist's, copies', and one per process group."""
 
 
-def streams_of(pipeline: Pipeline, *, own_input_group: bool) -> tuple[str, ...]:
+def streams_of(pipeline: Pipeline, *, own_input_group: bool, node_groups: bool = False) -> tuple[str, ...]:
     """The streams that an iteration uses."""
     dist = () if pipeline == "none" else (DATA_DIST,)
-    return (HOST, DEFAULT, *dist, MEMCPY, COMM, *((INPUT_COMM,) if own_input_group else ()))
+    own = (INPUT_COMM,) if own_input_group else ()
+    return (HOST, DEFAULT, *dist, MEMCPY, COMM, *own, *((NODE_COMM, CROSS_NODE_COMM) if node_groups else ()))
 
 
 class Recorder:
@@ -56,6 +58,10 @@ class Recorder:
         launch = self.host(f"launch_{name}", HostWork(launches=1, seconds=self._operator_s), section=section)
         event = [self._last[issued_from]] if issued_from in self._last else []
         return self._builder.task(name, stream, call, after=[launch, *event], section=section)
+
+    def stream_wait(self, name: str, task: Dependency, *, section: str, stream: str = DEFAULT) -> None:
+        """Hold ``stream``, not the host, until a collective has ended (``Work.wait`` of c10d)."""
+        self._last[stream] = self._builder.task(name, stream, Nothing(Category.COMM), after=[task], section=section)
 
     def host(self, name: str, work: Work, *, section: str, after: Iterable[Dependency] = ()) -> int:
         """Work of the host thread; returns the task's number."""

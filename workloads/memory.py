@@ -70,12 +70,14 @@ def bytes_beside_tables(model: DlrmModel, tables: Tables, settings: DlrmSettings
 
     Activations, buffers and inputs are those of evenly spread tables; planners stay within what is left.
     """
-    part, batch, width = dense_part(model, tables), settings.local_batch_size, float(tables.dim.sum())
+    part, batch, width = dense_part(model, tables), settings.local_batch_size, float(tables.pooled_dim.sum())
     per_byte = 2 + DENSE_STATE[settings.optimizer.dense]
     layers = sum((2 if layer.activation else 1) * layer.outputs for layer in part.layers)
     activations = batch * settings.dense_bytes * (layers + 2 * part.interaction_inputs + part.interaction_outputs)
     buffers = 2 * batch * width * max(settings.forward_bytes, settings.backward_bytes)
-    indices = batch * (float(tables.pooling_factor.sum()) * settings.index_bytes + len(tables) * settings.length_bytes)
+    indices = batch * (
+        float(tables.lookups_per_sample.sum()) * settings.index_bytes + tables.feature_count * settings.length_bytes
+    )
     inputs = BATCHES_ON_DEVICE[settings.pipeline] * 2 * indices
     reserve = settings.framework.reserve_bytes.value
     return part.bytes * per_byte + activations + buffers + inputs + reserve
@@ -97,6 +99,10 @@ def stored_on_ranks(plan: Plan, settings: DlrmSettings) -> tuple[FloatArray, Flo
     ranks = np.arange(plan.world_size)
     for table, rows in zip(plan.row_wise, plan.block_rows(), strict=True):
         add(np.full_like(ranks, table), ranks, rows, np.full_like(ranks, tables.dim[table]))
+    nodes, local = plan.nodes, np.arange(plan.local_world_size)
+    for shard, rows in enumerate(plan.node_block_rows()):
+        first = nodes.node[shard] * plan.local_world_size
+        add(np.full_like(local, nodes.table[shard]), first + local, rows, np.full_like(local, nodes.dim[shard]))
     copied = plan.data_parallel
     weights += float((tables.rows[copied] * tables.dim[copied] * tables.element_bytes[copied]).sum())
     return weights, state
@@ -110,12 +116,12 @@ def _activation_bytes(job: Job) -> float:
 
 
 def _buffer_bytes(job: Job) -> Amount:
-    """The larger of the forward and the backward exchange: pooled vectors to send and received."""
+    """The larger of the forward and the backward exchange: what its steps send, and pooled vectors received."""
     settings, total = job.settings, np.zeros(job.plan.world_size)
     for group in job.groups:
-        if group.forward is not None:
+        if group.forward:
             element = max(settings.forward_bytes, settings.backward_bytes)
-            sent = np.asarray(group.lookup.output_bytes) / settings.forward_bytes * element
+            sent = sum(np.asarray(call.bytes) for call in group.forward) / settings.forward_bytes * element
             total = total + sent + job.batch * group.width * element
     return total
 

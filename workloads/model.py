@@ -9,30 +9,18 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from inputs.catalog import Catalog
+from inputs.keys import KeyPath
 from inputs.model import Strict, problem
 from inputs.quantities import Count
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from workloads.graded import Graded, choose_alternatives
+from workloads.table_list import Positive, TableCount, TableGroup, read_table_list
 
 MODELS = Catalog("model", "workloads", "models")
 
-Positive = Annotated[Count, Field(gt=0)]
-TableCount = Annotated[Count, Field(gt=0, le=100_000)]
-"""Tables are planned one by one; published models have thousands."""
 LayerCount = Annotated[Count, Field(gt=0, le=10_000)]
-TablePrecision = Literal["fp32", "fp16", "bf16", "fp8", "int8"]
 InteractionKind = Literal["dot", "cat", "dcnv2", "reduce"]
-
-
-class TableGroup(Strict):
-    """``count`` equal tables; ``precision`` overrides the scenario's table precision."""
-
-    rows: Positive
-    dim: Positive
-    pooling_factor: Annotated[float, Field(gt=0)]
-    count: TableCount = 1
-    precision: TablePrecision | None = None
 
 
 class Range(Strict):
@@ -96,6 +84,7 @@ class DlrmModel(Strict):
         name: equal to the file's name.
         title: one line for people.
         tables: the tables one by one, or
+        table_list: the file that lists them (`workloads.table_list`), or
         population: what is known of them.
         mlp: widths of the MLPs, or
         uniform_mlp: number and width of equal layers.
@@ -110,6 +99,7 @@ class DlrmModel(Strict):
     name: str
     title: str
     tables: Graded[Annotated[tuple[TableGroup, ...], Field(min_length=1)]] | None = None
+    table_list: Graded[str] | None = None
     population: TablePopulation | None = None
     mlp: Mlp | None = None
     uniform_mlp: UniformMlp | None = None
@@ -120,9 +110,10 @@ class DlrmModel(Strict):
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Self:
-        for one, other in (("tables", "population"), ("mlp", "uniform_mlp")):
-            if (getattr(self, one) is None) == (getattr(self, other) is None):
-                raise problem(f"exactly one of {one} and {other} must be given", expected=f"{one} or {other}")
+        for keys in (("tables", "table_list", "population"), ("mlp", "uniform_mlp")):
+            if sum(getattr(self, key) is not None for key in keys) != 1:
+                named = f"{', '.join(keys[:-1])} and {keys[-1]}"
+                raise problem(f"exactly one of {named} must be given", expected=" or ".join(keys))
         if (self.cross is not None) != (self.interaction.value == "dcnv2"):
             raise problem("cross goes with interaction dcnv2, and only with it", expected="both or neither")
         return self
@@ -146,5 +137,24 @@ def load_model(
     Raises:
         InputError: no such model, or the file is wrong.
     """
-    model = validate(DlrmModel, load_yaml(MODELS.find(name_or_path, origin=origin, key=key)))
+    model = read_model(load_yaml(MODELS.find(name_or_path, origin=origin, key=key)))
     return choose_alternatives(model, alternatives or {})
+
+
+def read_model(document: Document, *, prefix: KeyPath = ()) -> DlrmModel:
+    """The model that stands at ``prefix`` of a document, with its list of tables read in.
+
+    Raises:
+        InputError: the model or its list of tables is wrong.
+    """
+    model = validate(DlrmModel, document, prefix=prefix)
+    if model.table_list is None:
+        return model
+    path = (*prefix, "table_list", "value")
+    given = Path(model.table_list.value).expanduser()
+    _, line = document.where(path)
+    file = given if line is None else document.file.parent / given
+    if not file.is_file():
+        raise document.error(path, "no such file", given=str(given), expected="a CSV, YAML or JSON file of tables")
+    told = model.table_list.model_dump(include={"source", "grade", "note"})
+    return model.model_copy(update={"table_list": None, "tables": Graded(value=read_table_list(file), **told)})

@@ -1,8 +1,8 @@
-"""The written form of a sharding plan."""
+"""The written form of a sharding plan: TorchRec's ``ShardingPlan`` as JSON or YAML, and the job it is for."""
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, TypeAlias
@@ -15,31 +15,70 @@ from inputs.quantities import Count
 from inputs.validate import validate
 from inputs.yaml_lines import Document
 
-ShardingType: TypeAlias = Literal["table_wise", "column_wise", "row_wise", "data_parallel"]
+ShardingType: TypeAlias = Literal[
+    "table_wise", "column_wise", "row_wise", "table_row_wise", "table_column_wise", "grid_shard", "data_parallel"
+]
+ComputeKernel: TypeAlias = Literal["fused", "dense"]
+
+_PLACEMENT = re.compile(r"rank:(\d{1,9})/(?:cuda|cpu):\d{1,9}")
 
 
-class ShardPlace(Strict):
-    """A column shard: ``dim`` columns from ``column`` on, on ``rank``."""
+class ShardEntry(Strict):
+    """A shard, as TorchRec's ``ShardMetadata``: first row and column, rows and columns, ``rank:3/cuda:3``."""
 
-    rank: Count
-    column: Count
-    dim: Annotated[Count, Field(gt=0)]
+    shard_offsets: tuple[Count, Count]
+    shard_sizes: tuple[Count, Count]
+    placement: str
+
+    @model_validator(mode="after")
+    def _has_a_rank(self) -> Self:
+        if _PLACEMENT.fullmatch(self.placement) is None:
+            raise problem(f"not a placement: {self.placement}", key="placement", expected="such as rank:3/cuda:3")
+        return self
+
+    @property
+    def rank(self) -> int:
+        """The rank that holds it."""
+        found = _PLACEMENT.fullmatch(self.placement)
+        return int(found[1]) if found else -1
+
+
+class SpecEntry(Strict):
+    """All shards of a table, as TorchRec's ``EnumerableShardingSpec``."""
+
+    shards: Annotated[tuple[ShardEntry, ...], Field(min_length=1)]
 
 
 class TablePlan(Strict):
-    """How a table is sharded; ``shards`` for table_wise and column_wise only, the others follow from the world_size."""
+    """How a table is sharded, as TorchRec's ``ParameterSharding``.
+
+    ``sharding_spec`` may be left out: then ``ranks`` hold equal parts in their order, and for row_wise and
+    data_parallel tables, which are on all ranks, they may be left out too.
+    """
 
     sharding_type: ShardingType
-    shards: tuple[ShardPlace, ...] = ()
+    compute_kernel: ComputeKernel | None = None
+    ranks: tuple[Count, ...] | None = None
+    sharding_spec: SpecEntry | None = None
 
     @model_validator(mode="after")
-    def _shards_go_with_the_type(self) -> Self:
-        allowed = {"table_wise": (1, 1, "one shard"), "column_wise": (1, math.inf, "one shard or more")}
-        least, most, expected = allowed.get(self.sharding_type, (0, 0, "none, they follow from the world_size"))
-        if not least <= len(self.shards) <= most:
+    def _parts_agree(self) -> Self:
+        copied = self.sharding_type == "data_parallel"
+        kernel = "dense" if copied else "fused"
+        if self.compute_kernel not in (None, kernel):
             raise problem(
-                f"a {self.sharding_type} table with {len(self.shards)} shards", key="shards", expected=expected
+                f"a {self.sharding_type} table with the kernel {self.compute_kernel}",
+                key="compute_kernel",
+                expected=kernel,
             )
+        if copied and self.sharding_spec is not None:
+            raise problem("a data_parallel table with shards", key="sharding_spec", expected="null, all ranks have it")
+        if (
+            self.ranks is None
+            and self.sharding_spec is None
+            and self.sharding_type not in ("row_wise", "data_parallel")
+        ):
+            raise problem(f"a {self.sharding_type} table without a place", expected="ranks or sharding_spec")
         return self
 
 
@@ -48,13 +87,15 @@ class PlanFile(Strict):
 
     Attributes:
         world_size: ranks it is for.
-        tables: by table name.
+        local_world_size: ranks per node; those of the scenario's cluster when left out.
+        plan: module path -> table -> how it is sharded.
         planner: who made it.
-        rows_scale: factor on the rows of all tables.
+        rows_scale: factor on the rows of all tables; sizes are those of the scaled tables.
     """
 
     world_size: Annotated[Count, Field(gt=0)]
-    tables: dict[str, TablePlan]
+    local_world_size: Annotated[Count, Field(gt=0)] | None = None
+    plan: dict[str, dict[str, TablePlan]]
     planner: str = "file"
     rows_scale: Annotated[float, Field(gt=0, le=1)] = 1.0
 

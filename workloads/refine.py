@@ -42,22 +42,35 @@ class _State:
         self.ranks[shard] = rank
 
 
-def refine(
-    costs: FloatArray, targets: FloatArray, sizes: IntArray, ranks: IntArray, room: FloatArray, steps: int
-) -> IntArray:
+@dataclass(frozen=True, slots=True)
+class Refined:
+    """The ranks on which a placement is improved.
+
+    Attributes:
+        room: bytes free on each rank ``[P]``.
+        loads: seconds of each phase that the rank has beside the shards ``[P, K]``.
+        targets: load of a rank and phase up to which nobody waits ``[K]``.
+    """
+
+    room: FloatArray
+    loads: FloatArray
+    targets: FloatArray
+
+
+def refine(costs: FloatArray, sizes: IntArray, ranks: IntArray, on: Refined, steps: int) -> IntArray:
     """Rank of each shard ``[S]`` after at most ``steps`` moves and swaps.
 
     Args:
         costs: seconds per shard and phase ``[S, K]``.
-        targets: load of a rank and phase up to which nobody waits ``[K]``.
         sizes: bytes per shard ``[S]``.
         ranks: rank of each shard ``[S]``.
-        room: bytes free on each rank ``[P]``.
+        on: the ranks.
         steps: how many moves and swaps to try.
     """
-    over = np.stack([np.bincount(ranks, weights=c, minlength=len(room)) for c in costs.T], axis=1)
-    state = _State(costs, sizes, ranks.copy(), np.asarray(over - targets), room.copy())
-    stuck = np.zeros(len(room), dtype=np.bool_)
+    targets, count = on.targets, len(on.room)
+    shards = np.stack([np.bincount(ranks, weights=c, minlength=count) for c in costs.T], axis=1)
+    state = _State(costs, sizes, ranks.copy(), np.asarray(on.loads + shards - targets), on.room.copy())
+    stuck = np.zeros(count, dtype=np.bool_)
     for _ in range(steps):
         added = np.where(stuck, 0.0, state.potential())
         rank = int(added.argmax())
@@ -73,6 +86,8 @@ def refine(
 def _improve(state: _State, rank: int) -> bool:
     """Make the best move or swap of a shard of ``rank``; False when none lowers the potential."""
     mine = np.flatnonzero(state.ranks == rank)
+    if not len(mine):
+        return False
     moves, swaps = _moves(state, rank, mine), _swaps(state, rank, mine)
     least = -1e-9 * float(_squared(state.over[rank]))
     if min(moves.min(initial=0.0), swaps.min(initial=0.0)) >= least:

@@ -1,26 +1,48 @@
 """Sharding: plans, the planners that make them, and what they are told."""
 
-from workloads.plan import SHARDING_TYPES, ColumnShards, Plan, Shards, make_plan, plan_from_dict
+from typing import get_args
+
+from workloads import greedy_planner, memory_planner, partition_planners, search_planner, uniform_planners
+from workloads.costs import BandwidthCosts, Rates, rank_loads_s
+from workloads.plan import Plan, make_plan
+from workloads.plan_exchange import plan_from_dict, plan_to_dict
 from workloads.plan_file import PlanFile, ShardingType
-from workloads.planners import greedy
-from workloads.planning import PLANNERS, Planner, PlanningContext, ShardCosts, fit_rows, make_sharding_plan
-from workloads.traffic import BandwidthCosts
+from workloads.planning import (
+    PHASES,
+    PLANNERS,
+    Planner,
+    PlanningContext,
+    ShardCosts,
+    fit_rows,
+    make_fitting,
+    make_sharding_plan,
+)
+from workloads.shards import ColumnShards, NodeShards, Shards
+
+SHARDING_TYPES: tuple[ShardingType, ...] = get_args(ShardingType)
+SHIPPED = (greedy_planner, memory_planner, partition_planners, search_planner, uniform_planners)
+"""Modules that register planners."""
 
 __all__ = [
+    "PHASES",
     "PLANNERS",
     "SHARDING_TYPES",
     "BandwidthCosts",
     "ColumnShards",
+    "NodeShards",
     "Plan",
     "PlanFile",
     "Planner",
     "PlanningContext",
+    "Rates",
     "ShardCosts",
     "ShardingType",
     "Shards",
     "fit_rows",
-    "greedy",
+    "make_fitting",
     "make_plan",
     "make_sharding_plan",
     "plan_from_dict",
+    "plan_to_dict",
+    "rank_loads_s",
 ]

@@ -8,6 +8,7 @@ quantity is shuffled on its own (PCG64 of the population's seed): deterministic 
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,7 +17,8 @@ from inputs.errors import InputError
 from simulator.operators import BYTES_PER_ELEMENT, FloatArray
 from simulator.program import IntArray
 from workloads.columns import COLUMN_MULTIPLE
-from workloads.model import DlrmModel, Range, TableGroup, TablePopulation
+from workloads.model import DlrmModel, Range, TablePopulation
+from workloads.table_list import TableGroup
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +29,9 @@ class Tables:
         names: ``[N]``, unique.
         rows: ``[N]``.
         dim: elements per row ``[N]``.
-        pooling_factor: lookups per sample ``[N]``, a mean.
+        pooling_factor: lookups per sample and feature ``[N]``, a mean.
         element_bytes: size of a stored element ``[N]``.
+        features: features that are looked up in the table, each of which gives a pooled vector ``[N]``.
     """
 
     names: tuple[str, ...]
@@ -36,10 +39,26 @@ class Tables:
     dim: IntArray
     pooling_factor: FloatArray
     element_bytes: IntArray
+    features: IntArray
 
     def __len__(self) -> int:
         """N, the number of tables."""
         return len(self.names)
+
+    @property
+    def lookups_per_sample(self) -> FloatArray:
+        """Lookups of all features of each table ``[N]``."""
+        return self.pooling_factor * self.features
+
+    @property
+    def pooled_dim(self) -> IntArray:
+        """Elements of the pooled vectors of all features of each table ``[N]``."""
+        return self.dim * self.features
+
+    @property
+    def feature_count(self) -> int:
+        """Features of all tables."""
+        return int(self.features.sum())
 
     @property
     def parameters(self) -> int:
@@ -76,16 +95,33 @@ def scale_rows(tables: Tables, factor: float) -> Tables:
 
 def _from_groups(groups: tuple[TableGroup, ...], precision: str) -> Tables:
     counts = [g.count for g in groups]
-    total = sum(counts)
     return Tables(
-        names=tuple(f"table_{i}" for i in range(total)),
+        names=_names(groups),
         rows=np.repeat(np.array([g.rows for g in groups], dtype=np.int64), counts),
         dim=np.repeat(np.array([g.dim for g in groups], dtype=np.int64), counts),
         pooling_factor=np.repeat(np.array([g.pooling_factor for g in groups], dtype=np.float64), counts),
         element_bytes=np.repeat(
             np.array([BYTES_PER_ELEMENT[g.precision or precision] for g in groups], dtype=np.int64), counts
         ),
+        features=np.repeat(np.array([g.features for g in groups], dtype=np.int64), counts),
     )
+
+
+def _names(groups: tuple[TableGroup, ...]) -> tuple[str, ...]:
+    """Names of the tables: those given, numbered where a group has several; else ``table_`` and a number.
+
+    Raises:
+        InputError: two tables have one name.
+    """
+    names: list[str] = []
+    for group in groups:
+        for i in range(group.count):
+            number = f"_{i}" if group.count > 1 else ""
+            names.append(f"{group.name}{number}" if group.name else f"table_{len(names)}")
+    twice = next((name for name, times in Counter(names).items() if times > 1), None)
+    if twice is not None:
+        raise InputError("two tables have one name", key="tables", given=twice, expected="a name of its own for each")
+    return tuple(names)
 
 
 def _from_population(population: TablePopulation, element_bytes: int) -> Tables:
@@ -106,6 +142,7 @@ def _from_population(population: TablePopulation, element_bytes: int) -> Tables:
         dim=dim,
         pooling_factor=pooling[draw.permutation(count)],
         element_bytes=np.full(count, element_bytes, dtype=np.int64),
+        features=np.ones(count, dtype=np.int64),
     )
 
 

@@ -16,9 +16,14 @@ import typer
 
 from dlrmsim.cli.calibrate import calibrate
 from dlrmsim.cli.collective import collective
+from dlrmsim.cli.compare import compare
+from dlrmsim.cli.fetch_traces import fetch_traces
+from dlrmsim.cli.import_traces import import_traces
 from dlrmsim.cli.init import init
 from dlrmsim.cli.list_names import list_names
 from dlrmsim.cli.measure import measure
+from dlrmsim.cli.plan import plan
+from dlrmsim.cli.replay import replay
 from dlrmsim.cli.run import run
 from dlrmsim.cli.schema import schema
 from dlrmsim.cli.show import show
@@ -40,10 +45,15 @@ app = typer.Typer(
 )
 app.command("run")(run)
 app.command("sweep")(sweep)
+app.command("plan")(plan)
 app.command("collective")(collective)
 app.command("measure")(measure)
 app.command("validate")(validate)
 app.add_typer(calibrate, name="calibrate")
+app.command("import")(import_traces)
+app.command("replay")(replay)
+app.command("compare")(compare)
+app.command("fetch-traces")(fetch_traces)
 app.command("list")(list_names)
 app.command("show")(show)
 app.command("schema")(schema)

@@ -125,11 +125,11 @@
     startJumps(timeline);
     charts.draw("parts-chart", () => partsChart(page.breakdown));
     startRanks(ranks, timeline);
-    charts.draw("gains-chart", () => gainsChart(page.bound));
+    if (page.bound) charts.draw("gains-chart", () => gainsChart(page.bound));
     charts.draw("path-categories", () => shareChart(page.path.categories));
     charts.draw("path-operators", () => shareChart(page.path.operators));
     charts.draw("path-sections", () => shareChart(page.path.sections));
-    page.memory.forEach((tier, i) => charts.draw(`memory-${i}`, () => memoryChart(tier)));
+    (page.memory ?? []).forEach((tier, i) => charts.draw(`memory-${i}`, () => memoryChart(tier)));
     document.body.dataset.ready = "yes";
   }
 

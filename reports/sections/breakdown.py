@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from reports.columns import encode_integers
-from reports.findings import RunFindings, hidden_share
+from reports.findings import Times, hidden_share
 from reports.markup import Row, Section, number, strong, table
 from reports.numbers import PS_PER_NS, percent, picoseconds
 from simulator.analysis.breakdown import PARTS, TOTALS, Breakdown
@@ -33,7 +33,7 @@ _BODY = """<div class="card"><div class="plot" id="parts-chart"></div></div>
 <h3>Over all ranks</h3>{table}"""
 
 
-def breakdown_section(findings: RunFindings) -> Section:
+def breakdown_section(findings: Times) -> Section:
     """Bars of mean, slowest, fastest and median rank, the distribution, and a table over all ranks."""
     breakdown = findings.breakdown
     return Section(

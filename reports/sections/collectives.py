@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inputs.quantities import format_quantity
-from reports.findings import RunFindings
+from reports.findings import Times
 from reports.markup import Cell, Row, Section, number, table
 from reports.numbers import seconds
 from simulator.analysis.collectives import CollectiveRow, Spread
@@ -15,7 +15,7 @@ _HEAD = (
 )  # fmt: skip
 
 
-def collectives_section(findings: RunFindings) -> Section:
+def collectives_section(findings: Times) -> Section:
     """A sortable table, one row per collective task."""
     rows = findings.collectives
     longest = max((row.duration_s.mean for row in rows), default=0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reports.findings import RunFindings
+from reports.findings import Times
 from reports.markup import Cell, Row, Section, number, table
 from reports.numbers import PS_PER_NS, percent, picoseconds, rounded_ns
 from simulator.analysis.critical_path import CriticalPath, Segment
@@ -30,7 +30,7 @@ _CHARTS = {
 }
 
 
-def critical_path_section(findings: RunFindings) -> Section:
+def critical_path_section(findings: Times) -> Section:
     """Two charts of shares and the table of the longest segments."""
     path = findings.critical_path
     rows = sorted(path.segments, key=lambda s: (-s.length_ps, s.start_ps))[:SEGMENTS_SHOWN]

@@ -33,12 +33,12 @@ def sentences(findings: RunFindings) -> tuple[Markup, ...]:
     """What bounds it, where the time goes, and what the longest wait on the critical path is."""
     return (
         strong("{}", findings.bound.finding),
-        _where(findings.breakdown),
-        _longest(findings.critical_path),
+        where_it_goes(findings.breakdown),
+        longest_wait(findings.critical_path),
     )
 
 
-def _where(breakdown: Breakdown) -> Markup:
+def where_it_goes(breakdown: Breakdown) -> Markup:
     """The parts of the iteration that take any time, largest first, and how much communication is hidden."""
     parts = sorted(mean_shares(breakdown).items(), key=lambda part: -part[1])
     present = [(name, share) for name, share in parts if share >= _NEGLIGIBLE]
@@ -50,7 +50,7 @@ def _where(breakdown: Breakdown) -> Markup:
     )
 
 
-def _longest(path: CriticalPath) -> Markup:
+def longest_wait(path: CriticalPath) -> Markup:
     """The operator that takes most of the critical path."""
     by_operator = path.by_operator_ps()
     if not by_operator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from html import escape
 
-from reports.findings import Origin, RunFindings
+from reports.findings import Origin, RunFindings, Times
 from reports.markup import Cell, Markup, Row, Section, table
 
 GRADES = {
@@ -18,7 +18,7 @@ GRADES = {
 """Grades in order of trust, with their meaning."""
 
 
-def warnings_section(findings: RunFindings) -> Section:
+def warnings_section(findings: Times) -> Section:
     """What to be careful about."""
     items = "".join(f"<li>{escape(warning)}</li>" for warning in findings.warnings)
     body = f'<ul class="warnings">{items}</ul>' if items else '<p class="none">None.</p>'

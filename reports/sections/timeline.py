@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from reports.columns import encode_integers
-from reports.findings import RunFindings
+from reports.findings import Times
 from reports.markup import Section
 from reports.numbers import PS_PER_NS, rounded_ns
 from reports.operator_words import KIND_NAMES, describe, kind_of
@@ -26,7 +26,7 @@ MAX_EMBEDDED_ROWS = 250_000
 _MORE = "timeline.parquet has the tasks of every recorded rank."
 
 
-def timeline_section(findings: RunFindings) -> Section:
+def timeline_section(findings: Times) -> Section:
     """Every chosen rank, and as many evenly spaced others as the page may hold."""
     embedded, world_size = embedded_ranks(findings), len(findings.result.ranks)
     body = Template(asset("timeline.html")).substitute(
@@ -46,7 +46,7 @@ def timeline_section(findings: RunFindings) -> Section:
     )
 
 
-def embedded_ranks(findings: RunFindings, *, max_rows: int = MAX_EMBEDDED_ROWS) -> IntArray:
+def embedded_ranks(findings: Times, *, max_rows: int = MAX_EMBEDDED_ROWS) -> IntArray:
     """Global ranks whose tasks the page holds, ascending.
 
     All when they fit into ``max_rows`` rows; otherwise the chosen ones, those asked for, and an even sample.
@@ -61,7 +61,7 @@ def embedded_ranks(findings: RunFindings, *, max_rows: int = MAX_EMBEDDED_ROWS) 
     return np.union1d(sample, np.intersect1d(wanted, ranks))
 
 
-def _payload(findings: RunFindings, embedded: IntArray) -> dict[str, Any]:
+def _payload(findings: Times, embedded: IntArray) -> dict[str, Any]:
     programs, result, window = findings.programs, findings.result, findings.breakdown.window
     group_of = _group_of(programs, embedded)
     return {
@@ -130,7 +130,7 @@ def _critical(path: CriticalPath, embedded: IntArray) -> list[list[Any]]:
     return [[s.rank, s.iteration, s.task] for s in path.segments if s.rank in present]
 
 
-def _roles(findings: RunFindings) -> list[tuple[str, int]]:
+def _roles(findings: Times) -> list[tuple[str, int]]:
     """Ranks worth a look, with the reason."""
     chosen = findings.chosen
     return [
@@ -142,14 +142,14 @@ def _roles(findings: RunFindings) -> list[tuple[str, int]]:
     ]
 
 
-def _shown(findings: RunFindings, embedded: IntArray) -> list[int]:
+def _shown(findings: Times, embedded: IntArray) -> list[int]:
     """Ranks drawn first: those asked for, else the slowest, the fastest and the one the critical path is on."""
     asked = [rank for rank in findings.asked_ranks if rank in set(embedded.tolist())]
     chosen = findings.chosen
     return list(dict.fromkeys(asked or (chosen.slowest, chosen.fastest, _critical_rank(findings))))
 
 
-def _critical_rank(findings: RunFindings) -> int:
+def _critical_rank(findings: Times) -> int:
     """The rank that most of the critical path is on; the lowest of equals."""
     lengths: dict[int, int] = {}
     for segment in findings.critical_path.segments:
@@ -157,7 +157,7 @@ def _critical_rank(findings: RunFindings) -> int:
     return max(sorted(lengths), key=lambda rank: lengths[rank], default=findings.chosen.slowest)
 
 
-def _options(findings: RunFindings, embedded: IntArray) -> str:
+def _options(findings: Times, embedded: IntArray) -> str:
     named = [f'<option value="{rank}">{rank} ({role})</option>' for role, rank in _roles(findings)]
     others = [f'<option value="{rank}">{rank}</option>' for rank in embedded.tolist()]
     groups = {"Chosen": named, "All in this file": others}
@@ -175,7 +175,7 @@ def _legend(programs: Sequence[Program]) -> str:
     return f'{kinds}{waiting}<span><i class="critical"></i>on the critical path</span>'
 
 
-def _embedded_words(findings: RunFindings, embedded: int) -> str:
+def _embedded_words(findings: Times, embedded: int) -> str:
     iterations = " and ".join(str(record.iteration) for record in findings.result.records)
     world_size = len(findings.result.ranks)
     what = f"This file holds the tasks of iterations {iterations}"

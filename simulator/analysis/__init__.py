@@ -6,7 +6,7 @@ metric is defined once, in docs/reference/metrics.md.
 
 from simulator.analysis.bound import Bound, Gain, find_bound
 from simulator.analysis.breakdown import Breakdown, break_down
-from simulator.analysis.collectives import CollectiveRow, Spread, busbw_factor, collective_table
+from simulator.analysis.collectives import CollectiveRow, Spread, collective_table
 from simulator.analysis.critical_path import CriticalPath, Segment, critical_path
 from simulator.analysis.metrics import IterationTime, SteadyRule, iteration_time
 from simulator.analysis.ranks import ChosenRanks, choose_ranks
@@ -31,7 +31,6 @@ __all__ = [
     "Window",
     "analyse",
     "break_down",
-    "busbw_factor",
     "choose_ranks",
     "collective_table",
     "critical_path",

@@ -22,6 +22,7 @@ RANKS_PER_BLOCK = 2048
 """Ranks analysed at a time: bounds the working memory, a few tens of MB for 300 tasks."""
 
 _PRECEDENCE = (Category.COMPUTE, Category.COMM, Category.COPY)
+_WORKING = (*_PRECEDENCE, Category.HOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,14 +121,14 @@ def _blocks(program: Program, group: int, result: RunResult, window: Window) -> 
     ]
     for first in range(0, program.rank_count, RANKS_PER_BLOCK):
         columns = slice(first, first + RANKS_PER_BLOCK)
-        yield {category: _intervals(parts, category, columns, window) for category in Category}
+        yield {category: _intervals(parts, category, columns, window) for category in _WORKING}
 
 
 def _tasks_by_category(program: Program, times: GroupTimes, window: Window) -> dict[Category, IntArray]:
     """Numbers of the tasks that start in the window on some rank."""
     starts_inside = times.start_ps.min(axis=1) < window.end_ps
     categories = np.array(program.categories)
-    return {category: np.flatnonzero(starts_inside & (categories == category)) for category in Category}
+    return {category: np.flatnonzero(starts_inside & (categories == category)) for category in _WORKING}
 
 
 def _intervals(parts: Sequence[_Part], category: Category, columns: slice, window: Window) -> _Intervals:

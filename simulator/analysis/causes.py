@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from simulator.analysis.window import Window
 from simulator.engine.records import GroupTimes, RunResult
 from simulator.lowered import LoweredProgram
 from simulator.program import Program
@@ -62,15 +63,19 @@ class History:
         """How long the rank waited for the last member of the collective."""
         return int(self._times(place).waiting_ps[place.task, place.column])
 
-    def last_ending(self, iteration: int) -> Place:
-        """The task that ends the iteration; ties: lowest task number, then lowest rank."""
-        groups = self._records[iteration].groups
-        end = max(int(times.end_ps.max()) for times in groups)
+    def last_ending(self, window: Window) -> Place:
+        """The task of the window's iteration that ends last in it; ties: lowest task number, then lowest rank.
+
+        What goes on beyond the window (a measured trace is one iteration, its steps are windows) ends with it.
+        """
+        groups = self._records[window.iteration].groups
+        ends = [np.where(t.start_ps <= window.end_ps, np.minimum(t.end_ps, window.end_ps), -1) for t in groups]
+        end = max(int(group.max()) for group in ends)
         last = []
-        for group, times in enumerate(groups):
-            tasks, columns = np.nonzero(times.end_ps == end)
+        for number, group in enumerate(ends):
+            tasks, columns = np.nonzero(group == end)
             if len(tasks):
-                last.append(Place(group, int(columns[0]), iteration, int(tasks[0])))
+                last.append(Place(number, int(columns[0]), window.iteration, int(tasks[0])))
         return min(last, key=lambda place: (place.task, self.rank(place)))
 
     def last_arriver(self, place: Place) -> Place:

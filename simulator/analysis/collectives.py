@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from simulator.analysis.window import measured_window, record_of
 from simulator.engine.records import GroupTimes, RunResult
 from simulator.lowered import PS_PER_S
-from simulator.operators import CollectiveCall, CollectiveOp
+from simulator.operators import CollectiveCall, CollectiveOp, busbw_factor
 from simulator.program import IntArray, Program, TaskGraph
 
 
@@ -62,18 +62,6 @@ class CollectiveRow:
     transfer_s: Spread
     algbw_bytes_per_s: float | None
     busbw_bytes_per_s: float | None
-
-
-def busbw_factor(op: CollectiveOp, ranks: int) -> float:
-    """What turns algbw into busbw with ``ranks`` members.
-
-    Source: nccl-tests, doc/PERFORMANCE.md.
-    """
-    if op == "all_reduce":
-        return 2.0 * (ranks - 1) / ranks
-    if op in ("all_gather", "reduce_scatter", "all_to_all"):
-        return (ranks - 1) / ranks
-    return 1.0
 
 
 def collective_table(

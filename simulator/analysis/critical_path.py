@@ -14,11 +14,11 @@ from simulator.analysis.causes import History, Place
 from simulator.analysis.window import Window, measured_window
 from simulator.engine.records import RunResult
 from simulator.lowered import LoweredProgram
-from simulator.operators import Category, CollectiveCall
+from simulator.operators import Category, CollectiveCall, Measured, Work, category_of
 from simulator.program import Program
 
-IDLE = "idle"
-"""Category of time in which nothing on the path runs: a controller holds a stream back."""
+IDLE = str(Category.IDLE)
+"""Category of time in which nothing on the path runs: a delay, or a controller that holds a stream back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class CriticalPath:
 
     def by_category_ps(self) -> dict[str, int]:
         """Time per category, every category named."""
-        return {str(c): 0 for c in (*Category, IDLE)} | self._sum(lambda s: s.category)
+        return {str(c): 0 for c in Category} | self._sum(lambda s: s.category)
 
     def by_section_ps(self) -> dict[str, int]:
         """Time per section of the iteration, in order of first appearance."""
@@ -93,7 +93,7 @@ def critical_path(
     window = window or measured_window(result)
     history = History(programs, lowered, result)
     segments: list[Segment] = []
-    place: Place | None = history.last_ending(window.iteration)
+    place: Place | None = history.last_ending(window)
     until = window.end_ps
     while place is not None and until > window.start_ps:
         arriver = history.last_arriver(place)
@@ -115,12 +115,19 @@ def _running(history: History, place: Place, span_ps: tuple[int, int], why: str)
         iteration=place.iteration,
         task=program.names[task],
         section=program.sections[task],
-        category=str(program.categories[task]),
-        operator=work.op if isinstance(work, CollectiveCall) else type(work).__name__,
+        category=str(category_of(work)),
+        operator=_operator(work),
         start_ps=span_ps[0],
         end_ps=span_ps[1],
         why=why,
     )
+
+
+def _operator(work: Work) -> str:
+    """What a task does, in a word; a measured task says no more than its category."""
+    if isinstance(work, CollectiveCall):
+        return work.op
+    return str(work.category) if isinstance(work, Measured) else type(work).__name__
 
 
 def _held_back(history: History, place: Place, span_ps: tuple[int, int]) -> Segment:

@@ -91,12 +91,12 @@ def summarise(
         "world_size": len(breakdown.ranks),
         "nodes": nodes,
         "global_batch_size": global_batch_size,
-        "breakdown": _breakdown(breakdown),
+        "breakdown": breakdown_summary(breakdown),
         "exposed_comm_fraction": _fraction(breakdown, "exposed_comm"),
         "imbalance": imbalance(breakdown),
         "ranks": asdict(analysis.ranks),
         "collectives": [asdict(row) for row in analysis.collectives],
-        "critical_path": _critical_path(analysis.critical_path),
+        "critical_path": critical_path_summary(analysis.critical_path),
         "bound": None if bound is None else _bound(bound),
         "memory": dict(memory or {}),
         "warnings": list(warnings),
@@ -109,7 +109,8 @@ def imbalance(breakdown: Breakdown) -> float:
     return int(breakdown.compute_ps.max()) * len(breakdown.ranks) / total if total else 1.0
 
 
-def _breakdown(breakdown: Breakdown) -> dict[str, Any]:
+def breakdown_summary(breakdown: Breakdown) -> dict[str, Any]:
+    """The breakdown of a window, over ranks."""
     window = breakdown.window
     return {
         "iteration": window.iteration,
@@ -141,7 +142,9 @@ def _fraction(breakdown: Breakdown, part: str) -> float:
     return int(getattr(breakdown, f"{part}_ps").sum()) / whole_ps if whole_ps else 0.0
 
 
-def _critical_path(path: CriticalPath) -> dict[str, Any]:
+def critical_path_summary(path: CriticalPath) -> dict[str, Any]:
+    """Seconds of the critical path by category, section and operator."""
+
     def seconds(times_ps: Mapping[str, int]) -> dict[str, float]:
         return {name: time_ps / PS_PER_S for name, time_ps in times_ps.items()}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -174,8 +174,10 @@ def _block(
     )
 
 
-def write_parquet(blocks: Iterable[Timeline], path: Path) -> int:
+def write_parquet(blocks: Iterable[Timeline], path: Path, *, metadata: Mapping[bytes, bytes] | None = None) -> int:
     """Write blocks as row groups of one Parquet file and return the number of rows.
+
+    ``metadata`` goes into the file's schema.
 
     Times are delta encoded, numbers and names dictionary encoded, all compressed with zstd.
 
@@ -187,7 +189,7 @@ def write_parquet(blocks: Iterable[Timeline], path: Path) -> int:
     writer, rows = None, 0
     try:
         for block in blocks:
-            table = block.to_arrow()
+            table = block.to_arrow().replace_schema_metadata(metadata)
             if writer is None:
                 writer = pq.ParquetWriter(path, table.schema, **_ENCODING)
             writer.write_table(table, row_group_size=max(len(block), 1))

@@ -22,6 +22,7 @@ from simulator.operators import (
     BYTES_PER_ELEMENT,
     Amount,
     Copy,
+    Delay,
     DenseOptimizer,
     Elementwise,
     EmbeddingLookup,
@@ -29,6 +30,7 @@ from simulator.operators import (
     Gemm,
     HostWork,
     Interaction,
+    Measured,
     Nothing,
     Operator,
 )
@@ -154,6 +156,9 @@ class GpuModel:
         busy_s = operator.launches * self.launch_s + operator.seconds
         return busy_s * self.node.cpu.host_time_factor.value / self.host_speed
 
+    def _measured(self, operator: Measured | Delay) -> Amount:
+        return operator.seconds
+
     def _nothing(self, operator: Nothing) -> Amount:  # noqa: ARG002 - one signature for all operators
         return 0.0
 
@@ -172,6 +177,8 @@ _DURATIONS: dict[type, Callable[[GpuModel, Any], Amount]] = {
     Copy: GpuModel._copy,  # noqa: SLF001
     HostWork: GpuModel._host,  # noqa: SLF001
     Nothing: GpuModel._nothing,  # noqa: SLF001
+    Measured: GpuModel._measured,  # noqa: SLF001
+    Delay: GpuModel._measured,  # noqa: SLF001
 }
 
 COMPUTE_MODELS.add("roofline", GpuModel, "arithmetic or memory traffic, whichever is longer, at the achieved rates")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.lowered import Activity
 from simulator.lowering.result import CollectiveInfo
@@ -84,6 +85,8 @@ def lower_collective(
     """
     task = programs[sequenced.callers[0][0]].names[sequenced.callers[0][1]]
     sizes = _per_rank(sequenced, programs, "bytes")
+    if sequenced.call.op != "all_to_all":
+        sizes = _evened_over_instances(sizes, sequenced.instance >= 0, evened)
     weights = _per_rank(sequenced, programs, "receive_bytes")
     calls = [_sized(sequenced.call, block, sizes, weights, evened) for block in model.blocks(sequenced.instance)]
     timed = [model.time(call) for call in calls]
@@ -140,6 +143,13 @@ def _evened(values: FloatArray, part: float) -> FloatArray:
     """Move each row ``[I, n]`` the given part of the way to its mean."""
     moved: FloatArray = values + (values.mean(axis=1, keepdims=True) - values) * part
     return moved
+
+
+def _evened_over_instances(sizes: Amount | None, members: NDArray[np.bool_], part: float) -> Amount | None:
+    """Sizes ``[world_size]`` that differ between instances, the given part of the way to the mean over all members."""
+    if sizes is None or np.ndim(sizes) == 0 or not part:
+        return sizes
+    return np.asarray(sizes + (np.asarray(sizes)[members].mean() - sizes) * part)
 
 
 def _info(task: str, sequenced: Sequenced, sizes: Amount | None, slowest: tuple[Call, Timed]) -> CollectiveInfo:

@@ -137,7 +137,7 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
         if len(stages) != 1:
             continue
         full_s = _full_rate_s(stages[0], block, topology)
-        full_s["near"] /= mesh_share(stages[0].pattern, block, topology)
+        full_s["near"] /= mesh_share(stages[0].pattern, block, topology) * stages[0].near_efficiency
         links = links_per_hop(stages[0].pattern, block, topology)
         for (way,) in transport.ways(algorithm, call, stages).values():
             latency_s = transport.seconds(stages[0].latency, way.protocol, links)
@@ -145,7 +145,7 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
             # The links inside a node work beside the NICs and must not be what takes the time.
             beside_s = full_s["near"] / (near.reached * way.efficiency) if link == "nic" else 0.0
             posts_s = transport.posting_seconds(stages[0].latency, way.protocol)
-            if left_s > max(beside_s, posts_s) and full_s[link] > 0.0:
+            if left_s > max(beside_s, posts_s, way.least_s) and full_s[link] > 0.0:
                 values.append(full_s[link] / (way.efficiency * left_s))
     if not values:
         raise InputError(
@@ -158,10 +158,8 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
 
 
 def possible(cluster: Cluster, op: CollectiveOp) -> list[CollectiveAlgorithm]:
-    """The algorithms that run on the cluster's switches."""
-    scale_up = cluster.node.scale_up
-    adds = scale_up is not None and scale_up.in_switch_reduction
-    return [algorithm for algorithm in algorithms_of(op) if adds or not algorithm.in_switch]
+    """The algorithms that run on the cluster's switches and fabric."""
+    return [algorithm for algorithm in algorithms_of(op) if algorithm.runs_on(cluster)]
 
 
 def _full_rate_s(stage: Stage, block: Block, topology: Topology) -> dict[LinkClass, float]:

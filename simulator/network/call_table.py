@@ -22,7 +22,7 @@ from simulator.network.model import ALONE, NETWORK, CollectiveModel, StageAmount
 from simulator.operators import CollectiveOp, FloatArray
 from simulator.program import IntArray
 
-_COLUMNS = ("near_s", "network_s", "inside_s", "mesh_share", "efficiency", "touched_bytes")
+_COLUMNS = ("near_s", "network_s", "inside_s", "mesh_share", "efficiency", "touched_bytes", "least_s")
 
 
 NO_STAGE = StageAmounts(Stage(Latency(starts=0.0)), {}, 1.0, 1)
@@ -56,7 +56,7 @@ class _Rows:
                 self.latency_of.append(self.latencies.setdefault(key, len(self.latencies)))
                 self.kind_of.append(self.kinds.setdefault(kind, len(self.kinds)))
                 touched = float(np.max(way.touched_bytes))
-                self.values.append((*_full_rate_s(model, part), part.mesh_share, way.efficiency, touched))
+                self.values.append((*_full_rate_s(model, part), part.mesh_share, way.efficiency, touched, way.least_s))
 
 
 def _full_rate_s(model: CollectiveModel, part: StageAmounts) -> tuple[float, float, float]:
@@ -121,7 +121,7 @@ class CallTable:
         work_s = np.maximum(work_s, column["network_s"] / (far * column["efficiency"]))
         work_s = np.maximum(work_s, column["inside_s"] / column["efficiency"])
         posts_s = np.array([transport.posting_seconds(latency, protocol) for latency, protocol, _ in self.latencies])
-        work_s = np.maximum(work_s, posts_s[self.latency_of])
+        work_s = np.maximum(np.maximum(work_s, posts_s[self.latency_of]), column["least_s"])
         stage_s = latency_s[self.latency_of] + (work_s + transport.copy_seconds(column["touched_bytes"]))
         fastest: FloatArray = np.minimum.reduceat(np.add.reduceat(stage_s, self.option_starts), self.call_starts)
         return fastest

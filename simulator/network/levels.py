@@ -12,9 +12,6 @@ from simulator.network.torus import Torus
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
-HOST_MEMORY_CROSSINGS = 2.0
-"""A byte between GPU and NIC without GPUDirect is written to host memory by one and read by the other."""
-
 ResourceClass = Literal["nvlink", "pcie", "switch", "socket", "ddr", "nic", "spine", "torus"]
 Port = Literal[
     "nvlink_tx", "nvlink_rx", "pcie_h2d", "pcie_d2h", "switch_up", "switch_down", "socket_out", "socket_in",
@@ -59,6 +56,19 @@ class Mesh:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Beside:
+    """Other traffic over the links of a level: between the NICs that hang on them and host memory.
+
+    Attributes:
+        link: which of the level's links the traffic of each rank's NIC takes ``[world_size]``.
+        inside: ranks of one number reach each other without a NIC ``[world_size]``.
+    """
+
+    link: IntArray
+    inside: IntArray
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Level:
     """One kind of link between ranks; all arrays ``[world_size]``.
 
@@ -72,6 +82,7 @@ class Level:
         mesh: where GPUs of a node have links to some others only; None: to all alike.
         within: the level serves only ranks of one number here (NVLink: of one domain); None: everybody.
         crossings: bytes over the link for each byte that needs it.
+        beside: what passes NICs on the same links, the other way round: sent from host memory, received into it.
         torus: where links depend on whom a rank sends to; `link` and `inside` are then its node. None elsewhere.
     """
 
@@ -85,13 +96,15 @@ class Level:
     mesh: Mesh | None = None
     crossings: float = 1.0
     torus: Torus | None = None
+    beside: Beside | None = None
 
     @property
     def labels(self) -> tuple[IntArray, ...]:
         """All labels by which it groups ranks."""
         rails = () if self.rails is None else (self.rails.leaf, self.rails.leaf_in_domain, self.rails.unit)
         within = () if self.within is None else (self.within,)
-        return (self.link, self.inside, *rails, *within)
+        beside = () if self.beside is None else (self.beside.link, self.beside.inside)
+        return (self.link, self.inside, *rails, *within, *beside)
 
 
 def levels_of(cluster: Cluster, node_of: IntArray, local_rank_of: IntArray) -> tuple[IntArray, tuple[Level, ...]]:
@@ -137,7 +150,8 @@ def _pcie_levels(node: Node, node_of: IntArray, local: IntArray, domain: IntArra
     """The GPU's own link, and where the node says so the up-link of its switch and the link between sockets.
 
     On a node that does not describe its PCIe, GPUs with NVLink reach the NICs beside it: only copies use the link.
-    Without GPUDirect all that leaves the node goes up to host memory.
+    Without GPUDirect all that leaves the node goes up to host memory, and from there to a NIC on a switch it comes down
+    again; without peer-to-peer access so does all that GPUs send each other.
     """
     ranks = np.arange(len(node_of), dtype=np.int64)
     tree, direct = node.pcie_tree, node.nics.is_gpudirect
@@ -151,10 +165,14 @@ def _pcie_levels(node: Node, node_of: IntArray, local: IntArray, domain: IntArra
     switch = node_of * switches + local * switches // gpus
     to_nics = tree.nics_at == "root" or not direct
     if to_nics or node.scale_up is None:
-        beyond = switch if node.scale_up is None else domain
+        beyond = domain if node.scale_up is not None else switch if tree.is_peer_to_peer else ranks
         rate = tree.uplink_bytes_per_s.value * node.pcie_fraction.value
         within = None if to_nics else node_of
-        levels.append(Level("switch", rate, nodes * switches, switch, inside=beyond, within=within))
+        beside = None
+        if tree.nics_at == "switch" and not direct:
+            ports = min(int(node.nics.count.value), gpus)
+            beside = Beside(node_of * switches + local * ports // gpus * switches // ports, domain)
+        levels.append(Level("switch", rate, nodes * switches, switch, inside=beyond, within=within, beside=beside))
     if sockets > 1 and node.scale_up is None:
         socket = node_of * sockets + local * sockets // gpus
         link = tree.socket_link_bytes_per_s.value
@@ -165,6 +183,8 @@ def _pcie_levels(node: Node, node_of: IntArray, local: IntArray, domain: IntArra
 def _host_memory_levels(node: Node, node_of: IntArray, local: IntArray, domain: IntArray) -> list[Level]:
     """Memory channels of the sockets, which traffic to and from NICs crosses where there is no GPUDirect.
 
+    So does traffic between GPUs without peer-to-peer access.
+
     A buffer lies beside its GPU; where the GPUs do not hang on the sockets evenly, the node's memory is one.
     """
     if node.gpu is None or node.nics.is_gpudirect:
@@ -173,7 +193,10 @@ def _host_memory_levels(node: Node, node_of: IntArray, local: IntArray, domain: 
     sockets = int(node.sockets.value) if gpus % int(node.sockets.value) == 0 else 1
     socket = node_of * sockets + local * sockets // gpus
     rate = node.ddr_bytes_per_s.value / sockets
-    return [Level("ddr", rate, nodes * sockets, socket, inside=domain, crossings=HOST_MEMORY_CROSSINGS)]
+    tree = node.pcie_tree
+    staged = node.scale_up is None and tree is not None and not tree.is_peer_to_peer
+    inside = np.arange(len(node_of), dtype=np.int64) if staged else domain
+    return [Level("ddr", rate, nodes * sockets, socket, inside=inside, beside=Beside(socket, domain))]
 
 
 def _host_levels(node: Node, node_of: IntArray, local: IntArray, domain: IntArray) -> list[Level]:  # noqa: ARG001 - as above
@@ -186,9 +209,11 @@ def _host_levels(node: Node, node_of: IntArray, local: IntArray, domain: IntArra
 
 def _nic_level(node: Node, node_of: IntArray, local: IntArray, domain: IntArray) -> Level:
     """NICs; where a GPU has several they count as one port of their joint rate."""
-    gpus, nics = node.ranks, int(node.nics.count.value)
+    gpus, nics, nic = node.ranks, int(node.nics.count.value), node.nics.nic
     ports = min(nics, gpus)
-    rate = node.nics.nic.bytes_per_s.value * nics / ports
+    rate = nic.bytes_per_s.value * nics / ports
+    if nic.pcie_bytes_per_s is not None and node.pcie_fraction is not None:
+        rate = min(rate, nic.pcie_bytes_per_s.value * node.pcie_fraction.value * nics / ports)
     return Level("nic", rate, (int(node_of.max()) + 1) * ports, node_of * ports + local * ports // gpus, inside=domain)
 
 

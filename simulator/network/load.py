@@ -62,8 +62,16 @@ def _link_bytes(pattern: Pattern, block: Block, level: Level) -> tuple[FloatArra
         return level.torus.loads(pattern.messages(block), block)
     traffic, links = over_level(pattern, block, level), block.grouping(level.link)
     both = (traffic.out_bytes, traffic.in_bytes)
-    amounts = both if len(LEVEL_PORTS[level.name]) == len(both) else (traffic.out_bytes + traffic.in_bytes,)
+    if level.beside is not None:
+        links, passing = block.joint(level.link, level.beside.link), pattern.crossing(block, level.beside.inside)
+        both = (_side_by_side(block, both[0], passing.in_bytes), _side_by_side(block, both[1], passing.out_bytes))
+    amounts = both if len(LEVEL_PORTS[level.name]) == len(both) else (both[0] + both[1],)
     return tuple(links.sums(level.crossings * amount) if np.any(amount > 0.0) else None for amount in amounts)
+
+
+def _side_by_side(block: Block, one: FloatArray, other: FloatArray) -> FloatArray:
+    """Amounts of each member in two roles ``[I, 2 n]``, as `Block.joint` numbers them."""
+    return np.hstack([np.broadcast_to(amount, block.ranks.shape) for amount in (one, other)])
 
 
 def links_used(port: Port, block: Block, topology: Topology) -> IntArray:
@@ -71,6 +79,8 @@ def links_used(port: Port, block: Block, topology: Topology) -> IntArray:
     level = topology.ports[port]
     if level.torus is not None:
         return level.torus.used(block)[LEVEL_PORTS[level.name].index(port)]
+    if level.beside is not None:
+        return block.joint(level.link, level.beside.link).numbers
     return block.grouping(level.link).numbers
 
 
@@ -97,19 +107,13 @@ def over_level(pattern: Pattern, block: Block, level: Level) -> Traffic:
 
 
 def mesh_share(pattern: Pattern, block: Block, topology: Topology) -> float:
-    """Share of the NVLink ports that a pattern can use between the members of a node; 1 where any pair has all.
-
-    Rings use the links of a member to all the others; of all pairs, which carry the same, the weakest sets the pace.
-    """
+    """Share of the NVLink ports that a pattern can use between the members of a node; 1 where any pair has all."""
     mesh = next((level.mesh for level in topology.levels if level.mesh is not None), None)
-    together = block.ranks[0][block.domains.slot[0] == 0]
+    together = np.flatnonzero(block.domains.slot[0] == 0)
     if mesh is None or len(together) == 1:
         return 1.0
-    local = mesh.local_rank_of[together]
-    share = mesh.share[np.ix_(local, local)]
-    if pattern.all_pairs:
-        return float(share[~np.eye(len(local), dtype=bool)].min()) * (len(local) - 1)
-    return min(1.0, float(share.sum(axis=1).min()))
+    local = mesh.local_rank_of[block.ranks[0][together]]
+    return pattern.mesh_share(mesh.share[np.ix_(local, local)], together)
 
 
 def full_rate_seconds(loads: PortBytes, rates: Mapping[ResourceClass, float]) -> dict[ResourceClass, FloatArray]:

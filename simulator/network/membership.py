@@ -53,13 +53,16 @@ class Block:
         ranks: members in rank order ``[I, n]``.
         domains: members by domain.
         uniform: whether every domain of an instance holds the same number of its members.
+        rail: position of each member among those of its domain, by GPU ``[I, n]``: equal positions are the same GPU of
+            each node, and form a rail; None where the domains hold different GPUs.
     """
 
     number: IntArray
     ranks: IntArray
     domains: Grouping
     uniform: bool
-    _groupings: dict[int, Grouping] = field(default_factory=dict)
+    rail: IntArray | None = None
+    _groupings: dict[tuple[int, ...], Grouping] = field(default_factory=dict)
 
     @property
     def instance_count(self) -> int:
@@ -88,9 +91,16 @@ class Block:
 
     def grouping(self, label: IntArray) -> Grouping:
         """Members by ``label [world_size]`` of the topology, remembered (the array itself is the key)."""
-        key = id(label)
+        key = (id(label),)
         if key not in self._groupings:
             self._groupings[key] = grouping_of(label[self.ranks])
+        return self._groupings[key]
+
+    def joint(self, one: IntArray, other: IntArray) -> Grouping:
+        """Members twice, by ``one [world_size]`` and then by ``other``, whose numbers mean the same ``[I, 2 n]``."""
+        key = (id(one), id(other))
+        if key not in self._groupings:
+            self._groupings[key] = grouping_of(np.hstack([one[self.ranks], other[self.ranks]]))
         return self._groupings[key]
 
 
@@ -140,23 +150,54 @@ def blocks_of(instance: IntArray, topology: Topology) -> list[Block]:
 
 def _blocks_of_size(numbers: IntArray, members: IntArray, topology: Topology) -> list[Block]:
     """Split instances of one size ``members [I, n]`` by how they are spread over domains and links."""
-    labels = [topology.domain_of, *(label for level in topology.levels for label in level.labels)]
-    shape, even = _shapes(members, labels)
+    labels = [label[members] for level in topology.levels for label in level.labels]
+    labels += [
+        np.hstack([level.link[members], level.beside.link[members]])
+        for level in topology.levels
+        if level.beside is not None
+    ]
+    shape, even = _shapes([topology.domain_of[members], *labels])
+    rail = _rails(topology.domain_of[members], topology.local_rank_of[members])
+    on_rails = rail[:, 0] >= 0
     blocks = []
-    for key in np.unique(shape):
-        chosen = shape == key
+    for key in np.unique(np.stack([shape, on_rails], axis=1), axis=0):
+        chosen = (shape == key[0]) & (on_rails == key[1])
         domains = grouping_of(topology.domain_of[members[chosen]])
-        blocks.append(Block(numbers[chosen], members[chosen], domains, uniform=bool(even[chosen][0])))
+        rails = rail[chosen] if key[1] else None
+        blocks.append(Block(numbers[chosen], members[chosen], domains, bool(even[chosen][0]), rails))
     return blocks
 
 
-def _shapes(members: IntArray, labels: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
-    """A number for each instance ``[I]``, equal for those of one shape; and whether its domains are even ``[I]``."""
-    widths = np.stack([_distinct(label[members]) for label in labels], axis=1)
+def _rails(domain: IntArray, gpu: IntArray) -> IntArray:
+    """`Block.rail` of instances ``[I, n]`` from domain and GPU of their members; -1 for those without rails."""
+    order = np.lexsort((gpu, domain), axis=-1)
+    sorted_gpu = np.take_along_axis(gpu, order, axis=1)
+    first = _starts(domain).cumsum(axis=1) - 1
+    members = np.arange(domain.shape[1])
+    local = np.asarray((first == 0).sum(axis=1, keepdims=True))
+    position = members % local
+    pattern = np.take_along_axis(sorted_gpu, position, axis=1)
+    distinct = np.ones(len(gpu), dtype=bool)
+    if domain.shape[1] > 1:
+        rising = (sorted_gpu[:, 1:] > sorted_gpu[:, :-1]) | (position[:, 1:] == 0)
+        distinct = rising.all(axis=1)
+    aligned = (first == members // local).all(axis=1) & (pattern == sorted_gpu).all(axis=1) & distinct
+    rail = np.empty_like(order)
+    np.put_along_axis(rail, order, position, axis=1)
+    return np.where(aligned[:, None], rail, -1)
+
+
+def _shapes(labels: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
+    """A number for each instance ``[I]``, equal for those of one shape; and whether its domains are even ``[I]``.
+
+    Args:
+        labels: of the members ``[I, n]``, those of their domains first.
+    """
+    widths = np.stack([_distinct(label) for label in labels], axis=1)
     _, shape = np.unique(widths, axis=0, return_inverse=True)
-    counts = _run_lengths(labels[0][members])
+    counts = _run_lengths(labels[0])
     even = counts.min(axis=1) == counts.max(axis=1)
-    return np.where(even, shape.reshape(-1), -1 - np.arange(len(members))), even
+    return np.where(even, shape.reshape(-1), -1 - np.arange(len(even))), even
 
 
 def _starts(label: IntArray) -> IntArray:

@@ -51,7 +51,7 @@ class StageAmounts:
     Attributes:
         stage: its latency and pattern.
         loads: bytes per link.
-        mesh_share: part of the NVLink ports that its pattern can use.
+        mesh_share: part of the NVLink ports that it can use.
         links: links between switches that its longest message takes.
     """
 
@@ -170,7 +170,7 @@ class CollectiveModel:
             StageAmounts(
                 stage,
                 port_bytes(stage, block, topology),
-                mesh_share(stage.pattern, block, topology),
+                mesh_share(stage.pattern, block, topology) * stage.near_efficiency,
                 links_per_hop(stage.pattern, block, topology),
             )
             for stage in algorithm.stages(call)
@@ -205,7 +205,7 @@ class CollectiveModel:
                         on_mesh(fractions, part.mesh_share),
                         way.efficiency,
                         self.transport.copy_seconds(way.touched_bytes),
-                        self.transport.posting_seconds(part.stage.latency, way.protocol),
+                        max(self.transport.posting_seconds(part.stage.latency, way.protocol), way.least_s),
                     ),
                     self.transport.posting_seconds(part.stage.latency, way.protocol),
                 )
@@ -272,7 +272,7 @@ class CollectiveModel:
 
 
 def on_mesh(fractions: Mapping[ResourceClass, LinkFractions], share: float) -> Mapping[ResourceClass, LinkFractions]:
-    """The fractions where only a share of each NVLink port leads to the other members: a cap on this activity."""
+    """The fractions where only a share of each NVLink port can be used: a cap on this activity."""
     if share == 1.0:
         return fractions
     nvlink = fractions["nvlink"]

@@ -1,11 +1,11 @@
-"""NCCL: the counts of a stage times the constants of a protocol; of all its options it takes the fastest."""
+"""NCCL: the counts of a stage times the constants of a protocol; it takes the fastest, or what its tuner says."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from hardware_specs.library import AlgorithmLatency, NcclConstants
+from hardware_specs.library import AlgorithmLatency, NcclConstants, SendChannels
 from hardware_specs.types import Cluster
 from simulator.network.collectives.algorithm import (
     ALL_PROTOCOLS,
@@ -16,8 +16,13 @@ from simulator.network.collectives.algorithm import (
     Stage,
     reached,
 )
+from simulator.network.membership import Block
+from simulator.network.nccl_tuner import NcclTuner
 from simulator.network.transport import Factors, Way
 from simulator.operators import FloatArray
+
+TABLES = ("ring", "tree", "nvls", "nvls_tree", "pat", "collnet")
+"""Algorithms with latencies of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,28 +31,34 @@ class NcclTransport:
 
     Attributes:
         algorithms: names of those it chooses from, by operation.
-        tables: latencies of ``ring``, ``tree`` and ``nvls``.
+        protocols: what the release has.
+        tables: latencies of each of `TABLES`.
         payload: share of the bandwidth that each protocol's payload gets.
         post_s: cost of posting one network message, LL and LL128.
         simple_factor: times `post_s` for the Simple protocol.
         wire_s: one way through NICs and switches; no network hop is shorter.
         link_s: what each further link of a torus adds to a hop.
+        channels: those of a message on its own.
         nvlink: whether GPUs of a node reach each other by NVLink; else by PCIe.
         copy_s_per_byte: of the member's own part, which the kernel copies; 0 where nothing was fitted.
         factors: what a fit found the latencies to be multiplied by.
+        tuner: NCCL's own choice; None: the fastest.
         host_speed: divides the posts, which a CPU thread of the library does (1; 1.1 for a 10 % faster host).
     """
 
     algorithms: Mapping[str, tuple[str, ...]]
+    protocols: tuple[Protocol, ...]
     tables: Mapping[str, AlgorithmLatency]
     payload: Mapping[Protocol, float]
     post_s: float
     simple_factor: float
     wire_s: float
     link_s: float
+    channels: SendChannels
     nvlink: bool
     copy_s_per_byte: float
     factors: Factors
+    tuner: NcclTuner | None
     host_speed: float = 1.0
 
     @staticmethod
@@ -57,33 +68,51 @@ class NcclTransport:
         fractions = constants.bandwidth_fraction
         return NcclTransport(
             algorithms={str(op): names for op, names in constants.algorithms.items()},
-            tables={"ring": constants.ring, "tree": constants.tree, "nvls": constants.nvls},
+            protocols=constants.protocols,
+            tables={name: getattr(constants, name) for name in TABLES},
             payload={protocol: float(getattr(fractions, protocol).value) for protocol in ALL_PROTOCOLS},
             post_s=constants.network_post.seconds(node.cpu),
             simple_factor=constants.network_post.simple_factor.value,
             wire_s=node.nics.nic.latency_s.value + cluster.fabric.hop_latency_s.value,
             link_s=cluster.fabric.hop_latency_s.value,
+            channels=constants.send_channels,
             nvlink=node.scale_up is not None,
             copy_s_per_byte=0.0 if fit is None else 1.0 / fit.copy_bytes_per_s.value,
             factors=Factors.of(cluster),
+            tuner=NcclTuner.of(cluster, constants) if constants.chooser == "nccl_tuner" else None,
         )
 
     def chosen_from(self, call: Call, known: Sequence[CollectiveAlgorithm]) -> list[CollectiveAlgorithm]:
-        """Those that NCCL has."""
-        return [algorithm for algorithm in known if algorithm.name in self.algorithms.get(call.op, ())]
+        """Those that NCCL has; of one that takes the place of another, not the other."""
+        own = [algorithm for algorithm in known if algorithm.name in self.algorithms.get(call.op, ())]
+        replaced = {algorithm.instead_of for algorithm in own}
+        left = [algorithm for algorithm in own if algorithm.name not in replaced]
+        return left if self.tuner is None else self.tuner.algorithm(call, left)
 
     def ways(self, algorithm: CollectiveAlgorithm, call: Call, stages: Sequence[Stage]) -> dict[str, tuple[Way, ...]]:
-        """One of each protocol the algorithm has on these instances."""
-        near = call.block.node_count == 1
-        protocols = algorithm.near_protocols if near else algorithm.network_protocols
-        return {protocol: tuple(self._way(stage, protocol) for stage in stages) for protocol in protocols}
+        """One of each protocol the algorithm has on these instances, or of the one that NCCL's tuner takes."""
+        protocols: Sequence[Protocol] = self.protocols_of(algorithm, call.block)
+        if self.tuner is not None:
+            protocols = self.tuner.protocols(call, algorithm)
+        return {protocol: tuple(self._way(call, stage, protocol) for stage in stages) for protocol in protocols}
+
+    def protocols_of(self, algorithm: CollectiveAlgorithm, block: Block) -> tuple[Protocol, ...]:
+        """Those of an algorithm that the release has."""
+        return tuple(protocol for protocol in algorithm.protocols(block) if protocol in self.protocols)
 
     def on_faster_host(self, speed: float) -> NcclTransport:
         """Posts are done by a thread of the host."""
         return replace(self, host_speed=speed)
 
-    def _way(self, stage: Stage, protocol: Protocol) -> Way:
-        return Way(protocol, self.payload[protocol] * reached(stage, protocol), stage.own_bytes)
+    def _way(self, call: Call, stage: Stage, protocol: Protocol) -> Way:
+        efficiency = self.payload[protocol] * reached(stage, protocol)
+        return Way(protocol, efficiency, stage.own_bytes, self._least_seconds(call, stage))
+
+    def _least_seconds(self, call: Call, stage: Stage) -> float:
+        """How long the channels of a message on its own need for it inside a node."""
+        if not stage.one_message or call.block.node_count > 1:
+            return 0.0
+        return stage.message_bytes / self.channels.rate_bytes_per_s(call.block.size, stage.message_bytes)
 
     def post_seconds(self, protocol: str) -> float:
         """Cost of posting one network message."""
@@ -107,4 +136,5 @@ class NcclTransport:
         post = self.post_seconds(protocol)
         inside: float = latency.near_hops * near + latency.paced_hops * max(near, post)
         between: float = latency.network_hops * network + latency.posts * post
-        return latency.starts * float(base) + inside + between
+        member = 0.0 if table.member_s is None else table.member_s.value * self.factors.network_hop
+        return latency.starts * float(base) + inside + between + latency.members * member

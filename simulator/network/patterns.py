@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from simulator.network.destinations import Direct, Messages, Spread, around_domains, tree_messages
-from simulator.network.membership import Block, Grouping
+from simulator.network.membership import Block, Grouping, slot_sums
 from simulator.network.traffic import Traffic, both_ways, left
 from simulator.operators import FloatArray
 from simulator.program import IntArray
@@ -32,11 +32,6 @@ class Pattern(Protocol):
         """See the class."""
         ...
 
-    @property
-    def all_pairs(self) -> bool:
-        """Whether members of a node send to each other alike; else to neighbours on a ring."""
-        ...
-
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """What each member exchanges with members of another ``label [world_size]``."""
         ...
@@ -44,6 +39,26 @@ class Pattern(Protocol):
     def messages(self, block: Block) -> Messages:
         """What goes from which domain to which."""
         ...
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:
+        """Part of the NVLink ports it can use where each pair of GPUs has links of its own, 0 to 1.
+
+        Args:
+            share: part of a member's port that leads to each other member ``[k, k]``.
+            members: their positions in the instance ``[k]``, ascending.
+        """
+        ...
+
+
+def ring_share(share: FloatArray) -> float:
+    """Rings use the links of a member to all the others."""
+    return min(1.0, float(share.sum(axis=1).min()))
+
+
+def pairs_share(share: FloatArray) -> float:
+    """Of all pairs, which carry the same, the weakest sets the pace."""
+    others = len(share) - 1
+    return float(share[~np.eye(len(share), dtype=bool)].min()) * others
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,7 +76,10 @@ class AllPairs:
     send_bytes: FloatArray | None = None
     weights: FloatArray | None = None
     on_rails: bool = False
-    all_pairs: bool = True
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
+        """That of all pairs."""
+        return pairs_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """To every member outside the label its share."""
@@ -98,7 +116,10 @@ class Rings:
 
     bytes: FloatArray
     on_rails: bool = True
-    all_pairs: bool = False
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
+        """That of rings."""
+        return ring_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """1 / k of the bytes in each label of k members; nothing where one holds all."""
@@ -129,7 +150,10 @@ class LocalRings:
 
     bytes: FloatArray
     on_rails: bool = True
-    all_pairs: bool = False
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
+        """That of rings."""
+        return ring_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """1 / k of the bytes in each label of k members; nothing where one holds the domain."""
@@ -147,7 +171,10 @@ class RailRings:
 
     bytes: FloatArray
     on_rails: bool = True
-    all_pairs: bool = False
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
+        """That of rings."""
+        return ring_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """1 / k of the bytes in each label of k domains; nothing where one holds all."""
@@ -173,7 +200,10 @@ class NearAndFar:
     far: Traffic
     between: AllPairs | None = None
     on_rails: bool = True
-    all_pairs: bool = True
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
+        """That of all pairs."""
+        return pairs_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """Near and far from labels within a domain; from larger ones the share of the domains outside."""
@@ -192,35 +222,40 @@ class NearAndFar:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sends:
-    """Steps in which each member sends to one other.
+    """Single messages between members, all at the same time.
 
     Attributes:
-        steps: of each step the position ``[n]`` of the member that each sends to, its own where it sends nothing, and
-            the bytes ``[a, 1]``.
+        sender: position in the instance of each message's sender ``[k]``.
+        receiver: of its receiver ``[k]``; whoever sends to itself sends nothing.
+        bytes: of each message ``[a, k]``, or of all alike ``[a, 1]``.
     """
 
-    steps: tuple[tuple[IntArray, FloatArray], ...]
+    sender: IntArray
+    receiver: IntArray
+    bytes: FloatArray
     on_rails: bool = False
-    all_pairs: bool = True
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
-        """The bytes of the steps whose partner has another label."""
+        """The bytes of the messages between members with different labels."""
         slot = block.grouping(label).slot
-        out: FloatArray = np.zeros(slot.shape)
-        into: FloatArray = np.zeros(slot.shape)
-        for target, amount in self.steps:
-            crosses = slot[:, target] != slot
-            out = out + np.where(crosses, amount, 0.0)
-            received = np.zeros_like(crosses)
-            instance, sender = np.nonzero(crosses)
-            received[instance, target[sender]] = True
-            into = into + np.where(received, amount, 0.0)
-        return Traffic(out, into)
+        moved = np.where(slot[:, self.sender] != slot[:, self.receiver], self.bytes, 0.0)
+        ends = (np.broadcast_to(end, moved.shape) for end in (self.sender, self.receiver))
+        return Traffic(*(slot_sums(moved, end, block.size) for end in ends))
 
-    def messages(self, block: Block) -> Messages:
-        """From every member to its partner of each step."""
-        member = np.arange(block.size)[None]
-        return tuple(Direct(member, target[None], amount) for target, amount in self.steps)
+    def messages(self, block: Block) -> Messages:  # noqa: ARG002 - the protocol's signature
+        """From every sender to its receiver."""
+        return (Direct(self.sender[None], self.receiver[None], self.bytes),)
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:
+        """The pair that takes longest over its own links sets the pace of the busiest port."""
+        here = np.isin(self.sender, members) & np.isin(self.receiver, members) & (self.sender != self.receiver)
+        size = np.broadcast_to(self.bytes, (len(self.bytes), len(self.sender))).max(axis=0)[here]
+        pair: FloatArray = np.zeros_like(share)
+        np.add.at(pair, tuple(np.searchsorted(members, end[here]) for end in (self.sender, self.receiver)), size)
+        busiest = max(pair.sum(axis=0).max(), pair.sum(axis=1).max())
+        if busiest == 0.0:
+            return 1.0
+        return min(1.0, float(busiest / (pair[pair > 0.0] / share[pair > 0.0]).max()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -234,10 +269,9 @@ class Together:
         """Whether all parts are."""
         return all(part.on_rails for part in self.parts)
 
-    @property
-    def all_pairs(self) -> bool:
-        """Whether any part is."""
-        return any(part.all_pairs for part in self.parts)
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:
+        """The least of the parts."""
+        return min(part.mesh_share(share, members) for part in self.parts)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """The sum of the parts."""
@@ -256,7 +290,10 @@ class Nothing:
     """A stage that moves nothing: a barrier's."""
 
     on_rails: bool = True
-    all_pairs: bool = False
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
+        """That of rings."""
+        return ring_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:  # noqa: ARG002 - the protocol's signature
         """Nothing."""

@@ -14,18 +14,14 @@ from simulator.network.levels import CLASS_OF
 from simulator.network.membership import Block, blocks_of
 from simulator.network.model import CollectiveModel, Timed
 from simulator.network.topology import Placement, Topology
-from simulator.operators import CollectiveOp
-
-BUS_FACTORS: dict[str, float] = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0, "all_to_all": 1.0}
-"""busbw = algbw x this x (n - 1) / n; 1 for the other operations (nccl-tests doc/PERFORMANCE.md)."""
+from simulator.operators import CollectiveOp, busbw_factor
 
 MAX_RANKS = 262_144
 
 
-def busbw_bytes_per_s(op: str, ranks: int, size_bytes: float, time_s: float) -> float:
+def busbw_bytes_per_s(op: CollectiveOp, ranks: int, size_bytes: float, time_s: float) -> float:
     """Bus bandwidth of a collective, as nccl-tests defines it; 0 when it takes no time."""
-    factor = BUS_FACTORS[op] * (ranks - 1) / ranks if op in BUS_FACTORS else 1.0
-    return size_bytes / time_s * factor if time_s > 0 else 0.0
+    return size_bytes / time_s * busbw_factor(op, ranks) if time_s > 0 else 0.0
 
 
 def group_in_words(ranks: int, nodes: int) -> str:

@@ -23,12 +23,14 @@ class Way:
     Attributes:
         protocol: whose latencies it has.
         efficiency: share of what the operation reaches of its links that is left to the payload.
+        least_s: the transfers take at least this long, however fast the links.
         touched_bytes: that members copy in their own memory beside the transfers ``[a, 1]`` or a number.
     """
 
     protocol: str
     efficiency: float = 1.0
     touched_bytes: FloatArray | float = 0.0
+    least_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

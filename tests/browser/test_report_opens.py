@@ -11,9 +11,13 @@ import pytest
 from playwright.sync_api import Page, sync_playwright
 
 from dlrmsim.collectives import CollectiveRequest, compute, write_page
+from dlrmsim.importing import run_import
+from dlrmsim.planning import PlanRequest, plan
 from reports.run_report import render_run
 from reports.scaling_report import ScalingPoint, ScalingStudy, render_scaling
 from tests.reports_sample import sample_findings
+from tests.trace_files import two_ranks, write_ranks
+from workloads.sharding import PHASES
 
 pytestmark = pytest.mark.browser
 
@@ -176,6 +180,22 @@ def test_dark_and_light_both_draw_without_a_complaint(visit):
     assert visit.complaints == []
 
 
+@pytest.mark.parametrize("ranks", [(0, 1), (1,)], ids=["every rank", "one rank of two"])
+def test_the_page_of_a_trace_opens_offline(context, tmp_path, ranks):
+    """The sections of a run, and those only a trace has; a trace of some ranks only opens as well."""
+    files = write_ranks(tmp_path, two_ranks())
+    run_import([files[rank] for rank in ranks], tmp_path / "out")
+    visit = Visit(context.new_page())
+    visit.open(tmp_path / "out" / "report.html")
+    for anchor in ("timeline", "breakdown", "steps", "stragglers", "critical-path", "collectives", "kernels", "gaps"):
+        assert visit.page.is_visible(f"section#{anchor} h2")
+    for anchor in ("parts-chart", "ranks-chart", "path-categories", "path-operators", "path-sections"):
+        assert visit.page.is_visible(f"#{anchor} .main-svg >> nth=0"), f"chart {anchor} has no drawing"
+    assert visit.shown()[0] in map(str, ranks)
+    assert visit.complaints == []
+    assert visit.requests == []
+
+
 def test_a_scaling_page_opens_without_a_complaint(context, tmp_path):
     points = [
         ScalingPoint(8, 1, 4096, "infeasible", message="rank 3 needs 98.2 GB of HBM, 37.2 GB are usable"),
@@ -207,6 +227,24 @@ def test_the_page_of_a_collective_opens_offline(context, tmp_path):
     axes = "plot => [plot._fullLayout.xaxis.type, plot._fullLayout.yaxis.type]"
     assert page.eval_on_selector("#busbw-chart", axes) == ["log", "linear"]
     assert page.eval_on_selector("#time-chart", axes) == ["log", "log"]
+    assert visit.complaints == []
+    assert visit.requests == []
+    page.close()
+
+
+def test_the_page_of_a_plan_opens_offline(context, tmp_path):
+    """Bars over 16 ranks for every phase, planners beside each other."""
+    request = PlanRequest("mlperf_dlrm_v1", ["nodes=2", "workload.sharding.steps=2"], compare=True, out=tmp_path / "a")
+    study = plan(request)
+    page = context.new_page()
+    visit = Visit(page)
+    visit.open(tmp_path / "a" / "plan.html")
+    bars = "plot => plot.data.map(trace => [trace.name, trace.y.length])"
+    assert page.eval_on_selector("#work-chart", bars) == [[phase, 16] for phase in PHASES]
+    assert page.eval_on_selector("#planners-chart", "plot => plot.data[0].y.length") == len(study.compared) - 1
+    for chart in ("memory", "exchange", "shards"):
+        assert page.is_visible(f"#{chart}-chart .main-svg >> nth=0")
+    page.click("#theme")
     assert visit.complaints == []
     assert visit.requests == []
     page.close()

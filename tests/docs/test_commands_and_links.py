@@ -11,12 +11,12 @@ import click
 import pytest
 import typer
 
+from benchmarks.__main__ import BENCHMARKS
 from dlrmsim.cli import app
 from inputs.quantities import parse_range
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
-BENCHMARKS = {"engine", "cli", "oracle"}
 
 
 def commands(page: Path) -> Iterator[str]:
@@ -61,7 +61,9 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 
 def test_files_that_pages_name_exist() -> None:
-    path = re.compile(r"`((?:simulator|workloads|scenarios|tests|reports|validation|hardware_specs|inputs)/[\w./-]+)`")
+    path = re.compile(
+        r"`((?:simulator|workloads|scenarios|tests|reports|validation|hardware_specs|inputs|traces)/[\w./-]+)`"
+    )
     named = {(page.name, found) for page in PAGES for found in path.findall(page.read_text(encoding="utf-8"))}
     assert [entry for entry in sorted(named) if not (ROOT / entry[1]).exists()] == []
 

@@ -15,7 +15,15 @@ from simulator.network import ALGORITHMS
 from simulator.network.collectives import Call
 from simulator.operators import CollectiveCall, Copy, HostWork
 from simulator.program import ProgramBuilder, TaskGraph
-from tests.network_machines import pcie_box, tapered, through_host, torus, with_library
+from tests.network_machines import (
+    changed,
+    pcie_box,
+    staged_box,
+    tapered,
+    through_host,
+    torus,
+    with_library,
+)
 
 ZIONEX = load_cluster("zionex")
 MACHINES = {
@@ -24,7 +32,8 @@ MACHINES = {
     "dragonfly": tapered(ZIONEX, "dragonfly", leaf_nodes=2),
     "pcie": pcie_box(ZIONEX),
     "mesh": load_cluster("dgx1_v100"),
-    "fitted": load_cluster("dgx_h100"),
+    "fitted, adding": changed(load_cluster("dgx_h100"), fabric={"in_network_reduction": True}),
+    "staged": staged_box(ZIONEX),
     "messages": with_library(ZIONEX, "open_mpi"),
     "torus": torus(ZIONEX, [3, 2], ["10 GB/s", "5 GB/s"]),
     "through the host": through_host(ZIONEX),

@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from inputs.errors import InfeasibleError
 from tests.workload_jobs import context_for, plan_of, settings_for
 from workloads.balance import slowest_s
+from workloads.embeddings import embedding_groups
 from workloads.memory import stored_on_ranks
 from workloads.model import load_model
-from workloads.plan import Plan, plan_from_dict
-from workloads.sharding import PLANNERS, fit_rows, make_sharding_plan
+from workloads.options import Option, compose, options_of
+from workloads.plan import Plan
+from workloads.sharding import PLANNERS, fit_rows, make_sharding_plan, plan_from_dict, plan_to_dict
 from workloads.tables import Tables, expand_tables
 
 ROOM_BYTES = 2e6
@@ -37,6 +39,7 @@ def tables_of(rows: list[tuple[int, int, float]]) -> Tables:
         dim=np.array(d, dtype=np.int64),
         pooling_factor=np.array(p, dtype=np.float64),
         element_bytes=np.full(len(rows), 2, dtype=np.int64),
+        features=np.ones(len(rows), dtype=np.int64),
     )
 
 
@@ -55,7 +58,7 @@ def times_placed(plan: Plan, table: int) -> np.ndarray:
 @settings(max_examples=60, deadline=None)
 def test_every_element_is_placed_once(rows: list[tuple[int, int, float]], planner: str, world_size: int) -> None:
     """Each element of a table is on one rank, or, data_parallel, on every rank; and no rank holds too much."""
-    tables, job = tables_of(rows), settings_for("zionex_i", world_size)
+    tables, job = tables_of(rows), settings_for("zionex_i", world_size, local_world_size=2)
     try:
         plan = make_sharding_plan(planner, tables, context_for(tables, job, ROOM_BYTES))
     except InfeasibleError:
@@ -71,7 +74,7 @@ def test_every_element_is_placed_once(rows: list[tuple[int, int, float]], planne
 @settings(max_examples=40, deadline=None)
 def test_lookups_are_shared_out(rows: list[tuple[int, int, float]], planner: str) -> None:
     """The shards that hold one column serve all lookups of the table between them (per copy where it is copied)."""
-    tables, job = tables_of(rows), settings_for("zionex_i", 4)
+    tables, job = tables_of(rows), settings_for("zionex_i", 4, local_world_size=2)
     plan = make_sharding_plan(planner, tables, context_for(tables, job, 1e12))
     shards = plan.shards()
     served = np.bincount(shards.table, weights=shards.lookups_fraction * shards.dim, minlength=len(tables))
@@ -83,11 +86,43 @@ def test_lookups_are_shared_out(rows: list[tuple[int, int, float]], planner: str
 @settings(max_examples=30, deadline=None)
 def test_a_written_plan_reads_back_the_same(rows: list[tuple[int, int, float]], planner: str) -> None:
     """`plan_from_dict` undoes `to_dict`."""
-    tables, job = tables_of(rows), settings_for("zionex_i", 4)
+    tables, job = tables_of(rows), settings_for("zionex_i", 4, local_world_size=2)
     plan = make_sharding_plan(planner, tables, context_for(tables, job, 1e12))
-    again = plan_from_dict(plan.to_dict(), tables, 4)
-    assert again.to_dict() == plan.to_dict()
+    again = plan_from_dict(plan_to_dict(plan), tables, 4, 2)
+    assert plan_to_dict(again) == plan_to_dict(plan)
     assert again.sharding_types == plan.sharding_types
+
+
+def total(amount: float | np.ndarray, world_size: int) -> float:
+    """Sum over ranks."""
+    return float(np.broadcast_to(amount, world_size).sum())
+
+
+@given(tables_strategy, st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_finer_split_never_loses_lookups(rows: list[tuple[int, int, float]], data: st.DataObject) -> None:
+    """Rows of a table are looked up as often however they are spread; each further column range repeats the lookups;
+    the bytes read stay the same, as do the pooled elements that the ranks of the samples receive."""
+    tables, job = tables_of(rows), settings_for("zionex_i", 8, local_world_size=4)
+    context = context_for(tables, job, 1e12)
+    names = ("table_wise", "column_wise", "row_wise", "table_row_wise", "grid_shard")
+    coarse = [Option("table_wise")] * len(tables)
+    fine = [
+        data.draw(st.sampled_from([o for o in options_of(int(dim), context) if o.kind in names])) for dim in tables.dim
+    ]
+    found = {}
+    for name, options in (("coarse", coarse), ("fine", fine)):
+        groups = embedding_groups(compose(tables, context, options, name), job)
+        found[name] = (
+            sum(total(group.lookup.lookups, 8) for group in groups),
+            sum(total(group.lookup.row_bytes, 8) for group in groups),
+            sum(group.width for group in groups),
+        )
+    repeated = [o.pieces if o.kind in ("column_wise", "grid_shard") else 1 for o in fine]
+    expected = float(job.global_batch_size * (tables.lookups_per_sample * repeated).sum())
+    assert found["fine"][0] == pytest.approx(expected, rel=1e-9)
+    assert found["fine"][0] >= found["coarse"][0] * (1 - 1e-9)
+    assert found["fine"][1:] == pytest.approx(found["coarse"][1:], rel=1e-9)
 
 
 @given(tables_strategy)
@@ -139,5 +174,5 @@ def test_rows_shrink_just_enough_to_fit() -> None:
     assert plan.rows_scale == pytest.approx(8 * 30 / 1619, rel=0.1)
     assert np.max(weights + state) <= 30e9
     assert np.mean(weights + state) > 0.85 * 30e9
-    again = plan_from_dict(plan.to_dict(), tables, 8)
+    again = plan_from_dict(plan_to_dict(plan), tables, 8, 8)
     assert np.array_equal(again.tables.rows, plan.tables.rows)

@@ -17,8 +17,12 @@ from hardware_specs import load_cluster
 from simulator.engine import RunOptions, run
 from simulator.lowering import build_machine, lower
 from simulator.network import CollectiveModel, Topology, idle_call
+from simulator.network.collectives import Call
+from simulator.network.collectives.collnet import COLLNET
+from simulator.network.load import port_bytes
 from simulator.operators import CollectiveCall
 from simulator.program import ProgramBuilder, TaskGraph
+from tests.network_machines import changed, sourced
 
 US = 1e-6
 NVLINK, NIC = 300e9, 25e9
@@ -36,6 +40,11 @@ TREE_BY_SIZE = {  # ``treeCorrectionFactor`` at 64 B x 2^i: i = 0, 0, 8, 13 and 
 @pytest.fixture(scope="module")
 def zionex():
     return load_cluster("zionex")
+
+
+def unfitted(name):
+    """The cluster with its links at their full rate."""
+    return load_cluster(name).model_copy(update={"fitted": None, "calibration": ()})
 
 
 def model(cluster, ranks, **algorithms):
@@ -125,6 +134,21 @@ def test_grouped_all_to_all(zionex, ranks, size):
 
 
 @pytest.mark.parametrize("size", SIZES)
+def test_grouped_with_pxn_pays_a_hop_more_and_the_same_posts(zionex, size):
+    """16 nodes of 8 on rails: 7 messages and one change of GPU inside, 120 posts, both links at once."""
+    on_rails = changed(zionex, fabric={"kind": "rail_optimised"})
+
+    def expected(protocol, size, nvlink, nic):
+        base, hop, network, _ = RING["simple"]
+        latency = base + 8 * hop + network
+        return [(latency * US, max(120 * 3.0 * US, 7 / 8 * size / nvlink, 15 / 16 * size / nic))]
+
+    options = model(on_rails, 128).options(idle_call(model(on_rails, 128), "all_to_all", size))
+    assert [(option.algorithm.name, option.protocol) for option in options] == [("pxn", "simple")]
+    check(model(on_rails, 128), "all_to_all", size, expected)
+
+
+@pytest.mark.parametrize("size", SIZES)
 def test_hierarchical_all_to_all_has_two_phases_in_sequence(zionex, size):
     def expected(protocol, size, nvlink, nic):
         base, hop, network, _ = RING[protocol]
@@ -137,14 +161,57 @@ def test_hierarchical_all_to_all_has_two_phases_in_sequence(zionex, size):
 
 
 @pytest.mark.parametrize("size", [4.0, 1e6, 256e6])
-def test_nvls(size):
-    """H100, whose switch adds: the buffer once in each direction at 0.85 of the links, 25 us whatever the members."""
-    cluster = load_cluster("dgx_h100")
-    calculated = model(cluster.model_copy(update={"fitted": None, "calibration": ()}), 8, all_reduce="nvls")
-    (option,) = calculated.options(idle_call(calculated, "all_reduce", size))
-    (phase,) = calculated.phases(idle_call(calculated, "all_reduce", size), option)[0]
+@pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter"])
+def test_nvls(op, size):
+    """H100, whose switch adds: the buffer once over each port at 0.85 of the links, 25 us whatever the members."""
+    calculated = model(unfitted("dgx_h100"), 8, **{op: "nvls"})
+    (option,) = calculated.options(idle_call(calculated, op, size))
+    (phase,) = calculated.phases(idle_call(calculated, op, size), option)[0]
+    ports = {"all_reduce": (1, 1), "all_gather": (1 / 8, 1), "reduce_scatter": (1, 1 / 8)}[op]
+    for port, share in zip(("nvlink_tx", "nvlink_rx"), ports, strict=True):
+        assert option.stages[0].work.usage[port] == pytest.approx(0.85 * share), "the other way is nearly idle"
     assert (option.protocol, phase.latency_ps) == ("simple", 25_000_000)
     assert abs(phase.work_ps - size / 450e9 / 0.85 * 1e12) <= 1
+
+
+@pytest.mark.parametrize("size", [4.0, 1e6, 256e6])
+def test_nvls_tree(size):
+    """4 H100 nodes: 25 + 4 x 20.9 us; the buffer once over NVLink at 0.85, a tree's bytes over the NICs."""
+    calculated = model(unfitted("dgx_h100"), 32, all_reduce="nvls_tree")
+    (option,) = calculated.options(idle_call(calculated, "all_reduce", size))
+    (phase,) = calculated.phases(idle_call(calculated, "all_reduce", size), option)[0]
+    assert phase.latency_ps == 108_600_000
+    assert abs(phase.work_ps - max(size / 450e9 / 0.85, 2 * size / 8 / 50e9) * 1e12) <= 1
+    assert option.stages[0].work.usage["nvlink_tx"].max() == pytest.approx(4 * 50 / 450)
+
+
+@pytest.mark.parametrize("size", [4.0, 1e6, 256e6])
+def test_collnet(size):
+    """4 H100 nodes whose network adds: 2 x 3.7 + 14 x 0.4 + 31 us; a NIC sends an eighth of the buffer once."""
+    sharp = changed(unfitted("dgx_h100"), fabric={"in_network_reduction": True})
+    calculated = model(sharp, 32, all_reduce="collnet")
+    (option,) = calculated.options(idle_call(calculated, "all_reduce", size))
+    (phase,) = calculated.phases(idle_call(calculated, "all_reduce", size), option)[0]
+    assert (option.algorithm.name, phase.latency_ps) == ("collnet", 44_000_000)
+    assert abs(phase.work_ps - max(14 / 8 * size / 450e9, size / 8 / 50e9) / 0.85 * 1e12) <= 1
+
+
+def test_collnet_needs_a_fabric_that_adds():
+    calculated = model(unfitted("dgx_h100"), 32, all_reduce="collnet")
+    names = {option.algorithm.name for option in calculated.options(idle_call(calculated, "all_reduce", 1e6))}
+    assert names == {"ring", "tree"}
+
+
+def test_a_network_that_adds_passes_each_part_up_a_leaf_once():
+    """Rails of 2 nodes below a leaf: an up-link carries S / 8, one flow for both nodes, and gets the sum back."""
+    data = {"in_network_reduction": True, "kind": "rail_optimised", "leaf_nodes": sourced(2)}
+    sharp = changed(unfitted("dgx_h100"), fabric=data | {"spine_oversubscription": sourced(2.0)})
+    calculated = model(sharp, 32, all_reduce="collnet")
+    call = idle_call(calculated, "all_reduce", 8e6)
+    (stage,) = COLLNET.stages(call)
+    loads = port_bytes(stage, call.block, calculated.topology)
+    assert np.allclose(loads["spine_up"], 1e6)
+    assert np.allclose(loads["nic_tx"], 1e6)
 
 
 def test_nvls_needs_a_switch_that_adds(zionex):
@@ -208,6 +275,102 @@ def test_bruck(zionex, size):
     stepped(calculated, "all_gather", size, [(d, size * min(d, 24 - d) / 24) for d in blocks], shift=True)
 
 
+TREE_STEPS = [16, 8, 4, 2, 1]
+
+
+@pytest.mark.parametrize("size", [4.0, 1e6, 256e6])
+def test_binomial(zionex, size):
+    """32 members: five steps, the first two between nodes; a broadcast sends everything, a scatter halves."""
+    calculated = model(zionex, 32, **dict.fromkeys(("broadcast", "reduce", "scatter", "gather"), "binomial"))
+    whole, parts = [(d, size) for d in TREE_STEPS], [(d, size * d / 32) for d in TREE_STEPS]
+    stepped(calculated, "broadcast", size, whole)
+    stepped(calculated, "reduce", size, whole[::-1])
+    stepped(calculated, "scatter", size, parts)
+    stepped(calculated, "gather", size, parts[::-1])
+
+
+def test_binomial_of_24_members_has_no_more_parts_than_receivers(zionex):
+    """At distance 16 member 16 gets the parts of 16 to 23, eight of them."""
+    calculated = model(zionex, 24, scatter="binomial")
+    stepped(calculated, "scatter", 1e6, [(d, 1e6 * min(d, 24 - d) / 24) for d in TREE_STEPS])
+
+
+@pytest.mark.parametrize("size", [4.0, 1e6, 256e6])
+def test_scatter_and_exchanges(zionex, size):
+    calculated = model(zionex, 32, broadcast="scatter_doubling", reduce="scatter_doubling")
+    there = [(d, size * d / 32) for d in TREE_STEPS]
+    stepped(calculated, "broadcast", size, there + there[::-1])
+    stepped(calculated, "reduce", size, there + there[::-1])
+
+
+@pytest.mark.parametrize("size", [4.0, 1e6, 256e6])
+@pytest.mark.parametrize("op", ["broadcast", "reduce"])
+def test_scatter_and_a_ring(zionex, op, size):
+    """32 members: a block passes 31 of the ring's 32 hops, all four between nodes among them at worst."""
+
+    def expected(protocol, size, nvlink, nic):
+        base, hop, network, _ = RING["simple"]
+        ring = ((27 * hop + 4 * (network + 3.0)) * US, 31 / 32 * size / nic)
+        tree = [
+            ((network + 3.0 if d >= 8 else hop) * US, size * d / 32 / (nic if d >= 8 else nvlink)) for d in TREE_STEPS
+        ]
+        phases = [*tree, ring] if op == "broadcast" else [ring, *reversed(tree)]
+        return [(phases[0][0] + base * US, phases[0][1]), *phases[1:]]
+
+    check(model(zionex, 32, **{op: "scatter_ring"}), op, size, expected)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("ranks", [2, 8, 16, 128])
+def test_sendrecv(zionex, ranks, size):
+    """The first and last member of each node use their NICs, the others NVLink: the slower link sets the time.
+
+    Inside a node a message has 32 / n channels of 20.4 GB/s, twice as many while a channel's part is above 16 MiB.
+    """
+    channels = {2: 16, 8: 16 if size == 256e6 else 4}
+
+    def expected(protocol, size, nvlink, nic):
+        base, hop, network, payload = RING[protocol]
+        if ranks <= 8:
+            return [((base + hop) * US, size / min(nvlink * payload, channels[ranks] * 20.4e9))]
+        assert protocol == "simple"
+        return [((base + network + 3.0) * US, max(size / nvlink, size / nic))]
+
+    check(model(zionex, ranks), "sendrecv", size, expected)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("op", ["gather", "scatter"])
+def test_gather_and_scatter_are_the_roots_messages(zionex, op, size):
+    def expected(protocol, size, nvlink, nic):
+        base, hop, network, _ = RING[protocol]
+        return [((base + 7 * hop + network) * US, max(24 * 3.0 * US, 7 / 32 * size / nvlink, 24 / 32 * size / nic))]
+
+    check(model(zionex, 32), op, size, expected)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("op", ["all_gather", "reduce_scatter"])
+def test_pat_takes_log2_steps_and_a_little_for_each_member(zionex, op, size):
+    """One GPU on each of 16 nodes: 8 + 4 x 14 / 3.5 + 16 x 2.8 us, three quarters of the NIC."""
+    calculated = model(zionex, 128, **{op: "pat"})
+    (block,) = calculated.blocks(np.where(np.arange(128) % 8 == 0, 0, -1))
+    call = Call(op, block, np.full((1, 1), size))
+    (option,) = calculated.options(call)
+    (phase,) = calculated.phases(call, option)[0]
+    assert (option.algorithm.name, option.protocol) == ("pat", "simple")
+    assert phase.latency_ps == 68_800_000
+    nic = calculated.link_fractions(call)["nic"].reached * NIC
+    assert abs(phase.work_ps - 15 / 16 * size / nic / 0.75 * 1e12) <= 1
+
+
+def test_pat_is_nothing_for_several_gpus_on_a_node(zionex):
+    calculated = model(zionex, 32, all_gather="pat")
+    assert {option.algorithm.name for option in calculated.options(idle_call(calculated, "all_gather", 1e6))} == {
+        "ring"
+    }
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(("name", "near", "far"), [("pairwise", 7, 120), ("linear", 1, 4)])
 def test_pairwise_and_linear(zionex, name, near, far, size):
@@ -260,7 +423,6 @@ def test_published_zionex_rates_come_out_exactly(zionex, op, ranks, size, algbw)
 @pytest.mark.parametrize("name", ["zionex", "dgx_a100_40", "dgx_a100_80", "dgx_h100", "dgx1_v100", "dgx2_v100"])
 def test_every_calibration_point_of_every_shipped_cluster_comes_out(name):
     from simulator.network.calibration import point_block
-    from simulator.network.collectives import Call
 
     cluster = load_cluster(name).model_copy(update={"fitted": None})
     assert cluster.calibration

@@ -93,7 +93,7 @@ def test_folding_moves_every_contribution_once(hosts, ranks):
     call = idle_call(model, "all_reduce", 64.0)
     held = np.eye(ranks)
     for stage in model.time(call).algorithm.stages(call):
-        ((target, _),) = stage.pattern.steps
+        target = stage.pattern.receiver
         sent = target != np.arange(ranks)
         before = held.copy()
         adds = np.any(stage.added_bytes)
@@ -124,6 +124,11 @@ def test_folding_moves_every_contribution_once(hosts, ranks):
         ("mpich", "all_to_all", 16, 16 * 32768, "linear"),
         ("mpich", "all_to_all", 16, 16 * 32769, "pairwise"),
         ("mpich", "all_gather", 12, 1024, "ring"),
+        ("mpich", "broadcast", 7, 2**20, "binomial"),
+        ("mpich", "broadcast", 16, 12288, "binomial"),
+        ("mpich", "broadcast", 16, 2**19, "scatter_doubling"),
+        ("mpich", "broadcast", 12, 2**19, "scatter_ring"),
+        ("mpich", "broadcast", 16, 2**19 + 1, "scatter_ring"),
         # MVAPICH2 0c069887, alltoall_tuning.c
         ("mvapich2", "all_to_all", 64, 64 * 4096, "linear"),
         ("mvapich2", "all_to_all", 64, 64 * 8192, "pairwise"),

@@ -16,7 +16,7 @@ from simulator.network.destinations import Direct, Spread, tree_messages
 from simulator.network.load import port_bytes
 from simulator.network.membership import blocks_of
 from simulator.network.model import CollectiveModel, idle_call
-from simulator.network.patterns import AllPairs, NearAndFar, Rings, Sends, Trees
+from simulator.network.patterns import AllPairs, NearAndFar, Rings, Sends, Together, Trees
 from simulator.network.topology import Topology
 from tests.network_machines import torus
 
@@ -97,7 +97,9 @@ def test_links_carry_what_messages_routed_one_by_one_put_on_them(dimensions, see
         share = rng.dirichlet(np.ones(block.size), block.instance_count)
         one = np.full((1, 1), 1e6)
         member = np.arange(block.size)
-        steps = Sends((((member + 1) % block.size, one), ((member + 3) % block.size, 2 * one)))
+        steps = Together(
+            tuple(Sends(member, (member + k) % block.size, amount) for k, amount in ((1, one), (3, 2 * one)))
+        )
         for pattern in (AllPairs(one), AllPairs(one, sent, share), Rings(one), Trees(one), steps):
             expected = [routed(fabric, flows) for flows in node_flows(pattern, block, topology.node_of, fabric.nodes)]
             np.testing.assert_allclose(dense(pattern, block, fabric), np.stack(expected), rtol=1e-9, atol=1e-3)

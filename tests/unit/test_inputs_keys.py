@@ -13,6 +13,8 @@ from inputs.keys import MAX_DEPTH, key_text, parse_key, stands_at, value_at
         ("tables[3].dim", ("tables", 3, "dim")),
         ("a.b[0][12].c", ("a", "b", 0, 12, "c")),
         ("run.max-iterations", ("run", "max-iterations")),
+        ("plan['model.tables'].t0", ("plan", "model.tables", "t0")),
+        ("plan['a.b']['c[0]'][1].d", ("plan", "a.b", "c[0]", 1, "d")),
     ],
 )
 def test_text_and_path_are_inverse(text, path):

@@ -130,32 +130,31 @@ def test_planner_and_plan_exclude_each_other():
 
 
 def test_a_plan_from_the_command_line_takes_the_place_of_the_planner(tmp_path):
-    (tmp_path / "plan.yaml").write_text("world_size: 8\ntables: {}\n")
+    (tmp_path / "plan.yaml").write_text("world_size: 8\nplan: {}\n")
     setting = f"workload.sharding.plan={tmp_path / 'plan.yaml'}"
     sharding = load_scenario("mlperf_dlrm_v1", [setting]).scenario.workload.sharding
     assert sharding.planner is None
     assert sharding.plan["world_size"] == 8
 
 
-@pytest.mark.parametrize("kind", ["row_wise", "data_parallel"])
-def test_shards_of_a_table_that_has_none_are_refused(tmp_path, kind):
-    shards = "[{rank: 0, column: 0, dim: 4}]"
+def test_shards_of_a_copied_table_are_refused(tmp_path):
+    spec = "{shards: [{shard_offsets: [0, 0], shard_sizes: [9, 4], placement: 'rank:0/cuda:0'}]}"
     (tmp_path / "plan.yaml").write_text(
-        f"world_size: 8\ntables:\n  table_0:\n    sharding_type: {kind}\n    shards: {shards}\n"
+        f"world_size: 8\nplan:\n  ebc:\n    table_0:\n      sharding_type: data_parallel\n      sharding_spec: {spec}\n"
     )
-    with pytest.raises(InputError, match=rf"plan.yaml:5: tables.table_0.shards: a {kind} table with 1 shards"):
+    with pytest.raises(InputError, match=r"plan.yaml:6: plan.ebc.table_0.sharding_spec: a data_parallel table with"):
         load_scenario("mlperf_dlrm_v1", [f"workload.sharding.plan={tmp_path / 'plan.yaml'}"])
 
 
 def test_a_plan_file_is_found_beside_the_scenario_and_inlined(tmp_path):
-    (tmp_path / "plan.yaml").write_text("world_size: 16\ntables: {}\n")
+    (tmp_path / "plan.yaml").write_text("world_size: 16\nplan: {}\n")
     one = resolved(TEXT + "  sharding: {plan: plan.yaml}\n", tmp_path / "mine.yaml")
     assert one.scenario.workload.sharding.plan["world_size"] == 16
     assert resolved(yaml.safe_dump(one.to_dict())).hash == one.hash
 
 
 def test_a_mistake_in_a_plan_file_is_told_at_its_line(tmp_path):
-    (tmp_path / "plan.yaml").write_text("world_size: 16\ntables:\n  table_0: {sharding_type: table_wide}\n")
+    (tmp_path / "plan.yaml").write_text("world_size: 16\nplan:\n  ebc: {table_0: {sharding_type: table_wide}}\n")
     with pytest.raises(InputError) as error:
         resolved(TEXT + "  sharding: {plan: plan.yaml}\n", tmp_path / "mine.yaml")
     assert (error.value.file, error.value.line) == (str(tmp_path / "plan.yaml"), 3)

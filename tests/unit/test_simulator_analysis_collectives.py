@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from simulator.analysis import busbw_factor, collective_table
-from simulator.operators import CollectiveCall, Gemm
+from simulator.analysis import collective_table
+from simulator.operators import CollectiveCall, Gemm, busbw_factor
 from simulator.program import ProgramBuilder, TaskGraph
 from tests.analysis_runs import group_times, hand_run
 
@@ -36,7 +36,10 @@ def test_bandwidth_uses_the_transfer_not_the_wait():
 
 @pytest.mark.parametrize(
     ("op", "factor"),
-    [("all_reduce", 1.75), ("all_gather", 0.875), ("reduce_scatter", 0.875), ("all_to_all", 0.875), ("broadcast", 1)],
+    [
+        *(("all_reduce", 1.75), ("all_gather", 0.875), ("reduce_scatter", 0.875), ("all_to_all", 0.875)),
+        *(("broadcast", 1), ("reduce", 1), ("sendrecv", 1), ("gather", 0.875), ("scatter", 0.875)),
+    ],
 )
 def test_bus_factors_are_those_of_nccl_tests(op, factor):
     assert busbw_factor(op, 8) == factor

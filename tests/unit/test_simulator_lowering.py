@@ -201,6 +201,21 @@ def test_imbalance_moves_a_tenth_of_the_way_to_the_mean(zionex):
     np.testing.assert_allclose(after, before + 0.1 * (before.mean() - before), atol=1.0, rtol=0)
 
 
+def test_imbalance_evens_the_sizes_of_instances_out(zionex):
+    """Two nodes that scatter 100 MB and 300 MB: a tenth of the way to 200 MB each is 110 MB and 290 MB."""
+    sizes = np.repeat([1e8, 3e8], 8)
+    communicators = {"node": np.arange(16) // 8}
+    machine = build_machine(zionex, 16, launch_s=5e-6)
+
+    def work(call, improve=None):
+        graph = graph_of(16, call, communicators=communicators)
+        return [activity.phases[-1].work_ps for activity in lower(graph, machine, improve=improve).program.activities]
+
+    evened = work(CollectiveCall("reduce_scatter", "node", sizes), {"imbalance": 1.1})
+    assert evened == work(CollectiveCall("reduce_scatter", "node", np.repeat([1.1e8, 2.9e8], 8)))
+    assert evened != work(CollectiveCall("reduce_scatter", "node", sizes))
+
+
 def test_unknown_classes_and_missing_ranks_are_refused(zionex):
     machine = build_machine(zionex, 8, launch_s=5e-6)
     with pytest.raises(InputError, match="NVLink"):

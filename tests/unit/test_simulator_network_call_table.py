@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from benchmarks.choosers import with_chooser
 from hardware_specs import load_cluster
 from simulator.network.call_table import CallTable
 from simulator.network.collectives import Call
@@ -21,8 +22,9 @@ MACHINES = {
     "pcie": pcie_box(ZIONEX),
     "host memory": through_host(ZIONEX),
     "torus": torus(ZIONEX, [2, 2]),
+    "NCCL's tuner": with_chooser(load_cluster("dgx_h100"), "nccl_tuner"),
 }
-OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast")
+OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "sendrecv", "scatter")
 
 
 def calls(cluster):

@@ -38,6 +38,11 @@ def crosses(level, a, b):
     return level.rails is None or level.rails.leaf[a] != level.rails.leaf[b]
 
 
+def shift(members, distance, amount):
+    """Member i sends to i + distance."""
+    return Sends(np.arange(members), (np.arange(members) + distance) % members, amount)
+
+
 def blocks(topology, rng):
     for instance in (np.zeros(RANKS, dtype=np.int64), np.arange(RANKS) % 8, rng.integers(-1, 3, RANKS)):
         yield from blocks_of(instance, topology)
@@ -45,7 +50,7 @@ def blocks(topology, rng):
 
 @pytest.mark.parametrize("placement", ["block", "round_robin", "random"])
 @pytest.mark.parametrize("name", MACHINES)
-def test_all_pairs_and_shifts_load_each_level_as_their_messages_do(name, placement):
+def test_all_pairs_shifts_and_messages_load_each_level_as_a_flow_for_each_pair_does(name, placement):
     rng = np.random.default_rng(5)
     topology = Topology.build(MACHINES[name], RANKS, placement, 3)
     for block in blocks(topology, rng):
@@ -55,11 +60,15 @@ def test_all_pairs_and_shifts_load_each_level_as_their_messages_do(name, placeme
         shifted = np.zeros((n, n))
         for distance, amount in ((1, 5.0), (2, 3.0)):
             shifted[np.arange(n), (np.arange(n) + distance) % n] += amount
-        steps = tuple(((np.arange(n) + d) % n, np.full((1, 1), a)) for d, a in ((1, 5.0), (2, 3.0)))
+        steps = Together(tuple(shift(n, d, np.full((1, 1), a)) for d, a in ((1, 5.0), (2, 3.0))))
+        outwards = np.zeros((n, n))
+        outwards[0, 1:] = np.arange(1.0, n)
+        messages = Sends(np.zeros(n - 1, dtype=np.int64), np.arange(1, n), np.arange(1.0, n)[None, :])
         cases = (
             (AllPairs(np.full((1, 1), 1e6)), np.full((block.instance_count, n, n), 1e6 / n)),
             (AllPairs(np.full((1, 1), 1e6), sent, share), sent[:, :, None] * share[:, None, :]),
-            (Sends(steps), np.broadcast_to(shifted, (block.instance_count, n, n))),
+            (steps, np.broadcast_to(shifted, (block.instance_count, n, n))),
+            (messages, np.broadcast_to(outwards, (block.instance_count, n, n))),
         )
         for pattern, flows in cases:
             for level in topology.levels:
@@ -109,3 +118,20 @@ def test_a_mesh_gives_rings_all_links_and_pairs_the_weakest():
     pcie = 15.75 * 0.837 / 150
     assert mesh_share(pairs, eight, topology) == pytest.approx(7 * pcie / 3), "three others have no direct link"
     assert mesh_share(pairs, eight, Topology.build(load_cluster("zionex"), 8)) == 1.0
+
+
+def test_messages_of_a_mesh_go_at_the_pace_of_the_pair_with_the_fewest_links():
+    """DGX-1: GPUs 0 and 1 have one of six links between them, 0 and 3 two; a port is as busy as all its pairs."""
+    topology = Topology.build(load_cluster("dgx1_v100"), 8)
+    (four,) = blocks_of(np.where(np.arange(8) < 4, 0, -1), topology)
+
+    def share(*messages):
+        sender, receiver, size = (np.array(part) for part in zip(*messages, strict=True))
+        return mesh_share(Sends(sender, receiver, size[None, :].astype(float)), four, topology)
+
+    assert share((0, 1, 1.0)) == pytest.approx(1 / 6)
+    assert share((0, 3, 1.0)) == pytest.approx(2 / 6)
+    assert share((0, 1, 1.0), (0, 3, 2.0)) == pytest.approx(3 / 6), "three bytes on three links"
+    assert share((0, 1, 1.0), (0, 3, 1.0)) == pytest.approx(2 / 6), "the single link takes half of the bytes"
+    assert share((0, 1, 0.0)) == share((2, 2, 1.0)) == 1.0, "nothing moves"
+    assert mesh_share(shift(4, 1, np.ones((1, 1))), four, topology) == pytest.approx(1 / 6)

@@ -8,11 +8,11 @@ import pytest
 from hardware_specs import load_cluster
 from inputs.errors import InputError
 from simulator.network.collectives.algorithm import Latency, Stage
-from simulator.network.load import full_rate_seconds, port_bytes
+from simulator.network.load import full_rate_seconds, links_used, port_bytes
 from simulator.network.membership import blocks_of
-from simulator.network.patterns import AllPairs
+from simulator.network.patterns import AllPairs, Rings
 from simulator.network.topology import Topology
-from tests.network_machines import changed, pcie_box, sourced, tapered, through_host, torus
+from tests.network_machines import changed, pcie_box, sourced, staged_box, tapered, through_host, torus
 
 
 @pytest.fixture(scope="module")
@@ -141,3 +141,40 @@ def test_traffic_that_takes_detours_uses_twice_the_global_links(zionex, share):
         np.testing.assert_allclose(loads[0][port], 16 * 16e6 * 48 / 64)
         np.testing.assert_allclose(loads[1][port], (1 + share) * loads[0][port])
     np.testing.assert_array_equal(loads[0]["nic_tx"], loads[1]["nic_tx"])
+
+
+def test_without_peer_to_peer_two_gpus_and_the_nic_share_an_up_link(zionex):
+    """A ring over servers of 8 GPUs on 4 switches: each GPU sends and receives R through the up-link of its switch; on
+    the first server's first switch comes what the NIC receives and sends, R too. Without a second server there is none.
+    """
+    cluster = staged_box(zionex)
+    for ranks, passing in ((8, 0.0), (16, 1.0)):
+        topology = Topology.build(cluster, ranks)
+        (block,) = blocks_of(np.zeros(ranks, dtype=np.int64), topology)
+        loads = port_bytes(Stage(Latency(), Rings(np.full((1, 1), 1e6))), block, topology)
+        for port in ("switch_up", "switch_down"):
+            shares = loads[port][0] / 1e6
+            expected = np.tile([2.0 + passing, 2.0, 2.0, 2.0], ranks // 8)
+            np.testing.assert_allclose(shares, expected)
+            assert links_used(port, block, topology).tolist() == [list(range(ranks // 2))]
+        # Each socket's memory is written and read once for what its 4 GPUs send and for what they receive, and again
+        # for what the NIC sends and receives: the GPUs' shares of that.
+        np.testing.assert_allclose(loads["ddr"][0].sum() / 1e6, ranks * 2.0 + passing * ranks / 8 * 2.0)
+
+
+def test_members_on_other_switches_load_the_up_link_of_the_nic(zionex):
+    """GPUs 2 and 3 of two servers, on the second switch: what leaves a server passes the first one's up-link."""
+    topology = Topology.build(staged_box(zionex), 16)
+    instance = np.where(np.isin(np.arange(16) % 8, (2, 3)), 0, -1)
+    (block,) = blocks_of(instance, topology)
+    loads = port_bytes(Stage(Latency(), Rings(np.full((1, 1), 1e6))), block, topology)
+    assert links_used("switch_up", block, topology).tolist() == [[0, 1, 4, 5]]
+    np.testing.assert_allclose(loads["switch_up"][0] / 1e6, [1.0, 2.0, 1.0, 2.0])
+
+
+def test_a_nic_is_no_faster_than_its_pcie_link(zionex):
+    """FDR has 6.82 GB/s, its gen3 x8 link 7.88 GB/s, of which the node's fraction is reached."""
+    node = load_cluster("deepbench_m40").node
+    rate = Topology.build(load_cluster("deepbench_m40"), 16).rates["nic"]
+    assert rate == pytest.approx(7.88e9 * node.pcie_fraction.value)
+    assert rate < node.nics.nic.bytes_per_s.value

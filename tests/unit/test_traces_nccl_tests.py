@@ -51,6 +51,8 @@ def test_a_log_has_its_operation_ranks_nodes_and_out_of_place_times(tmp_path):
         ("alltoall_perf.log", None, "all_to_all"),
         ("run1.log", "all_gather", "all_gather"),
         ("reduce_scatter.txt", None, "reduce_scatter"),
+        ("sendrecv_perf.log", None, "sendrecv"),
+        ("scatter_perf.log", None, "scatter"),
     ],
 )
 def test_the_operation_comes_from_the_name_or_the_caller(tmp_path, name, op, expected):
@@ -63,7 +65,7 @@ def test_the_line_of_newer_releases_comes_before_the_name(tmp_path):
 
 
 def test_a_table_has_units_and_aliases(tmp_path):
-    text = "repo,nodes,ngpus,op,size_bytes,time_us\nlab,2,8,alltoall,1024,50\nlab,2,8,sendrecv,1024,9\n"
+    text = "repo,nodes,ngpus,op,size_bytes,time_us\nlab,2,8,alltoall,1024,50\nlab,2,8,hypercube,1024,9\n"
     (row,) = read_timed_collectives(written(tmp_path, text, "lab.csv"))
     assert (row.op, row.nodes, row.ranks_per_node, row.bytes, row.source) == ("all_to_all", 2, 4, 1024.0, "lab")
     assert row.time_s == pytest.approx(50e-6)

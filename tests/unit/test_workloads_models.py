@@ -112,7 +112,7 @@ def test_tables_one_by_one_with_their_own_precision(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (MLP, "exactly one of tables and population"),
+        (MLP, "exactly one of tables, table_list and population"),
         (MLP + "tables: {source: me, grade: assumed, value: [{rows: 0, dim: 4, pooling_factor: 1}]}\n", "rows"),
         (MLP + "tables: {source: me, grade: assumed, value: []}\n", "tables.value: .* at least one item"),
         (

@@ -92,12 +92,16 @@ def test_h100_nodes_are_predicted_from_one_gpu_each(capsys):
     assert main(["validate", "nccl_h100", "nccl_a100", "v100_nccl", "--json"]) == 0
     h100, a100, v100 = json.loads(capsys.readouterr().out)["suites"]
     predicted = {g["sizes"]: g for g in h100["groups"] if g["role"] == "validation"}
-    assert predicted["1 MiB and more"]["cases"] == 80
+    assert predicted["1 MiB and more"]["cases"] == 100
+    sends = [case for case in h100["cases"] if case["inputs"]["op"] == "sendrecv"]
+    assert len(sends) == 50
+    worst = max(abs(case["error_pct"]) for case in sends)
     assert predicted["1 MiB and more"]["median_pct"] < 5
     assert h100["median_pct"] == predicted["1 MiB and more"]["median_pct"]
     docs = (SUITES.parents[1] / "docs" / "reference" / "validation.md").read_text(encoding="utf-8")
     on_mesh = {g["sizes"]: g["median_pct"] for g in v100["groups"] if g["role"] == "validation"}
     assert max(on_mesh.values()) < 5, "the all_to_all of a mesh follows from its links"
+    assert f"within {worst:.1f} %" in docs, "sendrecv inside a node and between nodes"
     for suite in (h100, a100, v100):
         for group in suite["groups"]:
             assert f"{group['median_pct']:.1f} %" in docs

@@ -1,7 +1,9 @@
 """Collective algorithms, one per file. Importing this package registers the shipped ones."""
 
 from simulator.network.collectives import (
+    binomial,
     bruck,
+    collnet,
     direct,
     grouped,
     halving_doubling,
@@ -9,9 +11,15 @@ from simulator.network.collectives import (
     hierarchical_all_to_all,
     linear,
     nvls,
+    nvls_tree,
     pairwise,
+    pat,
+    pxn,
     recursive_doubling,
     ring,
+    scatter_doubling,
+    scatter_ring,
+    sends,
     tree,
 )
 from simulator.network.collectives.algorithm import ALGORITHMS, Call, CollectiveAlgorithm, algorithms_of, register
@@ -21,7 +29,9 @@ __all__ = [
     "Call",
     "CollectiveAlgorithm",
     "algorithms_of",
+    "binomial",
     "bruck",
+    "collnet",
     "direct",
     "grouped",
     "halving_doubling",
@@ -29,9 +39,15 @@ __all__ = [
     "hierarchical_all_to_all",
     "linear",
     "nvls",
+    "nvls_tree",
     "pairwise",
+    "pat",
+    "pxn",
     "recursive_doubling",
     "register",
     "ring",
+    "scatter_doubling",
+    "scatter_ring",
+    "sends",
     "tree",
 ]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from hardware_specs.types import Cluster
 from simulator.network.membership import Block
 from simulator.network.patterns import NOTHING, Pattern
 from simulator.operators import CollectiveOp, FloatArray
@@ -51,15 +52,17 @@ class Latency:
         network_hops: hops over the network.
         posts: network messages posted one after the other, before or between the transfers.
         messages: those posted while the transfers go on, which take at least as long as their posts.
+        members: times the table's cost of each member is paid.
     """
 
-    table: Literal["ring", "tree", "nvls"] = "ring"
+    table: Literal["ring", "tree", "nvls", "nvls_tree", "pat", "collnet"] = "ring"
     starts: float = 1.0
     near_hops: float = 0.0
     paced_hops: float = 0.0
     network_hops: float = 0.0
     posts: float = 0.0
     messages: float = 0.0
+    members: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,18 +73,22 @@ class Stage:
         latency: before the traffic.
         pattern: what moves.
         efficiency: share of the protocol's bandwidth that the algorithm reaches; a cap, it adds no bytes.
+        near_efficiency: further such a share on NVLink alone.
         by_protocol: further such shares that differ by protocol (1 where none is given).
         own_bytes: of the member's own part, which is copied beside the transfers ``[a, 1]`` or a number.
         added_bytes: that each member adds to its own where hosts do that apart from the transfers, alike.
-        message_bytes: size of one message, the largest; by it message libraries choose how to send it.
+        message_bytes: size of one message, the largest; by it libraries choose how to send it.
+        one_message: whether each member sends one message and no more.
     """
 
     latency: Latency
     pattern: Pattern = NOTHING
     efficiency: float = 1.0
+    near_efficiency: float = 1.0
     own_bytes: FloatArray | float = 0.0
     added_bytes: FloatArray | float = 0.0
     message_bytes: float = math.inf
+    one_message: bool = False
     by_protocol: Mapping[Protocol, float] = field(default_factory=dict)
 
 
@@ -92,6 +99,16 @@ def reached(stage: Stage, protocol: Protocol) -> float:
 
 def _always(block: Block) -> bool:  # noqa: ARG001 - the signature of `applies`
     return True
+
+
+def _anywhere(cluster: Cluster) -> bool:  # noqa: ARG001 - the signature of `runs_on`
+    return True
+
+
+def switch_adds(cluster: Cluster) -> bool:
+    """Whether the switches inside a node add (NVLink SHARP)."""
+    scale_up = cluster.node.scale_up
+    return scale_up is not None and scale_up.in_switch_reduction
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +123,8 @@ class CollectiveAlgorithm:
         applies: whether it can run on these instances.
         network_protocols: protocols it may use over the network.
         near_protocols: protocols it may use inside a node.
-        in_switch: whether it needs a switch that adds.
+        runs_on: whether the machine has what it needs.
+        instead_of: the algorithm whose place it takes wherever it applies and the library has both.
     """
 
     name: str
@@ -116,7 +134,12 @@ class CollectiveAlgorithm:
     applies: Callable[[Block], bool] = _always
     network_protocols: tuple[Protocol, ...] = ALL_PROTOCOLS
     near_protocols: tuple[Protocol, ...] = ALL_PROTOCOLS
-    in_switch: bool = False
+    runs_on: Callable[[Cluster], bool] = _anywhere
+    instead_of: str = ""
+
+    def protocols(self, block: Block) -> tuple[Protocol, ...]:
+        """Those it may use on these instances."""
+        return self.near_protocols if block.node_count == 1 else self.network_protocols
 
 
 def _names_of(_: str, algorithm: CollectiveAlgorithm) -> list[str]:

@@ -28,7 +28,7 @@ NONE = both_ways(np.zeros((1, 1)))
 def stages(call: Call) -> tuple[Stage, ...]:
     """Two phases in sequence; see the module's formula."""
     g, m = call.block.local_size, call.block.node_count
-    near, far = _uneven(call) if call.send_bytes is not None else _even(call)
+    near, far = by_rail(call, rails_of(call.block))
     between = AllPairs(call.bytes, call.send_bytes, call.weights)
     return (
         Stage(Latency(near_hops=g - 1), NearAndFar(near, NONE)),
@@ -36,17 +36,17 @@ def stages(call: Call) -> tuple[Stage, ...]:
     )
 
 
-def _even(call: Call) -> tuple[Traffic, Traffic]:
-    g, m = call.block.local_size, call.block.node_count
-    return both_ways(call.bytes * ((g - 1) / g)), both_ways(call.bytes * ((m - 1) / m))
+def by_rail(call: Call, rail: IntArray) -> tuple[Traffic, Traffic]:
+    """Bytes to the members of the node, by their rails, and along the rails; sums over a node or a rail.
 
-
-def _uneven(call: Call) -> tuple[Traffic, Traffic]:
-    """Bytes of both phases when senders or receivers differ; everything is a sum over a node or a rail."""
+    Args:
+        call: an all_to_all over evenly filled nodes.
+        rail: position of each member among those of its node ``[I, n]``: equal positions form a rail.
+    """
     block, sent, share = call.block, call.send_bytes, call.weights
     if sent is None or share is None:
-        return _even(call)
-    rail = _rail_slots(block)
+        g, m = block.local_size, block.node_count
+        return both_ways(call.bytes * ((g - 1) / g)), both_ways(call.bytes * ((m - 1) / m))
     rail_share = np.take_along_axis(slot_sums(share, rail, block.local_size), rail, axis=1)
     node_sent = block.domains.shared(sent)
     near = Traffic(sent * (1.0 - rail_share), rail_share * (node_sent - sent))
@@ -55,8 +55,10 @@ def _uneven(call: Call) -> tuple[Traffic, Traffic]:
     return near, Traffic(out, received)
 
 
-def _rail_slots(block: Block) -> IntArray:
-    """Position of each member among those of its node ``[I, n]``: equal positions form a rail."""
+def rails_of(block: Block) -> IntArray:
+    """`Block.rail`, or where nodes hold different GPUs the position among the node's members by rank ``[I, n]``."""
+    if block.rail is not None:
+        return block.rail
     order = np.argsort(block.domains.slot, axis=1, kind="stable")
     slots = np.empty_like(order)
     position = np.arange(block.size) % block.local_size

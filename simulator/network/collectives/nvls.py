@@ -1,19 +1,25 @@
-"""NVLS: the NVSwitch adds. Every GPU sends its buffer once and receives the sum once.
+"""NVLS: the NVSwitch adds and copies. Every GPU sends its data once and receives the result once.
 
-With n members of one NVLink domain and S bytes:
+With n members of one NVLink domain, S bytes, and o and i what a port sends and receives:
 
-    time = nvls_hop + S / nvlink / 0.85
+    time = nvls_hop + max(o, i) / nvlink / 0.85
 
-where a ring needs 2 (n - 1) / n S. The switch reads from all members and adds on the way (multicast objects of NVLink
-4 and later), so latency does not grow with n. Only where the node's switch can (``in_switch_reduction``), from three
-members on; the Simple protocol only. Latency and the 0.85 (Hopper): NCCL 2.30 ``src/graph/tuning.cc``, NVLS.
+    all_reduce: o = i = S        all_gather: o = S / n, i = S        reduce_scatter: o = S, i = S / n
+
+where the ring of an all_reduce needs 2 (n - 1) / n S. The switch reads from all members, adds on the way and writes to
+all of them (multicast objects of NVLink 4 and later), a member's own part included, so latency does not grow with n.
+Only where the node's switch can (``in_switch_reduction``), from three members on; the Simple protocol only. Latency
+and the 0.85 (Hopper): NCCL 2.30 ``src/graph/tuning.cc``, NVLS.
 """
 
 from __future__ import annotations
 
-from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
+import numpy as np
+
+from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register, switch_adds
 from simulator.network.membership import Block
-from simulator.network.patterns import Rings
+from simulator.network.patterns import NearAndFar
+from simulator.network.traffic import Traffic, both_ways
 
 EFFICIENCY = 0.85
 """Of the links, Hopper; NCCL 2.30 ``src/graph/tuning.cc``, ``nvlsEfficiency``."""
@@ -21,7 +27,14 @@ EFFICIENCY = 0.85
 
 def stages(call: Call) -> tuple[Stage, ...]:
     """One phase; see the module's formula."""
-    return (Stage(Latency(table="nvls", near_hops=1), Rings(call.bytes), EFFICIENCY),)
+    part = call.bytes / call.block.size
+    near = {
+        "all_reduce": both_ways(call.bytes),
+        "all_gather": Traffic(part, call.bytes),
+        "reduce_scatter": Traffic(call.bytes, part),
+    }[call.op]
+    far = both_ways(np.zeros((1, 1)))
+    return (Stage(Latency(table="nvls", near_hops=1), NearAndFar(near, far), EFFICIENCY),)
 
 
 def applies(block: Block) -> bool:
@@ -32,11 +45,11 @@ def applies(block: Block) -> bool:
 NVLS = register(
     CollectiveAlgorithm(
         name="nvls",
-        ops=("all_reduce",),
+        ops=("all_reduce", "all_gather", "reduce_scatter"),
         description="the NVSwitch adds (NVLink SHARP); one NVLink domain with in-switch reduction",
         stages=stages,
         applies=applies,
         near_protocols=("simple",),
-        in_switch=True,
+        runs_on=switch_adds,
     )
 )

@@ -9,6 +9,7 @@ positions give what they have to their right neighbour, sit out, and get the res
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +27,7 @@ class Step:
 
     Attributes:
         target: position of the member that each sends to, its own where it sends nothing ``[n]``.
-        bytes: that each sends ``[a, 1]``.
+        bytes: that each sends ``[a, 1]``, or ``[a, n]`` where they differ.
         adds: whether who receives adds them to its own.
     """
 
@@ -35,30 +36,39 @@ class Step:
     adds: bool = False
 
 
-def in_sequence(block: Block, steps: list[Step], own_bytes: FloatArray | float = 0.0) -> tuple[Stage, ...]:
+def in_sequence(
+    block: Block, steps: Sequence[Step], own_bytes: FloatArray | float = 0.0, starts: float = 1.0
+) -> tuple[Stage, ...]:
     """One stage for each step; the first starts the collective and copies each member's own part.
 
     Args:
         block: the members.
         steps: in their order.
         own_bytes: each member's own part ``[a, 1]``.
+        starts: times the first pays the base latency.
     """
     stages = []
     for number, step in enumerate(steps):
         first = number == 0
-        starts = 1.0 if first else 0.0
-        far = bool(np.any(block.domains.slot[:, step.target] != block.domains.slot))
-        latency = Latency(starts=starts, network_hops=1, posts=1) if far else Latency(starts=starts, near_hops=1)
+        paid = starts if first else 0.0
+        far = leaving(block, step.target) > 0
+        latency = Latency(starts=paid, network_hops=1, posts=1) if far else Latency(starts=paid, near_hops=1)
         stages.append(
             Stage(
                 latency,
-                Sends(((step.target, step.bytes),)),
+                Sends(np.arange(block.size), step.target, step.bytes),
                 own_bytes=own_bytes if first else 0.0,
                 added_bytes=step.bytes if step.adds else 0.0,
                 message_bytes=float(step.bytes.max()),
             )
         )
     return tuple(stages)
+
+
+def leaving(block: Block, target: IntArray) -> int:
+    """How many members send to another domain, in the instance with most."""
+    slot = block.domains.slot
+    return int((slot[:, target] != slot).sum(axis=1).max())
 
 
 def shifted(block: Block, distance: int) -> IntArray:
@@ -83,6 +93,36 @@ def folded(block: Block, inner: list[Step], size_bytes: FloatArray, *, adds: boo
     inward, outward = np.arange(block.size), np.arange(block.size)
     inward[even], outward[even + 1] = even + 1, even
     return [Step(inward, size_bytes, adds), *inner, Step(outward, size_bytes)]
+
+
+def down_the_tree(block: Block, amount: FloatArray, *, parts: bool) -> list[Step]:
+    """Steps of a binomial tree from member 0: at distances 2^k, ..., 2, 1 whoever has it sends to i + distance.
+
+    Args:
+        block: the members.
+        amount: of a message ``[a, 1]``; with ``parts`` of the part of one member.
+        parts: a message holds what the receiver and those below it get, not everything.
+    """
+    n, steps = block.size, []
+    for distance in reversed(doublings(block)):
+        sender = np.arange(0, n - distance, 2 * distance)
+        target, count = np.arange(n), np.ones(n)
+        target[sender] = sender + distance
+        count[sender] = np.minimum(distance, n - distance - sender)
+        steps.append(Step(target, amount * count if parts else amount))
+    return steps
+
+
+def up_the_tree(block: Block, amount: FloatArray, *, parts: bool) -> list[Step]:
+    """The same steps backwards: what was sent is received, and added to the receiver's own unless it is ``parts``."""
+    steps = []
+    for down in reversed(down_the_tree(block, amount, parts=parts)):
+        sender = np.flatnonzero(down.target != np.arange(block.size))
+        target, size = np.arange(block.size), np.broadcast_to(down.bytes, (len(down.bytes), block.size)).copy()
+        target[down.target[sender]] = sender
+        size[:, down.target[sender]] = size[:, sender]
+        steps.append(Step(target, size if parts else amount, adds=not parts))
+    return steps
 
 
 def is_power_of_two(block: Block) -> bool:

@@ -1,0 +1,160 @@
+"""The page of a sharding plan: what every rank holds, computes, receives and sends; planners compared."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import Any
+
+from inputs.quantities import format_quantity
+from reports.markup import Cell, Markup, Row, Section, number, strong, table, terms, tile
+from reports.numbers import percent, seconds
+from reports.page import assemble
+from reports.plan_tables import SHORT, shards_in_words
+from scenarios.plan_study import PlannedBy, PlanStudy, imbalance
+from workloads.sharding import PHASES
+
+MOST_ROWS = 4096
+"""Ranks in the table of the page; charts draw all."""
+
+
+def render_plan(study: PlanStudy, version: str) -> str:
+    """The page, self-contained and offline."""
+    resolved = study.resolved
+    return assemble(
+        "page.html",
+        styles=("page.css",),
+        scripts=("payload.js", "format.js", "theme.js", "charts.js", "tables.js", "plan.js"),
+        sections=_sections(study),
+        title=escape(f"{resolved.name}, sharding plan"),
+        version=escape(version),
+        headline=_headline(study).html,
+        findings=f'<p class="finding">{escape(_finding(study))}</p>',
+        tiles=_tiles(study),
+        facts=terms(
+            [
+                ("Model", resolved.model.name),
+                ("Cluster", resolved.cluster.name),
+                ("Ranks", f"{study.plan.world_size:,}, {study.plan.local_world_size} per node"),
+                ("Planner", study.plan.planner),
+            ]
+        ),
+        footer=f"Planned by dlrmsim {escape(version)}.",
+    )
+
+
+def _headline(study: PlanStudy) -> Markup:
+    worst = imbalance(study.statistics.perf_s)["max_over_mean"]
+    return strong(
+        "{} tables on {} ranks: the slowest rank has {} of the mean work.",
+        f"{len(study.plan.tables):,}",
+        f"{study.plan.world_size:,}",
+        percent(worst),
+    )
+
+
+def _finding(study: PlanStudy) -> str:
+    """What the fastest planner would change, where planners are compared."""
+    best = next((row for row in study.compared if row.iteration_time_s is not None), None)
+    if best is None or best.iteration_time_s is None:
+        return f"An iteration takes {seconds(study.iteration_time_s)} with this plan."
+    saved = 1.0 - best.iteration_time_s / study.iteration_time_s
+    if saved <= 0:
+        return f"No planner found a faster plan than this one, {seconds(study.iteration_time_s)} an iteration."
+    return f"{best.planner} found a plan that takes {percent(saved)} less: {seconds(best.iteration_time_s)}."
+
+
+def _tiles(study: PlanStudy) -> str:
+    found = study.statistics
+    fullest = float(found.hbm_bytes.max())
+    hbm = format_quantity(fullest, "bytes").split(" ")
+    time = seconds(study.iteration_time_s).split(" ")
+    slowest = int(found.perf_s.argmax())
+    return "".join(
+        (
+            tile("Iteration", time[0], time[1], "simulated with this plan"),
+            tile("Fullest HBM", hbm[0], hbm[1], f"{percent(fullest / study.capacity_bytes['hbm'])} of what is usable"),
+            tile("Slowest rank", str(slowest), "", f"{seconds(float(found.perf_s[slowest]))} of table work"),
+            *(
+                tile(f"{name.capitalize()} imbalance", f"{imbalance(values)['max_over_mean']:.3f}", "", "max / mean")
+                for name, values in found.measured().items()
+                if name in ("perf", "output")
+            ),
+        )
+    )
+
+
+def _sections(study: PlanStudy) -> tuple[Section, ...]:
+    charts = [
+        ("work", "Work of ranks", "Seconds of tables in each phase, as planners estimate them from bandwidths."),
+        ("memory", "Memory of ranks", "Everything in device memory; the line is what may be used."),
+        ("exchange", "Bytes of ranks", "Indices received and pooled vectors sent in an iteration."),
+        ("shards", "Shards of ranks", "How many of each sharding type."),
+    ]
+    if study.compared:
+        charts.insert(0, ("planners", "Planners", "Time of an iteration, simulated with each planner's plan."))
+    sections = [Section(a, title, title, lede, _card(a)) for a, title, lede in charts]
+    ranks = Section("ranks", "All ranks", "All ranks", "", _rank_table(study), {"plan": _payload(study)})
+    compared = (
+        [Section("compared", "All planners", "All planners", "", _planner_table(study))] if study.compared else []
+    )
+    return (*sections, ranks, *compared)
+
+
+def _card(anchor: str) -> str:
+    return f'<div class="card"><div class="plot" id="{anchor}-chart"></div></div>'
+
+
+def _payload(study: PlanStudy) -> dict[str, Any]:
+    found = study.statistics
+    return {
+        "phases": {phase: (1e3 * found.phases_s[:, k]).tolist() for k, phase in enumerate(PHASES)},
+        "hbm": (found.hbm_bytes / 1e9).tolist(),
+        "capacity": study.capacity_bytes["hbm"] / 1e9,
+        "input": (found.input_bytes / 1e6).tolist(),
+        "output": (found.output_bytes / 1e6).tolist(),
+        "shards": {SHORT[kind]: count.tolist() for kind, count in found.shards.items()},
+        "planners": [
+            {"name": row.planner, "ms": 1e3 * row.iteration_time_s}
+            for row in study.compared
+            if row.iteration_time_s is not None
+        ],
+    }
+
+
+def _rank_table(study: PlanStudy) -> str:
+    head = ("rank", "HBM", "DDR", "perf", *PHASES, "input bytes", "output bytes", "shards")
+    return table(head, [_rank_row(study, r) for r in range(min(study.plan.world_size, MOST_ROWS))], numbers=range(10))
+
+
+def _rank_row(study: PlanStudy, rank: int) -> Row:
+    found = study.statistics
+    sizes = [
+        number(format_quantity(float(b[rank]), "bytes"), float(b[rank])) for b in (found.hbm_bytes, found.ddr_bytes)
+    ]
+    times = [number(seconds(float(s)), float(s)) for s in (found.perf_s[rank], *found.phases_s[rank])]
+    moved = [
+        number(format_quantity(float(b[rank]), "bytes"), float(b[rank]))
+        for b in (found.input_bytes, found.output_bytes)
+    ]
+    return Row((number(str(rank), rank), *sizes, *times, *moved, shards_in_words(study, rank)))
+
+
+def _planner_table(study: PlanStudy) -> str:
+    head = ("planner", "iteration", "fullest HBM", "perf max / mean", "tables")
+    return table(head, [_planner_row(row) for row in study.compared], numbers=range(1, 4))
+
+
+def _planner_row(row: PlannedBy) -> Row:
+    if row.plan is None or row.statistics is None or row.iteration_time_s is None:
+        return Row((row.planner, "", "", "", Cell(row.message, style="wide")))
+    fullest, worst = float(row.statistics.hbm_bytes.max()), imbalance(row.statistics.perf_s)["max_over_mean"]
+    kinds = row.plan.sharding_types
+    return Row(
+        (
+            row.planner,
+            number(seconds(row.iteration_time_s), row.iteration_time_s),
+            number(format_quantity(fullest, "bytes"), fullest),
+            number(f"{worst:.3f}", worst),
+            ", ".join(f"{kinds.count(kind)} {kind}" for kind in SHORT if kind in kinds),
+        )
+    )

@@ -1,0 +1,141 @@
+"""A sharding plan as TorchRec's planner prints it: a row per rank, imbalances, and planners compared."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from inputs.quantities import format_quantity
+from reports.numbers import percent, seconds
+from scenarios.plan_study import PlannedBy, PlanStudy, imbalance
+from workloads.sharding import PHASES, ShardingType
+
+if TYPE_CHECKING:  # rich is imported by the command that prints
+    from rich.table import Table
+
+SHORT: dict[ShardingType, str] = {
+    "table_wise": "TW",
+    "column_wise": "CW",
+    "row_wise": "RW",
+    "table_row_wise": "TWRW",
+    "table_column_wise": "TWCW",
+    "grid_shard": "GRID",
+    "data_parallel": "DP",
+}
+"""TorchRec's abbreviations."""
+
+MOST_ROWS = 64
+"""Ranks that are printed one by one; of more only the slowest and the fastest are."""
+
+ENDS = 8
+
+
+def plan_tables(study: PlanStudy) -> list[Table | str]:
+    """What is printed, in this order."""
+    parts: list[Table | str] = [headline(study), rank_table(study), imbalance_table(study)]
+    if study.compared:
+        parts.append(comparison_table(study.compared))
+    return parts
+
+
+def headline(study: PlanStudy) -> str:
+    """Job, planner, tables by type, time."""
+    resolved, plan = study.resolved, study.plan
+    kinds = plan.sharding_types
+    types = ", ".join(f"{kinds.count(kind)} {kind}" for kind in SHORT if kind in kinds)
+    scaled = f", rows scaled by {plan.rows_scale:.4f}" if plan.rows_scale < 1 else ""
+    return (
+        f"{resolved.name}: {len(plan.tables):,} tables on {plan.world_size:,} ranks, "
+        f"{plan.local_world_size} per node, planned by {plan.planner}{scaled}\n"
+        f"  sharded as {types}; an iteration takes {seconds(study.iteration_time_s)}"
+    )
+
+
+def shown_ranks(study: PlanStudy) -> Sequence[int]:
+    """All ranks, or the slowest and fastest of many, by rank."""
+    count = study.plan.world_size
+    if count <= MOST_ROWS:
+        return range(count)
+    order = np.argsort(study.statistics.perf_s, kind="stable")
+    return sorted({int(rank) for rank in (*order[:ENDS], *order[-ENDS:])})
+
+
+def shards_in_words(study: PlanStudy, rank: int) -> str:
+    """``TW: 3 CW: 2``."""
+    return " ".join(f"{SHORT[kind]}: {count[rank]}" for kind, count in study.statistics.shards.items() if count[rank])
+
+
+def rank_table(study: PlanStudy) -> Table:
+    """A row per rank."""
+    from rich.table import Table
+
+    found, capacity, ranks = study.statistics, study.capacity_bytes, shown_ranks(study)
+    made = Table(box=None, padding=(0, 2, 0, 0))
+    made.title_justify = "left"
+    if len(ranks) < study.plan.world_size:
+        made.title = f"the {ENDS} slowest and fastest of {study.plan.world_size:,} ranks"
+    for column in ("rank", "HBM", "DDR", "perf", *PHASES, "input bytes", "output bytes"):
+        made.add_column(column, justify="right", no_wrap=True)
+    made.add_column("shards", no_wrap=True)
+    for rank in ranks:
+        times = (seconds(float(s)) for s in (found.perf_s[rank], *found.phases_s[rank]))
+        sizes = (format_quantity(float(b[rank]), "bytes") for b in (found.input_bytes, found.output_bytes))
+        made.add_row(
+            str(rank),
+            _filled(float(found.hbm_bytes[rank]), capacity["hbm"]),
+            _filled(float(found.ddr_bytes[rank]), capacity["ddr"]),
+            *times,
+            *sizes,
+            shards_in_words(study, rank),
+        )
+    return made
+
+
+def _filled(used: float, capacity: float) -> str:
+    return f"{format_quantity(used, 'bytes')} ({percent(used / capacity)})"
+
+
+def imbalance_table(study: PlanStudy) -> Table:
+    """How unevenly each quantity is shared."""
+    from rich.table import Table
+
+    made = Table(box=None, padding=(0, 2, 0, 0))
+    made.add_column("imbalance")
+    for column in ("max / mean", "total variation", "KL divergence", "fullest rank"):
+        made.add_column(column, justify="right")
+    for name, values in study.statistics.measured().items():
+        told = imbalance(values)
+        made.add_row(
+            name,
+            f"{told['max_over_mean']:.3f}",
+            f"{told['total_variation']:.4f}",
+            f"{told['kl_divergence']:.5f}",
+            str(int(values.argmax())),
+        )
+    return made
+
+
+def comparison_table(compared: Sequence[PlannedBy]) -> Table:
+    """A row per planner, fastest first."""
+    from rich.table import Table
+
+    made = Table(box=None, padding=(0, 2, 0, 0))
+    made.add_column("planner")
+    for column in ("iteration", "fullest HBM", "perf max / mean"):
+        made.add_column(column, justify="right", no_wrap=True)
+    made.add_column("tables")
+    for row in compared:
+        if row.plan is None or row.statistics is None or row.iteration_time_s is None:
+            made.add_row(row.planner, "", "", "", row.message, style="yellow")
+            continue
+        kinds = row.plan.sharding_types
+        made.add_row(
+            row.planner,
+            seconds(row.iteration_time_s),
+            format_quantity(float(row.statistics.hbm_bytes.max()), "bytes"),
+            f"{imbalance(row.statistics.perf_s)['max_over_mean']:.3f}",
+            " ".join(f"{SHORT[kind]}: {kinds.count(kind)}" for kind in SHORT if kind in kinds),
+        )
+    return made

@@ -1,0 +1,64 @@
+"""What the page of a measured trace is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from reports.findings import Times
+from simulator.analysis.steps import StepRow
+from simulator.analysis.stragglers import Straggler
+
+
+class NamedWork(Protocol):
+    """Device work of one name over all ranks."""
+
+    @property
+    def name(self) -> str:
+        """What the trace calls it."""
+        ...
+
+    @property
+    def category(self) -> str:
+        """compute, comm or copy."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """How often it ran."""
+        ...
+
+    @property
+    def total_s(self) -> float:
+        """Seconds in all."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceFindings(Times):
+    """All that a trace shows; ``warnings`` are its gaps.
+
+    Attributes:
+        name: of the trace.
+        format: name of its format.
+        device: name of the GPUs, may be empty.
+        world_size: ranks of the job, with or without a trace.
+        iteration_time_s: mean length of a step.
+        steps: rank by rank.
+        stragglers: who the others wait for.
+        operators: device work by name, longest first.
+        found: counts of what was read.
+        version: of this tool.
+    """
+
+    name: str
+    format: str
+    device: str
+    world_size: int
+    iteration_time_s: float
+    steps: Sequence[StepRow]
+    stragglers: Sequence[Straggler]
+    operators: Sequence[NamedWork]
+    found: Mapping[str, int]
+    version: str

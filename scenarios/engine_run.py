@@ -1,0 +1,78 @@
+"""How a scenario asks the engine to run, and the time of an iteration under any plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import inf
+
+from scenarios.bursts import steady_rule
+from scenarios.resolve import ResolvedScenario
+from simulator.analysis import iteration_time
+from simulator.engine import RunOptions, run
+from simulator.lowered import PS_PER_S
+from simulator.lowering import Machine, Variation, lower
+from workloads.dlrm import generate
+from workloads.plan import Plan
+from workloads.settings import DlrmSettings
+
+
+def run_options(resolved: ResolvedScenario, machine: Machine, keep_last: int) -> RunOptions:
+    """Number of iterations as the scenario says; the last ``keep_last`` are recorded."""
+    choice = resolved.scenario.run
+    if choice.iterations == "auto":
+        return RunOptions(max_iterations=choice.max_iterations, stop=steady_rule(machine), keep_last=keep_last)
+    return RunOptions(max_iterations=choice.iterations, keep_last=keep_last)
+
+
+def variation_of(resolved: ResolvedScenario) -> Variation:
+    """Jitter and stragglers."""
+    return Variation(**resolved.scenario.variation.model_dump())
+
+
+def iteration_s(
+    resolved: ResolvedScenario, plan: Plan, settings: DlrmSettings, machine: Machine, at_most_s: float = inf
+) -> float:
+    """``iteration_time_s`` of a run of the scenario with this plan: lowered and simulated, not analysed.
+
+    Args:
+        resolved: the scenario.
+        plan: the plan.
+        settings: the job.
+        machine: the models.
+        at_most_s: the run is given up, and takes infinitely long, once `GIVE_UP_ITERATIONS` in succession took longer
+            by `GIVE_UP_SHARE`.
+
+    Raises:
+        InputError: the models refuse the scenario.
+    """
+    lowering = lower(generate(resolved.model, plan, settings), machine, variation=variation_of(resolved))
+    options = run_options(resolved, machine, keep_last=1)
+    rule = _GiveUp(options.stop, at_most_s)
+    ends_ps = run(lowering.program, replace(options, stop=rule)).iteration_end_ps.tolist()
+    return inf if rule.slow(ends_ps) else iteration_time(ends_ps, steady_rule(machine)).seconds
+
+
+GIVE_UP_ITERATIONS, GIVE_UP_SHARE = 2, 0.01
+"""A search compares thousands of plans, most of which are slower from the second iteration on."""
+
+
+@dataclass(frozen=True, slots=True)
+class _GiveUp:
+    """The scenario's rule for the end of a run, or that it is too slow."""
+
+    stop: Callable[[Sequence[int]], bool] | None
+    at_most_s: float
+
+    def __call__(self, iteration_end_ps: Sequence[int]) -> bool:
+        """Whether the run may end."""
+        return self.slow(iteration_end_ps) or (self.stop is not None and self.stop(iteration_end_ps))
+
+    def slow(self, iteration_end_ps: Sequence[int]) -> bool:
+        """Whether the last iterations took too long; the first one, which fills the pipeline, never counts."""
+        if len(iteration_end_ps) <= GIVE_UP_ITERATIONS:
+            return False
+        ends = [int(end) for end in iteration_end_ps[-GIVE_UP_ITERATIONS - 1 :]]
+        limit_ps = self.at_most_s * (1.0 + GIVE_UP_SHARE) * PS_PER_S
+        return all(after - before > limit_ps for before, after in pairwise(ends))

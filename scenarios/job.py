@@ -1,0 +1,52 @@
+"""A resolved scenario as generators and lowering take it: settings, and the machine its ranks are placed on."""
+
+from __future__ import annotations
+
+from scenarios.resolve import ResolvedScenario
+from scenarios.types import Bursts
+from simulator.lowering import Machine, build_machine
+from simulator.network.background import OtherJob
+from workloads.reuse import load_reuse
+from workloads.settings import DlrmSettings, Optimizers, Precisions
+
+
+def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
+    """Ranks, batch, precisions... of the job.
+
+    Raises:
+        InputError: the ranks do not divide the batch, or there is no such reuse histogram.
+    """
+    workload, precision = resolved.scenario.workload, resolved.scenario.precision
+    return DlrmSettings(
+        world_size=resolved.world_size,
+        local_world_size=min(resolved.cluster.node.ranks, resolved.world_size),
+        global_batch_size=resolved.global_batch_size,
+        framework=resolved.framework,
+        precision=Precisions(**precision.model_dump()),
+        optimizer=Optimizers(**workload.optimizer.model_dump()),
+        pipeline=workload.pipeline,
+        reuse=load_reuse(resolved.model.index_reuse.value),
+    )
+
+
+def machine_of(resolved: ResolvedScenario) -> Machine:
+    """The models of the placed cluster.
+
+    Raises:
+        InputError: an unknown algorithm, or an impossible size.
+    """
+    return build_machine(
+        resolved.cluster,
+        resolved.world_size,
+        launch_s=resolved.framework.launch_s.value,
+        placement=resolved.scenario.placement,
+        seed=resolved.scenario.variation.seed,
+        algorithms={str(op): name for op, name in resolved.scenario.network.algorithms.items()},
+        background={name: _other_job(load) for name, load in resolved.scenario.network.background.items()},
+    )
+
+
+def _other_job(load: float | Bursts) -> OtherJob:
+    if isinstance(load, Bursts):
+        return OtherJob(load.share, load.on, load.off, load.phase)
+    return OtherJob(load)

@@ -1,0 +1,205 @@
+"""What a sharding plan does to every rank: memory, time, what it receives and sends, its shards; and plans compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from inputs.errors import InfeasibleError
+from scenarios.located import located
+from scenarios.plans import PlanningJob, plan_of
+from scenarios.progress import Progress
+from scenarios.resolve import ResolvedScenario
+from scenarios.summary import job_of, sharding_of
+from simulator.operators import FloatArray
+from simulator.program import IntArray
+from workloads.job import make_job
+from workloads.plan import Plan
+from workloads.sharding import PHASES, PLANNERS, SHARDING_TYPES, ShardingType, rank_loads_s
+
+
+@dataclass(frozen=True, slots=True)
+class RankStatistics:
+    """A plan rank by rank.
+
+    Attributes:
+        hbm_bytes: everything in device memory ``[P]``.
+        ddr_bytes: everything in host memory ``[P]``.
+        phases_s: seconds per iteration of tables in each of `workloads.planning.PHASES` ``[P, K]``, as planners
+            estimate them.
+        input_bytes: indices and bag lengths that the rank receives for its shards per iteration ``[P]``.
+        output_bytes: pooled vectors that it gives into the collectives of output_dist per iteration ``[P]``.
+        shards: number of shards of each sharding type ``[P]``.
+    """
+
+    hbm_bytes: FloatArray
+    ddr_bytes: FloatArray
+    phases_s: FloatArray
+    input_bytes: FloatArray
+    output_bytes: FloatArray
+    shards: Mapping[ShardingType, IntArray]
+
+    @property
+    def perf_s(self) -> FloatArray:
+        """Seconds of all phases ``[P]``."""
+        return np.asarray(self.phases_s.sum(axis=1))
+
+    def measured(self) -> dict[str, FloatArray]:
+        """What imbalance is told of, by name ``[P]``."""
+        return {
+            "hbm": self.hbm_bytes,
+            "ddr": self.ddr_bytes,
+            "perf": self.perf_s,
+            "input": self.input_bytes,
+            "output": self.output_bytes,
+        }
+
+    def to_dict(self) -> dict[str, Any]:
+        """The content of ``statistics`` in JSON: lists over ranks, and imbalances."""
+        return {
+            "hbm_bytes": self.hbm_bytes.tolist(),
+            "ddr_bytes": self.ddr_bytes.tolist(),
+            "perf_s": {phase: self.phases_s[:, k].tolist() for k, phase in enumerate(PHASES)},
+            "input_bytes": self.input_bytes.tolist(),
+            "output_bytes": self.output_bytes.tolist(),
+            "shards": {kind: count.tolist() for kind, count in self.shards.items()},
+            "imbalance": {name: imbalance(values) for name, values in self.measured().items()},
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBy:
+    """What a planner found.
+
+    Attributes:
+        planner: its name.
+        plan: the plan, None when it found none that fits.
+        statistics: of the plan.
+        iteration_time_s: as a run of the scenario with this plan finds it.
+        message: why there is no plan.
+    """
+
+    planner: str
+    plan: Plan | None = None
+    statistics: RankStatistics | None = None
+    iteration_time_s: float | None = None
+    message: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """A row of the comparison in JSON; None where there is no plan."""
+        found = self.statistics
+        return {
+            "planner": self.planner,
+            "iteration_time_s": self.iteration_time_s,
+            "max_hbm_bytes": float(found.hbm_bytes.max()) if found else None,
+            "imbalance": {n: imbalance(v)["max_over_mean"] for n, v in found.measured().items()} if found else None,
+            "tables_by_type": sharding_of(self.plan)["tables_by_type"] if self.plan else None,
+            "message": self.message,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStudy:
+    """The plan of a scenario, and those of all planners where they are compared.
+
+    Attributes:
+        resolved: the scenario.
+        plan: its plan.
+        statistics: of it.
+        iteration_time_s: of a run with it.
+        capacity_bytes: what a rank may use of each memory tier.
+        compared: what every planner found, fastest first; empty when not asked for.
+    """
+
+    resolved: ResolvedScenario
+    plan: Plan
+    statistics: RankStatistics
+    iteration_time_s: float
+    capacity_bytes: Mapping[str, float]
+    compared: tuple[PlannedBy, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the plan itself as JSON: no wall-clock time, host or path."""
+        return {
+            **job_of(self.resolved),
+            "scenario_hash": self.resolved.hash,
+            "sharding": sharding_of(self.plan),
+            "iteration_time_s": self.iteration_time_s,
+            "capacity_bytes": dict(self.capacity_bytes),
+            "statistics": self.statistics.to_dict(),
+            "compared": [found.to_dict() for found in self.compared],
+        }
+
+
+def imbalance(values: FloatArray) -> dict[str, float]:
+    """How unevenly ranks share something ``[P]``.
+
+    ``max_over_mean`` is 1 when all have the same. The others compare the ranks' shares p with 1/P, as
+    TorchRec's planner does: total variation ``sum |p - 1/P| / 2`` and Kullback-Leibler divergence ``sum p ln(P p)``,
+    0 when all are equal.
+    """
+    total = float(values.sum())
+    if total <= 0:
+        return {"max_over_mean": 1.0, "total_variation": 0.0, "kl_divergence": 0.0}
+    share = values / total
+    positive = share[share > 0]
+    return {
+        "max_over_mean": float(values.max() / values.mean()),
+        "total_variation": float(np.abs(share - 1.0 / len(share)).sum() / 2.0),
+        "kl_divergence": max(0.0, float((positive * np.log(positive * len(share))).sum())),
+    }
+
+
+def study_plan(resolved: ResolvedScenario, progress: Progress, *, compare: bool = False) -> PlanStudy:
+    """Make or read the plan of a scenario, simulate it, and count what every rank has.
+
+    Raises:
+        InputError: the scenario, the plan or the planner's name is wrong.
+        InfeasibleError: it does not fit; with the numbers of each tier.
+    """
+    progress.stage("planning the sharding")
+    job = PlanningJob.of(resolved)
+    with located(resolved.document):
+        plan = plan_of(job)
+    compared = _compared(job, progress) if compare else ()
+    capacity = {str(tier): float(size) for tier, size in job.report(plan).capacity_bytes.items()}
+    return PlanStudy(resolved, plan, statistics_of(job, plan), job.simulate_s(plan), capacity, compared)
+
+
+def statistics_of(job: PlanningJob, plan: Plan) -> RankStatistics:
+    """A plan rank by rank; amounts are those that the task graph is made of."""
+    use, count = job.report(plan).use, plan.world_size
+    sharded = [group for group in make_job(job.resolved.model, plan, job.settings).groups if group.forward]
+    received = sum((np.asarray(group.lookup.index_bytes) for group in sharded), np.zeros(count))
+    sent = sum((np.asarray(call.bytes) for group in sharded for call in group.forward), np.zeros(count))
+    shards, kinds = plan.shards(), np.array(plan.sharding_types)
+    return RankStatistics(
+        hbm_bytes=use.total("hbm"),
+        ddr_bytes=use.total("ddr"),
+        phases_s=rank_loads_s(plan, job.context.costs),
+        input_bytes=np.asarray(received, dtype=np.float64),
+        output_bytes=np.asarray(sent, dtype=np.float64),
+        shards={
+            kind: np.bincount(shards.rank[kinds[shards.table] == kind], minlength=count)
+            for kind in SHARDING_TYPES
+            if kind in kinds
+        },
+    )
+
+
+def _compared(job: PlanningJob, progress: Progress) -> tuple[PlannedBy, ...]:
+    """What every planner finds, fastest first."""
+    found: list[PlannedBy] = []
+    names = PLANNERS.names()
+    for number, name in enumerate(names, start=1):
+        progress.stage(f"planning with {name}", number, len(names))
+        try:
+            plan = job.make(name)
+        except InfeasibleError as error:
+            found.append(PlannedBy(name, message=str(error).splitlines()[0]))
+            continue
+        found.append(PlannedBy(name, plan, statistics_of(job, plan), job.simulate_s(plan)))
+    return tuple(sorted(found, key=lambda row: np.inf if row.iteration_time_s is None else row.iteration_time_s))

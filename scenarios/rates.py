@@ -1,0 +1,37 @@
+"""What planners are told of a machine: rates of kernels and collectives on the idle machine."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hardware_specs import Cluster
+from simulator.lowering import Machine
+from simulator.network.collectives import Call
+from simulator.operators import CollectiveOp
+from simulator.program import IntArray
+from workloads.costs import Rates
+from workloads.settings import DlrmSettings
+
+COSTED_BYTES = 256e6
+"""Message at which planners are told the rates of collectives, bytes: the one the published rates were taken at."""
+
+
+def planning_rates(cluster: Cluster, machine: Machine, settings: DlrmSettings) -> Rates:
+    """The rates of a placed cluster."""
+    rank, local = np.arange(settings.world_size), settings.local_world_size
+    world, node, cross = np.zeros_like(rank), rank // local, rank % local
+    return Rates(
+        embedding=cluster.node.accelerator.achieved.embedding_bytes_per_s.value,
+        all_to_all=_algbw_bytes_per_s(machine, "all_to_all", world),
+        all_reduce=_algbw_bytes_per_s(machine, "all_reduce", world),
+        node_reduce_scatter=_algbw_bytes_per_s(machine, "reduce_scatter", node),
+        cross_all_to_all=_algbw_bytes_per_s(machine, "all_to_all", cross),
+    )
+
+
+def _algbw_bytes_per_s(machine: Machine, op: CollectiveOp, instance: IntArray) -> float:
+    """Rate of a collective on the slowest instance of a communicator; infinite for one rank, which moves nothing."""
+    size = np.full((1, 1), COSTED_BYTES)
+    times = [machine.collectives.time(Call(op, block, size)).seconds for block in machine.collectives.blocks(instance)]
+    seconds = max(float(time.max()) for time in times)
+    return COSTED_BYTES / seconds if seconds > 0 else float("inf")

@@ -1,0 +1,53 @@
+"""Sends: every message straight to its receiver, all in flight together, as NCCL's grouped sends and receives.
+
+With n members, g on each node, S bytes (sendrecv: of each message; gather, scatter: the root's buffer):
+
+    sendrecv   member i sends S to i + 1 (mod n): base + near_hop, or base + network_hop + post when one leaves a node
+               inside a node at no more than NCCL's channels for one message carry;
+               each port carries S; of a node's NICs only those of its first and last member carry anything
+    scatter    the root sends S / n to each: base + (g - 1) near_hops + (network_hop when n > g), (n - g) posts beside;
+               root's NVLink port (g - 1) / n S, its NIC (n - g) / n S
+    gather     the same backwards
+
+sendrecv is nccl-tests' ``sendrecv_perf`` (``src/sendrecv.cu``: to the next rank, from the previous one).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
+from simulator.network.collectives.steps import Step, in_sequence, shifted
+from simulator.network.patterns import Sends
+
+
+def stages(call: Call) -> tuple[Stage, ...]:
+    """One phase; see the module's formula."""
+    return _to_the_next(call) if call.op == "sendrecv" else _rooted(call)
+
+
+def _to_the_next(call: Call) -> tuple[Stage, ...]:
+    (stage,) = in_sequence(call.block, [Step(shifted(call.block, 1), call.bytes)])
+    return (replace(stage, one_message=True),)
+
+
+def _rooted(call: Call) -> tuple[Stage, ...]:
+    block, part = call.block, call.bytes / call.block.size
+    root, others = np.zeros(block.size - 1, dtype=np.int64), np.arange(1, block.size, dtype=np.int64)
+    messages = Sends(root, others, part) if call.op == "scatter" else Sends(others, root, part)
+    remote = block.size - int(block.local[:, 0].min())
+    latency = Latency(near_hops=float(block.local[:, 0].max()) - 1.0, network_hops=1 if remote else 0, messages=remote)
+    return (Stage(latency, messages, own_bytes=part, message_bytes=float(part.max())),)
+
+
+SENDS = register(
+    CollectiveAlgorithm(
+        name="sends",
+        ops=("sendrecv", "gather", "scatter"),
+        description="each message straight to its receiver, all at once (NCCL's grouped sends)",
+        stages=stages,
+        network_protocols=("simple",),
+    )
+)

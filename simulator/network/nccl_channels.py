@@ -1,0 +1,78 @@
+"""The channels that NCCL would lay out on a machine, and the speed it counts them at.
+
+NCCL searches its graph of the machine for rings, each a channel of one of a few speeds. Here the layout is written
+down: inside a node as many channels of one speed as the links allow, between nodes one for each NIC at the highest
+speed that all fit in. Channels of 25 GB/s and more are not split in two, which changes their number, not their total.
+
+Link speeds: NCCL 2.30.7 ``src/graph/topo.h``; channel speeds:
+``src/graph/search.cc``, those below the first few recalled.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from hardware_specs.processors import Architecture
+from hardware_specs.types import Node, ScaleUp
+
+GB = 1e9
+Generation = Literal["volta", "ampere", "hopper", "blackwell"]
+GENERATION: dict[Architecture, Generation] = {
+    "kepler": "volta", "pascal": "volta", "volta": "volta", "ampere": "ampere", "ada": "ampere", "hopper": "hopper",
+    "blackwell": "blackwell",
+}  # fmt: skip
+"""Whose row of NCCL's tables counts."""
+LINK_SHARE: dict[Architecture, float] = {
+    "pascal": 18 / 20, "volta": 20 / 25, "ampere": 20 / 25, "hopper": 20.6 / 25, "blackwell": 40.1 / 50,
+}  # fmt: skip
+"""What NCCL counts of an NVLink (``topo.h``) over its rate (20, 25, 25, 25, 50 GB/s and direction, recalled)."""
+PCIE_SHARE = 12 / 15.75
+"""What NCCL counts of PCIe: 12, 24, 48 GB/s of x16 of generations 3, 4, 5."""
+NEAR_SPEED: dict[Generation, float] = {"volta": 20, "ampere": 20, "hopper": 30, "blackwell": 90}
+"""Of a channel inside a node, GB/s: what the search settles on (12 x 20 on A100, 12 x 30 on H100)."""
+FAR_SPEEDS: dict[Generation, tuple[float, ...]] = {
+    **dict.fromkeys(("volta", "ampere"), (48, 30, 28, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3)),
+    **dict.fromkeys(("hopper", "blackwell"), (48, 45, 42, 40, 30, 24, 22, 20, 17.5, 15, 12, 6, 3)),
+}
+"""Of a channel between nodes, GB/s, that the search tries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Channels:
+    """Channels of rings: how many, and GB/s of all together."""
+
+    count: int
+    total: float
+
+
+def channels_of(node: Node, architecture: Architecture, nodes: int, local_size: int) -> Channels:
+    """Channels over so many nodes with so many members on each."""
+    generation = GENERATION[architecture]
+    near = _near_rate(node, architecture, local_size)
+    if nodes == 1:
+        count = math.floor(near / NEAR_SPEED[generation])
+        return Channels(count, count * NEAR_SPEED[generation]) if count else Channels(1, near)
+    rate = node.nics.nic.bytes_per_s.value / GB
+    nics = max(1, node.nics.count.value * local_size // node.ranks)
+    inside = near if local_size > 1 else math.inf
+    fits = (speed for speed in FAR_SPEEDS[generation] if speed <= rate and nics * speed <= inside)
+    return Channels(nics, nics * next(fits, min(rate, inside / nics)))
+
+
+def _near_rate(node: Node, architecture: Architecture, local_size: int) -> float:
+    """GB/s of a GPU to the others of its node, as NCCL counts them."""
+    share = 0.0 if node.scale_up is None else _part_in_use(node.scale_up, local_size)
+    if node.scale_up is None or share == 0.0:
+        return 0.0 if node.pcie_bytes_per_s is None else node.pcie_bytes_per_s.value / GB * PCIE_SHARE
+    return node.scale_up.bytes_per_s.value / GB * LINK_SHARE.get(architecture, 1.0) * share
+
+
+def _part_in_use(scale_up: ScaleUp, local_size: int) -> float:
+    """Part of a port that leads to the others; of a mesh the links between the first so many GPUs."""
+    if scale_up.links is None or local_size == 1:
+        return 1.0
+    links = scale_up.links.value
+    here = [sum(m.links for m in links if gpu in m.gpus and max(m.gpus) < local_size) for gpu in range(local_size)]
+    return min(here) / sum(m.links for m in links if 0 in m.gpus)

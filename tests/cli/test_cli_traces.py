@@ -1,0 +1,90 @@
+"""`import`, `replay` and `compare` on the command line: what they print and write."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from dlrmsim.cli import main
+from tests.trace_files import chakra_bytes, chakra_iteration, two_ranks, write_ranks
+
+
+@pytest.fixture
+def kineto(tmp_path):
+    return [str(file) for file in write_ranks(tmp_path, two_ranks(world_size=3))]
+
+
+def test_import_prints_what_it_found_and_what_it_could_not_tell(kineto, tmp_path, capsys):
+    assert main(["import", *kineto, "--out", str(tmp_path / "out")]) == 0
+    out = capsys.readouterr().out
+    assert "Kineto: 2 of 3 ranks" in out
+    assert "8 device events, 2 collectives, 2 copies, 1 steps" in out
+    assert "gap    1 ranks without a trace" in out
+    assert "(rank 2)" in out
+    assert "15.0 %" in out  # compute of rank 0: 30 of 200 us
+    names = {file.name for file in (tmp_path / "out").iterdir()}
+    assert names == {"summary.json", "timeline.parquet", "report.html", "run.json"}
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["complete"] is False
+    assert summary["iteration_time_s"] == pytest.approx(200e-6)
+
+
+def test_import_writes_the_same_bytes_twice(kineto, tmp_path):
+    for name in ("one", "two"):
+        assert main(["import", *kineto, "--out", str(tmp_path / name)]) == 0
+    for file in ("summary.json", "timeline.parquet", "report.html"):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_import_as_json_writes_nothing(kineto, tmp_path, capsys):
+    before = sorted(tmp_path.iterdir())
+    assert main(["import", *kineto, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["found"]["collectives"] == 2
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_import_refuses_a_folder_that_is_not_ours(kineto, tmp_path, capsys):
+    assert main(["import", *kineto, "--out", str(tmp_path)]) == 2
+    assert "holds what dlrmsim did not write" in capsys.readouterr().err
+
+
+def test_replay_as_measured_has_no_error(kineto, capsys):
+    assert main(["replay", *kineto, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["largest_error_s"] == 0.0
+    assert found["makespan_s"] == found["measured_makespan_s"] == pytest.approx(200e-6, rel=0.5)
+
+
+def test_replay_of_a_trace_without_times_needs_a_cluster(tmp_path, capsys):
+    files = []
+    for rank in range(8):
+        files.append(tmp_path / f"job.{rank}.et")
+        files[-1].write_bytes(chakra_bytes(chakra_iteration()))
+    names = [str(file) for file in files]
+    assert main(["replay", *names]) == 2
+    assert "has no times to replay; name a cluster" in capsys.readouterr().err
+    assert main(["replay", *names, "--cluster", "dgx_a100_80"]) == 0
+    assert "8 of 8 ranks, on dgx_a100_80" in capsys.readouterr().out
+
+
+def test_compare_shows_what_changed_most_first(kineto, tmp_path, capsys):
+    slower = two_ranks(world_size=3)
+    for own in slower:
+        next(e for e in own.events if e["name"] == "adam")["dur"] = 60.0
+    (tmp_path / "slow").mkdir()
+    main(["import", *kineto, "--out", str(tmp_path / "before")])
+    main(["import", *map(str, write_ranks(tmp_path / "slow", slower)), "--out", str(tmp_path / "after")])
+    capsys.readouterr()
+    assert main(["compare", str(tmp_path / "before"), str(tmp_path / "after"), "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["name"] for row in rows[:6]] == ["iteration", "compute", "exposed_comm", "exposed_copy", "idle", "adam"]
+    assert [rows[5]["change_s"], rows[1]["change_s"]] == pytest.approx([40e-6, 40e-6])
+    assert rows[0]["change_s"] == 0.0
+    assert main(["compare", str(tmp_path / "before"), kineto[0]]) == 0
+    assert "adam" in capsys.readouterr().out
+
+
+def test_compare_says_what_is_no_run(tmp_path, capsys):
+    assert main(["compare", str(tmp_path), str(tmp_path)]) == 2
+    assert "summary.json: cannot be read" in capsys.readouterr().err

@@ -1,0 +1,240 @@
+"""Wrong traces: one message that names the file and the byte, line or event, exit code 2, nothing written."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from dlrmsim.cli import main
+from tests.trace_files import KinetoRank, chakra_bytes, chakra_iteration, two_ranks
+from traces import json_array, source
+
+
+def good() -> KinetoRank:
+    return two_ranks(world_size=1)[0]
+
+
+def refused(capsys, tmp_path: Path, *files: Path) -> str:
+    """The message, after checking that importing leaves nothing behind."""
+    before = sorted(tmp_path.iterdir())
+    assert main(["import", *map(str, files), "--out", str(tmp_path / "out")]) == 2
+    assert sorted(tmp_path.iterdir()) == before
+    message = capsys.readouterr().err
+    assert message.count("\n") == 1
+    assert "Traceback" not in message
+    return message
+
+
+def changed(tmp_path: Path, change) -> Path:
+    own = good()
+    change(own)
+    return own.write(tmp_path / "trace.json")
+
+
+def event(own: KinetoRank, name: str) -> dict:
+    return next(e for e in own.events if e["name"] == name)
+
+
+def test_a_truncated_gzip(capsys, tmp_path):
+    file = tmp_path / "trace.json.gz"
+    file.write_bytes(gzip.compress(good().text().encode())[:-20])
+    message = refused(capsys, tmp_path, file)
+    assert "trace.json.gz: byte" in message
+    assert "cut off" in message
+
+
+def test_a_broken_gzip(capsys, tmp_path):
+    file = tmp_path / "trace.json.gz"
+    packed = bytearray(gzip.compress(good().text().encode()))
+    packed[40:60] = b"\xff" * 20
+    file.write_bytes(packed)
+    assert "byte" in refused(capsys, tmp_path, file)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.3, 0.7, 0.999])
+def test_half_a_json(capsys, tmp_path, share):
+    file, text = tmp_path / "trace.json", good().text()
+    file.write_text(text[: int(len(text) * share)])
+    message = refused(capsys, tmp_path, file)
+    assert "trace.json: byte" in message
+
+
+def test_a_wrong_byte_in_the_middle_is_found(capsys, tmp_path):
+    file, text = tmp_path / "trace.json", good().text()
+    at = text.index('"gemm"') + 7
+    file.write_text(text[:at] + "?" + text[at + 1 :])
+    message = refused(capsys, tmp_path, file)
+    assert abs(int(message.split("byte ")[1].split(":")[0]) - at) <= 2
+
+
+def test_no_profiler_step(capsys, tmp_path):
+    file = changed(tmp_path, lambda own: own.events.pop(0))
+    assert "ProfilerStep" in refused(capsys, tmp_path, file)
+
+
+def test_a_negative_duration(capsys, tmp_path):
+    file = changed(tmp_path, lambda own: event(own, "gemm").update(dur=-4))
+    message = refused(capsys, tmp_path, file)
+    assert "event 3 ('gemm') has a negative duration" in message
+
+
+@pytest.mark.parametrize("key", ["ts", "dur"])
+def test_an_event_without_a_time(capsys, tmp_path, key):
+    file = changed(tmp_path, lambda own: event(own, "gemm").pop(key))
+    assert f"event 3 ('gemm') has no {key}" in refused(capsys, tmp_path, file)
+
+
+def test_an_event_with_a_time_that_is_no_number(capsys, tmp_path):
+    file = changed(tmp_path, lambda own: event(own, "gemm").update(ts="soon"))
+    assert "element 3 of traceEvents" in refused(capsys, tmp_path, file)
+
+
+def test_events_that_overlap_on_a_stream(capsys, tmp_path):
+    file = changed(tmp_path, lambda own: event(own, "gemm").update(dur=100))
+    event_of_copy = next(e for e in json.loads(file.read_text())["traceEvents"] if e["cat"] == "gpu_memcpy")
+    assert event_of_copy["ts"] < 112
+    message = refused(capsys, tmp_path, file)
+    assert "overlap on stream 7" in message
+    assert "event 3 ('gemm')" in message
+
+
+def test_operators_that_overlap_without_nesting(capsys, tmp_path):
+    file = changed(tmp_path, lambda own: own.op("aten::odd", 8.0, 10.0))
+    assert "overlap without one being inside the other" in refused(capsys, tmp_path, file)
+
+
+def test_a_step_that_starts_before_the_one_before_it(capsys, tmp_path):
+    file = changed(tmp_path, lambda own: own.step(2, -500.0, 400.0))
+    assert "ProfilerStep#2 starts before ProfilerStep#1 has ended: the clock went back" in refused(
+        capsys, tmp_path, file
+    )
+
+
+def test_work_long_before_its_launch(capsys, tmp_path):
+    file = changed(tmp_path, lambda own: event(own, "gemm").update(ts=-5000.0))
+    assert "the clock went back" in refused(capsys, tmp_path, file)
+
+
+def test_a_stream_that_runs_in_another_order_than_it_was_given(capsys, tmp_path):
+    def swap(own):
+        event(own, "gemm")["args"]["correlation"], event(own, "adam")["args"]["correlation"] = (
+            event(own, "adam")["args"]["correlation"],
+            event(own, "gemm")["args"]["correlation"],
+        )
+        event(own, "gemm")["ts"] += 0.5
+
+    assert "launched in the other: the clock went back" in refused(capsys, tmp_path, changed(tmp_path, swap))
+
+
+def test_ranks_that_disagree(capsys, tmp_path):
+    ranks = two_ranks()
+    next(e for e in ranks[1].events if "nccl" in e["name"])["args"]["Collective name"] = "broadcast"
+    files = [own.write(tmp_path / f"rank{n}.json") for n, own in enumerate(ranks)]
+    message = refused(capsys, tmp_path, *files)
+    assert "rank1.json" in message
+    assert "rank0.json" in message
+
+
+def test_two_files_of_one_rank(capsys, tmp_path):
+    files = [two_ranks()[1].write(tmp_path / name) for name in ("a.json", "b.json")]
+    assert "is of rank 1, and so is" in refused(capsys, tmp_path, *files)
+
+
+def test_an_empty_file(capsys, tmp_path):
+    file = tmp_path / "trace.json"
+    file.touch()
+    assert "trace.json: is empty (0 bytes)" in refused(capsys, tmp_path, file)
+
+
+def test_a_directory(capsys, tmp_path):
+    folder = tmp_path / "traces"
+    folder.mkdir()
+    assert "is a folder" in refused(capsys, tmp_path, folder)
+
+
+def test_a_file_that_is_not_there(capsys, tmp_path):
+    assert "cannot be read: No such file" in refused(capsys, tmp_path, tmp_path / "missing.json")
+
+
+def test_something_else(capsys, tmp_path):
+    file = tmp_path / "picture.png"
+    file.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)))
+    assert "is no trace we know" in refused(capsys, tmp_path, file)
+
+
+@pytest.mark.parametrize("text", ['{"traceEvents": 3}', '{"other": []}', "[1, 2, 3]", '{"traceEvents": [[]]}', "{}"])
+def test_json_that_is_no_trace(capsys, tmp_path, text):
+    file = tmp_path / "trace.json"
+    file.write_text(text)
+    assert "trace.json" in refused(capsys, tmp_path, file)
+
+
+def test_an_event_longer_than_the_limit_on_any_line(capsys, tmp_path, monkeypatch):
+    """The limit of 256 MiB, with a smaller one: what counts is that memory stays bounded by it."""
+    for module in (source, json_array):
+        monkeypatch.setattr(module, "MAX_ITEM_BYTES", 1 << 20)
+    file = changed(tmp_path, lambda own: own.op("x" * (9 << 20), 150.0, 10.0))
+    message = refused(capsys, tmp_path, file)
+    assert "is longer than 1 MiB" in message
+
+
+def test_traces_of_different_formats(capsys, tmp_path):
+    chakra = tmp_path / "job.0.et"
+    chakra.write_bytes(chakra_bytes(chakra_iteration()))
+    message = refused(capsys, tmp_path, good().write(tmp_path / "trace.json"), chakra)
+    assert "do not go together" in message
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (lambda nodes: nodes[1].update(data_deps=[4]), "waits for itself"),
+        (lambda nodes: nodes[1].update(id=1), "has the id 1 of another node"),
+        (lambda nodes: nodes[1]["attrs"].update(comm_type=77), "comm_type 77"),
+        (lambda nodes: nodes[0].update(type=42), "node type 42"),
+        (lambda nodes: nodes.clear(), "has no nodes"),
+    ],
+)
+def test_chakra_nodes_that_make_no_sense(capsys, tmp_path, change, said):
+    nodes = chakra_iteration()
+    change(nodes)
+    file = tmp_path / "job.0.et"
+    file.write_bytes(chakra_bytes(nodes))
+    message = refused(capsys, tmp_path, file)
+    assert said in message
+    assert "job.0.et" in message
+
+
+def test_a_chakra_file_that_is_cut_off(capsys, tmp_path):
+    file = tmp_path / "job.0.et"
+    file.write_bytes(chakra_bytes(chakra_iteration())[:-5])
+    assert "a message is cut off" in refused(capsys, tmp_path, file)
+
+
+def test_chakra_ranks_that_disagree(capsys, tmp_path):
+    nodes = chakra_iteration()
+    for rank in range(2):
+        (tmp_path / f"job.{rank}.et").write_bytes(chakra_bytes(nodes))
+        nodes[1]["attrs"]["comm_size"] = 5
+    message = refused(capsys, tmp_path, tmp_path / "job.0.et", tmp_path / "job.1.et")
+    assert "job.1.et: rank 1 and rank 0" in message
+
+
+def test_a_chakra_file_without_a_rank(capsys, tmp_path):
+    file = tmp_path / "job.et"
+    file.write_bytes(chakra_bytes(chakra_iteration()))
+    assert "does not say its rank" in refused(capsys, tmp_path, file)
+
+
+def test_a_parquet_file_of_somebody_else(capsys, tmp_path):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    file = tmp_path / "timeline.parquet"
+    pq.write_table(pa.table({"a": [1, 2]}), file)
+    assert "has no programs in its metadata" in refused(capsys, tmp_path, file)
+    file.write_bytes(b"PAR1 and no more")
+    assert "is no Parquet file" in refused(capsys, tmp_path, file)

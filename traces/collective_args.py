@@ -1,0 +1,139 @@
+"""What a trace says about a collective: operation, process group, size. Names as PyTorch and NCCL write them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from simulator.operators import CollectiveOp
+
+DTYPES: Mapping[str, tuple[str, int]] = {
+    "float": ("fp32", 4), "float32": ("fp32", 4), "double": ("fp64", 8), "half": ("fp16", 2), "float16": ("fp16", 2),
+    "c10::half": ("fp16", 2), "bfloat16": ("bf16", 2), "c10::bfloat16": ("bf16", 2), "int": ("int32", 4),
+    "int32": ("int32", 4), "long": ("int64", 8), "long int": ("int64", 8), "int64": ("int64", 8), "byte": ("int8", 1),
+    "unsigned char": ("int8", 1), "char": ("int8", 1), "signed char": ("int8", 1), "bool": ("int8", 1),
+    "float8_e4m3fn": ("fp8", 1), "float8_e5m2": ("fp8", 1),
+    "fp32": ("fp32", 4), "tf32": ("tf32", 4), "fp16": ("fp16", 2), "bf16": ("bf16", 2), "fp64": ("fp64", 8),
+    "fp8": ("fp8", 1), "int8": ("int8", 1),
+}  # fmt: skip
+"""Our name and the bytes of an element, by the trace's name in lower case."""
+
+_OPS: Sequence[tuple[re.Pattern[str], CollectiveOp]] = tuple(
+    (re.compile(pattern), op)  # type: ignore[misc]
+    for pattern, op in (
+        (r"reduce_?scatter", "reduce_scatter"), (r"all_?reduce", "all_reduce"), (r"all_?gather", "all_gather"),
+        (r"all_?to_?all|sendrecv", "all_to_all"), (r"broadcast", "broadcast"), (r"barrier", "barrier"),
+        (r"reduce", "reduce"),
+    )
+)  # fmt: skip
+DEFAULT_GROUP = "world"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveArgs:
+    """A collective of one rank.
+
+    Attributes:
+        op: the operation.
+        group: name of the process group.
+        ranks: its members, None where the trace does not say.
+        size: how many members, None where the trace does not say.
+        bytes: nccl-tests' size, None where the trace does not say.
+        dtype: our name of the element type.
+        uneven: whether the ranks may send different amounts.
+    """
+
+    op: CollectiveOp
+    group: str
+    ranks: tuple[int, ...] | None
+    size: int | None
+    bytes: float | None
+    dtype: str
+    uneven: bool
+
+
+def operation(name: str) -> CollectiveOp | None:
+    """The operation in a name (``nccl:all_to_all``, ``ncclDevKernel_AllReduce_Sum_f32...``), None for none we know."""
+    text = name.lower()
+    return next((op for pattern, op in _OPS if pattern.search(text)), None)
+
+
+def is_collective_kernel(name: str) -> bool:
+    """Whether a kernel communicates: NCCL's and RCCL's are called ``ncclKernel...``, ``ncclDevKernel...``."""
+    return "nccl" in name[:64].lower()
+
+
+def read_args(
+    name: str, args: Mapping[str, Any], groups: Mapping[str, tuple[int, ...]], world_size: int | None
+) -> CollectiveArgs | None:
+    """What the arguments of a collective's event say; None where its operation is none we know.
+
+    Args:
+        name: of the event or its kernel.
+        args: as `traces.kineto` keeps them.
+        groups: members of process groups by name, from the head of the trace.
+        world_size: ranks of the job.
+    """
+    said = str(args.get("collective") or name)
+    op = operation(said)
+    if op is None:
+        return None
+    group = str(args["group"]) if args.get("group") not in (None, "") else DEFAULT_GROUP
+    ranks = _ranks(args.get("group_ranks")) or groups.get(group)
+    size = len(ranks) if ranks else _count(args.get("group_size"))
+    if size is None and group == DEFAULT_GROUP:
+        size = world_size
+    dtype, width = DTYPES.get(_dtype(args).lower(), ("int8", 1))
+    elements = _elements(op, args, size)
+    size_bytes = args.get("bytes") if isinstance(args.get("bytes"), int | float) else None
+    if size_bytes is None and elements is not None:
+        size_bytes = elements * width
+    uneven = op == "all_to_all" and (said.lower().endswith("v") or bool(_ranks(args.get("in_splits"))))
+    return CollectiveArgs(op, group, ranks, size, None if size_bytes is None else float(size_bytes), dtype, uneven)
+
+
+def _dtype(args: Mapping[str, Any]) -> str:
+    if args.get("dtype"):
+        return str(args["dtype"])
+    types = args.get("types")
+    return str(types[0]) if isinstance(types, list) and types else ""
+
+
+def _elements(op: CollectiveOp, args: Mapping[str, Any], size: int | None) -> int | None:
+    """Elements as nccl-tests counts: the input, of an all_gather the output."""
+    given, out = _count(args.get("in_elements")), _count(args.get("out_elements"))
+    if op == "all_gather":
+        if out is not None:
+            return out
+        given = given if given is not None else _shape(args.get("dims"))
+        return given * size if given is not None and size else None
+    return given if given is not None else _shape(args.get("dims"))
+
+
+def _shape(dims: Any) -> int | None:
+    """Elements of the tensors of ``Input Dims``, None where it has none."""
+    shapes = dims if isinstance(dims, list) else []
+    counts = [prod(s) for s in shapes if isinstance(s, list) and s and all(isinstance(n, int) for n in s)]
+    return sum(counts) if counts else None
+
+
+def _count(value: Any) -> int | None:
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+
+
+def _ranks(value: Any) -> tuple[int, ...] | None:
+    """The numbers in ``[0, 1, 2]``, which Kineto writes as text and cuts after 30; None where it was cut."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    if isinstance(value, list) and value and all(isinstance(v, int) for v in value):
+        return tuple(value)
+    return None

@@ -1,0 +1,175 @@
+"""Tasks of a rank's device work: behind their launch, their stream, and what the stream was told to wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from simulator.operators import Category, CollectiveCall, Copy, Delay, Measured, Work
+from simulator.program import IntArray
+from traces.collective_args import CollectiveArgs, is_collective_kernel, read_args
+from traces.events import Kind
+from traces.kernel_names import short_name
+from traces.rank_context import KERNEL, MEMCPY, PS_PER_S, RankContext, starts_before_ps
+
+_WAITS = frozenset({"cudaStreamWaitEvent", "hipStreamWaitEvent", "cuStreamWaitEvent"})
+_DIRECTIONS = {"htod": "h2d", "dtoh": "d2h"}
+
+
+class DeviceTasks:
+    """Appends a rank's device work to its tasks."""
+
+    def __init__(self, context: RankContext) -> None:
+        """Of the rank in ``context``, whose host threads have their tasks."""
+        self._context = context
+
+    def run(self) -> None:
+        """Append the tasks of all device work."""
+        context, work, builder = self._context, self._context.device, self._context.builder
+        streams = [
+            builder.stream(
+                f"stream {name}" if len({d for d, _ in work.streams}) == 1 else f"device {device} stream {name}"
+            )
+            for device, name in work.streams
+        ]
+        waits = self._waits()
+        last: dict[int, int] = {}
+        ends: list[int] = []
+        tasks: list[int] = []
+        for place in range(len(work.rows)):
+            stream = int(work.stream[place])
+            start, end = int(work.start_ps[place]), int(work.end_ps[place])
+            inputs = []
+            known = context.origin_ps
+            launch = context.launched.get(int(work.launch[place]))
+            if launch is not None:
+                inputs.append(launch)
+                known = max(known, builder.end_ps[launch])
+            if stream in last:
+                known = max(known, ends[last[stream]])
+            for other in waits.get(place, ()):
+                if ends[other] <= start:
+                    inputs.append(tasks[other])
+                    known = max(known, ends[other])
+            section = context.section(builder.end_ps[launch] if launch is not None else start)
+            name, what = self._work(place)
+            if start > known:
+                cause = "launch latency" if launch is not None else "launched before the trace"
+                inputs = [
+                    builder.task(
+                        f"{cause}",
+                        streams[stream],
+                        Delay((start - known) / PS_PER_S, cause),
+                        known,
+                        start,
+                        section=section,
+                        after=inputs,
+                    )
+                ]
+            task = builder.task(name, streams[stream], what, start, end, section=section, after=inputs)
+            if isinstance(what, CollectiveCall):
+                task = builder.task(
+                    f"{name} (tail)",
+                    streams[stream],
+                    Measured(0.0, Category.COMM, "end of a collective"),
+                    end,
+                    end,
+                    section=section,
+                    after=[task],
+                )
+            tasks.append(task)
+            ends.append(end)
+            last[stream] = place
+        for host, place in context.blocking:
+            builder.depend(host, tasks[place])
+
+    def _waits(self) -> dict[int, list[int]]:
+        """Device work -> the work of other streams that its stream was told to wait for before it was launched.
+
+        Kineto names neither the event nor the stream of a wait: taken is, of what other streams had been given before
+        the call, the one that ended last before the waiting work started.
+        """
+        events, work = self._context.trace.events, self._context.device
+        wanted = [n for n, name in enumerate(events.names) if name in _WAITS]
+        calls = np.flatnonzero(np.isin(events.name, wanted) & (events.kind == Kind.RUNTIME))
+        if not len(calls):
+            return {}
+        launch_ps = starts_before_ps(events.start_ps, work.launch)
+        order = np.argsort(launch_ps, kind="stable")
+        found: dict[int, list[int]] = {}
+        by_stream = [order[work.stream[order] == s] for s in range(len(work.streams))]
+        for call in calls.tolist():
+            at_ps, thread = int(events.start_ps[call]), events.track[call]
+            later = order[np.searchsorted(launch_ps[order], at_ps, side="right") :]
+            waiting = next((int(p) for p in later if events.track[work.launch[p]] == thread), None)
+            if waiting is None:
+                continue
+            best = self._best_source(by_stream, launch_ps, at_ps, waiting)
+            if best is not None:
+                found.setdefault(waiting, []).append(best)
+        self._context.gaps["stream waits whose event the trace does not name (edges are inferred)"] = len(calls)
+        return found
+
+    def _best_source(self, by_stream: Sequence[IntArray], launch_ps: IntArray, at_ps: int, waiting: int) -> int | None:
+        best: int | None = None
+        work = self._context.device
+        for stream, places in enumerate(by_stream):
+            count = int(np.searchsorted(launch_ps[places], at_ps, side="right"))
+            if stream == work.stream[waiting] or not count:
+                continue
+            place = int(places[count - 1])
+            if work.end_ps[place] <= work.start_ps[waiting] and (
+                best is None or work.end_ps[place] > work.end_ps[best]
+            ):
+                best = place
+        return best
+
+    def _work(self, place: int) -> tuple[str, Work]:
+        """Name and work of a device event."""
+        events, row = self._context.trace.events, int(self._context.device.rows[place])
+        name = events.name_of(row)
+        seconds = float(self._context.device.end_ps[place] - self._context.device.start_ps[place]) / PS_PER_S
+        if events.kind[row] == KERNEL:
+            if is_collective_kernel(name) or events.args.get(row, {}).get("collective"):
+                return self._collective(place, name, seconds)
+            return short_name(name), Measured(seconds, Category.COMPUTE, name)
+        if events.kind[row] == MEMCPY:
+            size = events.args.get(row, {}).get("bytes")
+            direction = next((d for key, d in _DIRECTIONS.items() if key in name.lower()), "d2d")
+            if isinstance(size, int | float):
+                return short_name(name), Copy(float(size), direction)  # type: ignore[arg-type]
+        return short_name(name), Measured(seconds, Category.COPY, name)
+
+    def _collective(self, place: int, name: str, seconds: float) -> tuple[str, Work]:
+        found = self._collective_args(place, name)
+        if found is None:
+            self._context.gaps[
+                "communication kernels that are no collective we know (kept with their measured time)"
+            ] += 1
+            return short_name(name), Measured(seconds, Category.COMM, name)
+        if found.bytes is None:
+            self._context.gaps["collectives whose size the trace does not say"] += 1
+        group = self._context.groups.setdefault(found.group, found)
+        if group.ranks is None and group.size is None:
+            self._context.gaps["collectives whose process group the trace does not name (taken for all ranks)"] += 1
+        size: float | np.ndarray[tuple[int], np.dtype[np.float64]] = found.bytes or 0.0
+        if found.uneven:
+            size = np.array([found.bytes or 0.0])
+        return found.op, CollectiveCall(found.op, found.group, size, found.dtype)
+
+    def _collective_args(self, place: int, name: str) -> CollectiveArgs | None:
+        """From the kernel's own arguments, or the innermost operator around its launch that has any."""
+        trace, row = self._context.trace, int(self._context.device.rows[place])
+        args = trace.events.args.get(row)
+        outer = int(self._context.device.launch[place])
+        best: dict[str, object] = dict(args or {})
+        while outer >= 0:
+            for key, value in trace.events.args.get(outer, {}).items():
+                best.setdefault(key, value)
+            if trace.events.args.get(outer) and "collective" not in best:
+                said = trace.events.name_of(outer)
+                if said.startswith("nccl:"):
+                    best["collective"] = said
+            outer = int(self._context.parent[outer])
+        return read_args(name, best, trace.groups, trace.world_size)

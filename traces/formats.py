@@ -1,0 +1,98 @@
+"""Which format a file has, and the import of a list of files."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import StrEnum
+from pathlib import Path
+
+from inputs.errors import InputError
+from traces.imported import Imported
+from traces.source import require_file, start_of
+
+
+class Format(StrEnum):
+    """Formats that can be imported, in words."""
+
+    KINETO = "Kineto"
+    PYTORCH_ET = "PyTorch execution trace"
+    CHAKRA = "Chakra execution trace"
+    NCCL_TESTS = "nccl-tests log"
+    PARQUET = "dlrmsim timeline"
+
+
+START_BYTES = 1 << 16
+"""Bytes looked at: a Kineto trace begins with the properties of its GPUs, some kilobytes."""
+
+
+def detect(file: Path) -> Format:
+    """The format of a file, by its content.
+
+    Raises:
+        InputError: no such file, a folder, empty, or none of the formats.
+    """
+    require_file(file)
+    start = start_of(file, START_BYTES)
+    text = start.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start.startswith(b"PAR1"):
+        return Format.PARQUET
+    if b'"workload_graph"' in text[:200]:
+        raise InputError("is Chakra's JSON", file=file, expected="Chakra's protobuf, PREFIX.RANK.et")
+    if text.startswith((b"{", b"[")) and not file.name.endswith(".et"):
+        return Format.PYTORCH_ET if b'"traceEvents"' not in text and b'"nodes"' in text else Format.KINETO
+    if b"nccl-tests" in start or text.startswith(b"#") or b"nThread" in start:
+        return Format.NCCL_TESTS
+    if file.name.endswith((".et", ".et.gz")):
+        return Format.CHAKRA
+    raise InputError("is no trace we know", file=file, expected=f"one of: {', '.join(Format)}")
+
+
+def import_traces(files: Sequence[Path], ranks: Sequence[int] | None = None) -> Imported:
+    """Import the traces of one job: all of one format, or Kineto traces with their execution traces.
+
+    Args:
+        files: one or more traces.
+        ranks: ranks to keep; default: all.
+
+    Raises:
+        InputError: a file is no trace, contradicts itself, or the formats do not go together.
+        ProgramError: ranks disagree on a collective.
+    """
+    by_format: dict[Format, list[Path]] = {}
+    for file in files:
+        by_format.setdefault(detect(file), []).append(file)
+    formats = set(by_format)
+    if formats == {Format.KINETO, Format.PYTORCH_ET}:
+        from traces.kineto_import import import_kineto
+
+        return import_kineto(by_format[Format.KINETO], ranks, by_format[Format.PYTORCH_ET])
+    if len(formats) != 1:
+        raise InputError(
+            "do not go together",
+            file=", ".join(str(found[0]) for found in by_format.values()),
+            given=" and ".join(by_format),
+            expected="traces of one format, or Kineto traces with their PyTorch execution traces",
+        )
+    return _importer(formats.pop())(files, ranks)
+
+
+def _importer(form: Format) -> Callable[[Sequence[Path], Sequence[int] | None], Imported]:
+    if form is Format.KINETO:
+        from traces.kineto_import import import_kineto
+
+        return import_kineto
+    if form is Format.CHAKRA:
+        from traces.chakra import import_chakra
+
+        return import_chakra
+    if form is Format.PYTORCH_ET:
+        from traces.pytorch_et_import import import_pytorch_et
+
+        return import_pytorch_et
+    if form is Format.PARQUET:
+        from traces.parquet import import_parquet
+
+        return import_parquet
+    from traces.nccl_import import import_nccl_tests
+
+    return import_nccl_tests

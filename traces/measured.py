@@ -1,0 +1,155 @@
+"""A measured run: a task graph with the times of a trace, in the shape of a simulated run.
+
+One pass through the whole trace is one iteration of the program, the profiler's steps are windows of it. So every
+analysis and every page of a simulated run serves a measured one, and the engine can run the program again: its private
+tasks last what is left of the measured time after their last input, its collectives what passed between the last
+arrival and the first member's end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.engine import ActivityTimes, GroupTimes, IterationRecord, RunResult
+from simulator.engine.records import Recorder
+from simulator.lowered import Activity, ConstantDurations, LoweredGroup, LoweredProgram, phase
+from simulator.operators import CollectiveCall, Work
+from simulator.program import IntArray, Program, TaskGraph
+from traces.merge import Merged
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRun:
+    """A trace as a run.
+
+    Attributes:
+        graph: the programs of the ranks that have a trace.
+        lowered: the same with measured durations: what the engine runs to replay the trace.
+        result: the times as measured, one recorded iteration.
+    """
+
+    graph: TaskGraph
+    lowered: LoweredProgram
+    result: RunResult
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A collective task of a group and its members there."""
+
+    group: int
+    task: int
+    columns: IntArray
+
+
+def measured_run(merged: Merged) -> MeasuredRun:
+    """The run that a trace shows.
+
+    Args:
+        merged: programs and times; times start at 0, common to all ranks.
+    """
+    graph = merged.graph
+    starts = [start.copy() for start in merged.start_ps]
+    ends = [end.copy() for end in merged.end_ps]
+    tasks = [_collectives(program) for program in graph.programs]
+    instances = [
+        np.full((len(t), p.rank_count), -1, dtype=np.int64) for t, p in zip(tasks, graph.programs, strict=True)
+    ]
+    activities: list[Activity] = []
+    last_ps, end_ps = [], []
+    for label, places in _meetings(graph, tasks):
+        last = max(int(starts[p.group][p.task, p.columns].max()) for p in places)
+        end = max(min(int(ends[p.group][p.task, p.columns].min()) for p in places), last)
+        for place in places:
+            row = int(np.searchsorted(tasks[place.group], place.task))
+            instances[place.group][row, place.columns] = len(activities)
+            _close(place, starts[place.group], ends[place.group], end)
+        activities.append(Activity(label, (phase(latency_ps=end - last),)))
+        last_ps.append(last)
+        end_ps.append(end)
+    last_of = np.array(last_ps, dtype=np.int64)
+    columns = list(zip(tasks, starts, ends, instances, strict=True))
+    groups = tuple(_lowered(p, *own) for p, own in zip(graph.programs, columns, strict=True))
+    times = tuple(_times(*own, last_of) for own in columns)
+    recorder = Recorder(np.concatenate([p.ranks for p in graph.programs]), None)
+    recorder.add(IterationRecord(0, times, ActivityTimes(last_of, np.array(end_ps, dtype=np.int64))))
+    return MeasuredRun(graph, LoweredProgram(groups, activities, 0), recorder.result())
+
+
+def _collectives(program: Program) -> IntArray:
+    found = [task for task, work in enumerate(program.work) if isinstance(work, CollectiveCall)]
+    return np.array(found, dtype=np.int64)
+
+
+def _meetings(graph: TaskGraph, collectives: Sequence[IntArray]) -> Iterator[tuple[str, list[_Place]]]:
+    """The n-th calls of all members of each instance of each communicator."""
+    for name, instance_of in graph.communicators.items():
+        calls = [
+            [t for t in tasks.tolist() if _communicator(p.work[t]) == name]
+            for p, tasks in zip(graph.programs, collectives, strict=True)
+        ]
+        for number in range(max((len(tasks) for tasks in calls), default=0)):
+            places: dict[int, list[_Place]] = {}
+            for group, (program, tasks) in enumerate(zip(graph.programs, calls, strict=True)):
+                own = instance_of[program.ranks]
+                for instance in np.unique(own[own >= 0]).tolist() if number < len(tasks) else ():
+                    columns = np.flatnonzero(own == instance)
+                    places.setdefault(instance, []).append(_Place(group, tasks[number], columns))
+            for instance, found in places.items():
+                label = graph.programs[found[0].group].names[found[0].task]
+                yield (label if len(places) == 1 else f"{label} [{name} {instance}]"), found
+
+
+def _communicator(work: Work) -> str:
+    return work.communicator if isinstance(work, CollectiveCall) else ""
+
+
+def _close(place: _Place, start: IntArray, end: IntArray, end_ps: int) -> None:
+    """End a collective for all members together; what a member took longer is its tail, the next task."""
+    tail = place.task + 1
+    end[place.task, place.columns] = end_ps
+    start[tail, place.columns] = end_ps
+    end[tail, place.columns] = np.maximum(end[tail, place.columns], end_ps)
+
+
+def _before(program: Program) -> IntArray:
+    """The task before each on its stream, -1 for the first ``[T]``."""
+    order = np.argsort(program.stream_of, kind="stable")
+    same = program.stream_of[order][1:] == program.stream_of[order][:-1]
+    before = np.full(program.task_count, -1, dtype=np.int64)
+    before[order[1:][same]] = order[:-1][same]
+    return before
+
+
+def _lowered(program: Program, tasks: IntArray, start: IntArray, end: IntArray, instances: IntArray) -> LoweredGroup:
+    """Durations of private tasks: from the end of the last input; tasks without one start at 0."""
+    before = _before(program)
+    known = np.where(before[:, None] >= 0, end[before], 0)
+    waiting = np.repeat(np.arange(program.task_count), np.diff(program.dep_ptr))
+    np.maximum.at(known, waiting, end[program.dep_task])
+    start[(before < 0) & (np.diff(program.dep_ptr) == 0)] = 0
+    durations = np.maximum(end - known, 0)
+    durations[tasks] = 0
+    return LoweredGroup(
+        name=program.name,
+        ranks=program.ranks,
+        streams=program.streams,
+        names=program.names,
+        stream_of=program.stream_of,
+        dep_ptr=program.dep_ptr,
+        dep_task=program.dep_task,
+        dep_lag=program.dep_lag,
+        durations=ConstantDurations(durations),
+        activity_tasks=tasks,
+        instances=instances,
+    )
+
+
+def _times(tasks: IntArray, start: IntArray, end: IntArray, instances: IntArray, last_of: IntArray) -> GroupTimes:
+    waiting = np.zeros_like(instances)
+    inside = instances >= 0
+    waiting[inside] = last_of[instances[inside]] - start[tasks][inside]
+    return GroupTimes(start, end, tasks, waiting)

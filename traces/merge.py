@@ -1,0 +1,169 @@
+"""From the tasks of every rank to a task graph: ranks whose programs have one structure become one program group."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from inputs.errors import InputError, ProgramError
+from simulator.operators import Amount, CollectiveCall, Copy, Delay, Measured, Work
+from simulator.program import IntArray, Program, Stream, TaskGraph
+from traces.rank_tasks import RankTasks
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A task graph with the measured times of its groups.
+
+    Attributes:
+        graph: the programs, and the communicators their collectives use.
+        start_ps: as measured, one ``[T, P]`` per program.
+        end_ps: as measured, one ``[T, P]`` per program.
+    """
+
+    graph: TaskGraph
+    start_ps: tuple[IntArray, ...]
+    end_ps: tuple[IntArray, ...]
+
+
+def merge(ranks: Sequence[RankTasks], members: Mapping[str, Sequence[int] | None], world_size: int) -> Merged:
+    """Merge ranks into program groups.
+
+    Args:
+        ranks: tasks of each rank.
+        members: ranks of each process group by name; None: every rank of the job.
+        world_size: ranks of the job, more than ``ranks`` when some have no trace.
+
+    Raises:
+        InputError: two traces of one rank, or one beyond ``world_size``.
+        ProgramError: ranks disagree on the collectives of a group; both files are named.
+    """
+    _check_ranks(ranks, world_size)
+    check_agreement(ranks, members)
+    groups: dict[Hashable, list[RankTasks]] = {}
+    for tasks in sorted(ranks, key=lambda t: t.rank):
+        groups.setdefault(_structure(tasks), []).append(tasks)
+    same = list(groups.values())
+    communicators = {name: _instances(ranks_of, world_size) for name, ranks_of in members.items()}
+    graph = TaskGraph(tuple(_program(group) for group in same), communicators)
+    starts = tuple(np.stack([t.start_ps for t in group], axis=1) for group in same)
+    return Merged(graph, starts, tuple(np.stack([t.end_ps for t in group], axis=1) for group in same))
+
+
+def _check_ranks(ranks: Sequence[RankTasks], world_size: int) -> None:
+    seen: dict[int, str] = {}
+    for tasks in ranks:
+        if tasks.rank in seen:
+            raise InputError(f"is of rank {tasks.rank}, and so is {seen[tasks.rank]}", file=tasks.source)
+        seen[tasks.rank] = tasks.source
+        if tasks.rank >= world_size:
+            raise InputError(f"is of rank {tasks.rank} of {world_size}", file=tasks.source)
+
+
+def check_agreement(ranks: Sequence[RankTasks], members: Mapping[str, Sequence[int] | None]) -> None:
+    """Check that the ranks of each process group make the same calls in the same order.
+
+    Raises:
+        ProgramError: they do not; both files, ranks and calls are named.
+    """
+    first: dict[str, tuple[RankTasks, list[tuple[str, CollectiveCall]]]] = {}
+    for tasks in ranks:
+        calls: dict[str, list[tuple[str, CollectiveCall]]] = {name: [] for name in members}
+        for name, work in zip(tasks.names, tasks.work, strict=True):
+            if isinstance(work, CollectiveCall):
+                calls[work.communicator].append((name, work))
+        for group, mine in calls.items():
+            inside = members[group]
+            if inside is not None and tasks.rank not in inside:
+                if mine:
+                    raise ProgramError(
+                        f"rank {tasks.rank} calls {mine[0][0]} on group {group!r} of {list(inside)[:8]}",
+                        file=tasks.source,
+                    )
+                continue
+            other, theirs = first.setdefault(group, (tasks, mine))
+            if other is not tasks:
+                _compare(group, (other, theirs), (tasks, mine))
+
+
+def _compare(
+    group: str,
+    one: tuple[RankTasks, list[tuple[str, CollectiveCall]]],
+    two: tuple[RankTasks, list[tuple[str, CollectiveCall]]],
+) -> None:
+    (a, calls_a), (b, calls_b) = one, two
+    where = f"rank {b.rank} and rank {a.rank} ({a.source}) disagree on group {group!r}"
+    for number, ((name_a, x), (name_b, y)) in enumerate(zip(calls_a, calls_b, strict=False)):
+        free = x.op == "all_to_all" or np.ndim(x.bytes) or np.ndim(y.bytes)
+        if (x.op, x.dtype) != (y.op, y.dtype) or not (free or x.bytes == y.bytes):
+            raise ProgramError(
+                f"{where}: collective {number} is {name_b} ({_said(y)}) here and {name_a} ({_said(x)}) there",
+                file=b.source,
+            )
+    if len(calls_a) != len(calls_b):
+        raise ProgramError(f"{where}: {len(calls_b)} collectives here, {len(calls_a)} there", file=b.source)
+
+
+def _said(call: CollectiveCall) -> str:
+    return f"{call.op} of {float(np.sum(call.bytes)):.0f} B, {call.dtype}"
+
+
+def _structure(tasks: RankTasks) -> Hashable:
+    """What ranks of one group have in common: everything but times and amounts."""
+    arrays = (tasks.stream_of.tobytes(), tasks.dep_ptr.tobytes(), tasks.dep_task.tobytes())
+    return tasks.streams, tasks.names, tasks.sections, arrays, tuple(_kind(work) for work in tasks.work)
+
+
+def _kind(work: Work) -> Hashable:
+    if isinstance(work, CollectiveCall):
+        return work.op, work.communicator, work.dtype
+    if isinstance(work, Measured):
+        return work.category, work.name
+    if isinstance(work, Copy):
+        return "copy", work.direction
+    return ("delay", work.cause) if isinstance(work, Delay) else work
+
+
+def _program(group: Sequence[RankTasks]) -> Program:
+    first = group[0]
+    ranks = np.array([t.rank for t in group], dtype=np.int64)
+    return Program(
+        name=f"rank {ranks[0]}" if len(ranks) == 1 else f"ranks {ranks[0]} to {ranks[-1]}, {len(ranks)} of them",
+        ranks=ranks,
+        streams=tuple(Stream(name) for name in first.streams),
+        names=first.names,
+        sections=first.sections,
+        stream_of=first.stream_of,
+        dep_ptr=first.dep_ptr,
+        dep_task=first.dep_task,
+        dep_lag=np.zeros_like(first.dep_task),
+        work=tuple(_merged_work(works) for works in zip(*(t.work for t in group), strict=True)),
+    )
+
+
+def _merged_work(works: Sequence[Work]) -> Work:
+    """One operator with an amount per rank, where the ranks differ."""
+    first = works[0]
+    if len(works) == 1:
+        return first
+    if isinstance(first, Measured | Delay):
+        return replace(first, seconds=_amount([work.seconds for work in works]))  # type: ignore[union-attr]
+    if isinstance(first, CollectiveCall | Copy):
+        return replace(first, bytes=_amount([work.bytes for work in works]))  # type: ignore[union-attr]
+    return first
+
+
+def _amount(values: Sequence[Amount]) -> Amount:
+    if all(np.ndim(value) == 0 for value in values) and len(set(values)) == 1:
+        return values[0]
+    return np.array([float(np.sum(value)) for value in values])
+
+
+def _instances(members: Sequence[int] | None, world_size: int) -> IntArray:
+    if members is None:
+        return np.zeros(world_size, dtype=np.int64)
+    instance = np.full(world_size, -1, dtype=np.int64)
+    instance[[rank for rank in members if rank < world_size]] = 0
+    return instance

@@ -1,0 +1,150 @@
+"""What shards cost on a machine that is known by a few bandwidths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from simulator.operators import BYTES_PER_ELEMENT, FloatArray
+from simulator.program import IntArray
+from workloads.plan import Plan
+from workloads.planning import ShardCosts
+from workloads.settings import STATE_BYTES, DlrmSettings, state_elements
+from workloads.tables import Tables
+from workloads.traffic import TableTraffic, sort_bytes, table_traffic
+
+OVERLAP_COST = 0.25
+"""Seconds that a second of input exchange costs when it runs beside the other communication (assumed: on ZionEX it
+takes a quarter to a third of the network cards from an all_reduce that would use nearly all of them)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What a rank achieves, bytes per second; the last four are algbw of collectives.
+
+    Attributes:
+        embedding: embedding kernels on the rank's memory.
+        all_to_all: over all ranks.
+        all_reduce: over all ranks.
+        node_reduce_scatter: over the ranks of a node.
+        cross_all_to_all: among the ranks with the same place in their nodes.
+    """
+
+    embedding: float
+    all_to_all: float
+    all_reduce: float
+    node_reduce_scatter: float
+    cross_all_to_all: float
+
+
+@dataclass(slots=True)
+class BandwidthCosts:
+    """Shard costs from bandwidths (a `workloads.planning.ShardCosts`): each phase is bytes over a rate.
+
+    Phases as in `workloads.planning.PHASES`. An input exchange that the pipeline runs beside the rest counts by
+    `OVERLAP_COST`, unless it lasts longer than the rest.
+
+    Attributes:
+        tables: the tables.
+        settings: the job.
+        rates: the machine.
+    """
+
+    tables: Tables
+    settings: DlrmSettings
+    rates: Rates
+    _traffic: TableTraffic = field(init=False)
+    _input_weight: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Keep what all calls share: traffic of the global batch, and what a second of input exchange adds."""
+        self._traffic = table_traffic(self.tables, float(self.settings.global_batch_size), self.settings)
+        everything = np.arange(len(self.tables))
+        mean = self._sharded_s(everything, self.tables.dim, 1, self.rates.all_to_all).sum(axis=0)
+        hidden = self.settings.pipeline != "none" and mean[-1] <= mean[:-1].sum()
+        self._input_weight = OVERLAP_COST if hidden else 1.0
+
+    def column_shard_s(self, table: IntArray, dim: IntArray) -> FloatArray:
+        """Seconds per shard and phase ``[S, 4]``."""
+        return self._weighted(self._sharded_s(table, dim, ranks=1, wire=self.rates.all_to_all))
+
+    def node_shard_s(self, table: IntArray, dim: IntArray) -> FloatArray:
+        """Seconds per shard and phase on each rank of the node ``[S, 4]``.
+
+        Pooled vectors take a reduce_scatter in the node, then an all_to_all of the part of it that a rank has.
+        """
+        ranks = self.settings.local_world_size
+        wire = 1.0 / (1.0 / self.rates.node_reduce_scatter + 1.0 / (ranks * self.rates.cross_all_to_all))
+        return self._weighted(self._sharded_s(table, dim, ranks, wire))
+
+    def row_wise_s(self) -> FloatArray:
+        """Seconds per table and phase on every rank ``[N, 4]``.
+
+        reduce_scatter and all_gather both move half of what an all_reduce of the same buffer moves, hence twice its
+        algbw.
+        """
+        everything, ranks = np.arange(len(self.tables)), self.settings.world_size
+        return self._weighted(self._sharded_s(everything, self.tables.dim, ranks, 2 * self.rates.all_reduce))
+
+    def data_parallel_s(self) -> FloatArray:
+        """Seconds per table and phase on every rank ``[N, 4]``.
+
+        Lookups of the local batch, an all_reduce of the whole gradient, a dense update.
+        """
+        tables, settings = self.tables, self.settings
+        everything = np.arange(len(tables))
+        traffic = table_traffic(tables, float(settings.local_batch_size), settings)
+        summed = tables.rows * tables.dim * float(BYTES_PER_ELEMENT[settings.precision.all_reduce])
+        forward, update = self._kernel_bytes(traffic, everything, tables.dim, ranks=1)
+        memory = self.rates.embedding
+        columns = (forward / memory, (update + 3.0 * tables.weight_bytes) / memory, summed / self.rates.all_reduce)
+        return np.stack([*columns, np.zeros(len(tables))], axis=1)
+
+    def _weighted(self, seconds: FloatArray) -> FloatArray:
+        seconds[:, -1] *= self._input_weight
+        return seconds
+
+    def _sharded_s(self, table: IntArray, dim: IntArray, ranks: int, wire: float) -> FloatArray:
+        """Seconds of shards in each phase on each of the ``ranks`` that share their rows ``[S, 4]``.
+
+        Args:
+            table: table of each shard ``[S]``.
+            dim: its columns ``[S]``.
+            ranks: over how many ranks its rows are spread.
+            wire: bytes per second at which a rank gets rid of its pooled vectors.
+        """
+        settings, traffic, features = self.settings, self._traffic, self.tables.features[table]
+        batch = traffic.samples
+        exchange = batch * dim * features * (settings.forward_bytes + settings.backward_bytes)
+        indices = traffic.lookups[table] * settings.index_bytes / ranks + batch * features * settings.length_bytes
+        forward, update = self._kernel_bytes(traffic, table, dim, ranks)
+        memory, input_wire = self.rates.embedding, self.rates.all_to_all
+        return np.stack([forward / memory, update / memory, exchange / wire, indices / input_wire], axis=1)
+
+    def _kernel_bytes(
+        self, traffic: TableTraffic, table: IntArray, dim: IntArray, ranks: int
+    ) -> tuple[FloatArray, FloatArray]:
+        """Bytes of the lookups and of the updates of shards on each of the ``ranks`` that share their rows ``[S]``."""
+        settings, element = self.settings, self.tables.element_bytes[table]
+        lookups, distinct = traffic.lookups[table] / ranks, traffic.distinct[table] / ranks
+        pooled = traffic.samples * dim * self.tables.features[table]
+        forward = lookups * (dim * element + settings.index_bytes) + pooled * settings.forward_bytes
+        state = state_elements(settings.optimizer.tables, np.ones_like(dim), dim) * STATE_BYTES
+        update = 2 * distinct * (dim * element + state) + pooled * settings.backward_bytes
+        rows = np.full(len(table), self.tables.rows.sum() / settings.world_size)
+        return forward, update + sort_bytes(lookups, rows, settings.index_bytes)
+
+
+def rank_loads_s(plan: Plan, costs: ShardCosts) -> FloatArray:
+    """Seconds of each rank in each phase under a plan ``[P, K]``."""
+    columns, nodes, local = plan.columns, plan.nodes, plan.local_world_size
+    by_rank = _summed(columns.rank, costs.column_shard_s(columns.table, columns.dim), plan.world_size)
+    by_node = _summed(nodes.node, costs.node_shard_s(nodes.table, nodes.dim), plan.node_count)
+    everywhere = costs.row_wise_s()[plan.row_wise].sum(axis=0) + costs.data_parallel_s()[plan.data_parallel].sum(axis=0)
+    return np.asarray(by_rank + np.repeat(by_node, local, axis=0)[: plan.world_size] + everywhere)
+
+
+def _summed(place: IntArray, seconds: FloatArray, count: int) -> FloatArray:
+    """Add ``seconds [S, K]`` by place ``[count, K]``."""
+    return np.stack([np.bincount(place, weights=phase, minlength=count) for phase in seconds.T], axis=1)

@@ -1,0 +1,39 @@
+"""output_dist: the collectives that bring pooled vectors to the ranks of their samples, and their gradients back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from simulator.operators import CollectiveCall
+from workloads.embeddings import CROSS_NODE, NODE, WORLD, EmbeddingGroup
+from workloads.launch import COMM, CROSS_NODE_COMM, NODE_COMM, Recorder
+
+_STREAMS = {WORLD: COMM, NODE: NODE_COMM, CROSS_NODE: CROSS_NODE_COMM}
+
+
+def record_exchange(
+    recorder: Recorder,
+    group: EmbeddingGroup,
+    direction: Literal["forward", "backward"],
+    calls: Sequence[CollectiveCall],
+    *,
+    after: int | None = None,
+) -> int:
+    """Record ``calls``, some of the group's; returns the last one, or ``after`` when there are none.
+
+    The default stream waits for a call (and for ``after``, the one before the first) before the next one is issued, as
+    TorchRec waits for the reduce_scatter inside the node before it starts the all_to_all across nodes
+    (torchrec/distributed/sharding/twrw_sharding.py).
+    """
+    section = f"embedding_{direction}"
+    for call in calls:
+        name = f"{group.kind}_output_dist_{direction}"
+        if call.communicator != WORLD:
+            name += f"_{call.communicator}"
+        if after is not None:
+            recorder.stream_wait(f"wait_before_{name}", after, section=section)
+        after = recorder.collective(name, call, section=section, stream=_STREAMS[call.communicator])
+    if after is None:
+        raise ValueError(f"the {group.kind} group exchanges nothing")
+    return after

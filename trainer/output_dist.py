@@ -1,13 +1,14 @@
 """output_dist: pooled vectors from the ranks that hold tables to those of the samples, and their gradients back.
 
 Column shards go by all_to_all, row blocks by reduce_scatter and all_gather, copies nowhere. A block's lookup comes out
-ordered by rank, shard, sample, which is the order on the wire, so with one block nothing is moved before it is sent.
+ordered by rank, slot, sample, which is the order on the wire, so with one block nothing is moved before it is sent.
 All buffers are made once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
 import torch.distributed as dist
@@ -93,7 +94,7 @@ class OutputDist:
         widths = [self._batch * block.width for block in self._mine]
         parts = buffer.view(self._receivers, sum(widths)).split(widths, dim=1)
         return [
-            part.unflatten(1, (len(block.pieces), self._batch, block.dim))
+            part.unflatten(1, (len(block.slots), self._batch, block.dim))
             for part, block in zip(parts, self._mine, strict=True)
         ]
 
@@ -113,11 +114,11 @@ class OutputDist:
 
 def _places(job: TrainingJob, sources: Sequence[Blocks]) -> list[tuple[int, int]]:
     """First column and width of each shard among all pooled vectors, in the order in which they arrive."""
-    dims = job.plan.tables.dim.tolist()
-    first = [sum(dims[:table]) for table in range(len(dims))]
+    dims = [int(job.plan.tables.dim[table]) for table in job.table_of_feature]
+    first = list(accumulate(dims, initial=0))
 
     def of(block: Block) -> list[tuple[int, int]]:
-        return [(first[piece.table] + piece.column, piece.dim) for piece in block.pieces]
+        return [(first[slot.feature] + slot.piece.column, slot.piece.dim) for slot in block.slots]
 
     return [place for blocks in sources for block in blocks for place in of(block)]
 

@@ -11,7 +11,7 @@ from scipy import stats
 torch = pytest.importorskip("torch")
 
 from inputs.errors import InputError  # noqa: E402
-from tests.trainer_jobs import graded, model, scenario, write  # noqa: E402 - needs torch
+from tests.trainer_jobs import graded, model, planned, scenario, write  # noqa: E402 - needs torch
 from trainer.criteo import CATEGORIES, COUNTS, SAMPLE, Criteo, sample_lines  # noqa: E402
 from trainer.draws import Purpose, bits, uniforms  # noqa: E402
 from trainer.job import read_job  # noqa: E402
@@ -75,8 +75,8 @@ def test_ranks_together_have_the_batch_of_one(tmp_path, ranks):
     assert torch.equal(torch.cat([part.dense for part in parts]), alone.dense)
     assert torch.equal(torch.cat([part.labels for part in parts]), alone.labels)
     assert torch.equal(torch.cat([part.lengths for part in parts], 1), alone.lengths)
-    for table in range(len(alone.lengths)):
-        assert torch.equal(torch.cat([part.of_table(table) for part in parts]), alone.of_table(table))
+    for feature in range(len(alone.lengths)):
+        assert torch.equal(torch.cat([part.of_feature(feature) for part in parts]), alone.of_feature(feature))
 
 
 def test_batches_have_the_models_lookups(tmp_path):
@@ -85,10 +85,12 @@ def test_batches_have_the_models_lookups(tmp_path):
     job = read_job(write(tmp_path, content))
     batch, other = Synthetic(job, 0).batch(0), Synthetic(job, 0).batch(1)
     tables = job.plan.tables
-    assert batch.lengths.double().mean(1).numpy() == pytest.approx(tables.pooling_factor, abs=5 * 0.5 / 64)
-    for table, rows in enumerate(tables.rows):
-        values = batch.of_table(table)
-        assert len(values) == batch.lengths[table].sum()
+    features = list(job.table_of_feature)
+    expected = tables.pooling_factor[features]
+    assert batch.lengths.double().mean(1).numpy() == pytest.approx(expected, abs=5 * 0.5 / 64)
+    for feature, rows in enumerate(tables.rows[features]):
+        values = batch.of_feature(feature)
+        assert len(values) == batch.lengths[feature].sum()
         assert values.min() >= 0
         assert values.max() < rows
     assert not torch.equal(batch.dense, other.dense)
@@ -99,7 +101,7 @@ def test_batches_have_the_models_lookups(tmp_path):
 def criteo_job(tmp_path, **workload):
     tables = [{"rows": 50, "dim": 4, "pooling_factor": 1.0, "count": CATEGORIES}]
     mlp = {"dense_features": graded(COUNTS), "bottom": graded([4]), "top": graded([1])}
-    plan = {"world_size": 2, "tables": {f"table_{i}": {"sharding_type": "data_parallel"} for i in range(CATEGORIES)}}
+    plan = planned(2, {f"table_{i}": {"sharding_type": "data_parallel"} for i in range(CATEGORIES)})
     changes = {"model": model(tables=graded(tables), mlp=mlp), "sharding": {"plan": plan}, "global_batch_size": 6}
     return read_job(write(tmp_path, scenario(2, **(changes | workload))))
 
@@ -121,13 +123,13 @@ def test_criteo_lines_become_batches_in_order_and_start_again(tmp_path):
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     job = criteo_job(tmp_path)
     first, second = Criteo(file, job, 0), Criteo(file, job, 1)
-    numbers = [part.of_table(25).tolist() for i in range(3) for part in (first.batch(i), second.batch(i))]
+    numbers = [part.of_feature(25).tolist() for i in range(3) for part in (first.batch(i), second.batch(i))]
     assert numbers == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11], [0, 1, 2], [3, 4, 5]]
     again = Criteo(file, job, 1).batch(1)
     assert again.labels.tolist() == [1, 0, 1]
     assert again.dense[:, 0].tolist() == pytest.approx(np.log([10, 11, 12]))
     assert again.dense[:, 1].tolist() == [0, 0, 0], "a missing count is 0"
-    assert again.of_table(0).tolist() == [0x1F % 50] * 3
+    assert again.of_feature(0).tolist() == [0x1F % 50] * 3
 
 
 @pytest.mark.parametrize(
@@ -157,6 +159,6 @@ def test_the_job_needs_a_plan_and_trainable_precisions(tmp_path):
     with pytest.raises(InputError, match="needs the plan itself"):
         read_job(write(tmp_path, scenario(1, sharding={"planner": "greedy"})))
     tables = graded([{"rows": 9, "dim": 8, "pooling_factor": 1.0, "precision": "fp8"}])
-    plan = {"world_size": 1, "tables": {"table_0": {"sharding_type": "data_parallel"}}}
+    plan = planned(1, {"table_0": {"sharding_type": "data_parallel"}})
     with pytest.raises(InputError, match="no tables of this precision"):
         read_job(write(tmp_path, scenario(1, model=model(tables=tables), sharding={"plan": plan})))

@@ -8,15 +8,13 @@ torch = pytest.importorskip("torch")
 
 import torch.distributed as dist  # noqa: E402
 
-from tests.trainer_jobs import TABLES, graded, model, plan, scenario, write  # noqa: E402
+from tests.trainer_jobs import TABLES, graded, model, plan, planned, scenario, write  # noqa: E402
 from trainer.job import read_job  # noqa: E402
 from trainer.model import RankModel  # noqa: E402
 from trainer.pipeline import make_pipeline  # noqa: E402
 from trainer.synthetic import Synthetic  # noqa: E402
 
 CPU = torch.device("cpu")
-HALVES = [{"rank": 0, "column": 0, "dim": 4}, {"rank": 0, "column": 4, "dim": 4}]
-WHOLE = [{"rank": 0, "column": 0, "dim": 8}]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -28,9 +26,9 @@ def group(tmp_path_factory):
     dist.destroy_process_group()
 
 
-def all_as(kind, shards=None):
-    entry = {"sharding_type": kind} | ({"shards": shards} if shards else {})
-    return {"plan": {"world_size": 1, "tables": {f"table_{i}": entry for i in range(len(TABLES))}}}
+def all_as(kind, ranks=(0,)):
+    entry = {"sharding_type": kind, "ranks": list(ranks)}
+    return {"plan": planned(1, {f"table_{i}": entry for i in range(len(TABLES))})}
 
 
 def curve(folder, iterations=8, precision=None, **workload):
@@ -51,13 +49,15 @@ def mixed(tmp_path_factory):
 @pytest.mark.parametrize(
     "sharding",
     [
-        all_as("table_wise", WHOLE),
-        all_as("column_wise", HALVES),
+        all_as("table_wise"),
+        all_as("column_wise", (0, 0)),
         all_as("row_wise"),
+        all_as("table_row_wise"),
+        all_as("grid_shard"),
         all_as("data_parallel"),
         {"plan": plan(1)},
     ],
-    ids=["table_wise", "column_wise", "row_wise", "data_parallel", "mixed"],
+    ids=["table_wise", "column_wise", "row_wise", "table_row_wise", "grid_shard", "data_parallel", "mixed"],
 )
 def test_sharding_and_pipeline_do_not_change_what_is_learnt(mixed, tmp_path, sharding, pipeline):
     assert curve(tmp_path, sharding=sharding, pipeline=pipeline) == pytest.approx(mixed, rel=1e-5)
@@ -109,12 +109,8 @@ def test_tables_of_different_widths_and_formats_share_a_rank(mixed, tmp_path):
     changed = model(tables=graded(tables), interaction=graded("cat"))
 
     def sharded(kinds):
-        entries = {
-            f"table_{i}": {"sharding_type": kind}
-            | ({"shards": [{"rank": 0, "column": 0, "dim": tables[i]["dim"]}]} if kind == "table_wise" else {})
-            for i, kind in enumerate(kinds)
-        }
-        return {"plan": {"world_size": 1, "tables": entries}}
+        entries = {f"table_{i}": {"sharding_type": kind, "ranks": [0]} for i, kind in enumerate(kinds)}
+        return {"plan": planned(1, entries)}
 
     alone = curve(tmp_path / "a", model=changed, sharding=sharded(["table_wise"] * 4))
     for number, kinds in enumerate((["row_wise"] * 4, ["data_parallel"] * 4, ["row_wise", "data_parallel"] * 2)):

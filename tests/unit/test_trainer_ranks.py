@@ -13,7 +13,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from inputs.errors import InputError, RankFailedError  # noqa: E402
-from tests.trainer_jobs import losses, scenario, whole_tables, write  # noqa: E402 - needs torch
+from tests.trainer_jobs import TABLES, losses, scenario, whole_tables, write  # noqa: E402 - needs torch
 from trainer import launch  # noqa: E402
 from trainer.checkpoint import state_of  # noqa: E402
 from trainer.job import read_job  # noqa: E402
@@ -88,8 +88,8 @@ class Reference(torch.nn.Module):
     def forward(self, batch):
         bag = torch.nn.functional.embedding_bag
         pooled = [
-            bag(batch.of_table(i), table, torch.cumsum(batch.lengths[i], 0) - batch.lengths[i], mode="sum")
-            for i, table in enumerate(self.tables)
+            bag(batch.of_feature(i), self.tables[table], batch.lengths[i].cumsum(0) - batch.lengths[i], mode="sum")
+            for i, table in enumerate(t for t, (_, _, features) in enumerate(TABLES) for _ in range(features))
         ]
         bottom = self.layers["bottom_1"](self.layers["bottom_0"](batch.dense).relu()).relu()
         vectors = torch.stack([bottom, *pooled], 1)

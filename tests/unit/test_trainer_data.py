@@ -11,10 +11,11 @@ from scipy import stats
 torch = pytest.importorskip("torch")
 
 from inputs.errors import InputError  # noqa: E402
-from tests.trainer_jobs import graded, model, planned, scenario, write  # noqa: E402 - needs torch
+from tests.trainer_jobs import TABLES, graded, model, planned, scenario, write  # noqa: E402 - needs torch
 from trainer.criteo import CATEGORIES, COUNTS, SAMPLE, Criteo, sample_lines  # noqa: E402
 from trainer.draws import Purpose, bits, uniforms  # noqa: E402
 from trainer.job import read_job  # noqa: E402
+from trainer.layout import placement  # noqa: E402
 from trainer.synthetic import Synthetic  # noqa: E402
 from trainer.zipf import expected_distinct, exponent_for, popularity_ranks, scattered  # noqa: E402
 from workloads.reuse import load_reuse  # noqa: E402
@@ -153,6 +154,21 @@ def test_a_model_of_another_shape_a_short_file_and_no_file_are_refused(tmp_path)
         Criteo(SAMPLE, criteo_job(tmp_path, global_batch_size=1000), 0)
     with pytest.raises(InputError, match="cannot be read"):
         Criteo(Path("nowhere.tsv"), criteo_job(tmp_path), 0)
+
+
+def test_rows_cut_within_one_of_several_nodes_are_refused(tmp_path):
+    tables = {f"table_{i}": {"sharding_type": "table_row_wise", "ranks": [2, 3]} for i in range(len(TABLES))}
+    content = scenario(4, sharding={"plan": planned(4, tables) | {"local_world_size": 2}})
+    with pytest.raises(InputError, match="does not cut rows within one of several nodes; given 'table_row_wise'"):
+        read_job(write(tmp_path, content))
+
+
+def test_a_node_of_one_rank_holds_all_rows(tmp_path):
+    tables = {f"table_{i}": {"sharding_type": "table_row_wise", "ranks": [i % 2]} for i in range(len(TABLES))}
+    job = read_job(write(tmp_path, scenario(2, sharding={"plan": planned(2, tables) | {"local_world_size": 1}})))
+    held = [[piece.table for block in blocks for piece in block.pieces] for blocks in placement(job, "column")]
+    assert held == [[0, 2, 4], [1, 3, 5]]
+    assert not any(placement(job, "row_wise"))
 
 
 def test_the_job_needs_a_plan_and_trainable_precisions(tmp_path):

@@ -83,7 +83,7 @@ def read_args(
     if op is None:
         return None
     group = str(args["group"]) if args.get("group") not in (None, "") else DEFAULT_GROUP
-    ranks = _ranks(args.get("group_ranks")) or groups.get(group)
+    ranks = _ranks(args.get("group_ranks")) or groups.get(group) or _strided(args)
     size = len(ranks) if ranks else _count(args.get("group_size"))
     if size is None and group == DEFAULT_GROUP:
         size = world_size
@@ -94,6 +94,12 @@ def read_args(
         size_bytes = elements * width
     uneven = op == "all_to_all" and (said.lower().endswith("v") or bool(_ranks(args.get("in_splits"))))
     return CollectiveArgs(op, group, ranks, size, None if size_bytes is None else float(size_bytes), dtype, uneven)
+
+
+def _strided(args: Mapping[str, Any]) -> tuple[int, ...] | None:
+    """Members by first rank, stride and size, for groups whose list was cut."""
+    first, stride, size = (_count(args.get(key)) for key in ("first_rank", "rank_stride", "group_size"))
+    return tuple(range(first, first + stride * size, stride)) if first is not None and stride and size else None
 
 
 def _dtype(args: Mapping[str, Any]) -> str:

@@ -52,6 +52,8 @@ class Args(msgspec.Struct, gc=False):
     group: Any = msgspec.field(default=None, name="Process Group Name")
     group_ranks: Any = msgspec.field(default=None, name="Process Group Ranks")
     group_size: Any = msgspec.field(default=None, name="Group size")
+    first_rank: Any = msgspec.field(default=None, name="Global rank start")
+    rank_stride: Any = msgspec.field(default=None, name="Global rank stride")
     dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input Dims")
     types: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input type")
 
@@ -211,6 +213,7 @@ def _kept_args(args: Args) -> dict[str, Any]:
 
 _FIELDS = (
     "bytes", "collective", "in_elements", "out_elements", "in_splits", "dtype", "group", "group_ranks", "group_size",
+    "first_rank", "rank_stride",
 )  # fmt: skip
 
 

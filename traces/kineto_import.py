@@ -11,6 +11,7 @@ import numpy as np
 from inputs.errors import InputError
 from simulator.operators import CollectiveCall, Copy
 from traces.clocks import clock_offsets_ps
+from traces.collective_args import DEFAULT_GROUP
 from traces.events import RankTrace, ranks_in
 from traces.imported import Gap, Imported, RankStep, absent_ranks, gaps_of
 from traces.kineto import read_kineto
@@ -86,11 +87,19 @@ def _numbered(traces: Sequence[RankTrace]) -> dict[int, RankTrace]:
 
 
 def _members(imports: Sequence[RankImport]) -> dict[str, tuple[int, ...] | None]:
-    """Ranks of each process group; None for all."""
+    """Ranks of each process group; None for all. Where no trace tells, the ranks that use it."""
     members: dict[str, tuple[int, ...] | None] = {}
+    users: dict[str, list[int]] = {}
     for imported in imports:
         for name, group in imported.groups.items():
             members[name] = members.get(name) or group.ranks
+            users.setdefault(name, []).append(imported.tasks.rank)
+    for name in [name for name, told in members.items() if told is None and name != DEFAULT_GROUP]:
+        members[name] = tuple(users[name])
+        for imported in imports:
+            imported.gaps["process groups whose members the trace does not say (taken: the ranks that use it)"] += (
+                name in imported.groups
+            )
     return members
 
 

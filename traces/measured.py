@@ -58,6 +58,7 @@ def measured_run(merged: Merged) -> MeasuredRun:
     instances = [
         np.full((len(t), p.rank_count), -1, dtype=np.int64) for t, p in zip(tasks, graph.programs, strict=True)
     ]
+    tails = [_after(program)[own] for program, own in zip(graph.programs, tasks, strict=True)]
     activities: list[Activity] = []
     last_ps, end_ps = [], []
     for label, places in _meetings(graph, tasks):
@@ -66,7 +67,7 @@ def measured_run(merged: Merged) -> MeasuredRun:
         for place in places:
             row = int(np.searchsorted(tasks[place.group], place.task))
             instances[place.group][row, place.columns] = len(activities)
-            _close(place, starts[place.group], ends[place.group], end)
+            _close(place, int(tails[place.group][row]), starts[place.group], ends[place.group], end)
         activities.append(Activity(label, (phase(latency_ps=end - last),)))
         last_ps.append(last)
         end_ps.append(end)
@@ -107,12 +108,19 @@ def _communicator(work: Work) -> str:
     return work.communicator if isinstance(work, CollectiveCall) else ""
 
 
-def _close(place: _Place, start: IntArray, end: IntArray, end_ps: int) -> None:
-    """End a collective for all members together; what a member took longer is its tail, the next task."""
-    tail = place.task + 1
+def _close(place: _Place, tail: int, start: IntArray, end: IntArray, end_ps: int) -> None:
+    """End a collective for all members together; what a member took longer is its tail, the next on its stream."""
     end[place.task, place.columns] = end_ps
     start[tail, place.columns] = end_ps
     end[tail, place.columns] = np.maximum(end[tail, place.columns], end_ps)
+
+
+def _after(program: Program) -> IntArray:
+    """The task after each on its stream, -1 for the last ``[T]``."""
+    before = _before(program)
+    after = np.full(program.task_count, -1, dtype=np.int64)
+    after[before[before >= 0]] = np.flatnonzero(before >= 0)
+    return after
 
 
 def _before(program: Program) -> IntArray:

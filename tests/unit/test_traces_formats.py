@@ -163,7 +163,7 @@ LOG = """# nccl-tests version 2.17.8
 #       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
     33554432       4194304    double     sum      -1   158724   23.88   42.98       0   159087   23.86   42.95       0
 # Collective test concluded: all_reduce_perf
-# Collective test starting: sendrecv_perf
+# Collective test starting: hypercube_perf
 #  Rank  0 Group  0 Pid 1 on node-a device  0 [0000:1b:00] NVIDIA H100
 #       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
     33554432       4194304    double     sum      -1  1.00   23.88   42.98       0  1406.35   23.86   42.95       0

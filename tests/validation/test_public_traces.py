@@ -7,6 +7,7 @@ import functools
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,6 +30,7 @@ TRACES = {
     "hta/trace_diff_control_8xA100": ("a100_8ranks_rec_rank3", "*.gz"),
     "hta/nccl_data_2xA100": ("a100_2ranks_ddp", "*.gz"),
 }
+ROOT = Path(__file__).resolve().parents[2]
 ONE_POINT = 0.01
 """What a part of a step may differ from ground truth by, as a share of the step: one percentage point."""
 
@@ -176,15 +178,8 @@ def test_memory_is_bounded_by_the_events_kept(tmp_path):
             stream.write(filler * 1000)
         stream.write(json.dumps(kept)[1:].encode() + b"}")
     assert file.stat().st_size > 350e6
-    imports = "from pathlib import Path; from traces.kineto_import import import_kineto"
-    code = f"{imports}; import_kineto([Path({str(file)!r})])"
-    assert float(output_of(f"{code}\n{PEAK}")) < 250
-
-
-PEAK = "import resource; print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)"
-"""Prints the peak memory of a process in MiB."""
-
-
-def output_of(code: str) -> str:
-    """What a fresh process prints that runs ``code``."""
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    modules = "from pathlib import Path; from benchmarks.traces import peak_mib"
+    action = f"from traces.kineto_import import import_kineto; import_kineto([Path({str(file)!r})])"
+    code = f"{modules}; {action}; print(peak_mib())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 250

@@ -20,7 +20,7 @@ from dlrmsim.environment import environment
 from dlrmsim.outputs import RECORD_FILE, TOOL
 from dlrmsim.results import write_json
 from scenarios.resolve import ResolvedScenario
-from trainer.runs import PREPARED_BATCHES, Run
+from trainer.runs import Run
 
 FloatArray = npt.NDArray[np.float64]
 BUSY_LOAD = 0.5
@@ -107,7 +107,7 @@ def summarise(resolved: ResolvedScenario, run: Run, found: Measurement) -> dict[
         "rank_median_s": [float(np.median(rank[first:last])) for rank in found.end_s - found.start_s],
         "page_faults_per_iteration": float(found.page_faults[:, first:last].mean()),
         "loss": {"first": float(loss[0]), "last": float(loss[last - 1])},
-        "data": str(run.data.name) if run.data else f"synthetic, {PREPARED_BATCHES} batches in turn",
+        "data": f"{run.data.name if run.data else 'synthetic'}, {run.prepared} batches in turn",
         "warnings": _warnings(resolved, found),
     }
 

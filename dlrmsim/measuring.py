@@ -20,7 +20,6 @@ from inputs.errors import InfeasibleError, InputError, MissingExtraError
 from scenarios.prepare import prepare
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
-from scenarios.types import Sharding
 from trainer.pin import usable_cores
 from trainer.runs import PREPARED_BATCHES, Run
 from workloads.plan_exchange import plan_to_dict
@@ -103,7 +102,7 @@ def measure(
             iterations=request.iterations,
             warm_up=WARM_UP,
             profiled=PROFILED,
-            prepared=0 if request.data else PREPARED_BATCHES,
+            prepared=PREPARED_BATCHES,
             data=request.data.absolute() if request.data else None,
             device=device,
         )
@@ -136,7 +135,8 @@ def _resolve(scenario: str | Path, settings: Sequence[str], request: MeasureRequ
 def _with_plan(resolved: ResolvedScenario, progress: Progress) -> ResolvedScenario:
     """The scenario with the plan that the simulator would use written out."""
     plan = read_plan(plan_to_dict(prepare(resolved, progress).plan)).model_dump(mode="json")
-    workload = resolved.scenario.workload.model_copy(update={"sharding": Sharding(planner=None, plan=plan)})
+    sharding = resolved.scenario.workload.sharding.model_copy(update={"planner": None, "plan": plan})
+    workload = resolved.scenario.workload.model_copy(update={"sharding": sharding})
     return replace(resolved, scenario=resolved.scenario.model_copy(update={"workload": workload}))
 
 

@@ -20,10 +20,10 @@ if TYPE_CHECKING:  # tests that need no torch read this, too
 
     from trainer.model import RankModel
 
-TABLES = [(1000, 8, 3.0), (57, 8, 1.0), (400, 8, 2.5), (5, 8, 4.0), (20, 8, 0.7), (5000, 8, 2.0)]
-"""Rows, dim and mean lookups of each table; 5 rows cut for 4 ranks are 2, 2, 1 and none."""
-COLUMNS = (0, 4)
-"""First columns of the two shards of table 2, wherever they are: row-wise Adagrad has a state per shard and row."""
+TABLES = [(1000, 3.0, 2), (57, 1.0, 2), (400, 2.5, 1), (5, 4.0, 2), (20, 0.7, 1), (5000, 2.0, 1)]
+DIM = 8
+FEATURES = sum(features for _, _, features in TABLES)
+"""Features of all tables, of which each has rows, mean lookups and features; 5 rows cut for 4 are 2, 2, 1 and none."""
 
 
 def graded(value: Any) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def graded(value: Any) -> dict[str, Any]:
 
 
 def model(**changes: Any) -> dict[str, Any]:
-    tables = [{"rows": rows, "dim": dim, "pooling_factor": pooling} for rows, dim, pooling in TABLES]
+    tables = [{"rows": r, "dim": DIM, "pooling_factor": p, "features": f} for r, p, f in TABLES]
     return {
         "name": "tiny",
         "title": "a tiny model",
@@ -44,20 +44,22 @@ def model(**changes: Any) -> dict[str, Any]:
 
 
 def plan(world_size: int) -> dict[str, Any]:
-    """table_wise, column_wise, row_wise and data_parallel tables on any number of ranks."""
+    """Tables sharded in five ways on any number of ranks, all on one node."""
     last = world_size - 1
-    column_shards = [{"rank": last, "column": COLUMNS[0], "dim": 4}, {"rank": 0, "column": COLUMNS[1], "dim": 4}]
-    return {
-        "world_size": world_size,
-        "tables": {
-            "table_0": {"sharding_type": "table_wise", "shards": [{"rank": last, "column": 0, "dim": 8}]},
-            "table_1": {"sharding_type": "data_parallel"},
-            "table_2": {"sharding_type": "column_wise", "shards": column_shards},
-            "table_3": {"sharding_type": "row_wise"},
-            "table_4": {"sharding_type": "table_wise", "shards": [{"rank": 0, "column": 0, "dim": 8}]},
-            "table_5": {"sharding_type": "row_wise"},
-        },
+    tables = {
+        "table_0": {"sharding_type": "table_wise", "ranks": [last]},
+        "table_1": {"sharding_type": "data_parallel"},
+        "table_2": {"sharding_type": "column_wise", "ranks": [last, 0]},
+        "table_3": {"sharding_type": "row_wise"},
+        "table_4": {"sharding_type": "table_wise", "ranks": [0]},
+        "table_5": {"sharding_type": "table_row_wise", "ranks": list(range(world_size))},
     }
+    return planned(world_size, tables)
+
+
+def planned(world_size: int, tables: dict[str, Any]) -> dict[str, Any]:
+    """A plan of the given entries."""
+    return {"world_size": world_size, "plan": {"tables": tables}}
 
 
 def scenario(world_size: int, **workload: Any) -> dict[str, Any]:

@@ -20,9 +20,9 @@ class Batch:
     Attributes:
         dense: dense features ``[B, F]``, fp32.
         labels: 0 or 1 ``[B]``, fp32.
-        lengths: lookups of each sample in each table ``[N, B]``.
-        values: rows looked up, table after table, sample after sample.
-        starts: where each table's values begin ``[N + 1]``, on the host.
+        lengths: lookups of each sample for each feature ``[K, B]``.
+        values: rows looked up, feature after feature, sample after sample.
+        starts: where each feature's values begin ``[K + 1]``, on the host.
     """
 
     dense: Tensor
@@ -31,9 +31,9 @@ class Batch:
     values: Tensor
     starts: tuple[int, ...]
 
-    def of_table(self, table: int) -> Tensor:
-        """Rows looked up in one table."""
-        return self.values[self.starts[table] : self.starts[table + 1]]
+    def of_feature(self, feature: int) -> Tensor:
+        """Rows looked up for one feature."""
+        return self.values[self.starts[feature] : self.starts[feature + 1]]
 
     def to(self, device: torch.device) -> Batch:
         """The batch on a device; itself when it is there."""
@@ -88,12 +88,12 @@ def batch_from_arrays(
     Args:
         dense: ``[B, F]``.
         labels: ``[B]``.
-        lengths: ``[B]`` of each table.
-        values: rows of each table.
+        lengths: ``[B]`` of each feature.
+        values: rows of each feature.
         index_bytes: size of an index.
         length_bytes: size of a length.
     """
-    starts = np.cumsum([0, *(len(of_table) for of_table in values)])
+    starts = np.cumsum([0, *(len(of_feature) for of_feature in values)])
     kinds = {4: np.int32, 8: np.int64}
     return Batch(
         dense=torch.from_numpy(dense.astype(np.float32)),

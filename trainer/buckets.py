@@ -106,11 +106,9 @@ class GradientBuckets:
         entry = _Entry(len(layer.parameters), len(layer.parameters))
         for parameter in layer.parameters:
             place = self._gradient[first : first + parameter.numel()].view(parameter.shape)
-            parameter.register_post_accumulate_grad_hook(self._taker(layer.layer.name, entry, place))
+            taker = _Taker(self, layer.layer.name, entry, place, self._scale)
+            parameter.register_post_accumulate_grad_hook(taker)
             first += parameter.numel()
-
-    def _taker(self, name: str, entry: _Entry, place: Tensor) -> _Taker:
-        return _Taker(self, name, entry, place, self._scale)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +123,10 @@ class _Taker:
 
     def __call__(self, parameter: Parameter | Tensor) -> None:
         """Put it into its place; tell when the layer is complete."""
-        if parameter.grad is None:
-            return
-        torch.mul(parameter.grad, self.scale, out=self.place)
-        parameter.grad = None
+        gradient, parameter.grad = parameter.grad, None
+        if gradient is None:
+            raise RuntimeError(f"{self.name} has no gradient")
+        torch.mul(gradient, self.scale, out=self.place)
         self.entry.missing -= 1
         if not self.entry.missing:
             self.entry.missing = self.entry.parts

@@ -40,7 +40,7 @@ class Criteo:
         """
         _check_model(file, job)
         self._file, self._settings = file, job.settings
-        self._rows = job.plan.tables.rows
+        self._rows = job.plan.tables.rows[list(job.table_of_feature)]
         self._size = job.local_batch_size
         self._first = rank * self._size
         self._batches = _count_lines(file) // self._settings.global_batch_size
@@ -104,12 +104,12 @@ def sample_lines(count: int, seed: int) -> Iterator[str]:
 def _check_model(file: Path, job: TrainingJob) -> None:
     tables, dense = job.plan.tables, job.job.dense
     pooling = float(tables.pooling_factor.max(initial=1.0)), float(tables.pooling_factor.min(initial=1.0))
-    if (dense.dense_features, len(tables)) != (COUNTS, CATEGORIES) or pooling != (1.0, 1.0):
+    if (dense.dense_features, tables.feature_count) != (COUNTS, CATEGORIES) or pooling != (1.0, 1.0):
         raise InputError(
             f"does not go with the model {job.model.name}",
             file=file,
-            given=f"{dense.dense_features} dense features, {len(tables)} tables, {pooling[0]:g} lookups",
-            expected=f"{COUNTS} dense features, {CATEGORIES} tables, 1 lookup each",
+            given=f"{dense.dense_features} dense features, {tables.feature_count} features, {pooling[0]:g} lookups",
+            expected=f"{COUNTS} dense features, {CATEGORIES} features of tables, 1 lookup each",
         )
 
 

@@ -62,7 +62,7 @@ class DensePart:
         self._bottom = [made[layer.name] for layer in part.bottom]
         self._cross = [(made[v.name], made[u.name]) for v, u in zip(part.cross[::2], part.cross[1::2], strict=True)]
         self._top = [made[layer.name] for layer in part.top]
-        vectors = len(job.plan.tables) + 1
+        vectors = job.plan.tables.feature_count + 1
         pairs = [i * vectors + j for i in range(vectors) for j in range(i)] if self._kind == "dot" else []
         self._pairs = torch.tensor(pairs, dtype=torch.int64, device=device)
 

@@ -36,18 +36,18 @@ class ColumnRoute:
         """Note which features go where."""
         self.mine = blocks[rank]
         batch = job.local_batch_size
-        features = [[piece.table for block in owned for piece in block.pieces] for owned in blocks]
+        features = [[slot.feature for block in owned for slot in block.slots] for owned in blocks]
         self._features = features
-        self._order = torch.tensor([table for owned in features for table in owned], device=device)
+        self._order = torch.tensor([feature for owned in features for feature in owned], device=device)
         self._length_splits = [len(owned) * batch for owned in features]
         self.receive_lengths = [len(features[rank]) * batch] * job.world_size
 
     def outgoing(self, batch: Batch) -> _Outgoing:
         """Put features into the order of their owners."""
-        sizes = [sum(batch.starts[t + 1] - batch.starts[t] for t in owned) for owned in self._features]
+        sizes = [sum(batch.starts[f + 1] - batch.starts[f] for f in owned) for owned in self._features]
         return _Outgoing(
             lengths=batch.lengths.index_select(0, self._order).view(-1),
-            values=torch.cat([batch.of_table(table) for owned in self._features for table in owned]),
+            values=torch.cat([batch.of_feature(feature) for owned in self._features for feature in owned]),
             length_splits=self._length_splits,
             value_splits=torch.tensor(sizes, dtype=torch.int64),
         )
@@ -60,22 +60,22 @@ class RowRoute:
         """Note how tables are cut."""
         self.mine = blocks[rank]
         self._world_size = job.world_size
-        tables = [piece.table for block in self.mine for piece in block.pieces]
-        self._tables = [(table, rows_per_rank(job.plan, table)) for table in tables]
-        self._bags = len(tables) * job.local_batch_size
+        slots = [slot for block in self.mine for slot in block.slots]
+        self._features = [(slot.feature, rows_per_rank(job.world_size, slot.piece)) for slot in slots]
+        self._bags = len(slots) * job.local_batch_size
         self._length_splits = [self._bags] * job.world_size
         self.receive_lengths = self._length_splits
 
     def outgoing(self, batch: Batch) -> _Outgoing:
         """Cut features into blocks of rows."""
         owners, rows = [], []
-        for table, held in self._tables:
-            values = batch.of_table(table)
+        for feature, held in self._features:
+            values = batch.of_feature(feature)
             owner = torch.div(values, held, rounding_mode="floor")
             owners.append(owner)
             rows.append(values - owner * held)
         owner, values = torch.cat(owners), torch.cat(rows)
-        lengths = torch.stack([batch.lengths[table] for table, _ in self._tables]).view(-1)
+        lengths = torch.stack([batch.lengths[feature] for feature, _ in self._features]).view(-1)
         bag = torch.repeat_interleave(
             torch.arange(self._bags, device=values.device), lengths, output_size=values.numel()
         )
@@ -186,9 +186,9 @@ class InputDist:
 
     def _local(self, batch: Batch) -> list[Lookups]:
         """Lookups of copied tables, which are where they are needed."""
-        tables = [piece.table for block in self._copies for piece in block.pieces]
-        lengths = torch.stack([batch.lengths[table] for table in tables])
-        values = torch.cat([batch.of_table(table) for table in tables])
+        features = [slot.feature for block in self._copies for slot in block.slots]
+        lengths = torch.stack([batch.lengths[feature] for feature in features])
+        values = torch.cat([batch.of_feature(feature) for feature in features])
         return _by_block(self._copies, lengths, values, [values.numel()], self._batch)
 
     def _exchange(self, flight: ValuesInFlight, out: Tensor, receive: list[int], send: list[int]) -> Tensor:
@@ -200,17 +200,17 @@ class InputDist:
 
 
 def _by_block(blocks: Blocks, lengths: Tensor, values: Tensor, received: list[int], batch: int) -> list[Lookups]:
-    """Lookups of each block from what arrived in the order source, shard, sample (TorchRec's recat)."""
+    """Lookups of each block from what arrived in the order source, slot, sample (TorchRec's recat)."""
     sources = len(received)
     if not blocks:
         return []
+    slots = [[slot.first_row for slot in block.slots] for block in blocks]
     if len(blocks) == 1:
-        return [make_lookups(values, lengths, blocks[0].first_rows, sources)]
-    lengths = lengths.view(sources, -1, batch)
-    shards = [len(block.pieces) for block in blocks]
-    sizes = torch.stack([part.sum((1, 2)) for part in lengths.split(shards, dim=1)], dim=1)
+        return [make_lookups(values, lengths, slots[0], sources, blocks[0].rows)]
+    by_block = lengths.view(sources, -1, batch).split([len(of_block) for of_block in slots], dim=1)
+    sizes = torch.stack([part.sum((1, 2)) for part in by_block], dim=1)
     parts = values.split(sizes.view(-1).tolist())  # [source, block]
     return [
-        make_lookups(torch.cat(parts[number :: len(blocks)]), of_block, block.first_rows, sources)
-        for number, (block, of_block) in enumerate(zip(blocks, lengths.split(shards, dim=1), strict=True))
+        make_lookups(torch.cat(parts[number :: len(blocks)]), by_block[number], slots[number], sources, block.rows)
+        for number, block in enumerate(blocks)
     ]

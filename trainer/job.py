@@ -10,18 +10,21 @@ from pathlib import Path
 import numpy as np
 
 from inputs.errors import InputError
+from inputs.keys import KeyPath
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.types import Scenario
 from workloads.framework import Framework, load_framework
 from workloads.job import Job, make_job
-from workloads.model import DlrmModel, load_model
+from workloads.model import DlrmModel, load_model, read_model
 from workloads.plan import Plan
 from workloads.plan_exchange import plan_from_dict
+from workloads.plan_file import PlanFile
 from workloads.reuse import Reuse, load_reuse
-from workloads.settings import DlrmSettings, Optimizers, Precisions
-from workloads.tables import expand_tables
+from workloads.settings import DENSE_STATE, STATE_BYTES, DlrmSettings, Optimizers, Precisions, state_elements
+from workloads.tables import Tables, expand_tables
 
+PLAN: KeyPath = ("workload", "sharding", "plan")
 TRAINED_PRECISIONS = ("fp32", "fp16", "bf16")
 """Number formats in which PyTorch's embedding_bag takes weights."""
 
@@ -74,7 +77,13 @@ class TrainingJob:
     @property
     def pooled_width(self) -> int:
         """Elements of all pooled vectors of a sample."""
-        return int(self.plan.tables.dim.sum())
+        return int(self.plan.tables.pooled_dim.sum())
+
+    @property
+    def table_of_feature(self) -> tuple[int, ...]:
+        """Table that each feature is looked up in, those of a table one after the other ``[K]``."""
+        features = self.plan.tables.features
+        return tuple(np.repeat(np.arange(len(features)), features).tolist())
 
 
 def read_job(file: Path) -> TrainingJob:
@@ -86,18 +95,14 @@ def read_job(file: Path) -> TrainingJob:
     document = load_yaml(file)
     scenario = validate(Scenario, document)
     model, framework = _model(document, scenario), _framework(document, scenario)
-    tables = expand_tables(model, scenario.precision.tables)
-    written = scenario.workload.sharding.plan
-    if not isinstance(written, dict):
-        raise document.error(
-            ("workload", "sharding", "plan"), "the trainer needs the plan itself", expected="a plan written out"
-        )
-    world_size = int(written.get("world_size", 0))
-    local_world_size = int(written.get("local_world_size") or world_size)
+    if not isinstance(scenario.workload.sharding.plan, dict):
+        raise document.error(PLAN, "the trainer needs the plan itself", expected="a plan written out")
+    precision = _table_precision(document, scenario, model)
+    plan = _plan(document, validate(PlanFile, document, prefix=PLAN), expand_tables(model, scenario.precision.tables))
     settings = DlrmSettings(
-        world_size=world_size,
-        local_world_size=local_world_size,
-        global_batch_size=scenario.workload.global_batch_size or int(model.local_batch_size.value) * world_size,
+        world_size=plan.world_size,
+        local_world_size=plan.local_world_size,
+        global_batch_size=scenario.workload.global_batch_size or int(model.local_batch_size.value) * plan.world_size,
         framework=framework,
         precision=Precisions(**scenario.precision.model_dump()),
         optimizer=Optimizers(**scenario.workload.optimizer.model_dump()),
@@ -107,8 +112,8 @@ def read_job(file: Path) -> TrainingJob:
     return TrainingJob(
         scenario=scenario,
         model=model,
-        job=make_job(model, _plan(document, plan_from_dict(written, tables, world_size, local_world_size)), settings),
-        table_precision=_table_precision(document, scenario, model),
+        job=make_job(model, plan, settings),
+        table_precision=precision,
         reuse=settings.reuse,
         digest=digest(scenario),
     )
@@ -122,24 +127,28 @@ def digest(scenario: Scenario) -> str:
 
 def weight_bytes(job: Job) -> float:
     """Bytes that all ranks together hold: weights and optimizer state of tables, dense part and its gradients."""
-    from workloads.settings import DENSE_STATE, STATE_BYTES, state_elements
-
-    tables, shards = job.plan.tables, job.plan.shards()
+    tables, shards, optimizer = job.plan.tables, job.plan.shards(), job.settings.optimizer
     weights = shards.rows * shards.dim * tables.element_bytes[shards.table]
-    state = state_elements(job.settings.optimizer.tables, shards.rows, shards.dim) * STATE_BYTES
-    dense = job.copied_bytes * (2 + DENSE_STATE[job.settings.optimizer.dense])
-    return float(np.sum(weights) + np.sum(state) + job.settings.world_size * dense)
+    state = state_elements(optimizer.tables, shards.rows, shards.dim) * STATE_BYTES
+    sharded = np.sum((weights + state)[~np.isin(shards.table, job.plan.data_parallel)])
+    on_all_ranks = job.copied_bytes * (2 + DENSE_STATE[optimizer.dense])
+    return float(sharded + job.settings.world_size * on_all_ranks)
 
 
-def _plan(document: Document, plan: Plan) -> Plan:
-    """The plan, if the trainer has kernels for all of it."""
-    beyond = sorted({"table_row_wise", "grid_shard"} & set(plan.sharding_types))
-    if beyond:
+def _plan(document: Document, file: PlanFile, tables: Tables) -> Plan:
+    """The plan, if the trainer has the exchanges for all of it.
+
+    Raises:
+        InputError: tables are cut by rows within one of several nodes.
+    """
+    local_world_size = file.local_world_size or file.world_size
+    plan = plan_from_dict(file.model_dump(mode="json"), tables, file.world_size, local_world_size)
+    if len(plan.nodes) and local_world_size not in (1, file.world_size):
         raise document.error(
-            ("workload", "sharding", "plan"),
-            "the trainer does not cut rows within nodes",
-            given=", ".join(beyond),
-            expected="table_wise, column_wise, row_wise or data_parallel tables",
+            PLAN,
+            "the trainer does not cut rows within one of several nodes",
+            given=", ".join(sorted({"table_row_wise", "grid_shard"} & set(plan.sharding_types))),
+            expected="all ranks on one node, or other sharding types",
         )
     return plan
 
@@ -148,7 +157,7 @@ def _model(document: Document, scenario: Scenario) -> DlrmModel:
     given = scenario.workload.model
     if isinstance(given, str):
         return load_model(given, origin=document, key="workload.model")
-    return validate(DlrmModel, document, prefix=("workload", "model"))
+    return read_model(document, prefix=("workload", "model"))
 
 
 def _framework(document: Document, scenario: Scenario) -> Framework:

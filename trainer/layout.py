@@ -10,9 +10,13 @@ from dataclasses import dataclass, replace
 from itertools import accumulate, groupby
 from typing import Literal, TypeAlias
 
-from trainer.job import TrainingJob
-from workloads.plan import Plan
+import numpy as np
+import numpy.typing as npt
 
+from simulator.program import IntArray
+from trainer.job import TrainingJob
+
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
 Kind: TypeAlias = Literal["column", "row_wise", "data_parallel"]
 KINDS: tuple[Kind, ...] = ("column", "row_wise", "data_parallel")
 """Kinds of groups, in the order in which the simulator's generator has them."""
@@ -20,7 +24,10 @@ KINDS: tuple[Kind, ...] = ("column", "row_wise", "data_parallel")
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A shard: ``rows`` rows from ``row`` on, ``dim`` columns from ``column`` on, of a table."""
+    """A shard: ``rows`` rows from ``row`` on, ``dim`` columns from ``column`` on, of a table.
+
+    ``features``: those looked up in the table.
+    """
 
     table: int
     table_rows: int
@@ -30,6 +37,7 @@ class Piece:
     column: int
     dim: int
     precision: str
+    features: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +58,7 @@ class Block:
 
     @property
     def first_rows(self) -> tuple[int, ...]:
-        """First row of each shard ``[F]``, and the number of rows of all at the end."""
+        """First row of each shard, and the number of rows of all at the end."""
         return tuple(accumulate((piece.rows for piece in self.pieces), initial=0))
 
     @property
@@ -59,9 +67,28 @@ class Block:
         return self.first_rows[-1]
 
     @property
+    def slots(self) -> tuple[Slot, ...]:
+        """What is looked up in the block, in the order of vectors on the wire ``[S]``."""
+        return tuple(
+            Slot(feature, place, first, piece)
+            for piece, first in zip(self.pieces, self.first_rows, strict=False)
+            for place, feature in enumerate(piece.features)
+        )
+
+    @property
     def width(self) -> int:
         """Elements that the block adds to a sample's pooled vectors."""
-        return len(self.pieces) * self.dim
+        return len(self.slots) * self.dim
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A feature looked up in a shard: ``place`` among those of its table, ``first_row`` of the shard in the block."""
+
+    feature: int
+    place: int
+    first_row: int
+    piece: Piece
 
 
 Blocks: TypeAlias = tuple[Block, ...]
@@ -84,17 +111,22 @@ def _blocks(job: TrainingJob, kind: Kind, rank: int) -> Blocks:
 
 def _pieces(job: TrainingJob, kind: Kind, rank: int) -> list[Piece]:
     plan = job.plan
+    columns, nodes = plan.columns, plan.nodes
+    whole_nodes = plan.local_world_size == 1  # a node is a rank, which holds all rows of a node's columns
     if kind == "column":
-        mine = plan.columns.rank == rank
-        columns = (plan.columns.table[mine], plan.columns.column[mine], plan.columns.dim[mine])
-        return [_piece(job, *place) for place in zip(*(array.tolist() for array in columns), strict=True)]
+        places = _places(columns.table, columns.column, columns.dim, columns.rank == rank)
+        places += _places(nodes.table, nodes.column, nodes.dim, (nodes.node == rank) & whole_nodes)
+        return [_piece(job, *place) for place in places]
     if kind == "data_parallel":
         return [_piece(job, table) for table in plan.data_parallel.tolist()]
-    held = plan.block_rows()[:, rank].tolist()  # every rank has a piece of every table, the last ones perhaps empty
-    return [
-        replace(_piece(job, table), row=rank * rows_per_rank(plan, table), rows=rows)
-        for table, rows in zip(plan.row_wise.tolist(), held, strict=True)
-    ]
+    places = [(table, 0, int(plan.tables.dim[table])) for table in plan.row_wise.tolist()]
+    places += _places(nodes.table, nodes.column, nodes.dim, np.full(len(nodes), not whole_nodes))
+    return [_row_block(job, _piece(job, *place), rank) for place in places]
+
+
+def _places(table: IntArray, column: IntArray, dim: IntArray, kept: BoolArray) -> list[tuple[int, int, int]]:
+    """(table, first column, columns) of the shards that are kept."""
+    return list(zip(table[kept].tolist(), column[kept].tolist(), dim[kept].tolist(), strict=True))
 
 
 def _piece(job: TrainingJob, table: int, column: int = 0, dim: int | None = None) -> Piece:
@@ -109,9 +141,17 @@ def _piece(job: TrainingJob, table: int, column: int = 0, dim: int | None = None
         column=column,
         dim=table_dim if dim is None else dim,
         precision=job.table_precision[table],
+        features=tuple(feature for feature, of in enumerate(job.table_of_feature) if of == table),
     )
 
 
-def rows_per_rank(plan: Plan, table: int) -> int:
-    """Rows of a row_wise table that a rank gets, the last ones perhaps fewer."""
-    return -(-int(plan.tables.rows[table]) // plan.world_size)
+def _row_block(job: TrainingJob, whole: Piece, rank: int) -> Piece:
+    """A rank's rows of a shard cut over all ranks; the last ranks may have fewer, or none."""
+    each = rows_per_rank(job.world_size, whole)
+    first = min(rank * each, whole.rows)
+    return replace(whole, row=first, rows=min(each, whole.rows - first))
+
+
+def rows_per_rank(world_size: int, piece: Piece) -> int:
+    """Rows of a table that a rank gets when it is cut over all ranks, the last ones perhaps fewer."""
+    return -(-piece.table_rows // world_size)

@@ -38,23 +38,24 @@ class Lookups:
         return self.rows, self.offsets, self.lengths
 
 
-def make_lookups(values: Tensor, lengths: Tensor, first_rows: Sequence[int], sources: int) -> Lookups:
-    """Lookups of bags that come ordered by source, shard, sample.
+def make_lookups(values: Tensor, lengths: Tensor, first_rows: Sequence[int], sources: int, rows: int) -> Lookups:
+    """Lookups of bags that come ordered by source, slot, sample.
 
     Args:
         values: rows within each shard ``[L]``.
-        lengths: lookups of each bag ``[sources x F x B]``.
-        first_rows: first row of each shard in the block, and the rows of all ``[F + 1]``.
+        lengths: lookups of each bag ``[sources x S x B]``.
+        first_rows: first row in the block of the shard of each slot ``[S]``.
         sources: ranks that they come from.
+        rows: rows of the block.
     """
     lengths = lengths.reshape(-1)
-    shards = len(first_rows) - 1
-    if first_rows[-1] > torch.iinfo(values.dtype).max:
+    slots = len(first_rows)
+    if rows > torch.iinfo(values.dtype).max:
         values = values.long()
-    if shards > 1:
-        first = torch.tensor(first_rows[:-1], dtype=values.dtype, device=values.device).repeat(sources)
-        per_shard = lengths.view(sources * shards, -1).sum(1)
-        values = values + torch.repeat_interleave(first, per_shard, output_size=values.numel())
+    if any(first_rows):
+        first = torch.tensor(first_rows, dtype=values.dtype, device=values.device).repeat(sources)
+        per_slot = lengths.view(sources * slots, -1).sum(1)
+        values = values + torch.repeat_interleave(first, per_slot, output_size=values.numel())
     offsets = torch.zeros(lengths.numel() + 1, dtype=values.dtype, device=values.device)
     torch.cumsum(lengths, 0, out=offsets[1:])
     return Lookups(values, offsets, lengths)

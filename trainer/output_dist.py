@@ -1,13 +1,14 @@
 """output_dist: pooled vectors from the ranks that hold tables to those of the samples, and their gradients back.
 
 Column shards go by all_to_all, row blocks by reduce_scatter and all_gather, copies nowhere. A block's lookup comes out
-ordered by rank, shard, sample, which is the order on the wire, so with one block nothing is moved before it is sent.
-All buffers, and the views through which they are read and written, are made once.
+ordered by rank, slot, sample, which is the order on the wire, so with one block nothing is moved before it is sent.
+All buffers are made once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
 import torch.distributed as dist
@@ -50,6 +51,7 @@ class OutputDist:
         if kind == "data_parallel":
             self._in, self._gradient_in = self._out, self._gradient_out
         self._places = _places(job, sources)
+        self._sent_back = self._arrived(self._gradient_out)
 
     def forward(self, pooled: Sequence[Tensor]) -> dist.Work | None:
         """Start to send pooled vectors ``[bags, dim]`` of each block; None where nothing is sent."""
@@ -67,7 +69,7 @@ class OutputDist:
 
     def backward(self, gradient: Tensor) -> dist.Work | None:
         """Start to send gradients ``[B, W]`` of pooled vectors back; None where nothing is sent."""
-        torch._foreach_copy_(self._arrived(self._gradient_out), self._columns(gradient))
+        torch._foreach_copy_(self._sent_back, self._columns(gradient))
         if self._kind == "data_parallel":
             return None
         if self._kind == "row_wise":
@@ -92,7 +94,7 @@ class OutputDist:
         widths = [self._batch * block.width for block in self._mine]
         parts = buffer.view(self._receivers, sum(widths)).split(widths, dim=1)
         return [
-            part.unflatten(1, (len(block.pieces), self._batch, block.dim))
+            part.unflatten(1, (len(block.slots), self._batch, block.dim))
             for part, block in zip(parts, self._mine, strict=True)
         ]
 
@@ -112,11 +114,11 @@ class OutputDist:
 
 def _places(job: TrainingJob, sources: Sequence[Blocks]) -> list[tuple[int, int]]:
     """First column and width of each shard among all pooled vectors, in the order in which they arrive."""
-    dims = job.plan.tables.dim.tolist()
-    first = [sum(dims[:table]) for table in range(len(dims))]
+    dims = [int(job.plan.tables.dim[table]) for table in job.table_of_feature]
+    first = list(accumulate(dims, initial=0))
 
     def of(block: Block) -> list[tuple[int, int]]:
-        return [(first[piece.table] + piece.column, piece.dim) for piece in block.pieces]
+        return [(first[slot.feature] + slot.piece.column, slot.piece.dim) for slot in block.slots]
 
     return [place for blocks in sources for block in blocks for place in of(block)]
 

@@ -25,10 +25,11 @@ _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.uint64(
 
 
 @dataclass(frozen=True, slots=True)
-class _Table:
-    """What the draws of a table need: lookups per sample are ``whole``, or one more with probability ``extra``."""
+class _Feature:
+    """What the draws of a feature need: lookups per sample are ``whole``, or one more with probability ``extra``."""
 
     number: int
+    table: int
     rows: int
     exponent: float
     whole: int
@@ -48,23 +49,26 @@ class Synthetic:
         direction = normals(self._seed, Purpose.TEACHER, 0, self._features)
         self._direction = direction / max(float(np.linalg.norm(direction)), 1e-12)
         samples = float(settings.global_batch_size)
-        kinds = list(zip(tables.rows.tolist(), tables.pooling_factor.tolist(), strict=True))
+        lookups = (tables.lookups_per_sample * samples).tolist()
+        kinds = list(zip(tables.rows.tolist(), lookups, strict=True))
         exponents = {
-            (rows, pooling): exponent_for(rows, pooling * samples, samples, job.reuse) for rows, pooling in kinds
+            (rows, of_table): exponent_for(rows, of_table, samples, job.reuse) for rows, of_table in set(kinds)
         }
-        self._tables = [
-            _Table(number, rows, exponents[rows, pooling], math.floor(pooling), pooling % 1)
-            for number, (rows, pooling) in enumerate(kinds)
+        pooling = tables.pooling_factor.tolist()
+        self._features_of_tables = [
+            _Feature(number, table, kinds[table][0], exponents[kinds[table]], math.floor(mean), mean % 1)
+            for number, table in enumerate(job.table_of_feature)
+            for mean in (pooling[table],)
         ]
-        self._effect_scale = math.sqrt(3.0 / max(float(tables.pooling_factor.sum()), 1.0))  # uniform(-1, 1) has 1/3
+        self._effect_scale = math.sqrt(3.0 / max(sum(lookups) / samples, 1.0))  # uniform(-1, 1) has variance 1/3
 
     def batch(self, iteration: int) -> Batch:
         """The rank's samples of an iteration."""
         dense = self._dense(iteration)
         logit = dense @ self._direction
         lengths, values = [], []
-        for table in self._tables:
-            length, rows, effect = self._lookups(table, iteration)
+        for feature in self._features_of_tables:
+            length, rows, effect = self._lookups(feature, iteration)
             lengths.append(length)
             values.append(rows)
             logit += effect
@@ -85,17 +89,17 @@ class Synthetic:
         u = uniforms(self._seed, Purpose.DENSE_FEATURES, 0, iteration, start, count)
         return ((u - 0.5) * math.sqrt(12.0)).reshape(self._size, self._features)
 
-    def _lookups(self, table: _Table, iteration: int) -> tuple[IntArray, IntArray, FloatArray]:
+    def _lookups(self, feature: _Feature, iteration: int) -> tuple[IntArray, IntArray, FloatArray]:
         """Lookups of each sample ``[B]``, the rows, and the teacher's effect on each sample ``[B]``."""
-        most = table.whole + (table.extra > 0)
+        most = feature.whole + (feature.extra > 0)
         start = self._first * most
-        u = uniforms(self._seed, Purpose.INDICES, table.number, iteration, start, self._size * most)
-        rows = scattered(popularity_ranks(u, table.rows, table.exponent), table.rows).reshape(self._size, most)
-        effects = _hidden_effects(self._seed, table.number, rows) * self._effect_scale
-        if table.extra == 0:
+        u = uniforms(self._seed, Purpose.INDICES, feature.number, iteration, start, self._size * most)
+        rows = scattered(popularity_ranks(u, feature.rows, feature.exponent), feature.rows).reshape(self._size, most)
+        effects = _hidden_effects(self._seed, feature.table, rows) * self._effect_scale
+        if feature.extra == 0:
             return np.full(self._size, most), rows.ravel(), np.asarray(effects.sum(axis=1))
-        drawn = uniforms(self._seed, Purpose.LENGTHS, table.number, iteration, self._first, self._size)
-        lengths = table.whole + (drawn < table.extra).astype(np.int64)
+        drawn = uniforms(self._seed, Purpose.LENGTHS, feature.number, iteration, self._first, self._size)
+        lengths = feature.whole + (drawn < feature.extra).astype(np.int64)
         kept = np.arange(most) < lengths[:, None]
         return lengths, rows[kept], np.asarray((effects * kept).sum(axis=1))
 

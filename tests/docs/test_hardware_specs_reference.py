@@ -28,6 +28,9 @@ MODELS = [
 ]
 
 
+HOW_TO = (Path(__file__).parents[2] / "docs/how-to/add-a-cluster.md").read_text()
+
+
 @pytest.fixture
 def example(tmp_path):
     file = tmp_path / "lab_a100.yaml"
@@ -73,3 +76,12 @@ def test_each_shipped_cluster_is_in_the_table_of_points():
 
     rows = "\n".join(line for line in PAGE.splitlines() if line.startswith("| `"))
     assert all(f"`{name}`" in rows for name in CATALOGS["cluster"].names())
+
+
+def test_the_torus_of_the_how_to_loads(tmp_path):
+    """In 14 lines; its second block is a part of a node."""
+    file = tmp_path / "lab_torus.yaml"
+    text, nics = re.findall(r"```yaml\n(.*?)```", HOW_TO, flags=re.DOTALL)
+    file.write_text(text)
+    assert load_cluster(file).fabric.dimensions.value == (4, 4, 4)
+    assert "gpudirect: {value: false" in nics

@@ -12,6 +12,7 @@ from benchmarks.random_programs import RandomProgram
 from hardware_specs import load_cluster
 from simulator.lowering import build_machine, lower
 from simulator.network import ALGORITHMS
+from simulator.network.background import OtherJob
 from simulator.network.collectives import Call
 from simulator.operators import CollectiveCall, Copy, HostWork
 from simulator.program import ProgramBuilder, TaskGraph
@@ -60,6 +61,13 @@ CYCLIC = (
 """Cyclic bottlenecks: engine and oracle once disagreed, because equal resources counted as often as they stood."""
 
 
+BACKGROUNDS = {
+    "idle": {},
+    "steady": {"nic": OtherJob(0.5), "nvlink": OtherJob(0.2)},
+    "bursts": {"nic": OtherJob(0.8, 1e-4, 3.1e-4, 2e-5), "pcie": OtherJob(0.4, 2e-3, 1e-3)},
+}
+
+
 @st.composite
 def jobs(draw: st.DrawFn) -> tuple[str, str, list[tuple[str, str, float, float]]]:
     """A machine, a placement, and calls (``op/algorithm``, communicator, bytes, host seconds before it)."""
@@ -74,13 +82,21 @@ def jobs(draw: st.DrawFn) -> tuple[str, str, list[tuple[str, str, float, float]]
 
 
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(jobs())
-@example(CYCLIC)
-def test_engine_equals_oracle_on_any_machine_with_any_algorithm(job) -> None:
+@given(jobs(), st.sampled_from(list(BACKGROUNDS)))
+@example(CYCLIC, "idle")
+def test_engine_equals_oracle_on_any_machine_with_any_algorithm(job, beside) -> None:
     """Each call on a stream of its own, so that all of them meet on the links; an input copy beside them."""
     name, placement, calls = job
     forced = {key.split("/")[0]: key.split("/")[1] for key, *_ in calls}
-    machine = build_machine(MACHINES[name], RANKS, launch_s=1e-6, placement=placement, seed=1, algorithms=forced)
+    machine = build_machine(
+        MACHINES[name],
+        RANKS,
+        launch_s=1e-6,
+        placement=placement,
+        seed=1,
+        algorithms=forced,
+        background=BACKGROUNDS[beside],
+    )
     builder = ProgramBuilder("all", np.arange(RANKS), ["memcpy", *(f"s{i}" for i in range(len(calls)))])
     builder.task("copy", "memcpy", Copy(3e7, "h2d"))
     for number, (key, group, size, host_s) in enumerate(calls):

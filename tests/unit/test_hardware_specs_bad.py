@@ -18,6 +18,7 @@ ZIONEX = load_cluster("zionex")
 MACHINES = {
     "torus": torus(ZIONEX, [4, 4]),
     "pcie": through_host(pcie_box(ZIONEX)),
+    "direct": pcie_box(ZIONEX),
     "mesh": load_cluster("dgx1_v100"),
     "dragonfly": load_cluster("polaris"),
 }
@@ -55,7 +56,7 @@ def zero_like(key, value):
     return 0 if key in counts and isinstance(value, int) else None
 
 
-ZEROS = [(name, path, zero) for name in MACHINES for path, zero in sizes(plain(name))]
+ZEROS = [(name, path, zero) for name in ("torus", "pcie", "mesh", "dragonfly") for path, zero in sizes(plain(name))]
 
 
 def with_value(data, path, value):
@@ -122,7 +123,7 @@ ODD = {
     ),
     "no NIC": ("pcie", ("node", "nics", "count", "value"), 0, "node.nics.count.value", "1 or more"),
     "a NIC of no GPU": ("pcie", ("node", "nics", "count", "value"), 3, "node.nics.count.value", "cannot share these"),
-    "NICs on some switches": ("pcie", ("node", "pcie_tree", "nics_at"), "switch", "node.pcie_tree.nics_at", "root"),
+    "NICs on some switches": ("direct", ("node", "pcie_tree", "nics_at"), "switch", "node.pcie_tree.nics_at", "root"),
     "a GPU on no switch": (
         "pcie", ("node", "pcie_tree", "switches", "value"), 3, "node.pcie_tree.switches.value", "cannot hang on these",
     ),

@@ -11,7 +11,7 @@ from simulator.network.call_table import CallTable
 from simulator.network.collectives import Call
 from simulator.network.model import CollectiveModel
 from simulator.network.size_table import placed_group
-from tests.network_machines import pcie_box, tapered, through_host, torus
+from tests.network_machines import pcie_box, tapered, through_host, torus, with_library
 
 ZIONEX = load_cluster("zionex")
 MACHINES = {
@@ -22,6 +22,7 @@ MACHINES = {
     "pcie": pcie_box(ZIONEX),
     "host memory": through_host(ZIONEX),
     "torus": torus(ZIONEX, [2, 2]),
+    "messages": with_library(ZIONEX, "open_mpi"),
     "NCCL's tuner": with_chooser(load_cluster("dgx_h100"), "nccl_tuner"),
 }
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "sendrecv", "scatter")

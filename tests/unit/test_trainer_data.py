@@ -4,22 +4,24 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 torch = pytest.importorskip("torch")
 
 from inputs.errors import InputError  # noqa: E402
-from tests.trainer_jobs import graded, model, scenario, write  # noqa: E402 - needs torch
+from tests.trainer_jobs import TABLES, graded, model, planned, scenario, write  # noqa: E402 - needs torch
 from trainer.criteo import CATEGORIES, COUNTS, SAMPLE, Criteo, sample_lines  # noqa: E402
 from trainer.draws import Purpose, bits, uniforms  # noqa: E402
 from trainer.job import read_job  # noqa: E402
+from trainer.layout import placement  # noqa: E402
 from trainer.synthetic import Synthetic  # noqa: E402
 from trainer.zipf import expected_distinct, exponent_for, popularity_ranks, scattered  # noqa: E402
 from workloads.reuse import load_reuse  # noqa: E402
 
 
+@settings(deadline=None)
 @given(start=st.integers(0, 1000), count=st.integers(0, 50), iteration=st.integers(0, 2**40), item=st.integers(0, 999))
 def test_a_slice_of_draws_is_that_of_the_whole(start, count, iteration, item):
     whole = bits(5, Purpose.INDICES, item, iteration, 0, start + count)
@@ -39,6 +41,7 @@ def test_draws_are_uniform():
     assert stats.kstest(uniforms(3, Purpose.LABELS, 0, 0, 0, 20_000), "uniform").pvalue > 0.001
 
 
+@settings(deadline=None)
 @given(rows=st.integers(1, 5000))
 def test_scattering_is_one_to_one(rows):
     assert np.array_equal(np.sort(scattered(np.arange(rows), rows)), np.arange(rows))
@@ -73,8 +76,8 @@ def test_ranks_together_have_the_batch_of_one(tmp_path, ranks):
     assert torch.equal(torch.cat([part.dense for part in parts]), alone.dense)
     assert torch.equal(torch.cat([part.labels for part in parts]), alone.labels)
     assert torch.equal(torch.cat([part.lengths for part in parts], 1), alone.lengths)
-    for table in range(len(alone.lengths)):
-        assert torch.equal(torch.cat([part.of_table(table) for part in parts]), alone.of_table(table))
+    for feature in range(len(alone.lengths)):
+        assert torch.equal(torch.cat([part.of_feature(feature) for part in parts]), alone.of_feature(feature))
 
 
 def test_batches_have_the_models_lookups(tmp_path):
@@ -83,10 +86,12 @@ def test_batches_have_the_models_lookups(tmp_path):
     job = read_job(write(tmp_path, content))
     batch, other = Synthetic(job, 0).batch(0), Synthetic(job, 0).batch(1)
     tables = job.plan.tables
-    assert batch.lengths.double().mean(1).numpy() == pytest.approx(tables.pooling_factor, abs=5 * 0.5 / 64)
-    for table, rows in enumerate(tables.rows):
-        values = batch.of_table(table)
-        assert len(values) == batch.lengths[table].sum()
+    features = list(job.table_of_feature)
+    expected = tables.pooling_factor[features]
+    assert batch.lengths.double().mean(1).numpy() == pytest.approx(expected, abs=5 * 0.5 / 64)
+    for feature, rows in enumerate(tables.rows[features]):
+        values = batch.of_feature(feature)
+        assert len(values) == batch.lengths[feature].sum()
         assert values.min() >= 0
         assert values.max() < rows
     assert not torch.equal(batch.dense, other.dense)
@@ -97,7 +102,7 @@ def test_batches_have_the_models_lookups(tmp_path):
 def criteo_job(tmp_path, **workload):
     tables = [{"rows": 50, "dim": 4, "pooling_factor": 1.0, "count": CATEGORIES}]
     mlp = {"dense_features": graded(COUNTS), "bottom": graded([4]), "top": graded([1])}
-    plan = {"world_size": 2, "tables": {f"table_{i}": {"sharding_type": "data_parallel"} for i in range(CATEGORIES)}}
+    plan = planned(2, {f"table_{i}": {"sharding_type": "data_parallel"} for i in range(CATEGORIES)})
     changes = {"model": model(tables=graded(tables), mlp=mlp), "sharding": {"plan": plan}, "global_batch_size": 6}
     return read_job(write(tmp_path, scenario(2, **(changes | workload))))
 
@@ -119,13 +124,13 @@ def test_criteo_lines_become_batches_in_order_and_start_again(tmp_path):
     file.write_text("\n".join(lines) + "\n", encoding="utf-8")
     job = criteo_job(tmp_path)
     first, second = Criteo(file, job, 0), Criteo(file, job, 1)
-    numbers = [part.of_table(25).tolist() for i in range(3) for part in (first.batch(i), second.batch(i))]
+    numbers = [part.of_feature(25).tolist() for i in range(3) for part in (first.batch(i), second.batch(i))]
     assert numbers == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [9, 10, 11], [0, 1, 2], [3, 4, 5]]
     again = Criteo(file, job, 1).batch(1)
     assert again.labels.tolist() == [1, 0, 1]
     assert again.dense[:, 0].tolist() == pytest.approx(np.log([10, 11, 12]))
     assert again.dense[:, 1].tolist() == [0, 0, 0], "a missing count is 0"
-    assert again.of_table(0).tolist() == [0x1F % 50] * 3
+    assert again.of_feature(0).tolist() == [0x1F % 50] * 3
 
 
 @pytest.mark.parametrize(
@@ -151,10 +156,25 @@ def test_a_model_of_another_shape_a_short_file_and_no_file_are_refused(tmp_path)
         Criteo(Path("nowhere.tsv"), criteo_job(tmp_path), 0)
 
 
+def test_rows_cut_within_one_of_several_nodes_are_refused(tmp_path):
+    tables = {f"table_{i}": {"sharding_type": "table_row_wise", "ranks": [2, 3]} for i in range(len(TABLES))}
+    content = scenario(4, sharding={"plan": planned(4, tables) | {"local_world_size": 2}})
+    with pytest.raises(InputError, match="does not cut rows within one of several nodes; given 'table_row_wise'"):
+        read_job(write(tmp_path, content))
+
+
+def test_a_node_of_one_rank_holds_all_rows(tmp_path):
+    tables = {f"table_{i}": {"sharding_type": "table_row_wise", "ranks": [i % 2]} for i in range(len(TABLES))}
+    job = read_job(write(tmp_path, scenario(2, sharding={"plan": planned(2, tables) | {"local_world_size": 1}})))
+    held = [[piece.table for block in blocks for piece in block.pieces] for blocks in placement(job, "column")]
+    assert held == [[0, 2, 4], [1, 3, 5]]
+    assert not any(placement(job, "row_wise"))
+
+
 def test_the_job_needs_a_plan_and_trainable_precisions(tmp_path):
     with pytest.raises(InputError, match="needs the plan itself"):
         read_job(write(tmp_path, scenario(1, sharding={"planner": "greedy"})))
     tables = graded([{"rows": 9, "dim": 8, "pooling_factor": 1.0, "precision": "fp8"}])
-    plan = {"world_size": 1, "tables": {"table_0": {"sharding_type": "data_parallel"}}}
+    plan = planned(1, {"table_0": {"sharding_type": "data_parallel"}})
     with pytest.raises(InputError, match="no tables of this precision"):
         read_job(write(tmp_path, scenario(1, model=model(tables=tables), sharding={"plan": plan})))

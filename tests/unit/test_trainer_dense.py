@@ -4,13 +4,13 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.trainer_jobs import graded, model, scenario, whole_tables, write  # noqa: E402 - needs torch
+from tests.trainer_jobs import DIM, FEATURES, TABLES, graded, model, scenario, whole_tables, write  # noqa: E402 - needs torch
 from trainer.buckets import GradientBuckets  # noqa: E402
 from trainer.dense import DensePart, _Columns  # noqa: E402
 from trainer.job import read_job  # noqa: E402
 from trainer.model import RankModel  # noqa: E402
 
-BATCH, FEATURES, DIM, TABLES = 6, 5, 8, 6
+BATCH, DENSE = 6, 5
 CPU = torch.device("cpu")
 
 
@@ -20,7 +20,7 @@ def dense_part(tmp_path, **changes):
 
 def inputs():
     draw = torch.Generator().manual_seed(3)
-    return torch.randn(BATCH, FEATURES, generator=draw), torch.randn(BATCH, TABLES * DIM, generator=draw)
+    return torch.randn(BATCH, DENSE, generator=draw), torch.randn(BATCH, FEATURES * DIM, generator=draw)
 
 
 def by_name(part):
@@ -36,7 +36,7 @@ def test_dot_keeps_products_of_distinct_pairs_beside_the_bottom_output(tmp_path)
     layers = by_name(part)
     bottom = linear(layers["bottom_1"], linear(layers["bottom_0"], x).relu()).relu()
     vectors = [bottom, *pooled.split(DIM, 1)]
-    pairs = [(vectors[i] * vectors[j]).sum(1) for i in range(TABLES + 1) for j in range(i)]
+    pairs = [(vectors[i] * vectors[j]).sum(1) for i in range(FEATURES + 1) for j in range(i)]
     joined = torch.cat([bottom, torch.stack(pairs, 1)], 1)
     torch.testing.assert_close(part.interact(part.bottom(x), pooled), joined)
     logits = linear(layers["top_1"], linear(layers["top_0"], joined).relu())
@@ -63,12 +63,14 @@ def test_dcnv2_adds_cross_layers(tmp_path):
 
 
 def test_reduce_reads_every_vector_and_writes_one_as_wide_as_the_top_mlps_input(tmp_path):
-    """8 + 48 columns folded to the 5 of the dense features: 11 whole pieces and one of a single column."""
+    """8 + 72 columns folded to the 5 of the dense features: 16 pieces; 8 + 8 to 5: 3, and one of a single column."""
     part, (x, pooled) = dense_part(tmp_path, interaction=graded("reduce")), inputs()
     joined = torch.cat([part.bottom(x), pooled], 1)
-    expected = joined[:, :55].reshape(BATCH, 11, 5).sum(1)
-    expected[:, 0] += joined[:, 55]
-    torch.testing.assert_close(part.interact(part.bottom(x), pooled), expected)
+    torch.testing.assert_close(part.interact(part.bottom(x), pooled), joined.reshape(BATCH, 16, 5).sum(1))
+    few = joined[:, :16]
+    expected = few[:, :15].reshape(BATCH, 3, 5).sum(1)
+    expected[:, 0] += few[:, 15]
+    torch.testing.assert_close(part.interact(few[:, :8], few[:, 8:]), expected)
 
 
 def test_the_gradient_of_columns_is_exact():
@@ -101,7 +103,7 @@ def test_first_weights_of_tables_do_not_depend_on_how_they_are_sharded(tmp_path,
     alone, several = (read_job(write(tmp_path / str(n), scenario(n))) for n in (1, world_size))
     expected = whole_tables([RankModel(alone, 0, CPU)])
     found = whole_tables([RankModel(several, rank, CPU) for rank in range(world_size)])
-    assert [torch.equal(found[table], expected[table]) for table in range(TABLES)] == [True] * TABLES
+    assert [torch.equal(found[table], expected[table]) for table in range(len(TABLES))] == [True] * len(TABLES)
     scaled = torch.cat([table.ravel() * len(table) ** 0.5 for table in expected.values()])
     assert scaled.abs().max() <= 1
     assert scaled.var().item() == pytest.approx(1 / 3, abs=0.01)

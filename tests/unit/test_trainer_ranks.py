@@ -1,6 +1,7 @@
 """The trainer in real processes: any number of ranks trains alike, like plain PyTorch, and resumes to the bit."""
 
 import itertools
+import math
 import os
 import random
 import signal
@@ -13,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from inputs.errors import InputError, RankFailedError  # noqa: E402
-from tests.trainer_jobs import losses, scenario, whole_tables, write  # noqa: E402 - needs torch
+from tests.trainer_jobs import TABLES, losses, scenario, whole_tables, write  # noqa: E402 - needs torch
 from trainer import launch  # noqa: E402
 from trainer.checkpoint import state_of  # noqa: E402
 from trainer.job import read_job  # noqa: E402
@@ -43,8 +44,10 @@ def test_ranks_have_the_loss_curve_of_one(one_rank, tmp_path, ranks, workload):
 
 
 def test_the_loss_falls(one_rank):
+    """Below the first ones, and below ln 2, the loss of one that knows nothing."""
     assert len(one_rank) == 50
-    assert one_rank[-10:].mean() < 0.8 * one_rank[:5].mean()
+    assert one_rank[-10:].mean() < 0.9 * one_rank[:5].mean()
+    assert one_rank[-10:].mean() < 0.95 * math.log(2)
 
 
 def test_16_bit_tables_and_wires_train_nearly_alike(one_rank, tmp_path):
@@ -88,8 +91,8 @@ class Reference(torch.nn.Module):
     def forward(self, batch):
         bag = torch.nn.functional.embedding_bag
         pooled = [
-            bag(batch.of_table(i), table, torch.cumsum(batch.lengths[i], 0) - batch.lengths[i], mode="sum")
-            for i, table in enumerate(self.tables)
+            bag(batch.of_feature(i), self.tables[table], batch.lengths[i].cumsum(0) - batch.lengths[i], mode="sum")
+            for i, table in enumerate(t for t, (_, _, features) in enumerate(TABLES) for _ in range(features))
         ]
         bottom = self.layers["bottom_1"](self.layers["bottom_0"](batch.dense).relu()).relu()
         vectors = torch.stack([bottom, *pooled], 1)

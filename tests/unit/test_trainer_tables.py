@@ -40,7 +40,7 @@ def test_row_gradients_are_those_of_autograd(seed, chunk_rows):
     before = lookups_module.CHUNK_BYTES
     lookups_module.CHUNK_BYTES = chunk_rows * DIM * 4
     try:
-        for some, summed in row_gradients(make_lookups(values, lengths, [0, ROWS], 1), gradient):
+        for some, summed in row_gradients(make_lookups(values, lengths, [0], 1, ROWS), gradient):
             assert len(some) <= chunk_rows
             rows += some.tolist()
             found[some] = summed
@@ -52,15 +52,15 @@ def test_row_gradients_are_those_of_autograd(seed, chunk_rows):
 
 def test_shards_of_a_block_are_looked_up_in_their_own_rows():
     """Bags come ordered by source, shard, sample; the second shard begins at row 10 of the block."""
-    lookups = make_lookups(torch.tensor([1, 2, 3, 4, 5]), torch.tensor([1, 0, 2, 0, 1, 1, 0, 0]), [0, 10, 30], 2)
+    lookups = make_lookups(torch.tensor([1, 2, 3, 4, 5]), torch.tensor([1, 0, 2, 0, 1, 1, 0, 0]), [0, 10], 2, 30)
     assert lookups.rows.tolist() == [1, 12, 13, 4, 5]
     assert lookups.offsets.tolist() == [0, 1, 1, 3, 3, 4, 5, 5, 5]
 
 
 def test_indices_become_wide_enough_for_the_block():
     narrow = torch.tensor([5], dtype=torch.int32)
-    assert make_lookups(narrow, torch.tensor([1]), [0, 2**31 - 1], 1).rows.dtype == torch.int32
-    wide = make_lookups(narrow.repeat(2), torch.tensor([1, 1]), [0, 2**31, 2**31 + 9], 1)
+    assert make_lookups(narrow, torch.tensor([1]), [0], 1, 2**31 - 1).rows.dtype == torch.int32
+    wide = make_lookups(narrow.repeat(2), torch.tensor([1, 1]), [0, 2**31], 1, 2**31 + 9)
     assert wide.rows.tolist() == [5, 2**31 + 5]
 
 
@@ -78,7 +78,7 @@ def test_sparse_updates_are_torch_optims_on_the_dense_table(kind, make):
     optimizer, reference = TableOptimizer(kind, ours), make([theirs], lr=LEARNING_RATE[kind])
     for seed in range(5):
         values, lengths, gradient = random_lookups(seed)
-        for rows, summed in row_gradients(make_lookups(values, lengths, [0, ROWS], 1), gradient):
+        for rows, summed in row_gradients(make_lookups(values, lengths, [0], 1, ROWS), gradient):
             optimizer.update(rows, summed)
         theirs.grad = autograd_gradient(values, lengths, gradient)
         reference.step()

@@ -47,6 +47,20 @@ def test_a_fit_finds_the_constants_that_made_the_times():
     assert predicted.seconds(unseen) == pytest.approx(Predictor(cluster).seconds(unseen), rel=0.1)
 
 
+def test_a_fit_says_how_far_it_is():
+    told = []
+
+    class Shown:
+        def stage(self, description, done=None, total=None):
+            told.append(description)
+
+    cluster = load_cluster("dgx_h100")
+    fit_collectives(cluster, [measured("all_reduce", 1, 8, 2.0**30, 2.0**30 / 250e9)], "made up", Shown())
+    assert told[0] == "fitting 1 rows, evaluation 1"
+    assert told[-1] == f"fitting 1 rows, evaluation {len(told)}"
+    assert len(told) > 10
+
+
 def test_rows_that_say_nothing_of_a_factor_leave_it_at_one():
     """Large messages in one node: neither the hop between nodes nor the posts show."""
     cluster = load_cluster("dgx_h100")

@@ -176,7 +176,7 @@ def _check_memory(file: Path, device: str) -> None:
     if device == "cpu" and needed > free:
         raise InfeasibleError(
             f"the tables do not fit into this machine: the ranks hold {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are "
-            "free; fewer rows do: workload.rows_scaling, or another model"
+            "free; smaller tables or fewer ranks do"
         )
 
 

@@ -65,10 +65,11 @@ def test_loads_add_up_over_ranks_and_types() -> None:
 
 
 def test_search_with_rows_that_must_shrink_settles_on_one_factor() -> None:
-    """Model A on two nodes: the search looks for the factor without simulating, then searches with it."""
-    sets = ["nodes=2", "workload.rows_scaling=fit", "workload.sharding={planner: search, steps: 2}"]
-    study = study_plan(load_scenario("zionex_a_128", sets), Silent())
-    assert 0.1 < study.plan.rows_scale < 0.4
+    """fp32 tables of MLPerf on two GPUs: the search looks for the factor without simulating, then searches with it."""
+    sets = ["cluster=dgx_a100_40", "world_size=2", "workload.global_batch_size=4096", "precision.tables=fp32"]
+    sets += ["workload.rows_scaling=fit", "workload.sharding={planner: search, steps: 2}"]
+    study = study_plan(load_scenario("mlperf_dlrm_v1", sets), Silent())
+    assert 0.7 < study.plan.rows_scale < 0.8
     assert study.statistics.hbm_bytes.max() <= study.capacity_bytes["hbm"]
     assert study.plan.planner == "search"
 

@@ -40,6 +40,7 @@ class CollectiveRequest:
         sizes: ``1KiB..1GiB`` (the low end, doubled until the high end, which is there too), or a list, ``1MiB,4MiB``.
         ranks_per_node: GPUs in use on each node; default: all.
         placement: which ranks share a node.
+        seed: of a random placement.
         algorithm: force one.
     """
 
@@ -49,6 +50,7 @@ class CollectiveRequest:
     sizes: str
     ranks_per_node: int | None = None
     placement: Placement = "block"
+    seed: int = 0
     algorithm: str | None = None
 
 
@@ -68,6 +70,7 @@ def compute(request: CollectiveRequest) -> tuple[Cluster, list[SizeTable]]:
         _sizes(request.sizes),
         ranks_per_node=request.ranks_per_node,
         placement=request.placement,
+        seed=request.seed,
         algorithm=request.algorithm,
     )
     return cluster, tables
@@ -87,6 +90,7 @@ def _run(cluster: Cluster, request: CollectiveRequest, found: SizeTable) -> dict
         "nodes": found.nodes,
         "ranks_per_node": found.ranks_per_node,
         "placement": request.placement,
+        "seed": request.seed,
         "algorithm": request.algorithm,
     }
     results = []

@@ -31,6 +31,7 @@ def collective(
     placement: Annotated[
         PlacementChoice, typer.Option("--placement", help="Which ranks share a node.")
     ] = PlacementChoice.block,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of a random placement.")] = 0,
     algorithm: Annotated[str | None, typer.Option("--algorithm", help="Force one (see `list collectives`).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print nccl-tests' JSON and nothing else.")] = False,
     plot: Annotated[
@@ -42,7 +43,9 @@ def collective(
     from dlrmsim.cli.printing import print_json, text_console
     from reports.collective_table import collective_lines
 
-    request = collectives.CollectiveRequest(cluster, op, ranks, sizes, ranks_per_node, placement.value, algorithm)
+    request = collectives.CollectiveRequest(
+        cluster, op, ranks, sizes, ranks_per_node, placement=placement.value, seed=seed, algorithm=algorithm
+    )
     machine, tables = collectives.compute(request)
     if plot is not None:
         collectives.write_page(machine, request, tables, plot)

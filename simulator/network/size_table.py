@@ -165,6 +165,7 @@ def size_tables(
     *,
     ranks_per_node: int | None = None,
     placement: Placement = "block",
+    seed: int = 0,
     algorithm: str | None = None,
 ) -> list[SizeTable]:
     """A table for each number of ranks.
@@ -174,7 +175,7 @@ def size_tables(
     """
     tables = []
     for ranks in rank_counts:
-        topology, block = placed_group(cluster, ranks, ranks_per_node, placement)
+        topology, block = placed_group(cluster, ranks, ranks_per_node, placement, seed)
         model = CollectiveModel.of(cluster, topology, {op: algorithm} if algorithm else None)
         tables.append(size_table(model, block, op, sizes))
     return tables

@@ -43,6 +43,7 @@ def test_json_has_the_keys_of_nccl_tests(capsys):
         "nodes": 2,
         "ranks_per_node": 8,
         "placement": "block",
+        "seed": 0,
         "algorithm": None,
     }
     assert [row["size"] for row in found["results"]] == [2**10, 2**30]

@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from simulator.operators import FloatArray
-from simulator.program import IntArray, Stream
+from simulator.program import IntArray, Program, Stream
 
 PS_PER_S = 1e12
 
@@ -110,6 +110,23 @@ class LoweredGroup:
     durations: Durations
     activity_tasks: IntArray
     instances: IntArray
+
+    @staticmethod
+    def of(program: Program, durations: Durations, activity_tasks: IntArray, instances: IntArray) -> LoweredGroup:
+        """The group of a program, with its times and activities."""
+        return LoweredGroup(
+            name=program.name,
+            ranks=program.ranks,
+            streams=program.streams,
+            names=program.names,
+            stream_of=program.stream_of,
+            dep_ptr=program.dep_ptr,
+            dep_task=program.dep_task,
+            dep_lag=program.dep_lag,
+            durations=durations,
+            activity_tasks=activity_tasks,
+            instances=instances,
+        )
 
     @property
     def task_count(self) -> int:

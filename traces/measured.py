@@ -141,19 +141,7 @@ def _lowered(program: Program, tasks: IntArray, start: IntArray, end: IntArray, 
     start[(before < 0) & (np.diff(program.dep_ptr) == 0)] = 0
     durations = np.maximum(end - known, 0)
     durations[tasks] = 0
-    return LoweredGroup(
-        name=program.name,
-        ranks=program.ranks,
-        streams=program.streams,
-        names=program.names,
-        stream_of=program.stream_of,
-        dep_ptr=program.dep_ptr,
-        dep_task=program.dep_task,
-        dep_lag=program.dep_lag,
-        durations=ConstantDurations(durations),
-        activity_tasks=tasks,
-        instances=instances,
-    )
+    return LoweredGroup.of(program, ConstantDurations(durations), tasks, instances)
 
 
 def _times(tasks: IntArray, start: IntArray, end: IntArray, instances: IntArray, last_of: IntArray) -> GroupTimes:

@@ -175,16 +175,5 @@ def _group(
     tasks = sorted(rows)
     base_ps = fill(seconds, program.task_count, program.rank_count)
     instances = np.stack([rows[task] for task in tasks]) if tasks else np.zeros((0, program.rank_count), dtype=np.int64)
-    return LoweredGroup(
-        name=program.name,
-        ranks=program.ranks,
-        streams=program.streams,
-        names=program.names,
-        stream_of=program.stream_of,
-        dep_ptr=program.dep_ptr,
-        dep_task=program.dep_task,
-        dep_lag=program.dep_lag,
-        durations=durations_of(program, base_ps, variation, world_size),
-        activity_tasks=np.array(tasks, dtype=np.int64),
-        instances=instances,
-    )
+    durations = durations_of(program, base_ps, variation, world_size)
+    return LoweredGroup.of(program, durations, np.array(tasks, dtype=np.int64), instances)

@@ -16,6 +16,7 @@ from validation.suite import Band, Suite, load_suite
 
 ROOT = Path(__file__).parents[2]
 MEASURED = ROOT.parent / "shared" / "measured" / "zionex_dlrm.yaml"
+MLPERF = ROOT.parent / "shared" / "measured" / "mlperf_dlrm.yaml"
 
 CASE = {
     "id": "a", "scenario": "zionex_a_128", "metric": "iteration_time_s", "measured": 0.05, "unit": "s",
@@ -132,3 +133,25 @@ def test_every_row_of_the_source_is_a_case_an_effect_or_excluded() -> None:
     known = {e.id for e in suite.excluded} | {e.id for e in suite.effects}
     rows = [row["id"] for row in yaml.safe_load(MEASURED.read_text(encoding="utf-8"))["measured"]]
     assert [row for row in rows if row not in known and row not in text] == []
+
+
+@pytest.mark.skipif(not MLPERF.exists(), reason="the collection of measurements is not beside the project")
+def test_every_mlperf_row_is_a_case_with_its_value_or_excluded() -> None:
+    _, suite = load_suite("mlperf_dlrm")
+    rows = {row["id"]: row["value"] / 1e3 for row in yaml.safe_load(MLPERF.read_text(encoding="utf-8"))["measured"]}
+    excluded = {entry.id for entry in suite.excluded}
+    assert {case.id for case in suite.cases} == set(rows) - excluded
+    assert len(excluded) <= 8
+    assert {case.id: case.measured for case in suite.cases} == {
+        case.id: pytest.approx(rows[case.id]) for case in suite.cases
+    }
+
+
+def test_mlperf_is_predicted_as_the_docs_say(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is calibrated on these rows, so all of them count."""
+    assert main(["validate", "mlperf_dlrm", "--json"]) == 0
+    (found,) = json.loads(capsys.readouterr().out)["suites"]
+    docs = (ROOT / "docs" / "reference" / "validation.md").read_text(encoding="utf-8")
+    assert {case["role"] for case in found["cases"]} == {"validation"}
+    for value in (f"mape {found['mape_pct']:.1f} %", f"bias {found['bias_pct']:+.1f} %"):
+        assert value in docs

@@ -23,66 +23,58 @@ class DeviceTasks:
     def __init__(self, context: RankContext) -> None:
         """Of the rank in ``context``, whose host threads have their tasks."""
         self._context = context
+        self._tasks: list[int] = []  # of each piece of device work, in order of their starts
+        self._last: dict[int, int] = {}  # stream -> its latest piece
 
     def run(self) -> None:
         """Append the tasks of all device work."""
-        context, work, builder = self._context, self._context.device, self._context.builder
-        streams = [
-            builder.stream(
-                f"stream {name}" if len({d for d, _ in work.streams}) == 1 else f"device {device} stream {name}"
-            )
-            for device, name in work.streams
-        ]
-        waits = self._waits()
-        last: dict[int, int] = {}
-        ends: list[int] = []
-        tasks: list[int] = []
-        for place in range(len(work.rows)):
-            stream = int(work.stream[place])
-            start, end = int(work.start_ps[place]), int(work.end_ps[place])
-            inputs = []
-            known = context.origin_ps
-            launch = context.launched.get(int(work.launch[place]))
-            if launch is not None:
-                inputs.append(launch)
-                known = max(known, builder.end_ps[launch])
-            if stream in last:
-                known = max(known, ends[last[stream]])
-            for other in waits.get(place, ()):
-                if ends[other] <= start:
-                    inputs.append(tasks[other])
-                    known = max(known, ends[other])
-            section = context.section(builder.end_ps[launch] if launch is not None else start)
-            name, what = self._work(place)
-            if start > known:
-                cause = "launch latency" if launch is not None else "launched before the trace"
-                inputs = [
-                    builder.task(
-                        f"{cause}",
-                        streams[stream],
-                        Delay((start - known) / PS_PER_S, cause),
-                        known,
-                        start,
-                        section=section,
-                        after=inputs,
-                    )
-                ]
-            task = builder.task(name, streams[stream], what, start, end, section=section, after=inputs)
-            if isinstance(what, CollectiveCall):
-                task = builder.task(
-                    f"{name} (tail)",
-                    streams[stream],
-                    Measured(0.0, Category.COMM, "end of a collective"),
-                    end,
-                    end,
-                    section=section,
-                    after=[task],
-                )
-            tasks.append(task)
-            ends.append(end)
-            last[stream] = place
-        for host, place in context.blocking:
-            builder.depend(host, tasks[place])
+        streams, waits = self._streams(), self._waits()
+        for place in range(len(self._context.device.rows)):
+            self._append(place, streams[int(self._context.device.stream[place])], waits.get(place, ()))
+        for host, place in self._context.blocking:
+            self._context.builder.depend(host, self._tasks[place])
+
+    def _streams(self) -> list[int]:
+        """Numbers of the streams of the device; their names say which device where there are several."""
+        streams = self._context.device.streams
+        several = len({device for device, _ in streams}) > 1
+        names = (f"device {device} stream {name}" if several else f"stream {name}" for device, name in streams)
+        return [self._context.builder.stream(name) for name in names]
+
+    def _append(self, place: int, stream: int, waits: Sequence[int]) -> None:
+        """One piece of device work, behind a delay where it started later than all that it waited for ended."""
+        builder, work = self._context.builder, self._context.device
+        start, end = int(work.start_ps[place]), int(work.end_ps[place])
+        launch = self._context.launched.get(int(work.launch[place]))
+        inputs, known = self._inputs(place, launch, waits)
+        section = self._context.section(builder.end_ps[launch] if launch is not None else start)
+        if start > known:
+            cause = "launch latency" if launch is not None else "launched before the trace"
+            delay = Delay((start - known) / PS_PER_S, cause)
+            inputs = [builder.task(cause, stream, delay, known, start, section=section, after=inputs)]
+        name, what = self._work(place)
+        task = builder.task(name, stream, what, start, end, section=section, after=inputs)
+        if isinstance(what, CollectiveCall):
+            tail = Measured(0.0, Category.COMM, "end of a collective")
+            task = builder.task(f"{name} (tail)", stream, tail, end, end, section=section, after=[task])
+        self._tasks.append(task)
+        self._last[int(work.stream[place])] = place
+
+    def _inputs(self, place: int, launch: int | None, waits: Sequence[int]) -> tuple[list[int], int]:
+        """Tasks that a piece waits for beside its stream's last one, and when the latest of all had ended, ps."""
+        work, known = self._context.device, self._context.origin_ps
+        inputs = []
+        if launch is not None:
+            inputs.append(launch)
+            known = max(known, self._context.builder.end_ps[launch])
+        before = self._last.get(int(work.stream[place]))
+        if before is not None:
+            known = max(known, int(work.end_ps[before]))
+        for other in waits:
+            if other < place and work.end_ps[other] <= work.start_ps[place]:
+                inputs.append(self._tasks[other])
+                known = max(known, int(work.end_ps[other]))
+        return inputs, known
 
     def _waits(self) -> dict[int, list[int]]:
         """Device work -> the work of other streams that its stream was told to wait for before it was launched.

@@ -69,7 +69,12 @@ def check_tree(tree: PcieTree, gpus: int, sockets: int, nics: int, *, gpudirect:
 def check_scale_up(scale_up: ScaleUp, gpus: int) -> None:
     """A mesh joins all GPUs, a domain is made of whole nodes; raises a `problem` of the node."""
     mesh = scale_up.links.value if scale_up.links is not None else ()
+    seen: set[frozenset[int]] = set()
     for number, link in enumerate(mesh):
+        if frozenset(link.gpus) in seen:
+            key = f"scale_up.links.value[{number}].gpus"
+            raise problem("these GPUs are linked twice", expected="one entry for a pair, with all its links", key=key)
+        seen.add(frozenset(link.gpus))
         if max(link.gpus) >= gpus or link.gpus[0] == link.gpus[1]:
             expected = f"two different GPUs of 0 to {gpus - 1}"
             raise problem("no such link", expected=expected, key=f"scale_up.links.value[{number}].gpus")

@@ -15,7 +15,7 @@ from inputs.sourced import Sourced
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
 """Number format a GPU has a peak rate for; dense, tensor cores where the format has them (fp32: it has none)."""
 
-Architecture = Literal["kepler", "pascal", "volta", "ampere", "ada", "hopper", "blackwell"]
+Architecture = Literal["kepler", "maxwell", "pascal", "volta", "ampere", "ada", "hopper", "blackwell"]
 
 
 class AchievedRates(Strict):

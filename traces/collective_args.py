@@ -11,6 +11,9 @@ from typing import Any
 
 from simulator.operators import CollectiveOp
 
+UNKNOWN_SIZE = "collectives whose size the trace does not say"
+"""A gap of a trace."""
+
 DTYPES: Mapping[str, tuple[str, int]] = {
     "float": ("fp32", 4), "float32": ("fp32", 4), "double": ("fp64", 8), "half": ("fp16", 2), "float16": ("fp16", 2),
     "c10::half": ("fp16", 2), "bfloat16": ("bf16", 2), "c10::bfloat16": ("bf16", 2), "int": ("int32", 4),

@@ -8,7 +8,7 @@ import numpy as np
 
 from simulator.operators import Category, CollectiveCall, Copy, Delay, Measured, Work
 from simulator.program import IntArray
-from traces.collective_args import CollectiveArgs, is_collective_kernel, read_args
+from traces.collective_args import UNKNOWN_SIZE, CollectiveArgs, is_collective_kernel, read_args
 from traces.events import Kind
 from traces.kernel_names import short_name
 from traces.rank_context import KERNEL, MEMCPY, PS_PER_S, RankContext, starts_before_ps
@@ -141,7 +141,7 @@ class DeviceTasks:
             ] += 1
             return short_name(name), Measured(seconds, Category.COMM, name)
         if found.bytes is None:
-            self._context.gaps["collectives whose size the trace does not say"] += 1
+            self._context.gaps[UNKNOWN_SIZE] += 1
         group = self._context.groups.setdefault(found.group, found)
         if group.ranks is None and group.size is None:
             self._context.gaps["collectives whose process group the trace does not name (taken for all ranks)"] += 1

@@ -166,7 +166,7 @@ class _Columns:
             raise self._error(kept[row], numbers[row], f"has {what}: ts {kept[row].ts}, dur {kept[row].dur}")
         if self.resolution_ps == PS_PER_US and (np.any(starts % 1.0) or np.any(durations % 1.0)):
             self.resolution_ps = PS_PER_US // NS_PER_US
-        if self.resolution_ps < PS_PER_US and self.base_us > _EXACT_US:
+        if self.resolution_ps < PS_PER_US and self.base_us >= _EXACT_US:
             self.resolution_ps = PS_PER_US // 4
         return tuple(np.rint(us * PS_PER_US).astype(np.int64) for us in (starts, durations))  # type: ignore[return-value]
 
@@ -189,8 +189,8 @@ _RUNTIME, _MEMCPY = int(Kind.RUNTIME), int(Kind.MEMCPY)
 _HIGHEST = 1 << 62
 _LONGEST_US = 1e12
 """About twelve days: longer than any profile, and in ps still within 62 bits."""
-_EXACT_US = 1 << 51
-"""Above this a double holds microseconds to a quarter only; absolute time stamps since 1970 are."""
+_EXACT_US = 1 << 50
+"""From here on a double holds microseconds to a quarter only; absolute time stamps since 1970 are."""
 
 
 def _number_of(track: tuple[Any, Any], numbers: dict[tuple[Any, Any], int]) -> int:

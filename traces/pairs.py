@@ -6,6 +6,7 @@ the execution trace is left out.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from inputs.errors import InputError
 from simulator.operators import CollectiveCall, Work
-from traces.collective_args import CollectiveArgs
+from traces.collective_args import UNKNOWN_SIZE, CollectiveArgs
 from traces.kineto_tasks import RankImport
 from traces.pytorch_et import ExecutionTrace, collectives_of
 
@@ -52,8 +53,11 @@ def _enriched(imported: RankImport, trace: ExecutionTrace | None) -> RankImport:
     for place, call, args in zip(places, calls, told, strict=True):
         work[place] = _call(call, args)
     groups = {args.group: args for args in told}
-    del imported.gaps["collectives whose size the trace does not say"]
-    return replace(imported, tasks=replace(imported.tasks, work=tuple(work)), groups=groups)
+    gaps = Counter(imported.gaps)
+    gaps[UNKNOWN_SIZE] = sum(
+        args.bytes is None and not np.any(call.bytes) for call, args in zip(calls, told, strict=True)
+    )
+    return replace(imported, tasks=replace(imported.tasks, work=tuple(work)), groups=groups, gaps=+gaps)
 
 
 def _call(call: CollectiveCall, args: CollectiveArgs) -> Work:

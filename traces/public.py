@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from http.client import HTTPException
 from importlib.resources import as_file, files
 from pathlib import Path
 from urllib.error import URLError
@@ -97,7 +98,7 @@ def _download(url: str) -> bytes:
     try:
         with urlopen(url, timeout=TIMEOUT_S) as response:  # noqa: S310 - the scheme was checked
             data: bytes = response.read()
-    except (URLError, OSError) as error:
+    except (URLError, HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
         raise InputError(f"cannot be fetched: {reason}", file=url, expected="access to the internet") from None
     return data

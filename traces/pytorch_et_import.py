@@ -15,7 +15,7 @@ from typing import Any
 
 from inputs.errors import InputError
 from simulator.operators import CollectiveCall, Elementwise, Gemm, HostWork, Precision, Work
-from traces.collective_args import DEFAULT_GROUP, CollectiveArgs
+from traces.collective_args import DEFAULT_GROUP, UNKNOWN_SIZE, CollectiveArgs
 from traces.imported import Gap, Imported, absent_ranks, gaps_of
 from traces.merge import merge
 from traces.pytorch_et import COMMS, EtNode, ExecutionTrace, collectives_of, read_pytorch_et, tensors_in
@@ -106,7 +106,7 @@ def _tasks(
 def _call(args: CollectiveArgs, members: dict[str, tuple[int, ...] | None], gaps: Counter[str]) -> CollectiveCall:
     members[args.group] = members.get(args.group) or args.ranks
     if args.bytes is None:
-        gaps["collectives whose size the trace does not say"] += 1
+        gaps[UNKNOWN_SIZE] += 1
     if args.ranks is None and args.group == DEFAULT_GROUP:
         gaps["collectives whose process group the trace does not name (taken for all ranks)"] += 1
     return CollectiveCall(args.op, args.group, args.bytes or 0.0, args.dtype)

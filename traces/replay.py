@@ -10,7 +10,7 @@ from inputs.errors import InputError
 from simulator.engine import RunOptions, RunResult, run
 from simulator.lowered import LoweredProgram
 from simulator.lowering import Machine, lower
-from simulator.operators import Amount, CollectiveCall, Copy, FloatArray, Measured, Work
+from simulator.operators import Amount, CollectiveCall, Copy, Delay, FloatArray, Measured, Work
 from simulator.program import IntArray, TaskGraph
 from traces.imported import Imported
 
@@ -64,11 +64,9 @@ def _extended(work: Work, more: int, order: IntArray) -> Work:
         longer: FloatArray = np.concatenate([amount, np.full(more, amount.mean())])[order]
         return longer
 
-    if isinstance(work, CollectiveCall):
+    if isinstance(work, CollectiveCall | Copy):
         return replace(work, bytes=extended(work.bytes))
-    if isinstance(work, Copy):
-        return replace(work, bytes=extended(work.bytes))
-    return replace(work, seconds=extended(work.seconds)) if isinstance(work, Measured) else work
+    return replace(work, seconds=extended(work.seconds)) if isinstance(work, Measured | Delay) else work
 
 
 def error_ps(imported: Imported, replayed: RunResult) -> int:

@@ -20,6 +20,9 @@ from trainer.job import TrainingJob
 
 COUNTS, CATEGORIES = 13, 26
 FIELDS = 1 + COUNTS + CATEGORIES
+CATEGORY_DIGITS = 8
+"""Hexadecimal digits of a category at most: 32 bits (Criteo's readme)."""
+_HEXADECIMAL = frozenset(b"0123456789abcdefABCDEF")
 SAMPLE = Path(__file__).parent / "samples" / "criteo.tsv"
 """A small file in this format, made up by `sample_lines`."""
 
@@ -131,8 +134,8 @@ def _fields(file: Path, number: int, line: bytes) -> tuple[int, list[float], lis
     try:
         label = {b"0": 0, b"1": 1}[parts[0]]
         counts = [float(int(part)) if part else 0.0 for part in parts[1 : 1 + COUNTS]]
-        return label, counts, [int(part, 16) if part else 0 for part in parts[1 + COUNTS :]]
-    except (ValueError, KeyError):
+        return label, counts, [_category(part) for part in parts[1 + COUNTS :]]
+    except (ValueError, KeyError, OverflowError):
         raise InputError(
             "not a line of Criteo's format",
             file=file,
@@ -140,3 +143,10 @@ def _fields(file: Path, number: int, line: bytes) -> tuple[int, list[float], lis
             given=line.decode(errors="replace").strip(),
             expected="a label 0 or 1, 13 whole numbers, 26 hexadecimal numbers",
         ) from None
+
+
+def _category(part: bytes) -> int:
+    """Number of a category; 0 where the field is empty."""
+    if len(part) > CATEGORY_DIGITS or not _HEXADECIMAL.issuperset(part):
+        raise ValueError
+    return int(part, 16) if part else 0

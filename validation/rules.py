@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
+from inputs.errors import InputError
 from inputs.model import problem
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
@@ -33,7 +34,11 @@ Rule = Annotated[str, AfterValidator(require_rule)]
 
 
 def holds(rule: str, inputs: Mapping[str, Any]) -> bool:
-    """Whether one of the rule's comparisons is true of ``inputs``; a key that is not there makes its own false."""
+    """Whether one of the rule's comparisons is true of ``inputs``; a key that is not there makes its own false.
+
+    Raises:
+        InputError: a number is compared with a word.
+    """
     return any(_compare(part.strip(), inputs) for part in rule.split(" or "))
 
 
@@ -42,5 +47,10 @@ def _compare(comparison: str, inputs: Mapping[str, Any]) -> bool:
     if match is None or match[1] not in inputs:
         return False
     value = inputs[match[1]]
-    limit = match[3] if isinstance(value, str) else float(match[3])
+    try:
+        limit = match[3] if isinstance(value, str) else float(match[3])
+    except ValueError:
+        raise InputError(
+            f"{match[1]} is a number", file="rule", given=comparison, expected=f"{match[1]} {match[2]} NUMBER"
+        ) from None
     return _COMPARISONS[match[2]](value, limit)

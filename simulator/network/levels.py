@@ -225,7 +225,8 @@ def _fabric_levels(cluster: Cluster, node_of: IntArray, nic: Level, domain: IntA
         torus = Torus(fabric.dimensions.value, node_of, tuple(max(rates) / rate for rate in rates))
         return [Level("torus", max(rates), torus.link_count, node_of, inside=node_of, torus=torus)]
     oversubscription = fabric.oversubscription
-    if oversubscription <= 1.0 or int(node_of.max()) == 0:
+    crossings = 1.0 if fabric.detour_share is None else 1.0 + fabric.detour_share.value
+    if oversubscription * crossings <= 1.0 or int(node_of.max()) == 0:
         return []
     return [_spine_level(fabric, node_of, nic, domain, oversubscription)]
 

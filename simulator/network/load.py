@@ -107,13 +107,20 @@ def over_level(pattern: Pattern, block: Block, level: Level) -> Traffic:
 
 
 def mesh_share(pattern: Pattern, block: Block, topology: Topology) -> float:
-    """Share of the NVLink ports that a pattern can use between the members of a node; 1 where any pair has all."""
+    """Share of the NVLink ports that a pattern can use inside the node where that is least; 1 where any pair has all.
+
+    All instances of a block have the same GPUs of their nodes where these have links to some others only.
+    """
     mesh = next((level.mesh for level in topology.levels if level.mesh is not None), None)
-    together = np.flatnonzero(block.domains.slot[0] == 0)
-    if mesh is None or len(together) == 1:
+    if mesh is None:
         return 1.0
-    local = mesh.local_rank_of[block.ranks[0][together]]
-    return pattern.mesh_share(mesh.share[np.ix_(local, local)], together)
+    shares = [1.0]
+    for domain in range(block.node_count):
+        together = np.flatnonzero(block.domains.slot[0] == domain)
+        if len(together) > 1:
+            local = mesh.local_rank_of[block.ranks[0][together]]
+            shares.append(pattern.mesh_share(mesh.share[np.ix_(local, local)], together))
+    return min(shares)
 
 
 def full_rate_seconds(loads: PortBytes, rates: Mapping[ResourceClass, float]) -> dict[ResourceClass, FloatArray]:

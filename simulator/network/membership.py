@@ -159,13 +159,19 @@ def _blocks_of_size(numbers: IntArray, members: IntArray, topology: Topology) ->
     shape, even = _shapes([topology.domain_of[members], *labels])
     rail = _rails(topology.domain_of[members], topology.local_rank_of[members])
     on_rails = rail[:, 0] >= 0
+    gpus = _kinds(topology.local_rank_of[members]) if any(level.mesh for level in topology.levels) else shape
     blocks = []
-    for key in np.unique(np.stack([shape, on_rails], axis=1), axis=0):
-        chosen = (shape == key[0]) & (on_rails == key[1])
+    for key in np.unique(np.stack([shape, on_rails, gpus], axis=1), axis=0):
+        chosen = (shape == key[0]) & (on_rails == key[1]) & (gpus == key[2])
         domains = grouping_of(topology.domain_of[members[chosen]])
         rails = rail[chosen] if key[1] else None
         blocks.append(Block(numbers[chosen], members[chosen], domains, bool(even[chosen][0]), rails))
     return blocks
+
+
+def _kinds(rows: IntArray) -> IntArray:
+    """A number for each row ``[I, n]``, equal for equal rows ``[I]``."""
+    return np.asarray(np.unique(rows, axis=0, return_inverse=True)[1]).reshape(-1)
 
 
 def _rails(domain: IntArray, gpu: IntArray) -> IntArray:

@@ -20,8 +20,8 @@ from hardware_specs.types import Node, ScaleUp
 GB = 1e9
 Generation = Literal["volta", "ampere", "hopper", "blackwell"]
 GENERATION: dict[Architecture, Generation] = {
-    "kepler": "volta", "pascal": "volta", "volta": "volta", "ampere": "ampere", "ada": "ampere", "hopper": "hopper",
-    "blackwell": "blackwell",
+    "kepler": "volta", "maxwell": "volta", "pascal": "volta", "volta": "volta", "ampere": "ampere", "ada": "ampere",
+    "hopper": "hopper", "blackwell": "blackwell",
 }  # fmt: skip
 """Whose row of NCCL's tables counts."""
 LINK_SHARE: dict[Architecture, float] = {

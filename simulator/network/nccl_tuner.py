@@ -132,6 +132,8 @@ class NcclTuner:
         if algorithm not in models or call.op not in PASSES or unused:
             return None
         latency_us, bandwidth = models[algorithm](call, protocol)
+        if bandwidth <= 0.0:  # no such algorithm on this architecture
+            return None
         return latency_us * US + float(call.bytes.max()) / (bandwidth * GB)
 
     def _ring(self, call: Call, protocol: Protocol) -> tuple[float, float]:

@@ -42,7 +42,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Latency of a stage as counts of the library's constants, see `simulator.network.latency`.
+    """Latency of a stage as counts of the library's constants, see `simulator.network.transport.Transport.seconds`.
 
     Attributes:
         table: which algorithm's constants.

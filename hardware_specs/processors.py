@@ -30,7 +30,7 @@ class AchievedRates(Strict):
     gemm_start_s: Sourced[Seconds]
     """Of a GEMM kernel: launch, first loads, last stores."""
     gemm_unaligned_fraction: Sourced[Share]
-    """Of the rate of its tiles, what a GEMM on tensor cores reaches whose rows do not start at multiples of 16 bytes."""
+    """Of its rate, what a GEMM on tensor cores reaches whose rows do not start at multiples of 16 bytes."""
     embedding_bytes_per_s: Sourced[Bandwidth]
     """HBM rate of embedding lookups and fused updates."""
     stream_fraction: Sourced[Share]

@@ -9,6 +9,7 @@ import pytest
 
 from dlrmsim.cli import main
 from hardware_specs import load_cluster
+from inputs.errors import InputError
 from simulator.network.size_table import busbw_bytes_per_s
 from traces.nccl_tests import read_timed_collectives
 from validation.collectives import MeasuredCollective, Predictor
@@ -90,6 +91,11 @@ def test_a_few_odd_sizes_are_all_kept():
 
 def test_a_rule_may_have_several_comparisons():
     assert [holds(RULE, {"nodes": n, "ranks_per_node": r}) for n, r in ((1, 8), (4, 1), (4, 2))] == [True, True, False]
+
+
+def test_a_rule_that_compares_a_number_with_a_word_is_told():
+    with pytest.raises(InputError, match="nodes is a number; given 'nodes == two'; expected nodes == NUMBER"):
+        holds("nodes == two", {"nodes": 2})
 
 
 @pytest.mark.parametrize("suite", ["nccl_h100", "nccl_a100"])

@@ -60,6 +60,27 @@ def test_pairs_of_a_mesh_take_as_long_beside_others_as_alone():
     assert times[-1] == pytest.approx(2 * times[0], rel=0.02)
 
 
+def with_algorithms(cluster, op, names):
+    data = cluster.to_dict()
+    data["collectives"]["nccl"]["algorithms"][op] = names
+    return type(cluster).model_validate(data | {"calibration": [], "fitted": None})
+
+
+def test_a_library_that_names_an_unknown_algorithm_is_refused(zionex):
+    with pytest.raises(InputError, match=r"collectives\.nccl\.algorithms\.all_reduce: .*did you mean 'ring'"):
+        model(with_algorithms(zionex, "all_reduce", ["rings"]), 8)
+
+
+def test_a_library_without_an_algorithm_for_a_call_is_warned_about(zionex):
+    """Halving and doubling cannot run on 12 ranks: some other algorithm must."""
+    for ranks, warned in ((16, False), (12, True)):
+        calculated = model(with_algorithms(zionex, "all_gather", ["halving_doubling"]), ranks)
+        call = idle_call(calculated, "all_gather", 1e6)
+        timed = calculated.time(call)
+        assert (timed.algorithm.name != "halving_doubling") == warned
+        assert any("the fastest one known" in note for note in calculated.outside_range(call, timed)) == warned
+
+
 def test_the_fastest_option_is_chosen(zionex):
     calculated = model(zionex, 128)
     for op in ("all_reduce", "all_gather", "all_to_all"):

@@ -16,7 +16,7 @@ from inputs.quantities import BytesPerSecond, Seconds
 from workloads.framework import CudaGraph
 from workloads.settings import DenseOptimizerKind, Pipeline, TableOptimizerKind
 
-FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16"]
+FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 CommPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 Placement: TypeAlias = Literal["block", "round_robin", "random"]

@@ -47,6 +47,9 @@ ALIGNMENT_BYTES = 16
 PARTIAL_SUM_BYTES = 4.0
 """Partial sums of a split are fp32."""
 
+RESULT_BYTES = 2
+"""At least: products of 8-bit numbers are stored in 16 bits."""
+
 CUDA_CORES = ("fp32", "fp64")
 """Precisions without tensor cores in this model: loaded element by element anyhow."""
 
@@ -111,7 +114,8 @@ def _one_s(sizes: Sequence[float], rates: GemmRates) -> float:
     m, n, k, count, row = sizes
     if not m * n * k * count:
         return 0.0
-    memory_s = rates.element_bytes * count * (m * k + k * n + m * n) / rates.memory_bytes_per_s
+    traffic = rates.element_bytes * (m * k + k * n) + max(rates.element_bytes, RESULT_BYTES) * m * n
+    memory_s = count * traffic / rates.memory_bytes_per_s
     if 1.0 in (m, n, k):
         return rates.vector_start_s + memory_s
     unaligned = n % rates.aligned_elements or row % rates.aligned_elements

@@ -9,7 +9,8 @@ from workloads.job import Job
 PADDING = {"fp8": 16}
 DEFAULT_PADDING = 8
 """Trainers that use tensor cores pad widths to multiples of 8 elements: the 479 outputs of MLPerf's interaction are 480
-in HugeCTR and in NVIDIA's DeepLearningExamples (recalled); fp8 needs multiples of 16 (cuBLAS, recalled). Widths that stand in for a mean have no multiple either."""
+in HugeCTR and in NVIDIA's DeepLearningExamples (recalled); fp8 needs multiples of 16 (cuBLAS, recalled). Widths that
+stand in for a mean have no multiple either."""
 
 
 def forward_gemm(job: Job, layer: Layer) -> Gemm:

@@ -48,12 +48,36 @@ class Gemm:
     count: int = 1
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Misses:
+    """What a memory behind a cache delivers, by the size of the cache.
+
+    Attributes:
+        cache_bytes: sizes ``[G]``, ascending from 0.
+        bytes: delivered with a cache of each size ``[G]``, or ``[G, P]``.
+    """
+
+    cache_bytes: FloatArray
+    bytes: FloatArray
+
+    def at(self, cache_bytes: float) -> Amount:
+        """Bytes with a cache of ``cache_bytes``, between the nearest two sizes: a scalar, or ``[P]``."""
+        size = min(max(cache_bytes, float(self.cache_bytes[0])), float(self.cache_bytes[-1]))
+        upper = max(int(np.searchsorted(self.cache_bytes, size)), 1)
+        low, high = self.cache_bytes[upper - 1], self.cache_bytes[upper]
+        part = (size - low) / (high - low)
+        between = self.bytes[upper - 1] * (1.0 - part) + self.bytes[upper] * part
+        return between if np.ndim(between) else float(between)
+
+
 @dataclass(frozen=True, slots=True)
 class EmbeddingLookup:
     """Table-batched embedding forward: rows gathered, pooled, written.
 
     ``lookups``: rows gathered; ``row_bytes``: bytes of all gathered rows; ``output_bytes``: pooled vectors written;
-    ``index_bytes``: indices and offsets read; ``tables``: tables on the rank.
+    ``index_bytes``: indices and offsets read; ``tables``: tables on the rank;
+    ``missed``: bytes of rows that memory delivers, by what a cache holds; None: all rows;
+    ``deviation``: standard deviation of the work from batch to batch, over its mean.
     """
 
     lookups: Amount
@@ -61,6 +85,8 @@ class EmbeddingLookup:
     output_bytes: Amount
     index_bytes: Amount
     tables: Amount
+    missed: Misses | None = None
+    deviation: Amount = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +100,9 @@ class EmbeddingUpdate:
     ``sort_bytes``: traffic of sorting the indices; ``tables``: tables on the rank;
     ``repeated_gradient_bytes``: further reads of the same gradients by other lookups of the same bag; the lookups of a
     table follow each other (they are sorted), so these reads hit a cache that holds ``gradient_block_bytes``, the
-    gradients of one table.
+    gradients of one table;
+    ``padding_bytes``: what memory moves beside weights and state of unique rows, as it moves whole sectors;
+    ``deviation``: standard deviation of the work from batch to batch, over its mean.
     """
 
     lookups: Amount
@@ -86,6 +114,8 @@ class EmbeddingUpdate:
     tables: Amount
     repeated_gradient_bytes: Amount = 0.0
     gradient_block_bytes: Amount = 0.0
+    padding_bytes: Amount = 0.0
+    deviation: Amount = 0.0
 
 
 @dataclass(frozen=True, slots=True)

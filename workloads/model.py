@@ -15,6 +15,8 @@ from inputs.quantities import Count
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from workloads.graded import Graded, choose_alternatives
+from workloads.index_laws import IndexLaw
+from workloads.pooling import PoolingSpread
 from workloads.table_list import Positive, TableCount, TableGroup, read_table_list
 
 MODELS = Catalog("model", "workloads", "models")
@@ -92,7 +94,9 @@ class DlrmModel(Strict):
             output; ``cat``: concatenation; ``dcnv2``: cross layers on the concatenation; ``reduce``: the sources do
             not say: every pooled vector is read once and a vector as wide as the top MLP's input is written.
         cross: the cross layers of ``dcnv2``.
-        index_reuse: how often a batch repeats rows: ``uniform``, or name of a measured histogram.
+        index_reuse: by which law rows are looked up: ``uniform``, the name of a measured reuse histogram, or a law
+            spelled out (`workloads.index_laws`), for tables that have none of their own.
+        pooling_spread: distribution of bag lengths around the pooling factors; fixed when left out.
         local_batch_size: default samples per rank and iteration.
     """
 
@@ -105,7 +109,8 @@ class DlrmModel(Strict):
     uniform_mlp: UniformMlp | None = None
     interaction: Graded[InteractionKind]
     cross: Cross | None = None
-    index_reuse: Graded[str]
+    index_reuse: Graded[IndexLaw]
+    pooling_spread: Graded[PoolingSpread] | None = None
     local_batch_size: Graded[Positive]
 
     @model_validator(mode="after")

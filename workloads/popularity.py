@@ -39,11 +39,14 @@ _GROWTH = 1.06
 _MOST_LIKELY = 1.0 - 1e-15
 """A table of one row has p = 1, whose logarithm of 1 - p is not finite."""
 
-_STEEPEST, _HALVINGS = 8.0, 40
-"""The exponent of `zipf_touching` is at most 8, and found by halving that 40 times."""
+_STEEPEST, _CLOSE = 8.0, 1e-9
+"""The largest exponent that `zipf_touching` tries, and how near the distinct rows must come, relative."""
+
+_WINDOWS = 32
+"""Points of `missed`: two windows are a factor 1.6 apart in a million lookups."""
 
 _STEPS, _PRECISION = 200, 1e-10
-"""Newton's steps for the characteristic time at most, and the relative step at which it is found."""
+"""Steps of a solution at most, and the relative step at which the characteristic time is found."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,12 +70,14 @@ class Popularity:
         count: rows of each bin ``[K]``, whole numbers.
         share: share of all lookups that the bin's rows take together ``[K]``, sums to 1; ``share / count`` never rises.
         order: where popular rows stand.
-        place: where they were found to stand, instead of ``order``.
+        salt: of the hash, another one for each table.
+        place: where popular rows were found to stand, instead of ``order``.
     """
 
     count: FloatArray
     share: FloatArray
     order: Order = "hashed"
+    salt: int = 0
     place: Place | None = None
 
     @property
@@ -107,6 +112,18 @@ class Popularity:
             return np.asarray(1.0 - missing)
         filled = (1.0 - decay) @ self.count
         return np.asarray(1.0 - (filled + (lookups - window) * missing) / lookups)
+
+    def missed(self, lookups: float) -> tuple[FloatArray, FloatArray]:
+        """Rows that an LRU cache holds and the share of ``lookups`` lookups that miss it, empty before ``[W + 1]``.
+
+        The curve of ``1 - hit_rate(rows, lookups)`` at windows T of which D(T) is known instead of solved; between
+        its points it is all but straight.
+        """
+        window = np.geomspace(1.0, max(lookups, 1.0), _WINDOWS)
+        decay = np.exp(_times(window, np.log1p(-self.p)))
+        filled = (1.0 - decay) @ self.count
+        missing = (filled + (lookups - window) * (decay @ self.share)) / max(lookups, 1.0)
+        return np.append(0.0, filled), np.append(1.0, np.minimum(missing, 1.0))
 
     def fetched(self, cache_rows: FloatArray | float, lookups: float) -> FloatArray:
         """Distinct rows of a batch of ``lookups`` lookups that a cache of ``cache_rows [...]`` rows lacks ``[...]``.
@@ -165,16 +182,17 @@ class Popularity:
         """Row at which each popularity rank stands ``[n]``."""
         if self.place is not None:
             known = np.minimum(ranks, len(self.place.rows) - 1)
-            spread = scattered(ranks, round(self.rows))
-            return np.where(ranks == known, self.place.rows[known], spread)
-        return ranks if self.order == "popularity" else scattered(ranks, round(self.rows))
+            return np.where(ranks == known, self.place.rows[known], scattered(ranks, round(self.rows), self.salt))
+        return ranks if self.order == "popularity" else scattered(ranks, round(self.rows), self.salt)
 
     def _over_blocks(self, amount: FloatArray, edges: IntArray) -> FloatArray:
         """Bin amounts ``[K]`` as they fall on blocks ``[B]``: rows with a known place there, all others in between."""
         edges = np.asarray(edges, dtype=np.int64)
+        if len(self.count) == 1:
+            return np.asarray(np.diff(edges) * (amount[0] / self.count[0]))
         if self.place is None and self.order == "popularity":
             return np.diff(_cumulative(self.count, amount, edges.astype(np.float64)))
-        place = self.place or _hashed(round(self.rows))
+        place = self.place or _hashed(round(self.rows), self.salt)
         each = _of_head(self.count, amount, len(place.rows))
         block = np.searchsorted(edges, place.rows, side="right") - 1
         known = np.bincount(block, weights=each, minlength=len(edges) - 1)
@@ -201,14 +219,29 @@ def zipf(rows: int, exponent: float, order: Order = "hashed") -> Popularity:
 
 
 def zipf_touching(rows: int, lookups: float, distinct: float, order: Order = "hashed") -> Popularity:
-    """The Zipf law of which ``lookups`` lookups touch ``distinct`` rows; uniform where chance alone repeats more."""
-    if rows == 1 or distinct >= float(uniform(rows).distinct(lookups)) * (1.0 - 1e-9):
+    """The Zipf law of which ``lookups`` lookups touch ``distinct`` rows; uniform where chance alone repeats more.
+
+    Regula falsi on the logarithm of the distinct rows, which fall with the exponent (Illinois variant: Dowell and
+    Jarratt, BIT 11, 1971).
+    """
+    chance = float(uniform(rows).distinct(lookups))
+    if rows == 1 or distinct >= chance * (1.0 - 1e-9):
         return uniform(rows)
     low, high = 0.0, _STEEPEST
-    for _ in range(_HALVINGS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if zipf(rows, middle).distinct(lookups) > distinct else (low, middle)
-    return zipf(rows, (low + high) / 2, order)
+    above, below = math.log(chance / distinct), math.log(float(zipf(rows, high).distinct(lookups)) / distinct)
+    if below >= 0.0:
+        return zipf(rows, high, order)
+    kept = 0
+    for _ in range(_STEPS):
+        middle = (low * below - high * above) / (below - above)
+        found = math.log(float(zipf(rows, middle).distinct(lookups)) / distinct)
+        if abs(found) < _CLOSE:
+            break
+        if found > 0.0:
+            low, above, below, kept = middle, found, below / 2 if kept > 0 else below, 1
+        else:
+            high, below, above, kept = middle, found, above / 2 if kept < 0 else above, -1
+    return zipf(rows, middle, order)
 
 
 def counted(lookups: FloatArray, order: Order = "hashed") -> Popularity:
@@ -218,15 +251,15 @@ def counted(lookups: FloatArray, order: Order = "hashed") -> Popularity:
     return Popularity(count, share / share.sum(), order)
 
 
-def scattered(ranks: IntArray, rows: int) -> IntArray:
+def scattered(ranks: IntArray, rows: int, salt: int = 0) -> IntArray:
     """Rows of popularity ranks ``[n]``: a one-to-one map that spreads popular rows over the table, as hashing does."""
-    return (ranks * _stride(rows)) % rows
+    return (ranks * _stride(rows) + salt % rows) % rows
 
 
 @lru_cache(maxsize=4096)
-def _hashed(rows: int) -> Place:
+def _hashed(rows: int, salt: int) -> Place:
     """Rows of the head where the hash puts them; the others evenly."""
-    return Place(scattered(np.arange(min(HEAD, rows)), rows), np.ones(1))
+    return Place(scattered(np.arange(min(HEAD, rows)), rows, salt), np.ones(1))
 
 
 @lru_cache(maxsize=4096)

@@ -11,7 +11,7 @@ from inputs.errors import InputError
 from simulator.operators import BYTES_PER_ELEMENT, Precision
 from simulator.program import IntArray
 from workloads.framework import Framework
-from workloads.reuse import Reuse
+from workloads.index_laws import UNIFORM_LAW, Law
 
 Pipeline: TypeAlias = Literal["none", "sparse_dist"]
 DenseOptimizerKind: TypeAlias = Literal["sgd", "adagrad"]
@@ -61,7 +61,8 @@ class DlrmSettings:
         precision: element types.
         optimizer: optimizers.
         pipeline: what overlaps between batches.
-        reuse: measured repetition of indices, None for uniform indices.
+        indices: by which law rows are looked up in tables that have none of their own.
+        seed: of what differs from rank to rank in a batch.
 
     Raises:
         InputError: the ranks do not divide the batch.
@@ -74,7 +75,8 @@ class DlrmSettings:
     precision: Precisions = field(default_factory=Precisions)
     optimizer: Optimizers = field(default_factory=Optimizers)
     pipeline: Pipeline = "none"
-    reuse: Reuse | None = None
+    indices: Law = UNIFORM_LAW
+    seed: int = 0
 
     def __post_init__(self) -> None:
         """Check that every rank gets the same batch."""

@@ -66,9 +66,8 @@ def test_batches_fetch_what_a_simulated_cache_lacks(rows: int, exponent: float, 
     held: OrderedDict[int, None] = OrderedDict()
     fetched = []
     for rows_of_batch in drawn.reshape(batches, batch):
-        wanted = dict.fromkeys(rows_of_batch.tolist())
-        fetched.append(sum(row not in held for row in wanted))
-        for row in wanted:
+        fetched.append(sum(row not in held for row in set(rows_of_batch.tolist())))
+        for row in rows_of_batch.tolist():
             held[row] = None
             held.move_to_end(row)
         while len(held) > capacity:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal, Self, TypeAlias
 import numpy as np
 from pydantic import Field, model_validator
 
+from inputs.errors import InputError
 from inputs.model import Strict, problem
 from simulator.operators import FloatArray
 from workloads.counted_rows import CountedRows
@@ -145,9 +146,15 @@ def make_law(value: IndexLaw) -> Law:
     """The law that a model names.
 
     Raises:
-        InputError: there is no such histogram.
+        InputError: there is no such histogram; or a file of indices stands among alternatives, where none is read.
     """
     indices = spelled_out(value)
+    if indices.file is not None:
+        raise InputError(
+            "a file of indices stands where none is read",
+            given=indices.file,
+            expected="the model's index_reuse, the indices of its tables or workload.indices",
+        )
     return _law(indices.model_dump_json())
 
 

@@ -26,6 +26,7 @@ def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
         optimizer=Optimizers(**workload.optimizer.model_dump()),
         pipeline=workload.pipeline,
         reuse=load_reuse(resolved.model.index_reuse.value),
+        cache_hit_rate=workload.sharding.cache_hit_rate,
     )
 
 

@@ -9,9 +9,10 @@ from workloads.dlrm import generate
 from workloads.framework import load_framework
 from workloads.job import Job, make_job
 from workloads.model import load_model
+from workloads.optimizers import TableOptimizerKind
 from workloads.plan import Plan
 from workloads.reuse import load_reuse
-from workloads.settings import DlrmSettings, Optimizers, Pipeline, Precisions, TableOptimizerKind
+from workloads.settings import DlrmSettings, Optimizers, Pipeline, Precisions
 from workloads.sharding import BandwidthCosts, PlanningContext, Rates, make_sharding_plan
 from workloads.tables import Tables, expand_tables
 

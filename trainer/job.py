@@ -17,11 +17,12 @@ from scenarios.types import Scenario
 from workloads.framework import Framework, load_framework
 from workloads.job import Job, make_job
 from workloads.model import DlrmModel, load_model, read_model
+from workloads.optimizers import DENSE_STATE, STATE_BYTES, state_elements
 from workloads.plan import Plan
 from workloads.plan_exchange import plan_from_dict
 from workloads.plan_file import PlanFile
 from workloads.reuse import Reuse, load_reuse
-from workloads.settings import DENSE_STATE, STATE_BYTES, DlrmSettings, Optimizers, Precisions, state_elements
+from workloads.settings import DlrmSettings, Optimizers, Precisions
 from workloads.tables import Tables, expand_tables
 
 PLAN: KeyPath = ("workload", "sharding", "plan")

@@ -14,11 +14,20 @@ from typing import Literal
 
 import numpy as np
 
-from simulator.operators import Amount, CollectiveCall, CollectiveOp, EmbeddingLookup, EmbeddingUpdate, FloatArray
+from simulator.operators import (
+    Amount,
+    CacheFill,
+    CollectiveCall,
+    CollectiveOp,
+    EmbeddingLookup,
+    EmbeddingUpdate,
+    FloatArray,
+)
 from simulator.program import IntArray
 from workloads.kernels import KernelShards, amount, kernels
 from workloads.plan import Plan
 from workloads.settings import DlrmSettings
+from workloads.storage import uniform_storage
 
 WORLD, INPUT_WORLD = "world", "input_world"
 """Communicators: all ranks; all ranks again, for input_dist with a process group of its own."""
@@ -51,6 +60,7 @@ class EmbeddingGroup:
         values: indices sent to the owners, None for copies.
         forward: pooled vectors to the ranks of their samples, one call after the other; none for copies.
         backward: their gradients back, likewise.
+        fill: what brings rows into caches before the lookup, None without caches.
         copied_parameters: weights of copied tables, whose gradients are summed over ranks.
     """
 
@@ -62,6 +72,7 @@ class EmbeddingGroup:
     values: Exchange | None
     forward: tuple[CollectiveCall, ...]
     backward: tuple[CollectiveCall, ...]
+    fill: CacheFill | None = None
     copied_parameters: int = 0
 
     @property
@@ -92,9 +103,8 @@ def _summed(place: IntArray, count: int) -> Callable[[FloatArray], FloatArray]:
 def _column_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     columns, tables, batch = plan.columns, plan.tables, settings.global_batch_size
     by_rank = _summed(columns.rank, plan.world_size)
-    lookup, update = kernels(
-        tables, settings, KernelShards(columns.table, columns.dim, batch, shared=by_rank, full=by_rank)
-    )
+    shards = KernelShards(columns.table, columns.dim, batch, shared=by_rank, full=by_rank)
+    made = kernels(tables, settings, shards, plan.storage)
     features = by_rank(tables.features[columns.table].astype(np.float64))
     owned = by_rank((columns.dim * tables.features[columns.table]).astype(np.float64))
     lookups = by_rank(tables.lookups_per_sample[columns.table])
@@ -103,8 +113,9 @@ def _column_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     backward = Exchange(local * float(owned.sum()) * settings.backward_bytes, owned)
     return EmbeddingGroup(
         kind="column",
-        lookup=lookup,
-        update=update,
+        lookup=made.lookup,
+        update=made.update,
+        fill=made.fill,
         width=int(owned.sum()),
         lengths=Exchange(local * float(features.sum()) * settings.length_bytes, features),
         values=Exchange(local * float(lookups.sum()) * settings.index_bytes, lookups),
@@ -123,15 +134,16 @@ def _row_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         shared=lambda values: values @ share,
         full=lambda values: np.full(ranks, values.sum()),
     )
-    lookup, update = kernels(tables, settings, shards)
+    made = kernels(tables, settings, shards, plan.storage)
     local, width = settings.local_batch_size, int(tables.pooled_dim[table].sum())
     lookups = tables.lookups_per_sample[table] @ share
     pooled, features = float(batch) * width, float(tables.features[table].sum())
     forward, backward = Exchange(pooled * settings.forward_bytes), Exchange(pooled * settings.backward_bytes)
     return EmbeddingGroup(
         kind="row_wise",
-        lookup=lookup,
-        update=update,
+        lookup=made.lookup,
+        update=made.update,
+        fill=made.fill,
         width=width,
         lengths=Exchange(float(batch) * features * settings.length_bytes),
         values=Exchange(local * float(lookups.sum()) * settings.index_bytes, lookups),
@@ -160,7 +172,7 @@ def _node_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         parts = [by_node(values * share[:, rank]) for rank in range(local_ranks)]
         return np.stack(parts, axis=1).ravel()
 
-    lookup, update = kernels(tables, settings, KernelShards(nodes.table, nodes.dim, batch, shared, full=on_ranks))
+    made = kernels(tables, settings, KernelShards(nodes.table, nodes.dim, batch, shared, full=on_ranks), plan.storage)
     owned = on_ranks((nodes.dim * tables.features[nodes.table]).astype(np.float64))
     features = on_ranks(tables.features[nodes.table].astype(np.float64))
     lookups = shared(tables.lookups_per_sample[nodes.table])
@@ -169,8 +181,9 @@ def _node_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     sizes, precision = (settings.forward_bytes, settings.backward_bytes), settings.precision
     return EmbeddingGroup(
         kind="node_wise",
-        lookup=lookup,
-        update=update,
+        lookup=made.lookup,
+        update=made.update,
+        fill=made.fill,
         width=width,
         lengths=Exchange(local * float(features.sum()) * settings.length_bytes, features),
         values=Exchange(local * float(lookups.sum()) * settings.index_bytes, lookups),
@@ -193,7 +206,8 @@ def _copied_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
 
     dim = tables.dim[copied]
     shards = KernelShards(copied, dim, settings.local_batch_size, everywhere, everywhere)
-    lookup, update = kernels(tables, settings, shards)
+    made = kernels(tables, settings, shards, uniform_storage(len(tables)))
+    update = made.update
     gradient = EmbeddingUpdate(  # a dense gradient is cleared and written; the dense optimizer updates the weights
         lookups=update.lookups,
         unique_rows=update.unique_rows,
@@ -206,4 +220,6 @@ def _copied_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         gradient_block_bytes=update.gradient_block_bytes,
     )
     width, parameters = int(tables.pooled_dim[copied].sum()), int(tables.rows[copied] @ dim)
-    return EmbeddingGroup("data_parallel", lookup, gradient, width, None, None, (), (), parameters)
+    return EmbeddingGroup(
+        "data_parallel", made.lookup, gradient, width, None, None, (), (), copied_parameters=parameters
+    )

@@ -42,7 +42,13 @@ def directions_used(activities: Sequence[Activity], machine: Machine) -> set[Por
 
 
 def shared_tasks(program: Program, machine: Machine, used: Collection[Port]) -> list[int]:
-    """Tasks whose traffic may meet that of another stream of the rank, of other ranks, or ``used`` directions."""
+    """Tasks whose traffic may meet that of another stream of the rank, of other ranks, or ``used`` directions.
+
+    Args:
+        program: the program.
+        machine: the models.
+        used: directions in which others use the PCIe links.
+    """
     streams: dict[Port, set[int]] = {port: set() for port in PORTS}
     traffic = {task: found for task, work in enumerate(program.work) if (found := host_traffic(work)) is not None}
     for task, found in traffic.items():
@@ -51,7 +57,10 @@ def shared_tasks(program: Program, machine: Machine, used: Collection[Port]) -> 
     return [
         task
         for task, found in traffic.items()
-        if any(len(streams[port]) > 1 or port in used or _crowded(machine, port) for port in _sizes(found))
+        if any(
+            len(streams[port]) > 1 or port in used or any(_crowded(machine, far, program) for far in PORTS[port][1:])
+            for port in _sizes(found)
+        )
         or _on_ssds(found)
     ]
 
@@ -81,7 +90,7 @@ def host_activities(
         pcie_s = whole_s
     latency_ps = picoseconds_of(np.maximum(whole_s - pcie_s - ssd_s, 0.0))
     pcie_ps, ssd_ps = picoseconds_of(pcie_s), picoseconds_of(ssd_s)
-    numbers, usage = _usage(program.ranks, traffic, machine, pcie_s)
+    numbers, usage = _usage(program, traffic, machine, pcie_s)
     disks = machine.topology.first("ssd") + machine.topology.ports["ssd"].link[program.ranks] if ssd_ps.any() else None
     for i, rank in enumerate(program.ranks):
         phases = [_phase(int(latency_ps[i]), int(pcie_ps[i]), numbers[i], usage[i])]
@@ -90,14 +99,16 @@ def host_activities(
         yield Activity(f"{program.names[task]} [rank {rank}]", tuple(phases))
 
 
-def _usage(ranks: IntArray, traffic: HostTraffic, machine: Machine, alone_s: FloatArray) -> tuple[IntArray, FloatArray]:
+def _usage(
+    program: Program, traffic: HostTraffic, machine: Machine, alone_s: FloatArray
+) -> tuple[IntArray, FloatArray]:
     """Links of each rank ``[P, U]``, and what part of each its traffic takes in ``alone_s`` seconds ``[P, U]``."""
-    topology, rates = machine.topology, machine.collectives.rates
+    topology, rates, ranks = machine.topology, machine.collectives.rates, program.ranks
     taken: dict[Port, Amount] = {}
     for direction, size in _sizes(traffic).items():
-        for port in PORTS[direction]:
+        for port in (direction, *(far for far in PORTS[direction][1:] if _counts(machine, far, program))):
             taken[port] = taken.get(port, 0.0) + size
-    known = [(port, topology.ports[port], size) for port, size in taken.items() if port in topology.ports]
+    known = [(port, topology.ports[port], size) for port, size in taken.items()]
     if not known:
         return np.zeros((len(ranks), 0), dtype=np.int64), np.zeros((len(ranks), 0))
     numbers = np.stack([topology.first(port) + level.link[ranks] for port, level, _ in known], axis=1)
@@ -122,11 +133,26 @@ def _on_ssds(traffic: HostTraffic) -> bool:
     return bool(np.any(np.asarray(traffic.ssd_read_bytes) > 0.0) or np.any(np.asarray(traffic.ssd_write_bytes) > 0.0))
 
 
-def _crowded(machine: Machine, direction: Port) -> bool:
-    """Whether the ranks on a link behind the PCIe links could ask for more than it has."""
-    ports, rates = machine.topology.ports, machine.collectives.rates
-    behind = [ports[port] for port in PORTS[direction][1:] if port in ports]
-    return any(_ranks_on_one(level) * rates["pcie"] > rates[level.name] * _ENOUGH for level in behind)
+def _counts(machine: Machine, port: Port, program: Program) -> bool:
+    """Whether a link behind the PCIe links can slow somebody: collectives or other jobs use it, or it is crowded."""
+    level = machine.topology.ports.get(port)
+    if level is None:
+        return False
+    return level in machine.topology.levels or level.name in machine.background or _crowded(machine, port, program)
+
+
+def _crowded(machine: Machine, port: Port, program: Program) -> bool:
+    """Whether the ranks on a link behind the PCIe links could ask for more than it has.
+
+    Kernels read and write host memory at once; copies of input are one way, but for a few bytes.
+    """
+    level = machine.topology.ports.get(port)
+    if level is None:
+        return False
+    kernels = any(host_traffic(work) is not None and not isinstance(work, Copy) for work in program.work)
+    ways = len(PORTS) if port == "ddr" and kernels else 1
+    rates = machine.collectives.rates
+    return ways * _ranks_on_one(level) * rates["pcie"] > rates[level.name] * _ENOUGH
 
 
 def _ranks_on_one(level: Level) -> int:

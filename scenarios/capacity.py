@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from hardware_specs import Cluster
 from inputs.errors import InfeasibleError
@@ -14,21 +14,20 @@ from scenarios.resolve import ResolvedScenario
 from simulator.operators import FloatArray
 from workloads.memory import MemoryUse
 from workloads.planning import PlanningContext
+from workloads.storage import TIERS, Tier
 from workloads.tables import Tables
 
-Tier: TypeAlias = Literal["hbm", "ddr"]
 COPIES = "data_parallel"
 """The planner that copies tables instead of spreading them."""
 
-TIERS: tuple[Tier, ...] = ("hbm", "ddr")
-
 
 def capacities_bytes(cluster: Cluster) -> dict[Tier, float]:
-    """What a rank may use of each tier: the usable part of its GPU's memory, its share of the node's host memory."""
+    """What a rank may use of each tier: the usable part of its GPU's memory, its share of the node's DDR and SSDs."""
     node = cluster.node
     return {
         "hbm": node.accelerator.memory_bytes.value * node.accelerator.usable_memory_fraction.value,
         "ddr": node.ddr_bytes.value / node.ranks,
+        "ssd": 0.0 if node.ssd is None else node.ssd.bytes.value / node.ranks,
     }
 
 
@@ -46,7 +45,7 @@ class MemoryReport:
 
     def items(self, tier: Tier) -> Mapping[str, FloatArray]:
         """Bytes of each item of a tier ``[P]``."""
-        return self.use.hbm if tier == "hbm" else self.use.ddr
+        return self.use.tiers[tier]
 
     def excess_bytes(self, tier: Tier) -> float:
         """By how much the fullest rank is over its capacity; negative when everything fits."""

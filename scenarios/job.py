@@ -27,6 +27,7 @@ def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
         pipeline=workload.pipeline,
         indices=make_law(resolved.model.index_reuse.value),
         seed=resolved.scenario.variation.seed,
+        cache_hit_rate=workload.sharding.cache_hit_rate,
     )
 
 

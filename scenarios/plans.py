@@ -10,6 +10,7 @@ from inputs.errors import InfeasibleError
 from scenarios.capacity import MemoryReport, capacities_bytes, infeasible
 from scenarios.engine_run import iteration_s
 from scenarios.job import machine_of, settings_of
+from scenarios.kernels import kernel_choice
 from scenarios.located import located
 from scenarios.rates import planning_rates
 from scenarios.resolve import ResolvedScenario
@@ -51,15 +52,18 @@ class PlanningJob:
         self.tables = expand_tables(resolved.model, settings.precision.tables)
         beside = bytes_beside_tables(resolved.model, self.tables, settings)
         sharding = resolved.scenario.workload.sharding
+        capacity = capacities_bytes(resolved.cluster)
         self.context = PlanningContext(
             world_size=settings.world_size,
             local_world_size=settings.local_world_size,
-            memory_bytes=capacities_bytes(resolved.cluster)["hbm"] - beside,
+            memory_bytes=capacity["hbm"] - beside,
             costs=BandwidthCosts(self.tables, settings, planning_rates(resolved.cluster, self.machine, settings)),
             optimizer=settings.optimizer.tables,
             dense_optimizer=settings.optimizer.dense,
             simulate_s=self.simulate_s,
             excess_bytes=lambda plan: self.report(plan).worst_excess_bytes,
+            choice=kernel_choice(sharding, self.tables, capacity),
+            locks_cache=settings.locks_cache,
             steps=_steps(settings.world_size) if sharding.steps is None else sharding.steps,
             seed=sharding.seed,
         )

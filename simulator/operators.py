@@ -71,13 +71,24 @@ class Misses:
 
 
 @dataclass(frozen=True, slots=True)
+class HostTraffic:
+    """What a kernel moves outside its GPU: bytes read from and written to host memory over PCIe, and those of SSDs."""
+
+    read_bytes: Amount = 0.0
+    write_bytes: Amount = 0.0
+    ssd_read_bytes: Amount = 0.0
+    ssd_write_bytes: Amount = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class EmbeddingLookup:
     """Table-batched embedding forward: rows gathered, pooled, written.
 
     ``lookups``: rows gathered; ``row_bytes``: bytes of all gathered rows; ``output_bytes``: pooled vectors written;
     ``index_bytes``: indices and offsets read; ``tables``: tables on the rank;
     ``missed``: bytes of rows that memory delivers, by what a cache holds; None: all rows;
-    ``deviation``: standard deviation of the work from batch to batch, over its mean.
+    ``deviation``: standard deviation of the work from batch to batch, over its mean;
+    ``host``: rows that are not in device memory, None where all are.
     """
 
     lookups: Amount
@@ -87,6 +98,7 @@ class EmbeddingLookup:
     tables: Amount
     missed: Misses | None = None
     deviation: Amount = 0.0
+    host: HostTraffic | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +114,8 @@ class EmbeddingUpdate:
     table follow each other (they are sorted), so these reads hit a cache that holds ``gradient_block_bytes``, the
     gradients of one table;
     ``padding_bytes``: what memory moves beside weights and state of unique rows, as it moves whole sectors;
-    ``deviation``: standard deviation of the work from batch to batch, over its mean.
+    ``deviation``: standard deviation of the work from batch to batch, over its mean;
+    ``host``: weights and state that are not in device memory, None where all are.
     """
 
     lookups: Amount
@@ -116,6 +129,21 @@ class EmbeddingUpdate:
     gradient_block_bytes: Amount = 0.0
     padding_bytes: Amount = 0.0
     deviation: Amount = 0.0
+    host: HostTraffic | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CacheFill:
+    """Bringing the rows of a batch into a cache in device memory: sort, look up, evict rows to the host, fetch others.
+
+    ``sort_bytes``: traffic of making the indices unique; ``probe_bytes``: of looking them up in the cache;
+    ``row_bytes``: rows read from and written to the cache; ``host``: rows evicted and fetched.
+    """
+
+    sort_bytes: Amount
+    probe_bytes: Amount
+    row_bytes: Amount
+    host: HostTraffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +253,7 @@ Operator: TypeAlias = (
     Gemm
     | EmbeddingLookup
     | EmbeddingUpdate
+    | CacheFill
     | Interaction
     | Elementwise
     | DenseOptimizer
@@ -239,6 +268,15 @@ Work: TypeAlias = Operator | CollectiveCall
 _CATEGORIES: dict[type, Category] = {
     Copy: Category.COPY, HostWork: Category.HOST, CollectiveCall: Category.COMM, Delay: Category.IDLE,
 }  # fmt: skip
+
+
+def host_traffic(work: Work) -> HostTraffic | None:
+    """What a task moves between its GPU and the host; None where that is nothing."""
+    if isinstance(work, EmbeddingLookup | EmbeddingUpdate | CacheFill):
+        return work.host
+    if isinstance(work, Copy) and work.direction != "d2d":
+        return HostTraffic(work.bytes) if work.direction == "h2d" else HostTraffic(write_bytes=work.bytes)
+    return None
 
 
 def category_of(work: Work) -> Category:

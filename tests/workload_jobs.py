@@ -10,8 +10,9 @@ from workloads.framework import load_framework
 from workloads.index_laws import make_law
 from workloads.job import Job, make_job
 from workloads.model import load_model
+from workloads.optimizers import TableOptimizerKind
 from workloads.plan import Plan
-from workloads.settings import DlrmSettings, Optimizers, Pipeline, Precisions, TableOptimizerKind
+from workloads.settings import DlrmSettings, Optimizers, Pipeline, Precisions
 from workloads.sharding import BandwidthCosts, PlanningContext, Rates, make_sharding_plan
 from workloads.tables import Tables, expand_tables
 

@@ -18,10 +18,11 @@ from workloads.framework import Framework, load_framework
 from workloads.index_laws import make_law
 from workloads.job import Job, make_job
 from workloads.model import DlrmModel, load_model, read_model
+from workloads.optimizers import DENSE_STATE, STATE_BYTES, state_elements
 from workloads.plan import Plan
 from workloads.plan_exchange import plan_from_dict
 from workloads.plan_file import PlanFile
-from workloads.settings import DENSE_STATE, STATE_BYTES, DlrmSettings, Optimizers, Precisions, state_elements
+from workloads.settings import DlrmSettings, Optimizers, Precisions
 from workloads.tables import Tables, expand_tables
 
 PLAN: KeyPath = ("workload", "sharding", "plan")

@@ -14,12 +14,21 @@ from typing import Literal
 
 import numpy as np
 
-from simulator.operators import Amount, CollectiveCall, CollectiveOp, EmbeddingLookup, EmbeddingUpdate, FloatArray
+from simulator.operators import (
+    Amount,
+    CacheFill,
+    CollectiveCall,
+    CollectiveOp,
+    EmbeddingLookup,
+    EmbeddingUpdate,
+    FloatArray,
+)
 from simulator.program import IntArray
 from workloads.batch_contents import batch_lookups
 from workloads.kernels import KernelShards, Summed, amount, kernels
 from workloads.plan import Plan
 from workloads.settings import DlrmSettings
+from workloads.storage import uniform_storage
 from workloads.traffic import block_shares
 
 WORLD, INPUT_WORLD = "world", "input_world"
@@ -53,6 +62,7 @@ class EmbeddingGroup:
         values: indices sent to the owners, None for copies.
         forward: pooled vectors to the ranks of their samples, one call after the other; none for copies.
         backward: their gradients back, likewise.
+        fill: what brings rows into caches before the lookup, None without caches.
         copied_parameters: weights of copied tables, whose gradients are summed over ranks.
     """
 
@@ -64,6 +74,7 @@ class EmbeddingGroup:
     values: Exchange | None
     forward: tuple[CollectiveCall, ...]
     backward: tuple[CollectiveCall, ...]
+    fill: CacheFill | None = None
     copied_parameters: int = 0
 
     @property
@@ -106,13 +117,10 @@ def _values(sent: FloatArray, received: FloatArray, settings: DlrmSettings) -> E
 def _column_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     columns, tables, batch = plan.columns, plan.tables, settings.global_batch_size
     by_rank = _summed(columns.rank, plan.world_size)
-    lookup, update = kernels(
-        tables,
-        settings,
-        KernelShards(
-            columns.table, columns.dim, batch, 1, lookups=by_rank, distinct=by_rank, rows=by_rank, full=by_rank
-        ),
+    shards = KernelShards(
+        columns.table, columns.dim, batch, 1, lookups=by_rank, distinct=by_rank, rows=by_rank, full=by_rank
     )
+    made = kernels(tables, settings, shards, plan.storage)
     features = by_rank(tables.features[columns.table].astype(np.float64))
     owned = by_rank((columns.dim * tables.features[columns.table]).astype(np.float64))
     copies = np.bincount(columns.table, minlength=len(tables)).astype(np.float64)
@@ -121,8 +129,9 @@ def _column_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     backward = Exchange(local * float(owned.sum()) * settings.backward_bytes, owned)
     return EmbeddingGroup(
         kind="column",
-        lookup=lookup,
-        update=update,
+        lookup=made.lookup,
+        update=made.update,
+        fill=made.fill,
         width=int(owned.sum()),
         lengths=Exchange(local * float(features.sum()) * settings.length_bytes, features),
         values=_values(copies @ sent, by_rank(sent.sum(axis=1)[columns.table]), settings),
@@ -146,14 +155,15 @@ def _row_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         rows=lambda values: values @ share,
         full=lambda values: np.full(ranks, values.sum()),
     )
-    lookup, update = kernels(tables, settings, shards)
+    made = kernels(tables, settings, shards, plan.storage)
     width, sent = int(tables.pooled_dim[table].sum()), batch_lookups(tables, settings)[table]
     pooled, features = float(batch) * width, float(tables.features[table].sum())
     forward, backward = Exchange(pooled * settings.forward_bytes), Exchange(pooled * settings.backward_bytes)
     return EmbeddingGroup(
         kind="row_wise",
-        lookup=lookup,
-        update=update,
+        lookup=made.lookup,
+        update=made.update,
+        fill=made.fill,
         width=width,
         lengths=Exchange(float(batch) * features * settings.length_bytes),
         values=_values(sent.sum(axis=0), sent.sum(axis=1) @ of_lookups, settings),
@@ -183,13 +193,10 @@ def _node_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         """Adds up the part that the shares ``[S, L]`` of a node's ranks have ``[P]``."""
         return lambda values: np.stack([by_node(values * part) for part in share.T], axis=1).ravel()
 
-    lookup, update = kernels(
-        tables,
-        settings,
-        KernelShards(
-            nodes.table, nodes.dim, batch, local_ranks, shared(of_lookups), shared(of_distinct), shared(share), on_ranks
-        ),
+    shards = KernelShards(
+        nodes.table, nodes.dim, batch, local_ranks, shared(of_lookups), shared(of_distinct), shared(share), on_ranks
     )
+    made = kernels(tables, settings, shards, plan.storage)
     owned = on_ranks((nodes.dim * tables.features[nodes.table]).astype(np.float64))
     features = on_ranks(tables.features[nodes.table].astype(np.float64))
     sent, copies = batch_lookups(tables, settings), np.bincount(nodes.table, minlength=len(tables)).astype(np.float64)
@@ -198,8 +205,9 @@ def _node_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     sizes, precision = (settings.forward_bytes, settings.backward_bytes), settings.precision
     return EmbeddingGroup(
         kind="node_wise",
-        lookup=lookup,
-        update=update,
+        lookup=made.lookup,
+        update=made.update,
+        fill=made.fill,
         width=width,
         lengths=Exchange(local * float(features.sum()) * settings.length_bytes, features),
         values=_values(copies @ sent, shared(of_lookups)(sent.sum(axis=1)[nodes.table]), settings),
@@ -233,7 +241,8 @@ def _copied_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         rows=everywhere,
         full=everywhere,
     )
-    lookup, update = kernels(tables, settings, shards)
+    made = kernels(tables, settings, shards, uniform_storage(len(tables)))
+    update = made.update
     gradient = EmbeddingUpdate(  # a dense gradient is cleared and written; the dense optimizer updates the weights
         lookups=update.lookups,
         unique_rows=update.unique_rows,
@@ -247,4 +256,6 @@ def _copied_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         deviation=update.deviation,
     )
     width, parameters = int(tables.pooled_dim[copied].sum()), int(tables.rows[copied] @ dim)
-    return EmbeddingGroup("data_parallel", lookup, gradient, width, None, None, (), (), parameters)
+    return EmbeddingGroup(
+        "data_parallel", made.lookup, gradient, width, None, None, (), (), copied_parameters=parameters
+    )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from simulator.operators import Elementwise, Gemm, Interaction
+from workloads.cache import FILL_LAUNCHES
 from workloads.dense import Layer
+from workloads.embeddings import EmbeddingGroup
 from workloads.job import Job
-from workloads.launch import Recorder
+from workloads.launch import DEFAULT, Recorder
 from workloads.output_dist import record_exchange
 
 
@@ -13,14 +15,24 @@ def record_lookups(recorder: Recorder, job: Job) -> tuple[list[int], list[int]]:
     """Look up each group and start its output_dist.
 
     Returns:
-        the lookups, and what the pooled vectors wait for: output_dist, or the lookup itself for copied tables.
+        of each group what reads its indices first (a cache fill, or the lookup), and what the pooled vectors wait for:
+        output_dist, or the lookup itself for copied tables.
     """
-    lookups, pooled = [], []
+    first, pooled = [], []
     for group in job.groups:
+        fill = record_cache_fill(recorder, group)
         lookup = recorder.kernel(f"{group.kind}_lookup", group.lookup, section="embedding_forward")
-        lookups.append(lookup)
+        first.append(lookup if fill is None else fill)
         pooled.append(record_exchange(recorder, group, "forward", group.forward) if group.forward else lookup)
-    return lookups, pooled
+    return first, pooled
+
+
+def record_cache_fill(recorder: Recorder, group: EmbeddingGroup, stream: str = DEFAULT) -> int | None:
+    """Bring the rows of a batch into the caches of a group; returns the task, None where it has no caches."""
+    if group.fill is None:
+        return None
+    name = f"{group.kind}_cache_fill"
+    return recorder.kernel(name, group.fill, section="embedding_forward", stream=stream, launches=FILL_LAUNCHES)
 
 
 def record_mlp(recorder: Recorder, job: Job, layers: tuple[Layer, ...], section: str) -> list[int]:

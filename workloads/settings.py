@@ -5,29 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-import numpy as np
-
 from inputs.errors import InputError
 from simulator.operators import BYTES_PER_ELEMENT, Precision
-from simulator.program import IntArray
 from workloads.framework import Framework
 from workloads.index_laws import UNIFORM_LAW, Law
+from workloads.optimizers import DenseOptimizerKind, TableOptimizerKind
+from workloads.storage import LOCKING_PIPELINES
 
 Pipeline: TypeAlias = Literal["none", "sparse_dist"]
-DenseOptimizerKind: TypeAlias = Literal["sgd", "adagrad"]
-TableOptimizerKind: TypeAlias = Literal["sgd", "adagrad", "rowwise_adagrad"]
 
 PIPELINES: dict[str, str] = {
     "none": "input copy, input_dist, forward, backward, optimizer of one batch after the other",
     "sparse_dist": "input_dist of batch i+1, input copy of batch i+2 beside batch i (TorchRec TrainPipelineSparseDist)",
 }
 """Name -> description."""
-
-STATE_BYTES = 4
-"""Optimizer state is fp32 (FBGEMM and PyTorch defaults)."""
-
-DENSE_STATE: dict[DenseOptimizerKind, int] = {"sgd": 0, "adagrad": 1}
-"""Numbers of optimizer state per parameter that every rank holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +54,7 @@ class DlrmSettings:
         pipeline: what overlaps between batches.
         indices: by which law rows are looked up in tables that have none of their own.
         seed: of what differs from rank to rank in a batch.
+        cache_hit_rate: share of the distinct rows of a batch that software caches hold; None: as popularity says.
 
     Raises:
         InputError: the ranks do not divide the batch.
@@ -77,6 +69,7 @@ class DlrmSettings:
     pipeline: Pipeline = "none"
     indices: Law = UNIFORM_LAW
     seed: int = 0
+    cache_hit_rate: float | None = None
 
     def __post_init__(self) -> None:
         """Check that every rank gets the same batch."""
@@ -92,6 +85,11 @@ class DlrmSettings:
     def local_batch_size(self) -> int:
         """Samples per rank and iteration."""
         return self.global_batch_size // self.world_size
+
+    @property
+    def locks_cache(self) -> bool:
+        """Whether cache slots are locked for batches in flight."""
+        return self.pipeline in LOCKING_PIPELINES
 
     @property
     def forward_bytes(self) -> int:
@@ -117,23 +115,3 @@ class DlrmSettings:
     def length_bytes(self) -> int:
         """Size of a bag length."""
         return self.framework.length_bytes.value
-
-
-def state_elements(optimizer: TableOptimizerKind, rows: IntArray, dim: IntArray) -> IntArray:
-    """Elements of optimizer state of shards ``[S]``: none, one per weight (adagrad) or one per row (rowwise_adagrad).
-
-    Source: FBGEMM split_table_batched_embeddings_ops_training.py; TorchRec shard_estimators.py.
-    """
-    return {"sgd": np.zeros_like(rows), "adagrad": rows * dim, "rowwise_adagrad": rows}[optimizer]
-
-
-def copied_bytes(optimizer: DenseOptimizerKind, weight_bytes: IntArray) -> IntArray:
-    """What copies of tables keep on every rank ``[N]``: weights, a dense gradient, and dense optimizer state.
-
-    Gradient and state have the element type of the weights, as ``torch.nn.Parameter.grad`` and ``torch.optim`` have.
-
-    Args:
-        optimizer: the dense one, which updates copies.
-        weight_bytes: of each table ``[N]``.
-    """
-    return weight_bytes * (2 + DENSE_STATE[optimizer])

@@ -21,6 +21,7 @@ from simulator.compute.model import COMPUTE_MODELS
 from simulator.operators import (
     BYTES_PER_ELEMENT,
     Amount,
+    CacheFill,
     Copy,
     Delay,
     DenseOptimizer,
@@ -28,6 +29,7 @@ from simulator.operators import (
     EmbeddingLookup,
     EmbeddingUpdate,
     Gemm,
+    HostTraffic,
     HostWork,
     Interaction,
     Measured,
@@ -117,6 +119,26 @@ class GpuModel:
         """Rate of a large pinned copy over the GPU's PCIe link."""
         return self.node.gpu_link_bytes_per_s * self.pcie_speed
 
+    def pcie_s(self, traffic: HostTraffic | None) -> Amount:
+        """Seconds on the GPU's PCIe link alone; both directions at once."""
+        if traffic is None:
+            return 0.0
+        return np.maximum(traffic.read_bytes, traffic.write_bytes) / self.pcie_bytes_per_s
+
+    def ssd_s(self, traffic: HostTraffic | None) -> Amount:
+        """Seconds on the node's SSDs alone, reads after writes; 0 where the node has none."""
+        if traffic is None or self.node.ssd is None:
+            return 0.0
+        ssd = self.node.ssd
+        alone_s = (
+            traffic.ssd_read_bytes / ssd.read_bytes_per_s.value + traffic.ssd_write_bytes / ssd.write_bytes_per_s.value
+        )
+        return alone_s / self.pcie_speed
+
+    def host_s(self, traffic: HostTraffic | None) -> Amount:
+        """Seconds that a kernel spends on rows that are not in device memory."""
+        return self.pcie_s(traffic) + self.ssd_s(traffic)
+
     def flops_per_s(self, precision: str) -> float:
         """Arithmetic rate of large GEMMs.
 
@@ -144,7 +166,8 @@ class GpuModel:
         l2_bytes, others = self.gpu.l2_bytes.value, operator.output_bytes + operator.index_bytes
         read = operator.row_bytes if operator.missed is None else operator.missed.at(l2_bytes)
         through_s = (operator.row_bytes + others) / self.l2_bytes_per_s
-        return self._kernel((read + others) / self.embedding_bytes_per_s, through_s)
+        on_device_s = self._kernel((read + others) / self.embedding_bytes_per_s, through_s)
+        return on_device_s + self.host_s(operator.host)
 
     def _update(self, operator: EmbeddingUpdate) -> Amount:
         # Reads of a block in random order hit a cache of the L2's size with probability L2 / block.
@@ -153,7 +176,12 @@ class GpuModel:
         rows = operator.weight_bytes + operator.state_bytes + operator.padding_bytes
         traffic = operator.gradient_bytes + read_again + rows
         rate = self.embedding_bytes_per_s * UPDATE_OVER_LOOKUP
-        return self._kernel(traffic / rate + operator.sort_bytes / self.stream_bytes_per_s)
+        on_device_s = self._kernel(traffic / rate + operator.sort_bytes / self.stream_bytes_per_s)
+        return on_device_s + self.host_s(operator.host)
+
+    def _cache_fill(self, operator: CacheFill) -> Amount:
+        gathered_s = (operator.probe_bytes + operator.row_bytes) / self.embedding_bytes_per_s
+        return self._kernel(gathered_s + operator.sort_bytes / self.stream_bytes_per_s) + self.host_s(operator.host)
 
     def _interaction(self, operator: Interaction) -> Amount:
         traffic = operator.read_bytes + operator.write_bytes
@@ -190,6 +218,7 @@ _DURATIONS: dict[type, Callable[[GpuModel, Any], Amount]] = {
     Gemm: GpuModel._gemm,  # noqa: SLF001 - the class's own table
     EmbeddingLookup: GpuModel._lookup,  # noqa: SLF001
     EmbeddingUpdate: GpuModel._update,  # noqa: SLF001
+    CacheFill: GpuModel._cache_fill,  # noqa: SLF001
     Interaction: GpuModel._interaction,  # noqa: SLF001
     Elementwise: GpuModel._elementwise,  # noqa: SLF001
     DenseOptimizer: GpuModel._optimizer,  # noqa: SLF001

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from simulator.compute import ComputeModel
 from simulator.lowered import PS_PER_S, ConstantDurations, Durations
 from simulator.lowering.variation import Variation, VariedDurations
-from simulator.operators import Amount, Category, CollectiveCall, Copy, FloatArray, category_of
+from simulator.operators import Amount, Category, CollectiveCall, FloatArray, category_of
 from simulator.program import IntArray, Program
 
 INPUT_SECTION = "input"
@@ -61,19 +61,6 @@ def durations_of(program: Program, base_ps: FloatArray, variation: Variation, wo
     if np.any(sigma > 0.0):
         return VariedDurations(program, base_ps, sigma, variation.seed, world_size)
     return ConstantDurations(np.floor(base_ps + 0.5).astype(np.int64))
-
-
-def shared_copies(program: Program, used_by_collectives: Collection[str] = ()) -> list[int]:
-    """Tasks that copy over a PCIe direction which copies of another stream of the rank, or collectives, use as well."""
-    copies = [
-        (task, work.direction, int(program.stream_of[task]))
-        for task, work in enumerate(program.work)
-        if isinstance(work, Copy) and work.direction != "d2d"
-    ]
-    streams: dict[str, set[int]] = {}
-    for _, direction, stream in copies:
-        streams.setdefault(direction, set()).add(stream)
-    return [task for task, direction, _ in copies if len(streams[direction]) > 1 or direction in used_by_collectives]
 
 
 def member_instances(activity: IntArray, instance: IntArray) -> IntArray:

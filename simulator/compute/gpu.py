@@ -48,8 +48,8 @@ FBGEMM's own benchmark has 1197.9 GB/s forward and 859.5 GB/s forward and backwa
 not stated; it counts the backward pass as twice the forward bytes): 0.63 by that count, in which sorting is free."""
 
 UPDATE_KERNELS = 9
-"""Kernels that an update runs at least: linearise, sort, run lengths (2), prefix sum (2), long runs, rows by block, rows
-by warp (FBGEMM in the TorchRec trace of 8 V100, facebookresearch/param et_replay tests)."""
+"""Kernels that an update runs at least: linearise, sort, run lengths (2), prefix sum (2), long runs, rows by block,
+rows by warp (FBGEMM in the TorchRec trace of 8 V100, facebookresearch/param et_replay tests)."""
 
 L2_OVER_MEMORY = 2.0
 """L2 rate over the peak of the memory where the L2's is not known: the smallest of the GPUs of which it is, H200 (9.7

@@ -15,7 +15,7 @@ from inputs.model import Strict, problem
 from simulator.operators import FloatArray
 from workloads.counted_rows import CountedRows
 from workloads.popularity import Order, Popularity, uniform, zipf, zipf_touching
-from workloads.reuse import UNIFORM, Reuse, distinct_rows, load_reuse
+from workloads.reuse import UNIFORM, Reuse, ReuseFile, distinct_rows, load_reuse, reuse_of
 
 Distribution = Literal["uniform", "zipf", "reuse", "measured"]
 Exponent = Annotated[float, Field(ge=0, le=8)]
@@ -48,7 +48,7 @@ class Indices(Strict):
             ``measured``: the rows that a file of indices looks up.
         exponent: of ``zipf``: popularity falls as rank^-exponent; or
         unique_ratio: of ``zipf``: distinct rows per lookup of a global batch, from which the exponent follows.
-        histogram: of ``reuse``: name or path of a reuse histogram.
+        histogram: of ``reuse``: a shipped histogram, or a file, which is written out where it is read.
         file: of ``measured``: indices as .npy, .npz, .parquet or .csv, relative to the file that names it.
         rows: what was counted in that file; written where the file is read.
         order: of ``zipf`` and ``reuse``: ``hashed`` spreads popular rows over the table, ``popularity`` has the most
@@ -58,7 +58,7 @@ class Indices(Strict):
     distribution: Distribution
     exponent: Exponent | None = None
     unique_ratio: UniqueRatio | None = None
-    histogram: str | None = None
+    histogram: str | ReuseFile | None = None
     file: str | None = None
     rows: CountedRows | None = None
     order: Order = "hashed"
@@ -170,7 +170,10 @@ def spelled_out(value: IndexLaw) -> Indices:
 @lru_cache(maxsize=256)
 def _law(text: str) -> Law:
     indices = Indices.model_validate_json(text)
-    return Law(indices, load_reuse(indices.histogram) if indices.histogram is not None else None)
+    histogram = indices.histogram
+    if histogram is None:
+        return Law(indices)
+    return Law(indices, load_reuse(histogram) if isinstance(histogram, str) else reuse_of(histogram))
 
 
 UNIFORM_LAW = make_law(UNIFORM)

@@ -18,7 +18,7 @@ from inputs.catalog import Catalog
 from inputs.model import Strict
 from inputs.quantities import Count
 from inputs.validate import validate
-from inputs.yaml_lines import load_yaml
+from inputs.yaml_lines import Document, load_yaml
 from simulator.operators import FloatArray
 
 REUSE = Catalog("index reuse histogram", "workloads", "index_reuse")
@@ -87,9 +87,20 @@ def load_reuse(name: str) -> Reuse | None:
     Raises:
         InputError: no such histogram.
     """
-    if name == UNIFORM:
-        return None
-    file = validate(ReuseFile, load_yaml(REUSE.find(name)))
+    return None if name == UNIFORM else reuse_of(read_reuse(name))
+
+
+def read_reuse(name: str, *, origin: Document | None = None, key: str = "") -> ReuseFile:
+    """The file of a shipped histogram or of a path, which starts at the folder of ``origin``, where ``key`` names it.
+
+    Raises:
+        InputError: no such histogram, or the file is wrong.
+    """
+    return validate(ReuseFile, load_yaml(REUSE.find(name, origin=origin, key=key)))
+
+
+def reuse_of(file: ReuseFile) -> Reuse:
+    """What follows from a histogram file."""
     above = np.array([b.above for b in file.bins], dtype=np.float64)
     rows = np.array([b.row_share for b in file.bins]) * file.distinct_rows
     lookups = np.array([b.lookup_share for b in file.bins]) * file.lookups

@@ -24,19 +24,16 @@ Positive = Annotated[Count, Field(gt=0)]
 
 
 class CountedRows(Strict):
-    """Lookups of the rows of one table.
+    """Lookups of the rows of one table."""
 
-    Attributes:
-        highest: the largest index.
-        bins: (rows, lookups of all of them), the most popular first.
-        hottest: the most popular rows.
-        others: lookups of the other rows in equal ranges of the rows from 0 to the largest index.
-    """
-
-    highest: Count
-    bins: Annotated[tuple[tuple[Positive, Positive], ...], Field(min_length=1)]
-    hottest: Annotated[tuple[Count, ...], Field(min_length=1)]
-    others: Annotated[tuple[Count, ...], Field(min_length=1)]
+    highest: Count = Field(description="the largest index")
+    bins: Annotated[tuple[tuple[Positive, Positive], ...], Field(min_length=1)] = Field(
+        description="(rows, lookups of all of them), the most popular first"
+    )
+    hottest: Annotated[tuple[Count, ...], Field(min_length=1)] = Field(description="the most popular rows")
+    others: Annotated[tuple[Count, ...], Field(min_length=1)] = Field(
+        description="lookups of the other rows in equal ranges of the rows from 0 to the largest index"
+    )
 
     @model_validator(mode="after")
     def _rows_exist(self) -> Self:

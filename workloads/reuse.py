@@ -11,8 +11,10 @@ Two bounds, of which the smaller counts for each table:
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 
 from inputs.catalog import Catalog
 from inputs.model import Strict
@@ -31,21 +33,21 @@ _MIN_ROW_SHARE = 0.01
 class ReuseBin(Strict):
     """Rows touched more than ``above`` times, up to the next bin; shares of all touched rows and of all lookups."""
 
-    above: Count
-    row_share: float
-    lookup_share: float
+    above: Count = Field(description="its rows are touched more often, and at most as often as the next bin says")
+    row_share: float = Field(description="of all touched rows")
+    lookup_share: float = Field(description="of all lookups")
 
 
 class ReuseFile(Strict):
     """A histogram file."""
 
-    name: str
-    title: str
-    source: str
-    samples: Count
-    lookups: Count
-    distinct_rows: Count
-    bins: tuple[ReuseBin, ...]
+    name: str = Field(description="of the histogram")
+    title: str = Field(description="one line for people")
+    source: str = Field(description="where it is from")
+    samples: Annotated[Count, Field(gt=0)] = Field(description="the batch it was taken on")
+    lookups: Annotated[Count, Field(gt=0)] = Field(description="of that batch")
+    distinct_rows: Annotated[Count, Field(gt=0)] = Field(description="rows that they touched")
+    bins: Annotated[tuple[ReuseBin, ...], Field(min_length=1)] = Field(description="by how often rows are touched")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 
 from inputs.errors import InputError
 from scenarios.resolve import load_scenario
@@ -105,6 +106,46 @@ def test_a_wrong_law_is_refused_where_it_stands(workload: dict[str, Any], said: 
     with pytest.raises(InputError, match=said) as caught:
         scenario(**workload)
     assert caught.value.key.startswith(f"workload.{next(iter(workload))}")
+
+
+HISTOGRAM = {
+    "name": "mine", "title": "mine", "source": "tests", "samples": 100, "lookups": 1000, "distinct_rows": 100,
+    "bins": [{"above": 0, "row_share": 0.5, "lookup_share": 0.1}, {"above": 1, "row_share": 0.5, "lookup_share": 0.9}],
+}  # fmt: skip
+
+
+def test_a_histogram_of_ones_own_is_read_and_written_out(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(yaml.safe_dump(HISTOGRAM), encoding="utf-8")
+    resolved = scenario(indices=str(file))
+    law = make_law(resolved.model.index_reuse.value)
+    file.unlink()
+    assert law.distinct(np.array([1e9]), np.array([1000.0]), 100.0, 100.0) == pytest.approx([100.0])
+    assert "mine" in resolved.to_yaml()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"distinct_rows": 2000}, "more rows than lookups"),
+        ({"samples": 0}, "samples"),
+        ({"bins": HISTOGRAM["bins"][:1]}, "sums to"),  # type: ignore[index]
+        ({"bins": HISTOGRAM["bins"][::-1]}, "ascending"),  # type: ignore[index]
+        ({"bins": []}, "bins"),
+    ],
+)
+def test_a_wrong_histogram_is_refused(tmp_path: Path, change: dict[str, Any], said: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(yaml.safe_dump(HISTOGRAM | change), encoding="utf-8")
+    with pytest.raises(InputError, match=said) as caught:
+        scenario(indices={"distribution": "reuse", "histogram": str(file)})
+    assert caught.value.file == str(file)
+
+
+def test_an_unknown_histogram_is_refused_with_the_nearest_name() -> None:
+    with pytest.raises(InputError, match="unknown index reuse histogram") as caught:
+        scenario(indices="dlrm_datasets_2020")
+    assert (caught.value.key, caught.value.nearest) == ("workload.indices", "dlrm_datasets_2021")
 
 
 def test_a_file_of_rows_that_the_table_lacks_is_refused(tmp_path: Path) -> None:

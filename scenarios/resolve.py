@@ -67,6 +67,10 @@ class ResolvedScenario:
         """Samples per rank and iteration."""
         return self.global_batch_size // self.world_size
 
+    def changed(self, settings: Sequence[str]) -> ResolvedScenario:
+        """The scenario with ``KEY=VALUE`` settings; raises as `load_scenario`."""
+        return resolve(with_settings(Document(self.to_dict(), {}, self.document.file), settings))
+
     def to_dict(self) -> dict[str, Any]:
         """The resolved scenario as plain JSON values; reads back as the same scenario."""
         return self.scenario.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -91,7 +95,11 @@ def load_document(name_or_path: str | Path, settings: Sequence[str] = ()) -> Doc
     Raises:
         InputError: no such scenario, it is no YAML mapping, or a setting is not of that form.
     """
-    document = load_yaml(CATALOG.find(name_or_path))
+    return with_settings(load_yaml(CATALOG.find(name_or_path)), settings)
+
+
+def with_settings(document: Document, settings: Sequence[str]) -> Document:
+    """A scenario with ``KEY=VALUE`` settings applied; raises as `load_document`."""
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key.strip():

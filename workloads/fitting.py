@@ -22,7 +22,7 @@ def make_sharding_plan(planner: str, tables: Tables, context: PlanningContext) -
     return make(tables, context) if context.choice is None else offload(make, tables, context, context.choice)
 
 
-ATTEMPTS = 3
+ATTEMPTS = 6
 """What is not for tables depends on the plan: a plan that is over by that is made again with so much less room."""
 
 MARGIN, MEBIBYTE = 1.1, 2.0**20

@@ -23,8 +23,8 @@ from scenarios.library import CATALOG
 from scenarios.located import located
 from scenarios.types import MAX_WORLD_SIZE, Scenario, Sharding
 from workloads.framework import Framework, load_framework
-from workloads.graded import check_choices, picked
-from workloads.model import DlrmModel, load_model, read_model
+from workloads.graded import Graded, check_choices, picked
+from workloads.model import DlrmModel, load_model, read_model, with_law
 from workloads.sharding import PlanFile
 
 DEFAULT_PLANNER = "greedy"
@@ -119,6 +119,7 @@ def resolve(document: Document) -> ResolvedScenario:
     model, framework = _with_alternatives(
         document, scenario, _read_model(document, scenario), _read_framework(document, scenario)
     )
+    model = _with_laws(document, scenario, model)
     world_size = _world_size(document, scenario, cluster)
     batch = scenario.workload.global_batch_size or int(model.local_batch_size.value) * world_size
     _check_batch(document, batch, world_size)
@@ -132,6 +133,8 @@ def resolve(document: Document) -> ResolvedScenario:
             "framework": _plain(framework),
             "global_batch_size": batch,
             "sharding": sharding,
+            "indices": None,
+            "pooling_spread": None,
         }
     )
     whole_nodes = world_size % gpus == 0
@@ -256,6 +259,16 @@ def _with_alternatives(
     with located(document, ("workload",)):
         check_choices([model, framework], choices)
     return picked(model, choices), picked(framework, choices)
+
+
+def _with_laws(document: Document, scenario: Scenario, model: DlrmModel) -> DlrmModel:
+    """The model with the laws of indices and bag lengths that the scenario asks for."""
+    workload, told = scenario.workload, {"source": "the scenario", "grade": "assumed"}
+    if workload.indices is not None:
+        model = with_law(model, Graded(value=workload.indices, **told), document, ("workload", "indices"))
+    if workload.pooling_spread is not None:
+        model = model.model_copy(update={"pooling_spread": Graded(value=workload.pooling_spread, **told)})
+    return model
 
 
 def _read_sharding(document: Document, scenario: Scenario) -> tuple[Sharding, tuple[Document, KeyPath]]:

@@ -13,7 +13,9 @@ from pydantic import Field
 from hardware_specs.library import Operation
 from inputs.model import Strict
 from inputs.quantities import Seconds
+from workloads.index_laws import IndexLaw
 from workloads.optimizers import DenseOptimizerKind, TableOptimizerKind
+from workloads.pooling import PoolingSpread
 from workloads.settings import Pipeline
 from workloads.storage import LOAD_FACTOR, ComputeKernel
 
@@ -81,6 +83,16 @@ class Workload(Strict):
     alternatives: dict[str, Any] = Field(
         default_factory=dict,
         description="which listed alternative of a quantity of the model or framework to take, e.g. {tables: 4096}",
+    )
+    indices: IndexLaw | None = Field(
+        None,
+        description="by which law rows are looked up, instead of the model's, in tables without one of their own: "
+        "uniform, the name of a reuse histogram, or e.g. {distribution: zipf, exponent: 1.05}",
+    )
+    pooling_spread: PoolingSpread | None = Field(
+        None,
+        description="distribution of bag lengths around the pooling factors, instead of the model's, e.g. "
+        "{distribution: geometric}",
     )
     global_batch_size: Positive | None = Field(
         None, description="samples per iteration over all ranks (default: the model's local batch x world_size)"

@@ -48,6 +48,28 @@ class Gemm:
     count: int = 1
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Misses:
+    """What a memory behind a cache delivers, by the size of the cache.
+
+    Attributes:
+        cache_bytes: sizes ``[G]``, ascending from 0.
+        bytes: delivered with a cache of each size ``[G]``, or ``[G, P]``.
+    """
+
+    cache_bytes: FloatArray
+    bytes: FloatArray
+
+    def at(self, cache_bytes: float) -> Amount:
+        """Bytes with a cache of ``cache_bytes``, between the nearest two sizes: a scalar, or ``[P]``."""
+        size = min(max(cache_bytes, float(self.cache_bytes[0])), float(self.cache_bytes[-1]))
+        upper = max(int(np.searchsorted(self.cache_bytes, size)), 1)
+        low, high = self.cache_bytes[upper - 1], self.cache_bytes[upper]
+        part = (size - low) / (high - low)
+        between = self.bytes[upper - 1] * (1.0 - part) + self.bytes[upper] * part
+        return between if np.ndim(between) else float(between)
+
+
 @dataclass(frozen=True, slots=True)
 class HostTraffic:
     """What a kernel moves outside its GPU: bytes read from and written to host memory over PCIe, and those of SSDs."""
@@ -63,8 +85,10 @@ class EmbeddingLookup:
     """Table-batched embedding forward: rows gathered, pooled, written.
 
     ``lookups``: rows gathered; ``row_bytes``: bytes of all gathered rows; ``output_bytes``: pooled vectors written;
-    ``index_bytes``: indices and offsets read; ``tables``: tables on the rank; ``host``: rows that are not in device
-    memory, None where all are.
+    ``index_bytes``: indices and offsets read; ``tables``: tables on the rank;
+    ``missed``: bytes of rows that memory delivers, by what a cache holds; None: all rows;
+    ``deviation``: standard deviation of the work from batch to batch, over its mean;
+    ``host``: rows that are not in device memory, None where all are.
     """
 
     lookups: Amount
@@ -72,6 +96,8 @@ class EmbeddingLookup:
     output_bytes: Amount
     index_bytes: Amount
     tables: Amount
+    missed: Misses | None = None
+    deviation: Amount = 0.0
     host: HostTraffic | None = None
 
 
@@ -86,7 +112,10 @@ class EmbeddingUpdate:
     ``sort_bytes``: traffic of sorting the indices; ``tables``: tables on the rank;
     ``repeated_gradient_bytes``: further reads of the same gradients by other lookups of the same bag; the lookups of a
     table follow each other (they are sorted), so these reads hit a cache that holds ``gradient_block_bytes``, the
-    gradients of one table. ``host``: weights and state that are not in device memory, None where all are.
+    gradients of one table;
+    ``padding_bytes``: what memory moves beside weights and state of unique rows, as it moves whole sectors;
+    ``deviation``: standard deviation of the work from batch to batch, over its mean;
+    ``host``: weights and state that are not in device memory, None where all are.
     """
 
     lookups: Amount
@@ -98,6 +127,8 @@ class EmbeddingUpdate:
     tables: Amount
     repeated_gradient_bytes: Amount = 0.0
     gradient_block_bytes: Amount = 0.0
+    padding_bytes: Amount = 0.0
+    deviation: Amount = 0.0
     host: HostTraffic | None = None
 
 

@@ -9,15 +9,17 @@ the kernels themselves. Before SSDs they have room beside the cache instead (fbg
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from simulator.operators import Amount, CacheFill, FloatArray, HostTraffic
 from simulator.program import IntArray
+from workloads.index_laws import Law
 from workloads.settings import DlrmSettings
 from workloads.storage import CACHE_WAYS, CACHED, KEY_VALUE, UVM, Storage
 from workloads.tables import Tables
-from workloads.traffic import TableTraffic, sort_bytes
+from workloads.traffic import TableTraffic, laws_of, sort_bytes
 
 PROBED_SLOT_BYTES = 8
 """Of each slot of a set the row in it is compared (FBGEMM ``lxu_cache_state``, int64)."""
@@ -72,11 +74,28 @@ def split_rows(
 def missed_rows(
     tables: Tables, settings: DlrmSettings, table: IntArray, traffic: TableTraffic, slots: FloatArray
 ) -> FloatArray:
-    """Distinct rows of a batch that caches of ``slots [S]`` rows lack ``[S]``."""
+    """Distinct rows of a batch that caches of ``slots [S]`` rows lack ``[S]``.
+
+    The cache is LRU over all its slots, and the share that it lacks that of the popularity of the rows.
+    """
     distinct = traffic.distinct[table]
     if settings.cache_hit_rate is not None:
         return np.asarray(distinct * (1.0 - settings.cache_hit_rate))
-    return np.asarray(distinct * (1.0 - slots / np.maximum(tables.rows[table], 1)))
+    laws, share = laws_of(tables, settings), np.ones(len(table))
+    for shard in np.flatnonzero(slots > 0.0):
+        number = int(table[shard])
+        lookups = float(traffic.lookups[number])
+        key = (int(tables.rows[number]), lookups, settings.global_batch_size, float(slots[shard]))
+        share[shard] = _missed_share(laws[number], *key)
+    return np.asarray(distinct * share)
+
+
+@lru_cache(maxsize=65536)
+def _missed_share(law: Law, rows: int, lookups: float, batch: int, slots: float) -> float:
+    """Part of the distinct rows of ``lookups`` lookups that a cache lacks; plans are compared by the thousand."""
+    popularity = law.popularity(rows, lookups, batch)
+    touched = float(popularity.distinct(lookups))
+    return min(1.0, float(popularity.fetched(slots, lookups)) / touched) if touched > 0.0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)

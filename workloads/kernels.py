@@ -4,33 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
-from simulator.operators import CacheFill, EmbeddingLookup, EmbeddingUpdate, FloatArray, HostTraffic
+from simulator.operators import Amount, CacheFill, EmbeddingLookup, EmbeddingUpdate, FloatArray, HostTraffic, Misses
 from simulator.program import IntArray
+from workloads.batch_contents import batch_deviation
 from workloads.cache import SSD_READ_BYTES, RankRows, RowSplit, amount, cache_fill, split_rows
 from workloads.optimizers import STATE_BYTES, TABLE_STATE
 from workloads.settings import DlrmSettings
 from workloads.storage import FUSED, Storage
 from workloads.tables import Tables
-from workloads.traffic import TableTraffic, sort_bytes, table_traffic
+from workloads.traffic import CACHE_BYTES, TableTraffic, missed_shares, sectors, sort_bytes, table_traffic
 
-__all__ = ["KernelShards", "Kernels", "amount", "kernels"]
+__all__ = ["KernelShards", "Kernels", "Summed", "amount", "kernels"]
+
+Summed: TypeAlias = Callable[[FloatArray], FloatArray]
+"""Adds amounts of shards ``[S]`` up on the ranks ``[P]``."""
 
 
 @dataclass(frozen=True, slots=True)
 class KernelShards:
     """Shards of one kind: their tables and columns ``[S]``, and how amounts per shard add up on ranks.
 
-    ``shared`` sums what is divided over ranks (lookups, rows), ``full`` what each holder has in full (outputs).
+    Attributes:
+        table: table of each shard.
+        dim: its columns.
+        samples: whose lookups it serves.
+        parts: ranks that share its rows.
+        lookups: sums what follows the lookups, which popular rows draw to their ranks.
+        distinct: sums what follows the distinct rows.
+        rows: sums what follows the rows.
+        full: sums what each holder has in full (outputs).
     """
 
     table: IntArray
     dim: IntArray
     samples: float
-    shared: Callable[[FloatArray], FloatArray]
-    full: Callable[[FloatArray], FloatArray]
+    parts: int
+    lookups: Summed
+    distinct: Summed
+    rows: Summed
+    full: Summed
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,27 +75,31 @@ class _Maker:
     storage: Storage
     traffic: TableTraffic
     rows: RowSplit = field(init=False)
-    row_bytes: IntArray = field(init=False)
+    row_bytes: FloatArray = field(init=False)
     lookups: FloatArray = field(init=False)
     features: FloatArray = field(init=False)
+    deviation: Amount = field(init=False)
 
     def __post_init__(self) -> None:
         tables, shards = self.tables, self.shards
         self.rows = split_rows(tables, self.settings, self.storage, shards.table, self.traffic)
-        self.row_bytes = shards.dim * tables.element_bytes[shards.table]
-        self.lookups = shards.shared(self.traffic.lookups[shards.table])
+        self.row_bytes = (shards.dim * tables.element_bytes[shards.table]).astype(np.float64)
+        self.lookups = shards.lookups(self.traffic.lookups[shards.table])
         self.features = shards.full(tables.features[shards.table].astype(np.float64))
+        self.deviation = _deviation(tables, shards, self.lookups)
 
     def lookup(self) -> EmbeddingLookup:
         shards, settings = self.shards, self.settings
-        host = shards.shared(self.rows.host_lookups * self.row_bytes)
+        host = shards.lookups(self.rows.host_lookups * self.row_bytes)
         indices = self.lookups * settings.index_bytes + shards.samples * self.features * settings.length_bytes
         return EmbeddingLookup(
             lookups=amount(self.lookups),
-            row_bytes=amount(shards.shared(self.rows.lookups * self.row_bytes)),
+            row_bytes=amount(shards.lookups(self.rows.lookups * self.row_bytes)),
             output_bytes=amount(self._pooled() * settings.forward_bytes),
             index_bytes=amount(indices),
             tables=amount(self.features),
+            missed=self._misses(),
+            deviation=self.deviation,
             host=HostTraffic(amount(host)) if host.any() else None,
         )
 
@@ -87,37 +107,43 @@ class _Maker:
         shards, settings, table = self.shards, self.settings, self.shards.table
         distinct = self.traffic.distinct[table]
         pooled = self._pooled() * settings.backward_bytes
-        gradient_reads = shards.shared(self.traffic.lookups[table] * shards.dim) * settings.backward_bytes
+        gradient_reads = shards.lookups(self.traffic.lookups[table] * shards.dim) * settings.backward_bytes
         gradients = np.minimum(pooled, gradient_reads)
         state = TABLE_STATE[settings.optimizer.tables]
         beside = STATE_BYTES * state.per_weight * shards.dim  # state of a row that is kept where its weights are
         here = self.storage.kernel[table] == FUSED
-        host = shards.shared(self.rows.host_distinct * self.row_bytes + distinct * beside * ~here)
-        held = shards.shared(self.tables.rows[table].astype(np.float64))
+        on_device = (STATE_BYTES * state.per_row + beside * here).astype(np.float64)
+        host = shards.distinct(self.rows.host_distinct * self.row_bytes + distinct * beside * ~here)
+        held = shards.rows(self.tables.rows[table].astype(np.float64))
+        padding = self.rows.distinct * _padding(self.row_bytes) + distinct * _padding(on_device)
         return EmbeddingUpdate(
             lookups=amount(self.lookups),
-            unique_rows=amount(shards.shared(distinct)),
+            unique_rows=amount(shards.distinct(distinct)),
             gradient_bytes=amount(gradients),
-            weight_bytes=amount(2.0 * shards.shared(self.rows.distinct * self.row_bytes)),
-            state_bytes=amount(2.0 * shards.shared(distinct * (STATE_BYTES * state.per_row + beside * here))),
+            weight_bytes=amount(2.0 * shards.distinct(self.rows.distinct * self.row_bytes)),
+            state_bytes=amount(2.0 * shards.distinct(distinct * on_device)),
             sort_bytes=amount(sort_bytes(self.lookups, held, settings.index_bytes)),
             tables=amount(self.features),
             repeated_gradient_bytes=amount(gradient_reads - gradients),
             gradient_block_bytes=amount(pooled / np.maximum(self.features, 1.0)),
+            padding_bytes=amount(2.0 * shards.distinct(padding)),
+            deviation=self.deviation,
             host=HostTraffic(amount(host), amount(host)) if host.any() else None,
         )
 
     def fill(self) -> CacheFill | None:
-        rows, shared, table = self.rows, self.shards.shared, self.shards.table
+        rows, shards, table = self.rows, self.shards, self.shards.table
         cached = (rows.cached > 0.0).astype(np.float64)
+        if not cached.any():
+            return None
         from_ssd = rows.fetched * rows.on_ssd
         ranks = RankRows(
-            lookups=shared(rows.cached),
-            distinct=shared(self.traffic.distinct[table] * cached),
-            rows=shared(self.tables.rows[table] * cached),
-            fetched_bytes=shared(rows.fetched * self.row_bytes),
-            ssd_read_bytes=shared(from_ssd * np.maximum(self.row_bytes, SSD_READ_BYTES)),
-            ssd_write_bytes=shared(from_ssd * self.row_bytes),
+            lookups=shards.lookups(rows.cached),
+            distinct=shards.distinct(self.traffic.distinct[table] * cached),
+            rows=shards.rows(self.tables.rows[table] * cached),
+            fetched_bytes=shards.distinct(rows.fetched * self.row_bytes),
+            ssd_read_bytes=shards.distinct(from_ssd * np.maximum(self.row_bytes, SSD_READ_BYTES)),
+            ssd_write_bytes=shards.distinct(from_ssd * self.row_bytes),
         )
         return cache_fill(ranks, self.settings.index_bytes)
 
@@ -125,3 +151,24 @@ class _Maker:
         """Elements of pooled vectors on each rank ``[P]``."""
         shards = self.shards
         return shards.full(shards.samples * (shards.dim * self.tables.features[shards.table]).astype(np.float64))
+
+    def _misses(self) -> Misses:
+        """Bytes of rows behind caches of the GPU: all lookups in device memory that miss, in whole sectors."""
+        shards, size = self.shards, sectors(self.row_bytes)
+        shares = missed_shares(self.tables, self.settings, shards.table, self.row_bytes, shards.samples, shards.parts)
+        found = np.stack([shards.lookups(self.rows.lookups * size * share) for share in shares])
+        return Misses(CACHE_BYTES, found[:, 0] if np.all(found == found[:, :1]) else found)
+
+
+def _padding(size_bytes: FloatArray) -> FloatArray:
+    """What memory moves beside ``size_bytes [...]``, as it moves whole sectors."""
+    return np.asarray(sectors(size_bytes) - size_bytes)
+
+
+def _deviation(tables: Tables, shards: KernelShards, lookups: FloatArray) -> Amount:
+    """Standard deviation of the lookups on each rank over their mean."""
+    if not tables.pooling:
+        return 0.0
+    variance = batch_deviation(tables, shards.samples)[shards.table] ** 2
+    of_rank = np.sqrt(shards.lookups(variance))
+    return amount(np.divide(of_rank, lookups, out=np.zeros_like(lookups), where=lookups > 0.0))

@@ -8,8 +8,8 @@ from typing import Literal, TypeAlias
 from inputs.errors import InputError
 from simulator.operators import BYTES_PER_ELEMENT, Precision
 from workloads.framework import Framework
+from workloads.index_laws import UNIFORM_LAW, Law
 from workloads.optimizers import DenseOptimizerKind, TableOptimizerKind
-from workloads.reuse import Reuse
 from workloads.storage import LOCKING_PIPELINES
 
 Pipeline: TypeAlias = Literal["none", "sparse_dist"]
@@ -52,7 +52,8 @@ class DlrmSettings:
         precision: element types.
         optimizer: optimizers.
         pipeline: what overlaps between batches.
-        reuse: measured repetition of indices, None for uniform indices.
+        indices: by which law rows are looked up in tables that have none of their own.
+        seed: of what differs from rank to rank in a batch.
         cache_hit_rate: share of the distinct rows of a batch that software caches hold; None: as popularity says.
 
     Raises:
@@ -66,7 +67,8 @@ class DlrmSettings:
     precision: Precisions = field(default_factory=Precisions)
     optimizer: Optimizers = field(default_factory=Optimizers)
     pipeline: Pipeline = "none"
-    reuse: Reuse | None = None
+    indices: Law = UNIFORM_LAW
+    seed: int = 0
     cache_hit_rate: float | None = None
 
     def __post_init__(self) -> None:

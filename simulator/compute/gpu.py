@@ -41,6 +41,13 @@ SMALL_GEMM_FLOPS = 1e10
 """Below this many flops a GEMM reaches less than the large-GEMM fraction: medians .25 to .39 of the peak on A100 at
 1e9 to 1e10, .006 at 1e8 (ai-dynamo/aiconfigurator@095f58a5 ``systems/data/*/gemm``, BF16)."""
 
+UPDATE_OVER_LOOKUP = 1.0
+"""x"""
+
+L2_OVER_MEMORY = 2.0
+"""L2 rate over the peak of the memory where the L2's is not known: the smallest of the GPUs of which it is, H200 (9.7
+of 4.8 TB/s, te42kyfo/gpu-benches gpu-l2-cache); the others have 2.2 to 3.4, L40 6."""
+
 
 @dataclass(frozen=True, slots=True)
 class GpuModel:
@@ -101,6 +108,13 @@ class GpuModel:
         return self.gpu.achieved.embedding_bytes_per_s.value * self.memory_speed
 
     @property
+    def l2_bytes_per_s(self) -> float:
+        """Rate at which the L2 serves all SMs."""
+        known = self.gpu.l2_bytes_per_s
+        rate = known.value if known is not None else L2_OVER_MEMORY * self.gpu.memory_bytes_per_s.value
+        return rate * self.memory_speed
+
+    @property
     def pcie_bytes_per_s(self) -> float:
         """Rate of a large pinned copy over the GPU's PCIe link."""
         return self.node.gpu_link_bytes_per_s * self.pcie_speed
@@ -148,16 +162,22 @@ class GpuModel:
         return self._kernel(flops_s, elements * BYTES_PER_ELEMENT[operator.precision] / self.stream_bytes_per_s)
 
     def _lookup(self, operator: EmbeddingLookup) -> Amount:
-        traffic = operator.row_bytes + operator.output_bytes + operator.index_bytes
-        return self._kernel(traffic / self.embedding_bytes_per_s) + self.host_s(operator.host)
+        """Rows that miss the L2 come from memory, all pass through the L2; whichever takes longer."""
+        l2_bytes, others = self.gpu.l2_bytes.value, operator.output_bytes + operator.index_bytes
+        read = operator.row_bytes if operator.missed is None else operator.missed.at(l2_bytes)
+        through_s = (operator.row_bytes + others) / self.l2_bytes_per_s
+        on_device_s = self._kernel((read + others) / self.embedding_bytes_per_s, through_s)
+        return on_device_s + self.host_s(operator.host)
 
     def _update(self, operator: EmbeddingUpdate) -> Amount:
         # Reads of a block in random order hit a cache of the L2's size with probability L2 / block.
         held = self.gpu.l2_bytes.value / np.maximum(operator.gradient_block_bytes, self.gpu.l2_bytes.value)
         read_again = operator.repeated_gradient_bytes * (1.0 - held)
-        traffic = operator.gradient_bytes + read_again + operator.weight_bytes + operator.state_bytes
-        on_device_s = traffic / self.embedding_bytes_per_s + operator.sort_bytes / self.stream_bytes_per_s
-        return self._kernel(on_device_s) + self.host_s(operator.host)
+        rows = operator.weight_bytes + operator.state_bytes + operator.padding_bytes
+        traffic = operator.gradient_bytes + read_again + rows
+        rate = self.embedding_bytes_per_s * UPDATE_OVER_LOOKUP
+        on_device_s = self._kernel(traffic / rate + operator.sort_bytes / self.stream_bytes_per_s)
+        return on_device_s + self.host_s(operator.host)
 
     def _cache_fill(self, operator: CacheFill) -> Amount:
         gathered_s = (operator.probe_bytes + operator.row_bytes) / self.embedding_bytes_per_s

@@ -14,8 +14,8 @@ from scenarios.types import MAX_WORLD_SIZE
 Fits: TypeAlias = Callable[[ResolvedScenario], bool]
 """Whether a plan of a scenario is found that fits."""
 
-SPREADS = "greedy"
-"""The planner that is tried in the place of others: it cuts tables in every way that memory asks for."""
+SPREADING = ("greedy", "row_wise")
+"""Planners that are tried in the place of others: they spread tables that fill a rank."""
 
 GROWTH, LARGEST = 1.3, 64
 """Steps in which more nodes are tried, and up to how many times those of the scenario."""
@@ -39,8 +39,7 @@ def _changes(resolved: ResolvedScenario) -> Iterator[str]:
     sharding = resolved.scenario.workload.sharding
     if resolved.scenario.precision.tables == "fp32":
         yield "precision.tables=fp16"
-    if sharding.planner != SPREADS:
-        yield f"workload.sharding.planner={SPREADS}"
+    yield from (f"workload.sharding.planner={name}" for name in SPREADING if name != sharding.planner)
     if sharding.compute_kernels == ("fused",) and sharding.plan is None:
         beyond = ("fused_uvm_caching",) if resolved.cluster.node.ssd is None else ("fused_uvm_caching", "key_value")
         for number in range(1, len(beyond) + 1):

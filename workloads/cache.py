@@ -9,17 +9,15 @@ the kernels themselves. Before SSDs they have room beside the cache instead (fbg
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
 from simulator.operators import Amount, CacheFill, FloatArray, HostTraffic
 from simulator.program import IntArray
-from workloads.index_laws import Law
 from workloads.settings import DlrmSettings
 from workloads.storage import CACHE_WAYS, CACHED, KEY_VALUE, UVM, Storage
 from workloads.tables import Tables
-from workloads.traffic import TableTraffic, laws_of, sort_bytes
+from workloads.traffic import TableTraffic, fetched_rows, sort_bytes
 
 PROBED_SLOT_BYTES = 8
 """Of each slot of a set the row in it is compared (FBGEMM ``lxu_cache_state``, int64)."""
@@ -61,41 +59,26 @@ def split_rows(
     """Where the rows of a batch are, by the kernel of each shard's table ``[S]``."""
     kernel, lookups, distinct = storage.kernel[table], traffic.lookups[table], traffic.distinct[table]
     slots = storage.slots(table, tables.rows[table].astype(np.float64))
-    missing = missed_rows(tables, settings, table, traffic, slots)
+    cached_here = np.isin(kernel, (CACHED, KEY_VALUE))
+    missing = np.zeros(len(table))
+    missing[cached_here] = missed_rows(tables, settings, table[cached_here], traffic, slots[cached_here])
     passed_by = np.minimum(missing, np.maximum(distinct - slots, 0.0))
     host = np.select([kernel == UVM, kernel == CACHED], [distinct, passed_by], 0.0)
     host_lookups = np.divide(lookups * host, distinct, out=np.zeros_like(host), where=distinct > 0.0)
     fetched = np.select([kernel == CACHED, kernel == KEY_VALUE], [missing - passed_by, missing], 0.0)
     on_ssd = (kernel == KEY_VALUE).astype(np.int64)
-    cached = np.where(np.isin(kernel, (CACHED, KEY_VALUE)), lookups, 0.0)
+    cached = np.where(cached_here, lookups, 0.0)
     return RowSplit(lookups - host_lookups, distinct - host, host_lookups, host, fetched, on_ssd, cached)
 
 
 def missed_rows(
     tables: Tables, settings: DlrmSettings, table: IntArray, traffic: TableTraffic, slots: FloatArray
 ) -> FloatArray:
-    """Distinct rows of a batch that caches of ``slots [S]`` rows lack ``[S]``.
-
-    The cache is LRU over all its slots, and the share that it lacks that of the popularity of the rows.
-    """
+    """Distinct rows of a batch that caches of ``slots [S]`` rows lack ``[S]``."""
     distinct = traffic.distinct[table]
     if settings.cache_hit_rate is not None:
         return np.asarray(distinct * (1.0 - settings.cache_hit_rate))
-    laws, share = laws_of(tables, settings), np.ones(len(table))
-    for shard in np.flatnonzero(slots > 0.0):
-        number = int(table[shard])
-        lookups = float(traffic.lookups[number])
-        key = (int(tables.rows[number]), lookups, settings.global_batch_size, float(slots[shard]))
-        share[shard] = _missed_share(laws[number], *key)
-    return np.asarray(distinct * share)
-
-
-@lru_cache(maxsize=65536)
-def _missed_share(law: Law, rows: int, lookups: float, batch: int, slots: float) -> float:
-    """Part of the distinct rows of ``lookups`` lookups that a cache lacks; plans are compared by the thousand."""
-    popularity = law.popularity(rows, lookups, batch)
-    touched = float(popularity.distinct(lookups))
-    return min(1.0, float(popularity.fetched(slots, lookups)) / touched) if touched > 0.0 else 0.0
+    return np.minimum(fetched_rows(tables, settings, table, traffic.samples, slots), distinct)
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ from workloads.traffic import CACHE_BYTES, TableTraffic, missed_shares, sectors,
 
 __all__ = ["KernelShards", "Kernels", "Summed", "amount", "kernels"]
 
+
 Summed: TypeAlias = Callable[[FloatArray], FloatArray]
 """Adds amounts of shards ``[S]`` up on the ranks ``[P]``."""
 
@@ -75,18 +76,16 @@ class _Maker:
     storage: Storage
     traffic: TableTraffic
     rows: RowSplit = field(init=False)
-    row_bytes: FloatArray = field(init=False)
+    row_bytes: IntArray = field(init=False)
     lookups: FloatArray = field(init=False)
     features: FloatArray = field(init=False)
-    deviation: Amount = field(init=False)
 
     def __post_init__(self) -> None:
         tables, shards = self.tables, self.shards
         self.rows = split_rows(tables, self.settings, self.storage, shards.table, self.traffic)
-        self.row_bytes = (shards.dim * tables.element_bytes[shards.table]).astype(np.float64)
+        self.row_bytes = shards.dim * tables.element_bytes[shards.table]
         self.lookups = shards.lookups(self.traffic.lookups[shards.table])
         self.features = shards.full(tables.features[shards.table].astype(np.float64))
-        self.deviation = _deviation(tables, shards, self.lookups)
 
     def lookup(self) -> EmbeddingLookup:
         shards, settings = self.shards, self.settings
@@ -99,7 +98,7 @@ class _Maker:
             index_bytes=amount(indices),
             tables=amount(self.features),
             missed=self._misses(),
-            deviation=self.deviation,
+            deviation=self._deviation(),
             host=HostTraffic(amount(host)) if host.any() else None,
         )
 
@@ -112,30 +111,28 @@ class _Maker:
         state = TABLE_STATE[settings.optimizer.tables]
         beside = STATE_BYTES * state.per_weight * shards.dim  # state of a row that is kept where its weights are
         here = self.storage.kernel[table] == FUSED
-        on_device = (STATE_BYTES * state.per_row + beside * here).astype(np.float64)
         host = shards.distinct(self.rows.host_distinct * self.row_bytes + distinct * beside * ~here)
+        kept = (STATE_BYTES * state.per_row + beside * here).astype(np.float64)
+        whole = self.rows.distinct * (sectors(self.row_bytes) - self.row_bytes) + distinct * (sectors(kept) - kept)
         held = shards.rows(self.tables.rows[table].astype(np.float64))
-        padding = self.rows.distinct * _padding(self.row_bytes) + distinct * _padding(on_device)
         return EmbeddingUpdate(
             lookups=amount(self.lookups),
             unique_rows=amount(shards.distinct(distinct)),
             gradient_bytes=amount(gradients),
             weight_bytes=amount(2.0 * shards.distinct(self.rows.distinct * self.row_bytes)),
-            state_bytes=amount(2.0 * shards.distinct(distinct * on_device)),
+            state_bytes=amount(2.0 * shards.distinct(distinct * kept)),
             sort_bytes=amount(sort_bytes(self.lookups, held, settings.index_bytes)),
             tables=amount(self.features),
             repeated_gradient_bytes=amount(gradient_reads - gradients),
             gradient_block_bytes=amount(pooled / np.maximum(self.features, 1.0)),
-            padding_bytes=amount(2.0 * shards.distinct(padding)),
-            deviation=self.deviation,
+            padding_bytes=amount(2.0 * shards.distinct(whole)),
+            deviation=self._deviation(),
             host=HostTraffic(amount(host), amount(host)) if host.any() else None,
         )
 
     def fill(self) -> CacheFill | None:
         rows, shards, table = self.rows, self.shards, self.shards.table
         cached = (rows.cached > 0.0).astype(np.float64)
-        if not cached.any():
-            return None
         from_ssd = rows.fetched * rows.on_ssd
         ranks = RankRows(
             lookups=shards.lookups(rows.cached),
@@ -153,22 +150,17 @@ class _Maker:
         return shards.full(shards.samples * (shards.dim * self.tables.features[shards.table]).astype(np.float64))
 
     def _misses(self) -> Misses:
-        """Bytes of rows behind caches of the GPU: all lookups in device memory that miss, in whole sectors."""
-        shards, size = self.shards, sectors(self.row_bytes)
-        shares = missed_shares(self.tables, self.settings, shards.table, self.row_bytes, shards.samples, shards.parts)
+        """Rows that come from device memory behind caches of several sizes, in whole sectors."""
+        shards = self.shards
+        size = sectors(self.row_bytes)
+        shares = missed_shares(self.tables, self.settings, shards.table, size, shards.samples, shards.parts)
         found = np.stack([shards.lookups(self.rows.lookups * size * share) for share in shares])
         return Misses(CACHE_BYTES, found[:, 0] if np.all(found == found[:, :1]) else found)
 
-
-def _padding(size_bytes: FloatArray) -> FloatArray:
-    """What memory moves beside ``size_bytes [...]``, as it moves whole sectors."""
-    return np.asarray(sectors(size_bytes) - size_bytes)
-
-
-def _deviation(tables: Tables, shards: KernelShards, lookups: FloatArray) -> Amount:
-    """Standard deviation of the lookups on each rank over their mean."""
-    if not tables.pooling:
-        return 0.0
-    variance = batch_deviation(tables, shards.samples)[shards.table] ** 2
-    of_rank = np.sqrt(shards.lookups(variance))
-    return amount(np.divide(of_rank, lookups, out=np.zeros_like(lookups), where=lookups > 0.0))
+    def _deviation(self) -> Amount:
+        """Standard deviation of the lookups on each rank over their mean."""
+        if not self.tables.pooling:
+            return 0.0
+        variance = batch_deviation(self.tables, self.shards.samples)[self.shards.table] ** 2
+        of_rank = np.sqrt(self.shards.lookups(variance))
+        return amount(np.divide(of_rank, self.lookups, out=np.zeros_like(of_rank), where=self.lookups > 0.0))

@@ -115,12 +115,12 @@ def missed_shares(
         tables: the tables.
         settings: the job.
         table: table of each shard ``[S]``.
-        row_bytes: size of its rows ``[S]``.
+        row_bytes: room that one of its rows takes in a cache ``[S]``.
         samples: whose lookups it serves.
         parts: ranks over which its rows are spread; each sees that part of the lookups and of the rows.
     """
     found = np.ones((len(CACHE_BYTES), len(table)))
-    for shard, (number, size) in enumerate(zip(table.tolist(), sectors(row_bytes).tolist(), strict=True)):
+    for shard, (number, size) in enumerate(zip(table.tolist(), row_bytes.tolist(), strict=True)):
         law = laws_of(tables, settings)[number] if tables.indices else settings.indices
         lookups, rows = float(tables.lookups_per_sample[number]), int(tables.rows[number])
         held, missing = _missed(law, rows, settings.global_batch_size * lookups, settings.global_batch_size, samples)
@@ -128,7 +128,29 @@ def missed_shares(
     return found
 
 
-def sectors(size_bytes: FloatArray) -> FloatArray:
+def fetched_rows(
+    tables: Tables, settings: DlrmSettings, table: IntArray, samples: float, slots: FloatArray
+) -> FloatArray:
+    """Distinct rows of a batch that LRU caches in front of tables lack, having served such batches for long ``[S]``.
+
+    Args:
+        tables: the tables.
+        settings: the job.
+        table: table of each cache ``[S]``.
+        samples: the batch.
+        slots: rows that each cache holds ``[S]``.
+    """
+    found = np.zeros(len(table))
+    for cache, (number, rows) in enumerate(zip(table.tolist(), slots.tolist(), strict=True)):
+        law = laws_of(tables, settings)[number] if tables.indices else settings.indices
+        size, lookups = int(tables.rows[number]), float(tables.lookups_per_sample[number])
+        found[cache] = _fetched(
+            law, size, settings.global_batch_size * lookups, settings.global_batch_size, samples, rows
+        )
+    return found
+
+
+def sectors(size_bytes: FloatArray | IntArray) -> FloatArray:
     """Bytes that move when ``size_bytes [...]`` somewhere in memory are read or written: whole sectors."""
     return np.asarray(np.ceil(size_bytes / SECTOR_BYTES) * SECTOR_BYTES)
 
@@ -153,6 +175,11 @@ def _distinct(law: Law, rows: IntArray, lookups: FloatArray, samples: float, set
 @lru_cache(maxsize=16384)
 def _missed(law: Law, rows: int, lookups: float, batch: float, samples: float) -> tuple[FloatArray, FloatArray]:
     return law.popularity(rows, lookups, batch).missed(lookups * samples / batch)
+
+
+@lru_cache(maxsize=16384)
+def _fetched(law: Law, rows: int, lookups: float, batch: float, samples: float, slots: float) -> float:
+    return float(law.popularity(rows, lookups, batch).fetched(slots, lookups * samples / batch))
 
 
 @lru_cache(maxsize=256)

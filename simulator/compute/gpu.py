@@ -41,8 +41,15 @@ SMALL_GEMM_FLOPS = 1e10
 """Below this many flops a GEMM reaches less than the large-GEMM fraction: medians .25 to .39 of the peak on A100 at
 1e9 to 1e10, .006 at 1e8 (ai-dynamo/aiconfigurator@095f58a5 ``systems/data/*/gemm``, BF16)."""
 
-UPDATE_OVER_LOOKUP = 1.0
-"""x"""
+UPDATE_OVER_LOOKUP = 0.752
+"""Memory rate of embedding updates over that of lookups: 1583 of 2105 GB/s on H100 (`benchmarks/embedding_kernels.py`).
+
+FBGEMM's own benchmark has 1197.9 GB/s forward and 859.5 GB/s forward and backward together (bench/tbe/README.md, GPU
+not stated; it counts the backward pass as twice the forward bytes): 0.63 by that count, in which sorting is free."""
+
+UPDATE_KERNELS = 9
+"""Kernels that an update runs at least: linearise, sort, run lengths (2), prefix sum (2), long runs, rows by block,
+rows by warp (FBGEMM in the TorchRec trace of 8 V100, facebookresearch/param et_replay tests)."""
 
 L2_OVER_MEMORY = 2.0
 """L2 rate over the peak of the memory where the L2's is not known: the smallest of the GPUs of which it is, H200 (9.7
@@ -147,12 +154,13 @@ class GpuModel:
         """
         return self.gpu.peak_flops_per_s(precision) * self.gpu.achieved.gemm_fraction.value * self.gemm_speed
 
-    def _kernel(self, *parts_s: Amount) -> Amount:
-        """The longest part, at least the kernel floor; 0 where all parts are 0."""
+    def _kernel(self, *parts_s: Amount, kernels: int = 1) -> Amount:
+        """The longest part, at least the floor of so many kernels; 0 where all parts are 0."""
         longest = parts_s[0]
         for part in parts_s[1:]:
             longest = np.maximum(longest, part)
-        timed = np.where(np.asarray(longest) > 0.0, np.maximum(longest, self.gpu.achieved.kernel_floor_s.value), 0.0)
+        floor_s = kernels * self.gpu.achieved.kernel_floor_s.value
+        timed = np.where(np.asarray(longest) > 0.0, np.maximum(longest, floor_s), 0.0)
         return timed if timed.ndim else float(timed)
 
     def _gemm(self, operator: Gemm) -> Amount:
@@ -176,8 +184,8 @@ class GpuModel:
         rows = operator.weight_bytes + operator.state_bytes + operator.padding_bytes
         traffic = operator.gradient_bytes + read_again + rows
         rate = self.embedding_bytes_per_s * UPDATE_OVER_LOOKUP
-        on_device_s = self._kernel(traffic / rate + operator.sort_bytes / self.stream_bytes_per_s)
-        return on_device_s + self.host_s(operator.host)
+        on_device_s = traffic / rate + operator.sort_bytes / self.stream_bytes_per_s
+        return self._kernel(on_device_s, kernels=UPDATE_KERNELS) + self.host_s(operator.host)
 
     def _cache_fill(self, operator: CacheFill) -> Amount:
         gathered_s = (operator.probe_bytes + operator.row_bytes) / self.embedding_bytes_per_s

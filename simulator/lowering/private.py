@@ -9,7 +9,15 @@ import numpy as np
 from simulator.compute import ComputeModel
 from simulator.lowered import PS_PER_S, ConstantDurations, Durations
 from simulator.lowering.variation import Variation, VariedDurations
-from simulator.operators import Amount, Category, CollectiveCall, FloatArray, category_of
+from simulator.operators import (
+    Amount,
+    Category,
+    CollectiveCall,
+    EmbeddingLookup,
+    EmbeddingUpdate,
+    FloatArray,
+    category_of,
+)
 from simulator.program import IntArray, Program
 
 INPUT_SECTION = "input"
@@ -58,9 +66,18 @@ def fill(seconds: Mapping[int, Amount], tasks: int, ranks: int) -> FloatArray:
 def durations_of(program: Program, base_ps: FloatArray, variation: Variation, world_size: int) -> Durations:
     """Constant durations, or drawn ones when some task varies."""
     sigma = np.array([variation.sigma(category) for category in program.categories])
-    if np.any(sigma > 0.0):
-        return VariedDurations(program, base_ps, sigma, variation.seed, world_size)
+    contents = _contents(program)
+    if np.any(sigma > 0.0) or contents:
+        return VariedDurations(program, base_ps, sigma, contents, variation.seed, world_size)
     return ConstantDurations(np.floor(base_ps + 0.5).astype(np.int64))
+
+
+def _contents(program: Program) -> dict[int, Amount]:
+    """Tasks whose work differs from batch to batch, and its standard deviation over its mean: scalar or ``[P]``."""
+    lookups = (
+        (task, work) for task, work in enumerate(program.work) if isinstance(work, EmbeddingLookup | EmbeddingUpdate)
+    )
+    return {task: work.deviation for task, work in lookups if np.any(work.deviation)}
 
 
 def member_instances(activity: IntArray, instance: IntArray) -> IntArray:

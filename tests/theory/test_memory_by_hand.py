@@ -10,8 +10,9 @@ import pytest
 
 from inputs.yaml_lines import Document
 from scenarios.plans import PlanningJob
-from scenarios.resolve import resolve
+from scenarios.resolve import load_scenario, resolve
 from workloads.memory import MemoryUse, memory_per_rank
+from workloads.plan import make_plan
 from workloads.sharding import plan_from_dict
 
 ROWS, DIM, BATCH = 1000, 16, 4
@@ -127,3 +128,16 @@ def test_inputs_and_buffers() -> None:
     element = 2  # fp16 forward, bf16 backward
     sent, received = 16 * DIM * element, 4 * DIM * element
     assert use.hbm["communication buffers"].tolist() == [received, sent + received, received, received]
+
+
+@pytest.mark.parametrize(
+    ("precision", "optimizer", "published_tb"), [("fp32", "adagrad", 96), ("fp16", "rowwise_adagrad", 24)]
+)
+def test_model_f_needs_what_the_paper_says(precision: str, optimizer: str, published_tb: float) -> None:
+    """arXiv 2104.05158 (recalled): 96 TB in FP32 with element-wise state, 24 TB in FP16 with row-wise AdaGrad."""
+    sets = [f"precision.tables={precision}", f"workload.optimizer.tables={optimizer}"]
+    job = PlanningJob.of(load_scenario("zionex_f_128", sets))
+    plan = make_plan(job.tables, 128, 8, "by hand", row_wise=np.arange(64))
+    use = job.report(plan).use
+    held = sum(float(use.hbm[item].sum()) for item in ("weights", "optimizer state"))
+    assert held / 1e12 == pytest.approx(published_tb, rel=0.01)

@@ -46,9 +46,9 @@ class Variation:
         return sigmas.get(category, 0.0)
 
     @property
-    def jitters(self) -> bool:
-        """Whether anything is drawn anew in each iteration."""
-        return max(self.compute_jitter, self.host_jitter, self.input_jitter) > 0.0
+    def varies(self) -> bool:
+        """Whether iterations differ."""
+        return bool(self.compute_jitter or self.host_jitter or self.input_jitter)
 
     def slowdown(self, ranks: IntArray) -> FloatArray:
         """Static factor on the kernels of each rank ``[P]``."""

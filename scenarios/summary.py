@@ -13,6 +13,8 @@ from scenarios.resolve import ResolvedScenario
 from simulator.analysis import Analysis, Bound, summarise
 from workloads.cache import hit_rates
 from workloads.plan import Plan
+from workloads.schedule import SCHEDULES
+from workloads.settings import DlrmSettings
 
 
 def summary_of(prepared: Prepared, analysis: Analysis, bound: Bound, warnings: Sequence[str]) -> dict[str, Any]:
@@ -27,7 +29,13 @@ def summary_of(prepared: Prepared, analysis: Analysis, bound: Bound, warnings: S
         memory=prepared.memory.to_dict(),
         warnings=warnings,
     )
-    return {**job_of(resolved), **found, "sharding": sharding_of(prepared.plan), "caches": caches_of(prepared)}
+    return {
+        **job_of(resolved),
+        **found,
+        "sharding": sharding_of(prepared.plan),
+        "caches": caches_of(prepared),
+        "pipeline": pipeline_of(prepared.settings),
+    }
 
 
 def caches_of(prepared: Prepared) -> dict[str, float] | None:
@@ -50,6 +58,16 @@ def job_of(resolved: ResolvedScenario) -> dict[str, Any]:
         "nodes": resolved.nodes,
         "global_batch_size": resolved.global_batch_size,
         "local_batch_size": resolved.local_batch_size,
+    }
+
+
+def pipeline_of(settings: DlrmSettings) -> dict[str, Any]:
+    """What overlaps between iterations, and how old the rows are that lookups see."""
+    return {
+        "name": settings.pipeline,
+        "staleness_iterations": SCHEDULES[settings.pipeline].staleness,
+        "gradient_accumulation": settings.gradient_accumulation,
+        "cuda_graph": settings.cuda_graph,
     }
 
 

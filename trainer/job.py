@@ -22,7 +22,7 @@ from workloads.optimizers import DENSE_STATE, STATE_BYTES, DenseOptimizerKind, T
 from workloads.plan import Plan
 from workloads.plan_exchange import plan_from_dict
 from workloads.plan_file import PlanFile
-from workloads.settings import DlrmSettings, Optimizers, Precisions
+from workloads.settings import DlrmSettings, Optimizers, Pipeline, Precisions
 from workloads.tables import Tables, expand_tables
 
 PLAN: KeyPath = ("workload", "sharding", "plan")
@@ -103,6 +103,7 @@ def read_job(file: Path) -> TrainingJob:
     _check_optimizers(document, scenario)
     precision = _table_precision(document, scenario, model)
     plan = _plan(document, validate(PlanFile, document, prefix=PLAN), expand_tables(model, scenario.precision.tables))
+    _check_schedule(document, scenario)
     settings = DlrmSettings(
         world_size=plan.world_size,
         local_world_size=plan.local_world_size,
@@ -147,6 +148,28 @@ def _check_optimizers(document: Document, scenario: Scenario) -> None:
             raise document.error(
                 path, "the trainer does not have this optimizer", given=given, expected=f"one of {', '.join(trained)}"
             )
+
+
+TRAINED_PIPELINES: tuple[Pipeline, ...] = ("none", "sparse_dist")
+
+
+def _check_schedule(document: Document, scenario: Scenario) -> None:
+    """Refuse what the trainer does not do."""
+    workload = scenario.workload
+    if workload.pipeline not in TRAINED_PIPELINES:
+        raise document.error(
+            ("workload", "pipeline"),
+            "the trainer does not have this pipeline",
+            given=workload.pipeline,
+            expected=" or ".join(TRAINED_PIPELINES),
+        )
+    if workload.gradient_accumulation > 1:
+        raise document.error(
+            ("workload", "gradient_accumulation"),
+            "the trainer updates after every pass",
+            given=workload.gradient_accumulation,
+            expected="1",
+        )
 
 
 def _plan(document: Document, file: PlanFile, tables: Tables) -> Plan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scenarios.resolve import ResolvedScenario
+from scenarios.schedule import schedule_settings
 from scenarios.types import Bursts
 from simulator.lowering import Machine, build_machine
 from simulator.network.background import OtherJob
@@ -20,7 +21,7 @@ def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
     return DlrmSettings(
         world_size=resolved.world_size,
         local_world_size=min(resolved.cluster.node.ranks, resolved.world_size),
-        global_batch_size=resolved.global_batch_size,
+        global_batch_size=resolved.global_batch_size // workload.gradient_accumulation,
         framework=resolved.framework,
         precision=Precisions(**precision.model_dump()),
         optimizer=Optimizers(**workload.optimizer.model_dump()),
@@ -28,6 +29,8 @@ def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
         indices=make_law(resolved.model.index_reuse.value),
         seed=resolved.scenario.variation.seed,
         cache_hit_rate=workload.sharding.cache_hit_rate,
+        gradient_accumulation=workload.gradient_accumulation,
+        **schedule_settings(workload, resolved.framework),
     )
 
 

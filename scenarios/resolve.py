@@ -21,6 +21,7 @@ from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.library import CATALOG
 from scenarios.located import located
+from scenarios.schedule import check_schedule, with_framework_defaults
 from scenarios.types import MAX_WORLD_SIZE, Scenario, Sharding
 from workloads.framework import Framework, load_framework
 from workloads.graded import Graded, check_choices, picked
@@ -67,6 +68,10 @@ class ResolvedScenario:
         """Samples per rank and iteration."""
         return self.global_batch_size // self.world_size
 
+    def changed(self, settings: Sequence[str]) -> ResolvedScenario:
+        """The scenario with ``KEY=VALUE`` settings; raises as `load_scenario`."""
+        return resolve(with_settings(Document(self.to_dict(), {}, self.document.file), settings))
+
     def to_dict(self) -> dict[str, Any]:
         """The resolved scenario as plain JSON values; reads back as the same scenario."""
         return self.scenario.model_dump(mode="json", by_alias=True, exclude_none=True)
@@ -91,7 +96,11 @@ def load_document(name_or_path: str | Path, settings: Sequence[str] = ()) -> Doc
     Raises:
         InputError: no such scenario, it is no YAML mapping, or a setting is not of that form.
     """
-    document = load_yaml(CATALOG.find(name_or_path))
+    return with_settings(load_yaml(CATALOG.find(name_or_path)), settings)
+
+
+def with_settings(document: Document, settings: Sequence[str]) -> Document:
+    """A scenario with ``KEY=VALUE`` settings applied; raises as `load_document`."""
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key.strip():
@@ -115,11 +124,12 @@ def resolve(document: Document) -> ResolvedScenario:
     world_size = _world_size(document, scenario, cluster)
     batch = scenario.workload.global_batch_size or int(model.local_batch_size.value) * world_size
     _check_batch(document, batch, world_size)
+    check_schedule(document, scenario, batch, world_size)
     _check_precision(document, scenario, cluster)
     _check_ranks(document, scenario, world_size)
     gpus = cluster.node.ranks
     sharding, plan_place = _read_sharding(document, scenario)
-    workload = scenario.workload.model_copy(
+    workload = with_framework_defaults(scenario.workload, framework).model_copy(
         update={
             "model": _plain(model),
             "framework": _plain(framework),

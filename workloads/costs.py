@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from simulator.operators import BYTES_PER_ELEMENT, FloatArray
 from simulator.program import IntArray
 from workloads.cache import SSD_READ_BYTES, split_rows
-from workloads.optimizers import STATE_BYTES, TABLE_STATE
+from workloads.optimizers import DENSE_ACCESSES, STATE_BYTES, TABLE_STATE
 from workloads.plan import Plan
 from workloads.planning import ShardCosts
 from workloads.settings import DlrmSettings
@@ -80,6 +80,10 @@ class BandwidthCosts:
         """The same with tables in the memory that these kernels put them in."""
         return BandwidthCosts(self.tables, self.settings, self.rates, storage)
 
+    def of(self, tables: Tables) -> BandwidthCosts:
+        """Costs of shards of other tables in the same job."""
+        return replace(self, tables=tables)
+
     def column_shard_s(self, table: IntArray, dim: IntArray) -> FloatArray:
         """Seconds per shard and phase ``[S, 4]``."""
         return self._weighted(self._sharded_s(table, dim, ranks=1, wire=self.rates.all_to_all))
@@ -115,7 +119,7 @@ class BandwidthCosts:
         forward_s, update_s = self._kernel_s(traffic, everything, tables.dim, ranks=1, storage=fused)
         columns = (
             forward_s,
-            update_s + 3.0 * tables.weight_bytes / self.rates.embedding,
+            update_s + DENSE_ACCESSES[settings.optimizer.dense] * tables.weight_bytes / self.rates.embedding,
             summed / self.rates.all_reduce,
         )
         return np.stack([*columns, np.zeros(len(tables))], axis=1)

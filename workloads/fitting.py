@@ -22,7 +22,7 @@ def make_sharding_plan(planner: str, tables: Tables, context: PlanningContext) -
     return make(tables, context) if context.choice is None else offload(make, tables, context, context.choice)
 
 
-ATTEMPTS = 3
+ATTEMPTS = 6
 """What is not for tables depends on the plan: a plan that is over by that is made again with so much less room."""
 
 MARGIN, MEBIBYTE = 1.1, 2.0**20
@@ -74,11 +74,11 @@ def fit_rows(planner: str, tables: Tables, context: PlanningContext) -> Plan:
     while high > _CLOSE * low:
         middle = (low * high) ** 0.5
         try:
-            low, best = middle, make_sharding_plan(planner, scale_rows(tables, middle), context)
+            low, best = middle, _scaled_plan(planner, tables, context, middle)
         except InfeasibleError:
             high = middle
     if full.steps:
-        best = make_sharding_plan(planner, scale_rows(tables, low), full)
+        best = _scaled_plan(planner, tables, full, low)
     return replace(best, rows_scale=low)
 
 
@@ -90,8 +90,14 @@ def _first_fit(planner: str, tables: Tables, context: PlanningContext, factor: f
     """The first factor at or below ``factor`` that fits, and its plan."""
     while True:
         try:
-            return factor, make_sharding_plan(planner, scale_rows(tables, factor), context)
+            return factor, _scaled_plan(planner, tables, context, factor)
         except InfeasibleError:
             if factor * _SHRINK < _LEAST:
                 raise
             factor *= _SHRINK
+
+
+def _scaled_plan(planner: str, tables: Tables, context: PlanningContext, factor: float) -> Plan:
+    """The plan of the tables with ``factor`` times their rows."""
+    scaled = scale_rows(tables, factor)
+    return make_sharding_plan(planner, scaled, replace(context, costs=context.costs.of(scaled)))

@@ -7,6 +7,7 @@ have room for it. Then a planner places the tables; where it cannot, more of the
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -21,7 +22,7 @@ from workloads.planning import Planner, PlanningContext, StorageChoice
 from workloads.storage import COMPUTE_KERNELS, TIERS, Storage
 from workloads.tables import Tables
 
-FILLS = (1.0, 0.97, 0.9, 0.8, 0.65, 0.5)
+FILLS = (1.0, 0.97, 0.9, 0.8, 0.65, 0.5, 0.3)
 """Shares of device memory that tables may fill, tried in turn: shards do not pack into ranks without gaps."""
 
 
@@ -31,18 +32,32 @@ def offload(make: Planner, tables: Tables, context: PlanningContext, choice: Sto
     Raises:
         InfeasibleError: no choice of kernels fits, or the planner cannot place it.
     """
-    options, failure = _options(tables, context, choice), InfeasibleError("")
-    tried: list[bytes] = []
+    options, failure = _options(tables, context, choice), None
+    for kernel in _choices(options, context, choice):
+        try:
+            return _planned(make, tables, context, Storage(kernel, choice.load_factor))
+        except InfeasibleError as error:
+            failure = error
+    raise failure or InfeasibleError("tables have no kernels")
+
+
+def _choices(options: _Options, context: PlanningContext, choice: StorageChoice) -> Iterator[IntArray]:
+    """Kernels of the tables ``[N]`` that fill ever less of the device memory.
+
+    Raises:
+        InfeasibleError: not even the first choice of kernels fits.
+    """
+    last = np.zeros(0, dtype=np.int64)
     for fill in FILLS:
         try:
             kernel = _choose(options, context.world_size, context.memory_bytes * fill, choice)
-            if kernel.tobytes() in tried:
-                continue
-            tried.append(kernel.tobytes())
-            return _planned(make, tables, context, Storage(kernel, choice.load_factor))
-        except InfeasibleError as error:
-            failure = error if not failure.args[0] else failure
-    raise failure
+        except InfeasibleError:
+            if not len(last):
+                raise
+            return
+        if not np.array_equal(kernel, last):
+            yield kernel
+        last = kernel
 
 
 @dataclass(frozen=True, slots=True)

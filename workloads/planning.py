@@ -30,6 +30,10 @@ copies), exchange of indices. A phase lasts as long as its slowest rank, and an 
 class ShardCosts(Protocol):
     """What shards cost, seconds per iteration and phase; K phases, those of `PHASES`."""
 
+    def of(self, tables: Tables) -> ShardCosts:
+        """Costs of shards of other tables in the same job, such as these with fewer rows."""
+        ...
+
     def column_shard_s(self, table: IntArray, dim: IntArray) -> FloatArray:
         """Cost of shards of ``dim`` columns of the given tables on the rank that holds them ``[S, K]``."""
         ...

@@ -7,18 +7,12 @@ from typing import Literal, TypeAlias
 
 from inputs.errors import InputError
 from simulator.operators import BYTES_PER_ELEMENT, Precision
-from workloads.framework import Framework
+from workloads.framework import CudaGraph, Framework
 from workloads.index_laws import UNIFORM_LAW, Law
 from workloads.optimizers import DenseOptimizerKind, TableOptimizerKind
 from workloads.storage import LOCKING_PIPELINES
 
-Pipeline: TypeAlias = Literal["none", "sparse_dist"]
-
-PIPELINES: dict[str, str] = {
-    "none": "input copy, input_dist, forward, backward, optimizer of one batch after the other",
-    "sparse_dist": "input_dist of batch i+1, input copy of batch i+2 beside batch i (TorchRec TrainPipelineSparseDist)",
-}
-"""Name -> description."""
+Pipeline: TypeAlias = Literal["none", "sparse_dist", "inter_iteration", "prefetch", "fused_sparse_dist", "semi_sync"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +35,43 @@ class Optimizers:
 
 
 @dataclass(frozen=True, slots=True)
+class Overlaps:
+    """What runs beside what within an iteration.
+
+    Attributes:
+        exchange: the pooled vectors and their gradients travel beside the bottom MLP.
+        all_reduce: gradient buckets are summed beside the backward pass; otherwise all of them after it.
+        weight_gradients: those of the top MLP and the cross layers are computed behind the gradients of the inputs,
+            beside the exchange, which therefore starts earlier.
+    """
+
+    exchange: bool = True
+    all_reduce: bool = True
+    weight_gradients: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ingestion:
+    """How batches come into the memory of the training nodes.
+
+    Attributes:
+        reader_bytes_per_s: all reader hosts together: decoding, or their NICs where these are slower.
+        queue_batches: batches a rank has room for in host memory, those on their way included; readers have the same.
+    """
+
+    reader_bytes_per_s: float
+    queue_batches: int
+
+
+@dataclass(frozen=True, slots=True)
 class DlrmSettings:
     """What `workloads.dlrm.generate` needs beside the model and the plan.
 
     Attributes:
         world_size: ranks.
         local_world_size: ranks per node.
-        global_batch_size: samples per iteration over all ranks, a multiple of ``world_size``.
+        global_batch_size: samples per pass over all ranks, a multiple of ``world_size``; an iteration has
+            ``gradient_accumulation`` passes.
         framework: the framework profile.
         precision: element types.
         optimizer: optimizers.
@@ -55,6 +79,11 @@ class DlrmSettings:
         indices: by which law rows are looked up in tables that have none of their own.
         seed: of what differs from rank to rank in a batch.
         cache_hit_rate: share of the distinct rows of a batch that software caches hold; None: as popularity says.
+        gradient_accumulation: passes per iteration, whose dense gradients are added up.
+        overlaps: what runs beside what within an iteration.
+        cuda_graph: what one launch starts: each kernel by itself; the dense part, between collectives and embedding
+            kernels; the whole iteration, whose exchanges then have sizes known beforehand.
+        ingestion: how batches come in; None: they are always there.
 
     Raises:
         InputError: the ranks do not divide the batch.
@@ -70,6 +99,10 @@ class DlrmSettings:
     indices: Law = UNIFORM_LAW
     seed: int = 0
     cache_hit_rate: float | None = None
+    gradient_accumulation: int = 1
+    overlaps: Overlaps = field(default_factory=Overlaps)
+    cuda_graph: CudaGraph = "none"
+    ingestion: Ingestion | None = None
 
     def __post_init__(self) -> None:
         """Check that every rank gets the same batch."""
@@ -83,7 +116,7 @@ class DlrmSettings:
 
     @property
     def local_batch_size(self) -> int:
-        """Samples per rank and iteration."""
+        """Samples per rank and pass."""
         return self.global_batch_size // self.world_size
 
     @property

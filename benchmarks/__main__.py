@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks import choosers, cli, engine, gemms, oracle, planning, traces
+from benchmarks import choosers, cli, embedding, engine, gemms, oracle, planning, skew, traces
 from benchmarks.rows import Row, show
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
@@ -18,6 +18,8 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "choosers": lambda given: choosers.rows(refit=given.refit),
     "planning": lambda given: planning.rows(given.sets, given.seed),
     "traces": lambda _: traces.rows(),
+    "skew": lambda _: skew.rows(),
+    "embedding": lambda _: embedding.rows(),
 }
 
 

@@ -25,11 +25,8 @@ from workloads.embeddings import WORLD
 from workloads.gemms import input_gradient_gemm, weight_gradient_gemm
 from workloads.job import COPIED_TABLES, Job
 from workloads.launch import Recorder
+from workloads.optimizers import DENSE_ACCESSES
 from workloads.output_dist import record_exchange
-
-_OPTIMIZER_ACCESSES = {"sgd": 3, "adagrad": 5}
-"""Numbers read or written per parameter: gradient read, weight read and written, state read and written."""
-
 
 OPTIMIZER = "dense_optimizer"
 """The task that updates what all ranks hold, once per iteration."""
@@ -149,7 +146,7 @@ class Backward:
     def _optimizer(self) -> None:
         """Update the parameters that all ranks hold, when all their gradients are summed."""
         job = self._job
-        accesses = _OPTIMIZER_ACCESSES[job.settings.optimizer.dense]
+        accesses = DENSE_ACCESSES[job.settings.optimizer.dense]
         work = DenseOptimizer(job.parameters, job.copied_bytes * accesses)
         kernels = job.settings.framework.optimizer_kernels.value
         if self._compresses:
@@ -201,6 +198,7 @@ class Backward:
         )
 
 
-_LAUNCHES = 6
-"""Kernels of an embedding update: linearise, sort, run-length encode, scan, two update kernels (short and long runs)
-(FBGEMM transpose_embedding_input.cu, embedding_backward_split_template.cu)."""
+_LAUNCHES = 9
+"""Kernels of an embedding update: linearise, sort, run lengths (2), prefix sum (2), long runs, rows by block, rows by
+warp (FBGEMM transpose_embedding_input.cu, embedding_backward_split_template.cu; counted in the TorchRec trace of 8
+V100, facebookresearch/param et_replay tests)."""

@@ -197,5 +197,5 @@ class Backward:
 
 _LAUNCHES = 9
 """Kernels of an embedding update: linearise, sort, run lengths (2), prefix sum (2), long runs, rows by block, rows by
-warp (FBGEMM transpose_embedding_input.cu, embedding_backward_split_template.cu; counted in the TorchRec trace of 8 V100,
-facebookresearch/param et_replay tests)."""
+warp (FBGEMM transpose_embedding_input.cu, embedding_backward_split_template.cu; counted in the TorchRec trace of 8
+V100, facebookresearch/param et_replay tests)."""

@@ -73,7 +73,7 @@ def test_lookups_and_vectors_are_split_not_lost(count: float) -> None:
 
 
 def test_rows_above_the_threshold_are_frequent() -> None:
-    """Every frequent row is looked up more often than the threshold, so there are not more of them than lookups allow."""
+    """Every frequent row is looked up more often than the threshold; lookups allow no more of them."""
     settings = hybrid(replace(RULE, count_threshold=5.0))
     tables = small_plan(RANKS).tables
     found = frequent_rows(tables, settings, np.arange(len(tables)))

@@ -21,8 +21,8 @@ from simulator.operators import (
     Interaction,
 )
 from workloads.dense import GRADIENT_BYTES, Bucket, Layer
-from workloads.embeddings import WORLD
 from workloads.gemms import input_gradient_gemm, weight_gradient_gemm
+from workloads.groups import WORLD
 from workloads.job import COPIED_TABLES, Job
 from workloads.launch import Recorder
 from workloads.optimizers import DENSE_ACCESSES
@@ -139,8 +139,8 @@ class Backward:
                     f"{group.kind}_update", group.update, section="embedding_backward", after=after, launches=_LAUNCHES
                 )
             )
-            if group.kind == "data_parallel":
-                self._ready(COPIED_TABLES, self._job.copied_bytes - self._job.dense.bytes)
+        if self._job.copied_bytes > self._job.dense.bytes:
+            self._ready(COPIED_TABLES, self._job.copied_bytes - self._job.dense.bytes)
         return tasks
 
     def _optimizer(self) -> None:

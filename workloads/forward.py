@@ -5,8 +5,8 @@ from __future__ import annotations
 from simulator.operators import Elementwise, Interaction
 from workloads.cache import FILL_LAUNCHES
 from workloads.dense import Layer
-from workloads.embeddings import EmbeddingGroup
 from workloads.gemms import forward_gemm
+from workloads.groups import EmbeddingGroup
 from workloads.job import Job
 from workloads.launch import Recorder
 from workloads.output_dist import pooled_name, record_exchange

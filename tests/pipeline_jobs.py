@@ -14,6 +14,7 @@ from tests.workload_jobs import context_for, settings_for
 from workloads.dlrm import generate
 from workloads.framework import load_framework
 from workloads.graded import Graded
+from workloads.index_laws import UNIFORM_LAW
 from workloads.model import load_model
 from workloads.plan import Plan
 from workloads.settings import DlrmSettings
@@ -50,7 +51,8 @@ def small_settings(world_size: int = 2, **changes: object) -> DlrmSettings:
     framework = load_framework("neo")
     bucket = Graded(value=2.0**30, source="one bucket", grade="assumed")
     framework = framework.model_copy(update={"first_bucket_bytes": bucket, "bucket_bytes": bucket})
-    return replace(settings_for(MODEL, world_size), framework=framework, **changes)  # type: ignore[arg-type]
+    chosen = {"framework": framework, "indices": UNIFORM_LAW} | changes
+    return replace(settings_for(MODEL, world_size), **chosen)  # type: ignore[arg-type]
 
 
 @cache

@@ -163,18 +163,18 @@ def _check_schedule(document: Document, scenario: Scenario) -> None:
             given=workload.pipeline,
             expected=" or ".join(TRAINED_PIPELINES),
         )
+    if workload.hybrid_embedding is not None:
+        raise document.error(("workload", "hybrid_embedding"), "the trainer has no hybrid embedding", expected="none")
+    if workload.cuda_graph not in (None, "none"):
+        raise document.error(
+            ("workload", "cuda_graph"), "the trainer launches every kernel", given=workload.cuda_graph, expected="none"
+        )
     if scenario.precision.dense == "fp8":
         raise document.error(
             ("precision", "dense"),
             "the trainer does not compute in fp8",
             given="fp8",
             expected="fp32, tf32, fp16 or bf16",
-        )
-    if workload.hybrid_embedding is not None:
-        raise document.error(("workload", "hybrid_embedding"), "the trainer has no hybrid embedding", expected="none")
-    if workload.cuda_graph not in (None, "none"):
-        raise document.error(
-            ("workload", "cuda_graph"), "the trainer launches every kernel", given=workload.cuda_graph, expected="none"
         )
     if workload.gradient_accumulation > 1:
         raise document.error(

@@ -63,7 +63,7 @@ def import_traces(files: Sequence[Path], ranks: Sequence[int] | None = None) -> 
         by_format.setdefault(detect(file), []).append(file)
     formats = set(by_format)
     if formats == {Format.KINETO, Format.PYTORCH_ET}:
-        from traces.kineto_import import import_kineto
+        from traces.kineto.importer import import_kineto
 
         return import_kineto(by_format[Format.KINETO], ranks, by_format[Format.PYTORCH_ET])
     if len(formats) != 1:
@@ -78,15 +78,15 @@ def import_traces(files: Sequence[Path], ranks: Sequence[int] | None = None) -> 
 
 def _importer(form: Format) -> Callable[[Sequence[Path], Sequence[int] | None], Imported]:
     if form is Format.KINETO:
-        from traces.kineto_import import import_kineto
+        from traces.kineto.importer import import_kineto
 
         return import_kineto
     if form is Format.CHAKRA:
-        from traces.chakra import import_chakra
+        from traces.chakra.importer import import_chakra
 
         return import_chakra
     if form is Format.PYTORCH_ET:
-        from traces.pytorch_et_import import import_pytorch_et
+        from traces.pytorch.importer import import_pytorch_et
 
         return import_pytorch_et
     if form is Format.PARQUET:

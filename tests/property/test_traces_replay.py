@@ -10,7 +10,7 @@ from simulator.analysis import Window, break_down
 from simulator.engine import RunOptions, run
 from tests.trace_files import KinetoRank, write_ranks
 from traces.analysis import analyse_trace
-from traces.kineto_import import import_kineto
+from traces.kineto.importer import import_kineto
 
 times = st.integers(1, 40)
 actions = st.lists(

@@ -15,7 +15,7 @@ from simulator import engine
 from simulator.lowering import build_machine, lower
 from simulator.operators import Category, CollectiveCall, Elementwise, Gemm, Measured
 from tests.trace_files import chakra_bytes, chakra_iteration, two_ranks, write_ranks
-from traces.chakra import import_chakra
+from traces.chakra.importer import import_chakra
 from traces.formats import Format, detect, import_traces
 from traces.nccl_tests import read_timed_collectives
 

@@ -13,7 +13,7 @@ from simulator.lowered import Activity, phase
 from simulator.operators import CollectiveCall, Copy
 from tests.trace_files import BACKWARD, KinetoRank, two_ranks, write_ranks
 from traces.analysis import analyse_trace
-from traces.kineto_import import import_kineto
+from traces.kineto.importer import import_kineto
 
 US = 1e-6
 

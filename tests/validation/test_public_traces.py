@@ -19,10 +19,10 @@ from simulator.lowering import build_machine
 from simulator.operators import CollectiveCall
 from tests.trace_files import public
 from traces.analysis import analyse_trace
-from traces.chakra import import_chakra
+from traces.chakra.importer import import_chakra
 from traces.collective_args import DTYPES
 from traces.formats import import_traces
-from traces.kineto_import import import_kineto
+from traces.kineto.importer import import_kineto
 from traces.nccl_tests import read_timed_collectives
 from traces.replay import on_machine
 
@@ -171,7 +171,7 @@ def test_memory_is_bounded_by_the_events_kept(tmp_path):
         stream.write(json.dumps(kept)[1:].encode() + b"}")
     assert file.stat().st_size > 350e6
     modules = "from pathlib import Path; from benchmarks.traces import peak_mib"
-    action = f"from traces.kineto_import import import_kineto; import_kineto([Path({str(file)!r})])"
+    action = f"from traces.kineto.importer import import_kineto; import_kineto([Path({str(file)!r})])"
     code = f"{modules}; {action}; print(peak_mib())"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert float(done.stdout) < 250

@@ -15,8 +15,8 @@ import numpy as np
 from inputs.errors import InputError
 from simulator.operators import CollectiveCall, Work
 from traces.collective_args import UNKNOWN_SIZE, CollectiveArgs
-from traces.kineto_tasks import RankImport
-from traces.pytorch_et import ExecutionTrace, collectives_of
+from traces.kineto.tasks import RankImport
+from traces.pytorch.execution_trace import ExecutionTrace, collectives_of
 
 
 def with_execution_traces(imports: Sequence[RankImport], traces: Sequence[ExecutionTrace]) -> list[RankImport]:

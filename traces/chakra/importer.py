@@ -17,7 +17,7 @@ from typing import Any
 
 from inputs.errors import InputError
 from simulator.operators import Category, CollectiveCall, Copy, Measured, Work
-from traces.chakra_messages import COMM_COLL, COMM_OPS, COMM_RECV, COMM_SEND, COMP, read_nodes
+from traces.chakra.messages import COMM_COLL, COMM_OPS, COMM_RECV, COMM_SEND, COMP, read_nodes
 from traces.collective_args import DEFAULT_GROUP
 from traces.imported import Imported, absent_ranks, gaps_of
 from traces.merge import merge

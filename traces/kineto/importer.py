@@ -10,16 +10,16 @@ import numpy as np
 
 from inputs.errors import InputError
 from simulator.operators import CollectiveCall, Copy
-from traces.clocks import clock_offsets_ps
 from traces.collective_args import DEFAULT_GROUP
-from traces.events import RankTrace, ranks_in
 from traces.imported import Gap, Imported, RankStep, absent_ranks, gaps_of
-from traces.kineto import read_kineto
-from traces.kineto_tasks import RankImport, rank_tasks
+from traces.kineto.clocks import clock_offsets_ps
+from traces.kineto.events import RankTrace, ranks_in
+from traces.kineto.pairs import with_execution_traces
+from traces.kineto.reader import read_kineto
+from traces.kineto.tasks import RankImport, rank_tasks
 from traces.measured import measured_run
 from traces.merge import check_agreement, merge
-from traces.pairs import with_execution_traces
-from traces.pytorch_et import read_pytorch_et
+from traces.pytorch.execution_trace import read_pytorch_et
 from traces.rank_tasks import RankTasks
 
 PS_PER_NS = 1000

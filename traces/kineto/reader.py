@@ -18,8 +18,8 @@ import numpy as np
 
 from inputs.errors import InputError
 from simulator.program import IntArray
-from traces.events import DEVICE, Events, Interner, Kind, RankTrace, concatenated
 from traces.json_array import JsonArray
+from traces.kineto.events import DEVICE, Events, Interner, Kind, RankTrace, concatenated
 
 PS_PER_US = 1_000_000
 NS_PER_US = 1_000

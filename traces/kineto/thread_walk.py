@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from simulator.operators import Category, Delay, Measured, Work
-from traces.host_threads import Handover, Thread
-from traces.kernel_names import LONGEST_NAME
-from traces.rank_context import KERNEL, PS_PER_S, RUNTIME, RankContext, starts_before_ps
+from traces.kineto.host_threads import Handover, Thread
+from traces.kineto.kernel_names import LONGEST_NAME
+from traces.kineto.rank_context import KERNEL, PS_PER_S, RUNTIME, RankContext, starts_before_ps
 
 
 class ThreadWalk:

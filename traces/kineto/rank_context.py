@@ -10,9 +10,9 @@ import numpy as np
 
 from simulator.program import IntArray
 from traces.collective_args import CollectiveArgs
-from traces.device_work import DeviceWork
-from traces.events import Kind, RankTrace
-from traces.profiler_steps import Step
+from traces.kineto.device_work import DeviceWork
+from traces.kineto.events import Kind, RankTrace
+from traces.kineto.profiler_steps import Step
 from traces.rank_tasks import RankTasksBuilder
 
 PS_PER_S = 1e12

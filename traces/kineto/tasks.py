@@ -16,14 +16,14 @@ import numpy as np
 
 from inputs.errors import InputError
 from traces.collective_args import CollectiveArgs
-from traces.device_tasks import DeviceTasks
-from traces.device_work import device_work
-from traces.events import Kind, RankTrace
-from traces.host_threads import Handover, Thread, handovers, host_threads
-from traces.profiler_steps import Step, steps_of
-from traces.rank_context import RankContext
+from traces.kineto.device_tasks import DeviceTasks
+from traces.kineto.device_work import device_work
+from traces.kineto.events import Kind, RankTrace
+from traces.kineto.host_threads import Handover, Thread, handovers, host_threads
+from traces.kineto.profiler_steps import Step, steps_of
+from traces.kineto.rank_context import RankContext
+from traces.kineto.thread_walk import ThreadWalk
 from traces.rank_tasks import RankTasks, RankTasksBuilder
-from traces.thread_walk import ThreadWalk
 
 _SYNCS = frozenset(
     f"{prefix}{name}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from inputs.errors import InputError
 from simulator.program import IntArray
-from traces.events import Kind, RankTrace
+from traces.kineto.events import Kind, RankTrace
 
 CLOCK_JUMP_PS = 1_000_000_000
 """1 ms. CUPTI aligns the device's clock with the host's to microseconds; work that starts this much before the call

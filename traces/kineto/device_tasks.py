@@ -9,9 +9,9 @@ import numpy as np
 from simulator.operators import Category, CollectiveCall, Copy, Delay, Measured, Work
 from simulator.program import IntArray
 from traces.collective_args import UNKNOWN_SIZE, CollectiveArgs, is_collective_kernel, read_args
-from traces.events import Kind
-from traces.kernel_names import short_name
-from traces.rank_context import KERNEL, MEMCPY, PS_PER_S, RankContext, starts_before_ps
+from traces.kineto.events import Kind
+from traces.kineto.kernel_names import short_name
+from traces.kineto.rank_context import KERNEL, MEMCPY, PS_PER_S, RankContext, starts_before_ps
 
 _WAITS = frozenset({"cudaStreamWaitEvent", "hipStreamWaitEvent", "cuStreamWaitEvent"})
 _DIRECTIONS = {"htod": "h2d", "dtoh": "d2h"}

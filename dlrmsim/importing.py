@@ -70,10 +70,26 @@ def run_import(
     summary = import_summary(imported, analysis)
     finished = ImportFinished(imported, analysis, summary, out)
     if out is not None:
-        progress.stage("writing results")
-        with folder_written_whole(out) as partial:
-            _write(partial, finished, report=report, wall_s=time.perf_counter() - begin)
+        write_finished(out, finished, report=report, begin=begin, progress=progress)
     return finished
+
+
+def write_finished(out: Path, finished: ImportFinished, *, report: bool, begin: float, progress: Progress) -> None:
+    """Write what an import or a replay shows, whole or not at all.
+
+    Args:
+        out: the folder.
+        finished: what to write.
+        report: whether to write the page.
+        begin: `time.perf_counter` when the command began.
+        progress: told what is being done.
+
+    Raises:
+        InputError: ``out`` may not be written.
+    """
+    progress.stage("writing results")
+    with folder_written_whole(out) as partial:
+        _write(partial, finished, report=report, wall_s=time.perf_counter() - begin)
 
 
 def _write(folder: Path, finished: ImportFinished, *, report: bool, wall_s: float) -> None:

@@ -33,6 +33,15 @@ class Gap:
 
 
 @dataclass(frozen=True, slots=True)
+class Lookup:
+    """A table-batched embedding lookup, as the shapes of its operator tell."""
+
+    rank: int
+    tables: int
+    bags_per_table: int
+
+
+@dataclass(frozen=True, slots=True)
 class Imported:
     """An import.
 
@@ -47,6 +56,7 @@ class Imported:
         found: what there is, in words and numbers, for the printed summary.
         gaps: what the traces do not say.
         collectives: timed collectives of a benchmark's log, which has no ranks' programs.
+        lookups: embedding lookups of the first step of each rank.
     """
 
     format: str
@@ -59,6 +69,7 @@ class Imported:
     found: Mapping[str, int] = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
     collectives: tuple[TimedCollective, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
 
     @property
     def ranks(self) -> tuple[int, ...]:

@@ -72,7 +72,7 @@ class GpuModel:
 
     def outside_range(self, operator: Operator) -> str | None:
         """Why the operator is outside what the constants were measured on, or None."""
-        if isinstance(operator, Gemm) and 0.0 < float(np.mean(_gemm_flops(operator))) < SMALL_GEMM_FLOPS:
+        if isinstance(operator, Gemm) and 0.0 < float(np.mean(gemm_amounts(operator)[0])) < SMALL_GEMM_FLOPS:
             return f"GEMMs below {SMALL_GEMM_FLOPS:.0e} flops reach less than the large-GEMM fraction"
         if isinstance(operator, Gemm) and operator.precision == "tf32" and "tf32" not in self.gpu.peak_flops:
             return f"{self.gpu.name} has no tf32: such GEMMs compute in fp32"
@@ -120,10 +120,8 @@ class GpuModel:
         return timed if timed.ndim else float(timed)
 
     def _gemm(self, operator: Gemm) -> Amount:
-        flops_s = _gemm_flops(operator) / self.flops_per_s(operator.precision)
-        m, n, k = operator.m, operator.n, operator.k
-        elements = operator.count * (m * k + k * n + m * n)
-        return self._kernel(flops_s, elements * BYTES_PER_ELEMENT[operator.precision] / self.stream_bytes_per_s)
+        flops, traffic = gemm_amounts(operator)
+        return self._kernel(flops / self.flops_per_s(operator.precision), traffic / self.stream_bytes_per_s)
 
     def _lookup(self, operator: EmbeddingLookup) -> Amount:
         traffic = operator.row_bytes + operator.output_bytes + operator.index_bytes
@@ -163,8 +161,11 @@ class GpuModel:
         return 0.0
 
 
-def _gemm_flops(operator: Gemm) -> Amount:
-    return 2.0 * operator.m * operator.n * operator.k * operator.count
+def gemm_amounts(operator: Gemm) -> tuple[Amount, Amount]:
+    """Floating point operations of a GEMM, and bytes it reads and writes when each element moves once."""
+    m, n, k = operator.m, operator.n, operator.k
+    elements = operator.count * (m * k + k * n + m * n)
+    return 2.0 * m * n * k * operator.count, elements * BYTES_PER_ELEMENT[operator.precision]
 
 
 _DURATIONS: dict[type, Callable[[GpuModel, Any], Amount]] = {

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from simulator.operators import Category, CollectiveCall, Copy, Delay, Measured, Work
+from simulator.operators import Category, CollectiveCall, Copy, Delay, Gemm, Measured, Work
 from simulator.program import IntArray
 from traces.collective_args import UNKNOWN_SIZE, CollectiveArgs, is_collective_kernel, read_args
+from traces.kernel_classes import KernelClass, class_of
 from traces.kineto.events import Kind
 from traces.kineto.kernel_names import short_name
 from traces.kineto.rank_context import KERNEL, MEMCPY, PS_PER_S, RankContext, starts_before_ps
+from traces.kineto.shapes import gemm_of
 
 _WAITS = frozenset({"cudaStreamWaitEvent", "hipStreamWaitEvent", "cuStreamWaitEvent"})
 _DIRECTIONS = {"htod": "h2d", "dtoh": "d2h"}
@@ -125,13 +127,24 @@ class DeviceTasks:
         if events.kind[row] == KERNEL:
             if is_collective_kernel(name) or events.args.get(row, {}).get("collective"):
                 return self._collective(place, name, seconds)
-            return short_name(name), Measured(seconds, Category.COMPUTE, name)
+            return short_name(name), Measured(seconds, Category.COMPUTE, name, self._shape(place, name))
         if events.kind[row] == MEMCPY:
             size = events.args.get(row, {}).get("bytes")
             direction = next((d for key, d in _DIRECTIONS.items() if key in name.lower()), "d2d")
             if isinstance(size, int | float):
                 return short_name(name), Copy(float(size), direction)  # type: ignore[arg-type]
         return short_name(name), Measured(seconds, Category.COPY, name)
+
+    def _shape(self, place: int, name: str) -> Gemm | None:
+        """The GEMM of the innermost operator with a shape around a kernel's launch."""
+        if class_of(name) is not KernelClass.GEMM:
+            return None
+        events, outer = self._context.trace.events, int(self._context.device.launch[place])
+        while outer >= 0:
+            if outer in events.args:
+                return gemm_of(events.name_of(outer), events.args[outer], name)
+            outer = int(self._context.parent[outer])
+        return None
 
     def _collective(self, place: int, name: str, seconds: float) -> tuple[str, Work]:
         found = self._collective_args(place, name)

@@ -65,6 +65,7 @@ def import_kineto(
         steps=_steps(imports, shifts_ps),
         device=next((t.device for t in traces.values() if t.device), ""),
         found=_found(imports),
+        lookups=tuple(lookup for i in imports for lookup in i.lookups),
         gaps=(*absent_ranks(traces, world_size), *notes, *gaps_of({i.tasks.rank: i.gaps for i in imports})),
     )
 

@@ -77,11 +77,14 @@ class Imported:
         return tuple(sorted(int(rank) for program in self.graph.programs for rank in program.ranks))
 
 
+ABSENT = "ranks without a trace: waiting for them cannot be told from transfer"
+"""A gap."""
+
+
 def absent_ranks(present: Collection[int], world_size: int) -> list[Gap]:
     """The gap of ranks that have no trace, if there are any."""
     absent = tuple(sorted(set(range(world_size)) - set(present)))
-    what = "ranks without a trace: waiting for them cannot be told from transfer"
-    return [Gap(what, len(absent), absent)] if absent else []
+    return [Gap(ABSENT, len(absent), absent)] if absent else []
 
 
 def gaps_of(counts: Mapping[int, Counter[str]]) -> list[Gap]:

@@ -9,6 +9,7 @@ import numpy as np
 from simulator.operators import Category, CollectiveCall, Copy, Delay, Gemm, Measured, Work
 from simulator.program import IntArray
 from traces.collective_args import UNKNOWN_SIZE, CollectiveArgs, is_collective_kernel, read_args
+from traces.description import TAIL
 from traces.kernel_classes import KernelClass, class_of
 from traces.kineto.events import Kind
 from traces.kineto.kernel_names import short_name
@@ -57,7 +58,7 @@ class DeviceTasks:
         name, what = self._work(place)
         task = builder.task(name, stream, what, start, end, section=section, after=inputs)
         if isinstance(what, CollectiveCall):
-            tail = Measured(0.0, Category.COMM, "end of a collective")
+            tail = Measured(0.0, Category.COMM, TAIL)
             task = builder.task(f"{name} (tail)", stream, tail, end, end, section=section, after=[task])
         self._tasks.append(task)
         self._last[int(work.stream[place])] = place

@@ -14,7 +14,7 @@ from simulator.lowering import Machine, lower
 from simulator.lowering.private import member_instances
 from simulator.operators import CollectiveCall, Measured, Work, category_of
 from simulator.program import IntArray, Program
-from traces.imported import Gap, Imported, RankStep
+from traces.imported import ABSENT, Gap, Imported, RankStep
 from traces.measured import MeasuredRun
 from traces.replay.job import UNKNOWN, Job, Place, StepPlace, numbered_calls, with_work
 
@@ -34,7 +34,7 @@ def replayed(job: Job, machine: Machine | None = None) -> Imported:
     result = run(lowered, RunOptions(max_iterations=1))
     steps = tuple(_step_of(job, step, result) for step in job.steps)
     absent = np.setdiff1d(np.arange(job.world_size), job.ranks).tolist()
-    told = [gap for gap in job.source.gaps if not gap.what.startswith("ranks without a trace") or absent]
+    told = [gap for gap in job.source.gaps if gap.what != ABSENT or absent]
     return replace(
         job.source,
         graph=job.graph,

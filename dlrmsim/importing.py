@@ -13,6 +13,7 @@ from dlrmsim.outputs import RECORD_FILE, TOOL, folder_written_whole, require_rep
 from dlrmsim.results import write_json
 from scenarios.progress import Progress, Silent
 from traces.analysis import TraceAnalysis, analyse_trace, import_summary
+from traces.export import write_timeline
 from traces.formats import import_traces
 from traces.imported import Imported
 from traces.measured import MeasuredRun
@@ -98,7 +99,7 @@ def _write(folder: Path, finished: ImportFinished, *, report: bool, wall_s: floa
     write_json(folder / "summary.json", finished.summary)
     measured = finished.imported.measured
     if measured is not None and finished.analysis is not None:
-        _write_timeline(folder / "timeline.parquet", finished.imported, measured)
+        write_timeline(finished.imported, folder / "timeline.parquet")
         if report:
             page = _page(finished.imported, measured, finished.analysis)
             (folder / "report.html").write_text(page, encoding="utf-8")
@@ -106,16 +107,6 @@ def _write(folder: Path, finished: ImportFinished, *, report: bool, wall_s: floa
     sources = [str(file) for file in finished.imported.files]
     record = {"tool": TOOL, "files": files, "imported_from": sources, "wall_s": {"import": wall_s}}
     write_json(folder / RECORD_FILE, record | environment())
-
-
-def _write_timeline(path: Path, imported: Imported, measured: MeasuredRun) -> None:
-    from simulator.analysis import timeline_blocks, write_parquet
-    from traces.parquet import program_metadata
-
-    blocks = timeline_blocks(measured.graph.programs, measured.result)
-    ends_ps = measured.result.iteration_end_ps
-    metadata = program_metadata(measured.graph, ends_ps, imported.steps, imported.gaps)
-    write_parquet(blocks, path, metadata=metadata)
 
 
 def _page(imported: Imported, measured: MeasuredRun, analysis: TraceAnalysis) -> str:

@@ -13,6 +13,7 @@ from simulator.operators import CollectiveCall, Copy, Elementwise, HostWork
 from simulator.program import ProgramBuilder, TaskGraph
 from traces.chrome import chrome_trace, write_chrome_trace
 
+EXCHANGE, COPY = "ncclDevKernel_AllToAll (exchange)", "Memcpy HtoD (copy)"
 DURATION_PS = [2_000_001, 5_000_000, 7_000_000, 1_000_000]
 
 
@@ -54,13 +55,20 @@ def test_durations_are_microseconds_exact_to_the_picosecond(trace):
 
 
 def test_categories_are_kinetos(trace):
-    found = {name: events(trace, name=name)[0]["cat"] for name in ("launch", "kernel", "exchange", "copy")}
-    assert found == {"launch": "cuda_runtime", "kernel": "kernel", "exchange": "kernel", "copy": "gpu_memcpy"}
+    found = {name: events(trace, name=name)[0]["cat"] for name in ("launch", "kernel", EXCHANGE, COPY)}
+    assert found == {"launch": "cuda_runtime", "kernel": "kernel", EXCHANGE: "kernel", COPY: "gpu_memcpy"}
+
+
+def test_only_device_work_has_a_stream(trace):
+    """Tools take whatever has a stream for work of a device."""
+    tasks = [e for e in events(trace, ph="X") if "task" in e["args"]]
+    assert {e["name"] for e in tasks if "stream" in e["args"]} == {"kernel", EXCHANGE, COPY}
+    assert {e["name"] for e in tasks if "stream" not in e["args"]} == {"launch"}
 
 
 def test_a_collective_carries_its_own_ranks_size(trace):
     for rank, elements in ((0, 32), (1, 64)):  # fp16: two bytes
-        args = events(trace, name="exchange", pid=rank)[0]["args"]
+        args = events(trace, name=EXCHANGE, pid=rank)[0]["args"]
         assert (args["Collective name"], args["In msg nelems"], args["Group size"]) == ("all_to_all", elements, 2)
 
 
@@ -83,7 +91,7 @@ def test_kernel_and_launch_share_a_correlation_that_no_other_iteration_has(trace
 
 def test_streams_are_named_threads(trace):
     names = {e["tid"]: e["args"]["name"] for e in events(trace, name="thread_name", pid=1)}
-    assert names == {0: "host", 1: "default", 2: "memcpy"}
+    assert names == {1: "host", 2: "default", 3: "memcpy"}
 
 
 def test_only_the_ranks_of_the_timeline_are_in_it():

@@ -138,7 +138,7 @@ def _page(imported: Imported, measured: MeasuredRun, analysis: TraceAnalysis) ->
 
 def gap_lines(imported: Imported) -> tuple[str, ...]:
     """What the traces do not say, a line each."""
-    return tuple(f"{gap.count:,} {gap.what} ({_rank_words(gap.ranks)})" for gap in imported.gaps)
+    return tuple(gap.words + (f" ({_rank_words(gap.ranks)})" if gap.ranks else "") for gap in imported.gaps)
 
 
 def _rank_words(ranks: Sequence[int]) -> str:

@@ -25,11 +25,16 @@ class RankStep:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Something the traces do not say: what, how often, on which ranks."""
+    """Something the traces do not say: what, how often (0: not counted), on which ranks."""
 
     what: str
     count: int
     ranks: tuple[int, ...]
+
+    @property
+    def words(self) -> str:
+        """How often and what."""
+        return f"{self.count:,} {self.what}" if self.count else self.what
 
 
 @dataclass(frozen=True, slots=True)

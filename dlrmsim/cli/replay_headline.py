@@ -35,8 +35,8 @@ def print_replay(finished: ReplayFinished, changes: Changes) -> None:
         console.print(_steps(found["measured_step"], found["step"]))
     if finished.methods:
         console.print(_methods(finished))
-    for gap in found["gaps"]:
-        console.print(Text(f"  gap       {gap['count']:,} {gap['what']}"))
+    for gap in finished.after.gaps:
+        console.print(Text(f"  gap       {gap.words}"))
     if finished.folder is not None:
         console.print(Text(f"  wrote     {finished.folder}"), soft_wrap=True)
 

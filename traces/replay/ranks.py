@@ -12,7 +12,7 @@ from simulator.operators import CollectiveCall, Work
 from simulator.program import IntArray, Program, TaskGraph
 from traces.kernel_classes import is_sharded_lookup
 from traces.replay.job import Job, StepPlace, amounts_of
-from traces.replay.tables import tables_of
+from traces.replay.tables import sharded_tables
 
 _FIXED_SIZE = frozenset({"all_reduce", "all_to_all", "broadcast", "reduce", "barrier"})
 """Collectives whose size does not follow the number of ranks when each rank keeps its batch."""
@@ -49,10 +49,10 @@ def at_world_size(job: Job, world_size: int) -> Job:
     if world_size == job.world_size:
         return with_clones(job)
     _check_collectives(job)
-    tables = tables_of(job.source)
+    tables = sharded_tables(job.source)
     whole = with_clones(job)
     source = np.resize(whole.ranks, world_size)
-    held = np.array([tables.sharded[rank] for rank in np.resize(job.ranks, job.world_size).tolist()])
+    held = np.array([tables[rank] for rank in np.resize(job.ranks, job.world_size).tolist()])
     total = int(held.sum())
     if total and total < world_size:
         raise InputError(

@@ -41,7 +41,7 @@ def replayed(job: Job, machine: Machine | None = None) -> Imported:
         world_size=job.world_size,
         measured=MeasuredRun(job.graph, lowered, result),
         steps=steps,
-        gaps=(*told, *(Gap(note, 1, ()) for note in job.notes)),
+        gaps=(*told, *(Gap(note, 0, ()) for note in job.notes)),
     )
 
 

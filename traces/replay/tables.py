@@ -1,30 +1,24 @@
-"""Which embedding tables a job holds, and over which batch: what the shapes of its lookups tell."""
+"""Which embedding tables a job holds, and over which batch: what the shapes of its lookups and GEMMs tell."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from inputs.errors import InputError
 from simulator.operators import Gemm, Measured
-from traces.imported import Imported
+from simulator.program import Program
+from traces.imported import Imported, Lookup
 
 
-@dataclass(frozen=True, slots=True)
-class Tables:
-    """Sharded tables of each traced rank; data-parallel ones are not counted."""
+def sharded_tables(imported: Imported) -> Mapping[int, int]:
+    """How many sharded tables each traced rank has; data-parallel ones are not counted.
 
-    sharded: Mapping[int, int]
-
-
-def tables_of(imported: Imported) -> Tables:
-    """The tables, from the shapes of the lookups.
-
-    A lookup over B bags per table is sharded where B is the world size times a batch that GEMMs of the rank have as an
-    extent, data-parallel where B itself is one.
+    The batch of a rank is an extent of nearly all its GEMMs. So a lookup over B bags per table is sharded where more
+    than half of the GEMMs have B / world size as an extent, data-parallel where they have B.
 
     Raises:
-        InputError: no lookup has shapes, or which batch one is over cannot be told.
+        InputError: no lookup has shapes, or over which batch one is cannot be told.
     """
     if not imported.lookups:
         raise InputError(
@@ -32,21 +26,27 @@ def tables_of(imported: Imported) -> Tables:
             file=imported.files[0],
             expected="Kineto traces with record_shapes=True and FBGEMM's lookups",
         )
-    extents: dict[int, set[float]] = {}
-    for program in imported.graph.programs:
-        shapes = [w.shape for w in program.work if isinstance(w, Measured) and isinstance(w.shape, Gemm)]
-        found = {float(extent) for s in shapes for extent in (s.m, s.n, s.k, s.count)}
-        extents.update(dict.fromkeys(program.ranks.tolist(), found))
+    batches = {int(rank): _usual_extents(p) for p in imported.graph.programs for rank in p.ranks}
     sharded = dict.fromkeys(imported.ranks, 0)
     for lookup in imported.lookups:
-        known = extents[lookup.rank]
-        over_all = lookup.bags_per_table / imported.world_size in known
-        if over_all == (float(lookup.bags_per_table) in known):
-            raise InputError(
-                f"a lookup of {lookup.tables} tables over {lookup.bags_per_table} bags each: the trace does not say "
-                "whether that is the batch of the rank or of all ranks",
-                file=imported.files[0],
-                expected="GEMMs with the batch of the rank as an extent",
-            )
-        sharded[lookup.rank] += lookup.tables if over_all else 0
-    return Tables(sharded)
+        sharded[lookup.rank] += lookup.tables if _over_all_ranks(lookup, batches[lookup.rank], imported) else 0
+    return sharded
+
+
+def _usual_extents(program: Program) -> set[float]:
+    """Extents that more than half of a program's GEMMs have."""
+    shapes = [w.shape for w in program.work if isinstance(w, Measured) and isinstance(w.shape, Gemm)]
+    found = Counter(float(extent) for s in shapes for extent in {s.m, s.n, s.k, s.count})
+    return {extent for extent, count in found.items() if 2 * count > len(shapes)}
+
+
+def _over_all_ranks(lookup: Lookup, batches: set[float], imported: Imported) -> bool:
+    over_all = lookup.bags_per_table / imported.world_size in batches
+    if over_all == (float(lookup.bags_per_table) in batches):
+        raise InputError(
+            f"a lookup of {lookup.tables} tables over {lookup.bags_per_table} bags each: the trace does not say "
+            "whether that is the batch of a rank or of all ranks",
+            file=imported.files[0],
+            expected="GEMMs with the batch of the rank as an extent",
+        )
+    return over_all

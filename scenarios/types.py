@@ -115,6 +115,11 @@ class VariationChoice(Strict):
     straggler_ranks: tuple[Rank, ...] = Field((), description="ranks that compute slower")
     straggler_slowdown: float = Field(1.0, ge=1, description="factor on the kernels of those ranks")
 
+    @property
+    def varies(self) -> bool:
+        """Whether iterations differ."""
+        return bool(self.compute_jitter or self.host_jitter)
+
 
 class RunChoice(Strict):
     """How many iterations are simulated."""

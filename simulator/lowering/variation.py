@@ -39,6 +39,11 @@ class Variation:
         sigmas = {Category.COMPUTE: self.compute_jitter, Category.HOST: self.host_jitter}
         return sigmas.get(category, 0.0)
 
+    @property
+    def varies(self) -> bool:
+        """Whether iterations differ."""
+        return bool(self.compute_jitter or self.host_jitter)
+
     def slowdown(self, ranks: IntArray) -> FloatArray:
         """Static factor on the kernels of each rank ``[P]``."""
         return np.where(np.isin(ranks, self.straggler_ranks), self.straggler_slowdown, 1.0)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from inputs.errors import InputError
 from simulator.program import IntArray
 from traces.chrome import KEY, PS_PER_US
+from traces.description import About
 from traces.imported import Imported
 from traces.json_array import JsonArray
 from traces.parquet import unpacked
@@ -62,7 +62,7 @@ def import_chrome(files: Sequence[Path], ranks: Sequence[int] | None = None) -> 
     return import_rows(files, _joined(abouts), Rows(*table[[0, 1, 3, 4]]), "dlrmsim Chrome trace")
 
 
-def _read(file: Path) -> tuple[Mapping[str, Any], IntArray]:
+def _read(file: Path) -> tuple[About, IntArray]:
     """What a file says of its programs, and rank, iteration, task, start and end of its tasks in order ``[5, N]``."""
     array = JsonArray(file, "traceEvents", Event)
     rows = []
@@ -79,12 +79,11 @@ def _read(file: Path) -> tuple[Mapping[str, Any], IntArray]:
     return unpacked(file, stored), table
 
 
-def _joined(abouts: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+def _joined(abouts: Sequence[About]) -> About:
     """The programs of all files."""
-    first = abouts[0]
-    return {
-        **first,
-        "verbatim": all(about.get("verbatim") for about in abouts),
-        "programs": [program for about in abouts for program in about.get("programs", ())],
-        "steps": [step for about in abouts for step in about.get("steps", ())],
-    }
+    return msgspec.structs.replace(
+        abouts[0],
+        verbatim=all(about.verbatim for about in abouts),
+        programs=[program for about in abouts for program in about.programs],
+        steps=[step for about in abouts for step in about.steps],
+    )

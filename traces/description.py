@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal, TypeAlias
 
+import msgspec
 import numpy as np
 
-from simulator.operators import Amount, Category, CollectiveCall, Copy, Delay, Gemm, Measured, Work, category_of
+from simulator.operators import (
+    Amount,
+    Category,
+    CollectiveCall,
+    CollectiveOp,
+    Copy,
+    Delay,
+    Gemm,
+    Measured,
+    Precision,
+    Work,
+    category_of,
+)
 from simulator.program import IntArray, Program, TaskGraph
 from traces.imported import Gap, RankStep
 
@@ -15,11 +28,85 @@ VERSION = 2
 TAIL = "end of a collective"
 """Name of the work that is a member's part of a collective after the first member's end."""
 
+Stored: TypeAlias = float | list[float]
+"""An amount: of all ranks of a program, or of each."""
 
-def described(
-    graph: TaskGraph, ends_ps: IntArray, steps: Sequence[RankStep] = (), gaps: Sequence[Gap] = ()
-) -> dict[str, Any]:
-    """What a timeline needs to be imported again: tasks, dependencies, communicators.
+
+class CollectiveWords(msgspec.Struct, array_like=True, tag="collective"):
+    """A collective."""
+
+    op: CollectiveOp
+    communicator: str
+    bytes: Stored
+    dtype: str
+
+
+class CopyWords(msgspec.Struct, array_like=True, tag="copy"):
+    """A copy."""
+
+    bytes: Stored
+    direction: Literal["h2d", "d2h", "d2d"]
+
+
+class DelayWords(msgspec.Struct, array_like=True, tag="delay"):
+    """A delay."""
+
+    cause: str
+
+
+class MeasuredWords(msgspec.Struct, array_like=True, tag="measured"):
+    """Anything else: its category, its name (empty: the task's) and the GEMM it is."""
+
+    category: Category
+    name: str = ""
+    shape: tuple[int, int, int, Precision, int] | None = None
+
+
+Words: TypeAlias = CollectiveWords | CopyWords | DelayWords | MeasuredWords
+
+
+class TaskWords(msgspec.Struct, array_like=True):
+    """A task; dependencies as (task, lag)."""
+
+    name: str
+    section: str
+    stream: int
+    work: Words
+    dependencies: list[tuple[int, int]]
+
+
+class ProgramWords(msgspec.Struct):
+    """The program of one group of ranks."""
+
+    ranks: list[int]
+    streams: list[str]
+    tasks: list[TaskWords]
+
+
+class About(msgspec.Struct):
+    """What a timeline needs to be imported again.
+
+    Attributes:
+        version: of this format.
+        verbatim: the programs are those of an import, whose times are those of the engine's equation.
+        programs: of all ranks.
+        communicators: instance number of each global rank by name.
+        ends_ps: end of every iteration, recorded or not.
+        steps: (rank, number, name, start, end) of an import, those its profiler marked.
+        gaps: (what, count, ranks) of an import.
+    """
+
+    version: int
+    verbatim: bool
+    programs: list[ProgramWords]
+    communicators: dict[str, list[int]]
+    ends_ps: list[int]
+    steps: list[tuple[int, int, str, int, int]]
+    gaps: list[tuple[str, int, list[int]]]
+
+
+def described(graph: TaskGraph, ends_ps: IntArray, steps: Sequence[RankStep] = (), gaps: Sequence[Gap] = ()) -> About:
+    """What a timeline needs to be imported again.
 
     Args:
         graph: the programs.
@@ -27,15 +114,15 @@ def described(
         steps: of an import, those its profiler marked.
         gaps: of an import.
     """
-    return {
-        "version": VERSION,
-        "verbatim": all(_has_tails(program) for program in graph.programs),
-        "programs": [_described(program) for program in graph.programs],
-        "communicators": {name: instance.tolist() for name, instance in graph.communicators.items()},
-        "ends_ps": ends_ps.tolist(),
-        "steps": [[s.rank, s.number, s.name, s.start_ps, s.end_ps] for s in steps],
-        "gaps": [[gap.what, gap.count, gap.ranks] for gap in gaps],
-    }
+    return About(
+        version=VERSION,
+        verbatim=all(_has_tails(program) for program in graph.programs),
+        programs=[_described(program) for program in graph.programs],
+        communicators={name: instance.tolist() for name, instance in graph.communicators.items()},
+        ends_ps=ends_ps.tolist(),
+        steps=[(s.rank, s.number, s.name, s.start_ps, s.end_ps) for s in steps],
+        gaps=[(gap.what, gap.count, list(gap.ranks)) for gap in gaps],
+    )
 
 
 def _has_tails(program: Program) -> bool:
@@ -49,65 +136,57 @@ def _has_tails(program: Program) -> bool:
     return all(task in tailed for task, work in enumerate(program.work) if isinstance(work, CollectiveCall))
 
 
-def _described(program: Program) -> dict[str, Any]:
-    return {
-        "ranks": program.ranks.tolist(),
-        "streams": [stream.name for stream in program.streams],
-        "tasks": [
-            [name, section, stream, work_words(work), program.dependencies(task)]
-            for task, (name, section, stream, work) in enumerate(
-                zip(program.names, program.sections, program.stream_of.tolist(), program.work, strict=True)
-            )
+def _described(program: Program) -> ProgramWords:
+    columns = zip(program.names, program.sections, program.stream_of.tolist(), program.work, strict=True)
+    return ProgramWords(
+        ranks=program.ranks.tolist(),
+        streams=[stream.name for stream in program.streams],
+        tasks=[
+            TaskWords(name, section, stream, words_of(work), program.dependencies(task))
+            for task, (name, section, stream, work) in enumerate(columns)
         ],
-    }
+    )
 
 
-def work_words(work: Work) -> list[Any]:
-    """The category, what kind of work it is, and what is known of it beside its time."""
-    category = str(category_of(work))
+def words_of(work: Work) -> Words:
+    """What is known of work beside its time."""
     if isinstance(work, CollectiveCall):
-        return [category, "collective", work.op, work.communicator, _plain(work.bytes), work.dtype]
+        return CollectiveWords(work.op, work.communicator, _stored(work.bytes), work.dtype)
     if isinstance(work, Copy):
-        return [category, "copy", _plain(work.bytes), work.direction]
+        return CopyWords(_stored(work.bytes), work.direction)
     if isinstance(work, Delay):
-        return [category, "delay", work.cause]
-    if isinstance(work, Measured):
-        shape = work.shape
-        known = None if shape is None else [shape.m, shape.n, shape.k, shape.precision, shape.count]
-        return [category, "measured", work.name, known]
-    return [category, "other"]
+        return DelayWords(work.cause)
+    if isinstance(work, Measured) and work.shape is not None:
+        m, n, k = (round(float(np.mean(extent))) for extent in (work.shape.m, work.shape.n, work.shape.k))
+        return MeasuredWords(work.category, work.name, (m, n, k, work.shape.precision, work.shape.count))
+    return MeasuredWords(category_of(work), work.name if isinstance(work, Measured) else "")
 
 
-def _plain(amount: Amount) -> float | list[float]:
+def _stored(amount: Amount) -> Stored:
     return amount.tolist() if isinstance(amount, np.ndarray) else float(amount)
 
 
-def work_of(words: Sequence[Any], name: str, column: int, length_ps: int) -> Work:
-    """The work of `work_words` on the rank in a column of its program.
+def work_of(words: Words, name: str, column: int, seconds: float) -> Work:
+    """The work of `words_of` on the rank in a column of its program.
 
     Args:
         words: of the task.
         name: of the task, for work that has none of its own.
         column: the rank's place in the program.
-        length_ps: the task's measured length.
+        seconds: the task's measured length.
 
     Raises:
-        ValueError, KeyError, IndexError, TypeError: these are no such words.
+        IndexError: there are fewer amounts than ranks.
     """
-    category, kind, *more = words
-    seconds = length_ps / 1e12
-    if kind == "collective":
-        op, communicator, size, dtype = more
-        return CollectiveCall(op, communicator, _amount(size, column), dtype)
-    if kind == "copy":
-        return Copy(float(np.sum(_amount(more[0], column))), more[1])
-    if kind == "delay":
-        return Delay(seconds, more[0])
-    if kind == "measured":
-        shape = None if more[1] is None else Gemm(*more[1])
-        return Measured(seconds, Category(category), more[0], shape)
-    return Measured(seconds, Category(category), name)
-
-
-def _amount(stored: float | list[float], column: int) -> Amount:
-    return np.array([stored[column]]) if isinstance(stored, list) else float(stored)
+    if isinstance(words, CollectiveWords):
+        size = np.array([words.bytes[column]]) if isinstance(words.bytes, list) else words.bytes
+        return CollectiveCall(words.op, words.communicator, size, words.dtype)
+    if isinstance(words, CopyWords):
+        return Copy(words.bytes[column] if isinstance(words.bytes, list) else words.bytes, words.direction)
+    if isinstance(words, DelayWords):
+        return Delay(seconds, words.cause)
+    shape = None
+    if words.shape is not None:
+        m, n, k, precision, count = words.shape
+        shape = Gemm(m=m, n=n, k=k, precision=precision, count=count)
+    return Measured(seconds, words.category, words.name or name, shape)

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from base64 import b85decode, b85encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from inputs.errors import InputError
 from simulator.analysis.timeline import COLUMNS
 from simulator.program import IntArray, TaskGraph
-from traces.description import described
+from traces.description import VERSION, About, described
 from traces.imported import Gap, Imported, RankStep
-from traces.rebuilding import Rows, check_version, import_rows
+from traces.rebuilding import Rows, check, import_rows
 from traces.source import require_file
 
 KEY = b"dlrmsim.programs"
@@ -27,22 +28,30 @@ def program_metadata(
     return {KEY: packed(described(graph, ends_ps, steps, gaps))}
 
 
-def packed(about: Mapping[str, Any]) -> bytes:
-    """JSON values as text without quotes, compressed."""
-    return b85encode(zlib.compress(json.dumps(about, separators=(",", ":")).encode(), level=6))
+def packed(about: About) -> bytes:
+    """A description as text without quotes, compressed."""
+    return b85encode(zlib.compress(msgspec.json.encode(about), level=6))
 
 
-def unpacked(file: Path, stored: bytes | str) -> Any:
+class _Versioned(msgspec.Struct):
+    version: Any = None
+
+
+def unpacked(file: Path, stored: bytes | str) -> About:
     """What `packed` packed.
 
     Raises:
-        InputError: it cannot be read, or is of another version.
+        InputError: it cannot be read, contradicts itself, or is of another version.
     """
     try:
-        about = json.loads(zlib.decompress(b85decode(stored)))
-    except (ValueError, zlib.error) as error:
+        text = zlib.decompress(b85decode(stored))
+        version = msgspec.json.decode(text, type=_Versioned).version
+        if version != VERSION:
+            raise InputError("has programs of another version", file=file, given=version, expected=str(VERSION))
+        about = msgspec.json.decode(text, type=About)
+    except (ValueError, zlib.error, RecursionError) as error:
         raise InputError(f"has programs that cannot be read: {error}", file=file) from None
-    check_version(file, about)
+    check(file, about)
     return about
 
 
@@ -63,7 +72,7 @@ def import_parquet(files: Sequence[Path], ranks: Sequence[int] | None = None) ->
     return import_rows(files, about, rows, "dlrmsim timeline")
 
 
-def _read(file: Path, ranks: Sequence[int] | None) -> tuple[Mapping[str, Any], Any]:
+def _read(file: Path, ranks: Sequence[int] | None) -> tuple[About, Any]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -43,13 +43,14 @@ def import_kineto(
         ProgramError: ranks disagree on a collective.
     """
     traces = _numbered([part for file in files for part in ranks_in(read_kineto(file))])
+    all_ranks = tuple(sorted(traces))
     if ranks is not None:
         traces = {rank: trace for rank, trace in traces.items() if rank in set(ranks)}
         if not traces:
             raise InputError("no trace is of these ranks", file="--ranks", given=",".join(map(str, ranks)))
     imports = [rank_tasks(trace, rank) for rank, trace in sorted(traces.items())]
     if execution_traces:
-        imports = with_execution_traces(imports, [read_pytorch_et(file) for file in execution_traces])
+        imports = with_execution_traces(imports, [read_pytorch_et(file) for file in execution_traces], all_ranks)
     world_size = max([*(t.world_size or 0 for t in traces.values()), max(traces) + 1])
     members = _members(imports)
     check_agreement([i.tasks for i in imports], members)

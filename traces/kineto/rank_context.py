@@ -6,8 +6,6 @@ from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from simulator.program import IntArray
 from traces.collective_args import CollectiveArgs
 from traces.kineto.device_work import DeviceWork
@@ -60,8 +58,3 @@ class RankContext:
         if place < 0 or (place == len(self.steps) - 1 and at_ps >= self.steps[place].end_ps):
             return OUTSIDE
         return self.steps[place].name
-
-
-def starts_before_ps(starts_ps: IntArray, rows: IntArray) -> IntArray:
-    """Starts of ``rows``, those of -1 before everything ``[D]``."""
-    return np.where(rows >= 0, starts_ps[rows], np.iinfo(np.int64).min)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from functools import cache
 
 from simulator.operators import Category, Measured, Work
 
@@ -22,6 +23,7 @@ _EMBEDDING = re.compile(r"split_embedding|dense_embedding|embedding_?bag|embeddi
 """FBGEMM's and PyTorch's embedding kernels."""
 
 
+@cache
 def class_of(name: str) -> KernelClass:
     """The class of a kernel, by its name; those that are neither GEMMs nor embeddings stream."""
     if _EMBEDDING.search(name):
@@ -36,6 +38,7 @@ def is_sharded_lookup(work: Work) -> bool:
     return class_of(work.name) is KernelClass.EMBEDDING and "dense" not in work.name
 
 
+@cache
 def precision_of(name: str) -> str:
     """The precision a GEMM kernel computes in, by cuBLAS's and CUTLASS's names; fp32 where they say nothing."""
     text = name.lower()

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import csv
 import functools
-from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from hardware_specs.loader import load_cluster, load_gpu
+from benchmarks.replays import (
+    TWO_SWITCHES,
+    bound_s,
+    bounded,
+    collective_seconds,
+    ends_us,
+    machine,
+    makespan_ms,
+    serial_ms,
+)
+from hardware_specs.loader import load_gpu
 from inputs.errors import InputError
-from simulator.lowering import build_machine
 from simulator.operators import Category, CollectiveCall
 from tests.trace_files import public
 from traces.analysis import analyse_trace
@@ -24,9 +31,7 @@ from traces.replay.overlap import with_communication_hidden, without_overlap
 from traces.replay.precision import in_precision
 from traces.replay.ranks import at_world_size, with_clones
 
-ROOT = Path(__file__).resolve().parents[2]
-GIB, MIB = 2**30, 2**20
-PS_PER_US = 1e6
+GIB = 2**30
 
 
 @functools.cache
@@ -44,20 +49,12 @@ def a100():
     return imported(("a100_8ranks_rec_rank3", "*.gz"))
 
 
-def machine(cluster, ranks):
-    return build_machine(load_cluster(cluster), ranks, launch_s=0.0)
-
-
 def steps_of(found):
     return analyse_trace(found, found.measured).steps
 
 
 def mean(rows, part):
     return float(np.mean([getattr(row, part) for row in rows]))
-
-
-def ends_us(found):
-    return found.measured.result.records[0].activities.end_ps / PS_PER_US
 
 
 @functools.cache
@@ -195,40 +192,17 @@ def test_overlap_is_worth_what_the_serial_job_takes_longer():
     assert mean(hidden, "step_s") <= mean(before, "step_s") * 1.0001
 
 
-def bound_s(op, size_bytes, nodes=8, local=8, port=25 * GIB, near=300 * GIB):
-    """Least time on nodes behind one port per rank, see docs/reference/traces.md: the slower of the two links."""
-    ranks = nodes * local
-    if op == "all_to_all":
-        return max(size_bytes * (ranks - local) / ranks / port, size_bytes * (local - 1) / ranks / near)
-    return max(2 * size_bytes * (nodes - 1) / nodes / (local * port), 2 * size_bytes * (local - 1) / local / near)
-
-
 @pytest.mark.parametrize("kind", ["identical", "jitter"])
 def test_64_chakra_ranks_stay_between_the_bound_and_the_serial_sum(kind):
-    found = imported(("chakra_dlrm_64", kind, "*.et"))
-    job = job_of(found)
-    result = replayed(job, machine(ROOT / "benchmarks" / "two_switches.yaml", 64))
-    (program,) = result.graph.programs
-    times = result.measured.result.records[0].groups[0]
-    lengths = (times.end_ps - times.start_ps - times.waiting_ps) / 1e12
-    bounds = {}
-    for task, work in enumerate(program.work):
-        if isinstance(work, CollectiveCall):
-            bounds[task] = bound_s(work.op, float(work.bytes))
-            near = bounds[task] if work.op == "all_to_all" else 2 * float(work.bytes) * 7 / 8 / (300 * GIB)
-            steps = 64 * 2e-6  # a step of a ring of 64 costs the latency of the second switch
-            assert bounds[task] <= lengths[task].min()
-            assert lengths[task].max() <= bounds[task] + near + steps
-    least = replayed(replace(job, transfers_ps=_transfers(job, bounds)))
-    serial = job.durations_ps[0].sum(axis=0).max() / 1e12 + lengths[list(bounds)].max(axis=1).sum()
-    makespan = result.measured.result.iteration_end_ps[0] / 1e12
-    assert least.measured.result.iteration_end_ps[0] / 1e12 <= makespan <= serial
+    job = job_of(imported(("chakra_dlrm_64", kind, "*.et")))
+    found = replayed(job, machine(TWO_SWITCHES, 64))
+    near_s, latency_s = 2 * 12.5 * 2**20 * 7 / 8 / (300 * GIB), 64 * 2e-6  # the switch inside, a ring's steps outside
+    for op, length in collective_seconds(found).items():
+        size = 16 * 2.0**20 if op == "all_to_all" else 12.5 * 2.0**20
+        assert bound_s(op, size) <= length <= bound_s(op, size) + near_s + latency_s
+    assert makespan_ms(replayed(bounded(job))) <= makespan_ms(found) <= serial_ms(job, found)
     if kind == "identical":
-        assert makespan == pytest.approx(3.12e-3, rel=0.01)  # docs/reference/traces.md
-
-
-def _transfers(job, bounds):
-    return {("world", n): np.array([round(bounds[task] * 1e12)]) for n, task in enumerate(sorted(bounds))}
+        assert makespan_ms(found) == pytest.approx(3.12, rel=0.01)  # docs/reference/replays.md
 
 
 def test_chakra_cannot_be_scaled_without_its_tables():

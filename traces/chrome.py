@@ -20,6 +20,7 @@ from simulator.analysis.timeline import Timeline
 from simulator.operators import BYTES_PER_ELEMENT, Amount, Category, CollectiveCall, Copy, Delay, Measured, Work
 from simulator.program import Program, TaskGraph
 from traces.imported import RankStep
+from traces.task_names import common_name
 
 Event: TypeAlias = dict[str, Any]
 
@@ -213,7 +214,7 @@ class _RankIteration:
     def _kind(self, task: int, category: Category) -> tuple[str, str]:
         """Category and name as Kineto writes them; tools tell communication and copies by the name."""
         work = self.program.work[task]
-        name = work.name if isinstance(work, Measured) and work.name else self.program.names[task].split(" #")[0]
+        name = work.name if isinstance(work, Measured) and work.name else common_name(self.program.names[task])
         if category is Category.IDLE or (category is Category.COMM and not self.duration_us[task]):
             return NO_EVENT, name
         if category is Category.COMM:

@@ -13,10 +13,12 @@ import sys
 import numpy as np
 import pytest
 
+from dlrmsim import RunRequest, load_scenario, run
 from simulator.analysis import Window, break_down
 from simulator.operators import Category
 from tests.trace_files import public, two_ranks, write_ranks
 from traces.export import write_chrome
+from traces.formats import import_traces
 from traces.kineto.importer import import_kineto
 
 pytestmark = pytest.mark.skipif(
@@ -71,6 +73,11 @@ def test_hta_gives_our_breakdown_of_public_traces(tmp_path, parts):
 
 def test_hta_gives_our_breakdown_of_a_small_trace(tmp_path):
     agree(import_kineto(write_ranks(tmp_path, two_ranks())), tmp_path / "chrome")
+
+
+def test_hta_gives_our_breakdown_of_a_simulated_run(tmp_path):
+    run(load_scenario("zionex_a_128"), RunRequest(out=tmp_path / "run", report=False))
+    agree(import_traces([tmp_path / "run" / "timeline.parquet"], [0, 77]), tmp_path / "chrome")
 
 
 def agree(imported, folder):

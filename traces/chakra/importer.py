@@ -151,8 +151,10 @@ def _template(file: Path, rank: int, nodes: Sequence[Any], places: Sequence[int]
         node = nodes[place]
         attributes = {a.name: getattr(a, a.WhichOneof("value") or "name") for a in node.attr}
         stream, work = _work(file, places[place], node, attributes, gaps)
-        ours = "stream" in attributes  # a trace of dlrmsim export: ctrl_deps are the order of its streams
-        after = [numbers[d] for d in (*node.data_deps, *(() if ours else node.ctrl_deps)) if d in numbers]
+        needed = {*node.data_deps, *node.ctrl_deps}
+        if "stream" in attributes:  # a trace of dlrmsim export: ctrl_deps are the order of its streams
+            needed = set(node.data_deps) - set(node.ctrl_deps)
+        after = [numbers[d] for d in sorted(needed) if d in numbers]
         name, section = node.name or f"node {node.id}", str(attributes.get("section", SECTION))
         on = builder.stream(str(attributes.get("stream", stream)))
         numbers[node.id] = builder.task(name, on, work, 0, 0, section=section, after=after)

@@ -1,6 +1,7 @@
 """Writes Chakra execution traces, ``PREFIX.RANK.et``, as ASTRA-sim and Chakra's tools read them.
 
-Explicit dependencies are ``data_deps``, the order of a stream is ``ctrl_deps``: readers that know no streams keep it.
+All dependencies are ``data_deps``, which is what ASTRA-sim follows; those that only keep the order of a stream are
+``ctrl_deps`` as well.
 Durations are whole microseconds. Attributes beside Chakra's own (``stream``, ``section``, ``category``, ``dtype``,
 ``cause``) let `traces.chakra.importer` give the same programs back; other readers pass over them.
 """
@@ -70,21 +71,29 @@ def _nodes(program: Program, column: int, starts_ps: IntArray, lengths_ps: IntAr
     for task, (name, stream, work) in enumerate(
         zip(program.names, program.stream_of.tolist(), program.work, strict=True)
     ):
+        explicit = [dep + 1 for dep, lag in program.dependencies(task) if lag == 0]
+        ordered = [before[stream]] if stream in before and before[stream] not in explicit else []
         node = kind(
             id=task + 1,
             name=name,
             type=COMM_COLL if isinstance(work, CollectiveCall) else COMP,
-            data_deps=[dep + 1 for dep, lag in program.dependencies(task) if lag == 0],
-            ctrl_deps=[before[stream]] if stream in before else [],
+            data_deps=[*explicit, *ordered],
+            ctrl_deps=ordered,
             start_time_micros=max(round(int(starts_ps[task]) / PS_PER_US), 0),
             duration_micros=round(int(lengths_ps[task]) / PS_PER_US),
         )
         own = {"stream": program.streams[stream].name, "section": program.sections[task]}
         for key, value in {**_attributes(work, column), **own}.items():
-            field = "bool_val" if isinstance(value, bool) else "int64_val" if isinstance(value, int) else "string_val"
-            node.attr.add(name=key, **{field: value})
+            node.attr.add(name=key, **{_field(key, value): value})
         before[stream] = task + 1
         yield node
+
+
+def _field(key: str, value: bool | int | str) -> str:
+    """The field of an attribute, by the types that Chakra's readers expect."""
+    if isinstance(value, bool | str):
+        return "bool_val" if isinstance(value, bool) else "string_val"
+    return "uint64_val" if key == "tensor_size" else "int64_val"
 
 
 def _attributes(work: Work, column: int) -> Mapping[str, bool | int | str]:

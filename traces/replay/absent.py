@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,6 +13,16 @@ from simulator.program import IntArray, Program, Stream
 from traces.replay.job import Job, amounts_of, numbered_calls
 
 CAUSE = "before a rank without a trace arrives"
+
+
+@dataclass(frozen=True, slots=True)
+class _Arrival:
+    """When ranks without a trace come to a collective: ``at_ps``, of those on one stream of a traced rank."""
+
+    stream: str
+    call: CollectiveCall
+    at_ps: int
+    end_ps: int
 
 
 def with_late_absent_ranks(job: Job) -> Job:
@@ -30,17 +41,20 @@ def with_late_absent_ranks(job: Job) -> Job:
     if not len(absent) or measured is None:
         return job.with_note("every rank has a trace: waiting is known already")
     shortest = _shortest_over_steps(job)
-    calls = []
+    arrivals = []
     transfers = dict(job.transfers_ps)
     for key, call in numbered_calls(job.graph):
-        inside = job.graph.communicators[key[0]][absent]
-        if not np.any(inside >= 0):
+        if not np.any(job.graph.communicators[key[0]][absent] >= 0):
             continue
         number, task, work = call.callers[0]
-        ends_ps = measured.result.records[0].groups[number].end_ps[task]
+        program = job.graph.programs[number]
+        end_ps = int(measured.result.records[0].groups[number].end_ps[task].max())
         transfers[key] = np.minimum(transfers[key], shortest[key])
-        calls.append((int(ends_ps.max()), key, int(transfers[key].max()), work))
-    program, durations = _arrivals(absent, sorted(calls, key=lambda own: own[:2]))
+        stream = f"{key[0]}, {program.streams[program.stream_of[task]].name}"
+        arrivals.append(_Arrival(stream, work, end_ps - int(transfers[key].max()), end_ps))
+    if not arrivals:
+        return job.with_note("no collective is over ranks without a trace")
+    program, durations = _program(absent, arrivals)
     graph = replace(job.graph, programs=(*job.graph.programs, program))
     changed = replace(job, graph=graph, durations_ps=(*job.durations_ps, durations), transfers_ps=transfers)
     return changed.with_note("transfers are the shortest over the steps, the rest waiting for ranks without a trace")
@@ -59,27 +73,25 @@ def _shortest_over_steps(job: Job) -> dict[tuple[str, int], int]:
     return {key: shortest for calls, shortest in least.items() for key in calls}
 
 
-def _arrivals(
-    absent: IntArray, calls: list[tuple[int, tuple[str, int], int, CollectiveCall]]
-) -> tuple[Program, IntArray]:
-    """The program of the absent ranks: on a stream for each group, a delay and a collective in turn."""
+def _program(absent: IntArray, arrivals: Sequence[_Arrival]) -> tuple[Program, IntArray]:
+    """The program of the absent ranks: on a stream for each that is traced, a delay and a collective in turn."""
     names, work, durations, stream_of = [], [], [], []
     streams: dict[str, int] = {}
     ended: dict[str, int] = {}
     columns = np.zeros(len(absent), dtype=np.int64)
-    for number, (end_ps, (group, _), transfer_ps, call) in enumerate(calls):
-        delay_ps = max(end_ps - transfer_ps - ended.get(group, 0), 0)
-        names += [f"late #{number}", f"{call.op} #{number}"]
-        of_mean: Work = amounts_of(replace(call, bytes=np.atleast_1d(np.mean(call.bytes))), columns)
-        work += [Delay(delay_ps / PS_PER_S, CAUSE), of_mean if np.ndim(call.bytes) else call]
+    for number, own in enumerate(arrivals):
+        delay_ps = max(own.at_ps - ended.get(own.stream, 0), 0)
+        names += [f"late #{number}", f"{own.call.op} #{number}"]
+        of_mean: Work = amounts_of(replace(own.call, bytes=np.atleast_1d(np.mean(own.call.bytes))), columns)
+        work += [Delay(delay_ps / PS_PER_S, CAUSE), of_mean if np.ndim(own.call.bytes) else own.call]
         durations += [delay_ps, 0]
-        stream_of += [streams.setdefault(group, len(streams))] * 2
-        ended[group] = end_ps
+        stream_of += [streams.setdefault(own.stream, len(streams))] * 2
+        ended[own.stream] = own.end_ps
     count = len(names)
     program = Program(
         name="ranks without a trace",
         ranks=absent,
-        streams=tuple(Stream(f"arrivals on {group}") for group in streams),
+        streams=tuple(Stream(f"arrivals ({stream})") for stream in streams),
         names=tuple(names),
         sections=("absent",) * count,
         stream_of=np.array(stream_of, dtype=np.int64),

@@ -34,18 +34,23 @@ class Category(StrEnum):
     COMM = "comm"
     COPY = "copy"
     HOST = "host"
+    INPUT = "input"
     IDLE = "idle"
 
 
 @dataclass(frozen=True, slots=True)
 class Gemm:
-    """Matrix product ``[m, k] x [k, n]``, 2 m n k floating point operations; ``count`` of them in one kernel."""
+    """Matrix product ``[m, k] x [k, n]``, 2 m n k floating point operations; ``count`` of them in one kernel.
+
+    ``transposed``: the first factor is stored as ``[k, m]``, as in the gradient of weights.
+    """
 
     m: Amount
     n: Amount
     k: Amount
     precision: Precision
-    count: int = 1
+    count: Amount = 1
+    transposed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +136,13 @@ class HostWork:
 
 
 @dataclass(frozen=True, slots=True)
+class Ingest:
+    """A batch on its way into host memory over the node's front-end NICs, which its ranks share evenly."""
+
+    bytes: Amount
+
+
+@dataclass(frozen=True, slots=True)
 class Nothing:
     """A task without work of its own (a wait, a join, a marker)."""
 
@@ -202,6 +214,7 @@ Operator: TypeAlias = (
     | DenseOptimizer
     | Copy
     | HostWork
+    | Ingest
     | Nothing
     | Measured
     | Delay
@@ -209,7 +222,8 @@ Operator: TypeAlias = (
 Work: TypeAlias = Operator | CollectiveCall
 
 _CATEGORIES: dict[type, Category] = {
-    Copy: Category.COPY, HostWork: Category.HOST, CollectiveCall: Category.COMM, Delay: Category.IDLE,
+    Copy: Category.COPY, HostWork: Category.HOST, Ingest: Category.INPUT,
+    CollectiveCall: Category.COMM, Delay: Category.IDLE,
 }  # fmt: skip
 
 

@@ -29,6 +29,7 @@ PS_PER_US = 1e6
 _KINETO_CATEGORY: Mapping[Category, str] = {
     Category.COMPUTE: "kernel",
     Category.HOST: "cuda_runtime",
+    Category.INPUT: "cpu_op",
 }
 NO_EVENT = "dlrmsim"
 """Category of what a profiler has no event for: delays before work, collectives' tails without length."""
@@ -206,7 +207,7 @@ class _RankIteration:
         args: dict[str, Any] = {"task": task, "section": self.program.sections[task], "iteration": self.iteration}
         if kind != NO_EVENT:
             args["correlation"] = self.first_correlation + launch
-        if kind not in (NO_EVENT, "cuda_runtime"):
+        if kind not in (NO_EVENT, "cuda_runtime", "cpu_op"):
             args |= {"stream": tid, "device": self.rank}
         where = {"ph": "X", "cat": kind, "name": name, "pid": self.rank, "tid": tid}
         return where | {"ts": self.start_us[task], "dur": self.duration_us[task], "args": args | self._work(task, work)}

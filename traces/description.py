@@ -158,7 +158,8 @@ def words_of(work: Work) -> Words:
         return DelayWords(work.cause)
     if isinstance(work, Measured) and work.shape is not None:
         m, n, k = (round(float(np.mean(extent))) for extent in (work.shape.m, work.shape.n, work.shape.k))
-        return MeasuredWords(work.category, work.name, (m, n, k, work.shape.precision, work.shape.count))
+        count = round(float(np.mean(work.shape.count)))
+        return MeasuredWords(work.category, work.name, (m, n, k, work.shape.precision, count))
     return MeasuredWords(category_of(work), work.name if isinstance(work, Measured) else "")
 
 

@@ -104,6 +104,13 @@ def chrome() -> bytes:
         return gzip.decompress((Path(folder) / "rank0.json.gz").read_bytes())
 
 
+@functools.cache
+def exported_chakra() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        WRITERS["chakra"](import_traces([two_ranks(world_size=1)[0].write(Path(folder) / "a.json")]), Path(folder))
+        return (Path(folder) / "trace.0.et").read_bytes()
+
+
 edits = st.lists(
     st.tuples(st.floats(0.0, 1.0, exclude_max=True), st.integers(0, 6), st.binary(max_size=6)), min_size=1, max_size=4
 )
@@ -118,8 +125,9 @@ edits = st.lists(
         ("all_reduce.log", log),
         ("rank0.json", chrome),
         ("timeline.parquet", parquet),
+        ("job.0.et", exported_chakra),
     ],
-    ids=["kineto", "chakra", "pytorch_et", "nccl_tests", "chrome", "parquet"],
+    ids=["kineto", "chakra", "pytorch_et", "nccl_tests", "chrome", "parquet", "exported_chakra"],
 )
 @BUDGET
 @given(edits=edits)

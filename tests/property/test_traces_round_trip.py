@@ -10,6 +10,7 @@ from dlrmsim.exporting import WRITERS
 from simulator.operators import CollectiveCall
 from tests.trace_files import public, write_ranks
 from tests.trace_jobs import actions, two_traces
+from traces.chakra.messages import COMM_COLL, read_nodes
 from traces.formats import import_traces
 from traces.kineto.importer import import_kineto
 from traces.replay import job_of, replayed
@@ -101,3 +102,22 @@ def test_a_replay_can_be_exported_and_read_again(tmp_path):
     assert [(s.rank, s.start_ps, s.end_ps) for s in again.steps] == [(s.rank, s.start_ps, s.end_ps) for s in late.steps]
     ends = max(int(g.end_ps.max()) for g in late.measured.result.records[0].groups)
     assert max(int(g.end_ps.max()) for g in again.measured.result.records[0].groups) == ends
+
+
+def test_exported_chakra_nodes_are_those_that_another_simulator_ran(tmp_path):
+    """Written again, a trace that ASTRA-sim ran has its nodes: types, durations, attributes and their fields."""
+    (file,) = public("chakra_dlrm_64", "jitter", "dlrm.7.et")
+    again = tmp_path / "trace.7.et"
+    WRITERS["chakra"](import_traces([file]), tmp_path)
+    before, after = ({n.name: n for n, _ in read_nodes(f)} for f in (file, again))
+    assert before.keys() == after.keys()
+    names = {n.id: n.name for n in after.values()}
+    for name, node in before.items():
+        own = after[name]
+        assert (own.type, own.duration_micros) == (node.type, node.duration_micros) or node.type == COMM_COLL
+        attributes = {a.name: (a.WhichOneof("value"), getattr(a, a.WhichOneof("value"))) for a in own.attr}
+        for attribute in node.attr:
+            kind = attribute.WhichOneof("value")
+            assert attributes[attribute.name] == (kind, getattr(attribute, kind))
+        needed = {other.name for other in before.values() if other.id in node.data_deps}
+        assert needed == {names[d] for d in own.data_deps} - {names[d] for d in own.ctrl_deps}

@@ -9,7 +9,7 @@ import pytest
 from simulator.analysis import Timeline
 from simulator.engine import RunOptions, run
 from simulator.lowered import ConstantDurations, LoweredGroup, LoweredProgram
-from simulator.operators import CollectiveCall, Copy, Elementwise, HostWork
+from simulator.operators import CollectiveCall, Copy, Elementwise, HostWork, Ingest
 from simulator.program import ProgramBuilder, TaskGraph
 from traces.chrome import chrome_trace, write_chrome_trace
 
@@ -106,3 +106,19 @@ def test_the_file_is_gzip_without_time_stamp(trace, tmp_path):
     raw = path.read_bytes()
     assert raw[4:8] == bytes(4)  # RFC 1952: MTIME
     assert json.loads(gzip.decompress(raw)) == trace
+
+
+def test_input_that_is_on_its_way_is_no_work_of_a_device():
+    builder = ProgramBuilder("all", [0], ["frontend", "default"])
+    batch = builder.task("batch", "frontend", Ingest(64.0))
+    builder.task("kernel", "default", Elementwise(1.0, 1.0), after=[batch])
+    graph = TaskGraph((builder.build(),), {})
+    (program,) = graph.programs
+    group = LoweredGroup.of(
+        program, ConstantDurations(np.array([[5], [7]])), np.zeros(0, dtype=np.int64), np.zeros((0, 1), dtype=np.int64)
+    )
+    result = run(LoweredProgram((group,), (), 0), RunOptions(max_iterations=1))
+    trace = chrome_trace(graph, Timeline.from_run(graph.programs, result), name="input")
+    (event,) = events(trace, name="batch")
+    assert event["cat"] == "cpu_op"
+    assert "stream" not in event["args"]

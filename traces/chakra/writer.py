@@ -111,7 +111,7 @@ def _attributes(work: Work, column: int) -> Mapping[str, bool | int | str]:
     elif isinstance(work, Measured):
         flops, traffic = (0.0, 0.0) if work.shape is None else gemm_amounts(work.shape)
         more = {"num_ops": round(float(flops)), "tensor_size": round(float(traffic)), "kernel": work.name}
-    return {"is_cpu_op": category in (Category.HOST, Category.IDLE), **more, "category": str(category)}
+    return {"is_cpu_op": category in (Category.HOST, Category.INPUT, Category.IDLE), **more, "category": str(category)}
 
 
 def _own(amount: Amount, column: int) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 
 from hardware_specs.processors import Gpu
 from inputs.errors import InputError
-from simulator.compute import gemm_amounts
+from simulator.compute import gemm_rates, gemm_s
 from simulator.lowered import PS_PER_S
 from simulator.operators import Category, Copy, Gemm, Measured, Work, category_of
 from simulator.program import IntArray
@@ -22,7 +22,7 @@ from traces.replay.job import UNKNOWN, Job
 class Method(StrEnum):
     """How a kernel's time was brought to another GPU."""
 
-    SHAPE = "GEMM, roofline of its shape"
+    SHAPE = "GEMM, model of its shape"
     GEMM = "GEMM without shape, the slower of arithmetic and memory rate"
     EMBEDDING = "embedding kernel, embedding rate"
     STREAMING = "other kernel, streaming rate"
@@ -44,9 +44,10 @@ class MethodShare:
 def on_gpu(job: Job, old: Gpu, new: Gpu) -> tuple[Job, tuple[MethodShare, ...]]:
     """The job with its kernels on another GPU, and how much of their time each method decided.
 
-    A measured time is the old GPU's kernel floor and what is above it; the latter scales with the ratio of the two
-    GPUs' times for what bounds the kernel, so a kernel keeps the share of the roofline that it reached. Host tasks,
-    launch latencies and collectives stay as they are.
+    GEMMs of known shape scale with the ratio of the two GPUs' modelled times (tiles, waves, memory). Of other kernels a
+    measured time is the old GPU's kernel floor and what is above it; the latter scales with the ratio of the GPUs'
+    rates for what bounds the kernel. So a kernel keeps what it reached of the model. Host tasks, launch latencies and
+    collectives stay as they are.
 
     Args:
         job: the job.
@@ -66,7 +67,9 @@ def on_gpu(job: Job, old: Gpu, new: Gpu) -> tuple[Job, tuple[MethodShare, ...]]:
             known = bool(np.all(own[task] != UNKNOWN))
             method, ratio = _ratio(work, old, new) if known else (Method.MODEL, 1.0)
             before = own[task].copy() if known else np.zeros_like(own[task])
-            if method not in (Method.KEPT, Method.MODEL):
+            if method is Method.SHAPE:  # its model counts the start of a kernel
+                own[task] = np.rint(before * ratio)
+            elif method not in (Method.KEPT, Method.MODEL):
                 own[task] = _scaled(before, ratio, *floors)
             entry = sums.setdefault(method, [0, 0.0, 0.0])
             entry[0] += program.rank_count
@@ -103,8 +106,7 @@ def _ratio(work: Work, old: Gpu, new: Gpu) -> tuple[Method, float]:
 
 
 def _gemm_s(gpu: Gpu, shape: Gemm) -> float:
-    flops, traffic = gemm_amounts(shape)
-    return float(max(flops / _gemm_rate(gpu, shape.precision), traffic / _stream_rate(gpu)))
+    return float(np.max(gemm_s(shape, gemm_rates(gpu, shape.precision))))
 
 
 def _gemm_rate(gpu: Gpu, precision: str) -> float:

@@ -24,7 +24,8 @@ def without_overlap(job: Job) -> Job:
 
 
 def _serial(program: Program) -> Program:
-    host = {s for s, c in zip(program.stream_of.tolist(), program.categories, strict=True) if c is Category.HOST}
+    of_task = zip(program.stream_of.tolist(), program.categories, strict=True)
+    host = {stream for stream, category in of_task if category in (Category.HOST, Category.INPUT)}
     stream_of = program.stream_of.copy()
     edges = list(_edges(program))
     last: dict[int, int] = {}

@@ -100,8 +100,7 @@ class Workload(Strict):
     sharding: Sharding = Field(default_factory=Sharding, description="planner or plan")
     pipeline: Pipeline = Field("none", description="software pipelining across iterations")
     gradient_accumulation: Positive = Field(
-        1,
-        description="passes per iteration, each over an equal part of the batch; dense gradients are summed in the last",
+        1, description="passes per iteration, each over an equal part of the batch; dense gradients are summed in the last"
     )
     overlap: Overlap = Field(default_factory=Overlap, description="what runs beside what within an iteration")
     cuda_graph: CudaGraph | None = Field(

@@ -23,6 +23,7 @@ class Changes:
         gpu: name or path of the GPU that takes the kernels; None: kernels as measured.
         from_gpu: the GPU the trace was taken on; None: as its name in the trace tells.
         world_size: ranks of the job, None: as traced.
+        local_batch: samples of each rank, None: as traced.
         absent: ranks without a trace: left out, clones of the traced ones, or known only by when they arrive; None:
             clones on a cluster or another world size, else left out.
         overlap: of device work.
@@ -34,6 +35,7 @@ class Changes:
     gpu: str | None = None
     from_gpu: str | None = None
     world_size: int | None = None
+    local_batch: int | None = None
     absent: Absent | None = None
     overlap: Overlap = "as_traced"
     delays_s: Mapping[int, float] = field(default_factory=dict)

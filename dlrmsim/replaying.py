@@ -14,6 +14,7 @@ from dlrmsim.changes import Changes
 from dlrmsim.importing import ImportFinished, write_finished
 from hardware_specs import CATALOGS
 from hardware_specs.loader import load_cluster, load_gpu
+from hardware_specs.processors import Gpu
 from inputs.errors import InputError
 from scenarios.progress import Progress, Silent
 from simulator.analysis.steps import StepRow
@@ -24,6 +25,7 @@ from traces.formats import import_traces
 from traces.imported import Imported
 from traces.replay import Job, job_of, replayed
 from traces.replay.absent import with_late_absent_ranks
+from traces.replay.batch import with_local_batch
 from traces.replay.delays import delayed
 from traces.replay.gpu import MethodShare, gpu_of_device, on_gpu
 from traces.replay.overlap import with_communication_hidden, without_overlap
@@ -111,8 +113,10 @@ def _changed(job: Job, changes: Changes) -> tuple[Job, tuple[MethodShare, ...]]:
         job = in_precision(job, changes.precisions)
     methods: tuple[MethodShare, ...] = ()
     if changes.gpu is not None:
-        old = changes.from_gpu or gpu_of_device(job.source.device, CATALOGS["gpu"].names())
-        job, methods = on_gpu(job, load_gpu(old), load_gpu(changes.gpu))
+        job, methods = on_gpu(job, _traced_gpu(job, changes), load_gpu(changes.gpu))
+    if changes.local_batch is not None:
+        gpu = _traced_gpu(job, changes) if changes.gpu is None else load_gpu(changes.gpu)
+        job = with_local_batch(job, changes.local_batch, gpu)
     if changes.world_size is not None:
         job = at_world_size(job, changes.world_size)
     elif absent == "clones":
@@ -120,6 +124,10 @@ def _changed(job: Job, changes: Changes) -> tuple[Job, tuple[MethodShare, ...]]:
     if changes.overlap in _OVERLAPS:
         job = _OVERLAPS[changes.overlap](job)
     return (delayed(job, changes.delays_s) if changes.delays_s else job), methods
+
+
+def _traced_gpu(job: Job, changes: Changes) -> Gpu:
+    return load_gpu(changes.from_gpu or gpu_of_device(job.source.device, CATALOGS["gpu"].names()))
 
 
 def _summary(

@@ -21,6 +21,9 @@ def replay(
     world_size: Annotated[
         int | None, typer.Option("--world-size", help="Ranks of the job, each with its batch; needs --cluster.")
     ] = None,
+    local_batch: Annotated[
+        int | None, typer.Option("--local-batch", help="Samples of each rank (default: as traced).")
+    ] = None,
     absent: Annotated[
         str | None,
         typer.Option(
@@ -60,6 +63,7 @@ def replay(
         gpu=gpu,
         from_gpu=from_gpu,
         world_size=world_size,
+        local_batch=local_batch,
         absent=changes.chosen("--absent", absent, changes.Absent),
         overlap=changes.chosen("--overlap", overlap, changes.Overlap),
         delays_s=changes.parse_delays(delay or ()),

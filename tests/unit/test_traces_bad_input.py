@@ -314,6 +314,8 @@ def test_an_exported_trace_of_another_version(capsys, tmp_path):
         (["--world-size", "4", "--cluster", "zionex"], "does not say which tables"),
         (["--world-size", "4", "--cluster", "zionex", "--absent", "late"], "--absent: does not go with --world-size"),
         (["--gpu", "h100_sxm5_80"], "--from-gpu: is needed"),
+        (["--local-batch", "8"], "--from-gpu: is needed"),
+        (["--local-batch", "8", "--from-gpu", "v100_sxm2_32"], "does not say its batch"),
         (["--gpu", "h100", "--from-gpu", "v100_sxm2_32"], "h100"),
         (["--cluster", "zionx"], "did you mean 'zionex'?"),
         (["--ranks", "7"], "no trace is of these ranks"),

@@ -11,6 +11,7 @@ import pytest
 from hardware_specs import CATALOGS
 from hardware_specs.loader import load_cluster, load_gpu
 from inputs.errors import InputError
+from simulator.compute import gemm_rates, gemm_s
 from simulator.lowering import build_machine
 from simulator.operators import Category, CollectiveCall, Gemm, Measured
 from simulator.program import ProgramBuilder
@@ -21,6 +22,7 @@ from traces.kineto.importer import import_kineto
 from traces.kineto.shapes import gemm_of, tables_and_bags
 from traces.replay import job_of, replayed
 from traces.replay.absent import with_late_absent_ranks
+from traces.replay.batch import with_local_batch
 from traces.replay.delays import delayed
 from traces.replay.gpu import Method, gpu_of_device, on_gpu
 from traces.replay.overlap import with_communication_hidden, without_overlap
@@ -186,7 +188,7 @@ def lookup_ranks(local_batch=32, batches=2):
             "In split size": "[2048, 2048]",
         }
         own.kernel("ncclDevKernel_SendRecv", (22.0, 3.0), (40.0, 10.0), stream=20, **told)
-        dims = {"Input Dims": [[local_batch, 48], [48, 128]], "Input type": ["float", "float"]}
+        dims = {"Input Dims": [[local_batch, 48], [48, 96]], "Input type": ["float", "float"]}
         own.op("aten::mm", 30.0, 10.0, **dims)
         own.kernel("ampere_sgemm_32x32", (32.0, 4.0), (60.0, 10.0))
         ranks.append(own)
@@ -245,7 +247,7 @@ def test_a_job_with_an_all_gather_is_not_scaled(tmp_path):
 def test_a_gemm_takes_the_shape_of_its_operator(tmp_path):
     imported = import_kineto(write_ranks(tmp_path, lookup_ranks()))
     shapes = [w.shape for w in imported.graph.programs[0].work if isinstance(w, Measured) and w.shape]
-    assert shapes == [Gemm(m=32, n=128, k=48, precision="fp32")]
+    assert shapes == [Gemm(m=32, n=96, k=48, precision="fp32")]
 
 
 def test_kernels_scale_by_what_bounds_them(tmp_path):
@@ -314,3 +316,63 @@ def test_tables_of_a_lookup(offsets, expected):
     dims = [[0]] * 6 + [[4]] + [[]] * 4 + [[768], offsets]
     assert tables_and_bags("fbgemm::split_embedding_codegen_lookup_sgd_function", {"dims": dims}) == expected
     assert tables_and_bags("aten::mm", {"dims": dims}) is None
+
+
+def test_half_the_batch_halves_what_follows_it(tmp_path):
+    """The GEMM takes the model's ratio of its shapes, the lookup half of what is above the floor, Adam what it took."""
+    ranks = lookup_ranks(local_batch=4096)
+    for own in ranks:
+        own.kernel("multi_tensor_apply_kernel<AdamFunctor>", (80.0, 3.0), (90.0, 12.0))
+    gpu = load_gpu("v100_sxm2_32")
+    before = job_of(import_kineto(write_ranks(tmp_path, ranks)))
+    after = with_local_batch(before, 2048, gpu)
+    (program,) = after.graph.programs
+    floor = gpu.achieved.kernel_floor_s.value * 1e12
+    assert after.durations_ps[0][_lookup(program)].tolist() == [round(floor + (20 * US - floor) / 2)] * 2
+    rates = gemm_rates(gpu, "fp32")
+    shapes = [Gemm(m=rows, n=96, k=48, precision="fp32") for rows in (4096, 2048)]
+    ratio = gemm_s(shapes[1], rates) / gemm_s(shapes[0], rates)
+    gemm = next(t for t, n in enumerate(program.names) if "sgemm" in n)
+    assert after.durations_ps[0][gemm].tolist() == [round(10 * US * ratio)] * 2
+    adam = next(t for t, n in enumerate(program.names) if "multi_tensor" in n)
+    assert after.durations_ps[0][adam].tolist() == [12 * US] * 2
+    (call,) = (w for w in program.work if isinstance(w, CollectiveCall))
+    assert call.bytes.tolist() == [8192.0] * 2
+    assert "batch of 2,048 instead of 4,096" in after.notes[-1]
+
+
+def test_strong_scaling_is_more_ranks_with_less_each(tmp_path):
+    """Four tables and a global batch of 64 on two ranks and on four: one table each, half the lookups and exchange."""
+    gpu = load_gpu("v100_sxm2_32")
+    job = with_local_batch(job_of(import_kineto(write_ranks(tmp_path, lookup_ranks()))), 16, gpu)
+    scaled = at_world_size(job, 4)
+    (program,) = scaled.graph.programs
+    floor = gpu.achieved.kernel_floor_s.value * 1e12
+    assert scaled.durations_ps[0][_lookup(program)].tolist() == [round(floor + (20 * US - floor) / 2)] * 4
+    (call,) = (w for w in program.work if isinstance(w, CollectiveCall))
+    assert call.bytes.tolist() == [8192.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("ranks", "batch", "said"), [(lookup_ranks(), 0, "is no batch"), (two_ranks(), 8, "its batch")]
+)
+def test_a_batch_that_cannot_be_changed_says_why(tmp_path, ranks, batch, said):
+    job = job_of(import_kineto(write_ranks(tmp_path, ranks)))
+    with pytest.raises(InputError, match=said):
+        with_local_batch(job, batch, load_gpu("v100_sxm2_32"))
+
+
+def test_clones_share_tables_as_the_ranks_they_are_of(tmp_path):
+    """Ranks 0 and 3 of 4 are traced, with 2 tables and 1; 1 and 2 are clones of 0 and 3: six tables on two ranks."""
+    first, other = lookup_ranks(batches=4)
+    for own in (first, other):
+        own.head["distributedInfo"]["world_size"] = 4
+    other.head["distributedInfo"]["rank"] = 3
+    shape = next(e for e in other.events if "lookup" in e["name"])["args"]["Input Dims"]
+    shape[6], shape[12] = [2], [4 * 32 + 1]
+    scaled = at_world_size(job_of(import_kineto(write_ranks(tmp_path, [first, other]))), 2)
+    durations = {}
+    for program, own in zip(scaled.graph.programs, scaled.durations_ps, strict=True):
+        durations |= dict(zip(program.ranks.tolist(), own[_lookup(program)].tolist(), strict=True))
+    # Rank 0 had 2 of tables over 4 batches, now 3 over 2; rank 1 is a clone of rank 0 as well.
+    assert durations == {0: 15 * US, 1: 15 * US}

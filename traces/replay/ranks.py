@@ -24,13 +24,18 @@ def with_clones(job: Job) -> Job:
     So the differences between traced ranks, which are all the skew that was measured, spread over all ranks. A clone
     has no part in process groups it is no member of.
     """
-    absent = np.setdiff1d(np.arange(job.world_size), job.ranks)
-    if not len(absent):
+    if len(job.ranks) == job.world_size:
         return job
-    source = np.arange(job.world_size)
-    source[absent] = np.resize(job.ranks, len(absent))
-    made = _onto(job, source, job.graph.communicators)
+    made = _onto(job, _clone_source(job), job.graph.communicators)
     return made.with_note(f"ranks without a trace run those of {len(job.ranks):,} traced ranks in turn")
+
+
+def _clone_source(job: Job) -> IntArray:
+    """The traced rank that each rank of the job runs ``[W]``."""
+    source = np.arange(job.world_size)
+    absent = np.setdiff1d(source, job.ranks)
+    source[absent] = np.resize(job.ranks, len(absent))
+    return source
 
 
 def at_world_size(job: Job, world_size: int) -> Job:
@@ -52,7 +57,7 @@ def at_world_size(job: Job, world_size: int) -> Job:
     tables = sharded_tables(job.source)
     whole = with_clones(job)
     source = np.resize(whole.ranks, world_size)
-    held = np.array([tables[rank] for rank in np.resize(job.ranks, job.world_size).tolist()])
+    held = np.array([tables[rank] for rank in _clone_source(job).tolist()])
     total = int(held.sum())
     if total and total < world_size:
         raise InputError(
@@ -64,7 +69,7 @@ def at_world_size(job: Job, world_size: int) -> Job:
     if not total:
         return made.with_note(note)
     new = total // world_size + (np.arange(world_size) < total % world_size)
-    share = new * world_size / (held[source] * job.world_size)
+    share = new * world_size / np.maximum(held[source] * job.world_size, 1)
     return _resharded(made, share).with_note(note)
 
 

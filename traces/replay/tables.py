@@ -26,11 +26,38 @@ def sharded_tables(imported: Imported) -> Mapping[int, int]:
             file=imported.files[0],
             expected="Kineto traces with record_shapes=True and FBGEMM's lookups",
         )
-    batches = {int(rank): _usual_extents(p) for p in imported.graph.programs for rank in p.ranks}
+    batches = _batches(imported)
     sharded = dict.fromkeys(imported.ranks, 0)
     for lookup in imported.lookups:
         sharded[lookup.rank] += lookup.tables if _over_all_ranks(lookup, batches[lookup.rank], imported) else 0
     return sharded
+
+
+def local_batch(imported: Imported) -> int:
+    """Samples of each rank: what its lookups and its GEMMs agree on.
+
+    Raises:
+        InputError: no lookup has shapes, or they do not agree.
+    """
+    if not imported.lookups:
+        raise InputError(
+            "the trace does not say its batch",
+            file=imported.files[0],
+            expected="Kineto traces with record_shapes=True and FBGEMM's lookups",
+        )
+    batches = _batches(imported)
+    found = {
+        lookup.bags_per_table // (imported.world_size if _over_all_ranks(lookup, batches[lookup.rank], imported) else 1)
+        for lookup in imported.lookups
+    }
+    if len(found) > 1:
+        raise InputError("has lookups over several batches", file=imported.files[0], given=sorted(found))
+    return found.pop()
+
+
+def _batches(imported: Imported) -> dict[int, set[float]]:
+    """Extents that may be the batch, by rank."""
+    return {int(rank): _usual_extents(p) for p in imported.graph.programs for rank in p.ranks}
 
 
 def _usual_extents(program: Program) -> set[float]:

@@ -33,6 +33,8 @@ _KINETO_CATEGORY: Mapping[Category, str] = {
 }
 NO_EVENT = "dlrmsim"
 """Category of what a profiler has no event for: delays before work, collectives' tails without length."""
+STEPS = 0
+"""Track of the steps; those of the streams follow."""
 KEY = "dlrmsim"
 """Key of the head that holds the programs."""
 _MEMCPY_NAME: Mapping[str, str] = {
@@ -71,7 +73,7 @@ def chrome_trace(
     for rank in ranks:
         rows = timeline.select(ranks=[rank])
         marked = [step for step in steps if step.rank == rank]
-        events += [_step_event(step, _main_thread(of_rank[rank])) for step in marked]
+        events += map(_step_event, marked)
         for iteration in np.unique(rows.iteration):
             tasks = _RankIteration.of(
                 graph, of_rank[rank], rows, rank=rank, iteration=int(iteration), first_correlation=correlation
@@ -93,16 +95,15 @@ def chrome_trace(
     }
 
 
-def _main_thread(program: Program) -> int:
-    """Number of the first stream with host work, which gets the marks of the steps."""
-    host = [s for s, c in zip(program.stream_of.tolist(), program.categories, strict=True) if c is Category.HOST]
-    return min(host, default=0)
+def _step_event(step: RankStep) -> Event:
+    name = step.name if step.name.startswith("ProfilerStep") else f"ProfilerStep#{step.number}"
+    return _step(step.rank, name, step.start_ps / PS_PER_US, (step.end_ps - step.start_ps) / PS_PER_US)
 
 
-def _step_event(step: RankStep, stream: int) -> Event:
-    named = step.name if step.name.startswith("ProfilerStep") else f"ProfilerStep#{step.number}"
-    where = {"ph": "X", "cat": "user_annotation", "name": named, "pid": step.rank, "tid": stream + 1}
-    return where | {"ts": step.start_ps / PS_PER_US, "dur": (step.end_ps - step.start_ps) / PS_PER_US, "args": {}}
+def _step(rank: int, name: str, start_us: float, duration_us: float) -> Event:
+    """An iteration, on a track of its own: its edges may lie within tasks, and events of a track must nest."""
+    where = {"ph": "X", "cat": "user_annotation", "name": name, "pid": rank, "tid": STEPS}
+    return where | {"ts": start_us, "dur": duration_us, "args": {}}
 
 
 def write_chrome_trace(trace: Mapping[str, Any], path: Path) -> None:
@@ -115,9 +116,9 @@ def _labels(rank: int, program: Program) -> Iterator[Event]:
     """Metadata that names the process of a rank and the threads of its streams."""
     yield {"ph": "M", "name": "process_name", "pid": rank, "tid": 0, "args": {"name": f"rank {rank}"}}
     yield {"ph": "M", "name": "process_sort_index", "pid": rank, "tid": 0, "args": {"sort_index": rank}}
-    for number, stream in enumerate(program.streams):
-        label: Event = {"ph": "M", "pid": rank, "tid": number + 1}
-        yield label | {"name": "thread_name", "args": {"name": stream.name}}
+    for number, name in enumerate(("steps", *(stream.name for stream in program.streams)), start=STEPS):
+        label: Event = {"ph": "M", "pid": rank, "tid": number}
+        yield label | {"name": "thread_name", "args": {"name": name}}
         yield label | {"name": "thread_sort_index", "args": {"sort_index": number}}
 
 
@@ -196,9 +197,7 @@ class _RankIteration:
         """``ProfilerStep#k`` over the host's part of the iteration, which tools cut traces by."""
         start = min(self.start_us[task] for task in host)
         end = max(self.start_us[task] + self.duration_us[task] for task in host)
-        tid, name = int(self.program.stream_of[host[0]]) + 1, f"ProfilerStep#{self.iteration}"
-        where = {"ph": "X", "cat": "user_annotation", "name": name, "pid": self.rank, "tid": tid}
-        return where | {"ts": start, "dur": end - start, "args": {}}
+        return _step(self.rank, f"ProfilerStep#{self.iteration}", start, end - start)
 
     def _task(self, task: int, category: Category, launch: int) -> Event:
         work = self.program.work[task]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, assume, given, settings
 
 from dlrmsim.exporting import WRITERS
 from simulator.operators import CollectiveCall
 from tests.trace_files import public, write_ranks
 from tests.trace_jobs import actions, two_traces
 from traces.chakra.messages import COMM_COLL, read_nodes
+from traces.export import write_chrome
 from traces.formats import import_traces
 from traces.kineto.importer import import_kineto
 from traces.replay import job_of, replayed
@@ -72,6 +76,41 @@ def test_chakra_keeps_dependencies_exactly_and_durations_to_its_microsecond(tmp_
     assert_same_dependencies(imported, again)
     pairs = zip(job_of(imported).durations_ps, job_of(again).durations_ps, strict=True)
     assert max(int(np.abs(a - b).max()) for a, b in pairs) <= 500_000
+
+
+def assert_events_nest(file):
+    """What Chrome's format asks of complete events on one track."""
+    tracks = {}
+    for event in json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]:
+        if event["ph"] == "X":
+            start = round(event["ts"] * 1e6)
+            tracks.setdefault((event["pid"], event["tid"]), []).append((start, start + round(event["dur"] * 1e6)))
+    for spans in tracks.values():
+        inside = []
+        for start, end in sorted(spans, key=lambda span: (span[0], -span[1])):
+            while inside and inside[-1] <= start:
+                inside.pop()
+            assert not inside or end <= inside[-1]
+            inside.append(end)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=actions)
+def test_events_of_a_track_nest(tmp_path, steps):
+    ranks = two_traces(steps)
+    assume(any(event["cat"] in ("kernel", "gpu_memcpy") for event in ranks[0].events))
+    write_chrome(import_kineto(write_ranks(tmp_path, ranks)), tmp_path)
+    for rank in range(2):
+        assert_events_nest(tmp_path / f"rank{rank}.json.gz")
+
+
+@pytest.mark.parametrize(
+    "parts", [("dlrm_8xV100_torchrec", "dlrm_kineto", "*.gz"), ("a100_8ranks_rec_rank3", "*.gz")], ids=["V100", "A100"]
+)
+def test_events_of_public_traces_nest(tmp_path, parts):
+    write_chrome(import_kineto(public(*parts)), tmp_path)
+    for file in tmp_path.iterdir():
+        assert_events_nest(file)
 
 
 @pytest.mark.parametrize("form", ["chrome", "parquet"])

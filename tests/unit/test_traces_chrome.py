@@ -91,7 +91,7 @@ def test_kernel_and_launch_share_a_correlation_that_no_other_iteration_has(trace
 
 def test_streams_are_named_threads(trace):
     names = {e["tid"]: e["args"]["name"] for e in events(trace, name="thread_name", pid=1)}
-    assert names == {1: "host", 2: "default", 3: "memcpy"}
+    assert names == {0: "steps", 1: "host", 2: "default", 3: "memcpy"}
 
 
 def test_only_the_ranks_of_the_timeline_are_in_it():

@@ -16,7 +16,7 @@ from inputs.quantities import BytesPerSecond, Seconds
 from workloads.framework import CudaGraph
 from workloads.settings import DenseOptimizerKind, Pipeline, TableOptimizerKind
 
-FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16"]
+FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 CommPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 Placement: TypeAlias = Literal["block", "round_robin", "random"]
@@ -100,7 +100,8 @@ class Workload(Strict):
     sharding: Sharding = Field(default_factory=Sharding, description="planner or plan")
     pipeline: Pipeline = Field("none", description="software pipelining across iterations")
     gradient_accumulation: Positive = Field(
-        1, description="passes per iteration, each over an equal part of the batch; dense gradients are summed in the last"
+        1,
+        description="passes per iteration, each over an equal part of the batch; dense gradients are summed in the last",
     )
     overlap: Overlap = Field(default_factory=Overlap, description="what runs beside what within an iteration")
     cuda_graph: CudaGraph | None = Field(

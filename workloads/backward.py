@@ -63,13 +63,12 @@ class Backward:
             self._optimizer()
         return last, updates
 
-    def _mlp(
-        self, layers: tuple[Layer, ...], section: str, *, input_gradient: bool = True, defer: bool = False
-    ) -> int:
+    def _mlp(self, layers: tuple[Layer, ...], section: str, *, input_gradient: bool = True, defer: bool = False) -> int:
         """Layers in reverse; returns the last task, -1 when the weight gradients are deferred.
 
         Per layer: gradient through the activation with the bias gradient, then of the inputs, then of the weights. The
-        first layer's inputs are data and need no gradient when ``input_gradient`` is false.
+        first layer's inputs are data and need no gradient when ``input_gradient`` is false. For GEMMs in fp8 the 16-bit
+        gradient is cast first.
         """
         job, last = self._job, -1
         for layer in reversed(layers):
@@ -79,6 +78,8 @@ class Backward:
                 self._recorder.kernel(
                     f"{layer.name}_activation_backward", through, section=section, launches=1 + layer.activation
                 )
+            if job.precision == "fp8":
+                self._recorder.kernel(f"{layer.name}_gradient_in_fp8", Elementwise(size, size), section=section)
             if input_gradient or layer is not layers[0]:
                 gemm = input_gradient_gemm(job, layer)
                 self._recorder.kernel(f"{layer.name}_input_gradient", gemm, section=section)

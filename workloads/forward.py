@@ -42,13 +42,21 @@ def record_dense(recorder: Recorder, job: Job, ago: int) -> int:
     if not job.settings.overlaps.exchange:
         for name in pooled:
             recorder.stream_wait(f"wait_for_{name}", name, section="embedding_forward", lag=ago)
-    bottom = record_mlp(recorder, job, job.dense.bottom, "bottom_mlp_forward")
+    tasks = [record_input_cast(recorder, job)] if job.mixed_precision else []
+    tasks += record_mlp(recorder, job, job.dense.bottom, "bottom_mlp_forward")
     reader = record_interaction(recorder, job)
     for name in pooled:
         recorder.depend(reader, name, lag=ago)
     record_mlp(recorder, job, job.dense.top, "top_mlp_forward")
     record_loss(recorder, job)
-    return bottom[0]
+    return tasks[0]
+
+
+def record_input_cast(recorder: Recorder, job: Job) -> int:
+    """The dense features come as fp32."""
+    values = float(job.batch * job.dense.dense_features)
+    cast = Elementwise(4.0 * values, values * job.element_bytes)
+    return recorder.kernel("dense_input_cast", cast, section="bottom_mlp_forward")
 
 
 def record_mlp(recorder: Recorder, job: Job, layers: tuple[Layer, ...], section: str) -> list[int]:
@@ -63,13 +71,20 @@ def record_mlp(recorder: Recorder, job: Job, layers: tuple[Layer, ...], section:
 
 
 def record_layer(recorder: Recorder, job: Job, layer: Layer, section: str) -> int:
-    """A linear layer, its fp32 weights cast first where it computes in 16 bits; returns its first task."""
-    first = None
+    """A linear layer, its operands cast first; returns its first task.
+
+    fp32 weights are cast where it computes in 16 or 8 bits, in fp8 the 16-bit inputs too; what is cast to fp8 is
+    written twice, as it is and transposed for the backward pass (Transformer Engine, recalled).
+    """
+    tasks = []
     if job.mixed_precision:
         cast = Elementwise(4.0 * layer.parameters, 2.0 * layer.parameters)
-        first = recorder.kernel(f"{layer.name}_weight_cast", cast, section=section)
-    product = recorder.kernel(f"{layer.name}_forward", forward_gemm(job, layer), section=section)
-    return product if first is None else first
+        tasks.append(recorder.kernel(f"{layer.name}_weight_cast", cast, section=section))
+    if job.precision == "fp8":
+        size = job.vector_bytes(layer.inputs)
+        tasks.append(recorder.kernel(f"{layer.name}_input_cast", Elementwise(size, size), section=section))
+    tasks.append(recorder.kernel(f"{layer.name}_forward", forward_gemm(job, layer), section=section))
+    return tasks[0]
 
 
 def record_interaction(recorder: Recorder, job: Job) -> int:

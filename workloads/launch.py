@@ -35,7 +35,18 @@ def streams_of(
     nodes = (NODE_COMM, CROSS_NODE_COMM) if node_groups else ()
     lookup = (LOOKUP,) if schedule.own_lookup_stream else ()
     fill = (PREFETCH,) if schedule.fill else ()
-    return (HOST, DEFAULT, *dist, MEMCPY, COMM, *own, *nodes, *lookup, *fill, *((READER, FRONTEND) if ingestion else ()))
+    return (
+        HOST,
+        DEFAULT,
+        *dist,
+        MEMCPY,
+        COMM,
+        *own,
+        *nodes,
+        *lookup,
+        *fill,
+        *((READER, FRONTEND) if ingestion else ()),
+    )
 
 
 class Recorder(PassBuilder):

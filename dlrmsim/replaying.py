@@ -12,6 +12,7 @@ import numpy as np
 
 from dlrmsim.changes import Changes
 from dlrmsim.importing import ImportFinished, write_finished
+from dlrmsim.outputs import require_replaceable
 from hardware_specs import CATALOGS
 from hardware_specs.loader import load_cluster, load_gpu
 from hardware_specs.processors import Gpu
@@ -77,6 +78,8 @@ def run_replay(
         DeadlockError: the trace's dependencies contradict each other.
     """
     changes, progress = changes or Changes(), progress or Silent()
+    if out is not None:
+        require_replaceable(out)
     begin = time.perf_counter()
     progress.stage("reading traces")
     before = import_traces(files, ranks)
@@ -137,7 +140,7 @@ def _summary(
     changes: Changes,
     methods: Sequence[MethodShare],
 ) -> dict[str, Any]:
-    """The content of `--json`; documented in docs/reference/traces.md."""
+    """The content of `--json`; documented in docs/reference/replays.md."""
     makespan = {"makespan_s": _makespan_s(after)}
     steps = {} if analysis is None or not analysis.steps else {"step": mean_step(analysis.steps)}
     measured: dict[str, Any] = {}

@@ -331,6 +331,18 @@ def test_changes_of_a_replay_that_make_no_sense(capsys, tmp_path, arguments, sai
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_a_replay_into_a_folder_of_others(capsys, tmp_path):
+    trace = str(good().write(tmp_path / "trace.json"))
+    assert main(["replay", trace, "--out", str(tmp_path)]) == 2
+    assert "holds what dlrmsim did not write" in capsys.readouterr().err
+
+
+def test_a_cluster_without_the_ranks_that_have_no_trace(capsys, tmp_path):
+    trace = str(two_ranks()[0].write(tmp_path / "rank0.json"))
+    assert main(["replay", trace, "--cluster", "zionex", "--absent", "none"]) == 2
+    assert "has rank 1, which no program has" in capsys.readouterr().err
+
+
 def test_exports_that_make_no_sense(capsys, tmp_path):
     trace = str(good().write(tmp_path / "trace.json"))
     log = tmp_path / "other"

@@ -54,11 +54,10 @@ class Synthetic:
         exponents = {
             (rows, of_table): exponent_for(rows, of_table, samples, job.reuse) for rows, of_table in set(kinds)
         }
-        pooling = tables.pooling_factor.tolist()
+        pooling = [mean for table in range(len(tables)) for mean in tables.pooling_of_features(table)]
         self._features_of_tables = [
             _Feature(number, table, kinds[table][0], exponents[kinds[table]], math.floor(mean), mean % 1)
-            for number, table in enumerate(job.table_of_feature)
-            for mean in (pooling[table],)
+            for number, (table, mean) in enumerate(zip(job.table_of_feature, pooling, strict=True))
         ]
         self._effect_scale = math.sqrt(3.0 / max(sum(lookups) / samples, 1.0))  # uniform(-1, 1) has variance 1/3
 

@@ -59,7 +59,10 @@ def _communicators(plan: Plan, *, own_input_group: bool) -> dict[str, IntArray]:
 
 @dataclass(frozen=True, slots=True)
 class _Forward:
-    """Tasks of the forward pass that read the input: the lookups, and the first layer of the bottom MLP."""
+    """Tasks of the forward pass that read the input: the lookups, and the first layer of the bottom MLP.
+
+    Without a bottom MLP the interaction reads the dense features.
+    """
 
     lookups: list[int]
     dense_input: int
@@ -122,10 +125,10 @@ def _forward(recorder: Recorder, job: Job) -> _Forward:
     """Lookups and their exchange, the bottom MLP beside them, interaction, top MLP, loss."""
     lookups, pooled = record_lookups(recorder, job)
     bottom = record_mlp(recorder, job, job.dense.bottom, "bottom_mlp_forward")
-    record_interaction(recorder, job, pooled)
+    joined = record_interaction(recorder, job, pooled)
     record_mlp(recorder, job, job.dense.top, "top_mlp_forward")
     record_loss(recorder, job)
-    return _Forward(lookups, bottom[0])
+    return _Forward(lookups, [*bottom, joined][0])
 
 
 def _backward(recorder: Recorder, job: Job, forward: _Forward) -> list[int]:
@@ -140,4 +143,4 @@ def _backward(recorder: Recorder, job: Job, forward: _Forward) -> list[int]:
     recorder.depend(forward.dense_input, optimizer, lag=1)
     for lookup, update in zip(forward.lookups, updates, strict=True):
         recorder.depend(lookup, update, lag=1)
-    return [dense_reader, *updates]
+    return [dense_reader if job.dense.bottom else forward.dense_input, *updates]

@@ -45,10 +45,13 @@ def record_layer(recorder: Recorder, job: Job, layer: Layer, section: str) -> in
     return product if first is None else first
 
 
-def record_interaction(recorder: Recorder, job: Job, pooled: list[int]) -> None:
+def record_interaction(recorder: Recorder, job: Job, pooled: list[int]) -> int:
     """Bring the pooled vectors into the dense precision and layout, then let them interact.
 
     What arrives is ordered by owner and in the precision of the wire; one pass concatenates and casts it.
+
+    Returns:
+        the task that reads the output of the bottom MLP.
     """
     section = "interaction_forward"
     arrived = float(job.batch * job.pooled_width * job.settings.forward_bytes)
@@ -58,12 +61,13 @@ def record_interaction(recorder: Recorder, job: Job, pooled: list[int]) -> None:
     if job.interaction == "dot":
         product = float(job.batch * _pairs(job) * job.element_bytes)
         flops = float(job.batch * job.dense.interaction_flops_per_sample)
-        recorder.kernel("interaction_cat", Elementwise(inputs, inputs), section=section)
+        joined = recorder.kernel("interaction_cat", Elementwise(inputs, inputs), section=section)
         recorder.kernel("interaction", Interaction(flops, inputs, product, job.precision), section=section)
         recorder.kernel("interaction_gather", Elementwise(outputs, outputs), section=section, launches=2)
     else:
-        recorder.kernel("interaction", Elementwise(inputs, outputs), section=section)
+        joined = recorder.kernel("interaction", Elementwise(inputs, outputs), section=section)
     record_cross(recorder, job)
+    return joined
 
 
 def record_cross(recorder: Recorder, job: Job) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from simulator.operators import (
     BYTES_PER_ELEMENT,
+    Amount,
     CollectiveCall,
     DenseOptimizer,
     Elementwise,
@@ -36,24 +37,26 @@ class Backward:
         self._recorder, self._job = recorder, job
         self._reduced: list[int] = []
 
-    def mlp(self, layers: tuple[Layer, ...], section: str, *, input_gradient: bool = True) -> int:
+    def mlp(
+        self, layers: tuple[Layer, ...], section: str, *, input_gradient: bool = True, samples: Amount | None = None
+    ) -> int:
         """Layers in reverse; returns the last task.
 
         Per layer: gradient through the activation with the bias gradient, then of the inputs, then of the weights. The
-        first layer's inputs are data and need no gradient when ``input_gradient`` is false.
+        first layer's inputs are data and need no gradient when ``input_gradient`` is false. ``samples`` as forward.
         """
-        job, last = self._job, -1
+        job, last, samples = self._job, -1, self._job.batch if samples is None else samples
         for layer in reversed(layers):
-            size = job.vector_bytes(layer.outputs)
+            size = samples * (layer.outputs * job.element_bytes)
             if layer.activation or layer.bias:
                 through = Elementwise(3 * size if layer.activation else size, size if layer.activation else 0.0)
                 self._recorder.kernel(
                     f"{layer.name}_activation_backward", through, section=section, launches=1 + layer.activation
                 )
             if input_gradient or layer is not layers[0]:
-                gemm = Gemm(m=job.batch, n=layer.inputs, k=layer.outputs, precision=job.precision)
+                gemm = Gemm(m=samples, n=layer.inputs, k=layer.outputs, precision=job.precision)
                 self._recorder.kernel(f"{layer.name}_input_gradient", gemm, section=section)
-            gemm = Gemm(m=layer.outputs, n=layer.inputs, k=job.batch, precision=job.precision)
+            gemm = Gemm(m=layer.outputs, n=layer.inputs, k=samples, precision=job.precision)
             last = self._recorder.kernel(f"{layer.name}_weight_gradient", gemm, section=section)
             size = float(layer.parameters * GRADIENT_BYTES)
             if job.mixed_precision:
@@ -120,6 +123,8 @@ class Backward:
 
     def _ready(self, name: str, size_bytes: float) -> None:
         """Launch the all_reduces of the buckets that the gradients of ``name`` complete."""
+        if self._job.bottom_on_first_rank and name in {layer.name for layer in self._job.dense.bottom}:
+            return  # one rank has them all
         section, precision = "gradient_all_reduce", self._job.settings.precision.all_reduce
         if not self._compresses:
             scale = Elementwise(size_bytes, size_bytes)

@@ -72,7 +72,7 @@ def _without_pipeline(recorder: Recorder, job: Job) -> None:
     """One batch after the other; the copy of the next batch may run ahead into a second buffer."""
     path = InputPath(recorder, job)
     copy = path.copy()
-    start = path.start() if job.sharded else None
+    start = path.start() if job.exchanges_indices else None
     indices = path.finish(start) if start else copy
     forward = _forward(recorder, job)
     readers = _backward(recorder, job, forward)
@@ -89,7 +89,7 @@ def _sparse_dist(recorder: Recorder, job: Job) -> None:
     Three batches are on the device: the copy of i+2 overwrites i-1, whose last readers are of the iteration before.
     """
     path = InputPath(recorder, job)
-    start = path.start() if job.sharded else None
+    start = path.start() if job.exchanges_indices else None
     copy = path.copy()
     forward = _forward(recorder, job)
     copied = indices = _Batch(copy, 2)
@@ -123,8 +123,12 @@ _RECORD: dict[Pipeline, Callable[[Recorder, Job], None]] = {"none": _without_pip
 
 def _forward(recorder: Recorder, job: Job) -> _Forward:
     """Lookups and their exchange, the bottom MLP beside them, interaction, top MLP, loss."""
+    bottom: list[int] = []
+    if job.bottom_on_first_rank:  # its output goes with the pooled vectors
+        bottom = record_mlp(recorder, job, job.dense.bottom, "bottom_mlp_forward", job.bottom_samples)
     lookups, pooled = record_lookups(recorder, job)
-    bottom = record_mlp(recorder, job, job.dense.bottom, "bottom_mlp_forward")
+    if not job.bottom_on_first_rank:
+        bottom = record_mlp(recorder, job, job.dense.bottom, "bottom_mlp_forward")
     joined = record_interaction(recorder, job, pooled)
     record_mlp(recorder, job, job.dense.top, "top_mlp_forward")
     record_loss(recorder, job)
@@ -137,9 +141,14 @@ def _backward(recorder: Recorder, job: Job, forward: _Forward) -> list[int]:
     backward.mlp(job.dense.top, "top_mlp_backward")
     backward.interaction()
     exchanges = backward.start_exchange()
-    dense_reader = backward.mlp(job.dense.bottom, "bottom_mlp_backward", input_gradient=False)
+    if job.bottom_on_first_rank:  # its gradient comes with those of pooled vectors
+        recorder.stream_wait("wait_bottom_gradient", next(e for e in exchanges if e is not None), section="bottom_mlp_backward")
+    dense_reader = backward.mlp(job.dense.bottom, "bottom_mlp_backward", input_gradient=False, samples=job.bottom_samples)
     updates = backward.update_embeddings(exchanges)
     optimizer = backward.optimizer()
+    waits = job.settings.framework.iteration_s
+    if waits is not None:
+        recorder.device_wait("iteration_wait", waits.value, section="optimizer")
     recorder.depend(forward.dense_input, optimizer, lag=1)
     for lookup, update in zip(forward.lookups, updates, strict=True):
         recorder.depend(lookup, update, lag=1)

@@ -70,11 +70,17 @@ class EmbeddingGroup:
         return self.kind in ("node_wise", "row_wise")
 
 
-def embedding_groups(plan: Plan, settings: DlrmSettings) -> tuple[EmbeddingGroup, ...]:
-    """The groups that a plan has, copies last (their gradients are ready first to be bucketed with the dense ones)."""
+def embedding_groups(plan: Plan, settings: DlrmSettings, *, bottom_width: int = 0) -> tuple[EmbeddingGroup, ...]:
+    """The groups that a plan has, copies last (their gradients are ready first to be bucketed with the dense ones).
+
+    Args:
+        plan: where the tables are.
+        settings: the job.
+        bottom_width: elements of a vector that the first rank sends beside its pooled ones (output of a bottom MLP).
+    """
     groups: list[EmbeddingGroup] = []
     if len(plan.columns):
-        groups.append(_column_group(plan, settings))
+        groups.append(_column_group(plan, settings, bottom_width))
     if len(plan.row_wise):
         groups.append(_row_group(plan, settings))
     if len(plan.nodes):
@@ -89,7 +95,7 @@ def _summed(place: IntArray, count: int) -> Callable[[FloatArray], FloatArray]:
     return lambda values: np.asarray(np.bincount(place, weights=values, minlength=count), dtype=np.float64)
 
 
-def _column_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
+def _column_group(plan: Plan, settings: DlrmSettings, bottom_width: int) -> EmbeddingGroup:
     columns, tables, batch = plan.columns, plan.tables, settings.global_batch_size
     by_rank = _summed(columns.rank, plan.world_size)
     lookup, update = kernels(
@@ -97,6 +103,7 @@ def _column_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     )
     features = by_rank(tables.features[columns.table].astype(np.float64))
     owned = by_rank((columns.dim * tables.features[columns.table]).astype(np.float64))
+    owned[0] += bottom_width
     lookups = by_rank(tables.lookups_per_sample[columns.table])
     local = settings.local_batch_size
     forward = Exchange(amount(batch * owned * settings.forward_bytes))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from simulator.operators import Elementwise, Gemm, Interaction
+from simulator.operators import Amount, Elementwise, Gemm, Interaction
 from workloads.dense import Layer
 from workloads.job import Job
 from workloads.launch import Recorder
@@ -23,24 +23,34 @@ def record_lookups(recorder: Recorder, job: Job) -> tuple[list[int], list[int]]:
     return lookups, pooled
 
 
-def record_mlp(recorder: Recorder, job: Job, layers: tuple[Layer, ...], section: str) -> list[int]:
-    """The layers of an MLP: a GEMM with the bias in its epilogue, then the activation; returns all tasks."""
-    tasks = []
+def record_mlp(
+    recorder: Recorder, job: Job, layers: tuple[Layer, ...], section: str, samples: Amount | None = None
+) -> list[int]:
+    """The layers of an MLP: a GEMM with the bias in its epilogue, then the activation; returns all tasks.
+
+    Args:
+        recorder: of the iteration.
+        job: the job.
+        layers: of the MLP.
+        section: of the iteration.
+        samples: of each rank, where they are not those of its batch.
+    """
+    tasks, samples = [], job.batch if samples is None else samples
     for layer in layers:
-        tasks.append(record_layer(recorder, job, layer, section))
+        tasks.append(record_layer(recorder, job, layer, section, samples))
         if layer.activation:
-            size = job.vector_bytes(layer.outputs)
+            size = samples * (layer.outputs * job.element_bytes)
             tasks.append(recorder.kernel(f"{layer.name}_activation", Elementwise(size, size), section=section))
     return tasks
 
 
-def record_layer(recorder: Recorder, job: Job, layer: Layer, section: str) -> int:
+def record_layer(recorder: Recorder, job: Job, layer: Layer, section: str, samples: Amount) -> int:
     """A linear layer, its fp32 weights cast first where it computes in 16 bits; returns its first task."""
     first = None
     if job.mixed_precision:
         cast = Elementwise(4.0 * layer.parameters, 2.0 * layer.parameters)
         first = recorder.kernel(f"{layer.name}_weight_cast", cast, section=section)
-    gemm = Gemm(m=job.batch, n=layer.outputs, k=layer.inputs, precision=job.precision)
+    gemm = Gemm(m=samples, n=layer.outputs, k=layer.inputs, precision=job.precision)
     product = recorder.kernel(f"{layer.name}_forward", gemm, section=section)
     return product if first is None else first
 
@@ -73,7 +83,7 @@ def record_interaction(recorder: Recorder, job: Job, pooled: list[int]) -> int:
 def record_cross(recorder: Recorder, job: Job) -> None:
     """Cross layers: two GEMMs, then ``x0 * y + x`` where the second one has its activation."""
     for layer in job.dense.cross:
-        record_layer(recorder, job, layer, "interaction_forward")
+        record_layer(recorder, job, layer, "interaction_forward", job.batch)
         if layer.activation:
             size = job.vector_bytes(layer.outputs)
             combine = Elementwise(3 * size, size)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from inputs.catalog import Catalog
 from inputs.model import Strict
@@ -13,6 +15,26 @@ from inputs.yaml_lines import Document, load_yaml
 from workloads.graded import Graded
 
 FRAMEWORKS = Catalog("framework", "workloads", "frameworks")
+
+
+Factor = Annotated[float, Field(gt=0)]
+
+FITTED = ("operator_s", "elementwise_factor", "embedding_factor", "iteration_s")
+"""Quantities that a fit may set: physical, and none of them knows a number of GPUs, a vendor or a batch."""
+
+
+class Fit(Strict):
+    """What `dlrmsim calibrate framework` fitted.
+
+    Attributes:
+        constants: names of the fitted quantities.
+        suites: the suites whose calibration cases with this framework were fitted.
+        residuals: how well they were.
+    """
+
+    constants: Annotated[tuple[Literal["operator_s", "elementwise_factor", "embedding_factor", "iteration_s"], ...], Field(min_length=1)]
+    suites: Annotated[tuple[str, ...], Field(min_length=1)]
+    residuals: str = ""
 
 
 class Framework(Strict):
@@ -31,6 +53,15 @@ class Framework(Strict):
         length_bytes: size of a bag length.
         optimizer_kernels: kernels of the dense optimizer step (multi-tensor).
         reserve_bytes: device memory that the framework takes (context, allocator slack, NCCL buffers).
+        bottom_mlp: ``every_rank``: data-parallel; ``first_rank``: the first rank computes it for all samples, and its
+            output is exchanged like a pooled vector.
+        indices: ``exchanged``: ranks read their samples and send indices to the owners of the tables;
+            ``read_by_owners``: each rank reads the indices of its own tables for all samples.
+        elementwise_factor: memory traffic of element-wise kernels over what the generator counts, one pass for each
+            activation, cast and permutation: less where kernels are fused, more where they are not.
+        embedding_factor: memory traffic of lookups and updates over that of one table-batched kernel each.
+        iteration_s: time per iteration in which the device waits for the host: synchronisation, launch of a graph.
+        fit: which of these quantities were fitted, and on what.
     """
 
     name: str
@@ -44,6 +75,29 @@ class Framework(Strict):
     length_bytes: Graded[Literal[4, 8]]
     optimizer_kernels: Graded[int]
     reserve_bytes: Graded[Bytes]
+    bottom_mlp: Graded[Literal["every_rank", "first_rank"]] | None = None
+    indices: Graded[Literal["exchanged", "read_by_owners"]] | None = None
+    elementwise_factor: Graded[Factor] | None = None
+    embedding_factor: Graded[Factor] | None = None
+    iteration_s: Graded[Seconds] | None = None
+    fit: Fit | None = None
+
+    @property
+    def scales(self) -> tuple[float, float]:
+        """Factors on the traffic of element-wise and of embedding kernels."""
+        given = (self.elementwise_factor, self.embedding_factor)
+        elementwise, embedding = (1.0 if factor is None else factor.value for factor in given)
+        return elementwise, embedding
+
+    @property
+    def owners_read(self) -> bool:
+        """Whether each rank reads the indices of its own tables, so that none are exchanged."""
+        return self.indices is not None and self.indices.value == "read_by_owners"
+
+    @property
+    def bottom_on_first_rank(self) -> bool:
+        """Whether the first rank computes the bottom MLP for all."""
+        return self.bottom_mlp is not None and self.bottom_mlp.value == "first_rank"
 
 
 def load_framework(name_or_path: str | Path, *, origin: Document | None = None, key: str = "") -> Framework:

@@ -8,8 +8,19 @@ holds the stream that waits, not the host (software facts: pytorch ProcessGroupN
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from simulator.operators import Category, CollectiveCall, HostWork, Nothing, Work
+from simulator.operators import (
+    Category,
+    CollectiveCall,
+    Delay,
+    Elementwise,
+    EmbeddingLookup,
+    EmbeddingUpdate,
+    HostWork,
+    Nothing,
+    Work,
+)
 from simulator.program import Dependency, IntArray, Program, ProgramBuilder
 from workloads.framework import Framework
 from workloads.settings import Pipeline
@@ -26,6 +37,10 @@ def streams_of(pipeline: Pipeline, *, own_input_group: bool, node_groups: bool =
     return (HOST, DEFAULT, *dist, MEMCPY, COMM, *own, *((NODE_COMM, CROSS_NODE_COMM) if node_groups else ()))
 
 
+_LOOKUP_TRAFFIC = ("row_bytes", "output_bytes", "index_bytes")
+_UPDATE_TRAFFIC = ("gradient_bytes", "repeated_gradient_bytes", "weight_bytes", "state_bytes", "sort_bytes")
+
+
 class Recorder:
     """Collects the tasks of one iteration in the order in which the host launches them."""
 
@@ -33,6 +48,7 @@ class Recorder:
         """Start an empty iteration for ``ranks`` with the given streams."""
         self._builder = ProgramBuilder("dlrm", ranks, streams)
         self._operator_s = framework.operator_s.value
+        self._elementwise, self._embedding = framework.scales
         self._last: dict[str, int] = {}
 
     def kernel(
@@ -47,9 +63,19 @@ class Recorder:
     ) -> int:
         """Launch ``work`` as ``launches`` kernels of one operator on ``stream``; returns the task's number."""
         launch = self.host(f"launch_{name}", HostWork(launches=launches, seconds=self._operator_s), section=section)
-        task = self._builder.task(name, stream, work, after=[launch, *after], section=section)
+        task = self._builder.task(name, stream, self._scaled(work), after=[launch, *after], section=section)
         self._last[stream] = task
         return task
+
+    def _scaled(self, work: Work) -> Work:
+        """The work with the memory traffic that the framework's kernels have."""
+        if isinstance(work, Elementwise):
+            return replace(work, **{f: self._elementwise * getattr(work, f) for f in ("read_bytes", "write_bytes")})
+        if isinstance(work, EmbeddingLookup):
+            return replace(work, **{f: self._embedding * getattr(work, f) for f in _LOOKUP_TRAFFIC})
+        if isinstance(work, EmbeddingUpdate):
+            return replace(work, **{f: self._embedding * getattr(work, f) for f in _UPDATE_TRAFFIC})
+        return work
 
     def collective(
         self, name: str, call: CollectiveCall, *, section: str, issued_from: str = DEFAULT, stream: str = COMM
@@ -62,6 +88,10 @@ class Recorder:
     def stream_wait(self, name: str, task: Dependency, *, section: str, stream: str = DEFAULT) -> None:
         """Hold ``stream``, not the host, until a collective has ended (``Work.wait`` of c10d)."""
         self._last[stream] = self._builder.task(name, stream, Nothing(Category.COMM), after=[task], section=section)
+
+    def device_wait(self, name: str, seconds: float, *, section: str) -> int:
+        """Leave the default stream idle for some time; returns the task's number."""
+        return self._builder.task(name, DEFAULT, Delay(seconds, "host"), section=section)
 
     def host(self, name: str, work: Work, *, section: str, after: Iterable[Dependency] = ()) -> int:
         """Work of the host thread; returns the task's number."""

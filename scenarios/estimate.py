@@ -79,7 +79,7 @@ def _iterations(resolved: ResolvedScenario) -> int:
 
 def _jitters(resolved: ResolvedScenario) -> bool:
     variation = resolved.scenario.variation
-    return variation.compute_jitter > 0 or variation.host_jitter > 0
+    return max(variation.compute_jitter, variation.host_jitter, variation.input_jitter) > 0
 
 
 def _physical_memory_bytes() -> int:

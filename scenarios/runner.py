@@ -136,8 +136,7 @@ class _Probe:
 
     @property
     def _varies(self) -> bool:
-        jitters = self.variation.compute_jitter > 0 or self.variation.host_jitter > 0
-        return jitters or longest_period_s(self.prepared.machine) > 0.0
+        return self.variation.jitters or longest_period_s(self.prepared.machine) > 0.0
 
     def _options(self) -> RunOptions:
         stop = None if self._varies else PROBE_RULE

@@ -5,10 +5,13 @@ forward waited for it), the bottom MLP meanwhile, last the embedding update, whi
 comm_ops.py). DDP launches the all_reduce of a bucket when its last gradient has been computed, and waits for all of
 them before the optimizer. Gradients are views of their bucket (TorchRec's DDP wrapper asks for that), so DDP copies
 nothing; it divides each by world_size. With a 16-bit all_reduce the whole bucket is cast and divided instead, and cast
-back (torch.distributed ``fp16_compress_hook``).
+back (torch.distributed ``fp16_compress_hook``). `workloads.settings.Overlaps` says where a framework differs.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 from simulator.operators import (
     BYTES_PER_ELEMENT,
@@ -19,8 +22,9 @@ from simulator.operators import (
     Gemm,
     Interaction,
 )
-from workloads.dense import GRADIENT_BYTES, Layer
+from workloads.dense import GRADIENT_BYTES, Bucket, Layer
 from workloads.embeddings import WORLD
+from workloads.forward import FORWARD_SHARE, record_features
 from workloads.job import COPIED_TABLES, Job
 from workloads.launch import Recorder
 from workloads.output_dist import record_exchange
@@ -29,26 +33,64 @@ _OPTIMIZER_ACCESSES = {"sgd": 3, "adagrad": 5}
 """Numbers read or written per parameter: gradient read, weight read and written, state read and written."""
 
 
+OPTIMIZER = "dense_optimizer"
+"""The task that updates what all ranks hold, once per iteration."""
+
+
 class Backward:
     """Records the backward pass and the optimizers; keeps the gradient all_reduces to wait for."""
 
     def __init__(self, recorder: Recorder, job: Job) -> None:
         """Start with all buckets open."""
         self._recorder, self._job = recorder, job
+        self._overlaps = job.settings.overlaps
+        self._filled: list[tuple[int, Bucket]] = []
         self._reduced: list[int] = []
+        self._deferred: list[Callable[[], int]] = []
+        self._one_rank_has = {layer.name for layer in job.dense.bottom} if job.bottom_on_first_rank else set()
 
-    def mlp(
-        self, layers: tuple[Layer, ...], section: str, *, input_gradient: bool = True, samples: Amount | None = None
-    ) -> int:
-        """Layers in reverse; returns the last task.
+    def record(self) -> tuple[int | None, list[int]]:
+        """Record all of it; returns the last task of the bottom MLP, if there is one, and the embedding updates."""
+        job = self._job
+        self._mlp(job.dense.top, "top_mlp_backward", defer=self._overlaps.weight_gradients)
+        self._interaction()
+        exchanges = self._start_exchange()
+        if job.bottom_on_first_rank:  # the gradient of its output comes with those of pooled vectors
+            wait = next(task for task in exchanges if task is not None)
+            self._recorder.stream_wait("wait_bottom_gradient", wait, section="bottom_mlp_backward")
+        updates = [] if self._overlaps.exchange else self._update_embeddings(exchanges)
+        for weight_gradient in self._deferred:
+            weight_gradient()
+        samples = job.bottom_samples
+        last = self._mlp(job.dense.bottom, "bottom_mlp_backward", input_gradient=False, samples=samples)
+        if self._overlaps.exchange:
+            updates = self._update_embeddings(exchanges)
+        if self._recorder.last_pass:
+            self._reduce(self._filled)
+            self._optimizer()
+            seconds = job.settings.framework.seconds("iteration_s")
+            self._recorder.wait_for_launches("iteration_launches", seconds, section="optimizer")
+        return last, updates
+
+    def _mlp(
+        self,
+        layers: tuple[Layer, ...],
+        section: str,
+        *,
+        input_gradient: bool = True,
+        defer: bool = False,
+        samples: Amount | None = None,
+    ) -> int | None:
+        """Layers in reverse; returns the last task, None when there is none or the weight gradients are deferred.
 
         Per layer: gradient through the activation with the bias gradient, then of the inputs, then of the weights. The
         first layer's inputs are data and need no gradient when ``input_gradient`` is false. ``samples`` as forward.
         """
-        job, last, samples = self._job, -1, self._job.batch if samples is None else samples
+        job, last, samples = self._job, None, self._job.batch if samples is None else samples
+        kernels = not job.settings.framework.activates_in_gemm
         for layer in reversed(layers):
             size = samples * (layer.outputs * job.element_bytes)
-            if layer.activation or layer.bias:
+            if kernels and (layer.activation or layer.bias):
                 through = Elementwise(3 * size if layer.activation else size, size if layer.activation else 0.0)
                 self._recorder.kernel(
                     f"{layer.name}_activation_backward", through, section=section, launches=1 + layer.activation
@@ -56,25 +98,39 @@ class Backward:
             if input_gradient or layer is not layers[0]:
                 gemm = Gemm(m=samples, n=layer.inputs, k=layer.outputs, precision=job.precision)
                 self._recorder.kernel(f"{layer.name}_input_gradient", gemm, section=section)
-            gemm = Gemm(m=layer.outputs, n=layer.inputs, k=samples, precision=job.precision)
-            last = self._recorder.kernel(f"{layer.name}_weight_gradient", gemm, section=section)
-            size = float(layer.parameters * GRADIENT_BYTES)
-            if job.mixed_precision:
-                cast = Elementwise(size / 2, size)
-                last = self._recorder.kernel(f"{layer.name}_gradient_cast", cast, section=section)
-            self._ready(layer.name, size)
+            weight_gradient = partial(self._weight_gradient, layer, section, samples)
+            if defer:
+                self._deferred.append(weight_gradient)
+            else:
+                last = weight_gradient()
         return last
 
-    def interaction(self) -> None:
+    def _weight_gradient(self, layer: Layer, section: str, samples: Amount) -> int:
+        """Gradient of a layer's weights, added to that of earlier passes; returns the last task."""
+        job = self._job
+        gemm = Gemm(m=layer.outputs, n=layer.inputs, k=samples, precision=job.precision)
+        last = self._recorder.kernel(f"{layer.name}_weight_gradient", gemm, section=section)
+        size = float(layer.parameters * GRADIENT_BYTES)
+        if job.casts_weights:
+            cast = Elementwise(size / 2, size)
+            last = self._recorder.kernel(f"{layer.name}_gradient_cast", cast, section=section)
+        self._ready(layer.name, size)
+        return last
+
+    def _interaction(self) -> None:
         """Gradients of the interaction, then of the pooled vectors in the order and precision of the wire."""
         job, section = self._job, "interaction_backward"
         for v, u in reversed(list(zip(job.dense.cross[::2], job.dense.cross[1::2], strict=True))):
-            self.mlp((v, u), section)
+            self._mlp((v, u), section, defer=self._overlaps.weight_gradients)
             size = job.vector_bytes(u.outputs)  # the gradients of x and x0 each gain a term
             self._recorder.kernel(f"{u.name}_accumulate", Elementwise(4 * size, 2 * size), section=section, launches=2)
         inputs = job.vector_bytes(job.dense.interaction_inputs)
         outputs = job.vector_bytes(job.dense.interaction_outputs)
-        if job.interaction == "dot":
+        if job.interaction == "dot" and job.settings.framework.dot_kernel == "fused":
+            flops = 2.0 * job.batch * job.dense.interaction_flops_per_sample
+            whole = Interaction(flops, outputs + inputs, inputs, job.precision)
+            self._recorder.kernel("interaction_backward", whole, section=section)
+        elif job.interaction == "dot":
             product = float(job.batch * (job.plan.tables.feature_count + 1) ** 2 * job.element_bytes)
             flops = 2.0 * job.batch * job.dense.interaction_flops_per_sample
             self._recorder.kernel("interaction_gather_backward", Elementwise(outputs, product), section=section)
@@ -84,20 +140,24 @@ class Backward:
             self._recorder.kernel("interaction_backward", Elementwise(outputs, inputs), section=section)
         wire = float(job.batch * job.pooled_width * job.settings.backward_bytes)
         cast = Elementwise(job.vector_bytes(job.pooled_width), wire)
+        record_features(self._recorder, job, section)
         self._recorder.kernel("pooled_gradient_permute", cast, section=section)
 
-    def start_exchange(self) -> list[int | None]:
+    def _start_exchange(self) -> list[int | None]:
         """Start to send the pooled gradients to the owners; one task per group, None for copied tables."""
         return [
             record_exchange(self._recorder, group, "backward", group.backward[:1]) if group.backward else None
             for group in self._job.groups
         ]
 
-    def update_embeddings(self, exchanges: list[int | None]) -> list[int]:
+    def _update_embeddings(self, exchanges: list[int | None]) -> list[int]:
         """End the exchanges; sort, sum and apply the gradients of embedding rows, each group after its exchange."""
         tasks = []
+        table_s = self._job.settings.framework.seconds("table_s")
         for group, exchange in zip(self._job.groups, exchanges, strict=True):
             after = []
+            launches_s = (1 - FORWARD_SHARE) * table_s * group.lookup.tables
+            self._recorder.wait_for_launches(f"{group.kind}_update_launches", launches_s, section="embedding_backward")
             if exchange is not None:
                 after = [record_exchange(self._recorder, group, "backward", group.backward[1:], after=exchange)]
             tasks.append(
@@ -109,7 +169,7 @@ class Backward:
                 self._ready(COPIED_TABLES, self._job.copied_bytes - self._job.dense.bytes)
         return tasks
 
-    def optimizer(self) -> int:
+    def _optimizer(self) -> None:
         """Update the parameters that all ranks hold, when all their gradients are summed."""
         job = self._job
         accesses = _OPTIMIZER_ACCESSES[job.settings.optimizer.dense]
@@ -117,26 +177,40 @@ class Backward:
         kernels = job.settings.framework.optimizer_kernels.value
         if self._compresses:
             self._reduced = [self._decompress(number, task) for number, task in enumerate(self._reduced)]
-        return self._recorder.kernel(
-            "dense_optimizer", work, section="optimizer", after=self._reduced, launches=kernels
-        )
+        self._recorder.kernel(OPTIMIZER, work, section="optimizer", after=self._reduced, launches=kernels)
 
     def _ready(self, name: str, size_bytes: float) -> None:
-        """Launch the all_reduces of the buckets that the gradients of ``name`` complete."""
-        if self._job.bottom_on_first_rank and name in {layer.name for layer in self._job.dense.bottom}:
-            return  # one rank has them all
-        section, precision = "gradient_all_reduce", self._job.settings.precision.all_reduce
+        """Add the gradients of ``name`` to those of earlier passes; in the last one sum the buckets they complete.
+
+        Autograd adds in place, weights and bias apart (pytorch csrc/autograd/functions/accumulate_grad.h).
+        """
+        if name in self._one_rank_has:
+            return
+        section = "gradient_all_reduce"
+        if not self._recorder.first_pass:
+            add = Elementwise(2 * size_bytes, size_bytes)
+            self._recorder.kernel(f"{name}_gradient_accumulate", add, section=section, launches=2)
+        if not self._recorder.last_pass:
+            return
         if not self._compresses:
             scale = Elementwise(size_bytes, size_bytes)
             self._recorder.kernel(f"{name}_gradient_scale", scale, section=section, launches=2)  # weights and bias
-        for number, bucket in enumerate(self._job.buckets):
-            if bucket.ready_after == name:
-                wire = float(bucket.parameters * BYTES_PER_ELEMENT[precision])
-                if self._compresses:
-                    cast = Elementwise(bucket.bytes + wire, 2 * wire)
-                    self._recorder.kernel(f"gradient_compress_{number}", cast, section=section, launches=2)
-                call = CollectiveCall("all_reduce", WORLD, wire, precision)
-                self._reduced.append(self._recorder.collective(f"gradient_all_reduce_{number}", call, section=section))
+        filled = [(number, bucket) for number, bucket in enumerate(self._job.buckets) if bucket.ready_after == name]
+        if self._overlaps.all_reduce:
+            self._reduce(filled)
+        else:
+            self._filled += filled
+
+    def _reduce(self, buckets: list[tuple[int, Bucket]]) -> None:
+        """Launch the all_reduces of numbered buckets."""
+        section, precision = "gradient_all_reduce", self._job.settings.precision.all_reduce
+        for number, bucket in buckets:
+            wire = float(bucket.parameters * BYTES_PER_ELEMENT[precision])
+            if self._compresses:
+                cast = Elementwise(bucket.bytes + wire, 2 * wire)
+                self._recorder.kernel(f"gradient_compress_{number}", cast, section=section, launches=2)
+            call = CollectiveCall("all_reduce", WORLD, wire, precision)
+            self._reduced.append(self._recorder.collective(f"gradient_all_reduce_{number}", call, section=section))
 
     @property
     def _compresses(self) -> bool:

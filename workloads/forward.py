@@ -2,82 +2,161 @@
 
 from __future__ import annotations
 
-from simulator.operators import Amount, Elementwise, Gemm, Interaction
+from simulator.operators import Amount, Copy, Elementwise, Gemm, Interaction, Nothing
 from workloads.dense import Layer
+from workloads.embeddings import EmbeddingGroup
 from workloads.job import Job
-from workloads.launch import Recorder
-from workloads.output_dist import record_exchange
+from workloads.launch import DEFAULT, Recorder
+from workloads.output_dist import pooled_name, record_exchange
 
 
-def record_lookups(recorder: Recorder, job: Job) -> tuple[list[int], list[int]]:
-    """Look up each group and start its output_dist.
+BOTTOM = "bottom_mlp_forward"
+DENSE_READER = "pooled_permute"
+"""The kernel after which what an interaction reads is in place; without a bottom MLP it reads the dense features."""
 
-    Returns:
-        the lookups, and what the pooled vectors wait for: output_dist, or the lookup itself for copied tables.
-    """
-    lookups, pooled = [], []
+FORWARD_SHARE = 1 / 3
+"""Share of the launches of a table that are of the forward pass; the rest are of the update (assumed: gradients take
+about twice the kernels of lookups)."""
+
+PLACE_BYTES = 24
+"""Of a kept product: the sample, row and column of its place, int64 (tf.where)."""
+
+
+def fill_name(group: EmbeddingGroup) -> str:
+    """The kernel that brings rows of a group into its cache."""
+    return f"{group.kind}_cache_fill"
+
+
+def record_fills(recorder: Recorder, job: Job, stream: str) -> list[tuple[EmbeddingGroup, int]]:
+    """Bring the rows of a batch into the caches; returns the groups that have one, and the kernel of each."""
+    return [
+        (group, recorder.kernel(fill_name(group), group.fill, section="embedding_forward", stream=stream))
+        for group in job.groups
+        if group.fill is not None
+    ]
+
+
+def record_lookups(recorder: Recorder, job: Job, stream: str) -> list[int]:
+    """Look up each group and start its output_dist; returns the lookups."""
+    lookups = []
+    table_s = job.settings.framework.seconds("table_s")
     for group in job.groups:
-        lookup = recorder.kernel(f"{group.kind}_lookup", group.lookup, section="embedding_forward")
+        launches_s = FORWARD_SHARE * table_s * group.lookup.tables
+        recorder.wait_for_launches(f"{group.kind}_table_launches", launches_s, section="embedding_forward", stream=stream)
+        lookup = recorder.kernel(f"{group.kind}_lookup", group.lookup, section="embedding_forward", stream=stream)
         lookups.append(lookup)
-        pooled.append(record_exchange(recorder, group, "forward", group.forward) if group.forward else lookup)
-    return lookups, pooled
+        if group.forward:
+            record_exchange(recorder, group, "forward", group.forward, stream=stream)
+    return lookups
+
+
+def record_dense(recorder: Recorder, job: Job, ago: int) -> int:
+    """Bottom MLP, interaction, top MLP, loss, with vectors looked up ``ago`` passes before; returns the first task."""
+    pooled = [pooled_name(group) for group in job.groups]
+    if not job.settings.overlaps.exchange:
+        for name in pooled:
+            recorder.stream_wait(f"wait_for_{name}", name, section="embedding_forward", lag=ago)
+    bottom = [] if job.bottom_on_first_rank else record_mlp(recorder, job, job.dense.bottom, BOTTOM)
+    reader = record_interaction(recorder, job)
+    for name in pooled:
+        recorder.depend(reader, name, lag=ago)
+    record_mlp(recorder, job, job.dense.top, "top_mlp_forward")
+    record_loss(recorder, job)
+    return [*bottom, reader][0]
+
+
+def record_bottom_of_all(recorder: Recorder, job: Job, stream: str) -> int:
+    """The bottom MLP of all samples on the first rank; returns the first task."""
+    return record_mlp(recorder, job, job.dense.bottom, BOTTOM, samples=job.bottom_samples, stream=stream)[0]
 
 
 def record_mlp(
-    recorder: Recorder, job: Job, layers: tuple[Layer, ...], section: str, samples: Amount | None = None
+    recorder: Recorder,
+    job: Job,
+    layers: tuple[Layer, ...],
+    section: str,
+    *,
+    samples: Amount | None = None,
+    stream: str = DEFAULT,
 ) -> list[int]:
     """The layers of an MLP: a GEMM with the bias in its epilogue, then the activation; returns all tasks.
 
-    Args:
-        recorder: of the iteration.
-        job: the job.
-        layers: of the MLP.
-        section: of the iteration.
-        samples: of each rank, where they are not those of its batch.
+    ``samples`` are those of each rank, of its batch by default.
     """
     tasks, samples = [], job.batch if samples is None else samples
+    kernels = not job.settings.framework.activates_in_gemm
     for layer in layers:
-        tasks.append(record_layer(recorder, job, layer, section, samples))
-        if layer.activation:
+        tasks.append(record_layer(recorder, job, layer, section, samples, stream))
+        if layer.activation and kernels:
             size = samples * (layer.outputs * job.element_bytes)
-            tasks.append(recorder.kernel(f"{layer.name}_activation", Elementwise(size, size), section=section))
+            work = Elementwise(size, size)
+            tasks.append(recorder.kernel(f"{layer.name}_activation", work, section=section, stream=stream))
     return tasks
 
 
-def record_layer(recorder: Recorder, job: Job, layer: Layer, section: str, samples: Amount) -> int:
+def record_layer(
+    recorder: Recorder, job: Job, layer: Layer, section: str, samples: Amount, stream: str = DEFAULT
+) -> int:
     """A linear layer, its fp32 weights cast first where it computes in 16 bits; returns its first task."""
     first = None
-    if job.mixed_precision:
+    if job.casts_weights:
         cast = Elementwise(4.0 * layer.parameters, 2.0 * layer.parameters)
-        first = recorder.kernel(f"{layer.name}_weight_cast", cast, section=section)
+        first = recorder.kernel(f"{layer.name}_weight_cast", cast, section=section, stream=stream)
     gemm = Gemm(m=samples, n=layer.outputs, k=layer.inputs, precision=job.precision)
-    product = recorder.kernel(f"{layer.name}_forward", gemm, section=section)
+    product = recorder.kernel(f"{layer.name}_forward", gemm, section=section, stream=stream)
     return product if first is None else first
 
 
-def record_interaction(recorder: Recorder, job: Job, pooled: list[int]) -> int:
-    """Bring the pooled vectors into the dense precision and layout, then let them interact.
+def record_interaction(recorder: Recorder, job: Job) -> int:
+    """Bring the pooled vectors into the dense precision and layout, then let them interact; returns their reader.
 
     What arrives is ordered by owner and in the precision of the wire; one pass concatenates and casts it.
-
-    Returns:
-        the task that reads the output of the bottom MLP.
     """
     section = "interaction_forward"
     arrived = float(job.batch * job.pooled_width * job.settings.forward_bytes)
     cast = Elementwise(arrived, job.vector_bytes(job.pooled_width))
-    recorder.kernel("pooled_permute", cast, section=section, after=pooled)
+    record_features(recorder, job, section)
+    reader = recorder.kernel(DENSE_READER, cast, section=section)
     inputs, outputs = job.vector_bytes(job.dense.interaction_inputs), job.vector_bytes(job.dense.interaction_outputs)
     if job.interaction == "dot":
-        product = float(job.batch * _pairs(job) * job.element_bytes)
-        flops = float(job.batch * job.dense.interaction_flops_per_sample)
-        joined = recorder.kernel("interaction_cat", Elementwise(inputs, inputs), section=section)
-        recorder.kernel("interaction", Interaction(flops, inputs, product, job.precision), section=section)
-        recorder.kernel("interaction_gather", Elementwise(outputs, outputs), section=section, launches=2)
+        record_dot(recorder, job)
     else:
-        joined = recorder.kernel("interaction", Elementwise(inputs, outputs), section=section)
+        recorder.kernel("interaction", Elementwise(inputs, outputs), section=section)
     record_cross(recorder, job)
-    return joined
+    return reader
+
+
+def record_features(recorder: Recorder, job: Job, section: str) -> None:
+    """What kernels of each feature add on every rank, half of it forward, half backward."""
+    feature_s = job.settings.framework.seconds("feature_s")
+    launches_s = feature_s / 2 * job.plan.tables.feature_count
+    recorder.wait_for_launches(f"feature_launches_{section}", launches_s, section=section)
+
+
+def record_dot(recorder: Recorder, job: Job) -> None:
+    """The dot interaction: in one kernel, or with all products in memory.
+
+    With a mask the products are read four times to make it, the places of those that are kept (three int64 for each) are
+    counted on the host and written, and the kept ones gathered (tf.boolean_mask of a band).
+    """
+    section, kernel = "interaction_forward", job.settings.framework.dot_kernel
+    inputs, outputs = job.vector_bytes(job.dense.interaction_inputs), job.vector_bytes(job.dense.interaction_outputs)
+    flops = float(job.batch * job.dense.interaction_flops_per_sample)
+    if kernel == "fused":
+        recorder.kernel("interaction", Interaction(flops, inputs, outputs, job.precision), section=section)
+        return
+    product = float(job.batch * _pairs(job) * job.element_bytes)
+    recorder.kernel("interaction_cat", Elementwise(inputs, inputs), section=section)
+    recorder.kernel("interaction", Interaction(flops, inputs, product, job.precision), section=section)
+    if kernel == "mask":
+        places = outputs / job.element_bytes * PLACE_BYTES
+        recorder.kernel("interaction_mask", Elementwise(4 * product, 3 * product), section=section, launches=4)
+        recorder.kernel("interaction_places", Elementwise(product, places), section=section, launches=3)
+        counted = recorder.kernel("interaction_count_to_host", Copy(8.0, "d2h"), section=section)
+        recorder.depend(recorder.host("wait_interaction_count", Nothing(), section=section), counted)
+        recorder.kernel("interaction_gather", Elementwise(outputs + places, outputs), section=section, launches=2)
+        return
+    recorder.kernel("interaction_gather", Elementwise(outputs, outputs), section=section, launches=2)
 
 
 def record_cross(recorder: Recorder, job: Job) -> None:

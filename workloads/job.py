@@ -54,6 +54,11 @@ class Job:
         return self.element_bytes < GRADIENT_BYTES
 
     @property
+    def casts_weights(self) -> bool:
+        """Whether fp32 weights are cast at each use, and their gradients cast back."""
+        return self.mixed_precision and not self.settings.framework.keeps_half_weights
+
+    @property
     def precision(self) -> Precision:
         """Arithmetic of dense layers."""
         return self.settings.precision.dense

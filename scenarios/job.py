@@ -25,7 +25,7 @@ def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
         framework=resolved.framework,
         precision=Precisions(**precision.model_dump()),
         optimizer=Optimizers(**workload.optimizer.model_dump()),
-        pipeline=workload.pipeline,
+        pipeline=workload.pipeline or resolved.framework.own_pipeline,
         reuse=load_reuse(resolved.model.index_reuse.value),
         gradient_accumulation=workload.gradient_accumulation,
         **schedule_settings(workload, resolved.framework),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypedDict
 
 from inputs.yaml_lines import Document
-from scenarios.types import Overlap, Scenario, Workload
+from scenarios.types import NetworkChoice, Overlap, Scenario, Workload
 from workloads.framework import CudaGraph, Framework
 from workloads.schedule import SCHEDULES
 from workloads.settings import Ingestion, Overlaps
@@ -28,8 +28,20 @@ def with_framework_defaults(workload: Workload, framework: Framework) -> Workloa
         weight_gradients=_first(chosen.weight_gradients, framework.overlap_weight_gradients.value),
     )
     return workload.model_copy(
-        update={"overlap": overlap, "cuda_graph": workload.cuda_graph or framework.cuda_graph.value}
+        update={
+            "overlap": overlap,
+            "cuda_graph": workload.cuda_graph or framework.cuda_graph.value,
+            "pipeline": workload.pipeline or framework.own_pipeline,
+        }
     )
+
+
+def with_framework_algorithms(network: NetworkChoice, framework: Framework, nodes: int) -> NetworkChoice:
+    """The network's choices with what they leave to the framework filled in: its all_to_all between nodes."""
+    own = framework.all_to_all_between_nodes
+    if own is None or nodes == 1 or "all_to_all" in network.algorithms:
+        return network
+    return network.model_copy(update={"algorithms": {**network.algorithms, "all_to_all": own.value}})
 
 
 def schedule_settings(workload: Workload, framework: Framework) -> ScheduleSettings:
@@ -58,7 +70,7 @@ def check_schedule(document: Document, scenario: Scenario, batch: int, world_siz
             given=passes,
             expected=f"a divisor of {batch // world_size}, the samples per rank and iteration",
         )
-    if SCHEDULES[workload.pipeline].own_lookup_stream and workload.overlap.exchange is False:
+    if workload.pipeline and SCHEDULES[workload.pipeline].own_lookup_stream and workload.overlap.exchange is False:
         raise document.error(
             ("workload", "overlap", "exchange"),
             f"the pipeline {workload.pipeline} exchanges pooled vectors beside the dense part",

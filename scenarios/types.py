@@ -37,7 +37,7 @@ Rank: TypeAlias = Annotated[int, Field(ge=0)]
 class Sharding(Strict):
     """How the embedding tables are spread over the ranks: by a planner, or as a plan says."""
 
-    planner: str | None = Field(None, description="a registered planner (default greedy); not together with plan")
+    planner: str | None = Field(None, description="a registered planner (default: the framework's, or greedy); not together with plan")
     plan: str | dict[str, Any] | None = Field(None, description="a plan file (YAML or JSON), or the plan itself")
     steps: Annotated[int, Field(ge=0)] | None = Field(
         None, description="candidates that the search planner simulates (default by world size, 8 to 128)"
@@ -98,7 +98,9 @@ class Workload(Strict):
         None, description="samples per iteration over all ranks (default: the model's local batch x world_size)"
     )
     sharding: Sharding = Field(default_factory=Sharding, description="planner or plan")
-    pipeline: Pipeline = Field("none", description="software pipelining across iterations")
+    pipeline: Pipeline | None = Field(
+        None, description="software pipelining across iterations (default: the framework's, or none)"
+    )
     gradient_accumulation: Positive = Field(
         1, description="passes per iteration, each over an equal part of the batch; dense gradients are summed in the last"
     )

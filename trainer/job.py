@@ -115,7 +115,7 @@ def read_job(file: Path) -> TrainingJob:
         framework=framework,
         precision=Precisions(**scenario.precision.model_dump()),
         optimizer=Optimizers(**scenario.workload.optimizer.model_dump()),
-        pipeline=scenario.workload.pipeline,
+        pipeline=scenario.workload.pipeline or framework.own_pipeline,
         reuse=load_reuse(model.index_reuse.value),
     )
     return TrainingJob(
@@ -150,7 +150,7 @@ TRAINED_PIPELINES: tuple[Pipeline, ...] = ("none", "sparse_dist")
 def _check_schedule(document: Document, scenario: Scenario) -> None:
     """Refuse what the trainer does not do."""
     workload = scenario.workload
-    if workload.pipeline not in TRAINED_PIPELINES:
+    if workload.pipeline is not None and workload.pipeline not in TRAINED_PIPELINES:
         raise document.error(
             ("workload", "pipeline"),
             "the trainer does not have this pipeline",

@@ -14,6 +14,7 @@ from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from workloads.graded import Graded
 
+Pipeline: TypeAlias = Literal["none", "sparse_dist", "inter_iteration", "prefetch", "fused_sparse_dist", "semi_sync"]
 InteractionKernel: TypeAlias = Literal["gather", "fused", "mask"]
 CudaGraph: TypeAlias = Literal["none", "network", "iteration"]
 
@@ -61,6 +62,9 @@ class Framework(Strict):
         overlap_all_reduce: likewise.
         overlap_weight_gradients: likewise.
         reserve_bytes: device memory that the framework takes (context, allocator slack, NCCL buffers).
+        pipeline: what overlaps between batches, unless the scenario says so.
+        planner: who shards the tables, unless the scenario says so.
+        all_to_all_between_nodes: the algorithm of its exchanges, unless the scenario says so.
         bottom_mlp: ``every_rank``: data-parallel; ``first_rank``: the first rank computes it for all samples, and its
             output is exchanged like a pooled vector.
         indices: ``exchanged``: ranks read their samples and send indices to the owners of the tables;
@@ -95,6 +99,9 @@ class Framework(Strict):
     overlap_all_reduce: Graded[bool]
     overlap_weight_gradients: Graded[bool]
     reserve_bytes: Graded[Bytes]
+    pipeline: Graded[Pipeline] | None = None
+    planner: Graded[str] | None = None
+    all_to_all_between_nodes: Graded[str] | None = None
     bottom_mlp: Graded[Literal["every_rank", "first_rank"]] | None = None
     indices: Graded[Literal["exchanged", "read_by_owners"]] | None = None
     activations: Graded[Literal["kernels", "epilogue"]] | None = None
@@ -116,6 +123,11 @@ class Framework(Strict):
         """A factor on memory traffic, 1 where the profile has none."""
         found: Graded[float] | None = getattr(self, name)
         return 1.0 if found is None else found.value
+
+    @property
+    def own_pipeline(self) -> Pipeline:
+        """The pipeline of scenarios that state none."""
+        return "none" if self.pipeline is None else self.pipeline.value
 
     @property
     def owners_read(self) -> bool:

@@ -10,10 +10,9 @@ import numpy as np
 from inputs.errors import InputError
 from simulator.operators import BYTES_PER_ELEMENT, Precision
 from simulator.program import IntArray
-from workloads.framework import CudaGraph, Framework
+from workloads.framework import CudaGraph, Framework, Pipeline
 from workloads.reuse import Reuse
 
-Pipeline: TypeAlias = Literal["none", "sparse_dist", "inter_iteration", "prefetch", "fused_sparse_dist", "semi_sync"]
 DenseOptimizerKind: TypeAlias = Literal["sgd", "adagrad"]
 TableOptimizerKind: TypeAlias = Literal["sgd", "adagrad", "rowwise_adagrad"]
 

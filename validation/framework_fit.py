@@ -59,10 +59,10 @@ class Configuration:
         machine = machine_of(self.resolved)
         return machine, make_fitting_plan(self.resolved, settings_of(self.resolved), machine)[0]
 
-    def iteration_s(self, framework: Framework) -> float:
+    def iteration_s(self, values: Mapping[Constant, float]) -> float:
         """Seconds of an iteration with other constants of the framework."""
         machine, plan = self._planned
-        resolved = replace(self.resolved, framework=framework)
+        resolved = replace(self.resolved, framework=with_constants(self.resolved.framework, values))
         return iteration_s(resolved, plan, settings_of(resolved), machine)
 
 
@@ -119,22 +119,18 @@ def _seconds(case: Case, resolved: ResolvedScenario) -> float:
 
 
 def fit_framework(
-    framework: Framework,
-    constants: Sequence[Constant],
-    configurations: Sequence[Configuration],
-    progress: Progress | None = None,
+    constants: Sequence[Constant], configurations: Sequence[Configuration], progress: Progress | None = None
 ) -> FittedConstants:
-    """The constants with which the profile meets the configurations best."""
+    """The constants with which the framework of the configurations meets them best."""
     from scipy.optimize import least_squares
 
     start = np.log([START[name] for name in constants])
     shown, evaluations = progress or Silent(), count(1)
 
     def errors(logs: FloatArray) -> FloatArray:
-        changed = with_constants(framework, dict(zip(constants, np.exp(logs).tolist(), strict=True)), "", "")
-        return np.concatenate([
-            np.log(found.iteration_s(changed) / np.array(found.measured_s)) for found in configurations
-        ])  # fmt: skip
+        values = dict(zip(constants, np.exp(logs).tolist(), strict=True))
+        off = [np.log(found.iteration_s(values) / np.array(found.measured_s)) for found in configurations]
+        return np.concatenate(off)
 
     def residuals(logs: FloatArray) -> FloatArray:
         shown.stage(f"fitting {len(configurations)} configurations, evaluation {next(evaluations)}")
@@ -162,9 +158,9 @@ DIFFERENCE = 0.01
 TOLERANCE = 1e-4
 
 
-def with_constants(framework: Framework, values: Mapping[Constant, float], source: str, note: str) -> Framework:
+def with_constants(framework: Framework, values: Mapping[Constant, float]) -> Framework:
     """The profile with other constants."""
-    update = {name: Graded(value=value, source=source, grade="derived", note=note) for name, value in values.items()}
+    update = {name: Graded(value=value, source="a fit", grade="derived") for name, value in values.items()}
     return framework.model_copy(update=update)
 
 

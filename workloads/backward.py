@@ -192,7 +192,7 @@ class Backward:
             self._recorder.kernel(f"{name}_gradient_accumulate", add, section=section, launches=2)
         if not self._recorder.last_pass:
             return
-        if not self._compresses:
+        if not (self._compresses or self._sums_as_computed):
             scale = Elementwise(size_bytes, size_bytes)
             self._recorder.kernel(f"{name}_gradient_scale", scale, section=section, launches=2)  # weights and bias
         filled = [(number, bucket) for number, bucket in enumerate(self._job.buckets) if bucket.ready_after == name]
@@ -214,8 +214,14 @@ class Backward:
 
     @property
     def _compresses(self) -> bool:
-        """Whether gradients are on the wire in 16 bits."""
-        return BYTES_PER_ELEMENT[self._job.settings.precision.all_reduce] < GRADIENT_BYTES
+        """Whether fp32 gradients are cast to 16 bits for the wire."""
+        narrow = BYTES_PER_ELEMENT[self._job.settings.precision.all_reduce] < GRADIENT_BYTES
+        return narrow and not self._sums_as_computed
+
+    @property
+    def _sums_as_computed(self) -> bool:
+        """Whether gradients go on the wire as GEMMs write them, scaled beforehand with the loss."""
+        return self._job.settings.framework.keeps_half_weights
 
     def _decompress(self, number: int, reduced: int) -> int:
         """Cast a summed bucket back to fp32."""

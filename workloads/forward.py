@@ -150,8 +150,9 @@ def record_dot(recorder: Recorder, job: Job) -> None:
     recorder.kernel("interaction", Interaction(flops, inputs, product, job.precision), section=section)
     if kernel == "mask":
         places = outputs / job.element_bytes * PLACE_BYTES
-        recorder.kernel("interaction_mask", Elementwise(4 * product, 3 * product), section=section, launches=4)
-        recorder.kernel("interaction_places", Elementwise(product, places), section=section, launches=3)
+        mask, found = Copy(3.5 * product, "d2d"), Copy((product + places) / 2, "d2d")
+        recorder.kernel("interaction_mask", mask, section=section, launches=4)
+        recorder.kernel("interaction_places", found, section=section, launches=3)
         counted = recorder.kernel("interaction_count_to_host", Copy(8.0, "d2h"), section=section)
         recorder.depend(recorder.host("wait_interaction_count", Nothing(), section=section), counted)
         recorder.kernel("interaction_gather", Elementwise(outputs + places, outputs), section=section, launches=2)

@@ -96,10 +96,14 @@ def _check_rule(rule: str) -> None:
 
 
 def _spec(cluster: str, name: str, fitted: FittedCollectives) -> str:
-    """The cluster's own YAML with another name and the fit in place of its points."""
+    """The cluster's own YAML with another name and the fit in place of its points.
+
+    Shipped parts keep their names; a cluster of the user's is written with all its parts, which may be anywhere.
+    """
     import yaml
 
-    data = dict(load_yaml(CATALOGS["cluster"].find(cluster)).data)
+    shipped = cluster in CATALOGS["cluster"].names()
+    data = load_yaml(CATALOGS["cluster"].find(cluster)).data if shipped else load_cluster(cluster).to_dict()
     data = {**data, "name": name, "calibration": [], "fitted": _plain(fitted)}
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
 

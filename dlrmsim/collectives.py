@@ -15,7 +15,7 @@ from inputs.errors import InputError, nearest_name
 from inputs.quantities import parse_quantity, parse_range
 from reports.collective_report import CollectiveStudy, MeasuredPoint, render_collective
 from reports.collective_table import FLOAT_BYTES, redop, root
-from simulator.network.collectives import algorithms_of
+from simulator.network.collectives.algorithm import check_algorithm
 from simulator.network.size_table import SizeTable, busbw_bytes_per_s, size_tables
 from simulator.network.topology import Placement
 from simulator.operators import CollectiveOp
@@ -62,7 +62,8 @@ def compute(request: CollectiveRequest) -> tuple[Cluster, list[SizeTable]]:
     """
     cluster = load_cluster(request.cluster)
     op = _operation(request.op)
-    _check_algorithm(op, request.algorithm)
+    if request.algorithm is not None:
+        check_algorithm(op, request.algorithm, "--algorithm")
     tables = size_tables(
         cluster,
         op,
@@ -167,18 +168,6 @@ def _operation(text: str) -> CollectiveOp:
         expected=f"one of {', '.join(known)}",
         nearest=nearest_name(text, known),
     )
-
-
-def _check_algorithm(op: CollectiveOp, name: str | None) -> None:
-    known = [algorithm.name for algorithm in algorithms_of(op)]
-    if name is not None and name not in known:
-        raise InputError(
-            f"no such {op} algorithm",
-            file="--algorithm",
-            given=name,
-            expected=f"one of {', '.join(known)}",
-            nearest=nearest_name(name, known),
-        )
 
 
 def _rank_counts(text: str) -> list[int]:

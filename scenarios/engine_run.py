@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import inf
 
-from scenarios.bursts import steady_rule
+from scenarios.bursts import longest_period_s, steady_rule
 from scenarios.resolve import ResolvedScenario
 from simulator.analysis import iteration_time
 from simulator.engine import RunOptions, run
@@ -42,14 +42,16 @@ def iteration_s(
         settings: the job.
         machine: the models.
         at_most_s: the run is given up, and takes infinitely long, once `GIVE_UP_ITERATIONS` in succession took longer
-            by `GIVE_UP_SHARE`.
+            by `GIVE_UP_SHARE`; never where iterations vary (jitter, bursts of other jobs).
 
     Raises:
         InputError: the models refuse the scenario.
     """
-    lowering = lower(generate(resolved.model, plan, settings), machine, variation=variation_of(resolved))
+    variation = variation_of(resolved)
+    lowering = lower(generate(resolved.model, plan, settings), machine, variation=variation)
     options = run_options(resolved, machine, keep_last=1)
-    rule = _GiveUp(options.stop, at_most_s)
+    varies = resolved.scenario.variation.varies or longest_period_s(machine) > 0.0
+    rule = _GiveUp(options.stop, inf if varies else at_most_s)
     ends_ps = run(lowering.program, replace(options, stop=rule)).iteration_end_ps.tolist()
     return inf if rule.slow(ends_ps) else iteration_time(ends_ps, steady_rule(machine)).seconds
 

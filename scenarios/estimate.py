@@ -37,7 +37,7 @@ def run_size(prepared: Prepared) -> dict[str, Any]:
     tasks = sum(program.task_count for program in prepared.graph.programs)
     per_iteration = sum(program.task_count * program.rank_count for program in prepared.graph.programs)
     iterations, probes = _iterations(prepared.resolved), len(BOUND_CLASSES) + 1
-    again = iterations if _jitters(prepared.resolved) else min(PROBE_ITERATIONS, iterations)
+    again = iterations if prepared.resolved.scenario.variation.varies else min(PROBE_ITERATIONS, iterations)
     rank_tasks = per_iteration * (iterations + probes * again)
     more_records = prepared.resolved.scenario.output.record.iterations - 2
     return {
@@ -74,12 +74,9 @@ def _iterations(resolved: ResolvedScenario) -> int:
     choice = resolved.scenario.run
     if choice.iterations != "auto":
         return choice.iterations
-    return choice.max_iterations if _jitters(resolved) else min(SETTLED_ITERATIONS, choice.max_iterations)
-
-
-def _jitters(resolved: ResolvedScenario) -> bool:
-    variation = resolved.scenario.variation
-    return max(variation.compute_jitter, variation.host_jitter, variation.input_jitter) > 0
+    return (
+        choice.max_iterations if resolved.scenario.variation.varies else min(SETTLED_ITERATIONS, choice.max_iterations)
+    )
 
 
 def _physical_memory_bytes() -> int:

@@ -164,9 +164,9 @@ def study_plan(resolved: ResolvedScenario, progress: Progress, *, compare: bool 
     job = PlanningJob.of(resolved)
     with located(resolved.document):
         plan = plan_of(job)
-    compared = _compared(job, progress) if compare else ()
-    capacity = {str(tier): float(size) for tier, size in job.report(plan).capacity_bytes.items()}
-    return PlanStudy(resolved, plan, statistics_of(job, plan), job.simulate_s(plan), capacity, compared)
+        compared = _compared(job, progress) if compare else ()
+        capacity = {str(tier): float(size) for tier, size in job.report(plan).capacity_bytes.items()}
+        return PlanStudy(resolved, plan, statistics_of(job, plan), job.simulate_s(plan), capacity, compared)
 
 
 def statistics_of(job: PlanningJob, plan: Plan) -> RankStatistics:
@@ -179,7 +179,7 @@ def statistics_of(job: PlanningJob, plan: Plan) -> RankStatistics:
     return RankStatistics(
         hbm_bytes=use.total("hbm"),
         ddr_bytes=use.total("ddr"),
-        phases_s=rank_loads_s(plan, job.context.costs),
+        phases_s=rank_loads_s(plan, job.context.costs.of(plan.tables)),
         input_bytes=np.asarray(received, dtype=np.float64),
         output_bytes=np.asarray(sent, dtype=np.float64),
         shards={

@@ -136,7 +136,7 @@ class _Probe:
 
     @property
     def _varies(self) -> bool:
-        return self.variation.jitters or longest_period_s(self.prepared.machine) > 0.0
+        return self.variation.varies or longest_period_s(self.prepared.machine) > 0.0
 
     def _options(self) -> RunOptions:
         stop = None if self._varies else PROBE_RULE

@@ -161,6 +161,11 @@ class VariationChoice(Strict):
     straggler_ranks: tuple[Rank, ...] = Field((), description="ranks that compute slower")
     straggler_slowdown: float = Field(1.0, ge=1, description="factor on the kernels of those ranks")
 
+    @property
+    def varies(self) -> bool:
+        """Whether iterations differ."""
+        return max(self.compute_jitter, self.host_jitter, self.input_jitter) > 0
+
 
 class RunChoice(Strict):
     """How many iterations are simulated."""

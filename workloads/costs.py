@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -10,13 +10,17 @@ from simulator.operators import BYTES_PER_ELEMENT, FloatArray
 from simulator.program import IntArray
 from workloads.plan import Plan
 from workloads.planning import ShardCosts
-from workloads.settings import STATE_BYTES, DlrmSettings, state_elements
+from workloads.settings import DENSE_STATE, STATE_BYTES, DlrmSettings, state_elements
 from workloads.tables import Tables
 from workloads.traffic import TableTraffic, sort_bytes, table_traffic
 
 OVERLAP_COST = 0.25
 """Seconds that a second of input exchange costs when it runs beside the other communication (assumed: on ZionEX it
 takes a quarter to a third of the network cards from an all_reduce that would use nearly all of them)."""
+
+UPDATE_PASSES = 3
+"""Times that a dense update goes over the bytes of a table: weights and gradient are read, weights written;
+each part of the optimizer's state is read and written besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,10 @@ class BandwidthCosts:
         hidden = self.settings.pipeline != "none" and mean[-1] <= mean[:-1].sum()
         self._input_weight = OVERLAP_COST if hidden else 1.0
 
+    def of(self, tables: Tables) -> BandwidthCosts:
+        """Costs of shards of other tables in the same job."""
+        return replace(self, tables=tables)
+
     def column_shard_s(self, table: IntArray, dim: IntArray) -> FloatArray:
         """Seconds per shard and phase ``[S, 4]``."""
         return self._weighted(self._sharded_s(table, dim, ranks=1, wire=self.rates.all_to_all))
@@ -97,8 +105,9 @@ class BandwidthCosts:
         traffic = table_traffic(tables, float(settings.local_batch_size), settings)
         summed = tables.rows * tables.dim * float(BYTES_PER_ELEMENT[settings.precision.all_reduce])
         forward, update = self._kernel_bytes(traffic, everything, tables.dim, ranks=1)
+        passes = UPDATE_PASSES + 2 * DENSE_STATE[settings.optimizer.dense]
         memory = self.rates.embedding
-        columns = (forward / memory, (update + 3.0 * tables.weight_bytes) / memory, summed / self.rates.all_reduce)
+        columns = (forward / memory, (update + passes * tables.weight_bytes) / memory, summed / self.rates.all_reduce)
         return np.stack([*columns, np.zeros(len(tables))], axis=1)
 
     def _weighted(self, seconds: FloatArray) -> FloatArray:

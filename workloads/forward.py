@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from simulator.operators import Amount, Copy, Elementwise, Gemm, Interaction, Nothing
+from simulator.operators import Amount, Copy, Elementwise, Interaction, Nothing
 from workloads.dense import Layer
 from workloads.embeddings import EmbeddingGroup
+from workloads.gemms import forward_gemm
 from workloads.job import Job
 from workloads.launch import DEFAULT, Recorder
 from workloads.output_dist import pooled_name, record_exchange
@@ -102,8 +103,8 @@ def record_layer(
     if job.casts_weights:
         cast = Elementwise(4.0 * layer.parameters, 2.0 * layer.parameters)
         first = recorder.kernel(f"{layer.name}_weight_cast", cast, section=section, stream=stream)
-    gemm = Gemm(m=samples, n=layer.outputs, k=layer.inputs, precision=job.precision)
-    product = recorder.kernel(f"{layer.name}_forward", gemm, section=section, stream=stream)
+    product = recorder.kernel(
+        f"{layer.name}_forward", forward_gemm(job, layer, samples), section=section, stream=stream)
     return product if first is None else first
 
 

@@ -34,6 +34,8 @@ def check_placement(
     Raises:
         InputError: with the table as key.
     """
+    for pieces in (columns, nodes):
+        _check_wide(tables, pieces)
     _check_whole(tables, columns, nodes, everywhere)
     for pieces in (columns, nodes):
         _check_gapless(tables, pieces)
@@ -65,6 +67,18 @@ def _check_whole(tables: Tables, columns: ColumnShards, nodes: NodeShards, every
             key=f"plan.{tables.names[bad[0]]}",
             given=f"{placed[bad[0]]} columns",
             expected=f"{tables.dim[bad[0]]}",
+        )
+
+
+def _check_wide(tables: Tables, pieces: ColumnShards | NodeShards) -> None:
+    """Every shard has columns."""
+    empty = np.flatnonzero(pieces.dim < 1)
+    if len(empty):
+        raise InputError(
+            "a shard without columns",
+            key=f"plan.{tables.names[pieces.table[empty[0]]]}",
+            given=f"{pieces.dim[empty[0]]} columns",
+            expected="1 or more",
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -87,8 +88,14 @@ class _Reader:
         try:
             return self._made(file)
         except InputError as error:
-            key = keys.get((error.key or "").removeprefix("plan."), "plan")
-            raise InputError(error.message, key=key, given=error.given, expected=error.expected) from None
+            table = (error.key or "").removeprefix("plan.")
+            if table in number and table not in keys:
+                raise InputError(
+                    f"the table {table} is missing", key="plan", expected="an entry for every table of the model"
+                ) from None
+            raise InputError(
+                error.message, key=keys.get(table, "plan"), given=error.given, expected=error.expected
+            ) from None
 
     def _made(self, file: PlanFile) -> Plan:
         return make_plan(
@@ -184,15 +191,15 @@ def _check_spec(entry: TablePlan, expected: list[Piece], key: str) -> None:
         )
     if entry.sharding_spec is None:
         return
-    given = {(*s.shard_offsets, *s.shard_sizes, s.rank) for s in entry.sharding_spec.shards if s.shard_sizes[0]}
-    wanted = {piece for piece in expected if piece[2]}
+    given = Counter((*s.shard_offsets, *s.shard_sizes, s.rank) for s in entry.sharding_spec.shards if s.shard_sizes[0])
+    wanted = Counter(piece for piece in expected if piece[2])
     if given != wanted:
-        shard = min(given ^ wanted)
+        shard = min((given - wanted) + (wanted - given))
         raise InputError(
             f"not the row blocks of a {entry.sharding_type} table",
             key=f"{key}.sharding_spec",
-            given=f"{len(given)} shards",
-            expected=f"{len(wanted)} of ceil(rows / ranks) rows each, in order of ranks; rank {shard[-1]} differs",
+            given=f"{given.total()} shards",
+            expected=f"{wanted.total()} of ceil(rows / ranks) rows each, in order of ranks; rank {shard[-1]} differs",
         )
 
 

@@ -27,6 +27,10 @@ copies), exchange of indices. A phase lasts as long as its slowest rank, and an 
 class ShardCosts(Protocol):
     """What shards cost, seconds per iteration and phase; K phases, those of `PHASES`."""
 
+    def of(self, tables: Tables) -> ShardCosts:
+        """Costs of shards of other tables in the same job, such as these with fewer rows."""
+        ...
+
     def column_shard_s(self, table: IntArray, dim: IntArray) -> FloatArray:
         """Cost of shards of ``dim`` columns of the given tables on the rank that holds them ``[S, K]``."""
         ...
@@ -156,11 +160,11 @@ def fit_rows(planner: str, tables: Tables, context: PlanningContext) -> Plan:
     while high > _CLOSE * low:
         middle = (low * high) ** 0.5
         try:
-            low, best = middle, make_sharding_plan(planner, scale_rows(tables, middle), context)
+            low, best = middle, _scaled_plan(planner, tables, context, middle)
         except InfeasibleError:
             high = middle
     if full.steps:
-        best = make_sharding_plan(planner, scale_rows(tables, low), full)
+        best = _scaled_plan(planner, tables, full, low)
     return replace(best, rows_scale=low)
 
 
@@ -172,8 +176,14 @@ def _first_fit(planner: str, tables: Tables, context: PlanningContext, factor: f
     """The first factor at or below ``factor`` that fits, and its plan."""
     while True:
         try:
-            return factor, make_sharding_plan(planner, scale_rows(tables, factor), context)
+            return factor, _scaled_plan(planner, tables, context, factor)
         except InfeasibleError:
             if factor * _SHRINK < _LEAST:
                 raise
             factor *= _SHRINK
+
+
+def _scaled_plan(planner: str, tables: Tables, context: PlanningContext, factor: float) -> Plan:
+    """The plan of the tables with ``factor`` times their rows."""
+    scaled = scale_rows(tables, factor)
+    return make_sharding_plan(planner, scaled, replace(context, costs=context.costs.of(scaled)))

@@ -46,8 +46,8 @@ class Variation:
         return sigmas.get(category, 0.0)
 
     @property
-    def jitters(self) -> bool:
-        """Whether anything is drawn anew in each iteration."""
+    def varies(self) -> bool:
+        """Whether iterations differ."""
         return max(self.compute_jitter, self.host_jitter, self.input_jitter) > 0.0
 
     def slowdown(self, ranks: IntArray) -> FloatArray:

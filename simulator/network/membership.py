@@ -159,7 +159,7 @@ def _blocks_of_size(numbers: IntArray, members: IntArray, topology: Topology) ->
     shape, even = _shapes([topology.domain_of[members], *labels])
     rail = _rails(topology.domain_of[members], topology.local_rank_of[members])
     on_rails = rail[:, 0] >= 0
-    gpus = _kinds(topology.local_rank_of[members]) if any(level.mesh for level in topology.levels) else shape
+    gpus = _linked(members, topology) if any(level.mesh for level in topology.levels) else shape
     blocks = []
     for key in np.unique(np.stack([shape, on_rails, gpus], axis=1), axis=0):
         chosen = (shape == key[0]) & (on_rails == key[1]) & (gpus == key[2])
@@ -169,9 +169,11 @@ def _blocks_of_size(numbers: IntArray, members: IntArray, topology: Topology) ->
     return blocks
 
 
-def _kinds(rows: IntArray) -> IntArray:
-    """A number for each row ``[I, n]``, equal for equal rows ``[I]``."""
-    return np.asarray(np.unique(rows, axis=0, return_inverse=True)[1]).reshape(-1)
+def _linked(members: IntArray, topology: Topology) -> IntArray:
+    """A number for each instance ``[I]``, equal for the same GPUs; a member alone in its node uses no links."""
+    alone = _distinct(topology.domain_of[members]) == members.shape[1]
+    gpus = np.where(alone[:, None], 0, topology.local_rank_of[members])
+    return np.asarray(np.unique(gpus, axis=0, return_inverse=True)[1]).reshape(-1)
 
 
 def _rails(domain: IntArray, gpu: IntArray) -> IntArray:

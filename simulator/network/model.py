@@ -9,11 +9,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from hardware_specs.types import Cluster
-from inputs.errors import InputError, nearest_name
 from simulator.lowered import PS_PER_S, Phase
 from simulator.network.calibration import Calibration, calibrate, possible
 from simulator.network.collectives import Call, CollectiveAlgorithm
-from simulator.network.collectives.algorithm import ALGORITHMS, Stage
+from simulator.network.collectives.algorithm import Stage, check_algorithm
 from simulator.network.levels import Port, ResourceClass
 from simulator.network.library import transport_of
 from simulator.network.load import (
@@ -128,11 +127,12 @@ class CollectiveModel:
             algorithms: algorithms to force, by operation.
 
         Raises:
-            InputError: a forced algorithm or its operation is unknown, or a calibration point cannot be reached.
+            InputError: an algorithm, forced or of the library, or its operation is unknown, or a calibration point
+                cannot be reached.
         """
         forced = dict(algorithms or {})
         for op, name in forced.items():
-            _check_algorithm(op, name)
+            check_algorithm(op, name, f"network.algorithms.{op}")
         return CollectiveModel(cluster, topology, calibrate(cluster), transport_of(cluster), forced, topology.rates)
 
     def improved(self, speed: Mapping[ResourceClass, float], host_speed: float = 1.0) -> CollectiveModel:
@@ -185,9 +185,13 @@ class CollectiveModel:
 
     def candidates(self, call: Call) -> list[CollectiveAlgorithm]:
         """The algorithms that `time` chooses from."""
-        known = [a for a in possible(self.cluster, call.op) if a.applies(call.block)]
+        known = self._known(call)
         forced = [a for a in known if a.name == self.algorithms.get(call.op)]
         return forced or self.transport.chosen_from(call, known) or known
+
+    def _known(self, call: Call) -> list[CollectiveAlgorithm]:
+        """The algorithms that can run on the machine and on the call's ranks."""
+        return [a for a in possible(self.cluster, call.op) if a.applies(call.block)]
 
     def _options(self, call: Call, algorithm: CollectiveAlgorithm) -> list[Timed]:
         """The call with this algorithm and each of its protocols."""
@@ -233,6 +237,9 @@ class CollectiveModel:
         limit = self.cluster.max_nodes.value
         if self.topology.nodes > limit and nodes > 1:
             notes.append(f"{self.topology.nodes} nodes, {self.cluster.name} has at most {limit}")
+        if call.op not in self.algorithms and not self.transport.chosen_from(call, self._known(call)):
+            library = self.cluster.collectives.name
+            notes.append(f"{call.op}: {library} has no algorithm for it here, the fastest one known is taken")
         if nodes > 1 and self._rests_on_posts(call, timed):
             notes.append(f"{call.op} between nodes: mostly the cost of messages, which nobody measured on this fabric")
         return notes
@@ -316,24 +323,3 @@ def _phase(latency_ps: int, work_ps: int, resources: IntArray, usage: FloatArray
 
 def _idle(latency_ps: int) -> Phase:
     return Phase(latency_ps, 0, np.zeros(0, dtype=np.int64), np.zeros(0))
-
-
-def _check_algorithm(op: str, name: str) -> None:
-    ops = sorted({known.split("/")[0] for known in ALGORITHMS.names()})
-    if op not in ops:
-        raise InputError(
-            "no such collective operation",
-            key=f"network.algorithms.{op}",
-            given=op,
-            expected=f"one of {', '.join(ops)}",
-            nearest=nearest_name(op, ops),
-        )
-    names = [known.split("/")[1] for known in ALGORITHMS.names() if known.startswith(f"{op}/")]
-    if name not in names:
-        raise InputError(
-            f"no such {op} algorithm",
-            key=f"network.algorithms.{op}",
-            given=name,
-            expected=f"one of {', '.join(names)}",
-            nearest=nearest_name(name, names),
-        )

@@ -126,6 +126,16 @@ def test_what_it_takes_on_an_h100_node():
     assert predicted_us(pcie_box(load_cluster("zionex")), 8, "all_reduce", BIG, "ring", "ll128") is None
 
 
+def test_switches_reduce_for_nobody_before_hopper():
+    """The tuner's table has no efficiency of NVLS on A100: it is no option, not one without bandwidth."""
+    data = load_cluster("zionex").to_dict()
+    data["node"]["scale_up"]["in_switch_reduction"] = True
+    cluster = tuned(Cluster.model_validate(data))
+    assert predicted_us(cluster, 8, "all_reduce", BIG, "nvls", "simple") is None
+    model = CollectiveModel.of(cluster, placed_group(cluster, 8)[0])
+    assert model.time(call_on(cluster, 8, "all_reduce", BIG)).algorithm.name != "nvls"
+
+
 def test_four_gpus_of_a_mesh_have_the_links_between_them():
     """DGX-1: four of six links lead to the other three: 4 channels of 20 GB/s."""
     assert predicted_us("dgx1_v100", 4, "all_reduce", BIG, "ring", "simple") == pytest.approx(

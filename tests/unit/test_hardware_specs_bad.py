@@ -121,6 +121,11 @@ ODD = {
         "mesh", ("node", "scale_up", "links", "value", 0, "gpus"), [0, 8],
         "node.scale_up.links.value[0].gpus", "two different GPUs of 0 to 7",
     ),
+    "a pair linked twice": (
+        "mesh", ("node", "scale_up", "links", "value"),
+        [{"gpus": [a, (a + 1) % 8], "links": 2} for a in range(8)] + [{"gpus": [1, 0], "links": 1}],
+        "node.scale_up.links.value[8].gpus", "one entry for a pair",
+    ),
     "no NIC": ("pcie", ("node", "nics", "count", "value"), 0, "node.nics.count.value", "1 or more"),
     "a NIC of no GPU": ("pcie", ("node", "nics", "count", "value"), 3, "node.nics.count.value", "cannot share these"),
     "NICs on some switches": ("direct", ("node", "pcie_tree", "nics_at"), "switch", "node.pcie_tree.nics_at", "root"),

@@ -47,6 +47,14 @@ def test_ranks_in_no_instance_are_left_out(topology):
     assert block.ranks.tolist() == [[5, 9]]
 
 
+def test_where_links_differ_groups_of_other_gpus_are_blocks_of_their_own(topology):
+    """GPUs 0, 4 and 1, 5 of a DGX-1: two links here, one there may join them."""
+    instance = np.full(32, -1)
+    for pair, ranks in enumerate(((0, 4), (1, 5), (8, 12), (9, 13))):
+        instance[list(ranks)] = pair
+    assert [block.number.tolist() for block in blocks_of(instance, topology)] == [[0, 2], [1, 3]]
+
+
 def test_unlike_instances_are_blocks_of_their_own(topology):
     """8 + 4 members on two nodes, 12 members on two nodes as 6 + 6, and 8 on one node: three blocks."""
     instance = np.full(32, -1)

@@ -41,6 +41,46 @@ def test_small_all_reduces_on_many_nodes_take_the_tree_and_large_ones_the_ring(z
     assert chosen(calculated, "all_reduce", 64e9)[0] == "ring"
 
 
+def test_pairs_of_a_mesh_take_as_long_beside_others_as_alone():
+    """Two links join GPUs 0 and 4 of a DGX-1, one joins 1 and 5: the second pair takes twice as long, always."""
+    calculated = model(load_cluster("dgx1_v100_32"), 8)
+    pairs = [(0, 4), (1, 5), (2, 6), (3, 7)]
+    seconds = {}
+    for chosen_pairs in ([pair] for pair in pairs), [pairs]:
+        for together in chosen_pairs:
+            instance = np.full(8, -1)
+            for pair in together:
+                instance[list(pair)] = pair[0]
+            for block in calculated.blocks(instance):
+                timed = calculated.time(Call("all_to_all", block, np.full((len(block.number), 1), 2.0**26)))
+                for number, time_s in zip(block.number.tolist(), timed.seconds.max(axis=1), strict=True):
+                    seconds.setdefault(number, []).append(float(time_s))
+    assert all(alone == beside for alone, beside in seconds.values())
+    times = sorted(alone for alone, _ in seconds.values())
+    assert times[-1] == pytest.approx(2 * times[0], rel=0.02)
+
+
+def with_algorithms(cluster, op, names):
+    data = cluster.to_dict()
+    data["collectives"]["nccl"]["algorithms"][op] = names
+    return type(cluster).model_validate(data | {"calibration": [], "fitted": None})
+
+
+def test_a_library_that_names_an_unknown_algorithm_is_refused(zionex):
+    with pytest.raises(InputError, match=r"collectives\.nccl\.algorithms\.all_reduce: .*did you mean 'ring'"):
+        model(with_algorithms(zionex, "all_reduce", ["rings"]), 8)
+
+
+def test_a_library_without_an_algorithm_for_a_call_is_warned_about(zionex):
+    """Halving and doubling cannot run on 12 ranks: some other algorithm must."""
+    for ranks, warned in ((16, False), (12, True)):
+        calculated = model(with_algorithms(zionex, "all_gather", ["halving_doubling"]), ranks)
+        call = idle_call(calculated, "all_gather", 1e6)
+        timed = calculated.time(call)
+        assert (timed.algorithm.name != "halving_doubling") == warned
+        assert any("the fastest one known" in note for note in calculated.outside_range(call, timed)) == warned
+
+
 def test_the_fastest_option_is_chosen(zionex):
     calculated = model(zionex, 128)
     for op in ("all_reduce", "all_gather", "all_to_all"):

@@ -143,6 +143,16 @@ def test_traffic_that_takes_detours_uses_twice_the_global_links(zionex, share):
     np.testing.assert_array_equal(loads[0]["nic_tx"], loads[1]["nic_tx"])
 
 
+def test_detours_need_a_spine_where_the_bandwidth_is_full(zionex):
+    """Every up-link has its own global link, and half of the traffic crosses two of them: 1.5 times as long."""
+    full = tapered(zionex, "dragonfly", leaf_nodes=2, oversubscription=1.0)
+    assert "spine_up" not in Topology.build(full, 64).ports
+    topology = Topology.build(changed(full, fabric={"detour_share": sourced(0.5)}), 64)
+    (block,) = blocks_of(np.zeros(64, dtype=np.int64), topology)
+    loads = port_bytes(Stage(Latency(), AllPairs(np.full((1, 1), 16e6))), block, topology)
+    np.testing.assert_allclose(loads["spine_up"], 1.5 * 16 * 16e6 * 48 / 64)
+
+
 def test_without_peer_to_peer_two_gpus_and_the_nic_share_an_up_link(zionex):
     """A ring over servers of 8 GPUs on 4 switches: each GPU sends and receives R through the up-link of its switch; on
     the first server's first switch comes what the NIC receives and sends, R too. Without a second server there is none.

@@ -7,13 +7,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hardware_specs import load_cluster
 from inputs.errors import InputError, ProgramError
 from simulator.engine import RunOptions, run
 from simulator.lowered import Activity, phase
+from simulator.lowering import build_machine
 from simulator.operators import CollectiveCall, Copy
 from tests.trace_files import BACKWARD, KinetoRank, two_ranks, write_ranks
 from traces.analysis import analyse_trace
+from traces.kineto import read_kineto
 from traces.kineto_import import import_kineto
+from traces.replay import on_machine, with_absent_ranks
 
 US = 1e-6
 
@@ -168,6 +172,35 @@ def test_an_absent_rank_is_a_gap(tmp_path):
     assert imported.world_size == 2
     assert [gap.ranks for gap in imported.gaps if "without a trace" in gap.what] == [(1,)]
     assert analyse_trace(imported, imported.measured).collectives[0].waiting_s.max == 0.0
+
+
+def test_absolute_time_stamps_have_the_resolution_of_a_double(tmp_path):
+    """Microseconds since 1970 come in quarters: .13 and .34 are .25 of them, and the second kernel is not earlier."""
+    own, since_1970 = KinetoRank(), 1_790_000_000_000_000.0
+    own.step(1, since_1970, 100.0)
+    own.kernel("first", (since_1970 + 1, 1.0), (since_1970 + 10.13, 2.21))
+    own.kernel("second", (since_1970 + 3, 1.0), (since_1970 + 12.34, 2.0))
+    file = own.write(tmp_path / "trace.json")
+    assert read_kineto(file).resolution_ps == 250_000
+    assert replayed(import_kineto([file])) == 0
+
+
+def test_an_absent_rank_runs_on_a_machine_as_those_that_were_merged(tmp_path):
+    """Ranks 0 and 2 have one program; rank 1, without a trace, gets it too, with the mean of their kernels."""
+    ranks = []
+    for rank in (0, 2):
+        own = KinetoRank(rank, 3)
+        own.step(1, 0.0, 100.0)
+        own.kernel("gemm", (5.0 + rank, 3.0), (10.0 + rank, 20.0 + rank))
+        ranks.append(own)
+    imported = import_kineto(write_ranks(tmp_path, ranks))
+    whole = with_absent_ranks(imported.graph, 3)
+    assert [p.ranks.tolist() for p in whole.programs] == [[0, 1, 2]]
+    kernel = whole.programs[0].work[whole.programs[0].names.index("gemm")]
+    np.testing.assert_allclose(kernel.seconds, [20e-6, 21e-6, 22e-6])
+    machine = build_machine(load_cluster("dgx_a100_40"), 3, launch_s=0.0)
+    _, result = on_machine(imported, machine)
+    assert result.iteration_end_ps[0] > 0
 
 
 def test_chosen_ranks_only(tmp_path):

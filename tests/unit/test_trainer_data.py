@@ -135,7 +135,13 @@ def test_criteo_lines_become_batches_in_order_and_start_again(tmp_path):
 
 @pytest.mark.parametrize(
     ("line", "expected"),
-    [("1\t2\t3", "given '3 fields'"), ("2" + "\t1" * 39, "a label 0 or 1"), ("0" + "\tzz" * 39, "hexadecimal")],
+    [
+        ("1\t2\t3", "given '3 fields'"),
+        ("2" + "\t1" * 39, "a label 0 or 1"),
+        ("0" + "\tzz" * 39, "hexadecimal"),
+        ("0" + "\t1" * 38 + "\t" + "f" * 20, "hexadecimal"),
+        ("0" + "\t1" * 38 + "\t-1f", "hexadecimal"),
+    ],
 )
 def test_a_malformed_line_is_named(tmp_path, line, expected):
     good = "0" + "\t1" * 39

@@ -104,6 +104,14 @@ def shard(row: int, column: int, rows: int, dim: int, rank: int) -> dict[str, An
     return {"shard_offsets": [row, column], "shard_sizes": [rows, dim], "placement": f"rank:{rank}/cuda:0"}
 
 
+def twice_a_block() -> dict[str, Any]:
+    """Row blocks of which the last is listed twice."""
+    data = plan_to_dict(PLANNED.make("row_wise"))
+    shards = data["plan"][MODULE]["words"]["sharding_spec"]["shards"]
+    shards.append(shards[-1])
+    return data
+
+
 @pytest.mark.parametrize(
     ("data", "message"),
     [
@@ -137,6 +145,15 @@ def shard(row: int, column: int, rows: int, dim: int, rank: int) -> dict[str, An
             "not the row blocks of a row_wise table",
         ),
         (
+            changed(
+                "column_wise",
+                ranks=None,
+                sharding_spec={"shards": [shard(0, 0, 123_456, 48, 1), shard(0, 48, 123_456, 0, 2)]},
+            ),
+            "a shard without columns; given '0 columns'",
+        ),
+        (twice_a_block(), "not the row blocks of a row_wise table; given '17 shards'; expected 16 of"),
+        (
             changed("table_wise", sharding_spec={"shards": [shard(0, 0, 1, 1, 0) | {"placement": "cuda:3"}]}),
             "not a placement: cuda:3",
         ),
@@ -155,8 +172,9 @@ def test_a_table_that_is_missing_or_unknown_is_named() -> None:
     with pytest.raises(InputError, match=r"no such table; given 'wordz'; did you mean 'words'"):
         read(data)
     del entries["wordz"]
-    with pytest.raises(InputError, match="every column of the table once; given '0 columns'"):
+    with pytest.raises(InputError, match="the table words is missing; expected an entry for every table") as caught:
         read(data)
+    assert caught.value.key == "plan"
 
 
 @pytest.mark.parametrize(("key", "value"), [("world_size", 8), ("local_world_size", 4)])

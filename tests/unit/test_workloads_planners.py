@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,13 +13,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inputs.errors import InfeasibleError
-from tests.planning_jobs import job
+from inputs.yaml_lines import Document
+from scenarios.plans import PlanningJob
+from scenarios.resolve import resolve
+from tests.planning_jobs import job, scenario_data
 from workloads.memory_planner import BUDGETS, _options_within, _price, _solve
 from workloads.options import COPIED, Option, compose, options_of, stored_on_ranks
 from workloads.partition_planners import largest_differencing
 from workloads.plan_exchange import plan_to_dict
 from workloads.planning import make_fitting
 from workloads.sharding import PLANNERS, make_sharding_plan, rank_loads_s
+from workloads.tables import scale_rows
 
 
 def sums(costs: list[float], sets: int) -> list[float]:
@@ -118,7 +124,8 @@ def test_half_a_node_cannot_share_tables(kind: str) -> None:
 @pytest.mark.parametrize("world_size", [4, 12, 16])
 @pytest.mark.parametrize("pipeline", ["none", "sparse_dist"])
 def test_the_search_is_never_worse_than_any_other_planner(world_size: int, pipeline: str) -> None:
-    planned = job(world_size, pipeline=pipeline, sharding={"planner": "search", "steps": 12})
+    batch = 8192 * world_size
+    planned = job(world_size, pipeline=pipeline, global_batch_size=batch, sharding={"planner": "search", "steps": 12})
     found_s = planned.simulate_s(planned.make("search"))
     for name in PLANNERS.names():
         try:
@@ -126,6 +133,39 @@ def test_the_search_is_never_worse_than_any_other_planner(world_size: int, pipel
         except InfeasibleError:
             continue
         assert found_s <= planned.simulate_s(other), name
+
+
+def test_the_search_finds_what_no_other_planner_does() -> None:
+    """With a batch large enough that tables, not the host, take the time; otherwise all plans are alike."""
+    planned = job(12, global_batch_size=12 * 8192, sharding={"planner": "search", "steps": 40})
+    others = [planned.make(name) for name in ("greedy", "greedy_size", "greedy_lookups", "karmarkar_karp")]
+    assert planned.simulate_s(planned.make("search")) < 0.99 * min(planned.simulate_s(plan) for plan in others)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"variation": {"compute_jitter": 0.5}},
+        {"network": {"background": {"nvlink": {"share": 0.9, "on": "20 ms", "off": "20 ms"}}}},
+    ],
+)
+def test_a_run_whose_iterations_vary_is_not_given_up(changes: dict[str, Any]) -> None:
+    """Two slow iterations in succession say nothing of the mean."""
+    planned = PlanningJob.of(resolve(Document(scenario_data(8) | changes, {}, Path("test.yaml"))))
+    plan = planned.make("greedy")
+    whole_s = planned.simulate_s(plan)
+    assert planned.simulate_s(plan, at_most_s=whole_s) == whole_s
+    assert planned.simulate_s(plan, at_most_s=0.5 * whole_s) == whole_s
+    assert job(8).simulate_s(plan, at_most_s=1e-6) == float("inf"), "without variation it is"
+
+
+def test_costs_of_fewer_rows_are_those_of_a_job_with_fewer_rows() -> None:
+    planned = job()
+    scaled = scale_rows(planned.tables, 0.01)
+    costs = planned.context.costs
+    assert np.all(costs.of(scaled).data_parallel_s() <= costs.data_parallel_s())
+    assert costs.of(scaled).row_wise_s().sum() < 0.99 * costs.row_wise_s().sum(), "fewer distinct rows"
+    np.testing.assert_array_equal(costs.of(planned.tables).row_wise_s(), costs.row_wise_s())
 
 
 def test_more_steps_are_never_worse_and_the_seed_decides() -> None:

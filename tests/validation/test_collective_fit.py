@@ -6,9 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dlrmsim.cli import main
 from hardware_specs import load_cluster
+from hardware_specs.loader import CATALOGS
+from inputs.errors import InputError
+from inputs.yaml_lines import load_yaml
 from simulator.network.size_table import busbw_bytes_per_s
 from traces.nccl_tests import read_timed_collectives
 from validation.collectives import MeasuredCollective, Predictor
@@ -70,6 +74,23 @@ def test_rows_that_say_nothing_of_a_factor_leave_it_at_one():
     assert found.post_factor.value == pytest.approx(1.0, abs=1e-3)
 
 
+def test_a_fit_of_a_cluster_with_parts_of_its_own_can_be_read_anywhere(tmp_path):
+    """Its node lies beside it; the fitted spec lies elsewhere."""
+    own, elsewhere = tmp_path / "own", tmp_path / "elsewhere"
+    own.mkdir(), elsewhere.mkdir()
+    node = load_cluster("dgx_h100").to_dict()["node"]
+    (own / "box.yaml").write_text(yaml.safe_dump(node), encoding="utf-8")
+    data = load_yaml(CATALOGS["cluster"].find("dgx_h100")).data | {"name": "mine", "node": "box.yaml"}
+    (own / "mine.yaml").write_text(yaml.safe_dump(data), encoding="utf-8")
+    out = elsewhere / "fitted.yaml"
+    rows = tmp_path / "rows.csv"
+    lines = (SUITES / "nccl_h100.csv").read_text(encoding="utf-8").splitlines()
+    rows.write_text("\n".join([lines[0], *lines[1:20]]) + "\n", encoding="utf-8")
+    cluster = str(own / "mine.yaml")
+    assert main(["calibrate", "collectives", str(rows), "--cluster", cluster, "--out", str(out)]) == 0
+    assert load_cluster(str(out)).node == load_cluster(cluster).node
+
+
 def test_bus_bandwidth_is_that_of_nccl_tests():
     assert busbw_bytes_per_s("all_reduce", 8, 8e9, 1.0) == 14e9
     assert busbw_bytes_per_s("all_to_all", 8, 8e9, 1.0) == 7e9
@@ -90,6 +111,11 @@ def test_a_few_odd_sizes_are_all_kept():
 
 def test_a_rule_may_have_several_comparisons():
     assert [holds(RULE, {"nodes": n, "ranks_per_node": r}) for n, r in ((1, 8), (4, 1), (4, 2))] == [True, True, False]
+
+
+def test_a_rule_that_compares_a_number_with_a_word_is_told():
+    with pytest.raises(InputError, match="nodes is a number; given 'nodes == two'; expected nodes == NUMBER"):
+        holds("nodes == two", {"nodes": 2})
 
 
 @pytest.mark.parametrize("suite", ["nccl_h100", "nccl_a100"])

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from hardware_specs.types import Cluster
+from inputs.errors import InputError, nearest_name
 from simulator.network.membership import Block
 from simulator.network.patterns import NOTHING, Pattern
 from simulator.operators import CollectiveOp, FloatArray
@@ -160,3 +161,31 @@ def register(algorithm: CollectiveAlgorithm) -> CollectiveAlgorithm:
 def algorithms_of(op: CollectiveOp) -> list[CollectiveAlgorithm]:
     """The algorithms registered for ``op``, by name."""
     return [algorithm for name, algorithm in ALGORITHMS.items() if name.startswith(f"{op}/")]
+
+
+def check_algorithm(op: str, name: str, key: str) -> None:
+    """Check that there is an algorithm ``name`` for ``op``.
+
+    Raises:
+        InputError: there is none, or no such operation; told of ``key``.
+    """
+    names: dict[str, list[str]] = {}
+    for known in ALGORITHMS.names():
+        known_op, known_name = known.split("/")
+        names.setdefault(known_op, []).append(known_name)
+    if op not in names:
+        raise InputError(
+            "no such collective operation",
+            key=key,
+            given=op,
+            expected=f"one of {', '.join(names)}",
+            nearest=nearest_name(op, names),
+        )
+    if name not in names[op]:
+        raise InputError(
+            f"no such {op} algorithm",
+            key=key,
+            given=name,
+            expected=f"one of {', '.join(names[op])}",
+            nearest=nearest_name(name, names[op]),
+        )

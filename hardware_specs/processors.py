@@ -23,8 +23,8 @@ class AchievedRates(Strict):
 
     gemm_fraction: Sourced[Share]
     """Best tiles of GEMMs, of the peak of their precision."""
-    gemm_feed_bytes_per_s: Sourced[Bandwidth]
-    """At which the operands of GEMM tiles reach all SMs together (mostly from the L2 cache)."""
+    gemm_balanced_tile: Sourced[Ratio]
+    """Edge of the square GEMM tile whose operands are loaded as fast as the peak computes, elements."""
     gemm_memory_fraction: Sourced[Share]
     """Of the HBM peak, what GEMMs reach that their memory traffic bounds."""
     gemm_start_s: Sourced[Seconds]

@@ -10,6 +10,8 @@ from scenarios.prepare import Prepared
 from scenarios.resolve import ResolvedScenario
 from simulator.analysis import Analysis, Bound, summarise
 from workloads.plan import Plan
+from workloads.schedule import SCHEDULES
+from workloads.settings import DlrmSettings
 
 
 def summary_of(prepared: Prepared, analysis: Analysis, bound: Bound, warnings: Sequence[str]) -> dict[str, Any]:
@@ -24,7 +26,12 @@ def summary_of(prepared: Prepared, analysis: Analysis, bound: Bound, warnings: S
         memory=prepared.memory.to_dict(),
         warnings=warnings,
     )
-    return {**job_of(resolved), **found, "sharding": sharding_of(prepared.plan)}
+    return {
+        **job_of(resolved),
+        **found,
+        "sharding": sharding_of(prepared.plan),
+        "pipeline": pipeline_of(prepared.settings),
+    }
 
 
 def job_of(resolved: ResolvedScenario) -> dict[str, Any]:
@@ -39,6 +46,16 @@ def job_of(resolved: ResolvedScenario) -> dict[str, Any]:
         "nodes": resolved.nodes,
         "global_batch_size": resolved.global_batch_size,
         "local_batch_size": resolved.local_batch_size,
+    }
+
+
+def pipeline_of(settings: DlrmSettings) -> dict[str, Any]:
+    """What overlaps between iterations, and how old the rows are that lookups see."""
+    return {
+        "name": settings.pipeline,
+        "staleness_iterations": SCHEDULES[settings.pipeline].staleness,
+        "gradient_accumulation": settings.gradient_accumulation,
+        "cuda_graph": settings.cuda_graph,
     }
 
 

@@ -102,7 +102,8 @@ class Workload(Strict):
         None, description="software pipelining across iterations (default: the framework's, or none)"
     )
     gradient_accumulation: Positive = Field(
-        1, description="passes per iteration, each over an equal part of the batch; dense gradients are summed in the last"
+        1,
+        description="passes per iteration, each over an equal part of the batch; the last one sums dense gradients",
     )
     overlap: Overlap = Field(default_factory=Overlap, description="what runs beside what within an iteration")
     cuda_graph: CudaGraph | None = Field(
@@ -164,7 +165,7 @@ class VariationChoice(Strict):
     @property
     def varies(self) -> bool:
         """Whether iterations differ."""
-        return max(self.compute_jitter, self.host_jitter, self.input_jitter) > 0
+        return bool(self.compute_jitter or self.host_jitter or self.input_jitter)
 
 
 class RunChoice(Strict):

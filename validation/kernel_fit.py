@@ -21,7 +21,7 @@ from inputs.errors import InputError
 from inputs.sourced import Sourced
 from scenarios.progress import Progress, Silent
 from simulator.compute import GpuModel
-from simulator.operators import BYTES_PER_ELEMENT, FloatArray
+from simulator.operators import FloatArray
 from validation.errors import error_pct
 from validation.kernel_rows import MeasuredKernel
 from validation.least_squares import fitted_logs
@@ -30,7 +30,7 @@ SHARES = ("stream_fraction", "gemm_fraction", "gemm_memory_fraction", "gemm_unal
 """Constants that are at most 1."""
 
 _GEMM = (
-    "gemm_fraction", "gemm_feed_bytes_per_s", "gemm_memory_fraction", "gemm_start_s", "gemm_unaligned_fraction",
+    "gemm_fraction", "gemm_balanced_tile", "gemm_memory_fraction", "gemm_start_s", "gemm_unaligned_fraction",
 )  # fmt: skip
 STEPS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("elementwise",), ("stream_fraction", "kernel_floor_s")),
@@ -40,11 +40,11 @@ STEPS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
 """Kinds of rows, and the constants they give, in the order of fitting."""
 
 START = {
-    "stream_fraction": 0.85, "kernel_floor_s": 3e-6, "gemm_fraction": 0.8, "gemm_memory_fraction": 0.6,
-    "gemm_start_s": 5e-6, "gemm_unaligned_fraction": 0.5,
+    "stream_fraction": 0.85, "kernel_floor_s": 3e-6, "gemm_fraction": 0.8, "gemm_balanced_tile": 128.0,
+    "gemm_memory_fraction": 0.6, "gemm_start_s": 5e-6, "gemm_unaligned_fraction": 0.5,
 }  # fmt: skip
-BALANCED_TILES = (128, 64, 256)
-"""Edge of the square tile that is loaded as fast as it is computed, to start from; the best end is taken."""
+EDGES = (1.0, 0.5, 2.0)
+"""Factors on the balanced tile to start from; the best end is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,16 +108,16 @@ def _fit(gpu: Gpu, rows: Sequence[MeasuredKernel], names: Sequence[str], note: s
         off: FloatArray = np.log(predicted_s(_with(gpu, names, np.exp(logs)), rows)) - measured
         return off
 
-    fed = np.array([name == "gemm_feed_bytes_per_s" for name in names])
+    edged = np.array([name == "gemm_balanced_tile" for name in names])
     ends = [
         fitted_logs(
             errors,
             start,
-            first=start + np.where(fed, np.log(BALANCED_TILES[0] / edge), 0.0),
+            first=start + np.where(edged, np.log(edge), 0.0),
             highest=np.where(shares, 0.0, np.inf),
             told=lambda number: shown.stage(f"fitting {len(rows)} {rows[0].kind} rows, evaluation {number}"),
         )
-        for edge in BALANCED_TILES[: 1 + 2 * int(fed.any())]
+        for edge in (EDGES if edged.any() else EDGES[:1])
     ]
     best = min(ends, key=lambda end: end.cost)
     off = np.abs(100.0 * np.expm1(errors(best.logs)))
@@ -128,9 +128,6 @@ def _fit(gpu: Gpu, rows: Sequence[MeasuredKernel], names: Sequence[str], note: s
 def _start(gpu: Gpu, name: str) -> float:
     if name == "embedding_bytes_per_s":
         return START["stream_fraction"] * gpu.memory_bytes_per_s.value
-    if name == "gemm_feed_bytes_per_s":
-        peaks = (rate.value * BYTES_PER_ELEMENT[precision] for precision, rate in gpu.peak_flops.items())
-        return max(peaks) / BALANCED_TILES[0]
     return START[name]
 
 

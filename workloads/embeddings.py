@@ -14,7 +14,15 @@ from typing import Literal
 
 import numpy as np
 
-from simulator.operators import Amount, CollectiveCall, CollectiveOp, EmbeddingLookup, EmbeddingUpdate, FloatArray, Operator
+from simulator.operators import (
+    Amount,
+    CollectiveCall,
+    CollectiveOp,
+    EmbeddingLookup,
+    EmbeddingUpdate,
+    FloatArray,
+    Operator,
+)
 from simulator.program import IntArray
 from workloads.kernels import KernelShards, amount, kernels
 from workloads.plan import Plan
@@ -215,6 +223,4 @@ def _copied_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         gradient_block_bytes=update.gradient_block_bytes,
     )
     width, parameters = int(tables.pooled_dim[copied].sum()), int(tables.rows[copied] @ dim)
-    return EmbeddingGroup(
-        "data_parallel", lookup, gradient, width, None, None, (), (), copied_parameters=parameters
-    )
+    return EmbeddingGroup("data_parallel", lookup, gradient, width, None, None, (), (), copied_parameters=parameters)

@@ -1,22 +1,24 @@
 """Time of a matrix product by its shape: tiles, waves, split-K.
 
 A GEMM library cuts the product into tiles of tm x tn, one for each streaming multiprocessor (SM) at a time, so that it
-takes whole waves of them. A tile takes its arithmetic, or the loading of its operands, whichever is longer:
+takes whole waves of them. A tile takes its arithmetic, at the fraction f of the peak, or the loading of its operands,
+whichever is longer; b is the edge of the square tile whose operands are loaded as fast as the peak computes:
 
     waves = ceil(ceil(m / tm) ceil(n / tn) count splits / SMs)
-    tile  = max(2 tm tn k' / (f x peak / SMs), (tm + tn) k' element / (feed / SMs)),   k' = k / splits
+    tile  = max(2 tm tn / f, (tm + tn) b) x k' / (peak / SMs),   k' = k / splits
     time  = start + max(waves x tile, bytes / memory rate) [+ start + partial sums / memory rate, when split]
 
 taking the fastest of the tiles and splits, as the libraries' heuristics try to. Splits divide k among several tiles
 that a second kernel adds up (partitioned split-K, cutlass ``efficient_gemm.md``). On tensor cores tiles of rows that do
 not start at multiples of 16 bytes run at a fraction of that rate, because they are loaded element by element.
+A product with a single row, column or step is a streaming kernel: kernel start + bytes / memory rate.
 The constants are fitted by ``dlrmsim calibrate kernels``; docs/reference/compute.md has errors by GPU.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
@@ -50,28 +52,28 @@ class GemmRates:
     """What a GPU reaches in one precision.
 
     Attributes:
-        flops_per_s: all SMs, the best a tile reaches.
-        feed_bytes_per_s: at which operands reach all SMs.
+        peak_flops_per_s: of all SMs.
+        fraction: of the peak, the best a tile reaches.
+        balanced_tile: edge of the square tile that is loaded as fast as the peak computes, elements.
         memory_bytes_per_s: at which operands and results are read and written where that is what takes longest.
         start_s: of a kernel: launch, first loads, last stores.
-        unaligned: multiplies both rates of a tile when rows are unaligned.
+        vector_start_s: of a kernel for a product with a vector.
+        unaligned: multiplies the rate of tiles when rows are unaligned.
         sms: streaming multiprocessors.
         element_bytes: of operands and result.
         aligned_elements: rows that start at a multiple of this are aligned; 1: all are.
     """
 
-    flops_per_s: float
-    feed_bytes_per_s: float
+    peak_flops_per_s: float
+    fraction: float
+    balanced_tile: float
     memory_bytes_per_s: float
     start_s: float
+    vector_start_s: float
     unaligned: float
     sms: int
     element_bytes: int
     aligned_elements: int
-
-    def faster(self, factor: float) -> GemmRates:
-        """The same with tiles that are faster."""
-        return replace(self, flops_per_s=self.flops_per_s * factor, feed_bytes_per_s=self.feed_bytes_per_s * factor)
 
 
 def aligned_elements(precision: str) -> int:
@@ -95,16 +97,16 @@ def _one_s(sizes: Sequence[float], rates: GemmRates) -> float:
     m, n, k, count, row = sizes
     if not m * n * k * count:
         return 0.0
-    flops_per_s, feed = rates.flops_per_s / rates.sms, rates.feed_bytes_per_s / rates.sms
-    if n % rates.aligned_elements or row % rates.aligned_elements:
-        flops_per_s, feed = flops_per_s * rates.unaligned, feed * rates.unaligned
+    memory_s = rates.element_bytes * count * (m * k + k * n + m * n) / rates.memory_bytes_per_s
+    if 1.0 in (m, n, k):
+        return rates.vector_start_s + memory_s
+    unaligned = n % rates.aligned_elements or row % rates.aligned_elements
+    flops_per_s = rates.peak_flops_per_s / rates.sms * (rates.unaligned if unaligned else 1.0)
     rows, columns = TILES[:, 0, None], TILES[:, 1, None]
     splits = SPLITS[(k / SPLITS >= SHORTEST_SPLIT) | (SPLITS == 1)]
-    length = k / splits
     waves = np.ceil(np.ceil(m / rows) * np.ceil(n / columns) * count * splits / rates.sms)
-    loading_s = (rows + columns) * length * rates.element_bytes / feed
-    tiles_s = waves * np.maximum(2.0 * rows * columns * length / flops_per_s, loading_s)
-    memory_s = rates.element_bytes * count * (m * k + k * n + m * n) / rates.memory_bytes_per_s
+    step_flops = np.maximum(2.0 * rows * columns / rates.fraction, (rows + columns) * rates.balanced_tile)
+    tiles_s = waves * step_flops * (k / splits) / flops_per_s
     return float(np.min(np.maximum(tiles_s, memory_s) + _added_s(m * n * count, splits, rates))) + rates.start_s
 
 

@@ -118,12 +118,14 @@ class GpuModel:
         """
         achieved, computed = self.gpu.achieved, self.gpu.computes_in(precision)
         return GemmRates(
-            flops_per_s=self.flops_per_s(precision),
-            feed_bytes_per_s=achieved.gemm_feed_bytes_per_s.value * self.gemm_speed,
+            peak_flops_per_s=self.gpu.peak_flops_per_s(precision) * self.gemm_speed,
+            fraction=achieved.gemm_fraction.value,
+            balanced_tile=achieved.gemm_balanced_tile.value,
             memory_bytes_per_s=self.gpu.memory_bytes_per_s.value
             * achieved.gemm_memory_fraction.value
             * self.memory_speed,
             start_s=achieved.gemm_start_s.value,
+            vector_start_s=achieved.kernel_floor_s.value,
             unaligned=achieved.gemm_unaligned_fraction.value,
             sms=self.gpu.sms.value,
             element_bytes=BYTES_PER_ELEMENT[precision],

@@ -48,7 +48,7 @@ class Variation:
     @property
     def varies(self) -> bool:
         """Whether iterations differ."""
-        return max(self.compute_jitter, self.host_jitter, self.input_jitter) > 0.0
+        return bool(self.compute_jitter or self.host_jitter or self.input_jitter)
 
     def slowdown(self, ranks: IntArray) -> FloatArray:
         """Static factor on the kernels of each rank ``[P]``."""

@@ -15,8 +15,8 @@ from simulator.compute.gemm import GemmRates, gemm_s
 from simulator.operators import Gemm
 
 PLAIN = GemmRates(
-    flops_per_s=100e12, feed_bytes_per_s=1e15, memory_bytes_per_s=1e15, start_s=5e-6, unaligned=0.5, sms=100,
-    element_bytes=2, aligned_elements=8,
+    peak_flops_per_s=100e12, fraction=1.0, balanced_tile=1e-3, memory_bytes_per_s=1e15, start_s=5e-6,
+    vector_start_s=2e-6, unaligned=0.5, sms=100, element_bytes=2, aligned_elements=8,
 )  # fmt: skip
 """1 TFLOP/s per SM; operands and memory do not matter."""
 
@@ -44,9 +44,11 @@ def test_long_sums_are_split_over_idle_multiprocessors():
 
 
 def test_operands_may_take_longer_than_arithmetic():
-    """A feed of 1 GB/s per SM: (128 + 256) x 1024 elements of 2 bytes for the tile that needs the fewest per result."""
-    slow = replace(PLAIN, feed_bytes_per_s=100e9)
-    assert gemm_s(Gemm(1280, 2560, 1024, "bf16"), slow) == pytest.approx(5e-6 + (128 + 256) * 1024 * 2 / 1e9)
+    """Tiles of 256 x 128 at a balanced edge of 512: (256 + 128) x 512 operations' time a step, 3 x their own."""
+    slow = replace(PLAIN, balanced_tile=512.0)
+    assert gemm_s(Gemm(1280, 2560, 1024, "bf16"), slow) == pytest.approx(5e-6 + (128 + 256) * 512 * 1024 / 1e12)
+    half = replace(PLAIN, fraction=0.5)
+    assert gemm_s(Gemm(1280, 1280, 1024, "bf16"), half) == pytest.approx(5e-6 + 2 * 128 * 128 * 1024 / 0.5e12)
 
 
 def test_a_skinny_product_takes_its_memory_traffic():
@@ -54,6 +56,14 @@ def test_a_skinny_product_takes_its_memory_traffic():
     assert gemm_s(Gemm(8, 4096, 4096, "bf16"), slow) == pytest.approx(
         5e-6 + 2 * (8 * 4096 + 4096 * 4096 + 8 * 4096) / 1e12
     )
+
+
+def test_products_with_vectors_are_streamed():
+    """One row, one column, one step (an outer product): start of a streaming kernel, no tiles, no alignment."""
+    slow = replace(PLAIN, memory_bytes_per_s=1e12)
+    for m, n, k in ((1, 1001, 77), (1001, 1, 77), (1001, 77, 1)):
+        expected = 2e-6 + 2 * (m * k + k * n + m * n) / 1e12
+        assert gemm_s(Gemm(m, n, k, "bf16"), slow) == pytest.approx(expected)
 
 
 def test_unaligned_rows_are_loaded_element_by_element():
@@ -70,7 +80,7 @@ def test_alignment_is_16_bytes_on_tensor_cores(precision, aligned):
     node = load_cluster("dgx_h100").node
     rates = GpuModel(node.gpu, node, 5e-6).gemm_rates(precision)
     assert rates.aligned_elements == aligned
-    assert rates.flops_per_s == node.gpu.peak_flops[precision].value * node.gpu.achieved.gemm_fraction.value
+    assert rates.peak_flops_per_s == node.gpu.peak_flops[precision].value
 
 
 def test_fp8_is_up_to_twice_as_fast_as_bf16():

@@ -38,7 +38,7 @@ def _job(resolved: ResolvedScenario) -> Job:
         "Framework": resolved.framework.title,
         "Sharding": scenario.workload.sharding.planner or "by plan",
         "Placement": scenario.placement,
-        "Pipeline": scenario.workload.pipeline,
+        "Pipeline": scenario.workload.pipeline or "none",
         "Arithmetic": f"dense {precision.dense}, tables {precision.tables}",
         "On the wire": (
             f"all_to_all {precision.forward_all_to_all} forward, {precision.backward_all_to_all} backward; "

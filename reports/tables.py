@@ -104,8 +104,8 @@ def _cases(suite: Mapping[str, Any]) -> Table:
     for case in shown:
         error = _error(case["error_pct"]) if "hit" not in case else ("hit" if case["hit"] else "missed")
         spread = case.get("spread_pct")
-        measured = (_value(case["measured"]), "-" if spread is None else f"{spread:.1f} %")
-        made.add_row(case["id"], case["metric"], *measured, _value(case["predicted"]), error, case["grade"], case["role"])
+        values = (_value(case["measured"]), "-" if spread is None else f"{spread:.1f} %", _value(case["predicted"]))
+        made.add_row(case["id"], case["metric"], *values, error, case["grade"], case["role"])
     return made
 
 

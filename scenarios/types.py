@@ -13,8 +13,8 @@ from pydantic import Field
 from hardware_specs.library import Operation
 from inputs.model import Strict
 from inputs.quantities import BytesPerSecond, Seconds
-from workloads.framework import CudaGraph
-from workloads.settings import DenseOptimizerKind, Pipeline, TableOptimizerKind
+from workloads.framework import CudaGraph, Pipeline
+from workloads.settings import DenseOptimizerKind, TableOptimizerKind
 
 FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16"]
 TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
@@ -37,7 +37,9 @@ Rank: TypeAlias = Annotated[int, Field(ge=0)]
 class Sharding(Strict):
     """How the embedding tables are spread over the ranks: by a planner, or as a plan says."""
 
-    planner: str | None = Field(None, description="a registered planner (default: the framework's, or greedy); not together with plan")
+    planner: str | None = Field(
+        None, description="a registered planner (default: the framework's, or greedy); not together with plan"
+    )
     plan: str | dict[str, Any] | None = Field(None, description="a plan file (YAML or JSON), or the plan itself")
     steps: Annotated[int, Field(ge=0)] | None = Field(
         None, description="candidates that the search planner simulates (default by world size, 8 to 128)"

@@ -14,7 +14,7 @@ from inputs.keys import KeyPath
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.types import Scenario
-from workloads.framework import Framework, load_framework
+from workloads.framework import Framework, Pipeline, load_framework
 from workloads.job import Job, make_job
 from workloads.model import DlrmModel, load_model, read_model
 from workloads.plan import Plan
@@ -26,7 +26,6 @@ from workloads.settings import (
     STATE_BYTES,
     DlrmSettings,
     Optimizers,
-    Pipeline,
     Precisions,
     state_elements,
 )

@@ -141,7 +141,7 @@ def fit_framework(
         residuals,
         start,
         bounds=(start - reach, start + reach),
-        diff_step=DIFFERENCE,
+        diff_step=np.full(len(start), DIFFERENCE),
         loss="soft_l1",
         f_scale=LINEAR_BEYOND,
         xtol=TOLERANCE,
@@ -160,7 +160,7 @@ TOLERANCE = 1e-4
 
 def with_constants(framework: Framework, values: Mapping[Constant, float]) -> Framework:
     """The profile with other constants."""
-    update = {name: Graded(value=value, source="a fit", grade="derived") for name, value in values.items()}
+    update = {str(name): Graded[float](value=v, source="a fit", grade="derived") for name, v in values.items()}
     return framework.model_copy(update=update)
 
 

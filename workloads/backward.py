@@ -19,9 +19,9 @@ from simulator.operators import (
     CollectiveCall,
     DenseOptimizer,
     Elementwise,
-    Interaction,
 )
 from workloads.dense import GRADIENT_BYTES, Bucket, Layer
+from workloads.dot_interaction import record_dot_backward
 from workloads.embeddings import WORLD
 from workloads.forward import FORWARD_SHARE, record_features
 from workloads.gemms import input_gradient_gemm, weight_gradient_gemm
@@ -126,16 +126,8 @@ class Backward:
             self._recorder.kernel(f"{u.name}_accumulate", Elementwise(4 * size, 2 * size), section=section, launches=2)
         inputs = job.vector_bytes(job.dense.interaction_inputs)
         outputs = job.vector_bytes(job.dense.interaction_outputs)
-        if job.interaction == "dot" and job.settings.framework.dot_kernel == "fused":
-            flops = 2.0 * job.batch * job.dense.interaction_flops_per_sample
-            whole = Interaction(flops, outputs + inputs, inputs, job.precision)
-            self._recorder.kernel("interaction_backward", whole, section=section)
-        elif job.interaction == "dot":
-            product = float(job.batch * (job.plan.tables.feature_count + 1) ** 2 * job.element_bytes)
-            flops = 2.0 * job.batch * job.dense.interaction_flops_per_sample
-            self._recorder.kernel("interaction_gather_backward", Elementwise(outputs, product), section=section)
-            products = Interaction(flops, 2 * (product + inputs), 2 * inputs, job.precision)
-            self._recorder.kernel("interaction_backward", products, section=section, launches=2)
+        if job.interaction == "dot":
+            record_dot_backward(self._recorder, job)
         else:
             self._recorder.kernel("interaction_backward", Elementwise(outputs, inputs), section=section)
         wire = float(job.batch * job.pooled_width * job.settings.backward_bytes)

@@ -1,8 +1,8 @@
 """Tables dealt to the ranks by size, forth and back: all ranks hold as many, and similar bytes.
 
-As distributed-embeddings does it (its strategy ``memory_balanced``, recalled): the largest tables come first, equal ones
-in reverse order; ranks take one each, then in reverse order one each, and so on. Tables above `MOST_ELEMENTS` are cut
-into column ranges first, a power of two of them, at most one for each rank. Lookups play no part, so that ranks may
+As distributed-embeddings does it (its strategy ``memory_balanced``, recalled): the largest tables come first, equal
+ones in reverse order; ranks take one each, then in reverse order one each, and so on. Tables above `MOST_ELEMENTS` are
+cut into column ranges first, a power of two of them, at most one for each rank. Lookups play no part, so that ranks may
 have very different work.
 """
 

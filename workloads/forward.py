@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from simulator.operators import Amount, Copy, Elementwise, Interaction, Nothing
+from simulator.operators import Amount, Elementwise
 from workloads.dense import Layer
+from workloads.dot_interaction import record_dot
 from workloads.embeddings import EmbeddingGroup
 from workloads.gemms import forward_gemm
 from workloads.job import Job
 from workloads.launch import DEFAULT, Recorder
 from workloads.output_dist import pooled_name, record_exchange
-
 
 BOTTOM = "bottom_mlp_forward"
 DENSE_READER = "pooled_permute"
@@ -18,9 +18,6 @@ DENSE_READER = "pooled_permute"
 FORWARD_SHARE = 1 / 3
 """Share of the launches of a table that are of the forward pass; the rest are of the update (assumed: gradients take
 about twice the kernels of lookups)."""
-
-PLACE_BYTES = 24
-"""Of a kept product: the sample, row and column of its place, int64 (tf.where)."""
 
 
 def fill_name(group: EmbeddingGroup) -> str:
@@ -43,7 +40,8 @@ def record_lookups(recorder: Recorder, job: Job, stream: str) -> list[int]:
     table_s = job.settings.framework.seconds("table_s")
     for group in job.groups:
         launches_s = FORWARD_SHARE * table_s * group.lookup.tables
-        recorder.wait_for_launches(f"{group.kind}_table_launches", launches_s, section="embedding_forward", stream=stream)
+        waits = f"{group.kind}_table_launches"
+        recorder.wait_for_launches(waits, launches_s, section="embedding_forward", stream=stream)
         lookup = recorder.kernel(f"{group.kind}_lookup", group.lookup, section="embedding_forward", stream=stream)
         lookups.append(lookup)
         if group.forward:
@@ -104,7 +102,8 @@ def record_layer(
         cast = Elementwise(4.0 * layer.parameters, 2.0 * layer.parameters)
         first = recorder.kernel(f"{layer.name}_weight_cast", cast, section=section, stream=stream)
     product = recorder.kernel(
-        f"{layer.name}_forward", forward_gemm(job, layer, samples), section=section, stream=stream)
+        f"{layer.name}_forward", forward_gemm(job, layer, samples), section=section, stream=stream
+    )
     return product if first is None else first
 
 
@@ -134,33 +133,6 @@ def record_features(recorder: Recorder, job: Job, section: str) -> None:
     recorder.wait_for_launches(f"feature_launches_{section}", launches_s, section=section)
 
 
-def record_dot(recorder: Recorder, job: Job) -> None:
-    """The dot interaction: in one kernel, or with all products in memory.
-
-    With a mask the products are read four times to make it, the places of those that are kept (three int64 for each) are
-    counted on the host and written, and the kept ones gathered (tf.boolean_mask of a band).
-    """
-    section, kernel = "interaction_forward", job.settings.framework.dot_kernel
-    inputs, outputs = job.vector_bytes(job.dense.interaction_inputs), job.vector_bytes(job.dense.interaction_outputs)
-    flops = float(job.batch * job.dense.interaction_flops_per_sample)
-    if kernel == "fused":
-        recorder.kernel("interaction", Interaction(flops, inputs, outputs, job.precision), section=section)
-        return
-    product = float(job.batch * _pairs(job) * job.element_bytes)
-    recorder.kernel("interaction_cat", Elementwise(inputs, inputs), section=section)
-    recorder.kernel("interaction", Interaction(flops, inputs, product, job.precision), section=section)
-    if kernel == "mask":
-        places = outputs / job.element_bytes * PLACE_BYTES
-        mask, found = Copy(3.5 * product, "d2d"), Copy((product + places) / 2, "d2d")
-        recorder.kernel("interaction_mask", mask, section=section, launches=4)
-        recorder.kernel("interaction_places", found, section=section, launches=3)
-        counted = recorder.kernel("interaction_count_to_host", Copy(8.0, "d2h"), section=section)
-        recorder.depend(recorder.host("wait_interaction_count", Nothing(), section=section), counted)
-        recorder.kernel("interaction_gather", Elementwise(outputs + places, outputs), section=section, launches=2)
-        return
-    recorder.kernel("interaction_gather", Elementwise(outputs, outputs), section=section, launches=2)
-
-
 def record_cross(recorder: Recorder, job: Job) -> None:
     """Cross layers: two GEMMs, then ``x0 * y + x`` where the second one has its activation."""
     for layer in job.dense.cross:
@@ -176,8 +148,3 @@ def record_loss(recorder: Recorder, job: Job) -> None:
     size = job.vector_bytes(job.dense.top[-1].outputs)
     recorder.kernel("loss", Elementwise(2 * size, size), section="loss", launches=2)
     recorder.kernel("loss_backward", Elementwise(2 * size, size), section="loss", launches=2)
-
-
-def _pairs(job: Job) -> int:
-    """Products that the dot interaction computes per sample: all pairs of the vectors of features and bottom MLP."""
-    return (job.plan.tables.feature_count + 1) ** 2

@@ -122,7 +122,6 @@ class Job:
         return float(self.batch * width * self.element_bytes)
 
 
-
 def make_job(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Job:
     """Work out what the generator and the memory estimate need.
 

@@ -2,7 +2,14 @@
 
 from typing import get_args
 
-from workloads import dealing_planner, greedy_planner, memory_planner, partition_planners, search_planner, uniform_planners
+from workloads import (
+    dealing_planner,
+    greedy_planner,
+    memory_planner,
+    partition_planners,
+    search_planner,
+    uniform_planners,
+)
 from workloads.costs import BandwidthCosts, Rates, rank_loads_s
 from workloads.plan import Plan, make_plan
 from workloads.plan_exchange import plan_from_dict, plan_to_dict

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dlrmsim import __version__
 from dlrmsim.provenance import origins
 from reports.findings import Job, MemoryTier, RunFindings
-from scenarios.capacity import TIERS, MemoryReport
+from scenarios.capacity import MemoryReport
 from scenarios.resolve import ResolvedScenario
 from scenarios.runner import Outcome
+from workloads.storage import TIERS
 
 
 def run_findings(outcome: Outcome, asked_ranks: Sequence[int] = ()) -> RunFindings:

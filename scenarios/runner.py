@@ -16,7 +16,7 @@ from scenarios.resolve import ResolvedScenario
 from scenarios.summary import job_of, sharding_of, summary_of
 from simulator.analysis import Analysis, Bound, IterationTime, SteadyRule, analyse, find_bound, iteration_time
 from simulator.engine import RunOptions, RunResult, run
-from simulator.lowered import PS_PER_S
+from simulator.lowered import PS_PER_S, ConstantDurations
 from simulator.lowering import BOUND_CLASSES, Lowering, Variation, lower
 from simulator.program import TaskGraph
 
@@ -136,7 +136,9 @@ class _Probe:
 
     @property
     def _varies(self) -> bool:
-        return self.variation.varies or longest_period_s(self.prepared.machine) > 0.0
+        groups = self.lowering.program.groups
+        drawn = any(not isinstance(group.durations, ConstantDurations) for group in groups)
+        return drawn or longest_period_s(self.prepared.machine) > 0.0
 
     def _options(self) -> RunOptions:
         stop = None if self._varies else PROBE_RULE

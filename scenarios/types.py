@@ -14,7 +14,10 @@ from hardware_specs.library import Operation
 from inputs.model import Strict
 from inputs.quantities import BytesPerSecond, Seconds
 from workloads.framework import CudaGraph, Pipeline
-from workloads.settings import DenseOptimizerKind, TableOptimizerKind
+from workloads.index_laws import IndexLaw
+from workloads.optimizers import DenseOptimizerKind, TableOptimizerKind
+from workloads.pooling import PoolingSpread
+from workloads.storage import LOAD_FACTOR, ComputeKernel
 
 FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16"]
 TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
@@ -34,6 +37,17 @@ Iterations: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
 Rank: TypeAlias = Annotated[int, Field(ge=0)]
 
 
+Kernels: TypeAlias = Annotated[tuple[ComputeKernel, ...], Field(min_length=1)]
+Part: TypeAlias = Annotated[float, Field(gt=0, le=1)]
+
+
+class TableConstraint(Strict):
+    """What holds for one table instead of what holds for all."""
+
+    compute_kernels: Kernels | None = Field(None, description="kernels a planner may give this table")
+    cache_load_factor: Part | None = Field(None, description="share of its rows that its cache holds")
+
+
 class Sharding(Strict):
     """How the embedding tables are spread over the ranks: by a planner, or as a plan says."""
 
@@ -45,6 +59,16 @@ class Sharding(Strict):
         None, description="candidates that the search planner simulates (default by world size, 8 to 128)"
     )
     seed: Annotated[int, Field(ge=0)] = Field(0, description="seed of the search planner")
+    compute_kernels: Kernels = Field(
+        ("fused",), description="kernels a planner may give a table: of those that fit, the ones that cost least"
+    )
+    cache_load_factor: Part = Field(LOAD_FACTOR, description="share of a cached table's rows that its cache holds")
+    cache_hit_rate: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None, description="share of a batch's distinct rows found in caches (default: as the popularity of rows says)"
+    )
+    constraints: dict[str, TableConstraint] = Field(
+        default_factory=dict, description="by name of a table: its own compute_kernels or cache_load_factor"
+    )
 
 
 class Optimizer(Strict):
@@ -95,6 +119,16 @@ class Workload(Strict):
     alternatives: dict[str, Any] = Field(
         default_factory=dict,
         description="which listed alternative of a quantity of the model or framework to take, e.g. {tables: 4096}",
+    )
+    indices: IndexLaw | None = Field(
+        None,
+        description="by which law rows are looked up, instead of the model's, in tables without one of their own: "
+        "uniform, the name of a reuse histogram, or e.g. {distribution: zipf, exponent: 1.05}",
+    )
+    pooling_spread: PoolingSpread | None = Field(
+        None,
+        description="distribution of bag lengths around the pooling factors, instead of the model's, e.g. "
+        "{distribution: geometric}",
     )
     global_batch_size: Positive | None = Field(
         None, description="samples per iteration over all ranks (default: the model's local batch x world_size)"

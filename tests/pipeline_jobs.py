@@ -48,7 +48,7 @@ def small_settings(world_size: int = 2, **changes: object) -> DlrmSettings:
     framework = load_framework("neo")
     bucket = Graded(value=2.0**30, source="one bucket", grade="assumed")
     framework = framework.model_copy(update={"first_bucket_bytes": bucket, "bucket_bytes": bucket})
-    return replace(settings_for(MODEL, world_size), framework=framework, reuse=None, **changes)  # type: ignore[arg-type]
+    return replace(settings_for(MODEL, world_size), framework=framework, **changes)  # type: ignore[arg-type]
 
 
 @cache

@@ -15,20 +15,14 @@ from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.types import Scenario
 from workloads.framework import Framework, Pipeline, load_framework
+from workloads.index_laws import make_law
 from workloads.job import Job, make_job
 from workloads.model import DlrmModel, load_model, read_model
+from workloads.optimizers import DENSE_STATE, STATE_BYTES, state_elements
 from workloads.plan import Plan
 from workloads.plan_exchange import plan_from_dict
 from workloads.plan_file import PlanFile
-from workloads.reuse import Reuse, load_reuse
-from workloads.settings import (
-    DENSE_STATE,
-    STATE_BYTES,
-    DlrmSettings,
-    Optimizers,
-    Precisions,
-    state_elements,
-)
+from workloads.settings import DlrmSettings, Optimizers, Precisions
 from workloads.tables import Tables, expand_tables
 
 PLAN: KeyPath = ("workload", "sharding", "plan")
@@ -45,7 +39,6 @@ class TrainingJob:
         model: its model.
         job: plan, settings, layers and gradient buckets, as the simulator's generator has them.
         table_precision: number format of each table's weights ``[N]``.
-        reuse: how often a batch repeats indices; None for uniform indices.
         digest: sha256 of the scenario, which a checkpoint has to share.
     """
 
@@ -53,7 +46,6 @@ class TrainingJob:
     model: DlrmModel
     job: Job
     table_precision: tuple[str, ...]
-    reuse: Reuse | None
     digest: str
 
     @property
@@ -115,14 +107,14 @@ def read_job(file: Path) -> TrainingJob:
         precision=Precisions(**scenario.precision.model_dump()),
         optimizer=Optimizers(**scenario.workload.optimizer.model_dump()),
         pipeline=scenario.workload.pipeline or framework.own_pipeline,
-        reuse=load_reuse(model.index_reuse.value),
+        indices=make_law(model.index_reuse.value),
+        seed=scenario.variation.seed,
     )
     return TrainingJob(
         scenario=scenario,
         model=model,
         job=make_job(model, plan, settings),
         table_precision=precision,
-        reuse=settings.reuse,
         digest=digest(scenario),
     )
 

@@ -27,11 +27,8 @@ from workloads.forward import FORWARD_SHARE, record_features
 from workloads.gemms import input_gradient_gemm, weight_gradient_gemm
 from workloads.job import COPIED_TABLES, Job
 from workloads.launch import Recorder
+from workloads.optimizers import DENSE_ACCESSES
 from workloads.output_dist import record_exchange
-
-_OPTIMIZER_ACCESSES = {"sgd": 3, "adagrad": 5}
-"""Numbers read or written per parameter: gradient read, weight read and written, state read and written."""
-
 
 OPTIMIZER = "dense_optimizer"
 """The task that updates what all ranks hold, once per iteration."""
@@ -164,7 +161,7 @@ class Backward:
     def _optimizer(self) -> None:
         """Update the parameters that all ranks hold, when all their gradients are summed."""
         job = self._job
-        accesses = _OPTIMIZER_ACCESSES[job.settings.optimizer.dense]
+        accesses = DENSE_ACCESSES[job.settings.optimizer.dense]
         work = DenseOptimizer(job.parameters, job.copied_bytes * accesses)
         kernels = job.settings.framework.optimizer_kernels.value
         if self._compresses:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from simulator.operators import Amount, Elementwise
+from workloads.cache import FILL_LAUNCHES
 from workloads.dense import Layer
 from workloads.dot_interaction import record_dot
 from workloads.embeddings import EmbeddingGroup
@@ -25,28 +26,24 @@ def fill_name(group: EmbeddingGroup) -> str:
     return f"{group.kind}_cache_fill"
 
 
-def record_fills(recorder: Recorder, job: Job, stream: str) -> list[tuple[EmbeddingGroup, int]]:
-    """Bring the rows of a batch into the caches; returns the groups that have one, and the kernel of each."""
-    return [
-        (group, recorder.kernel(fill_name(group), group.fill, section="embedding_forward", stream=stream))
-        for group in job.groups
-        if group.fill is not None
-    ]
+def record_fill(recorder: Recorder, group: EmbeddingGroup, stream: str) -> int | None:
+    """Bring the rows of a batch into the caches of a group; returns the task, None where it has no caches."""
+    if group.fill is None:
+        return None
+    return recorder.kernel(
+        fill_name(group), group.fill, section="embedding_forward", stream=stream, launches=FILL_LAUNCHES
+    )
 
 
-def record_lookups(recorder: Recorder, job: Job, stream: str) -> list[int]:
-    """Look up each group and start its output_dist; returns the lookups."""
-    lookups = []
-    table_s = job.settings.framework.seconds("table_s")
-    for group in job.groups:
-        launches_s = FORWARD_SHARE * table_s * group.lookup.tables
-        waits = f"{group.kind}_table_launches"
-        recorder.wait_for_launches(waits, launches_s, section="embedding_forward", stream=stream)
-        lookup = recorder.kernel(f"{group.kind}_lookup", group.lookup, section="embedding_forward", stream=stream)
-        lookups.append(lookup)
-        if group.forward:
-            record_exchange(recorder, group, "forward", group.forward, stream=stream)
-    return lookups
+def record_lookup(recorder: Recorder, job: Job, group: EmbeddingGroup, stream: str) -> int:
+    """Look up a group and start its output_dist; returns the lookup."""
+    launches_s = FORWARD_SHARE * job.settings.framework.seconds("table_s") * group.lookup.tables
+    waits = f"{group.kind}_table_launches"
+    recorder.wait_for_launches(waits, launches_s, section="embedding_forward", stream=stream)
+    lookup = recorder.kernel(f"{group.kind}_lookup", group.lookup, section="embedding_forward", stream=stream)
+    if group.forward:
+        record_exchange(recorder, group, "forward", group.forward, stream=stream)
+    return lookup
 
 
 def record_dense(recorder: Recorder, job: Job, ago: int) -> int:

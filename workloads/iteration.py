@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workloads.backward import OPTIMIZER, Backward
-from workloads.forward import DENSE_READER, fill_name, record_bottom_of_all, record_dense, record_fills, record_lookups
+from workloads.embeddings import EmbeddingGroup
+from workloads.forward import DENSE_READER, fill_name, record_bottom_of_all, record_dense, record_fill, record_lookup
 from workloads.input_path import COPY, INDICES, InputPath
 from workloads.job import Job
 from workloads.launch import DEFAULT, LOOKUP, PREFETCH, Recorder
@@ -38,37 +39,37 @@ class _Pass:
         }
 
     def _prefetch(self) -> None:
-        """Bring the rows of a later batch into caches; what is evicted has had its updates of the pass before."""
-        for group, fill in record_fills(self._recorder, self._job, PREFETCH):
-            self._read_indices(fill, self._schedule.fill)
-            self._recorder.depend(fill, f"{group.kind}_update", lag=1)
+        """Bring the rows of a later batch into caches."""
+        for group in self._job.groups:
+            fill = record_fill(self._recorder, group, PREFETCH)
+            if fill is not None:
+                self._read_rows(group, fill, self._schedule.fill)
 
     def _lookup(self) -> None:
-        """Look up rows that the updates of all passes before this one have been applied to."""
-        ahead, stream = self._schedule.lookup, LOOKUP if self._schedule.own_lookup_stream else DEFAULT
+        """Look rows up; those of a cache are brought there before, if no earlier pass did it."""
+        ahead = self._schedule.lookup
+        stream = LOOKUP if self._schedule.own_lookup_stream else DEFAULT
         if self._job.bottom_on_first_rank:
             bottom = record_bottom_of_all(self._recorder, self._job, stream)
             self._recorder.depend(bottom, COPY, lag=self._schedule.copy - ahead)
             self._recorder.depend(bottom, OPTIMIZER, lag=1)
-        if not self._schedule.fill:  # not called ahead it runs inside forward
-            record_fills(self._recorder, self._job, DEFAULT)
-        lookups = record_lookups(self._recorder, self._job, stream)
-        for group, lookup in zip(self._job.groups, lookups, strict=True):
-            self._recorder.depend(lookup, f"{group.kind}_update", lag=1)
+        for group in self._job.groups:
+            fill = None if self._schedule.fill else record_fill(self._recorder, group, stream)
+            lookup = record_lookup(self._recorder, self._job, group, stream)
+            self._read_rows(group, lookup if fill is None else fill, ahead)
             if group.fill is not None:
                 self._recorder.depend(lookup, fill_name(group), lag=self._schedule.fill - ahead)
-            if group.values is None:  # copied tables read the batch as copied, and the dense optimizer updates them
-                self._recorder.depend(lookup, COPY, lag=self._schedule.copy - ahead)
-                self._recorder.depend(lookup, OPTIMIZER, lag=1)
-            else:
-                self._read_indices(lookup, ahead)
 
-    def _read_indices(self, task: int, ahead: int) -> None:
-        """Let a task that is so far ahead wait for the indices of sharded tables."""
-        if self._job.exchanges_indices:
-            self._recorder.depend(task, INDICES, lag=self._schedule.indices - ahead)
+    def _read_rows(self, group: EmbeddingGroup, reader: int, ahead: int) -> None:
+        """Let what reads rows first for the batch so far ahead wait for its indices, and for all updates so far."""
+        self._recorder.depend(reader, f"{group.kind}_update", lag=1)
+        if group.values is None:  # copied tables read the batch as copied, and the dense optimizer updates them
+            self._recorder.depend(reader, COPY, lag=self._schedule.copy - ahead)
+            self._recorder.depend(reader, OPTIMIZER, lag=1)
+        elif self._job.exchanges_indices:
+            self._recorder.depend(reader, INDICES, lag=self._schedule.indices - ahead)
         else:
-            self._recorder.depend(task, COPY, lag=self._schedule.copy - ahead)
+            self._recorder.depend(reader, COPY, lag=self._schedule.copy - ahead)
 
     def _forward(self) -> None:
         first = record_dense(self._recorder, self._job, self._schedule.lookup)

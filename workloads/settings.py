@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
-
-import numpy as np
 
 from inputs.errors import InputError
 from simulator.operators import BYTES_PER_ELEMENT, Precision
-from simulator.program import IntArray
 from workloads.framework import CudaGraph, Framework, Pipeline
-from workloads.reuse import Reuse
-
-DenseOptimizerKind: TypeAlias = Literal["sgd", "adagrad"]
-TableOptimizerKind: TypeAlias = Literal["sgd", "adagrad", "rowwise_adagrad"]
-
-STATE_BYTES = 4
-"""Optimizer state is fp32 (FBGEMM and PyTorch defaults)."""
-
-DENSE_STATE: dict[DenseOptimizerKind, int] = {"sgd": 0, "adagrad": 1}
-"""Numbers of optimizer state per parameter that every rank holds."""
+from workloads.index_laws import UNIFORM_LAW, Law
+from workloads.optimizers import DenseOptimizerKind, TableOptimizerKind
+from workloads.storage import LOCKING_PIPELINES
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +73,9 @@ class DlrmSettings:
         precision: element types.
         optimizer: optimizers.
         pipeline: what overlaps between batches.
-        reuse: measured repetition of indices, None for uniform indices.
+        indices: by which law rows are looked up in tables that have none of their own.
+        seed: of what differs from rank to rank in a batch.
+        cache_hit_rate: share of the distinct rows of a batch that software caches hold; None: as popularity says.
         gradient_accumulation: passes per iteration, whose dense gradients are added up.
         overlaps: what runs beside what within an iteration.
         cuda_graph: what one launch starts: each kernel by itself; the dense part, between collectives and embedding
@@ -102,7 +93,9 @@ class DlrmSettings:
     precision: Precisions = field(default_factory=Precisions)
     optimizer: Optimizers = field(default_factory=Optimizers)
     pipeline: Pipeline = "none"
-    reuse: Reuse | None = None
+    indices: Law = UNIFORM_LAW
+    seed: int = 0
+    cache_hit_rate: float | None = None
     gradient_accumulation: int = 1
     overlaps: Overlaps = field(default_factory=Overlaps)
     cuda_graph: CudaGraph = "none"
@@ -122,6 +115,11 @@ class DlrmSettings:
     def local_batch_size(self) -> int:
         """Samples per rank and pass."""
         return self.global_batch_size // self.world_size
+
+    @property
+    def locks_cache(self) -> bool:
+        """Whether cache slots are locked for batches in flight."""
+        return self.pipeline in LOCKING_PIPELINES
 
     @property
     def forward_bytes(self) -> int:
@@ -147,23 +145,3 @@ class DlrmSettings:
     def length_bytes(self) -> int:
         """Size of a bag length."""
         return self.framework.length_bytes.value
-
-
-def state_elements(optimizer: TableOptimizerKind, rows: IntArray, dim: IntArray) -> IntArray:
-    """Elements of optimizer state of shards ``[S]``: none, one per weight (adagrad) or one per row (rowwise_adagrad).
-
-    Source: FBGEMM split_table_batched_embeddings_ops_training.py; TorchRec shard_estimators.py.
-    """
-    return {"sgd": np.zeros_like(rows), "adagrad": rows * dim, "rowwise_adagrad": rows}[optimizer]
-
-
-def copied_bytes(optimizer: DenseOptimizerKind, weight_bytes: IntArray) -> IntArray:
-    """What copies of tables keep on every rank ``[N]``: weights, a dense gradient, and dense optimizer state.
-
-    Gradient and state have the element type of the weights, as ``torch.nn.Parameter.grad`` and ``torch.optim`` have.
-
-    Args:
-        optimizer: the dense one, which updates copies.
-        weight_bytes: of each table ``[N]``.
-    """
-    return weight_bytes * (2 + DENSE_STATE[optimizer])

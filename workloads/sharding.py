@@ -11,6 +11,7 @@ from workloads import (
     uniform_planners,
 )
 from workloads.costs import BandwidthCosts, Rates, rank_loads_s
+from workloads.fitting import fit_rows, make_fitting, make_sharding_plan
 from workloads.plan import Plan, make_plan
 from workloads.plan_exchange import plan_from_dict, plan_to_dict
 from workloads.plan_file import PlanFile, ShardingType
@@ -20,9 +21,7 @@ from workloads.planning import (
     Planner,
     PlanningContext,
     ShardCosts,
-    fit_rows,
-    make_fitting,
-    make_sharding_plan,
+    StorageChoice,
 )
 from workloads.shards import ColumnShards, NodeShards, Shards
 
@@ -45,6 +44,7 @@ __all__ = [
     "ShardCosts",
     "ShardingType",
     "Shards",
+    "StorageChoice",
     "fit_rows",
     "make_fitting",
     "make_plan",

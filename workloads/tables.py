@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,8 +20,12 @@ from inputs.errors import InputError
 from simulator.operators import BYTES_PER_ELEMENT, FloatArray
 from simulator.program import IntArray
 from workloads.columns import COLUMN_MULTIPLE
+from workloads.index_laws import IndexLaw
 from workloads.model import DlrmModel, Range, TablePopulation
+from workloads.pooling import PoolingSpread
 from workloads.table_list import TableGroup
+
+Law = TypeVar("Law")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +40,8 @@ class Tables:
         element_bytes: size of a stored element ``[N]``.
         features: features that are looked up in the table, each of which gives a pooled vector ``[N]``.
         feature_pooling: table -> lookups per sample of each of its features, for tables whose features differ.
+        indices: laws of tables that have one of their own ``[N]``; empty when none has.
+        pooling: distributions of their bag lengths ``[N]``; empty when all are fixed.
     """
 
     names: tuple[str, ...]
@@ -44,6 +51,8 @@ class Tables:
     element_bytes: IntArray
     features: IntArray
     feature_pooling: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
+    indices: tuple[IndexLaw | None, ...] = ()
+    pooling: tuple[PoolingSpread | None, ...] = ()
 
     def __len__(self) -> int:
         """N, the number of tables."""
@@ -90,10 +99,16 @@ def expand_tables(model: DlrmModel, precision: str = "fp32") -> Tables:
     Raises:
         InputError: a population whose mean is outside its range, or whose total cannot be reached.
     """
+    spread = model.pooling_spread.value if model.pooling_spread is not None else None
     if model.population is not None:
-        return _from_population(model.population, BYTES_PER_ELEMENT[precision])
+        tables = _from_population(model.population, BYTES_PER_ELEMENT[precision])
+        return tables if spread is None else replace(tables, pooling=(spread,) * len(tables))
     groups = model.tables.value if model.tables is not None else ()
-    return _from_groups(groups, precision)
+    return replace(
+        _from_groups(groups, precision),
+        indices=_given([group.indices for group in groups], groups),
+        pooling=_given([group.pooling_spread or spread for group in groups], groups),
+    )
 
 
 def scale_rows(tables: Tables, factor: float) -> Tables:
@@ -118,6 +133,13 @@ def _from_groups(groups: tuple[TableGroup, ...], precision: str) -> Tables:
         features=np.repeat(features, counts),
         feature_pooling={table: pooling for table, pooling in enumerate(each) if len(set(pooling)) > 1},
     )
+
+
+def _given(laws: list[Law | None], groups: tuple[TableGroup, ...]) -> tuple[Law | None, ...]:
+    """A law of each group as one of each table; empty where no group has any."""
+    if all(law is None for law in laws):
+        return ()
+    return tuple(law for law, group in zip(laws, groups, strict=True) for _ in range(group.count))
 
 
 def _names(groups: tuple[TableGroup, ...]) -> tuple[str, ...]:

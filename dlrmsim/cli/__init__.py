@@ -27,6 +27,7 @@ from dlrmsim.cli.replay import replay
 from dlrmsim.cli.run import run
 from dlrmsim.cli.schema import schema
 from dlrmsim.cli.show import show
+from dlrmsim.cli.solve import solve
 from dlrmsim.cli.sweep import sweep
 from dlrmsim.cli.validate import validate
 from inputs.errors import DlrmsimError
@@ -45,6 +46,7 @@ app = typer.Typer(
 )
 app.command("run")(run)
 app.command("sweep")(sweep)
+app.command("solve")(solve)
 app.command("plan")(plan)
 app.command("collective")(collective)
 app.command("measure")(measure)

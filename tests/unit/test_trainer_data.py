@@ -17,7 +17,8 @@ from trainer.draws import Purpose, bits, uniforms  # noqa: E402
 from trainer.job import read_job  # noqa: E402
 from trainer.layout import placement  # noqa: E402
 from trainer.synthetic import Synthetic  # noqa: E402
-from trainer.zipf import expected_distinct, exponent_for, popularity_ranks, scattered  # noqa: E402
+from workloads.index_laws import make_law  # noqa: E402
+from workloads.popularity import zipf  # noqa: E402
 from workloads.reuse import load_reuse  # noqa: E402
 
 
@@ -41,16 +42,10 @@ def test_draws_are_uniform():
     assert stats.kstest(uniforms(3, Purpose.LABELS, 0, 0, 0, 20_000), "uniform").pvalue > 0.001
 
 
-@settings(deadline=None)
-@given(rows=st.integers(1, 5000))
-def test_scattering_is_one_to_one(rows):
-    assert np.array_equal(np.sort(scattered(np.arange(rows), rows)), np.arange(rows))
-
-
 @pytest.mark.parametrize("exponent", [0.0, 0.7, 1.0, 1.3])
 def test_popularity_follows_the_power_law(exponent):
     """Frequencies of popularity ranks against the law integrated by hand: chi-square over 20 ranks."""
-    ranks = popularity_ranks(uniforms(1, Purpose.INDICES, 0, 0, 0, 100_000), 20, exponent)
+    ranks = zipf(20, exponent).ranks(uniforms(1, Purpose.INDICES, 0, 0, 0, 100_000))
     edges = np.arange(1, 22, dtype=float)
     area = np.diff(np.log(edges) if exponent == 1 else edges ** (1 - exponent) / (1 - exponent))
     counts = np.bincount(ranks, minlength=20)
@@ -61,10 +56,9 @@ def test_popularity_follows_the_power_law(exponent):
 def test_the_exponent_gives_the_distinct_rows_that_the_simulator_counts(rows, lookups):
     """Measured reuse says how many distinct rows a batch touches; indices drawn with the exponent touch as many."""
     reuse, samples = load_reuse("dlrm_datasets_2021"), 2048.0
-    exponent = exponent_for(rows, lookups, samples, reuse)
-    drawn = popularity_ranks(uniforms(1, Purpose.INDICES, 0, 0, 0, lookups), rows, exponent)
-    touched = len(np.unique(drawn))
-    assert touched == pytest.approx(expected_distinct(rows, lookups, exponent), rel=0.02)
+    law = make_law("dlrm_datasets_2021").popularity(rows, lookups, samples)
+    touched = len(np.unique(law.ranks(uniforms(1, Purpose.INDICES, 0, 0, 0, lookups))))
+    assert touched == pytest.approx(float(law.distinct(lookups)), rel=0.02)
     chance = rows * -np.expm1(lookups * np.log1p(-1 / rows))
     assert touched == pytest.approx(min(chance, lookups * reuse.distinct_fraction(samples)), rel=0.02)
 

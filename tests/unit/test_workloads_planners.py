@@ -17,11 +17,11 @@ from inputs.yaml_lines import Document
 from scenarios.plans import PlanningJob
 from scenarios.resolve import resolve
 from tests.planning_jobs import job, scenario_data
+from workloads.fitting import make_fitting
 from workloads.memory_planner import BUDGETS, _options_within, _price, _solve
 from workloads.options import COPIED, Option, compose, options_of, stored_on_ranks
 from workloads.partition_planners import largest_differencing
 from workloads.plan_exchange import plan_to_dict
-from workloads.planning import make_fitting
 from workloads.sharding import PLANNERS, make_sharding_plan, rank_loads_s
 from workloads.tables import scale_rows
 

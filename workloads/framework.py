@@ -76,7 +76,7 @@ class Framework(Strict):
             kernel; ``mask``: as gather, with a mask of products whose places the host must know (tf.boolean_mask).
         elementwise_factor: memory traffic of element-wise kernels over what the generator counts, one pass for each
             activation, cast and permutation.
-        embedding_factor: memory traffic of lookups and updates over that of one table-batched kernel each.
+        embedding_factor: time of lookups and updates on the device over that of one table-batched kernel each.
         iteration_s: time per iteration in which the device waits for the host: synchronisation, launch of a graph.
         table_s: time per feature that a rank looks up, forward and update, in which the device waits for launches:
             kernels of its own beside its memory traffic.

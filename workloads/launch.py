@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TypeVar
 
 import numpy as np
 
@@ -30,8 +29,6 @@ from simulator.program import IntArray
 from workloads.framework import CudaGraph, Framework
 from workloads.passes import PassBuilder
 from workloads.schedule import Schedule
-
-W = TypeVar("W", Elementwise, EmbeddingLookup, EmbeddingUpdate)
 
 HOST, DEFAULT, DATA_DIST, MEMCPY, COMM, INPUT_COMM = "host", "default", "data_dist", "memcpy", "comm", "input_comm"
 NODE_COMM, CROSS_NODE_COMM = "node_comm", "cross_node_comm"
@@ -54,15 +51,6 @@ def streams_of(
     fill = (PREFETCH,) if schedule.fill else ()
     readers = (READER, FRONTEND) if ingestion else ()
     return (HOST, DEFAULT, *dist, MEMCPY, COMM, *own, *nodes, *lookup, *fill, *readers)
-
-
-_LOOKUP_TRAFFIC = ("row_bytes", "output_bytes", "index_bytes")
-_UPDATE_TRAFFIC = ("gradient_bytes", "repeated_gradient_bytes", "weight_bytes", "state_bytes", "sort_bytes")
-
-
-def _times(work: W, factor: float, keys: Sequence[str]) -> W:
-    """The work with some of its amounts times a factor."""
-    return work if factor == 1.0 else replace(work, **{key: factor * getattr(work, key) for key in keys})
 
 
 class Recorder(PassBuilder):
@@ -109,13 +97,12 @@ class Recorder(PassBuilder):
             self._last[stream] = self.task(name, stream, Delay(seconds, "launches"), section=section)
 
     def _scaled(self, work: Work) -> Work:
-        """The work with the memory traffic that the framework's kernels have."""
-        if isinstance(work, Elementwise):
-            return _times(work, self._elementwise, ("read_bytes", "write_bytes"))
-        if isinstance(work, EmbeddingLookup):
-            return _times(work, self._embedding, _LOOKUP_TRAFFIC)
-        if isinstance(work, EmbeddingUpdate):
-            return _times(work, self._embedding, _UPDATE_TRAFFIC)
+        """The work as the framework's kernels do it."""
+        if isinstance(work, Elementwise) and self._elementwise != 1.0:
+            factor = self._elementwise
+            return replace(work, read_bytes=factor * work.read_bytes, write_bytes=factor * work.write_bytes)
+        if isinstance(work, EmbeddingLookup | EmbeddingUpdate):
+            return replace(work, factor=self._embedding)
         return work
 
     def collective(

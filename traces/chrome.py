@@ -131,8 +131,9 @@ class _RankIteration:
         host = [task for task, category in enumerate(categories) if category is Category.HOST]
         yield from self._annotation(host)
         launched = self._launched(host)
-        for task in range(self.program.task_count):
-            yield self._task(task, categories[task], launched.get(task, task))
+        for task, category in enumerate(categories):
+            if category is not Category.IDLE:
+                yield self._task(task, category, launched.get(task, task))
         for kernel, launch in launched.items():
             yield self._arrow("s", launch, launch, self.start_us[launch])
             yield self._arrow("f", kernel, launch, self.start_us[kernel])

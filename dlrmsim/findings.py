@@ -10,6 +10,8 @@ from reports.findings import Job, MemoryTier, RunFindings
 from scenarios.capacity import MemoryReport
 from scenarios.resolve import ResolvedScenario
 from scenarios.runner import Outcome
+from scenarios.types import Workload
+from workloads.schedule import SCHEDULES
 from workloads.storage import TIERS
 
 
@@ -39,7 +41,7 @@ def _job(resolved: ResolvedScenario) -> Job:
         "Framework": resolved.framework.title,
         "Sharding": scenario.workload.sharding.planner or "by plan",
         "Placement": scenario.placement,
-        "Pipeline": scenario.workload.pipeline or "none",
+        "Pipeline": _pipeline(scenario.workload),
         "Arithmetic": f"dense {precision.dense}, tables {precision.tables}",
         "On the wire": (
             f"all_to_all {precision.forward_all_to_all} forward, {precision.backward_all_to_all} backward; "
@@ -59,6 +61,14 @@ def _job(resolved: ResolvedScenario) -> Job:
         scenario_yaml=resolved.to_yaml(),
         version=__version__,
     )
+
+
+def _pipeline(workload: Workload) -> str:
+    """The pipeline, how old the rows are that its lookups see, and the passes of an iteration."""
+    pipeline, passes = workload.pipeline or "none", workload.gradient_accumulation
+    stale = SCHEDULES[pipeline].staleness
+    old = f", lookups {stale} update old" if stale else ""
+    return pipeline + old + (f", {passes} passes" if passes > 1 else "")
 
 
 def _memory(report: MemoryReport) -> tuple[MemoryTier, ...]:

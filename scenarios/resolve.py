@@ -21,7 +21,12 @@ from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.library import CATALOG
 from scenarios.located import located
-from scenarios.schedule import check_schedule, with_framework_algorithms, with_framework_defaults
+from scenarios.schedule import (
+    check_schedule,
+    with_framework_algorithms,
+    with_framework_defaults,
+    with_framework_hybrid,
+)
 from scenarios.types import MAX_WORLD_SIZE, Scenario, Sharding
 from workloads.framework import Framework, load_framework
 from workloads.graded import Graded, check_choices, picked
@@ -129,7 +134,8 @@ def resolve(document: Document) -> ResolvedScenario:
     _check_ranks(document, scenario, world_size)
     gpus = cluster.node.ranks
     sharding, plan_place = _read_sharding(document, scenario, framework)
-    workload = with_framework_defaults(scenario.workload, framework).model_copy(
+    workload = with_framework_hybrid(scenario.workload, framework, model, world_size)
+    workload = with_framework_defaults(workload, framework).model_copy(
         update={
             "model": _plain(model),
             "framework": _plain(framework),

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+import scenarios.types as scenario_types
 from inputs.yaml_lines import Document
 from scenarios.types import NetworkChoice, Overlap, Scenario, Workload
 from workloads.framework import CudaGraph, Framework
+from workloads.model import DlrmModel
 from workloads.schedule import SCHEDULES
-from workloads.settings import Ingestion, Overlaps
+from workloads.settings import HybridEmbedding, Ingestion, Overlaps
 
 
 class ScheduleSettings(TypedDict):
@@ -16,6 +18,7 @@ class ScheduleSettings(TypedDict):
 
     overlaps: Overlaps
     cuda_graph: CudaGraph
+    hybrid: HybridEmbedding | None
     ingestion: Ingestion | None
 
 
@@ -36,6 +39,19 @@ def with_framework_defaults(workload: Workload, framework: Framework) -> Workloa
     )
 
 
+def with_framework_hybrid(workload: Workload, framework: Framework, model: DlrmModel, world_size: int) -> Workload:
+    """The workload with hybrid embedding where the framework has it and the model and optimizers allow it.
+
+    That is one lookup for each feature, and SGD (`workloads.hybrid.check_hybrid`).
+    """
+    own, groups = framework.hybrid_embedding, model.tables.value if model.tables is not None else ()
+    one_hot = bool(groups) and all(set(group.feature_pooling) == {1.0} for group in groups)
+    sgd = workload.optimizer.dense == workload.optimizer.tables == "sgd"
+    if own is None or not own.value or world_size == 1 or not (one_hot and sgd) or workload.hybrid_embedding:
+        return workload
+    return workload.model_copy(update={"hybrid_embedding": scenario_types.HybridEmbedding()})
+
+
 def with_framework_algorithms(network: NetworkChoice, framework: Framework, nodes: int) -> NetworkChoice:
     """The network's choices with what they leave to the framework filled in: its all_to_all between nodes."""
     own = framework.all_to_all_between_nodes
@@ -47,10 +63,11 @@ def with_framework_algorithms(network: NetworkChoice, framework: Framework, node
 def schedule_settings(workload: Workload, framework: Framework) -> ScheduleSettings:
     """What generators take."""
     full = with_framework_defaults(workload, framework)
-    reading = workload.ingestion
+    reading, hybrid = workload.ingestion, workload.hybrid_embedding
     return ScheduleSettings(
         overlaps=Overlaps(**full.overlap.model_dump()),
         cuda_graph=full.cuda_graph or "none",
+        hybrid=None if hybrid is None else HybridEmbedding(**hybrid.model_dump()),
         ingestion=None if reading is None else Ingestion(reading.bytes_per_s, reading.queue_batches),
     )
 

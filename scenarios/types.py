@@ -90,6 +90,22 @@ class Overlap(Strict):
     )
 
 
+class HybridEmbedding(Strict):
+    """Frequent rows of sharded tables on all ranks: by a threshold, or by HugeCTR's rule from the other keys."""
+
+    count_threshold: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="a row that a batch looks up more often is frequent"
+    )
+    all_to_all_bytes_per_s: Annotated[BytesPerSecond, Field(gt=0)] = Field(
+        190e9, description="rate of the exchange (HugeCTR's MLPerf v2.0 configuration, as the next two)"
+    )
+    all_reduce_bytes_per_s: Annotated[BytesPerSecond, Field(gt=0)] = Field(130e9, description="rate of the sum")
+    efficiency: Annotated[float, Field(gt=0)] = Field(0.5, description="correction of their ratio")
+    duplicate_probability: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.01, description="on one node: that a rank looks a frequent row up twice"
+    )
+
+
 class Ingestion(Strict):
     """How batches come into the memory of the nodes that train."""
 
@@ -144,6 +160,9 @@ class Workload(Strict):
     overlap: Overlap = Field(default_factory=Overlap, description="what runs beside what within an iteration")
     cuda_graph: CudaGraph | None = Field(
         None, description="what one launch starts (default: as the framework has it): none, the network, the iteration"
+    )
+    hybrid_embedding: HybridEmbedding | None = Field(
+        None, description="frequent rows of sharded tables on all ranks; {} takes HugeCTR's rule"
     )
     ingestion: Ingestion | None = Field(None, description="reader hosts; without them batches are always there")
     strategy: Literal["hybrid"] = Field(

@@ -29,6 +29,7 @@ _KINETO_CATEGORY: Mapping[Category, str] = {
     Category.COMM: "kernel",
     Category.COPY: "gpu_memcpy",
     Category.HOST: "cuda_runtime",
+    Category.INPUT: "cpu_op",
 }
 _MEMCPY_NAME: Mapping[str, str] = {
     "h2d": "Memcpy HtoD (Pinned -> Device)",
@@ -134,8 +135,9 @@ class _RankIteration:
         for task, category in enumerate(categories):
             if category is not Category.IDLE:
                 yield self._task(task, category, launched.get(task, task))
-        for kernel, launch in launched.items():
+        for launch in dict.fromkeys(launched.values()):  # one for all kernels of a CUDA graph
             yield self._arrow("s", launch, launch, self.start_us[launch])
+        for kernel, launch in launched.items():
             yield self._arrow("f", kernel, launch, self.start_us[kernel])
 
     def _launched(self, host: list[int]) -> dict[int, int]:

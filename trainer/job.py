@@ -148,6 +148,12 @@ def _check_schedule(document: Document, scenario: Scenario) -> None:
             given=workload.pipeline,
             expected=" or ".join(TRAINED_PIPELINES),
         )
+    if workload.hybrid_embedding is not None:
+        raise document.error(("workload", "hybrid_embedding"), "the trainer has no hybrid embedding", expected="none")
+    if workload.cuda_graph not in (None, "none"):
+        raise document.error(
+            ("workload", "cuda_graph"), "the trainer launches every kernel", given=workload.cuda_graph, expected="none"
+        )
     if workload.gradient_accumulation > 1:
         raise document.error(
             ("workload", "gradient_accumulation"),

@@ -22,9 +22,9 @@ from simulator.operators import (
 )
 from workloads.dense import GRADIENT_BYTES, Bucket, Layer
 from workloads.dot_interaction import record_dot_backward
-from workloads.embeddings import WORLD
 from workloads.forward import FORWARD_SHARE, record_features
 from workloads.gemms import input_gradient_gemm, weight_gradient_gemm
+from workloads.groups import WORLD
 from workloads.job import COPIED_TABLES, Job
 from workloads.launch import Recorder
 from workloads.optimizers import DENSE_ACCESSES
@@ -154,8 +154,8 @@ class Backward:
                     f"{group.kind}_update", group.update, section="embedding_backward", after=after, launches=_LAUNCHES
                 )
             )
-            if group.kind == "data_parallel":
-                self._ready(COPIED_TABLES, self._job.copied_bytes - self._job.dense.bytes)
+        if self._job.copied_bytes > self._job.dense.bytes:
+            self._ready(COPIED_TABLES, self._job.copied_bytes - self._job.dense.bytes)
         return tasks
 
     def _optimizer(self) -> None:

@@ -9,78 +9,21 @@ ranks by reduce_scatter and all_gather; copies not at all.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
 from simulator.operators import (
-    Amount,
-    CacheFill,
-    CollectiveCall,
-    CollectiveOp,
-    EmbeddingLookup,
-    EmbeddingUpdate,
     FloatArray,
 )
 from simulator.program import IntArray
 from workloads.batch_contents import batch_lookups
+from workloads.copies import copied_group, frequent_group
+from workloads.groups import CROSS_NODE, NODE, WORLD, EmbeddingGroup, Exchange
+from workloads.hybrid import FrequentRows, check_hybrid, frequent_rows
 from workloads.kernels import KernelShards, Summed, amount, kernels
 from workloads.plan import Plan
 from workloads.settings import DlrmSettings
-from workloads.storage import uniform_storage
-from workloads.traffic import block_shares
-
-WORLD, INPUT_WORLD = "world", "input_world"
-"""Communicators: all ranks; all ranks again, for input_dist with a process group of its own."""
-NODE, CROSS_NODE = "node", "cross_node"
-"""Communicators: the ranks of each node; the ranks with the same place in all nodes (torchrec dist_data.py)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Exchange:
-    """Bytes of a collective: what each rank sends, and the weights of the receivers (None: even)."""
-
-    bytes: Amount
-    receivers: FloatArray | None = None
-
-    def call(self, op: CollectiveOp, communicator: str, dtype: str) -> CollectiveCall:
-        """The collective with these amounts."""
-        return CollectiveCall(op, communicator, self.bytes, dtype=dtype, receive_bytes=self.receivers)
-
-
-@dataclass(frozen=True, slots=True)
-class EmbeddingGroup:
-    """Tables of one kind of sharding.
-
-    Attributes:
-        kind: the kind.
-        lookup: forward kernel.
-        update: backward kernel fused with the optimizer.
-        width: elements of the pooled vectors of one sample, all tables of the group.
-        lengths: bag lengths sent to the owners, None for copies.
-        values: indices sent to the owners, None for copies.
-        forward: pooled vectors to the ranks of their samples, one call after the other; none for copies.
-        backward: their gradients back, likewise.
-        fill: what brings rows into caches before the lookup, None without caches.
-        copied_parameters: weights of copied tables, whose gradients are summed over ranks.
-    """
-
-    kind: Literal["column", "node_wise", "row_wise", "data_parallel"]
-    lookup: EmbeddingLookup
-    update: EmbeddingUpdate
-    width: int
-    lengths: Exchange | None
-    values: Exchange | None
-    forward: tuple[CollectiveCall, ...]
-    backward: tuple[CollectiveCall, ...]
-    fill: CacheFill | None = None
-    copied_parameters: int = 0
-
-    @property
-    def cut_by_rows(self) -> bool:
-        """Whether the indices of a table go to several ranks, by row."""
-        return self.kind in ("node_wise", "row_wise")
+from workloads.traffic import block_shares, table_traffic
 
 
 def embedding_groups(plan: Plan, settings: DlrmSettings, *, bottom_width: int = 0) -> tuple[EmbeddingGroup, ...]:
@@ -90,16 +33,24 @@ def embedding_groups(plan: Plan, settings: DlrmSettings, *, bottom_width: int = 
         plan: where the tables are.
         settings: the job.
         bottom_width: elements of a vector that the first rank sends beside its pooled ones (output of a bottom MLP).
+
+    Raises:
+        InputError: hybrid embedding of tables that HugeCTR does not split so.
     """
     groups: list[EmbeddingGroup] = []
+    if settings.hybrid is not None:
+        check_hybrid(plan, settings)
+    frequent = frequent_rows(plan.tables, settings, plan.columns.table)
     if len(plan.columns):
-        groups.append(_column_group(plan, settings, bottom_width))
+        groups.append(_column_group(plan, settings, frequent, bottom_width))
     if len(plan.row_wise):
         groups.append(_row_group(plan, settings))
     if len(plan.nodes):
         groups.append(_node_group(plan, settings))
+    if frequent.rows.any():
+        groups.append(frequent_group(plan, settings, frequent))
     if len(plan.data_parallel):
-        groups.append(_copied_group(plan, settings))
+        groups.append(copied_group(plan, settings))
     return tuple(groups)
 
 
@@ -120,17 +71,29 @@ def _values(sent: FloatArray, received: FloatArray, settings: DlrmSettings) -> E
     return Exchange(amount(per_rank * settings.index_bytes), received)
 
 
-def _column_group(plan: Plan, settings: DlrmSettings, bottom_width: int) -> EmbeddingGroup:
+def _column_group(plan: Plan, settings: DlrmSettings, frequent: FrequentRows, bottom_width: int) -> EmbeddingGroup:
     columns, tables, batch = plan.columns, plan.tables, settings.global_batch_size
     by_rank = _summed(columns.rank, plan.world_size)
+    left = (1.0 - frequent.share)[columns.table]
+    touched = table_traffic(tables, batch, settings).distinct
+    rest = np.divide(touched - frequent.distinct, touched, out=np.ones_like(touched), where=touched > 0.0)
+    rest = np.clip(rest, 0.0, 1.0)[columns.table]
     shards = KernelShards(
-        columns.table, columns.dim, batch, 1, lookups=by_rank, distinct=by_rank, rows=by_rank, full=by_rank
+        columns.table,
+        columns.dim,
+        batch,
+        1,
+        lookups=lambda values: by_rank(values * left),
+        distinct=lambda values: by_rank(values * rest),
+        rows=by_rank,
+        full=by_rank,
+        outputs=lambda values: by_rank(values * left),
     )
     made = kernels(tables, settings, shards, plan.storage)
     features = by_rank(tables.features[columns.table].astype(np.float64))
-    owned = by_rank((columns.dim * tables.features[columns.table]).astype(np.float64))
+    owned = by_rank(columns.dim * tables.features[columns.table] * left)  # one vector per lookup where some are copied
     owned[0] += bottom_width
-    copies = np.bincount(columns.table, minlength=len(tables)).astype(np.float64)
+    copies = np.bincount(columns.table, weights=left, minlength=len(tables))
     local, sent = settings.local_batch_size, batch_lookups(tables, settings)
     forward = Exchange(amount(batch * owned * settings.forward_bytes))
     backward = Exchange(local * float(owned.sum()) * settings.backward_bytes, owned)
@@ -139,9 +102,9 @@ def _column_group(plan: Plan, settings: DlrmSettings, bottom_width: int) -> Embe
         lookup=made.lookup,
         update=made.update,
         fill=made.fill,
-        width=int(owned.sum()),
+        width=int(columns.dim @ tables.features[columns.table]),
         lengths=Exchange(local * float(features.sum()) * settings.length_bytes, features),
-        values=_values(copies @ sent, by_rank(sent.sum(axis=1)[columns.table]), settings),
+        values=_values(copies @ sent, by_rank(sent.sum(axis=1)[columns.table] * left), settings),
         forward=(forward.call("all_to_all", WORLD, settings.precision.forward_all_to_all),),
         backward=(backward.call("all_to_all", WORLD, settings.precision.backward_all_to_all),),
     )
@@ -226,43 +189,4 @@ def _node_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
             Exchange(local * width * sizes[1], owned).call("all_to_all", CROSS_NODE, precision.backward_all_to_all),
             Exchange(batch * owned * sizes[1]).call("all_gather", NODE, precision.backward_all_to_all),
         ),
-    )
-
-
-def _copied_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
-    tables, copied = plan.tables, plan.data_parallel
-
-    def everywhere(values: FloatArray) -> FloatArray:
-        return np.full(plan.world_size, values.sum())
-
-    dim = tables.dim[copied]
-    sent = batch_lookups(tables, settings)[copied]
-    own = np.broadcast_to(sent / sent.sum(axis=1, keepdims=True), (len(copied), plan.world_size)) * plan.world_size
-    shards = KernelShards(
-        copied,
-        dim,
-        settings.local_batch_size,
-        1,
-        lookups=everywhere if sent.shape[1] == 1 else lambda values: values @ own,
-        distinct=everywhere,
-        rows=everywhere,
-        full=everywhere,
-    )
-    made = kernels(tables, settings, shards, uniform_storage(len(tables)))
-    update = made.update
-    gradient = EmbeddingUpdate(  # a dense gradient is cleared and written; the dense optimizer updates the weights
-        lookups=update.lookups,
-        unique_rows=update.unique_rows,
-        gradient_bytes=update.gradient_bytes,
-        weight_bytes=2.0 * float(tables.weight_bytes[copied].sum()),
-        state_bytes=0.0,
-        sort_bytes=update.sort_bytes,
-        tables=update.tables,
-        repeated_gradient_bytes=update.repeated_gradient_bytes,
-        gradient_block_bytes=update.gradient_block_bytes,
-        deviation=update.deviation,
-    )
-    width, parameters = int(tables.pooled_dim[copied].sum()), int(tables.rows[copied] @ dim)
-    return EmbeddingGroup(
-        "data_parallel", made.lookup, gradient, width, None, None, (), (), copied_parameters=parameters
     )

@@ -6,8 +6,8 @@ from simulator.operators import Amount, Elementwise
 from workloads.cache import FILL_LAUNCHES
 from workloads.dense import Layer
 from workloads.dot_interaction import record_dot
-from workloads.embeddings import EmbeddingGroup
 from workloads.gemms import forward_gemm
+from workloads.groups import EmbeddingGroup
 from workloads.job import Job
 from workloads.launch import DEFAULT, Recorder
 from workloads.output_dist import pooled_name, record_exchange

@@ -65,6 +65,7 @@ class Framework(Strict):
         pipeline: what overlaps between batches, unless the scenario says so.
         planner: who shards the tables, unless the scenario says so.
         all_to_all_between_nodes: the algorithm of its exchanges, unless the scenario says so.
+        hybrid_embedding: whether frequent rows are on all ranks (`workloads.hybrid`), for models that allow it.
         bottom_mlp: ``every_rank``: data-parallel; ``first_rank``: the first rank computes it for all samples, and its
             output is exchanged like a pooled vector.
         indices: ``exchanged``: ranks read their samples and send indices to the owners of the tables;
@@ -102,6 +103,7 @@ class Framework(Strict):
     pipeline: Graded[Pipeline] | None = None
     planner: Graded[str] | None = None
     all_to_all_between_nodes: Graded[str] | None = None
+    hybrid_embedding: Graded[bool] | None = None
     bottom_mlp: Graded[Literal["every_rank", "first_rank"]] | None = None
     indices: Graded[Literal["exchanged", "read_by_owners"]] | None = None
     activations: Graded[Literal["kernels", "epilogue"]] | None = None

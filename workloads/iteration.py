@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workloads.backward import OPTIMIZER, Backward
-from workloads.embeddings import EmbeddingGroup
 from workloads.forward import DENSE_READER, fill_name, record_bottom_of_all, record_dense, record_fill, record_lookup
+from workloads.groups import EmbeddingGroup
 from workloads.input_path import COPY, INDICES, InputPath
 from workloads.job import Job
 from workloads.launch import DEFAULT, LOOKUP, PREFETCH, Recorder

@@ -9,7 +9,8 @@ import numpy as np
 from simulator.operators import Amount, Precision
 from simulator.program import IntArray
 from workloads.dense import GRADIENT_BYTES, Bucket, DensePart, dense_part, gradient_buckets
-from workloads.embeddings import EmbeddingGroup, embedding_groups
+from workloads.embeddings import embedding_groups
+from workloads.groups import EmbeddingGroup
 from workloads.model import DlrmModel, InteractionKind
 from workloads.plan import Plan
 from workloads.settings import DlrmSettings
@@ -100,7 +101,7 @@ class Job:
     @property
     def copied_bytes(self) -> float:
         """Size of those parameters, and of their gradients: dense ones and copies of tables."""
-        return self.dense.bytes + float(self.plan.tables.weight_bytes[self.plan.data_parallel].sum())
+        return self.dense.bytes + sum(group.copied_bytes for group in self.groups)
 
     @property
     def input_bytes(self) -> Amount:
@@ -133,6 +134,7 @@ def make_job(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Job:
     groups = embedding_groups(plan, settings, bottom_width=dense.bottom[-1].outputs if exchanged else 0)
     summed = dense.layers[len(dense.bottom) if exchanged else 0 :]
     gradients = [(layer.name, layer.parameters) for layer in reversed(summed)]
+    gradients += [(COPIED_TABLES, group.copied_parameters) for group in groups if group.kind == "frequent"]
     gradients += [(COPIED_TABLES, int(size)) for size in _copied(plan)]
     framework = settings.framework
     buckets = gradient_buckets(gradients, framework.first_bucket_bytes.value, framework.bucket_bytes.value)

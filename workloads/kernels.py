@@ -37,7 +37,8 @@ class KernelShards:
         lookups: sums what follows the lookups, which popular rows draw to their ranks.
         distinct: sums what follows the distinct rows.
         rows: sums what follows the rows.
-        full: sums what each holder has in full (outputs).
+        full: sums what each holder has in full (features).
+        outputs: sums pooled vectors, which a holder has in full, too, unless it serves only some of the lookups.
     """
 
     table: IntArray
@@ -48,6 +49,7 @@ class KernelShards:
     distinct: Summed
     rows: Summed
     full: Summed
+    outputs: Summed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,8 @@ class _Maker:
     def _pooled(self) -> FloatArray:
         """Elements of pooled vectors on each rank ``[P]``."""
         shards = self.shards
-        return shards.full(shards.samples * (shards.dim * self.tables.features[shards.table]).astype(np.float64))
+        outputs = shards.outputs or shards.full
+        return outputs(shards.samples * (shards.dim * self.tables.features[shards.table]).astype(np.float64))
 
     def _misses(self) -> Misses:
         """Rows that come from device memory behind caches of several sizes, in whole sectors."""

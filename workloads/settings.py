@@ -48,6 +48,25 @@ class Overlaps:
 
 
 @dataclass(frozen=True, slots=True)
+class HybridEmbedding:
+    """Which rows of sharded tables every rank has a copy of; see `workloads.hybrid`.
+
+    Attributes:
+        count_threshold: lookups in a batch above which a row is frequent; None: by HugeCTR's rule from the others.
+        all_to_all_bytes_per_s: rate of the exchange.
+        all_reduce_bytes_per_s: rate of the gradients' sum.
+        efficiency: correction of their ratio.
+        duplicate_probability: on one node, that a rank looks a frequent row up twice.
+    """
+
+    count_threshold: float | None
+    all_to_all_bytes_per_s: float
+    all_reduce_bytes_per_s: float
+    efficiency: float
+    duplicate_probability: float
+
+
+@dataclass(frozen=True, slots=True)
 class Ingestion:
     """How batches come into the memory of the training nodes.
 
@@ -80,6 +99,7 @@ class DlrmSettings:
         overlaps: what runs beside what within an iteration.
         cuda_graph: what one launch starts: each kernel by itself; the dense part, between collectives and embedding
             kernels; the whole iteration, whose exchanges then have sizes known beforehand.
+        hybrid: which rows of sharded tables all ranks have; None: none.
         ingestion: how batches come in; None: they are always there.
 
     Raises:
@@ -99,6 +119,7 @@ class DlrmSettings:
     gradient_accumulation: int = 1
     overlaps: Overlaps = field(default_factory=Overlaps)
     cuda_graph: CudaGraph = "none"
+    hybrid: HybridEmbedding | None = None
     ingestion: Ingestion | None = None
 
     def __post_init__(self) -> None:

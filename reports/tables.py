@@ -111,12 +111,14 @@ def _cases(suite: Mapping[str, Any]) -> Table:
 
 def _statistics(suite: Mapping[str, Any]) -> str:
     """Mean and worst errors, recalled measurements apart (they never enter a mean); the spread of repeats below."""
-    recalled = sum(case["grade"] == "memory" for case in suite["cases"])
-    read = len(suite["cases"]) - recalled
-    lines = [
-        _errors(f"{read} cases with a source that was read", suite),
-        _errors(f"{recalled} recalled cases, apart from the mean", suite["memory_cases"]),
-    ]
+    recalled = [case for case in suite["cases"] if case["grade"] == "memory"]
+    fitted = [case for case in suite["cases"] if case["role"] == "calibration" and case not in recalled]
+    read = len(suite["cases"]) - len(recalled)
+    predicted = read - len(fitted)
+    lines = [_errors(f"{predicted or read} cases with a source that was read", suite)]
+    if predicted and fitted:
+        lines.append(_errors(f"{len(fitted)} that constants were fitted on, apart from it", suite["calibration_cases"]))
+    lines.append(_errors(f"{len(recalled)} recalled cases, apart from the mean", suite["memory_cases"]))
     if suite["repeats"]:
         lines.append(_repeats(suite["repeats"]))
     return "\n".join(lines)

@@ -47,6 +47,9 @@ def score(file: Path, suite: Suite, run_all: Map, progress: Progress | None = No
         **statistics(_errors(_judged(cases), memory=False)),
         "groups": groups_of(cases),
         "memory_cases": statistics(_errors(cases, memory=True)),
+        "calibration_cases": statistics(
+            _errors([case for case in cases if case["role"] == "calibration"], memory=False)
+        ),
         "repeats": repeated_cases,
         "alternatives": [
             _alternative(case, key, value, predictions[job])

@@ -56,7 +56,8 @@ def test_the_report_prints_the_spread_beside_the_error_and_the_floor_below() -> 
     rows = [row | {"id": "a", "spread_pct": groups[0]["spread_pct"]}, row | {"id": "alone", "spread_pct": None}]
     suite = {
         "suite": "mine", "cases": rows, "excluded": [], "groups": [], "alternatives": [], "effects": [], "peers": [],
-        "memory_cases": statistics([]), "repeats": groups, **statistics([0.0, 0.0]),
+        "memory_cases": statistics([]), "calibration_cases": statistics([]), "repeats": groups,
+        **statistics([0.0, 0.0]),
     }  # fmt: skip
     console = Console(record=True, width=200)
     for part in validation_report(suite):

@@ -6,7 +6,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterable
 
-from benchmarks import choosers, cli, engine, oracle, planning, traces
+from benchmarks import choosers, cli, embedding, engine, oracle, planning, skew, traces
 from benchmarks.rows import Row, show
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
@@ -16,6 +16,8 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "choosers": lambda given: choosers.rows(refit=given.refit),
     "planning": lambda given: planning.rows(given.sets, given.seed),
     "traces": lambda _: traces.rows(),
+    "skew": lambda _: skew.rows(),
+    "embedding": lambda _: embedding.rows(),
 }
 
 

@@ -6,9 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from scenarios.prepare import Prepared
 from scenarios.resolve import ResolvedScenario
 from simulator.analysis import Analysis, Bound, summarise
+from workloads.cache import hit_rates
 from workloads.plan import Plan
 from workloads.schedule import SCHEDULES
 from workloads.settings import DlrmSettings
@@ -30,8 +33,17 @@ def summary_of(prepared: Prepared, analysis: Analysis, bound: Bound, warnings: S
         **job_of(resolved),
         **found,
         "sharding": sharding_of(prepared.plan),
+        "caches": caches_of(prepared),
         "pipeline": pipeline_of(prepared.settings),
     }
+
+
+def caches_of(prepared: Prepared) -> dict[str, float] | None:
+    """Share of a batch's distinct rows and lookups that caches find; None without caches."""
+    plan = prepared.plan
+    sharded = np.setdiff1d(np.arange(len(plan.tables)), plan.data_parallel)
+    found = hit_rates(plan.tables, prepared.settings, plan.storage, sharded)
+    return None if found is None else {"distinct_rows_found": found.distinct_rows, "lookups_found": found.lookups}
 
 
 def job_of(resolved: ResolvedScenario) -> dict[str, Any]:
@@ -67,4 +79,5 @@ def sharding_of(plan: Plan) -> dict[str, Any]:
         "parameters": plan.tables.parameters,
         "rows_scale": plan.rows_scale,
         "tables_by_type": dict(sorted(Counter(plan.sharding_types).items())),
+        "tables_by_kernel": dict(sorted(Counter(plan.compute_kernels).items())),
     }

@@ -18,7 +18,7 @@ from workloads.framework import Framework, Pipeline, load_framework
 from workloads.index_laws import make_law
 from workloads.job import Job, make_job
 from workloads.model import DlrmModel, load_model, read_model
-from workloads.optimizers import DENSE_STATE, STATE_BYTES, state_elements
+from workloads.optimizers import DENSE_STATE, STATE_BYTES, DenseOptimizerKind, TableOptimizerKind, state_elements
 from workloads.plan import Plan
 from workloads.plan_exchange import plan_from_dict
 from workloads.plan_file import PlanFile
@@ -26,6 +26,10 @@ from workloads.settings import DlrmSettings, Optimizers, Precisions
 from workloads.tables import Tables, expand_tables
 
 PLAN: KeyPath = ("workload", "sharding", "plan")
+TRAINED_DENSE: tuple[DenseOptimizerKind, ...] = ("sgd", "adagrad")
+TRAINED_TABLES: tuple[TableOptimizerKind, ...] = ("sgd", "adagrad", "rowwise_adagrad")
+"""Optimizers of `trainer.optimizers`."""
+
 TRAINED_PRECISIONS = ("fp32", "fp16", "bf16")
 """Number formats in which PyTorch's embedding_bag takes weights."""
 
@@ -96,6 +100,7 @@ def read_job(file: Path) -> TrainingJob:
     model, framework = _model(document, scenario), _framework(document, scenario)
     if not isinstance(scenario.workload.sharding.plan, dict):
         raise document.error(PLAN, "the trainer needs the plan itself", expected="a plan written out")
+    _check_optimizers(document, scenario)
     precision = _table_precision(document, scenario, model)
     plan = _plan(document, validate(PlanFile, document, prefix=PLAN), expand_tables(model, scenario.precision.tables))
     _check_schedule(document, scenario)
@@ -135,6 +140,16 @@ def weight_bytes(job: Job) -> float:
     return float(sharded + job.settings.world_size * on_all_ranks)
 
 
+def _check_optimizers(document: Document, scenario: Scenario) -> None:
+    chosen = scenario.workload.optimizer
+    for key, given, trained in (("dense", chosen.dense, TRAINED_DENSE), ("tables", chosen.tables, TRAINED_TABLES)):
+        if given not in trained:
+            path = ("workload", "optimizer", key)
+            raise document.error(
+                path, "the trainer does not have this optimizer", given=given, expected=f"one of {', '.join(trained)}"
+            )
+
+
 TRAINED_PIPELINES: tuple[Pipeline, ...] = ("none", "sparse_dist")
 
 
@@ -167,7 +182,7 @@ def _plan(document: Document, file: PlanFile, tables: Tables) -> Plan:
     """The plan, if the trainer has the exchanges for all of it.
 
     Raises:
-        InputError: tables are cut by rows within one of several nodes.
+        InputError: tables are cut by rows within one of several nodes, or not in the memory of the device.
     """
     local_world_size = file.local_world_size or file.world_size
     plan = plan_from_dict(file.model_dump(mode="json"), tables, file.world_size, local_world_size)
@@ -177,6 +192,11 @@ def _plan(document: Document, file: PlanFile, tables: Tables) -> Plan:
             "the trainer does not cut rows within one of several nodes",
             given=", ".join(sorted({"table_row_wise", "grid_shard"} & set(plan.sharding_types))),
             expected="all ranks on one node, or other sharding types",
+        )
+    kernels = set(plan.compute_kernels) - {"fused", "dense"}
+    if kernels:
+        raise document.error(
+            PLAN, "the trainer keeps all tables on the device", given=", ".join(sorted(kernels)), expected="fused"
         )
     return plan
 

@@ -221,6 +221,7 @@ class Backward:
         )
 
 
-_LAUNCHES = 6
-"""Kernels of an embedding update: linearise, sort, run-length encode, scan, two update kernels (short and long runs)
-(FBGEMM transpose_embedding_input.cu, embedding_backward_split_template.cu)."""
+_LAUNCHES = 9
+"""Kernels of an embedding update: linearise, sort, run lengths (2), prefix sum (2), long runs, rows by block, rows by
+warp (FBGEMM transpose_embedding_input.cu, embedding_backward_split_template.cu; counted in the TorchRec trace of 8
+V100, facebookresearch/param et_replay tests)."""

@@ -17,7 +17,7 @@ from simulator.program import IntArray
 from workloads.settings import DlrmSettings
 from workloads.storage import CACHE_WAYS, CACHED, KEY_VALUE, UVM, Storage
 from workloads.tables import Tables
-from workloads.traffic import TableTraffic, fetched_rows, sort_bytes
+from workloads.traffic import TableTraffic, fetched_rows, sort_bytes, table_traffic
 
 PROBED_SLOT_BYTES = 8
 """Of each slot of a set the row in it is compared (FBGEMM ``lxu_cache_state``, int64)."""
@@ -79,6 +79,29 @@ def missed_rows(
     if settings.cache_hit_rate is not None:
         return np.asarray(distinct * (1.0 - settings.cache_hit_rate))
     return np.minimum(fetched_rows(tables, settings, table, traffic.samples, slots), distinct)
+
+
+@dataclass(frozen=True, slots=True)
+class HitRates:
+    """What the caches of all tables that have one find of a batch: of its distinct rows, and of its lookups.
+
+    A row that is missing is fetched once, whatever the number of its lookups.
+    """
+
+    distinct_rows: float
+    lookups: float
+
+
+def hit_rates(tables: Tables, settings: DlrmSettings, storage: Storage, table: IntArray) -> HitRates | None:
+    """Of the given tables ``[S]``; None where none of them has a cache."""
+    traffic = table_traffic(tables, float(settings.global_batch_size), settings)
+    behind = table[np.isin(storage.kernel[table], (CACHED, KEY_VALUE))]
+    slots = storage.slots(behind, tables.rows[behind].astype(np.float64))
+    lookups, distinct = float(traffic.lookups[behind].sum()), float(traffic.distinct[behind].sum())
+    if distinct == 0.0:
+        return None
+    missing = float(missed_rows(tables, settings, behind, traffic, slots).sum())
+    return HitRates(1.0 - missing / distinct, 1.0 - missing / lookups)
 
 
 @dataclass(frozen=True, slots=True)

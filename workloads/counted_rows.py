@@ -24,19 +24,16 @@ Positive = Annotated[Count, Field(gt=0)]
 
 
 class CountedRows(Strict):
-    """Lookups of the rows of one table.
+    """Lookups of the rows of one table."""
 
-    Attributes:
-        highest: the largest index.
-        bins: (rows, lookups of all of them), the most popular first.
-        hottest: the most popular rows.
-        others: lookups of the other rows in equal ranges of the rows from 0 to the largest index.
-    """
-
-    highest: Count
-    bins: Annotated[tuple[tuple[Positive, Positive], ...], Field(min_length=1)]
-    hottest: Annotated[tuple[Count, ...], Field(min_length=1)]
-    others: Annotated[tuple[Count, ...], Field(min_length=1)]
+    highest: Count = Field(description="the largest index")
+    bins: Annotated[tuple[tuple[Positive, Positive], ...], Field(min_length=1)] = Field(
+        description="(rows, lookups of all of them), the most popular first"
+    )
+    hottest: Annotated[tuple[Count, ...], Field(min_length=1)] = Field(description="the most popular rows")
+    others: Annotated[tuple[Count, ...], Field(min_length=1)] = Field(
+        description="lookups of the other rows in equal ranges of the rows from 0 to the largest index"
+    )
 
     @model_validator(mode="after")
     def _rows_exist(self) -> Self:
@@ -47,8 +44,9 @@ class CountedRows(Strict):
     def popularity(self, rows: int) -> Popularity:
         """The law over a table of ``rows`` rows.
 
-        Rows that the file does not look up share the part of the lookups that the rows looked up once have in it
-        (Good, The population frequencies of species, Biometrika 40, 1953), but are no more popular than chance.
+        Rows that the file does not look up have a chance as well. Each row that it does gives up d = f1 / (f1 + 2 f2)
+        of a lookup to them, where f1 and f2 rows were looked up once and twice (absolute discounting: Ney, Essen,
+        Kneser, Computer Speech and Language 8, 1994), but no more than makes them as popular as the mean row.
 
         Raises:
             InputError: the file looks up rows that the table lacks.
@@ -61,9 +59,10 @@ class CountedRows(Strict):
             )
         count, lookups = (np.array(part, dtype=np.float64) for part in zip(*self.bins, strict=True))
         unseen, total = rows - count.sum(), lookups.sum()
-        once = count[lookups <= count].sum() / total
-        new = min(once, unseen / rows)
-        share = lookups / total * (1.0 - new)
+        once, twice = (float(count[lookups == n * count].sum()) for n in (1, 2))
+        discount = once / (once + 2.0 * twice) if once else 0.0
+        new = min(discount * count.sum() / total, unseen / rows)
+        share = (lookups - new * total * count / count.sum()) / total
         if unseen > 0:
             count, share = np.append(count, unseen), np.append(share, new)
         order = np.argsort(-share / count, kind="stable")

@@ -9,7 +9,8 @@ A file with one column or array is that of whatever table asks; else the table's
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from contextlib import closing
 from pathlib import Path
 from typing import TypeAlias
 from zipfile import BadZipFile
@@ -48,8 +49,9 @@ def read_counts(file: Path, table: str) -> CountedRows:
         raise InputError("no such file", given=str(file), expected="a file of indices")
     rows, lookups = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
     try:
-        for piece in reader(file, table):
-            rows, lookups = _added(rows, lookups, _whole(piece, file))
+        with closing(reader(file, table)) as pieces:
+            for piece in pieces:
+                rows, lookups = _added(rows, lookups, _whole(piece, file))
     except (OSError, ValueError, BadZipFile, EOFError) as error:
         raise InputError(f"cannot be read: {error}".splitlines()[0], file=file, expected="indices") from None
     if not len(rows):
@@ -95,31 +97,32 @@ def _chosen(names: list[str], file: Path, table: str) -> str:
     return table
 
 
-def _pieces(array: Piece) -> Iterator[Piece]:
+def _pieces(array: Piece) -> Generator[Piece, None, None]:
     flat = array.reshape(-1)
     for start in range(0, len(flat), _PIECE):
         yield flat[start : start + _PIECE]
 
 
-def _npy(file: Path, table: str) -> Iterator[Piece]:  # noqa: ARG001 - one signature
+def _npy(file: Path, table: str) -> Generator[Piece, None, None]:  # noqa: ARG001 - one signature
     yield from _pieces(np.load(file, mmap_mode="r", allow_pickle=False))
 
 
-def _npz(file: Path, table: str) -> Iterator[Piece]:
+def _npz(file: Path, table: str) -> Generator[Piece, None, None]:
     with np.load(file, allow_pickle=False) as arrays:
         yield from _pieces(arrays[_chosen(list(arrays.files), file, table)])
 
 
-def _csv(file: Path, table: str) -> Iterator[Piece]:
+def _csv(file: Path, table: str) -> Generator[Piece, None, None]:
     import pandas as pd
 
     names = [str(name) for name in pd.read_csv(file, nrows=0, skipinitialspace=True).columns]
     column = _chosen(names, file, table)
-    for part in pd.read_csv(file, usecols=[column], dtype="Int64", chunksize=_PIECE, skipinitialspace=True):
-        yield part[column].dropna().to_numpy(dtype=np.int64)
+    with pd.read_csv(file, usecols=[column], dtype="Int64", chunksize=_PIECE, skipinitialspace=True) as parts:
+        for part in parts:
+            yield part[column].dropna().to_numpy(dtype=np.int64)
 
 
-def _parquet(file: Path, table: str) -> Iterator[Piece]:
+def _parquet(file: Path, table: str) -> Generator[Piece, None, None]:
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
@@ -132,6 +135,6 @@ def _parquet(file: Path, table: str) -> Iterator[Piece]:
         yield values.drop_null().to_numpy(zero_copy_only=False)
 
 
-_READERS: dict[str, Callable[[Path, str], Iterator[Piece]]] = {
+_READERS: dict[str, Callable[[Path, str], Generator[Piece, None, None]]] = {
     ".npy": _npy, ".npz": _npz, ".csv": _csv, ".parquet": _parquet,
 }  # fmt: skip

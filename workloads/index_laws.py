@@ -15,7 +15,7 @@ from inputs.model import Strict, problem
 from simulator.operators import FloatArray
 from workloads.counted_rows import CountedRows
 from workloads.popularity import Order, Popularity, uniform, zipf, zipf_touching
-from workloads.reuse import UNIFORM, Reuse, distinct_rows, load_reuse
+from workloads.reuse import UNIFORM, Reuse, ReuseFile, distinct_rows, load_reuse, reuse_of
 
 Distribution = Literal["uniform", "zipf", "reuse", "measured"]
 Exponent = Annotated[float, Field(ge=0, le=8)]
@@ -41,27 +41,22 @@ _NEEDS: dict[str, tuple[str, ...]] = {
 
 
 class Indices(Strict):
-    """By which law the rows of a table are looked up.
+    """By which law the rows of a table are looked up."""
 
-    Attributes:
-        distribution: ``uniform``; ``zipf``; ``reuse``: the Zipf law that repeats rows as a measured histogram does;
-            ``measured``: the rows that a file of indices looks up.
-        exponent: of ``zipf``: popularity falls as rank^-exponent; or
-        unique_ratio: of ``zipf``: distinct rows per lookup of a global batch, from which the exponent follows.
-        histogram: of ``reuse``: name or path of a reuse histogram.
-        file: of ``measured``: indices as .npy, .npz, .parquet or .csv, relative to the file that names it.
-        rows: what was counted in that file; written where the file is read.
-        order: of ``zipf`` and ``reuse``: ``hashed`` spreads popular rows over the table, ``popularity`` has the most
-            popular first.
-    """
-
-    distribution: Distribution
-    exponent: Exponent | None = None
-    unique_ratio: UniqueRatio | None = None
-    histogram: str | None = None
-    file: str | None = None
-    rows: CountedRows | None = None
-    order: Order = "hashed"
+    distribution: Distribution = Field(
+        description="uniform; zipf; reuse: the Zipf law that repeats rows as a measured histogram does; measured: the "
+        "rows that a file of indices looks up"
+    )
+    exponent: Exponent | None = Field(None, description="of zipf: popularity falls as rank^-exponent")
+    unique_ratio: UniqueRatio | None = Field(
+        None, description="of zipf, instead of its exponent: distinct rows per lookup of a global batch"
+    )
+    histogram: str | ReuseFile | None = Field(None, description="of reuse: a shipped histogram, a file, or itself")
+    file: str | None = Field(None, description="of measured: indices as .npy, .npz, .parquet or .csv")
+    rows: CountedRows | None = Field(None, description="of measured: what was counted in the file")
+    order: Order = Field(
+        "hashed", description="of zipf and reuse: popular rows hashed over the table, or first (popularity)"
+    )
 
     @model_validator(mode="after")
     def _keys_of_the_distribution(self) -> Self:
@@ -170,7 +165,10 @@ def spelled_out(value: IndexLaw) -> Indices:
 @lru_cache(maxsize=256)
 def _law(text: str) -> Law:
     indices = Indices.model_validate_json(text)
-    return Law(indices, load_reuse(indices.histogram) if indices.histogram is not None else None)
+    histogram = indices.histogram
+    if histogram is None:
+        return Law(indices)
+    return Law(indices, load_reuse(histogram) if isinstance(histogram, str) else reuse_of(histogram))
 
 
 UNIFORM_LAW = make_law(UNIFORM)

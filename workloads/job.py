@@ -8,6 +8,8 @@ import numpy as np
 
 from simulator.operators import Amount, Precision
 from simulator.program import IntArray
+from workloads.batch_contents import batch_lookups
+from workloads.cache import amount
 from workloads.dense import GRADIENT_BYTES, Bucket, DensePart, dense_part, gradient_buckets
 from workloads.embeddings import embedding_groups
 from workloads.groups import EmbeddingGroup
@@ -105,18 +107,17 @@ class Job:
 
     @property
     def input_bytes(self) -> Amount:
-        """A rank's batch as it comes from the host: dense features (fp32), lengths and indices.
+        """A rank's batch as it comes from the host: dense features (fp32), lengths and indices; ``[P]`` if drawn.
 
         Where owners read the indices of their tables these are of all samples, ``[P]`` where ranks differ.
         """
         if self.settings.framework.owners_read:
             indices = sum((group.lookup.index_bytes for group in self.groups), 0.0)
             return self.bottom_samples * (self.dense.dense_features * 4.0) + indices
-        tables = self.plan.tables
-        lookups = float(tables.lookups_per_sample.sum()) * self.settings.index_bytes
-        return self.batch * (
-            self.dense.dense_features * 4 + tables.feature_count * self.settings.length_bytes + lookups
-        )
+        tables, sent = self.plan.tables, batch_lookups(self.plan.tables, self.settings).sum(axis=0)
+        lookups = amount(sent if len(sent) > 1 else sent / self.settings.world_size)
+        beside = self.dense.dense_features * 4 + tables.feature_count * self.settings.length_bytes
+        return self.batch * float(beside) + lookups * self.settings.index_bytes
 
     def vector_bytes(self, width: int) -> float:
         """Bytes of a dense activation ``[local batch, width]``."""

@@ -1,21 +1,21 @@
-"""Files of indices that a model or scenario names, counted and written in their place."""
+"""Files of indices and reuse histograms that a model or scenario names, written out in their place."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from inputs.errors import InputError
-from inputs.keys import KeyPath
+from inputs.keys import KeyPath, key_text
 from inputs.yaml_lines import Document
 from workloads.graded import Graded
 from workloads.index_files import read_counts
-from workloads.index_laws import IndexLaw, Indices
-from workloads.reuse import UNIFORM
+from workloads.index_laws import IndexLaw, Indices, spelled_out
+from workloads.reuse import REUSE, UNIFORM, read_reuse
 from workloads.table_list import TableGroup
 
 
 def with_counts(groups: tuple[TableGroup, ...], document: Document, path: KeyPath) -> tuple[TableGroup, ...]:
-    """Groups of tables with what their own files of indices look up.
+    """Groups of tables with what their own files of indices look up, and their own histograms.
 
     Args:
         groups: as they stand at ``path`` of ``document``.
@@ -27,9 +27,13 @@ def with_counts(groups: tuple[TableGroup, ...], document: Document, path: KeyPat
     """
     found = []
     for number, (group, name) in enumerate(zip(groups, _names(groups), strict=True)):
+        place = (*path, number, "indices")
         if _file(group.indices) is not None:
-            group = _counted(group, name, group.indices, document, (*path, number, "indices", "file"))  # noqa: PLW2901
-        found.append(group)
+            found.append(_counted(group, name, group.indices, document, (*place, "file")))
+        elif group.indices is not None:
+            found.append(group.model_copy(update={"indices": _with_histogram(group.indices, document, place)}))
+        else:
+            found.append(group)
     return tuple(found)
 
 
@@ -49,7 +53,7 @@ def everywhere(
     """
     file = _file(law.value)
     if file is None:
-        return law, groups
+        return law.model_copy(update={"value": _with_histogram(law.value, document, path)}), groups
     if groups is None:
         raise document.error(path, "measured indices need tables that are listed", expected="tables or table_list")
     place = (*path, "file")
@@ -58,6 +62,20 @@ def everywhere(
         for group, name in zip(groups, _names(groups), strict=True)
     ]
     return law.model_copy(update={"value": UNIFORM, "note": f"each table as counted in {file}"}), tuple(given)
+
+
+def _with_histogram(law: IndexLaw, document: Document, path: KeyPath) -> IndexLaw:
+    """The law with a histogram of one's own written out; shipped ones keep their names.
+
+    Raises:
+        InputError: there is no such histogram, or its file is wrong.
+    """
+    indices = spelled_out(law)
+    if not isinstance(indices.histogram, str):
+        return law
+    key = key_text(path if isinstance(law, str) else (*path, "histogram"))
+    histogram = read_reuse(indices.histogram, origin=document, key=key)
+    return law if indices.histogram in REUSE.names() else indices.model_copy(update={"histogram": histogram})
 
 
 def _file(law: IndexLaw | None) -> str | None:

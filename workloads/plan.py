@@ -16,7 +16,7 @@ import numpy as np
 
 from simulator.program import IntArray
 from workloads.plan_check import check_placement
-from workloads.plan_file import ShardingType
+from workloads.plan_file import PlanKernel, ShardingType
 from workloads.shards import ColumnShards, NodeShards, Shards, joined, no_columns, no_nodes, row_blocks
 from workloads.storage import Storage, uniform_storage
 from workloads.tables import Tables
@@ -53,6 +53,12 @@ class Plan:
     planner: str
     storage: Storage
     rows_scale: float = 1.0
+
+    @property
+    def compute_kernels(self) -> tuple[PlanKernel, ...]:
+        """Compute kernel of each table ``[N]``."""
+        copied = set(self.data_parallel.tolist())
+        return tuple("dense" if t in copied else self.storage.named(t) for t in range(len(self.tables)))
 
     @property
     def sharding_types(self) -> tuple[ShardingType, ...]:

@@ -24,20 +24,21 @@ _TAIL = 1e-9
 
 
 class PoolingSpread(Strict):
-    """The distribution of bag lengths; its mean is the table's pooling factor.
+    """The distribution of bag lengths; its mean is the table's pooling factor."""
 
-    Attributes:
-        distribution: ``fixed``: the mean, or for a part of a lookup one more in that part of the samples;
-            ``poisson``; ``geometric``, from 0 on; ``lognormal``; ``histogram``.
-        deviation: of ``lognormal``: standard deviation over mean.
-        lengths: of ``histogram``; their mean must be the pooling factor to within 1 %.
-        weights: how often each of them comes, in any unit.
-    """
-
-    distribution: Literal["fixed", "poisson", "geometric", "lognormal", "histogram"]
-    deviation: Annotated[float, Field(gt=0, le=20)] | None = None
-    lengths: Annotated[tuple[Annotated[Count, Field(ge=0, le=MAX_LENGTH)], ...], Field(min_length=1)] | None = None
-    weights: Annotated[tuple[Weight, ...], Field(min_length=1)] | None = None
+    distribution: Literal["fixed", "poisson", "geometric", "lognormal", "histogram"] = Field(
+        description="fixed: the mean, or for a part of a lookup one more in that part of the samples; poisson; "
+        "geometric, from 0 on; lognormal; histogram"
+    )
+    deviation: Annotated[float, Field(gt=0, le=20)] | None = Field(
+        None, description="of lognormal: standard deviation over mean"
+    )
+    lengths: Annotated[tuple[Annotated[Count, Field(ge=0, le=MAX_LENGTH)], ...], Field(min_length=1)] | None = Field(
+        None, description="of histogram; their mean must be the pooling factor to within 1 %"
+    )
+    weights: Annotated[tuple[Weight, ...], Field(min_length=1)] | None = Field(
+        None, description="of histogram: how often each length comes, in any unit"
+    )
 
     @model_validator(mode="after")
     def _keys_of_the_distribution(self) -> Self:

@@ -31,10 +31,13 @@ Order: TypeAlias = Literal["hashed", "popularity"]
 """Where popular rows stand in the table: spread by hashing, or the most popular first (frequency-ordered ids)."""
 
 HEAD = 1024
-"""Rows that a Zipf law tells apart, and that hashing places one by one; the others are in bins."""
+"""Rows that hashing places one by one; the others spread evenly."""
+
+_SINGLE = 64
+"""Rows that a Zipf law tells apart; the others are in bins."""
 
 _GROWTH = 1.06
-"""A bin behind the head ends at most 6 % behind its start, so that its rows' popularity differs as little."""
+"""A bin of a Zipf law ends at most 6 % behind its start, so that its rows' popularity differs as little."""
 
 _MOST_LIKELY = 1.0 - 1e-15
 """A table of one row has p = 1, whose logarithm of 1 - p is not finite."""
@@ -265,8 +268,8 @@ def _hashed(rows: int, salt: int) -> Place:
 @lru_cache(maxsize=4096)
 def _edges(rows: int) -> FloatArray:
     """Edges of bins of popularity ranks, from 1 to rows + 1: one row each, then bins that grow by `_GROWTH`."""
-    head = np.arange(1.0, min(rows, HEAD) + 2.0)
-    if rows <= HEAD:
+    head = np.arange(1.0, min(rows, _SINGLE) + 2.0)
+    if rows <= _SINGLE:
         return head
     bins = max(1, math.ceil(math.log((rows + 1.0) / head[-1]) / math.log(_GROWTH)))
     return np.concatenate([head, np.unique(np.round(np.geomspace(head[-1], rows + 1.0, bins + 1)))[1:]])

@@ -43,7 +43,8 @@ from simulator.operators import (
 )
 
 UPDATE_OVER_LOOKUP = 0.752
-"""Memory rate of embedding updates over that of lookups: 1583 of 2105 GB/s on H100 (`benchmarks/embedding_kernels.py`).
+"""Memory rate of embedding updates over that of lookups: 1583 of 2105 GB/s on H100 (``python -m benchmarks
+embedding``).
 
 FBGEMM's own benchmark has 1197.9 GB/s forward and 859.5 GB/s forward and backward together (bench/tbe/README.md, GPU
 not stated; it counts the backward pass as twice the forward bytes): 0.63 by that count, in which sorting is free."""

@@ -89,8 +89,10 @@ def host_activities(
     if isinstance(program.work[task], Copy):  # a short copy lasts as long as the shortest kernel, all of it on the link
         pcie_s = whole_s
     latency_ps = picoseconds_of(np.maximum(whole_s - pcie_s - ssd_s, 0.0))
-    pcie_ps, ssd_ps = picoseconds_of(pcie_s), picoseconds_of(ssd_s)
-    numbers, usage = _usage(program, traffic, machine, pcie_s)
+    numbers, link_s = _links(program, traffic, machine)
+    alone_s = np.maximum(pcie_s, link_s.max(axis=1, initial=0.0))
+    usage = np.divide(link_s, alone_s[:, None], out=np.zeros_like(link_s), where=link_s > 0.0)
+    pcie_ps, ssd_ps = picoseconds_of(alone_s), picoseconds_of(ssd_s)
     disks = machine.topology.first("ssd") + machine.topology.ports["ssd"].link[program.ranks] if ssd_ps.any() else None
     for i, rank in enumerate(program.ranks):
         phases = [_phase(int(latency_ps[i]), int(pcie_ps[i]), numbers[i], usage[i])]
@@ -99,10 +101,8 @@ def host_activities(
         yield Activity(f"{program.names[task]} [rank {rank}]", tuple(phases))
 
 
-def _usage(
-    program: Program, traffic: HostTraffic, machine: Machine, alone_s: FloatArray
-) -> tuple[IntArray, FloatArray]:
-    """Links of each rank ``[P, U]``, and what part of each its traffic takes in ``alone_s`` seconds ``[P, U]``."""
+def _links(program: Program, traffic: HostTraffic, machine: Machine) -> tuple[IntArray, FloatArray]:
+    """Links that the traffic of each rank takes ``[P, U]``, and seconds it would take on each alone ``[P, U]``."""
     topology, rates, ranks = machine.topology, machine.collectives.rates, program.ranks
     taken: dict[Port, Amount] = {}
     for direction, size in _sizes(traffic).items():
@@ -112,10 +112,8 @@ def _usage(
     if not known:
         return np.zeros((len(ranks), 0), dtype=np.int64), np.zeros((len(ranks), 0))
     numbers = np.stack([topology.first(port) + level.link[ranks] for port, level, _ in known], axis=1)
-    link_s = np.stack([np.broadcast_to(size / rates[level.name], len(ranks)) for _, level, size in known], axis=1)
-    beside = alone_s[:, None] + np.zeros_like(link_s)
-    usage = np.divide(link_s, beside, out=np.ones_like(link_s), where=beside > 0.0)
-    return numbers, np.minimum(usage, 1.0)
+    link_s = [np.broadcast_to(size / rates[level.name], len(ranks)) for _, level, size in known]
+    return numbers, np.stack(link_s, axis=1)
 
 
 def _phase(latency_ps: int, work_ps: int, resources: IntArray, usage: FloatArray) -> Phase:

@@ -8,6 +8,7 @@ import pytest
 from hardware_specs import load_cluster
 from inputs.errors import InputError
 from simulator.compute import COMPUTE_MODELS, GpuModel
+from simulator.compute.gpu import UPDATE_OVER_LOOKUP
 from simulator.operators import (
     Copy,
     DenseOptimizer,
@@ -17,6 +18,7 @@ from simulator.operators import (
     Gemm,
     HostWork,
     Interaction,
+    Misses,
     Nothing,
 )
 
@@ -29,10 +31,24 @@ def a100():
 
 def test_lookups_and_updates_go_at_the_embedding_rate(a100):
     assert a100.duration_s(EmbeddingLookup(1e6, 1e9, 2e8, 1e8, 4)) == pytest.approx(1.3e9 / 1300e9)
+    updating = 1300e9 * UPDATE_OVER_LOOKUP
     update = EmbeddingUpdate(1e6, 5e5, 2e8, 8e8, 3e8, 0.0, 4)
-    assert a100.duration_s(update) == pytest.approx(1.3e9 / 1300e9)
+    assert a100.duration_s(update) == pytest.approx(1.3e9 / updating)
     sorting = EmbeddingUpdate(1e6, 5e5, 2e8, 8e8, 3e8, 1e9, 4)
-    assert a100.duration_s(sorting) == pytest.approx(1.3e9 / 1300e9 + 1e9 / a100.stream_bytes_per_s)
+    assert a100.duration_s(sorting) == pytest.approx(1.3e9 / updating + 1e9 / a100.stream_bytes_per_s)
+    padded = EmbeddingUpdate(1e6, 5e5, 2e8, 8e8, 3e8, 0.0, 4, padding_bytes=2e8)
+    assert a100.duration_s(padded) == pytest.approx(1.5e9 / updating)
+    tiny = EmbeddingUpdate(1, 1, 400, 800, 8, 24, 1)
+    assert a100.duration_s(tiny) == pytest.approx(9 * a100.gpu.achieved.kernel_floor_s.value)
+
+
+def test_rows_that_hit_the_l2_cost_only_its_rate(a100):
+    """40 MB of L2 stand between the 20 and 60 MB of a curve: half of the rows between them come from memory."""
+    curve = Misses(np.array([0.0, 20e6, 60e6]), np.array([1e9, 6e8, 2e8]))
+    lookup = EmbeddingLookup(1e6, 1e9, 1e8, 1e8, 4, missed=curve)
+    assert a100.duration_s(lookup) == pytest.approx((4e8 + 2e8) / 1300e9)
+    held = EmbeddingLookup(1e6, 1e10, 1e8, 1e8, 4, missed=Misses(np.array([0.0, 1e6]), np.array([1e10, 1e6])))
+    assert a100.duration_s(held) == pytest.approx(1.02e10 / 5430e9), "all of it passes through the L2"
 
 
 def test_gradients_read_again_cost_only_what_misses_the_cache(a100):
@@ -42,7 +58,7 @@ def test_gradients_read_again_cost_only_what_misses_the_cache(a100):
     held = EmbeddingUpdate(1, 1, 1e9, 0.0, 0.0, 0.0, 1, repeated_gradient_bytes=8e9, gradient_block_bytes=l2)
     missed = EmbeddingUpdate(1, 1, 1e9, 0.0, 0.0, 0.0, 1, repeated_gradient_bytes=8e9, gradient_block_bytes=4 * l2)
     assert a100.duration_s(held) == pytest.approx(once)
-    assert a100.duration_s(missed) == pytest.approx(once + 6e9 / 1300e9)
+    assert a100.duration_s(missed) == pytest.approx(once + 6e9 / (1300e9 * UPDATE_OVER_LOOKUP))
 
 
 def test_streaming_kernels_go_at_the_stream_rate(a100):

@@ -20,6 +20,7 @@ from trainer.synthetic import Synthetic  # noqa: E402
 from workloads.index_laws import make_law  # noqa: E402
 from workloads.popularity import zipf  # noqa: E402
 from workloads.reuse import load_reuse  # noqa: E402
+from workloads.traffic import popularity_of  # noqa: E402
 
 
 @settings(deadline=None)
@@ -91,6 +92,25 @@ def test_batches_have_the_models_lookups(tmp_path):
     assert not torch.equal(batch.dense, other.dense)
     assert batch.dense.double().var().item() == pytest.approx(1, abs=0.05)
     assert 0.3 < batch.labels.mean() < 0.7
+
+
+@pytest.mark.parametrize("order", ["hashed", "popularity"])
+def test_batches_follow_the_laws_that_the_simulator_counts_with(tmp_path, order):
+    """Of a Zipf law and geometric bags: lookups per eighth of each table (5 sigma), bag lengths (5 standard errors)."""
+    law = {"distribution": "zipf", "exponent": 1.2, "order": order}
+    changed = model(index_reuse=graded(law), pooling_spread=graded({"distribution": "geometric"}))
+    job = read_job(write(tmp_path, scenario(1, model=changed, global_batch_size=8192)))
+    batch, tables = Synthetic(job, 0).batch(0), job.plan.tables
+    for feature, table in enumerate(job.table_of_feature):
+        values, rows = batch.of_feature(feature).numpy(), int(tables.rows[table])
+        edges = np.unique(np.linspace(0, rows, 9).astype(np.int64))
+        shares = popularity_of(tables, job.settings, table).block_shares(edges)
+        counts = np.histogram(values, edges)[0]
+        assert np.all(np.abs(counts - shares * len(values)) <= 5 * np.sqrt(shares * len(values)) + 1)
+        mean = float(tables.pooling_factor[table])
+        drawn = batch.lengths[feature].double()
+        assert drawn.mean().item() == pytest.approx(mean, abs=5 * np.sqrt(mean * (1 + mean) / 8192))
+        assert drawn.var().item() == pytest.approx(mean * (1 + mean), rel=0.2)
 
 
 def criteo_job(tmp_path, **workload):

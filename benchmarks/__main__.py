@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
-from benchmarks import choosers, cli, embedding, engine, oracle, planning, skew, traces
+from benchmarks import choosers, cli, embedding, engine, gemms, oracle, planning, skew, traces
 from benchmarks.rows import Row, show
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "engine": lambda _: engine.rows(),
     "cli": lambda _: cli.rows(),
+    "gemms": lambda given: gemms.rows(given.svg),
     "oracle": lambda given: oracle.rows(given.programs, given.seed),
     "choosers": lambda given: choosers.rows(refit=given.refit),
     "planning": lambda given: planning.rows(given.sets, given.seed),
@@ -29,6 +31,7 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=10_000, help="oracle: how many programs")
     parser.add_argument("--seed", type=int, default=0, help="oracle, planning: seed of what is drawn")
     parser.add_argument("--refit", action="store_true", help="choosers: fit the constants anew for each")
+    parser.add_argument("--svg", type=Path, help="gemms: file for a picture of predicted and measured times")
     parser.add_argument("--sets", type=int, default=20, help="planning: how many sets of tables")
     arguments = parser.parse_args()
     return 0 if show(BENCHMARKS[arguments.name](arguments), as_json=arguments.json) else 1

@@ -19,7 +19,7 @@ from workloads.optimizers import DenseOptimizerKind, TableOptimizerKind
 from workloads.pooling import PoolingSpread
 from workloads.storage import LOAD_FACTOR, ComputeKernel
 
-FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16"]
+FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 CommPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 Placement: TypeAlias = Literal["block", "round_robin", "random"]

@@ -169,6 +169,13 @@ def _check_schedule(document: Document, scenario: Scenario) -> None:
         raise document.error(
             ("workload", "cuda_graph"), "the trainer launches every kernel", given=workload.cuda_graph, expected="none"
         )
+    if scenario.precision.dense == "fp8":
+        raise document.error(
+            ("precision", "dense"),
+            "the trainer does not compute in fp8",
+            given="fp8",
+            expected="fp32, tf32, fp16 or bf16",
+        )
     if workload.gradient_accumulation > 1:
         raise document.error(
             ("workload", "gradient_accumulation"),

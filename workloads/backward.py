@@ -81,7 +81,8 @@ class Backward:
         """Layers in reverse; returns the last task, None when there is none or the weight gradients are deferred.
 
         Per layer: gradient through the activation with the bias gradient, then of the inputs, then of the weights. The
-        first layer's inputs are data and need no gradient when ``input_gradient`` is false. ``samples`` as forward.
+        first layer's inputs are data and need no gradient when ``input_gradient`` is false. ``samples`` as forward. For
+        GEMMs in fp8 the 16-bit gradient is cast first.
         """
         job, last, samples = self._job, None, self._job.batch if samples is None else samples
         kernels = not job.settings.framework.activates_in_gemm
@@ -92,6 +93,8 @@ class Backward:
                 self._recorder.kernel(
                     f"{layer.name}_activation_backward", through, section=section, launches=1 + layer.activation
                 )
+            if job.precision == "fp8":
+                self._recorder.kernel(f"{layer.name}_gradient_in_fp8", Elementwise(size, size), section=section)
             if input_gradient or layer is not layers[0]:
                 gemm = input_gradient_gemm(job, layer, samples)
                 self._recorder.kernel(f"{layer.name}_input_gradient", gemm, section=section)

@@ -52,18 +52,21 @@ def record_dense(recorder: Recorder, job: Job, ago: int) -> int:
     if not job.settings.overlaps.exchange:
         for name in pooled:
             recorder.stream_wait(f"wait_for_{name}", name, section="embedding_forward", lag=ago)
-    bottom = [] if job.bottom_on_first_rank else record_mlp(recorder, job, job.dense.bottom, BOTTOM)
+    tasks = []
+    if not job.bottom_on_first_rank:
+        tasks = record_mlp(recorder, job, job.dense.bottom, BOTTOM, cast_input=True)
     reader = record_interaction(recorder, job)
     for name in pooled:
         recorder.depend(reader, name, lag=ago)
     record_mlp(recorder, job, job.dense.top, "top_mlp_forward")
     record_loss(recorder, job)
-    return [*bottom, reader][0]
+    return [*tasks, reader][0]
 
 
 def record_bottom_of_all(recorder: Recorder, job: Job, stream: str) -> int:
     """The bottom MLP of all samples on the first rank; returns the first task."""
-    return record_mlp(recorder, job, job.dense.bottom, BOTTOM, samples=job.bottom_samples, stream=stream)[0]
+    samples = job.bottom_samples
+    return record_mlp(recorder, job, job.dense.bottom, BOTTOM, samples=samples, stream=stream, cast_input=True)[0]
 
 
 def record_mlp(
@@ -74,12 +77,18 @@ def record_mlp(
     *,
     samples: Amount | None = None,
     stream: str = DEFAULT,
+    cast_input: bool = False,
 ) -> list[int]:
     """The layers of an MLP: a GEMM with the bias in its epilogue, then the activation; returns all tasks.
 
-    ``samples`` are those of each rank, of its batch by default.
+    ``samples`` are those of each rank, of its batch by default. With ``cast_input`` the inputs are dense features,
+    which come as fp32.
     """
     tasks, samples = [], job.batch if samples is None else samples
+    if cast_input and job.mixed_precision:
+        values = samples * job.dense.dense_features
+        cast = Elementwise(4.0 * values, values * job.element_bytes)
+        tasks.append(recorder.kernel("dense_input_cast", cast, section=section, stream=stream))
     kernels = not job.settings.framework.activates_in_gemm
     for layer in layers:
         tasks.append(record_layer(recorder, job, layer, section, samples, stream))
@@ -93,15 +102,22 @@ def record_mlp(
 def record_layer(
     recorder: Recorder, job: Job, layer: Layer, section: str, samples: Amount, stream: str = DEFAULT
 ) -> int:
-    """A linear layer, its fp32 weights cast first where it computes in 16 bits; returns its first task."""
-    first = None
+    """A linear layer, its operands cast first; returns its first task.
+
+    fp32 weights are cast where it computes in 16 or 8 bits, in fp8 the 16-bit inputs too; what is cast to fp8 is
+    written twice, as it is and transposed for the backward pass (Transformer Engine, recalled).
+    """
+    tasks = []
     if job.casts_weights:
         cast = Elementwise(4.0 * layer.parameters, 2.0 * layer.parameters)
-        first = recorder.kernel(f"{layer.name}_weight_cast", cast, section=section, stream=stream)
-    product = recorder.kernel(
-        f"{layer.name}_forward", forward_gemm(job, layer, samples), section=section, stream=stream
-    )
-    return product if first is None else first
+        tasks.append(recorder.kernel(f"{layer.name}_weight_cast", cast, section=section, stream=stream))
+    if job.precision == "fp8":
+        size = samples * (layer.inputs * job.element_bytes)
+        cast = Elementwise(size, size)
+        tasks.append(recorder.kernel(f"{layer.name}_input_cast", cast, section=section, stream=stream))
+    product = forward_gemm(job, layer, samples)
+    tasks.append(recorder.kernel(f"{layer.name}_forward", product, section=section, stream=stream))
+    return tasks[0]
 
 
 def record_interaction(recorder: Recorder, job: Job) -> int:

@@ -154,8 +154,8 @@ class DlrmSettings:
 
     @property
     def dense_bytes(self) -> int:
-        """Size of an element of dense activations."""
-        return BYTES_PER_ELEMENT[self.precision.dense]
+        """Size of an element of dense activations: 16 bits around GEMMs in fp8, whose results are not fp8."""
+        return max(BYTES_PER_ELEMENT[self.precision.dense], 2)
 
     @property
     def index_bytes(self) -> int:

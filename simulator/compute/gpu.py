@@ -92,6 +92,8 @@ class GpuModel:
         """Why the operator is outside what the constants were measured on, or None."""
         if isinstance(operator, Gemm) and operator.precision == "tf32" and "tf32" not in self.gpu.peak_flops:
             return f"{self.gpu.name} has no tf32: such GEMMs compute in fp32"
+        if isinstance(operator, Gemm) and operator.precision == "fp8":
+            return "no GEMM in fp8 was measured: they reach the share of the peak that 16-bit ones do"
         return None
 
     def improved(self, speed: Mapping[str, float]) -> GpuModel:

@@ -78,6 +78,30 @@ def test_copies_to_the_device_go_over_pcie(a100):
     assert a100.duration_s(Copy(1e9, "h2d")) == a100.duration_s(Copy(1e9, "d2h")) == pytest.approx(start + 1e9 / rate)
 
 
+@pytest.mark.parametrize(
+    ("size", "measured_us"), [(65536, 7), (106496, 11), (212992, 19), (4194304, 340), (6553600, 528)]
+)
+def test_copies_of_a_measured_iteration_are_within_10_per_cent(size, measured_us):
+    """Pinned host memory to a V100: offsets, dense features and int32 indices of batches of 2048 of two DLRMs.
+
+    owensgroup/ml_perf_model, kernels of 2021-05-04 (default model) and 2021-05-14 (MLPerf's).
+    """
+    node = load_cluster("dgx1_v100").node
+    assert GpuModel(node.gpu, node, 5e-6).duration_s(Copy(size, "h2d")) == pytest.approx(1e-6 * measured_us, rel=0.1)
+
+
+@pytest.mark.parametrize(("parameters", "tensors", "measured_us"), [(2_368_897, 16, 80), (2_499_137, 12, 72)])
+def test_optimizer_of_a_measured_iteration(parameters, tensors, measured_us):
+    """SGD on a V100, a kernel for each tensor: start and gradient read, weight read and written (same traces).
+
+    The dense parameters of MLPerf's model and of the default one (512-512-64, 100-1024-1024-1024-1).
+    """
+    node = load_cluster("dgx1_v100").node
+    model = GpuModel(node.gpu, node, 5e-6)
+    seconds = tensors * model.duration_s(DenseOptimizer(parameters / tensors, 12 * parameters / tensors))
+    assert seconds == pytest.approx(1e-6 * measured_us, rel=0.2)
+
+
 def test_no_kernel_is_shorter_than_the_floor_and_no_work_is_no_kernel(a100):
     floor = a100.gpu.achieved.kernel_floor_s.value
     assert a100.duration_s(Elementwise(4.0, 4.0)) == pytest.approx(floor, rel=1e-4)

@@ -142,7 +142,41 @@ def test_16_bit_layers_cast_their_weights_and_gradients() -> None:
     for layer in job.dense.layers:
         cast = program.work[task(program, f"{layer.name}_weight_cast")]
         assert cast == Elementwise(4.0 * layer.parameters, 2.0 * layer.parameters)
+    batch, width = job.batch, job.dense.dense_features
+    entering = program.work[task(program, "dense_input_cast")]
+    assert entering == Elementwise(4.0 * batch * width, 2.0 * batch * width), "the features come as fp32"
     assert not [name for name in generated().names if name.endswith("_cast")]
+
+
+def test_fp8_layers_cast_what_enters_each_product_and_keep_16_bit_activations() -> None:
+    program, half = generated(dense="fp8"), generated(dense="fp16")
+    for layer in job_of("mlperf_dlrm_v1", 16).dense.layers:
+        inputs, outputs = (2.0 * 512 * width for width in (layer.inputs, layer.outputs))
+        assert program.work[task(program, f"{layer.name}_input_cast")] == Elementwise(inputs, inputs)
+        assert program.work[task(program, f"{layer.name}_gradient_in_fp8")] == Elementwise(outputs, outputs)
+        assert program.work[task(program, f"{layer.name}_forward")].precision == "fp8"
+        if layer.activation:
+            name = f"{layer.name}_activation"
+            assert program.work[task(program, name)] == half.work[task(half, name)]
+
+
+@pytest.mark.parametrize(("dense", "multiple"), [("fp32", 1), ("tf32", 8), ("fp16", 8), ("bf16", 8), ("fp8", 16)])
+def test_products_of_tensor_cores_have_padded_widths(dense: str, multiple: int) -> None:
+    """479 outputs of the interaction enter the top MLP; the last layer's single output stays alone."""
+    program, layers = generated(dense=dense), job_of("mlperf_dlrm_v1", 16).dense.top
+
+    def padded(width: int) -> int:
+        return width if width == 1 else -(-width // multiple) * multiple
+
+    for layer in layers:
+        k, n = padded(layer.inputs), padded(layer.outputs)
+        forward = program.work[task(program, f"{layer.name}_forward")]
+        gradient = program.work[task(program, f"{layer.name}_input_gradient")]
+        weights = program.work[task(program, f"{layer.name}_weight_gradient")]
+        assert (forward.m, forward.n, forward.k, forward.transposed) == (512, n, k, False)
+        assert (gradient.m, gradient.n, gradient.k, gradient.transposed) == (512, k, n, False)
+        assert (weights.m, weights.n, weights.k, weights.transposed) == (n, k, 512, True)
+    assert layers[0].inputs == 479
 
 
 def test_row_wise_tables_have_their_indices_bucketed() -> None:

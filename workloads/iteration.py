@@ -58,7 +58,8 @@ class _Pass:
             lookup = record_lookup(self._recorder, self._job, group, stream)
             self._read_rows(group, lookup if fill is None else fill, ahead)
             if group.fill is not None:
-                self._recorder.depend(lookup, fill_name(group), lag=self._schedule.fill - ahead)
+                ago = self._schedule.fill - ahead if fill is None else 0
+                self._recorder.depend(lookup, fill_name(group), lag=ago)
 
     def _read_rows(self, group: EmbeddingGroup, reader: int, ahead: int) -> None:
         """Let what reads rows first for the batch so far ahead wait for its indices, and for all updates so far."""

@@ -11,14 +11,13 @@ from inputs.errors import InputError, ProgramError
 from simulator.lowered import Activity, LoweredGroup, LoweredProgram
 from simulator.lowering.collective import LoweredCollective, lower_collective, sequenced_calls
 from simulator.lowering.host_traffic import directions_used, host_activities, shared_tasks
-from simulator.lowering.ingest import ingest_activities, shares_nics
 from simulator.lowering.machine import Machine
 from simulator.lowering.private import durations_of, fill, member_instances, task_seconds
 from simulator.lowering.result import CollectiveInfo, Lowering
 from simulator.lowering.variation import Variation
 from simulator.lowering.warn import warnings_of
 from simulator.network.background import background_of
-from simulator.operators import Amount, Ingest
+from simulator.operators import Amount
 from simulator.program import IntArray, Program, TaskGraph
 
 
@@ -53,7 +52,6 @@ def lower(
     evened = improve.get("imbalance", 1.0) - 1.0
     calls = _lower_collectives(graph, better, shared, evened)
     _lower_host_traffic(graph, better, shared, seconds, evened)
-    _lower_ingestion(graph, better, shared, seconds)
     groups = [
         _group(program, shared.rows[number], seconds[number], varied, graph.world_size)
         for number, program in enumerate(graph.programs)
@@ -120,17 +118,6 @@ def _lower_host_traffic(
         for task in shared_tasks(program, machine, used):
             first = len(shared.activities)
             shared.activities += host_activities(program, task, machine, seconds[number].pop(task), evened)
-            shared.rows[number][task] = first + np.arange(program.rank_count)
-
-
-def _lower_ingestion(graph: TaskGraph, machine: Machine, shared: _Activities, seconds: list[dict[int, Amount]]) -> None:
-    """Batches that come in over NICs of collectives: an activity per rank each."""
-    if not shares_nics(shared.activities, machine):
-        return
-    for number, program in enumerate(graph.programs):
-        for task in (task for task, work in enumerate(program.work) if isinstance(work, Ingest)):
-            first = len(shared.activities)
-            shared.activities += ingest_activities(program, task, machine, seconds[number].pop(task))
             shared.rows[number][task] = first + np.arange(program.rank_count)
 
 

@@ -41,8 +41,8 @@ def choices(draw: st.DrawFn) -> DlrmSettings:
     return replace(base, framework=base.framework.model_copy(update={"input_process_group": group}))
 
 
-def graph_of(chosen: DlrmSettings, planner: str) -> TaskGraph:
-    return generate(load_model(MODEL), small_plan(RANKS, planner), chosen)
+def graph_of(chosen: DlrmSettings, planner: str, *, cached: bool = False) -> TaskGraph:
+    return generate(load_model(MODEL), small_plan(RANKS, planner, cached=cached), chosen)
 
 
 def moved_bytes(graph: TaskGraph) -> float:
@@ -70,11 +70,13 @@ planners = st.sampled_from(["table_wise", "row_wise", "table_row_wise", "data_pa
     suppress_health_check=[HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # an oracle run takes too long to shrink
 )
-@given(choices(), planners, st.integers(0, 3), st.sampled_from([0.0, 0.2]))
-def test_engine_equals_oracle_on_every_pipeline(chosen: DlrmSettings, planner: str, seed: int, jitter: float) -> None:
+@given(choices(), planners, st.booleans(), st.integers(0, 3), st.sampled_from([0.0, 0.2]))
+def test_engine_equals_oracle_on_every_pipeline(
+    chosen: DlrmSettings, planner: str, cached: bool, seed: int, jitter: float
+) -> None:
     machine = build_machine(load_cluster("dgx_a100_80"), RANKS, launch_s=5e-6)
     variation = Variation(seed=seed, compute_jitter=jitter, host_jitter=jitter, input_jitter=jitter)
-    lowered = lower(graph_of(chosen, planner), machine, variation=variation).program
+    lowered = lower(graph_of(chosen, planner, cached=cached), machine, variation=variation).program
     assert compare(RandomProgram(lowered, 4)) == ""
 
 

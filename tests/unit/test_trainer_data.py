@@ -198,3 +198,18 @@ def test_the_job_needs_a_plan_and_trainable_precisions(tmp_path):
     plan = planned(1, {"table_0": {"sharding_type": "data_parallel"}})
     with pytest.raises(InputError, match="no tables of this precision"):
         read_job(write(tmp_path, scenario(1, model=model(tables=tables), sharding={"plan": plan})))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("pipeline", "semi_sync"),
+        ("gradient_accumulation", 2),
+        ("cuda_graph", "iteration"),
+        ("hybrid_embedding", {}),
+    ],
+)
+def test_schedules_that_the_trainer_lacks_are_refused(tmp_path, key, value):
+    with pytest.raises(InputError) as refused:
+        read_job(write(tmp_path, scenario(1, **{key: value})))
+    assert refused.value.key == f"workload.{key}"

@@ -43,6 +43,22 @@ def test_waiting_for_what_no_pass_does_is_a_fault() -> None:
         builder.build()
 
 
+def test_waiting_for_a_later_pass_is_a_fault() -> None:
+    builder = PassBuilder(np.arange(1), ("s",), passes=2)
+    task = builder.task("a", "s", Nothing(), section="x")
+    with pytest.raises(ValueError, match="later pass"):
+        builder.depend(task, "a", lag=-1)
+
+
+@pytest.mark.parametrize("pipeline", sorted(SCHEDULES))
+def test_caches_are_filled_before_their_lookup(pipeline: str) -> None:
+    """A pass ahead in the prefetching pipeline, in others right before the lookup, on its stream."""
+    program = small_program(small_settings(pipeline=pipeline), cached=True)
+    fill, lookup = (program.names.index(name) for name in ("column_cache_fill", "column_lookup"))
+    assert {lag for task, lag in program.dependencies(lookup) if task == fill} == {int(pipeline == "prefetch")}
+    assert (program.stream_of[fill] == program.stream_of[lookup]) == (pipeline != "prefetch")
+
+
 def launches(program: Program) -> list[str]:
     return [name for name, work in zip(program.names, program.work, strict=True) if isinstance(work, HostWork)]
 

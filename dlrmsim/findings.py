@@ -72,4 +72,6 @@ def _pipeline(workload: Workload) -> str:
 
 
 def _memory(report: MemoryReport) -> tuple[MemoryTier, ...]:
-    return tuple(MemoryTier(tier, report.capacity_bytes[tier], report.items(tier)) for tier in TIERS)
+    """The tiers that the nodes have."""
+    there = (tier for tier in TIERS if report.capacity_bytes[tier] > 0)
+    return tuple(MemoryTier(tier, report.capacity_bytes[tier], report.items(tier)) for tier in there)

@@ -13,13 +13,17 @@ from workloads.optimizers import DENSE_ACCESSES, STATE_BYTES, TABLE_STATE
 from workloads.plan import Plan
 from workloads.planning import ShardCosts
 from workloads.settings import DlrmSettings
+from workloads.shards import row_blocks
 from workloads.storage import FUSED, Storage, uniform_storage
 from workloads.tables import Tables
-from workloads.traffic import TableTraffic, sort_bytes, table_traffic
+from workloads.traffic import TableTraffic, block_shares, popularity_of, sort_bytes, table_traffic
 
 OVERLAP_COST = 0.25
 """Seconds that a second of input exchange costs when it runs beside the other communication (assumed: on ZionEX it
 takes a quarter to a third of the network cards from an all_reduce that would use nearly all of them)."""
+
+_AT_A_TIME = 64
+"""Tables whose loads are spread over all ranks at once: 8 MB on 4096 ranks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +70,7 @@ class BandwidthCosts:
     _traffic: TableTraffic = field(init=False)
     _input_weight: float = field(init=False)
     _fused: Storage = field(init=False)
+    _weights: dict[tuple[int, int], FloatArray] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         """Keep what all calls share: traffic of the global batch, and what a second of input exchange adds."""
@@ -124,6 +129,30 @@ class BandwidthCosts:
         )
         return np.stack([*columns, np.zeros(len(tables))], axis=1)
 
+    def block_weights(self, table: IntArray, blocks: int) -> FloatArray:
+        """Seconds of each block of rows of tables over those of a block of the mean ``[S, blocks, 4]``.
+
+        Lookups and indices follow the lookups that popular rows draw to their block, updates its distinct rows; every
+        block has all pooled vectors. Blocks of tables whose rows are all alike count as equal.
+        """
+        found = np.ones((len(table), blocks, 4))
+        for shard, number in enumerate(table.tolist()):
+            known = self._weights.get((number, blocks))
+            if known is None:
+                known = self._weights[number, blocks] = self._weights_of(number, blocks)
+            found[shard] = known
+        return found
+
+    def _weights_of(self, table: int, blocks: int) -> FloatArray:
+        """``[blocks, 4]``."""
+        if len(popularity_of(self.tables, self.settings, table).count) == 1:
+            return np.ones((blocks, 4))
+        number = np.array([table])
+        lookups, distinct = block_shares(
+            self.tables, self.settings, number, row_blocks(self.tables.rows[number], blocks)
+        )
+        return np.stack([lookups[0] * blocks, distinct[0] * blocks, np.ones(blocks), lookups[0] * blocks], axis=1)
+
     def _weighted(self, seconds: FloatArray) -> FloatArray:
         seconds[:, -1] *= self._input_weight
         return seconds
@@ -174,9 +203,13 @@ def rank_loads_s(plan: Plan, costs: ShardCosts) -> FloatArray:
     """Seconds of each rank in each phase under a plan ``[P, K]``."""
     columns, nodes, local = plan.columns, plan.nodes, plan.local_world_size
     by_rank = _summed(columns.rank, costs.column_shard_s(columns.table, columns.dim), plan.world_size)
-    by_node = _summed(nodes.node, costs.node_shard_s(nodes.table, nodes.dim), plan.node_count)
-    everywhere = costs.row_wise_s()[plan.row_wise].sum(axis=0) + costs.data_parallel_s()[plan.data_parallel].sum(axis=0)
-    return np.asarray(by_rank + np.repeat(by_node, local, axis=0)[: plan.world_size] + everywhere)
+    in_node = costs.node_shard_s(nodes.table, nodes.dim)[:, None] * costs.block_weights(nodes.table, local)
+    places = [_summed(nodes.node, in_node[:, place], plan.node_count) for place in range(local)]
+    by_place = np.stack(places, axis=1).reshape(-1, by_rank.shape[1])[: plan.world_size]
+    everywhere, row_wise_s = costs.data_parallel_s()[plan.data_parallel].sum(axis=0), costs.row_wise_s()
+    for some in np.array_split(plan.row_wise, -(-len(plan.row_wise) // _AT_A_TIME)) if len(plan.row_wise) else []:
+        everywhere = everywhere + np.einsum("nk,npk->pk", row_wise_s[some], costs.block_weights(some, plan.world_size))
+    return np.asarray(by_rank + by_place + everywhere)
 
 
 def _summed(place: IntArray, seconds: FloatArray, count: int) -> FloatArray:

@@ -50,6 +50,10 @@ class ShardCosts(Protocol):
         """Cost of each table on every rank when it is copied to all ``[N, K]``."""
         ...
 
+    def block_weights(self, table: IntArray, blocks: int) -> FloatArray:
+        """Seconds of each block of rows of tables over those of a block of the mean ``[S, blocks, K]``."""
+        ...
+
     def stored(self, storage: Storage) -> ShardCosts:
         """The same with tables in the memory that these kernels put them in."""
         ...

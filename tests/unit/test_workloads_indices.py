@@ -144,7 +144,7 @@ def test_a_wrong_histogram_is_refused(tmp_path: Path, change: dict[str, Any], sa
 
 def test_an_unknown_histogram_is_refused_with_the_nearest_name() -> None:
     with pytest.raises(InputError, match="unknown index reuse histogram") as caught:
-        scenario(indices="dlrm_datasets_2020")
+        scenario(indices="dlrm_datasets_21")
     assert (caught.value.key, caught.value.nearest) == ("workload.indices", "dlrm_datasets_2021")
 
 

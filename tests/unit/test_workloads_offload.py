@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from inputs.errors import InfeasibleError, InputError
 from scenarios.plans import PlanningJob, plan_of
 from tests.planning_jobs import job
+from workloads.memory import stored_on_ranks
 from workloads.offload import offload
 from workloads.plan_exchange import plan_from_dict, plan_to_dict
 from workloads.planning import PlanningContext, StorageChoice
 from workloads.sharding import PLANNERS, make_sharding_plan
-from workloads.storage import COMPUTE_KERNELS, KEY_VALUE, LOAD_FACTOR, TIERS, Storage, uniform_storage
+from workloads.storage import COMPUTE_KERNELS, KEY_VALUE, LOAD_FACTOR, TIERS, Storage, bytes_in, uniform_storage
 
 KERNELS = ("fused", "fused_uvm", "fused_uvm_caching")
 SPREADING = [name for name in PLANNERS.names() if name not in ("data_parallel", "search")]
@@ -74,6 +75,33 @@ def test_what_host_memory_has_no_room_for_goes_to_ssds_or_is_refused() -> None:
         assert bytes_of(made, context, plan.storage, tier) <= 16 * room
     with pytest.raises(InfeasibleError, match=r"GB of DDR a rank"):
         make_sharding_plan("row_wise", made.tables, context_of(made, ("fused_uvm", "key_value"), 1e9, ddr=whole / 2))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(SPREADING), st.floats(2e5, 2e6), st.floats(1e6, 5e6))
+def test_no_rank_holds_more_than_a_tier_has(planner: str, hbm: float, ddr: float) -> None:
+    """Whatever the planner: device memory is kept on every rank, host memory over all ranks."""
+    made = job()
+    context = context_of(made, KERNELS, hbm, ddr)
+    try:
+        plan = make_sharding_plan(planner, made.tables, context)
+    except InfeasibleError:
+        return
+    held = stored_on_ranks(plan, made.settings)
+    copies = float(context.copied_bytes(made.tables)[plan.data_parallel].sum())
+    assert np.all(bytes_in(held, "hbm") + copies <= hbm)
+    assert float(np.sum(bytes_in(held, "ddr"))) <= 16 * ddr
+
+
+def test_a_search_simulates_with_the_kernels() -> None:
+    """Its plan is in host memory too, and no slower than those it began with."""
+    made = job(sharding={"planner": "search", "steps": 4, "compute_kernels": ["fused_uvm"]})
+    found, greedy = made.make("search"), made.make("greedy")
+    sharded = np.setdiff1d(np.arange(5), found.data_parallel)
+    assert set(found.storage.kernel[sharded].tolist()) == {1}
+    assert made.simulate_s(found) <= made.simulate_s(greedy)
+    in_hbm = replace(found, storage=uniform_storage(5))
+    assert made.simulate_s(in_hbm) < made.simulate_s(found)
 
 
 def test_constraints_hold_for_one_table() -> None:

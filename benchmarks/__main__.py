@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks import choosers, cli, embedding, engine, gemms, oracle, planning, skew, traces
+from benchmarks import choosers, cli, embedding, engine, gemms, oracle, planning, replays, skew, traces
 from benchmarks.rows import Row, show
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
@@ -20,6 +20,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "traces": lambda _: traces.rows(),
     "skew": lambda _: skew.rows(),
     "embedding": lambda _: embedding.rows(),
+    "replays": lambda _: replays.rows(),
 }
 
 

@@ -214,12 +214,14 @@ class Nothing:
 class Measured:
     """Work of which the duration is known and nothing else, from a trace: ``seconds`` on each rank.
 
-    ``name`` is what the trace calls it (of a kernel: its whole signature).
+    ``name`` is what the trace calls it (of a kernel: its whole signature), ``shape`` what it computes where the trace
+    tells.
     """
 
     seconds: Amount
     category: Category
     name: str = ""
+    shape: Gemm | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import typer
 from dlrmsim.cli.calibrate import calibrate
 from dlrmsim.cli.collective import collective
 from dlrmsim.cli.compare import compare
+from dlrmsim.cli.export import export
 from dlrmsim.cli.fetch_traces import fetch_traces
 from dlrmsim.cli.import_traces import import_traces
 from dlrmsim.cli.init import init
@@ -54,6 +55,7 @@ app.command("validate")(validate)
 app.add_typer(calibrate, name="calibrate")
 app.command("import")(import_traces)
 app.command("replay")(replay)
+app.command("export")(export)
 app.command("compare")(compare)
 app.command("fetch-traces")(fetch_traces)
 app.command("list")(list_names)

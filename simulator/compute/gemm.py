@@ -88,6 +88,13 @@ def aligned_elements(precision: str) -> int:
     return 1 if precision in CUDA_CORES else ALIGNMENT_BYTES // BYTES_PER_ELEMENT[precision]
 
 
+def gemm_amounts(gemm: Gemm) -> tuple[Amount, Amount]:
+    """Floating point operations, and bytes read and written when each element moves once."""
+    m, n, k = gemm.m, gemm.n, gemm.k
+    elements = gemm.count * (m * k + k * n + m * n)
+    return 2.0 * m * n * k * gemm.count, elements * BYTES_PER_ELEMENT[gemm.precision]
+
+
 def gemm_s(gemm: Gemm, rates: GemmRates) -> Amount:
     """Seconds of a GEMM: a scalar, or ``[P]``; 0 where there is nothing to compute."""
     row = gemm.m if gemm.transposed else gemm.k

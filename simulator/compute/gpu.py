@@ -162,21 +162,7 @@ class GpuModel:
         Raises:
             InputError: the GPU does not compute in ``precision``.
         """
-        achieved, computed = self.gpu.achieved, self.gpu.computes_in(precision)
-        return GemmRates(
-            peak_flops_per_s=self.gpu.peak_flops_per_s(precision) * self.gemm_speed,
-            fraction=achieved.gemm_fraction.value,
-            balanced_tile=achieved.gemm_balanced_tile.value,
-            memory_bytes_per_s=self.gpu.memory_bytes_per_s.value
-            * achieved.gemm_memory_fraction.value
-            * self.memory_speed,
-            start_s=achieved.gemm_start_s.value,
-            vector_start_s=achieved.kernel_floor_s.value,
-            unaligned=achieved.gemm_unaligned_fraction.value,
-            sms=self.gpu.sms.value,
-            element_bytes=BYTES_PER_ELEMENT[precision],
-            aligned_elements=aligned_elements(computed),
-        )
+        return gemm_rates(self.gpu, precision, self.gemm_speed, self.memory_speed)
 
     def _kernel(self, *parts_s: Amount, kernels: int = 1) -> Amount:
         """The longest part, at least the floor of so many kernels; 0 where all parts are 0."""
@@ -247,6 +233,33 @@ class GpuModel:
 
     def _nothing(self, operator: Nothing) -> Amount:  # noqa: ARG002 - one signature for all operators
         return 0.0
+
+
+def gemm_rates(gpu: Gpu, precision: str, gemm_speed: float = 1.0, memory_speed: float = 1.0) -> GemmRates:
+    """What GEMMs reach on a GPU in a precision.
+
+    Args:
+        gpu: the GPU.
+        precision: of the operands.
+        gemm_speed: multiplies the rate of tiles.
+        memory_speed: multiplies the memory rate.
+
+    Raises:
+        InputError: the GPU does not compute in ``precision``.
+    """
+    achieved, computed = gpu.achieved, gpu.computes_in(precision)
+    return GemmRates(
+        peak_flops_per_s=gpu.peak_flops_per_s(precision) * gemm_speed,
+        fraction=achieved.gemm_fraction.value,
+        balanced_tile=achieved.gemm_balanced_tile.value,
+        memory_bytes_per_s=gpu.memory_bytes_per_s.value * achieved.gemm_memory_fraction.value * memory_speed,
+        start_s=achieved.gemm_start_s.value,
+        vector_start_s=achieved.kernel_floor_s.value,
+        unaligned=achieved.gemm_unaligned_fraction.value,
+        sms=gpu.sms.value,
+        element_bytes=BYTES_PER_ELEMENT[precision],
+        aligned_elements=aligned_elements(computed),
+    )
 
 
 _DURATIONS: dict[type, Callable[[GpuModel, Any], Amount]] = {

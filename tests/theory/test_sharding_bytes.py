@@ -156,7 +156,7 @@ def arriving(sent: np.ndarray, weights: np.ndarray | None, instance: np.ndarray)
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_memory_is_what_the_shards_add_up_to(kind: str) -> None:
-    """By hand: rows x columns x element size, and 4 B of rowwise Adagrad state per row; copies are dense parameters."""
+    """By hand: rows x columns x element size, and 4 B of rowwise Adagrad state per row; copies stand elsewhere."""
     planned = job()
     plan = plan_of(planned, kind)
     weights, state = np.zeros(plan.world_size), np.zeros(plan.world_size)

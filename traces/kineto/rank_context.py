@@ -6,13 +6,11 @@ from bisect import bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from simulator.program import IntArray
 from traces.collective_args import CollectiveArgs
-from traces.device_work import DeviceWork
-from traces.events import Kind, RankTrace
-from traces.profiler_steps import Step
+from traces.kineto.device_work import DeviceWork
+from traces.kineto.events import Kind, RankTrace
+from traces.kineto.profiler_steps import Step
 from traces.rank_tasks import RankTasksBuilder
 
 PS_PER_S = 1e12
@@ -60,8 +58,3 @@ class RankContext:
         if place < 0 or (place == len(self.steps) - 1 and at_ps >= self.steps[place].end_ps):
             return OUTSIDE
         return self.steps[place].name
-
-
-def starts_before_ps(starts_ps: IntArray, rows: IntArray) -> IntArray:
-    """Starts of ``rows``, those of -1 before everything ``[D]``."""
-    return np.where(rows >= 0, starts_ps[rows], np.iinfo(np.int64).min)

@@ -9,21 +9,23 @@ before it on its stream, and what its stream was told to wait for. Whatever then
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from inputs.errors import InputError
 from traces.collective_args import CollectiveArgs
-from traces.device_tasks import DeviceTasks
-from traces.device_work import device_work
-from traces.events import Kind, RankTrace
-from traces.host_threads import Handover, Thread, handovers, host_threads
-from traces.profiler_steps import Step, steps_of
-from traces.rank_context import RankContext
+from traces.imported import Lookup
+from traces.kineto.device_tasks import DeviceTasks
+from traces.kineto.device_work import device_work
+from traces.kineto.events import Kind, RankTrace
+from traces.kineto.host_threads import Handover, Thread, handovers, host_threads
+from traces.kineto.profiler_steps import Step, steps_of
+from traces.kineto.rank_context import RankContext
+from traces.kineto.shapes import tables_and_bags
+from traces.kineto.thread_walk import ThreadWalk
 from traces.rank_tasks import RankTasks, RankTasksBuilder
-from traces.thread_walk import ThreadWalk
 
 _SYNCS = frozenset(
     f"{prefix}{name}"
@@ -42,6 +44,7 @@ class RankImport:
         steps: the profiler's steps, ascending.
         groups: members of each process group that its collectives use; None where the trace does not say.
         gaps: what could not be told, with how often.
+        lookups: embedding lookups of the first step that has any.
     """
 
     trace: RankTrace
@@ -49,6 +52,7 @@ class RankImport:
     steps: tuple[Step, ...]
     groups: dict[str, CollectiveArgs]
     gaps: Counter[str]
+    lookups: tuple[Lookup, ...] = ()
 
 
 def rank_tasks(trace: RankTrace, rank: int) -> RankImport:
@@ -69,7 +73,19 @@ def rank_tasks(trace: RankTrace, rank: int) -> RankImport:
     gaps["device events that start before the call that launched them (clocks differ)"] = device.early
     _host_tasks(context, threads)
     DeviceTasks(context).run()
-    return RankImport(trace, builder.build(), steps, context.groups, gaps)
+    return RankImport(trace, builder.build(), steps, context.groups, gaps, tuple(_lookups(context, rank)))
+
+
+def _lookups(context: RankContext, rank: int) -> Iterator[Lookup]:
+    """Lookups of the first step that has any."""
+    events = context.trace.events
+    first = None
+    for row in sorted(events.args):
+        found = tables_and_bags(events.name_of(row), events.args[row])
+        section = context.section(int(events.start_ps[row])) if found else None
+        if found and (first is None or section == first):
+            first = section
+            yield Lookup(rank, *found)
 
 
 def _host_tasks(context: RankContext, threads: Sequence[Thread]) -> None:

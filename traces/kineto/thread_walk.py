@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from simulator.operators import Category, Delay, Measured, Work
-from traces.host_threads import Handover, Thread
-from traces.kernel_names import LONGEST_NAME
-from traces.rank_context import KERNEL, PS_PER_S, RUNTIME, RankContext, starts_before_ps
+from traces.kineto.host_threads import Handover, Thread
+from traces.kineto.kernel_names import LONGEST_NAME
+from traces.kineto.rank_context import KERNEL, PS_PER_S, RUNTIME, RankContext
 
 
 class ThreadWalk:
@@ -106,8 +104,8 @@ class ThreadWalk:
         """Device work the call waits for: the last of each stream, of the latest stream only unless all are meant."""
         events, device, slack = self._events, self._context.device, self._context.slack_ps
         begin, end = int(events.start_ps[call]), int(events.end_ps[call])
-        launched_ps = starts_before_ps(events.start_ps, device.launch)
-        given = np.flatnonzero((launched_ps < begin) & (device.end_ps > begin) & (device.end_ps <= end + slack))
+        ended = device.ended_within(begin, end + slack)
+        given = ended[device.launched_ps[ended] < begin]
         last = {int(device.stream[p]): int(p) for p in given}
         whole_device = "Device" in events.name_of(call) or "Ctx" in events.name_of(call)
         found = sorted(last.values(), key=lambda p: int(device.end_ps[p]))

@@ -147,7 +147,7 @@ def collectives_of(trace: ExecutionTrace, world_size: int | None) -> Iterator[tu
 
 
 def _comm_args(node: EtNode) -> dict[str, Any]:
-    """The arguments as `traces.kineto` names them, from attributes (1.1) or from the inputs (1.0).
+    """The arguments as `traces.kineto.reader` names them, from attributes (1.1) or from the inputs (1.0).
 
     The inputs are: tensors, then numbers, the operation's name, splits in and out (PyTorch, ``ParamCommsUtils``).
     """

@@ -15,9 +15,11 @@ from heapq import heapify, heappop, heappush
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from inputs.errors import InputError
-from simulator.operators import Category, CollectiveCall, Copy, Measured, Work
-from traces.chakra_messages import COMM_COLL, COMM_OPS, COMM_RECV, COMM_SEND, COMP, read_nodes
+from simulator.operators import Category, CollectiveCall, Copy, Delay, Measured, Work
+from traces.chakra.messages import COMM_COLL, COMM_OPS, COMM_RECV, COMM_SEND, COMP, read_nodes
 from traces.collective_args import DEFAULT_GROUP
 from traces.imported import Imported, absent_ranks, gaps_of
 from traces.merge import merge
@@ -27,6 +29,8 @@ US = 1e-6
 _RANK = re.compile(r"\.(\d+)\.et(?:\.gz)?$")
 _METADATA, _LOAD, _STORE = 1, 2, 3
 SECTION = "iteration"
+UNTIMED = "compute nodes without a duration"
+"""A gap of a trace."""
 
 
 def import_chakra(files: Sequence[Path], ranks: Sequence[int] | None = None) -> Imported:
@@ -97,17 +101,23 @@ class _Template:
     Attributes:
         tasks: of the first rank.
         node_of: place in the file of each task's node ``[T]``.
-        gaps: what its nodes do not say.
+        gaps: what its nodes do not say, durations left out.
+        timed: places of nodes that should have a duration.
     """
 
     tasks: RankTasks
     node_of: tuple[int, ...]
     gaps: Counter[str]
+    timed: tuple[int, ...]
+
+    def gaps_with(self, durations_us: Sequence[int]) -> Counter[str]:
+        """What the nodes of a rank with these durations do not say."""
+        return self.gaps + Counter({UNTIMED: sum(durations_us[place] == 0 for place in self.timed)})
 
     def on(self, rank: int, file: Path, durations_us: Sequence[int]) -> RankTasks:
         """The same tasks on another rank."""
         work = tuple(
-            replace(w, seconds=durations_us[node] * US) if isinstance(w, Measured) else w
+            replace(w, seconds=durations_us[node] * US) if isinstance(w, Measured | Delay) else w
             for w, node in zip(self.tasks.work, self.node_of, strict=True)
         )
         return replace(self.tasks, rank=rank, source=str(file), work=work)
@@ -123,12 +133,13 @@ def _templated(file: Path, rank: int, templates: dict[tuple[bytes, ...], _Templa
         bare = type(node)()
         bare.CopyFrom(node)
         bare.ClearField("duration_micros")
+        bare.ClearField("start_time_micros")
         structure.append(bare.SerializeToString())
     key = tuple(structure)
     template = templates.get(key)
     if template is None:
         template = templates[key] = _template(file, rank, nodes, places)
-    return template.on(rank, file, durations_us), template.gaps
+    return template.on(rank, file, durations_us), template.gaps_with(durations_us)
 
 
 def _template(file: Path, rank: int, nodes: Sequence[Any], places: Sequence[int]) -> _Template:
@@ -140,10 +151,21 @@ def _template(file: Path, rank: int, nodes: Sequence[Any], places: Sequence[int]
         node = nodes[place]
         attributes = {a.name: getattr(a, a.WhichOneof("value") or "name") for a in node.attr}
         stream, work = _work(file, places[place], node, attributes, gaps)
-        after = [numbers[d] for d in (*node.data_deps, *node.ctrl_deps) if d in numbers]
-        name = node.name or f"node {node.id}"
-        numbers[node.id] = builder.task(name, builder.stream(stream), work, 0, 0, section=SECTION, after=after)
-    return _Template(builder.build(), tuple(order), gaps)
+        needed = {*node.data_deps, *node.ctrl_deps}
+        if "stream" in attributes:  # a trace of dlrmsim export: ctrl_deps are the order of its streams
+            needed = set(node.data_deps) - set(node.ctrl_deps)
+        after = [numbers[d] for d in sorted(needed) if d in numbers]
+        name, section = node.name or f"node {node.id}", str(attributes.get("section", SECTION))
+        on = builder.stream(str(attributes.get("stream", stream)))
+        numbers[node.id] = builder.task(name, on, work, 0, 0, section=section, after=after)
+    timed = tuple(place for place in order if nodes[place].type == COMP and not _on_host(nodes[place]))
+    return _Template(builder.build(), tuple(order), gaps, timed)
+
+
+def _on_host(node: Any) -> bool:
+    """Whether a node is no work of a device: an operator of the host, or a tail of a collective that we wrote."""
+    values = {a.name: getattr(a, a.WhichOneof("value") or "name") for a in node.attr}
+    return values.get("is_cpu_op") is True or values.get("category") in (Category.COMM, Category.COPY)
 
 
 def _in_order(file: Path, nodes: Sequence[Any], places: Sequence[int], gaps: Counter[str]) -> list[int]:
@@ -196,7 +218,9 @@ def _work(file: Path, at: int, node: Any, attributes: Mapping[str, Any], gaps: C
         if not isinstance(size, int) or size < 0:
             raise _wrong(file, at, node, f"has the comm_size {size}")
         group = str(attributes.get("pg_name") or DEFAULT_GROUP)
-        return "comm", CollectiveCall(op, group, float(size), "int8")  # type: ignore[arg-type]
+        amount = np.array([float(size)]) if attributes.get("uneven") is True else float(size)
+        dtype = str(attributes.get("dtype", "int8"))
+        return "comm", CollectiveCall(op, group, amount, dtype)  # type: ignore[arg-type]
     if node.type in (COMM_SEND, COMM_RECV):
         gaps["point-to-point messages (kept with the duration the trace gives)"] += 1
         return "comm", Measured(seconds, Category.COMM, node.name)
@@ -206,10 +230,17 @@ def _work(file: Path, at: int, node: Any, attributes: Mapping[str, Any], gaps: C
     if node.type != COMP:
         raise _wrong(file, at, node, f"has the node type {node.type}")
     on_host = attributes.get("is_cpu_op") is True
-    if not node.duration_micros and not on_host:
-        gaps["compute nodes without a duration"] += 1
-    category = Category.HOST if on_host else Category.COMPUTE
-    return ("host" if on_host else "compute"), Measured(seconds, category, node.name)
+    return ("host" if on_host else "compute"), _private(seconds, on_host=on_host, name=node.name, attributes=attributes)
+
+
+def _private(seconds: float, *, on_host: bool, name: str, attributes: Mapping[str, Any]) -> Work:
+    """What a compute node does, as far as its attributes tell."""
+    if "cause" in attributes:
+        return Delay(seconds, str(attributes["cause"]))
+    told = str(attributes.get("category", ""))
+    if told in tuple(Category):
+        return Measured(seconds, Category(told), str(attributes.get("kernel", name)))
+    return Measured(seconds, Category.HOST if on_host else Category.COMPUTE, name)
 
 
 def _wrong(file: Path, at: int, node: Any, message: str) -> InputError:

@@ -18,8 +18,9 @@ import numpy as np
 
 from inputs.errors import InputError
 from simulator.program import IntArray
-from traces.events import DEVICE, Events, Interner, Kind, RankTrace, concatenated
 from traces.json_array import JsonArray
+from traces.kineto.events import DEVICE, Events, Interner, Kind, RankTrace, concatenated
+from traces.kineto.shapes import has_shape
 
 PS_PER_US = 1_000_000
 NS_PER_US = 1_000
@@ -128,7 +129,8 @@ class _Columns:
                     track = (event.pid if args.device is None else args.device, args.stream)
                 if kind >= _RUNTIME and type(args.correlation) is int and 0 <= args.correlation < _HIGHEST:
                     correlation = args.correlation
-                if kind == _MEMCPY or args.collective is not None or (kind < _RUNTIME and event.name[:5] == "nccl:"):
+                named = kind < _RUNTIME and has_shape(event.name)
+                if named or kind == _MEMCPY or args.collective is not None:
                     self._args[self._rows + len(kept)] = _kept_args(args)
             kept.append(event)
             kinds.append(kind)

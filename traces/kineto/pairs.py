@@ -7,7 +7,7 @@ the execution trace is left out.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,18 +15,24 @@ import numpy as np
 from inputs.errors import InputError
 from simulator.operators import CollectiveCall, Work
 from traces.collective_args import UNKNOWN_SIZE, CollectiveArgs
-from traces.kineto_tasks import RankImport
-from traces.pytorch_et import ExecutionTrace, collectives_of
+from traces.kineto.tasks import RankImport
+from traces.pytorch.execution_trace import ExecutionTrace, collectives_of
 
 
-def with_execution_traces(imports: Sequence[RankImport], traces: Sequence[ExecutionTrace]) -> list[RankImport]:
+def with_execution_traces(
+    imports: Sequence[RankImport], traces: Sequence[ExecutionTrace], ranks: Collection[int]
+) -> list[RankImport]:
     """The imports with sizes, types and groups of their collectives as the execution traces tell.
 
+    Args:
+        imports: Kineto traces.
+        traces: execution traces.
+        ranks: all that have a Kineto trace, imported or not.
+
     Raises:
-        InputError: an execution trace is of no rank that was imported, or two are of one rank.
+        InputError: an execution trace is of a rank without a Kineto trace, or two are of one rank.
     """
     by_rank: dict[int, ExecutionTrace] = {}
-    ranks = {imported.tasks.rank for imported in imports}
     for trace in traces:
         rank = trace.rank if trace.rank is not None or len(traces) > 1 else next(iter(ranks))
         if rank is None:
@@ -35,6 +41,11 @@ def with_execution_traces(imports: Sequence[RankImport], traces: Sequence[Execut
             )
         if rank in by_rank:
             raise InputError(f"is of rank {rank}, and so is {by_rank[rank].file}", file=trace.file)
+        if rank not in ranks:
+            known = ", ".join(map(str, sorted(ranks)[:8]))
+            raise InputError(
+                f"is of rank {rank}, which has no Kineto trace", file=trace.file, expected=f"a trace of rank {known}"
+            )
         by_rank[rank] = trace
     return [_enriched(i, by_rank.get(i.tasks.rank)) for i in imports]
 

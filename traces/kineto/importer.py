@@ -10,16 +10,16 @@ import numpy as np
 
 from inputs.errors import InputError
 from simulator.operators import CollectiveCall, Copy
-from traces.clocks import clock_offsets_ps
 from traces.collective_args import DEFAULT_GROUP
-from traces.events import RankTrace, ranks_in
 from traces.imported import Gap, Imported, RankStep, absent_ranks, gaps_of
-from traces.kineto import read_kineto
-from traces.kineto_tasks import RankImport, rank_tasks
+from traces.kineto.clocks import clock_offsets_ps
+from traces.kineto.events import RankTrace, ranks_in
+from traces.kineto.pairs import with_execution_traces
+from traces.kineto.reader import read_kineto
+from traces.kineto.tasks import RankImport, rank_tasks
 from traces.measured import measured_run
 from traces.merge import check_agreement, merge
-from traces.pairs import with_execution_traces
-from traces.pytorch_et import read_pytorch_et
+from traces.pytorch.execution_trace import read_pytorch_et
 from traces.rank_tasks import RankTasks
 
 PS_PER_NS = 1000
@@ -43,13 +43,14 @@ def import_kineto(
         ProgramError: ranks disagree on a collective.
     """
     traces = _numbered([part for file in files for part in ranks_in(read_kineto(file))])
+    all_ranks = tuple(sorted(traces))
     if ranks is not None:
         traces = {rank: trace for rank, trace in traces.items() if rank in set(ranks)}
         if not traces:
             raise InputError("no trace is of these ranks", file="--ranks", given=",".join(map(str, ranks)))
     imports = [rank_tasks(trace, rank) for rank, trace in sorted(traces.items())]
     if execution_traces:
-        imports = with_execution_traces(imports, [read_pytorch_et(file) for file in execution_traces])
+        imports = with_execution_traces(imports, [read_pytorch_et(file) for file in execution_traces], all_ranks)
     world_size = max([*(t.world_size or 0 for t in traces.values()), max(traces) + 1])
     members = _members(imports)
     check_agreement([i.tasks for i in imports], members)
@@ -65,6 +66,7 @@ def import_kineto(
         steps=_steps(imports, shifts_ps),
         device=next((t.device for t in traces.values() if t.device), ""),
         found=_found(imports),
+        lookups=tuple(lookup for i in imports for lookup in i.lookups),
         gaps=(*absent_ranks(traces, world_size), *notes, *gaps_of({i.tasks.rank: i.gaps for i in imports})),
     )
 

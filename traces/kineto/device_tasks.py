@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.operators import Category, CollectiveCall, Copy, Delay, Measured, Work
+from simulator.operators import Category, CollectiveCall, Copy, Delay, Gemm, Measured, Work
 from simulator.program import IntArray
 from traces.collective_args import UNKNOWN_SIZE, CollectiveArgs, is_collective_kernel, read_args
-from traces.events import Kind
-from traces.kernel_names import short_name
-from traces.rank_context import KERNEL, MEMCPY, PS_PER_S, RankContext, starts_before_ps
+from traces.description import TAIL
+from traces.kernel_classes import KernelClass, class_of
+from traces.kineto.device_work import DeviceWork
+from traces.kineto.events import Kind
+from traces.kineto.kernel_names import short_name
+from traces.kineto.rank_context import KERNEL, MEMCPY, PS_PER_S, RankContext
+from traces.kineto.shapes import gemm_of
 
 _WAITS = frozenset({"cudaStreamWaitEvent", "hipStreamWaitEvent", "cuStreamWaitEvent"})
 _DIRECTIONS = {"htod": "h2d", "dtoh": "d2h"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Launches:
+    """Pieces of device work in the order of their launches."""
+
+    places: IntArray
+    launched_ps: IntArray
+
+    @classmethod
+    def of(cls, work: DeviceWork, places: IntArray) -> _Launches:
+        """Of the given pieces, which are in order."""
+        return cls(places, work.launched_ps[places])
+
+    def first_after(self, at_ps: int) -> int | None:
+        """The first piece launched after a time."""
+        count = int(np.searchsorted(self.launched_ps, at_ps, side="right"))
+        return int(self.places[count]) if count < len(self.places) else None
+
+    def last_until(self, at_ps: int) -> int | None:
+        """The last piece launched until a time."""
+        count = int(np.searchsorted(self.launched_ps, at_ps, side="right"))
+        return int(self.places[count - 1]) if count else None
 
 
 class DeviceTasks:
@@ -55,7 +83,7 @@ class DeviceTasks:
         name, what = self._work(place)
         task = builder.task(name, stream, what, start, end, section=section, after=inputs)
         if isinstance(what, CollectiveCall):
-            tail = Measured(0.0, Category.COMM, "end of a collective")
+            tail = Measured(0.0, Category.COMM, TAIL)
             task = builder.task(f"{name} (tail)", stream, tail, end, end, section=section, after=[task])
         self._tasks.append(task)
         self._last[int(work.stream[place])] = place
@@ -87,33 +115,30 @@ class DeviceTasks:
         calls = np.flatnonzero(np.isin(events.name, wanted) & (events.kind == Kind.RUNTIME))
         if not len(calls):
             return {}
-        launch_ps = starts_before_ps(events.start_ps, work.launch)
-        order = np.argsort(launch_ps, kind="stable")
+        order = np.argsort(work.launched_ps, kind="stable")
+        launched_on = np.where(work.launch[order] >= 0, events.track[work.launch[order]], -1)
+        by_thread = {
+            track: _Launches.of(work, order[launched_on == track]) for track in np.unique(launched_on).tolist()
+        }
+        by_stream = [_Launches.of(work, order[work.stream[order] == s]) for s in range(len(work.streams))]
         found: dict[int, list[int]] = {}
-        by_stream = [order[work.stream[order] == s] for s in range(len(work.streams))]
         for call in calls.tolist():
-            at_ps, thread = int(events.start_ps[call]), events.track[call]
-            later = order[np.searchsorted(launch_ps[order], at_ps, side="right") :]
-            waiting = next((int(p) for p in later if events.track[work.launch[p]] == thread), None)
-            if waiting is None:
-                continue
-            best = self._best_source(by_stream, launch_ps, at_ps, waiting)
-            if best is not None:
+            at_ps, thread = int(events.start_ps[call]), int(events.track[call])
+            waiting = by_thread[thread].first_after(at_ps) if thread in by_thread else None
+            best = None if waiting is None else self._best_source(by_stream, at_ps, waiting)
+            if waiting is not None and best is not None:
                 found.setdefault(waiting, []).append(best)
         self._context.gaps["stream waits whose event the trace does not name (edges are inferred)"] = len(calls)
         return found
 
-    def _best_source(self, by_stream: Sequence[IntArray], launch_ps: IntArray, at_ps: int, waiting: int) -> int | None:
+    def _best_source(self, by_stream: Sequence[_Launches], at_ps: int, waiting: int) -> int | None:
         best: int | None = None
         work = self._context.device
-        for stream, places in enumerate(by_stream):
-            count = int(np.searchsorted(launch_ps[places], at_ps, side="right"))
-            if stream == work.stream[waiting] or not count:
+        for stream, launches in enumerate(by_stream):
+            place = launches.last_until(at_ps) if stream != work.stream[waiting] else None
+            if place is None or work.end_ps[place] > work.start_ps[waiting]:
                 continue
-            place = int(places[count - 1])
-            if work.end_ps[place] <= work.start_ps[waiting] and (
-                best is None or work.end_ps[place] > work.end_ps[best]
-            ):
+            if best is None or work.end_ps[place] > work.end_ps[best]:
                 best = place
         return best
 
@@ -125,13 +150,24 @@ class DeviceTasks:
         if events.kind[row] == KERNEL:
             if is_collective_kernel(name) or events.args.get(row, {}).get("collective"):
                 return self._collective(place, name, seconds)
-            return short_name(name), Measured(seconds, Category.COMPUTE, name)
+            return short_name(name), Measured(seconds, Category.COMPUTE, name, self._shape(place, name))
         if events.kind[row] == MEMCPY:
             size = events.args.get(row, {}).get("bytes")
             direction = next((d for key, d in _DIRECTIONS.items() if key in name.lower()), "d2d")
             if isinstance(size, int | float):
                 return short_name(name), Copy(float(size), direction)  # type: ignore[arg-type]
         return short_name(name), Measured(seconds, Category.COPY, name)
+
+    def _shape(self, place: int, name: str) -> Gemm | None:
+        """The GEMM of the innermost operator with a shape around a kernel's launch."""
+        if class_of(name) is not KernelClass.GEMM:
+            return None
+        events, outer = self._context.trace.events, int(self._context.device.launch[place])
+        while outer >= 0:
+            if outer in events.args:
+                return gemm_of(events.name_of(outer), events.args[outer], name)
+            outer = int(self._context.parent[outer])
+        return None
 
     def _collective(self, place: int, name: str, seconds: float) -> tuple[str, Work]:
         found = self._collective_args(place, name)

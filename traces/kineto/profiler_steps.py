@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from inputs.errors import InputError
-from traces.events import Kind, RankTrace
+from traces.kineto.events import Kind, RankTrace
 
 _STEP = re.compile(r"ProfilerStep#?\s*(\d+)")
 

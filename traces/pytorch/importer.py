@@ -18,7 +18,7 @@ from simulator.operators import CollectiveCall, Elementwise, Gemm, HostWork, Pre
 from traces.collective_args import DEFAULT_GROUP, UNKNOWN_SIZE, CollectiveArgs
 from traces.imported import Gap, Imported, absent_ranks, gaps_of
 from traces.merge import merge
-from traces.pytorch_et import COMMS, EtNode, ExecutionTrace, collectives_of, read_pytorch_et, tensors_in
+from traces.pytorch.execution_trace import COMMS, EtNode, ExecutionTrace, collectives_of, read_pytorch_et, tensors_in
 from traces.rank_tasks import RankTasks, RankTasksBuilder
 
 SECTION = "iteration"

@@ -8,7 +8,7 @@ import numpy as np
 
 from inputs.errors import InputError
 from simulator.program import IntArray
-from traces.events import Kind, RankTrace
+from traces.kineto.events import Kind, RankTrace
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from inputs.errors import InputError
 from simulator.program import IntArray
-from traces.events import Kind, RankTrace
+from traces.kineto.events import Kind, RankTrace
 
 CLOCK_JUMP_PS = 1_000_000_000
 """1 ms. CUPTI aligns the device's clock with the host's to microseconds; work that starts this much before the call
@@ -28,6 +28,9 @@ class DeviceWork:
         end_ps: end ``[D]``.
         streams: (device, stream) of each index.
         early: how many start before their launching call does.
+        launched_ps: when each was launched, before everything where no call is known ``[D]``.
+        by_end: places by end ``[D]``.
+        sorted_end_ps: ends in that order ``[D]``.
     """
 
     rows: IntArray
@@ -37,6 +40,15 @@ class DeviceWork:
     end_ps: IntArray
     streams: tuple[tuple[Any, Any], ...]
     early: int
+    launched_ps: IntArray
+    by_end: IntArray
+    sorted_end_ps: IntArray
+
+    def ended_within(self, begin_ps: int, end_ps: int) -> IntArray:
+        """Places of work that ended after ``begin_ps`` and until ``end_ps``, ascending."""
+        first, past = np.searchsorted(self.sorted_end_ps, (begin_ps, end_ps), side="right")
+        found: IntArray = np.sort(self.by_end[first:past])
+        return found
 
 
 def device_work(trace: RankTrace) -> DeviceWork:
@@ -59,7 +71,10 @@ def device_work(trace: RankTrace) -> DeviceWork:
         start[places] = np.maximum(start[places], free)
     end = np.maximum(start, end)
     early = _check_clock(trace, rows, launch)
-    return DeviceWork(rows, stream, launch, start, end, tuple(events.tracks[t] for t in tracks), early)
+    streams = tuple(events.tracks[t] for t in tracks)
+    launched_ps = np.where(launch >= 0, events.start_ps[launch], np.iinfo(np.int64).min)
+    by_end = np.argsort(end, kind="stable")
+    return DeviceWork(rows, stream, launch, start, end, streams, early, launched_ps, by_end, end[by_end])
 
 
 def _launches(trace: RankTrace, rows: IntArray) -> IntArray:

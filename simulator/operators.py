@@ -93,7 +93,8 @@ class EmbeddingLookup:
     ``index_bytes``: indices and offsets read; ``tables``: tables on the rank;
     ``missed``: bytes of rows that memory delivers, by what a cache holds; None: all rows;
     ``deviation``: standard deviation of the work from batch to batch, over its mean;
-    ``host``: rows that are not in device memory, None where all are.
+    ``host``: rows that are not in device memory, None where all are;
+    ``factor``: on the time of the kernel on the device, where a framework's kernels take longer than this one.
     """
 
     lookups: Amount
@@ -104,6 +105,7 @@ class EmbeddingLookup:
     missed: Misses | None = None
     deviation: Amount = 0.0
     host: HostTraffic | None = None
+    factor: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,7 @@ class EmbeddingUpdate:
     gradients of one table;
     ``padding_bytes``: what memory moves beside weights and state of unique rows, as it moves whole sectors;
     ``deviation``: standard deviation of the work from batch to batch, over its mean;
-    ``host``: weights and state that are not in device memory, None where all are.
+    ``host``: weights and state that are not in device memory, None where all are; ``factor``: as of a lookup.
     """
 
     lookups: Amount
@@ -135,6 +137,7 @@ class EmbeddingUpdate:
     padding_bytes: Amount = 0.0
     deviation: Amount = 0.0
     host: HostTraffic | None = None
+    factor: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

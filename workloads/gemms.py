@@ -1,8 +1,8 @@
-"""Matrix products of a linear layer: forward, gradient of its inputs, gradient of its weights."""
+"""Matrix products of a linear layer for ``samples`` of each rank: forward, gradients of inputs and of weights."""
 
 from __future__ import annotations
 
-from simulator.operators import Gemm
+from simulator.operators import Amount, Gemm
 from workloads.dense import Layer
 from workloads.job import Job
 
@@ -13,20 +13,20 @@ in HugeCTR and in NVIDIA's DeepLearningExamples (recalled); fp8 needs multiples 
 stand in for a mean have no multiple either."""
 
 
-def forward_gemm(job: Job, layer: Layer) -> Gemm:
+def forward_gemm(job: Job, layer: Layer, samples: Amount) -> Gemm:
     """``[batch, inputs] x [inputs, outputs]``."""
-    return Gemm(m=job.batch, n=_width(job, layer.outputs), k=_width(job, layer.inputs), precision=job.precision)
+    return Gemm(m=samples, n=_width(job, layer.outputs), k=_width(job, layer.inputs), precision=job.precision)
 
 
-def input_gradient_gemm(job: Job, layer: Layer) -> Gemm:
+def input_gradient_gemm(job: Job, layer: Layer, samples: Amount) -> Gemm:
     """``[batch, outputs] x [outputs, inputs]``."""
-    return Gemm(m=job.batch, n=_width(job, layer.inputs), k=_width(job, layer.outputs), precision=job.precision)
+    return Gemm(m=samples, n=_width(job, layer.inputs), k=_width(job, layer.outputs), precision=job.precision)
 
 
-def weight_gradient_gemm(job: Job, layer: Layer) -> Gemm:
+def weight_gradient_gemm(job: Job, layer: Layer, samples: Amount) -> Gemm:
     """``[outputs, batch] x [batch, inputs]``; the gradient of the outputs is stored by samples."""
     m, n = _width(job, layer.outputs), _width(job, layer.inputs)
-    return Gemm(m=m, n=n, k=job.batch, precision=job.precision, transposed=True)
+    return Gemm(m=m, n=n, k=samples, precision=job.precision, transposed=True)
 
 
 def _width(job: Job, width: int) -> int:

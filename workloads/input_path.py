@@ -44,7 +44,7 @@ class InputPath:
         work = Copy(self._job.input_bytes, "h2d")
         self._copy = self._recorder.kernel(COPY, work, stream=MEMCPY, section=SECTION, after=after)
 
-    def free_after(self, reader: int) -> None:
+    def free_after(self, reader: int | str) -> None:
         """Let the copy wait for a task that reads a batch for the last time, whose place it takes.
 
         The copy of a batch that is n ahead, into one of s slots, overwrites the one of s - n passes before.
@@ -67,7 +67,7 @@ class InputPath:
 
     def splits(self) -> None:
         """Permute features and exchange splits."""
-        if not self._job.sharded:
+        if not self._job.exchanges_indices:
             return
         values = float(sum(np.mean(g.values.bytes) for g in self._job.groups if g.values is not None))
         permute = self._recorder.kernel(PERMUTE, Elementwise(values, values), stream=self._stream, section=SECTION)
@@ -88,7 +88,7 @@ class InputPath:
 
     def indices(self) -> None:
         """Wait for the splits on the host, exchange lengths and values, permute back."""
-        if not self._job.sharded:
+        if not self._job.exchanges_indices:
             return
         ago = self._schedule.splits - self._schedule.indices
         if not self._fixed_sizes:

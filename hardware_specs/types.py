@@ -101,6 +101,12 @@ class Node(Strict):
             return 0.0
         return self.pcie_bytes_per_s.value * self.pcie_fraction.value
 
+    @property
+    def frontend_bytes_per_s(self) -> float:
+        """What a rank receives of its training data per second: its share of the front-end NICs, else of `nics`."""
+        nics = self.frontend or self.nics
+        return nics.nic.bytes_per_s.value * nics.count.value / self.ranks
+
     @model_validator(mode="after")
     def _has_what_its_gpus_need(self) -> Node:
         """A node with GPUs says how many and how they are linked; one without says nothing of them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scenarios.resolve import ResolvedScenario
+from scenarios.schedule import schedule_settings
 from scenarios.types import Bursts
 from simulator.lowering import Machine, build_machine
 from simulator.network.background import OtherJob
@@ -20,12 +21,14 @@ def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
     return DlrmSettings(
         world_size=resolved.world_size,
         local_world_size=min(resolved.cluster.node.ranks, resolved.world_size),
-        global_batch_size=resolved.global_batch_size,
+        global_batch_size=resolved.global_batch_size // workload.gradient_accumulation,
         framework=resolved.framework,
         precision=Precisions(**precision.model_dump()),
         optimizer=Optimizers(**workload.optimizer.model_dump()),
         pipeline=workload.pipeline,
         reuse=load_reuse(resolved.model.index_reuse.value),
+        gradient_accumulation=workload.gradient_accumulation,
+        **schedule_settings(workload, resolved.framework),
     )
 
 

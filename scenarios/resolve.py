@@ -21,6 +21,7 @@ from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.library import CATALOG
 from scenarios.located import located
+from scenarios.schedule import check_schedule, with_framework_defaults
 from scenarios.types import MAX_WORLD_SIZE, Scenario, Sharding
 from workloads.framework import Framework, load_framework
 from workloads.graded import check_choices, picked
@@ -114,11 +115,12 @@ def resolve(document: Document) -> ResolvedScenario:
     world_size = _world_size(document, scenario, cluster)
     batch = scenario.workload.global_batch_size or int(model.local_batch_size.value) * world_size
     _check_batch(document, batch, world_size)
+    check_schedule(document, scenario, batch, world_size)
     _check_precision(document, scenario, cluster)
     _check_ranks(document, scenario, world_size)
     gpus = cluster.node.ranks
     sharding, plan_place = _read_sharding(document, scenario)
-    workload = scenario.workload.model_copy(
+    workload = with_framework_defaults(scenario.workload, framework).model_copy(
         update={
             "model": _plain(model),
             "framework": _plain(framework),

@@ -12,7 +12,8 @@ from pydantic import Field
 
 from hardware_specs.library import Operation
 from inputs.model import Strict
-from inputs.quantities import Seconds
+from inputs.quantities import BytesPerSecond, Seconds
+from workloads.framework import CudaGraph
 from workloads.settings import DenseOptimizerKind, Pipeline, TableOptimizerKind
 
 FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16"]
@@ -23,6 +24,8 @@ LinkClass: TypeAlias = Literal["nvlink", "pcie", "switch", "socket", "ddr", "nic
 BackgroundShare: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 SHORTEST_BURST_S = 1e-6
 """Shorter than a message: traffic of a steady share says the same."""
+MAX_QUEUE_BATCHES = 64
+"""The engine keeps as many iterations at hand."""
 Positive: TypeAlias = Annotated[int, Field(ge=1)]
 MAX_WORLD_SIZE = 262_144
 """Ranks of the largest job: planning and lowering are written for it; the largest training clusters have half."""
@@ -51,6 +54,38 @@ class Optimizer(Strict):
     )
 
 
+class Overlap(Strict):
+    """What runs beside what within an iteration; what is left out is as the framework has it."""
+
+    exchange: bool | None = Field(None, description="pooled vectors and their gradients travel beside the bottom MLP")
+    all_reduce: bool | None = Field(None, description="gradients are summed beside the backward pass, not after it")
+    weight_gradients: bool | None = Field(
+        None, description="weight gradients behind those of the inputs, beside the exchange that these start"
+    )
+
+
+class Ingestion(Strict):
+    """How batches come into the memory of the nodes that train."""
+
+    reader_hosts: Positive = Field(description="hosts that read and decode for the whole job")
+    cores_per_host: Positive = Field(description="cores of each that decode")
+    decode_bytes_per_s: Annotated[BytesPerSecond, Field(gt=0)] = Field(
+        description="of a core, in bytes of the batch as the GPUs get it"
+    )
+    nic_bytes_per_s: Annotated[BytesPerSecond, Field(gt=0)] | None = Field(
+        None, description="what a reader host sends at most"
+    )
+    queue_batches: Annotated[int, Field(ge=1, le=MAX_QUEUE_BATCHES)] = Field(
+        2, description="batches of a rank that host memory has room for, those on their way included"
+    )
+
+    @property
+    def bytes_per_s(self) -> float:
+        """What all reader hosts deliver."""
+        decoded = self.cores_per_host * self.decode_bytes_per_s
+        return self.reader_hosts * (decoded if self.nic_bytes_per_s is None else min(decoded, self.nic_bytes_per_s))
+
+
 class Workload(Strict):
     """What is trained, how it is spread, and by which framework."""
 
@@ -64,6 +99,14 @@ class Workload(Strict):
     )
     sharding: Sharding = Field(default_factory=Sharding, description="planner or plan")
     pipeline: Pipeline = Field("none", description="software pipelining across iterations")
+    gradient_accumulation: Positive = Field(
+        1, description="passes per iteration, each over an equal part of the batch; dense gradients are summed in the last"
+    )
+    overlap: Overlap = Field(default_factory=Overlap, description="what runs beside what within an iteration")
+    cuda_graph: CudaGraph | None = Field(
+        None, description="what one launch starts (default: as the framework has it): none, the network, the iteration"
+    )
+    ingestion: Ingestion | None = Field(None, description="reader hosts; without them batches are always there")
     strategy: Literal["hybrid"] = Field(
         "hybrid", description="hybrid: embedding tables model-parallel, dense layers data-parallel"
     )
@@ -112,13 +155,14 @@ class VariationChoice(Strict):
     seed: int = Field(0, ge=0, description="seed of every draw")
     compute_jitter: float = Field(0.0, ge=0, le=1, description="sigma of the log-normal factor on kernels")
     host_jitter: float = Field(0.0, ge=0, le=1, description="sigma of the log-normal factor on host work")
+    input_jitter: float = Field(0.0, ge=0, le=1, description="sigma of the log-normal factor on reading batches")
     straggler_ranks: tuple[Rank, ...] = Field((), description="ranks that compute slower")
     straggler_slowdown: float = Field(1.0, ge=1, description="factor on the kernels of those ranks")
 
     @property
     def varies(self) -> bool:
         """Whether iterations differ."""
-        return bool(self.compute_jitter or self.host_jitter)
+        return bool(self.compute_jitter or self.host_jitter or self.input_jitter)
 
 
 class RunChoice(Strict):

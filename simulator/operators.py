@@ -34,6 +34,7 @@ class Category(StrEnum):
     COMM = "comm"
     COPY = "copy"
     HOST = "host"
+    INPUT = "input"
     IDLE = "idle"
 
 
@@ -131,6 +132,13 @@ class HostWork:
 
 
 @dataclass(frozen=True, slots=True)
+class Ingest:
+    """A batch on its way into host memory over the node's front-end NICs, which its ranks share evenly."""
+
+    bytes: Amount
+
+
+@dataclass(frozen=True, slots=True)
 class Nothing:
     """A task without work of its own (a wait, a join, a marker)."""
 
@@ -200,6 +208,7 @@ Operator: TypeAlias = (
     | DenseOptimizer
     | Copy
     | HostWork
+    | Ingest
     | Nothing
     | Measured
     | Delay
@@ -207,7 +216,8 @@ Operator: TypeAlias = (
 Work: TypeAlias = Operator | CollectiveCall
 
 _CATEGORIES: dict[type, Category] = {
-    Copy: Category.COPY, HostWork: Category.HOST, CollectiveCall: Category.COMM, Delay: Category.IDLE,
+    Copy: Category.COPY, HostWork: Category.HOST, Ingest: Category.INPUT,
+    CollectiveCall: Category.COMM, Delay: Category.IDLE,
 }  # fmt: skip
 
 

@@ -21,7 +21,15 @@ from workloads.plan import Plan
 from workloads.plan_exchange import plan_from_dict
 from workloads.plan_file import PlanFile
 from workloads.reuse import Reuse, load_reuse
-from workloads.settings import DENSE_STATE, STATE_BYTES, DlrmSettings, Optimizers, Precisions, state_elements
+from workloads.settings import (
+    DENSE_STATE,
+    STATE_BYTES,
+    DlrmSettings,
+    Optimizers,
+    Pipeline,
+    Precisions,
+    state_elements,
+)
 from workloads.tables import Tables, expand_tables
 
 PLAN: KeyPath = ("workload", "sharding", "plan")
@@ -99,6 +107,7 @@ def read_job(file: Path) -> TrainingJob:
         raise document.error(PLAN, "the trainer needs the plan itself", expected="a plan written out")
     precision = _table_precision(document, scenario, model)
     plan = _plan(document, validate(PlanFile, document, prefix=PLAN), expand_tables(model, scenario.precision.tables))
+    _check_schedule(document, scenario)
     settings = DlrmSettings(
         world_size=plan.world_size,
         local_world_size=plan.local_world_size,
@@ -133,6 +142,28 @@ def weight_bytes(job: Job) -> float:
     sharded = np.sum((weights + state)[~np.isin(shards.table, job.plan.data_parallel)])
     on_all_ranks = job.copied_bytes * (2 + DENSE_STATE[optimizer.dense])
     return float(sharded + job.settings.world_size * on_all_ranks)
+
+
+TRAINED_PIPELINES: tuple[Pipeline, ...] = ("none", "sparse_dist")
+
+
+def _check_schedule(document: Document, scenario: Scenario) -> None:
+    """Refuse what the trainer does not do."""
+    workload = scenario.workload
+    if workload.pipeline not in TRAINED_PIPELINES:
+        raise document.error(
+            ("workload", "pipeline"),
+            "the trainer does not have this pipeline",
+            given=workload.pipeline,
+            expected=" or ".join(TRAINED_PIPELINES),
+        )
+    if workload.gradient_accumulation > 1:
+        raise document.error(
+            ("workload", "gradient_accumulation"),
+            "the trainer updates after every pass",
+            given=workload.gradient_accumulation,
+            expected="1",
+        )
 
 
 def _plan(document: Document, file: PlanFile, tables: Tables) -> Plan:

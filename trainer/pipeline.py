@@ -101,6 +101,6 @@ class SparseDist:
 def make_pipeline(
     job: TrainingJob, model: RankModel, rank: int, device: torch.device, source: Source, iteration: int
 ) -> TrainPipeline:
-    """The scenario's pipeline, from the batch of ``iteration`` on."""
+    """The scenario's pipeline (`trainer.job.read_job` refuses others), from the batch of ``iteration`` on."""
     kinds: dict[Pipeline, type[WithoutPipeline | SparseDist]] = {"none": WithoutPipeline, "sparse_dist": SparseDist}
     return kinds[job.settings.pipeline](model, _Input(job, rank, device, source, iteration))

@@ -5,10 +5,13 @@ forward waited for it), the bottom MLP meanwhile, last the embedding update, whi
 comm_ops.py). DDP launches the all_reduce of a bucket when its last gradient has been computed, and waits for all of
 them before the optimizer. Gradients are views of their bucket (TorchRec's DDP wrapper asks for that), so DDP copies
 nothing; it divides each by world_size. With a 16-bit all_reduce the whole bucket is cast and divided instead, and cast
-back (torch.distributed ``fp16_compress_hook``).
+back (torch.distributed ``fp16_compress_hook``). `workloads.settings.Overlaps` says where a framework differs.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 
 from simulator.operators import (
     BYTES_PER_ELEMENT,
@@ -18,7 +21,7 @@ from simulator.operators import (
     Gemm,
     Interaction,
 )
-from workloads.dense import GRADIENT_BYTES, Layer
+from workloads.dense import GRADIENT_BYTES, Bucket, Layer
 from workloads.embeddings import WORLD
 from workloads.job import COPIED_TABLES, Job
 from workloads.launch import Recorder
@@ -28,16 +31,42 @@ _OPTIMIZER_ACCESSES = {"sgd": 3, "adagrad": 5}
 """Numbers read or written per parameter: gradient read, weight read and written, state read and written."""
 
 
+OPTIMIZER = "dense_optimizer"
+"""The task that updates what all ranks hold, once per iteration."""
+
+
 class Backward:
     """Records the backward pass and the optimizers; keeps the gradient all_reduces to wait for."""
 
     def __init__(self, recorder: Recorder, job: Job) -> None:
         """Start with all buckets open."""
         self._recorder, self._job = recorder, job
+        self._overlaps = job.settings.overlaps
+        self._filled: list[tuple[int, Bucket]] = []
         self._reduced: list[int] = []
+        self._deferred: list[Callable[[], int]] = []
 
-    def mlp(self, layers: tuple[Layer, ...], section: str, *, input_gradient: bool = True) -> int:
-        """Layers in reverse; returns the last task.
+    def record(self) -> tuple[int, list[int]]:
+        """Record all of it; returns the last task of the bottom MLP and the embedding updates."""
+        job = self._job
+        self._mlp(job.dense.top, "top_mlp_backward", defer=self._overlaps.weight_gradients)
+        self._interaction()
+        exchanges = self._start_exchange()
+        updates = [] if self._overlaps.exchange else self._update_embeddings(exchanges)
+        for weight_gradient in self._deferred:
+            weight_gradient()
+        last = self._mlp(job.dense.bottom, "bottom_mlp_backward", input_gradient=False)
+        if self._overlaps.exchange:
+            updates = self._update_embeddings(exchanges)
+        if self._recorder.last_pass:
+            self._reduce(self._filled)
+            self._optimizer()
+        return last, updates
+
+    def _mlp(
+        self, layers: tuple[Layer, ...], section: str, *, input_gradient: bool = True, defer: bool = False
+    ) -> int:
+        """Layers in reverse; returns the last task, -1 when the weight gradients are deferred.
 
         Per layer: gradient through the activation with the bias gradient, then of the inputs, then of the weights. The
         first layer's inputs are data and need no gradient when ``input_gradient`` is false.
@@ -53,20 +82,30 @@ class Backward:
             if input_gradient or layer is not layers[0]:
                 gemm = Gemm(m=job.batch, n=layer.inputs, k=layer.outputs, precision=job.precision)
                 self._recorder.kernel(f"{layer.name}_input_gradient", gemm, section=section)
-            gemm = Gemm(m=layer.outputs, n=layer.inputs, k=job.batch, precision=job.precision)
-            last = self._recorder.kernel(f"{layer.name}_weight_gradient", gemm, section=section)
-            size = float(layer.parameters * GRADIENT_BYTES)
-            if job.mixed_precision:
-                cast = Elementwise(size / 2, size)
-                last = self._recorder.kernel(f"{layer.name}_gradient_cast", cast, section=section)
-            self._ready(layer.name, size)
+            weight_gradient = partial(self._weight_gradient, layer, section)
+            if defer:
+                self._deferred.append(weight_gradient)
+            else:
+                last = weight_gradient()
         return last
 
-    def interaction(self) -> None:
+    def _weight_gradient(self, layer: Layer, section: str) -> int:
+        """Gradient of a layer's weights, added to that of earlier passes; returns the last task."""
+        job = self._job
+        gemm = Gemm(m=layer.outputs, n=layer.inputs, k=job.batch, precision=job.precision)
+        last = self._recorder.kernel(f"{layer.name}_weight_gradient", gemm, section=section)
+        size = float(layer.parameters * GRADIENT_BYTES)
+        if job.mixed_precision:
+            cast = Elementwise(size / 2, size)
+            last = self._recorder.kernel(f"{layer.name}_gradient_cast", cast, section=section)
+        self._ready(layer.name, size)
+        return last
+
+    def _interaction(self) -> None:
         """Gradients of the interaction, then of the pooled vectors in the order and precision of the wire."""
         job, section = self._job, "interaction_backward"
         for v, u in reversed(list(zip(job.dense.cross[::2], job.dense.cross[1::2], strict=True))):
-            self.mlp((v, u), section)
+            self._mlp((v, u), section, defer=self._overlaps.weight_gradients)
             size = job.vector_bytes(u.outputs)  # the gradients of x and x0 each gain a term
             self._recorder.kernel(f"{u.name}_accumulate", Elementwise(4 * size, 2 * size), section=section, launches=2)
         inputs = job.vector_bytes(job.dense.interaction_inputs)
@@ -83,14 +122,14 @@ class Backward:
         cast = Elementwise(job.vector_bytes(job.pooled_width), wire)
         self._recorder.kernel("pooled_gradient_permute", cast, section=section)
 
-    def start_exchange(self) -> list[int | None]:
+    def _start_exchange(self) -> list[int | None]:
         """Start to send the pooled gradients to the owners; one task per group, None for copied tables."""
         return [
             record_exchange(self._recorder, group, "backward", group.backward[:1]) if group.backward else None
             for group in self._job.groups
         ]
 
-    def update_embeddings(self, exchanges: list[int | None]) -> list[int]:
+    def _update_embeddings(self, exchanges: list[int | None]) -> list[int]:
         """End the exchanges; sort, sum and apply the gradients of embedding rows, each group after its exchange."""
         tasks = []
         for group, exchange in zip(self._job.groups, exchanges, strict=True):
@@ -106,7 +145,7 @@ class Backward:
                 self._ready(COPIED_TABLES, self._job.copied_bytes - self._job.dense.bytes)
         return tasks
 
-    def optimizer(self) -> int:
+    def _optimizer(self) -> None:
         """Update the parameters that all ranks hold, when all their gradients are summed."""
         job = self._job
         accesses = _OPTIMIZER_ACCESSES[job.settings.optimizer.dense]
@@ -114,24 +153,38 @@ class Backward:
         kernels = job.settings.framework.optimizer_kernels.value
         if self._compresses:
             self._reduced = [self._decompress(number, task) for number, task in enumerate(self._reduced)]
-        return self._recorder.kernel(
-            "dense_optimizer", work, section="optimizer", after=self._reduced, launches=kernels
-        )
+        self._recorder.kernel(OPTIMIZER, work, section="optimizer", after=self._reduced, launches=kernels)
 
     def _ready(self, name: str, size_bytes: float) -> None:
-        """Launch the all_reduces of the buckets that the gradients of ``name`` complete."""
-        section, precision = "gradient_all_reduce", self._job.settings.precision.all_reduce
+        """Add the gradients of ``name`` to those of earlier passes; in the last one sum the buckets they complete.
+
+        Autograd adds in place, weights and bias apart (pytorch csrc/autograd/functions/accumulate_grad.h).
+        """
+        section = "gradient_all_reduce"
+        if not self._recorder.first_pass:
+            add = Elementwise(2 * size_bytes, size_bytes)
+            self._recorder.kernel(f"{name}_gradient_accumulate", add, section=section, launches=2)
+        if not self._recorder.last_pass:
+            return
         if not self._compresses:
             scale = Elementwise(size_bytes, size_bytes)
             self._recorder.kernel(f"{name}_gradient_scale", scale, section=section, launches=2)  # weights and bias
-        for number, bucket in enumerate(self._job.buckets):
-            if bucket.ready_after == name:
-                wire = float(bucket.parameters * BYTES_PER_ELEMENT[precision])
-                if self._compresses:
-                    cast = Elementwise(bucket.bytes + wire, 2 * wire)
-                    self._recorder.kernel(f"gradient_compress_{number}", cast, section=section, launches=2)
-                call = CollectiveCall("all_reduce", WORLD, wire, precision)
-                self._reduced.append(self._recorder.collective(f"gradient_all_reduce_{number}", call, section=section))
+        filled = [(number, bucket) for number, bucket in enumerate(self._job.buckets) if bucket.ready_after == name]
+        if self._overlaps.all_reduce:
+            self._reduce(filled)
+        else:
+            self._filled += filled
+
+    def _reduce(self, buckets: list[tuple[int, Bucket]]) -> None:
+        """Launch the all_reduces of numbered buckets."""
+        section, precision = "gradient_all_reduce", self._job.settings.precision.all_reduce
+        for number, bucket in buckets:
+            wire = float(bucket.parameters * BYTES_PER_ELEMENT[precision])
+            if self._compresses:
+                cast = Elementwise(bucket.bytes + wire, 2 * wire)
+                self._recorder.kernel(f"gradient_compress_{number}", cast, section=section, launches=2)
+            call = CollectiveCall("all_reduce", WORLD, wire, precision)
+            self._reduced.append(self._recorder.collective(f"gradient_all_reduce_{number}", call, section=section))
 
     @property
     def _compresses(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from simulator.operators import Amount, CollectiveCall, CollectiveOp, EmbeddingLookup, EmbeddingUpdate, FloatArray
+from simulator.operators import Amount, CollectiveCall, CollectiveOp, EmbeddingLookup, EmbeddingUpdate, FloatArray, Operator
 from simulator.program import IntArray
 from workloads.kernels import KernelShards, amount, kernels
 from workloads.plan import Plan
@@ -51,6 +51,7 @@ class EmbeddingGroup:
         values: indices sent to the owners, None for copies.
         forward: pooled vectors to the ranks of their samples, one call after the other; none for copies.
         backward: their gradients back, likewise.
+        fill: what brings the missing rows of a batch into the cache; None for tables without one.
         copied_parameters: weights of copied tables, whose gradients are summed over ranks.
     """
 
@@ -62,6 +63,7 @@ class EmbeddingGroup:
     values: Exchange | None
     forward: tuple[CollectiveCall, ...]
     backward: tuple[CollectiveCall, ...]
+    fill: Operator | None = None
     copied_parameters: int = 0
 
     @property
@@ -206,4 +208,6 @@ def _copied_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         gradient_block_bytes=update.gradient_block_bytes,
     )
     width, parameters = int(tables.pooled_dim[copied].sum()), int(tables.rows[copied] @ dim)
-    return EmbeddingGroup("data_parallel", lookup, gradient, width, None, None, (), (), parameters)
+    return EmbeddingGroup(
+        "data_parallel", lookup, gradient, width, None, None, (), (), copied_parameters=parameters
+    )

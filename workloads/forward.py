@@ -4,23 +4,50 @@ from __future__ import annotations
 
 from simulator.operators import Elementwise, Gemm, Interaction
 from workloads.dense import Layer
+from workloads.embeddings import EmbeddingGroup
 from workloads.job import Job
 from workloads.launch import Recorder
-from workloads.output_dist import record_exchange
+from workloads.output_dist import pooled_name, record_exchange
 
 
-def record_lookups(recorder: Recorder, job: Job) -> tuple[list[int], list[int]]:
-    """Look up each group and start its output_dist.
+def fill_name(group: EmbeddingGroup) -> str:
+    """The kernel that brings rows of a group into its cache."""
+    return f"{group.kind}_cache_fill"
 
-    Returns:
-        the lookups, and what the pooled vectors wait for: output_dist, or the lookup itself for copied tables.
-    """
-    lookups, pooled = [], []
+
+def record_fills(recorder: Recorder, job: Job, stream: str) -> list[tuple[EmbeddingGroup, int]]:
+    """Bring the rows of a batch into the caches; returns the groups that have one, and the kernel of each."""
+    return [
+        (group, recorder.kernel(fill_name(group), group.fill, section="embedding_forward", stream=stream))
+        for group in job.groups
+        if group.fill is not None
+    ]
+
+
+def record_lookups(recorder: Recorder, job: Job, stream: str) -> list[int]:
+    """Look up each group and start its output_dist; returns the lookups."""
+    lookups = []
     for group in job.groups:
-        lookup = recorder.kernel(f"{group.kind}_lookup", group.lookup, section="embedding_forward")
+        lookup = recorder.kernel(f"{group.kind}_lookup", group.lookup, section="embedding_forward", stream=stream)
         lookups.append(lookup)
-        pooled.append(record_exchange(recorder, group, "forward", group.forward) if group.forward else lookup)
-    return lookups, pooled
+        if group.forward:
+            record_exchange(recorder, group, "forward", group.forward, stream=stream)
+    return lookups
+
+
+def record_dense(recorder: Recorder, job: Job, ago: int) -> int:
+    """Bottom MLP, interaction, top MLP, loss, with vectors looked up ``ago`` passes before; returns the first task."""
+    pooled = [pooled_name(group) for group in job.groups]
+    if not job.settings.overlaps.exchange:
+        for name in pooled:
+            recorder.stream_wait(f"wait_for_{name}", name, section="embedding_forward", lag=ago)
+    bottom = record_mlp(recorder, job, job.dense.bottom, "bottom_mlp_forward")
+    reader = record_interaction(recorder, job)
+    for name in pooled:
+        recorder.depend(reader, name, lag=ago)
+    record_mlp(recorder, job, job.dense.top, "top_mlp_forward")
+    record_loss(recorder, job)
+    return bottom[0]
 
 
 def record_mlp(recorder: Recorder, job: Job, layers: tuple[Layer, ...], section: str) -> list[int]:
@@ -45,15 +72,15 @@ def record_layer(recorder: Recorder, job: Job, layer: Layer, section: str) -> in
     return product if first is None else first
 
 
-def record_interaction(recorder: Recorder, job: Job, pooled: list[int]) -> None:
-    """Bring the pooled vectors into the dense precision and layout, then let them interact.
+def record_interaction(recorder: Recorder, job: Job) -> int:
+    """Bring the pooled vectors into the dense precision and layout, then let them interact; returns their reader.
 
     What arrives is ordered by owner and in the precision of the wire; one pass concatenates and casts it.
     """
     section = "interaction_forward"
     arrived = float(job.batch * job.pooled_width * job.settings.forward_bytes)
     cast = Elementwise(arrived, job.vector_bytes(job.pooled_width))
-    recorder.kernel("pooled_permute", cast, section=section, after=pooled)
+    reader = recorder.kernel("pooled_permute", cast, section=section)
     inputs, outputs = job.vector_bytes(job.dense.interaction_inputs), job.vector_bytes(job.dense.interaction_outputs)
     if job.interaction == "dot":
         product = float(job.batch * _pairs(job) * job.element_bytes)
@@ -64,6 +91,7 @@ def record_interaction(recorder: Recorder, job: Job, pooled: list[int]) -> None:
     else:
         recorder.kernel("interaction", Elementwise(inputs, outputs), section=section)
     record_cross(recorder, job)
+    return reader
 
 
 def record_cross(recorder: Recorder, job: Job) -> None:

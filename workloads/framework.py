@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from inputs.catalog import Catalog
 from inputs.model import Strict
@@ -11,6 +11,8 @@ from inputs.quantities import Bytes, Seconds
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from workloads.graded import Graded
+
+CudaGraph: TypeAlias = Literal["none", "network", "iteration"]
 
 FRAMEWORKS = Catalog("framework", "workloads", "frameworks")
 
@@ -30,6 +32,10 @@ class Framework(Strict):
         index_bytes: size of an index.
         length_bytes: size of a bag length.
         optimizer_kernels: kernels of the dense optimizer step (multi-tensor).
+        cuda_graph: what one launch starts, unless the scenario says so; see `workloads.settings.DlrmSettings`.
+        overlap_exchange: see `workloads.settings.Overlaps`, as the next two.
+        overlap_all_reduce: likewise.
+        overlap_weight_gradients: likewise.
         reserve_bytes: device memory that the framework takes (context, allocator slack, NCCL buffers).
     """
 
@@ -43,6 +49,10 @@ class Framework(Strict):
     index_bytes: Graded[Literal[4, 8]]
     length_bytes: Graded[Literal[4, 8]]
     optimizer_kernels: Graded[int]
+    cuda_graph: Graded[CudaGraph]
+    overlap_exchange: Graded[bool]
+    overlap_all_reduce: Graded[bool]
+    overlap_weight_gradients: Graded[bool]
     reserve_bytes: Graded[Bytes]
 
 

@@ -2,7 +2,8 @@
 
 A kernel waits for its launch and for what is before it on its stream. A collective that c10d launches waits, besides,
 for everything launched so far on the stream that issues it (an event is recorded there), and a wait for a collective
-holds the stream that waits, not the host (software facts: pytorch ProcessGroupNCCL.cpp).
+holds the stream that waits, not the host (software facts: pytorch ProcessGroupNCCL.cpp). What a CUDA graph holds has one
+launch.
 """
 
 from __future__ import annotations
@@ -10,29 +11,51 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from simulator.operators import Category, CollectiveCall, HostWork, Nothing, Work
-from simulator.program import Dependency, IntArray, Program, ProgramBuilder
-from workloads.framework import Framework
-from workloads.settings import Pipeline
+from simulator.program import IntArray
+from workloads.framework import CudaGraph, Framework
+from workloads.passes import PassBuilder
+from workloads.schedule import Schedule
 
 HOST, DEFAULT, DATA_DIST, MEMCPY, COMM, INPUT_COMM = "host", "default", "data_dist", "memcpy", "comm", "input_comm"
 NODE_COMM, CROSS_NODE_COMM = "node_comm", "cross_node_comm"
-"""Streams of a rank: the host thread, the default stream, input_dist's, copies', and one per process group."""
+LOOKUP, PREFETCH, READER, FRONTEND = "emb_lookup", "prefetch", "reader", "frontend"
+"""Streams of a rank: the host thread, the default stream, input_dist's, copies', one per process group, those of lookups
+and of cache prefetches, its part of the reader hosts' work and of the front-end NICs."""
+
+_OUTSIDE_NETWORK = frozenset({"input", "embedding_forward", "embedding_backward", "optimizer"})
+"""Sections whose kernels are no part of HugeCTR's graph of the network."""
 
 
-def streams_of(pipeline: Pipeline, *, own_input_group: bool, node_groups: bool = False) -> tuple[str, ...]:
+def streams_of(
+    schedule: Schedule, *, own_input_group: bool, node_groups: bool = False, ingestion: bool = False
+) -> tuple[str, ...]:
     """The streams that an iteration uses."""
-    dist = () if pipeline == "none" else (DATA_DIST,)
+    dist = (DATA_DIST,) if schedule.own_input_stream else ()
     own = (INPUT_COMM,) if own_input_group else ()
-    return (HOST, DEFAULT, *dist, MEMCPY, COMM, *own, *((NODE_COMM, CROSS_NODE_COMM) if node_groups else ()))
+    nodes = (NODE_COMM, CROSS_NODE_COMM) if node_groups else ()
+    lookup = (LOOKUP,) if schedule.own_lookup_stream else ()
+    fill = (PREFETCH,) if schedule.fill else ()
+    return (HOST, DEFAULT, *dist, MEMCPY, COMM, *own, *nodes, *lookup, *fill, *((READER, FRONTEND) if ingestion else ()))
 
 
-class Recorder:
+class Recorder(PassBuilder):
     """Collects the tasks of one iteration in the order in which the host launches them."""
 
-    def __init__(self, ranks: IntArray, framework: Framework, streams: Sequence[str]) -> None:
-        """Start an empty iteration for ``ranks`` with the given streams."""
-        self._builder = ProgramBuilder("dlrm", ranks, streams)
+    def __init__(
+        self,
+        ranks: IntArray,
+        framework: Framework,
+        streams: Sequence[str],
+        *,
+        cuda_graph: CudaGraph = "none",
+        passes: int = 1,
+    ) -> None:
+        """Start an empty iteration of so many passes for ``ranks`` with the given streams."""
+        super().__init__(ranks, streams, passes)
         self._operator_s = framework.operator_s.value
+        self._cuda_graph = cuda_graph
+        self._graph: int | None = None
+        self._graphs = 0
         self._last: dict[str, int] = {}
 
     def kernel(
@@ -42,12 +65,12 @@ class Recorder:
         *,
         section: str,
         stream: str = DEFAULT,
-        after: Iterable[Dependency] = (),
+        after: Iterable[int] = (),
         launches: int = 1,
     ) -> int:
         """Launch ``work`` as ``launches`` kernels of one operator on ``stream``; returns the task's number."""
-        launch = self.host(f"launch_{name}", HostWork(launches=launches, seconds=self._operator_s), section=section)
-        task = self._builder.task(name, stream, work, after=[launch, *after], section=section)
+        launch = self._launch(name, launches, section, captured=section not in _OUTSIDE_NETWORK)
+        task = self.task(name, stream, work, after=[launch, *after], section=section)
         self._last[stream] = task
         return task
 
@@ -55,26 +78,27 @@ class Recorder:
         self, name: str, call: CollectiveCall, *, section: str, issued_from: str = DEFAULT, stream: str = COMM
     ) -> int:
         """Launch a collective on the stream of its process group; returns the task's number."""
-        launch = self.host(f"launch_{name}", HostWork(launches=1, seconds=self._operator_s), section=section)
+        launch = self._launch(name, 1, section, captured=False)
         event = [self._last[issued_from]] if issued_from in self._last else []
-        return self._builder.task(name, stream, call, after=[launch, *event], section=section)
+        return self.task(name, stream, call, after=[launch, *event], section=section)
 
-    def stream_wait(self, name: str, task: Dependency, *, section: str, stream: str = DEFAULT) -> None:
+    def stream_wait(self, name: str, on: int | str, *, section: str, stream: str = DEFAULT, lag: int = 0) -> None:
         """Hold ``stream``, not the host, until a collective has ended (``Work.wait`` of c10d)."""
-        self._last[stream] = self._builder.task(name, stream, Nothing(Category.COMM), after=[task], section=section)
+        task = self.task(name, stream, Nothing(Category.COMM), section=section)
+        self.depend(task, on, lag=lag)
+        self._last[stream] = task
 
-    def host(self, name: str, work: Work, *, section: str, after: Iterable[Dependency] = ()) -> int:
-        """Work of the host thread; returns the task's number."""
-        return self._builder.task(name, HOST, work, after=after, section=section)
+    def host(self, name: str, work: Work, *, section: str) -> int:
+        """Work of the host thread, which ends a CUDA graph; returns the task's number."""
+        self._graph = None
+        return self.task(name, HOST, work, section=section)
 
-    def host_wait(self, name: str, task: Dependency, *, section: str) -> int:
-        """Block the host until a task has ended."""
-        return self.host(name, Nothing(), section=section, after=[task])
-
-    def depend(self, task: int, on: int, *, lag: int = 0) -> None:
-        """Let ``task`` wait for ``on``, of ``lag`` iterations before."""
-        self._builder.depend(task, on, lag=lag)
-
-    def build(self) -> Program:
-        """The program of the iteration."""
-        return self._builder.build()
+    def _launch(self, name: str, launches: int, section: str, *, captured: bool) -> int:
+        """The host task that starts a kernel or collective: its own, or that of the graph it is in."""
+        if self._cuda_graph == "none" or (self._cuda_graph == "network" and not captured):
+            return self.host(f"launch_{name}", HostWork(launches=launches, seconds=self._operator_s), section=section)
+        if self._graph is None:
+            work = HostWork(launches=1, seconds=self._operator_s)
+            self._graph = self.task(f"launch_graph_{self._graphs}", HOST, work, section="graph")
+            self._graphs += 1
+        return self._graph

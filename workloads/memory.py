@@ -18,11 +18,9 @@ from workloads.dense import dense_part
 from workloads.job import Job, make_job
 from workloads.model import DlrmModel
 from workloads.plan import Plan
+from workloads.schedule import SCHEDULES
 from workloads.settings import DENSE_STATE, STATE_BYTES, DlrmSettings, state_elements
 from workloads.tables import Tables
-
-BATCHES_ON_DEVICE = {"none": 2, "sparse_dist": 3}
-"""Batches that a pipeline keeps on the device: the one in training and those copied or distributed ahead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +54,12 @@ def memory_per_rank(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Mem
         "weights": table_weights + float(job.dense.bytes),
         "optimizer state": table_state + job.copied_bytes * state,
         "gradients": job.copied_bytes,
-        "activations": _activation_bytes(job),
+        "activations": _activation_bytes(job) + _pooled_ahead_bytes(job),
         "communication buffers": _buffer_bytes(job),
         "inputs in flight": _input_bytes(job),
         "framework reserve": settings.framework.reserve_bytes.value,
     }
-    ddr: dict[str, Amount] = {"inputs in flight": 2 * job.input_bytes}  # pinned, double-buffered
+    ddr: dict[str, Amount] = {"inputs in flight": _queued_batches(settings) * job.input_bytes}
     return MemoryUse(_spread(hbm, plan.world_size), _spread(ddr, plan.world_size))
 
 
@@ -74,11 +72,12 @@ def bytes_beside_tables(model: DlrmModel, tables: Tables, settings: DlrmSettings
     per_byte = 2 + DENSE_STATE[settings.optimizer.dense]
     layers = sum((2 if layer.activation else 1) * layer.outputs for layer in part.layers)
     activations = batch * settings.dense_bytes * (layers + 2 * part.interaction_inputs + part.interaction_outputs)
-    buffers = 2 * batch * width * max(settings.forward_bytes, settings.backward_bytes)
+    ahead = SCHEDULES[settings.pipeline].lookup * batch * width * settings.forward_bytes
+    buffers = ahead + 2 * batch * width * max(settings.forward_bytes, settings.backward_bytes)
     indices = batch * (
         float(tables.lookups_per_sample.sum()) * settings.index_bytes + tables.feature_count * settings.length_bytes
     )
-    inputs = BATCHES_ON_DEVICE[settings.pipeline] * 2 * indices
+    inputs = SCHEDULES[settings.pipeline].batches_on_device * 2 * indices
     reserve = settings.framework.reserve_bytes.value
     return part.bytes * per_byte + activations + buffers + inputs + reserve
 
@@ -131,7 +130,18 @@ def _input_bytes(job: Job) -> Amount:
     received = np.zeros(job.plan.world_size)
     for group in job.groups:
         received = received + np.asarray(group.lookup.index_bytes)
-    return BATCHES_ON_DEVICE[job.settings.pipeline] * (job.input_bytes + received)
+    return SCHEDULES[job.settings.pipeline].batches_on_device * (job.input_bytes + received)
+
+
+def _pooled_ahead_bytes(job: Job) -> float:
+    """Pooled vectors of the batches that are looked up ahead."""
+    size = job.batch * job.pooled_width * job.settings.forward_bytes
+    return float(SCHEDULES[job.settings.pipeline].lookup * size)
+
+
+def _queued_batches(settings: DlrmSettings) -> int:
+    """Batches in the pinned memory of the host: two, or as many as the queue of readers holds."""
+    return 2 if settings.ingestion is None else settings.ingestion.queue_batches
 
 
 def _spread(items: Mapping[str, Amount], world_size: int) -> dict[str, FloatArray]:

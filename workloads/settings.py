@@ -10,18 +10,12 @@ import numpy as np
 from inputs.errors import InputError
 from simulator.operators import BYTES_PER_ELEMENT, Precision
 from simulator.program import IntArray
-from workloads.framework import Framework
+from workloads.framework import CudaGraph, Framework
 from workloads.reuse import Reuse
 
-Pipeline: TypeAlias = Literal["none", "sparse_dist"]
+Pipeline: TypeAlias = Literal["none", "sparse_dist", "inter_iteration", "prefetch", "fused_sparse_dist", "semi_sync"]
 DenseOptimizerKind: TypeAlias = Literal["sgd", "adagrad"]
 TableOptimizerKind: TypeAlias = Literal["sgd", "adagrad", "rowwise_adagrad"]
-
-PIPELINES: dict[str, str] = {
-    "none": "input copy, input_dist, forward, backward, optimizer of one batch after the other",
-    "sparse_dist": "input_dist of batch i+1, input copy of batch i+2 beside batch i (TorchRec TrainPipelineSparseDist)",
-}
-"""Name -> description."""
 
 STATE_BYTES = 4
 """Optimizer state is fp32 (FBGEMM and PyTorch defaults)."""
@@ -50,18 +44,53 @@ class Optimizers:
 
 
 @dataclass(frozen=True, slots=True)
+class Overlaps:
+    """What runs beside what within an iteration.
+
+    Attributes:
+        exchange: the pooled vectors and their gradients travel beside the bottom MLP.
+        all_reduce: gradient buckets are summed beside the backward pass; otherwise all of them after it.
+        weight_gradients: those of the top MLP and the cross layers are computed behind the gradients of the inputs,
+            beside the exchange, which therefore starts earlier.
+    """
+
+    exchange: bool = True
+    all_reduce: bool = True
+    weight_gradients: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ingestion:
+    """How batches come into the memory of the training nodes.
+
+    Attributes:
+        reader_bytes_per_s: all reader hosts together: decoding, or their NICs where these are slower.
+        queue_batches: batches a rank has room for in host memory, those on their way included; the readers hold as many.
+    """
+
+    reader_bytes_per_s: float
+    queue_batches: int
+
+
+@dataclass(frozen=True, slots=True)
 class DlrmSettings:
     """What `workloads.dlrm.generate` needs beside the model and the plan.
 
     Attributes:
         world_size: ranks.
         local_world_size: ranks per node.
-        global_batch_size: samples per iteration over all ranks, a multiple of ``world_size``.
+        global_batch_size: samples per pass over all ranks, a multiple of ``world_size``; an iteration has
+            ``gradient_accumulation`` passes.
         framework: the framework profile.
         precision: element types.
         optimizer: optimizers.
         pipeline: what overlaps between batches.
         reuse: measured repetition of indices, None for uniform indices.
+        gradient_accumulation: passes per iteration, whose dense gradients are added up.
+        overlaps: what runs beside what within an iteration.
+        cuda_graph: what one launch starts: each kernel by itself; the dense part, between collectives and embedding
+            kernels; the whole iteration, whose exchanges then have sizes known beforehand.
+        ingestion: how batches come in; None: they are always there.
 
     Raises:
         InputError: the ranks do not divide the batch.
@@ -75,6 +104,10 @@ class DlrmSettings:
     optimizer: Optimizers = field(default_factory=Optimizers)
     pipeline: Pipeline = "none"
     reuse: Reuse | None = None
+    gradient_accumulation: int = 1
+    overlaps: Overlaps = field(default_factory=Overlaps)
+    cuda_graph: CudaGraph = "none"
+    ingestion: Ingestion | None = None
 
     def __post_init__(self) -> None:
         """Check that every rank gets the same batch."""
@@ -88,7 +121,7 @@ class DlrmSettings:
 
     @property
     def local_batch_size(self) -> int:
-        """Samples per rank and iteration."""
+        """Samples per rank and pass."""
         return self.global_batch_size // self.world_size
 
     @property

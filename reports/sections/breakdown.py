@@ -22,6 +22,7 @@ _WORDS = {
     "copy": ("all copies", "durations of all copies, hidden or not"),
     "host": ("host", "durations of all host tasks: kernel launches and the like"),
     "waiting": ("waiting for other ranks", "the part of communication before the last rank arrives"),
+    "input_waiting": ("waiting for input", "the part of idle time in which only the next batch is missing"),
 }
 
 _BODY = """<div class="card"><div class="plot" id="parts-chart"></div></div>

@@ -14,7 +14,8 @@ SEGMENTS_SHOWN = 40
 """Longest segments in the table; the chart has all of them."""
 
 _CATEGORY_COLORS = {
-    "compute": "compute", "comm": "exposed-comm", "copy": "exposed-copy", "host": "host", "idle": "idle",
+    "compute": "compute", "comm": "exposed-comm", "copy": "exposed-copy", "host": "host", "input": "host",
+    "idle": "idle",
 }  # fmt: skip
 _OPERATOR_COLORS = {
     "Gemm": "gemm", "EmbeddingLookup": "embedding", "EmbeddingUpdate": "embedding", "Interaction": "interaction",

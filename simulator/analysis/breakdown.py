@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.analysis.input_waiting import input_waits
 from simulator.analysis.intervals import union_length
 from simulator.analysis.window import Window, measured_window
 from simulator.engine.records import GroupTimes, RunResult
@@ -40,6 +41,7 @@ class Breakdown:
         copy_ps: sum of the durations of copies.
         host_ps: sum of the durations of host tasks.
         waiting_ps: part of ``comm_ps`` before the last member's arrival.
+        input_waiting_ps: part of ``idle_ps`` in which the next batch has not come in, and nothing else is missing.
     """
 
     window: Window
@@ -52,12 +54,13 @@ class Breakdown:
     copy_ps: IntArray
     host_ps: IntArray
     waiting_ps: IntArray
+    input_waiting_ps: IntArray
 
 
 PARTS = ("compute", "exposed_comm", "exposed_copy", "idle")
 """The parts that add up to the window; the `Breakdown` attributes less their unit."""
 
-TOTALS = ("comm", "copy", "host", "waiting")
+TOTALS = ("comm", "copy", "host", "waiting", "input_waiting")
 """The totals that stand beside the parts."""
 
 
@@ -74,9 +77,9 @@ def break_down(programs: Sequence[Program], result: RunResult, *, window: Window
     """
     window = window or measured_window(result)
     blocks = [
-        _rows(intervals, window)
+        _rows(intervals, waits, window)
         for group, program in enumerate(programs)
-        for intervals in _blocks(program, group, result, window)
+        for intervals, waits in _blocks(program, group, result, window)
     ]
     rows = np.concatenate(blocks, axis=1)
     return Breakdown(window, np.concatenate([p.ranks for p in programs]), *rows)
@@ -112,16 +115,22 @@ class _Intervals:
         return waiting
 
 
-def _blocks(program: Program, group: int, result: RunResult, window: Window) -> Iterator[dict[Category, _Intervals]]:
-    """The intervals of the group's ranks by category, a block of ranks at a time."""
+def _blocks(
+    program: Program, group: int, result: RunResult, window: Window
+) -> Iterator[tuple[dict[Category, _Intervals], _Intervals]]:
+    """The intervals of the group's ranks by category, and those of waiting for input, a block of ranks at a time."""
     parts = [
         _Part(record.groups[group], _tasks_by_category(program, record.groups[group], window))
         for record in result.records
         if record.iteration >= window.iteration
     ]
+    begins, ends = (
+        times.clip(window.start_ps, window.end_ps).T for times in input_waits(program, group, result, window.iteration)
+    )
     for first in range(0, program.rank_count, RANKS_PER_BLOCK):
         columns = slice(first, first + RANKS_PER_BLOCK)
-        yield {category: _intervals(parts, category, columns, window) for category in _WORKING}
+        waits = _Intervals(begins[columns], begins[columns], ends[columns])
+        yield {category: _intervals(parts, category, columns, window) for category in _WORKING}, waits
 
 
 def _tasks_by_category(program: Program, times: GroupTimes, window: Window) -> dict[Category, IntArray]:
@@ -144,17 +153,19 @@ def _intervals(parts: Sequence[_Part], category: Category, columns: slice, windo
     return _Intervals(clipped(starts), clipped(starts + gathered("waiting_ps")), clipped(gathered("end_ps")))
 
 
-def _rows(intervals: dict[Category, _Intervals], window: Window) -> IntArray:
-    """The times of a block in the order of the attributes of `Breakdown` ``[8, P]``."""
-    compute, with_comm, with_copy = (_covered(intervals, _PRECEDENCE[:count]) for count in (1, 2, 3))
+def _rows(intervals: dict[Category, _Intervals], waits: _Intervals, window: Window) -> IntArray:
+    """The times of a block in the order of the attributes of `Breakdown` ``[9, P]``."""
+    busy = [intervals[category] for category in _PRECEDENCE]
+    compute, with_comm, with_copy = (_covered(busy[:count]) for count in (1, 2, 3))
     parts = [compute, with_comm - compute, with_copy - with_comm, window.length_ps - with_copy]
     totals = [intervals[category].total() for category in (Category.COMM, Category.COPY, Category.HOST)]
-    return np.stack([*parts, *totals, intervals[Category.COMM].waiting()])
+    input_waiting = _covered([*busy, waits]) - with_copy
+    return np.stack([*parts, *totals, intervals[Category.COMM].waiting(), input_waiting])
 
 
-def _covered(intervals: dict[Category, _Intervals], categories: Sequence[Category]) -> IntArray:
-    """Time in which a task of any of ``categories`` is open ``[P]``."""
+def _covered(intervals: Sequence[_Intervals]) -> IntArray:
+    """Time in which any of them is open ``[P]``."""
     return union_length(
-        np.concatenate([intervals[category].starts for category in categories], axis=1),
-        np.concatenate([intervals[category].ends for category in categories], axis=1),
+        np.concatenate([part.starts for part in intervals], axis=1),
+        np.concatenate([part.ends for part in intervals], axis=1),
     )

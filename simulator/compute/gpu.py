@@ -29,6 +29,7 @@ from simulator.operators import (
     EmbeddingUpdate,
     Gemm,
     HostWork,
+    Ingest,
     Interaction,
     Measured,
     Nothing,
@@ -156,6 +157,9 @@ class GpuModel:
         busy_s = operator.launches * self.launch_s + operator.seconds
         return busy_s * self.node.cpu.host_time_factor.value / self.host_speed
 
+    def _ingest(self, operator: Ingest) -> Amount:
+        return operator.bytes / self.node.frontend_bytes_per_s
+
     def _measured(self, operator: Measured | Delay) -> Amount:
         return operator.seconds
 
@@ -176,6 +180,7 @@ _DURATIONS: dict[type, Callable[[GpuModel, Any], Amount]] = {
     DenseOptimizer: GpuModel._optimizer,  # noqa: SLF001
     Copy: GpuModel._copy,  # noqa: SLF001
     HostWork: GpuModel._host,  # noqa: SLF001
+    Ingest: GpuModel._ingest,  # noqa: SLF001
     Nothing: GpuModel._nothing,  # noqa: SLF001
     Measured: GpuModel._measured,  # noqa: SLF001
     Delay: GpuModel._measured,  # noqa: SLF001

@@ -13,7 +13,8 @@ from simulator.operators import Amount, Category, CollectiveCall, Copy, FloatArr
 from simulator.program import IntArray, Program
 
 INPUT_SECTION = "input"
-"""Section of the tasks that bring the next batch in: improving ``input`` speeds its host and copy tasks up."""
+"""Section of the tasks that bring the next batch in: improving ``input`` speeds up those off GPU and network."""
+_INPUT = (Category.HOST, Category.COPY, Category.INPUT)
 
 
 def toward_mean(values: Amount, part: float) -> Amount:
@@ -41,7 +42,7 @@ def task_seconds(
         category = category_of(work)
         if category is Category.COMPUTE:
             seconds = seconds * slowdown
-        elif program.sections[task] == INPUT_SECTION and category in (Category.HOST, Category.COPY):
+        elif program.sections[task] == INPUT_SECTION and category in _INPUT:
             seconds = seconds / improve.get("input", 1.0)
         yield task, toward_mean(seconds, evened)
 

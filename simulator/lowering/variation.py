@@ -24,6 +24,7 @@ class Variation:
         seed: of every draw.
         compute_jitter: sigma of the factor on kernels.
         host_jitter: sigma of the factor on host work.
+        input_jitter: sigma of the factor on reading and receiving batches.
         straggler_ranks: ranks that compute slower in every iteration.
         straggler_slowdown: factor on the kernels of those ranks.
     """
@@ -31,18 +32,23 @@ class Variation:
     seed: int = 0
     compute_jitter: float = 0.0
     host_jitter: float = 0.0
+    input_jitter: float = 0.0
     straggler_ranks: tuple[int, ...] = ()
     straggler_slowdown: float = 1.0
 
     def sigma(self, category: Category) -> float:
         """Sigma of the factor on a task of this category."""
-        sigmas = {Category.COMPUTE: self.compute_jitter, Category.HOST: self.host_jitter}
+        sigmas = {
+            Category.COMPUTE: self.compute_jitter,
+            Category.HOST: self.host_jitter,
+            Category.INPUT: self.input_jitter,
+        }
         return sigmas.get(category, 0.0)
 
     @property
     def varies(self) -> bool:
-        """Whether iterations differ."""
-        return bool(self.compute_jitter or self.host_jitter)
+        """Whether anything is drawn anew in each iteration."""
+        return max(self.compute_jitter, self.host_jitter, self.input_jitter) > 0.0
 
     def slowdown(self, ranks: IntArray) -> FloatArray:
         """Static factor on the kernels of each rank ``[P]``."""

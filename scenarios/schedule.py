@@ -1,0 +1,71 @@
+"""The keys of a scenario that say what overlaps: defaults by framework, checks, and what generators take of them."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from inputs.yaml_lines import Document
+from scenarios.types import Overlap, Scenario, Workload
+from workloads.framework import CudaGraph, Framework
+from workloads.schedule import SCHEDULES
+from workloads.settings import Ingestion, Overlaps
+
+
+class ScheduleSettings(TypedDict):
+    """Settings of `workloads.settings.DlrmSettings` that say what overlaps."""
+
+    overlaps: Overlaps
+    cuda_graph: CudaGraph
+    ingestion: Ingestion | None
+
+
+def with_framework_defaults(workload: Workload, framework: Framework) -> Workload:
+    """The workload with what it leaves to the framework filled in."""
+    chosen = workload.overlap
+    overlap = Overlap(
+        exchange=_first(chosen.exchange, framework.overlap_exchange.value),
+        all_reduce=_first(chosen.all_reduce, framework.overlap_all_reduce.value),
+        weight_gradients=_first(chosen.weight_gradients, framework.overlap_weight_gradients.value),
+    )
+    return workload.model_copy(
+        update={"overlap": overlap, "cuda_graph": workload.cuda_graph or framework.cuda_graph.value}
+    )
+
+
+def schedule_settings(workload: Workload, framework: Framework) -> ScheduleSettings:
+    """What generators take."""
+    full = with_framework_defaults(workload, framework)
+    reading = workload.ingestion
+    return ScheduleSettings(
+        overlaps=Overlaps(**full.overlap.model_dump()),
+        cuda_graph=full.cuda_graph or "none",
+        ingestion=None if reading is None else Ingestion(reading.bytes_per_s, reading.queue_batches),
+    )
+
+
+def check_schedule(document: Document, scenario: Scenario, batch: int, world_size: int) -> None:
+    """Refuse what does not go together.
+
+    Raises:
+        InputError: the passes cannot share the batch; the lookups of a pipeline have no bottom MLP to run beside.
+    """
+    workload = scenario.workload
+    passes = workload.gradient_accumulation
+    if batch % (world_size * passes):
+        raise document.error(
+            ("workload", "gradient_accumulation"),
+            f"the passes over {world_size} ranks cannot share the batch of {batch} evenly",
+            given=passes,
+            expected=f"a divisor of {batch // world_size}, the samples per rank and iteration",
+        )
+    if SCHEDULES[workload.pipeline].own_lookup_stream and workload.overlap.exchange is False:
+        raise document.error(
+            ("workload", "overlap", "exchange"),
+            f"the pipeline {workload.pipeline} exchanges pooled vectors beside the dense part",
+            given=False,
+            expected="true, or another pipeline",
+        )
+
+
+def _first(chosen: bool | None, default: bool) -> bool:  # noqa: FBT001 - a value, not a flag
+    return default if chosen is None else chosen

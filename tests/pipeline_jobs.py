@@ -1,0 +1,87 @@
+"""Iterations of a small job with durations that tests choose, part by part."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from simulator.engine import RunOptions, run
+from simulator.lowered import ConstantDurations, LoweredGroup, LoweredProgram
+from simulator.program import Program
+from tests.workload_jobs import context_for, settings_for
+from workloads.dlrm import generate
+from workloads.framework import load_framework
+from workloads.graded import Graded
+from workloads.model import load_model
+from workloads.plan import Plan
+from workloads.settings import DlrmSettings
+from workloads.sharding import make_sharding_plan
+from workloads.tables import expand_tables
+
+MODEL = "criteo_small"
+
+PARTS = {
+    "read": "read_batch",
+    "receive": "receive_batch",
+    "copy": "input_copy",
+    "dist": "column_input_dist_values",
+    "lookup": "column_lookup",
+    "exchange": "column_output_dist_forward",
+    "bottom": "bottom_0_forward",
+    "top": "top_0_forward",
+    "top_back": "top_0_input_gradient",
+    "top_weights": "top_0_weight_gradient",
+    "exchange_back": "column_output_dist_backward",
+    "bottom_back": "bottom_0_weight_gradient",
+    "update": "column_update",
+    "reduce": "gradient_all_reduce_0",
+    "optimizer": "dense_optimizer",
+    "launch": "launch_column_lookup",
+}
+"""Part -> the task that takes its time; all other tasks take none."""
+
+
+def small_settings(world_size: int = 2, **changes: object) -> DlrmSettings:
+    """Settings of the small job: input_dist with a process group of its own, one gradient bucket."""
+    framework = load_framework("neo")
+    bucket = Graded(value=2.0**30, source="one bucket", grade="assumed")
+    framework = framework.model_copy(update={"first_bucket_bytes": bucket, "bucket_bytes": bucket})
+    return replace(settings_for(MODEL, world_size), framework=framework, reuse=None, **changes)  # type: ignore[arg-type]
+
+
+@cache
+def small_plan(world_size: int = 2, planner: str = "table_wise") -> Plan:
+    """Where its tables are."""
+    tables = expand_tables(load_model(MODEL), "fp16")
+    settings = small_settings(world_size)
+    return make_sharding_plan(planner, tables, context_for(tables, settings))
+
+
+def small_program(settings: DlrmSettings, planner: str = "table_wise") -> Program:
+    """Its program."""
+    plan = small_plan(settings.world_size, planner)
+    return generate(load_model(MODEL), plan, settings).programs[0]
+
+
+def timed(program: Program, parts: dict[str, int]) -> LoweredProgram:
+    """The program with the durations of `PARTS`, ps, in every pass; collectives are private."""
+    durations = np.zeros((program.task_count, 1), dtype=np.int64)
+    for part, duration in parts.items():
+        tasks = [task for task, name in enumerate(program.names) if name.split("_pass_")[0] == PARTS[part]]
+        assert tasks, part
+        durations[tasks] = duration
+    none = np.zeros(0, dtype=np.int64)
+    instances = np.zeros((0, program.rank_count), dtype=np.int64)
+    group = LoweredGroup.of(program, ConstantDurations(durations), none, instances)
+    return LoweredProgram((group,), (), 0)
+
+
+def period(settings: DlrmSettings, planner: str = "table_wise", **parts: int) -> float:
+    """Mean length of an iteration in ps, long after the start."""
+    lowered = timed(small_program(settings, planner), parts)
+    ends = run(lowered, RunOptions(max_iterations=60, keep_last=1)).iteration_end_ps
+    return float(ends[-1] - ends[-25]) / 24
+
+

@@ -23,9 +23,15 @@ COPIES = "data_parallel"
 TIERS: tuple[Tier, ...] = ("hbm", "ddr")
 
 
-def capacities_bytes(cluster: Cluster) -> dict[Tier, float]:
-    """What a rank may use of each tier: the usable part of its GPU's memory, its share of the node's host memory."""
+def capacities_bytes(cluster: Cluster, world_size: int) -> dict[Tier, float]:
+    """What a rank may use of each tier: the usable part of its GPU's memory, its share of the node's host memory.
+
+    Where ranks compute on CPUs, both are the host's memory.
+    """
     node = cluster.node
+    if node.gpu is None:
+        share = node.ddr_bytes.value / min(node.ranks, world_size)
+        return {"hbm": share, "ddr": share}
     return {
         "hbm": node.accelerator.memory_bytes.value * node.accelerator.usable_memory_fraction.value,
         "ddr": node.ddr_bytes.value / node.ranks,
@@ -119,7 +125,7 @@ def infeasible(
 
 def _tiers(resolved: ResolvedScenario, tables: Tables, context: PlanningContext) -> str:
     """A line per tier when no plan exists."""
-    capacity = capacities_bytes(resolved.cluster)
+    capacity = capacities_bytes(resolved.cluster, resolved.world_size)
     beside = capacity["hbm"] - context.memory_bytes
     needed = _stored_bytes(tables, context) / context.world_size
     return (

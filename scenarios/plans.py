@@ -54,7 +54,7 @@ class PlanningJob:
         self.context = PlanningContext(
             world_size=settings.world_size,
             local_world_size=settings.local_world_size,
-            memory_bytes=capacities_bytes(resolved.cluster)["hbm"] - beside,
+            memory_bytes=capacities_bytes(resolved.cluster, resolved.world_size)["hbm"] - beside,
             costs=BandwidthCosts(self.tables, settings, planning_rates(resolved.cluster, self.machine, settings)),
             optimizer=settings.optimizer.tables,
             dense_optimizer=settings.optimizer.dense,
@@ -77,7 +77,7 @@ class PlanningJob:
     def report(self, plan: Plan) -> MemoryReport:
         """What each rank keeps under a plan, against what it may."""
         use = memory_per_rank(self.resolved.model, plan, self.settings)
-        return MemoryReport(use, capacities_bytes(self.resolved.cluster))
+        return MemoryReport(use, capacities_bytes(self.resolved.cluster, self.resolved.world_size))
 
     def simulate_s(self, plan: Plan, at_most_s: float = inf) -> float:
         """Seconds per iteration as a run of the scenario would find them; infinite when the plan does not fit.

@@ -201,12 +201,15 @@ def _check_batch(document: Document, batch: int, world_size: int) -> None:
 def _check_precision(document: Document, scenario: Scenario, cluster: Cluster) -> None:
     gpu = cluster.node.gpu
     if gpu is None:
-        raise document.error(
-            ("cluster",),
-            "kernels run on GPUs, and the nodes of this cluster have none",
-            given=cluster.name,
-            expected="a cluster with GPUs; without them collectives can be timed (`dlrmsim collective`)",
-        )
+        if not cluster.node.cpu.kernels:
+            raise document.error(
+                ("cluster",),
+                "nobody measured kernels on the CPUs of this cluster, and it has no GPUs",
+                given=cluster.name,
+                expected="a cluster with GPUs, or one that `dlrmsim calibrate host` wrote; on others collectives can be "
+                "timed (`dlrmsim collective`)",
+            )
+        return
     try:
         gpu.peak_flops_per_s(scenario.precision.dense)
     except InputError as error:

@@ -19,6 +19,8 @@ FloatArray: TypeAlias = NDArray[np.float64]
 Amount: TypeAlias = float | FloatArray
 """A scalar for all ranks or an array ``[P]``."""
 
+Access = Literal["stream", "gather", "bucketize", "recat"]
+
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
 
 BYTES_PER_ELEMENT: dict[str, int] = {
@@ -54,7 +56,8 @@ class EmbeddingLookup:
     """Table-batched embedding forward: rows gathered, pooled, written.
 
     ``lookups``: rows gathered; ``row_bytes``: bytes of all gathered rows; ``output_bytes``: pooled vectors written;
-    ``index_bytes``: indices and offsets read; ``tables``: tables on the rank.
+    ``index_bytes``: indices and offsets read; ``tables``: tables on the rank;
+    ``resident_bytes``: of those tables, told where it decides what memory the rows come from (caches of a CPU).
     """
 
     lookups: Amount
@@ -62,6 +65,7 @@ class EmbeddingLookup:
     output_bytes: Amount
     index_bytes: Amount
     tables: Amount
+    resident_bytes: Amount = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +79,8 @@ class EmbeddingUpdate:
     ``sort_bytes``: traffic of sorting the indices; ``tables``: tables on the rank;
     ``repeated_gradient_bytes``: further reads of the same gradients by other lookups of the same bag; the lookups of a
     table follow each other (they are sorted), so these reads hit a cache that holds ``gradient_block_bytes``, the
-    gradients of one table.
+    gradients of one table;
+    ``resident_bytes``: weights and state of those tables, as of a lookup.
     """
 
     lookups: Amount
@@ -87,6 +92,7 @@ class EmbeddingUpdate:
     tables: Amount
     repeated_gradient_bytes: Amount = 0.0
     gradient_block_bytes: Amount = 0.0
+    resident_bytes: Amount = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +107,15 @@ class Interaction:
 
 @dataclass(frozen=True, slots=True)
 class Elementwise:
-    """A memory-bound kernel: activation, loss, cast, permute, concatenation."""
+    """A memory-bound kernel: activation, loss, cast, permute, concatenation.
+
+    ``access``: how it walks through memory, which GPUs do at one rate: ``stream`` as it lies; ``gather`` single
+    elements; ``bucketize`` indices sorted by owner; ``recat`` bags joined from several sources.
+    """
 
     read_bytes: Amount
     write_bytes: Amount
+    access: Access = "stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,10 +136,14 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class HostWork:
-    """Work of the host thread: ``launches`` kernels launched, plus ``seconds`` of anything else."""
+    """Work of the host thread: ``launches`` kernels launched, plus ``seconds`` of anything else.
+
+    ``collectives``: how many of the launches start one.
+    """
 
     launches: float = 0.0
     seconds: float = 0.0
+    collectives: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

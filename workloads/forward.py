@@ -87,7 +87,7 @@ def record_interaction(recorder: Recorder, job: Job) -> int:
         flops = float(job.batch * job.dense.interaction_flops_per_sample)
         recorder.kernel("interaction_cat", Elementwise(inputs, inputs), section=section)
         recorder.kernel("interaction", Interaction(flops, inputs, product, job.precision), section=section)
-        recorder.kernel("interaction_gather", Elementwise(outputs, outputs), section=section, launches=2)
+        recorder.kernel("interaction_gather", Elementwise(outputs, outputs, access="gather"), section=section, launches=2)
     else:
         recorder.kernel("interaction", Elementwise(inputs, outputs), section=section)
     record_cross(recorder, job)

@@ -46,6 +46,7 @@ class _Pass:
     def _lookup(self) -> None:
         """Look up rows that the updates of all passes before this one have been applied to."""
         ahead = self._schedule.lookup
+        self._path.arrive(ahead)
         if not self._schedule.fill:  # not called ahead it runs inside forward
             record_fills(self._recorder, self._job, DEFAULT)
         lookups = record_lookups(self._recorder, self._job, LOOKUP if self._schedule.own_lookup_stream else DEFAULT)
@@ -57,7 +58,8 @@ class _Pass:
                 self._recorder.depend(lookup, COPY, lag=self._schedule.copy - ahead)
                 self._recorder.depend(lookup, OPTIMIZER, lag=1)
             else:
-                self._recorder.depend(lookup, INDICES, lag=self._schedule.indices - ahead)
+                ago = 0 if self._job.settings.on_host else self._schedule.indices - ahead
+                self._recorder.depend(lookup, INDICES, lag=ago)
 
     def _forward(self) -> None:
         first = record_dense(self._recorder, self._job, self._schedule.lookup)

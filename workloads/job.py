@@ -10,6 +10,7 @@ from workloads.dense import GRADIENT_BYTES, Bucket, DensePart, dense_part, gradi
 from workloads.embeddings import EmbeddingGroup, embedding_groups
 from workloads.model import DlrmModel, InteractionKind
 from workloads.plan import Plan
+from workloads.residency import with_residency
 from workloads.settings import DlrmSettings
 
 COPIED_TABLES = "data_parallel_tables"
@@ -98,6 +99,8 @@ def make_job(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Job:
     """
     dense = dense_part(model, plan.tables)
     groups = embedding_groups(plan, settings)
+    if settings.on_host:
+        groups = with_residency(groups, plan, settings)
     gradients = [(layer.name, layer.parameters) for layer in reversed(dense.layers)]
     gradients += [(COPIED_TABLES, int(size)) for size in _copied(plan)]
     framework = settings.framework

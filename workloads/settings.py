@@ -91,6 +91,8 @@ class DlrmSettings:
         cuda_graph: what one launch starts: each kernel by itself; the dense part, between collectives and embedding
             kernels; the whole iteration, whose exchanges then have sizes known beforehand.
         ingestion: how batches come in; None: they are always there.
+        on_host: ranks compute on CPUs: a kernel runs on the host thread when its turn comes; only collectives are
+            beside it.
 
     Raises:
         InputError: the ranks do not divide the batch.
@@ -108,6 +110,7 @@ class DlrmSettings:
     overlaps: Overlaps = field(default_factory=Overlaps)
     cuda_graph: CudaGraph = "none"
     ingestion: Ingestion | None = None
+    on_host: bool = False
 
     def __post_init__(self) -> None:
         """Check that every rank gets the same batch."""

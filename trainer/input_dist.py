@@ -1,7 +1,7 @@
 """input_dist: indices from the ranks of the samples to those that hold the tables, as TorchRec's dist_data.py does it.
 
-The ranks tell each other how much they will send (splits), which the host has to know; lengths and values follow, one
-all_to_all each for every kind of shards.
+The ranks tell each other in one all_to_all how much they will send (splits), which the host has to know; lengths and
+values follow, an all_to_all of each for column shards and one for row blocks. Copied tables look up where the samples are.
 """
 
 from __future__ import annotations
@@ -62,31 +62,40 @@ class RowRoute:
         self._world_size = job.world_size
         slots = [slot for block in self.mine for slot in block.slots]
         self._features = [(slot.feature, rows_per_rank(job.world_size, slot.piece)) for slot in slots]
-        self._bags = len(slots) * job.local_batch_size
-        self._length_splits = [self._bags] * job.world_size
+        self._length_splits = [len(slots) * job.local_batch_size] * job.world_size
         self.receive_lengths = self._length_splits
 
     def outgoing(self, batch: Batch) -> _Outgoing:
         """Cut features into blocks of rows."""
-        owners, rows = [], []
-        for feature, held in self._features:
-            values = batch.of_feature(feature)
-            owner = torch.div(values, held, rounding_mode="floor")
-            owners.append(owner)
-            rows.append(values - owner * held)
-        owner, values = torch.cat(owners), torch.cat(rows)
         lengths = torch.stack([batch.lengths[feature] for feature, _ in self._features]).view(-1)
-        bag = torch.repeat_interleave(
-            torch.arange(self._bags, device=values.device), lengths, output_size=values.numel()
-        )
-        counts = torch.bincount(owner.long() * self._bags + bag, minlength=self._world_size * self._bags)
-        order = stable_order(owner, self._world_size)
+        features = [(batch.of_feature(feature), held) for feature, held in self._features]
+        counts, values = bucketized(features, lengths, self._world_size)
         return _Outgoing(
             lengths=counts.to(lengths.dtype),
-            values=values.index_select(0, order),
+            values=values,
             length_splits=self._length_splits,
             value_splits=counts.view(self._world_size, -1).sum(1).cpu(),
         )
+
+
+def bucketized(features: Sequence[tuple[Tensor, int]], lengths: Tensor, ranks: int) -> tuple[Tensor, Tensor]:
+    """Lookups of each owner's bags ``[P x bags]``, and the rows on their owners in that order ``[L]``.
+
+    Args:
+        features: values of each feature, and how many rows a rank holds of its table.
+        lengths: lookups of each bag, feature after feature ``[bags]``.
+        ranks: owners.
+    """
+    bags = lengths.numel()
+    owners, rows = [], []
+    for values, held in features:
+        owner = torch.div(values, held, rounding_mode="floor")
+        owners.append(owner)
+        rows.append(values - owner * held)
+    owner, local = torch.cat(owners), torch.cat(rows)
+    bag = torch.repeat_interleave(torch.arange(bags, device=local.device), lengths, output_size=local.numel())
+    counts = torch.bincount(owner.long() * bags + bag, minlength=ranks * bags)
+    return counts, local.index_select(0, stable_order(owner, ranks))
 
 
 @dataclass(frozen=True, slots=True)

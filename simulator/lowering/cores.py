@@ -38,8 +38,8 @@ class Cores:
 
     @staticmethod
     def of(topology: Topology, compute: object) -> Cores | None:
-        """The cores of a placed job; None where ranks compute on GPUs, or one rank has all cores to itself."""
-        if not isinstance(compute, CpuModel) or topology.world_size == 1:
+        """The cores of a placed job; None where ranks compute on GPUs."""
+        if not isinstance(compute, CpuModel):
             return None
         groups, first = compute.core_groups, topology.resource_count
         numbers = first + topology.node_of * groups + topology.local_rank_of % groups

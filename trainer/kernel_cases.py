@@ -1,0 +1,251 @@
+"""Kernels of the trainer one by one, in sizes drawn from a seed: what ``dlrmsim calibrate host`` times.
+
+Each case is what the trainer calls, on data of its own; ``sizes`` are those of the simulator's operator, by which
+`validation.cpu_fit` knows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from trainer.dense import Columns
+from trainer.embeddings import update_rows
+from trainer.input_dist import bucketized
+from trainer.lookups import Lookups, make_lookups
+from trainer.optimizers import DenseOptimizer, TableOptimizer
+from workloads.settings import TableOptimizerKind
+
+Sizes = dict[str, float]
+Call = Callable[[], object]
+MOST_TABLE_BYTES = 512e6
+"""Of one rank's table in a case; larger ones miss every cache alike."""
+MOST_GEMM_FLOPS = 1.5e9
+TABLE_OPTIMIZERS: tuple[TableOptimizerKind, ...] = ("sgd", "rowwise_adagrad", "adagrad")
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A kernel in one size.
+
+    Attributes:
+        kind: which.
+        sizes: its sizes.
+        make: makes its data and returns the call to time.
+        cold: whether other work has driven its data out of a core's own caches when the trainer calls it.
+    """
+
+    kind: str
+    sizes: Sizes
+    make: Callable[[], Call]
+    cold: bool = False
+
+
+def cases(seed: int, count: int) -> Iterator[Case]:
+    """About ``count`` cases of every kind; the same for the same arguments."""
+    for kind, make in _KINDS.items():
+        random = np.random.default_rng([seed, *kind.encode()])
+        for number in range(count):
+            yield make(random, number)
+
+
+def _log_uniform(random: np.random.Generator, low: float, high: float) -> int:
+    return int(np.exp(random.uniform(np.log(low), np.log(high))))
+
+
+def _gemm(random: np.random.Generator, number: int) -> Case:
+    """The three products of a linear layer by turns: forward, gradient of inputs, gradient of weights."""
+    batch, narrow = _log_uniform(random, 32, 8192), _log_uniform(random, 1, 1024)
+    wide = _log_uniform(random, 8, 1536)
+    inputs, outputs = (wide, narrow) if random.random() < 0.5 else (narrow, wide)
+    batch = max(16, min(batch, int(MOST_GEMM_FLOPS / (2 * inputs * outputs))))
+    shapes = [(batch, outputs, inputs), (batch, inputs, outputs), (outputs, inputs, batch)]
+    m, n, k = shapes[number % 3]
+
+    def make() -> Call:
+        x, g = torch.randn(batch, inputs), torch.randn(batch, outputs)
+        weight, bias = torch.randn(outputs, inputs), torch.randn(outputs)
+        calls: list[Call] = [
+            lambda: torch.nn.functional.linear(x, weight, bias),
+            lambda: g.mm(weight),
+            lambda: g.t().mm(x),
+        ]
+        return calls[number % 3]
+
+    return Case("gemm", {"m": m, "n": n, "k": k}, make)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bags:
+    """A table and what is looked up in it."""
+
+    rows: int
+    dim: int
+    bags: int
+    pooling: int
+
+    @staticmethod
+    def draw(random: np.random.Generator) -> _Bags:
+        dim = int(4 * round(_log_uniform(random, 16, 256) / 4))
+        rows = min(_log_uniform(random, 1e3, 4e6), int(MOST_TABLE_BYTES / (4 * dim)))
+        bags, pooling = _log_uniform(random, 256, 65536), _log_uniform(random, 1, 64)
+        return _Bags(rows, dim, max(64, min(bags, int(6e5 / pooling), int(4e7 / (pooling * dim)))), pooling)
+
+    @property
+    def sizes(self) -> Sizes:
+        return {"rows": self.rows, "dim": self.dim, "bags": self.bags, "lookups": self.bags * self.pooling}
+
+    def lookups(self, seed: int) -> Lookups:
+        generator = torch.Generator().manual_seed(seed)
+        values = torch.randint(self.rows, (self.bags * self.pooling,), generator=generator)
+        return make_lookups(values, torch.full((self.bags,), self.pooling, dtype=torch.int32), [0], 1, self.rows)
+
+
+def _lookup(random: np.random.Generator, number: int) -> Case:
+    bags = _Bags.draw(random)
+
+    def make() -> Call:
+        weight, lookups = torch.zeros(bags.rows, bags.dim).fill_(0.1), bags.lookups(number)
+        return lambda: torch.nn.functional.embedding_bag(
+            lookups.rows, weight, lookups.offsets, mode="sum", include_last_offset=True
+        )
+
+    return Case("lookup", bags.sizes, make, cold=True)
+
+
+def _update(random: np.random.Generator, number: int) -> Case:
+    bags, kind = _Bags.draw(random), TABLE_OPTIMIZERS[number % len(TABLE_OPTIMIZERS)]
+    state = {"sgd": 0, "rowwise_adagrad": 1, "adagrad": bags.dim}[kind]
+
+    def make() -> Call:
+        weight, lookups = torch.zeros(bags.rows, bags.dim).fill_(0.1), bags.lookups(number)
+        optimizer, gradient = TableOptimizer(kind, weight), torch.full((bags.bags, bags.dim), 1e-6)
+        return lambda: update_rows(optimizer, lookups, gradient, 1.0)
+
+    return Case("update", {**bags.sizes, "state": state}, make, cold=True)
+
+
+def _stream(random: np.random.Generator, number: int) -> Case:
+    """Passes over activations and gradients as the trainer makes them."""
+    batch, width = _log_uniform(random, 64, 8192), _log_uniform(random, 8, 1024)
+    size = 4.0 * batch * width
+    moved = [(1.0, 1.0), (1.0, 1.0), (3.0, 1.0), (1.0, 1.0)][number % 4]
+
+    def make() -> Call:
+        x, y, bias = torch.randn(batch, width), torch.empty(batch, width), torch.empty(width)
+        wide = torch.empty(batch, 2 * width)
+
+        def backward() -> None:
+            torch.ops.aten.threshold_backward(y, x, 0)
+            torch.sum(x, 0, out=bias)
+
+        calls: list[Call] = [
+            lambda: torch.relu(x),
+            lambda: torch.mul(x, 0.5, out=y),
+            backward,
+            lambda: wide[:, :width].copy_(x),
+        ]
+        return calls[number % 4]
+
+    return Case("stream", {"read_bytes": moved[0] * size, "write_bytes": moved[1] * size}, make)
+
+
+def _dot(random: np.random.Generator) -> tuple[int, int, int]:
+    """Samples, vectors and dim of a dot interaction."""
+    vectors, dim = _log_uniform(random, 3, 40), int(4 * round(_log_uniform(random, 16, 256) / 4))
+    return max(16, min(_log_uniform(random, 64, 8192), int(4e7 / (vectors * (vectors + dim))))), vectors, dim
+
+
+def _gather(random: np.random.Generator, number: int) -> Case:
+    batch, vectors, dim = _dot(random)
+    pairs = [i * vectors + j for i in range(vectors) for j in range(i)]
+    kept, product = 4.0 * batch * (len(pairs) + dim), 4.0 * batch * vectors * vectors
+    moved = (kept, kept) if number % 2 == 0 else (kept, product)
+
+    def make() -> Call:
+        columns = torch.tensor(pairs)
+        products, bottom = torch.randn(batch, vectors * vectors), torch.randn(batch, dim)
+        gradient = torch.randn(batch, len(pairs))
+
+        def backward() -> Tensor:
+            return gradient.new_zeros(batch, vectors * vectors).index_copy_(1, columns, gradient)
+
+        def forward() -> Tensor:
+            chosen: Tensor = Columns.apply(products, columns)  # type: ignore[no-untyped-call]
+            return torch.cat([bottom, chosen], 1)
+
+        return forward if number % 2 == 0 else backward
+
+    return Case("gather", {"read_bytes": moved[0], "write_bytes": moved[1]}, make)
+
+
+def _interaction(random: np.random.Generator, number: int) -> Case:
+    batch, vectors, dim = _dot(random)
+    inputs, product = 4.0 * batch * vectors * dim, 4.0 * batch * vectors * vectors
+    flops = 2.0 * batch * vectors * vectors * dim
+    forward = number % 2 == 0
+    read, write = (inputs, product) if forward else (2 * (product + inputs), 2 * inputs)
+
+    def make() -> Call:
+        x, gradient = torch.randn(batch, vectors, dim), torch.randn(batch, vectors, vectors)
+
+        def backward() -> Tensor:
+            left = torch.bmm(gradient, x)
+            return left + torch.bmm(x.transpose(1, 2), gradient).transpose(1, 2)
+
+        return (lambda: torch.bmm(x, x.transpose(1, 2))) if forward else backward
+
+    sizes = {"flops": flops if forward else 2 * flops, "read_bytes": read, "write_bytes": write}
+    return Case("interaction", sizes, make)
+
+
+def _bucketize(random: np.random.Generator, number: int) -> Case:
+    bags, tables, ranks = _Bags.draw(random), 1 + number % 4, 2
+
+    def make() -> Call:
+        drawn = [(bags.lookups(number + table).rows, -(-bags.rows // ranks)) for table in range(tables)]
+        lengths = torch.full((bags.bags * tables,), bags.pooling, dtype=torch.int32)
+        return lambda: bucketized(drawn, lengths, ranks)
+
+    return Case("bucketize", {"bytes": 8.0 * tables * bags.bags * bags.pooling}, make, cold=True)
+
+
+def _recat(random: np.random.Generator, number: int) -> Case:
+    bags, tables = _Bags.draw(random), 1 + number % 8
+    each = max(1, bags.bags // tables)
+
+    def make() -> Call:
+        values = torch.randint(bags.rows, (each * tables * bags.pooling,))
+        lengths = torch.full((tables * each,), bags.pooling, dtype=torch.int32)
+        first = [table * bags.rows for table in range(tables)]
+        return lambda: make_lookups(values, lengths, first, 1, bags.rows * tables)
+
+    return Case("recat", {"bytes": 8.0 * each * tables * bags.pooling}, make, cold=True)
+
+
+def _optimizer(random: np.random.Generator, number: int) -> Case:
+    parameters = _log_uniform(random, 1e3, 8e6)
+    sgd = number % 2 == 0
+
+    def make() -> Call:
+        optimizer = DenseOptimizer("sgd" if sgd else "adagrad", [(torch.ones(parameters), torch.ones(parameters))])
+        return optimizer.step
+
+    return Case("optimizer", {"parameters": parameters, "traffic_bytes": 4.0 * parameters * (3 if sgd else 5)}, make)
+
+
+_KINDS: dict[str, Callable[[np.random.Generator, int], Case]] = {
+    "gemm": _gemm,
+    "lookup": _lookup,
+    "update": _update,
+    "stream": _stream,
+    "gather": _gather,
+    "interaction": _interaction,
+    "bucketize": _bucketize,
+    "recat": _recat,
+    "optimizer": _optimizer,
+}

@@ -1,0 +1,207 @@
+"""Times kernels and collectives on every rank: ``python -m trainer.microbench``, started as the trainer's ranks are.
+
+The file named in place of a scenario says what to time (`Plan`). All ranks time one case at the same moment, so that they
+share what they share when they train. Rounds go through all cases one after the other; a yardstick between cases tells by
+how much the machine was slower than at its best, and each time is divided by that. Of the calls of a round the lower
+quartile counts: what others do on the machine only ever adds time.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from trainer.kernel_cases import Case, cases
+from trainer.rank import run_rank
+from trainer.runs import Run
+
+EVICTED_BYTES = 2**23
+"""Read between calls that find their data cold: several times a core's second-level cache."""
+LEAST_CALLS, MOST_CALLS = 3, 40
+COLLECTIVES = ("all_reduce", "all_to_all", "all_gather", "reduce_scatter")
+PATIENCE_CALLS = 2
+"""Calls before those that count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to time.
+
+    Attributes:
+        seed: of the sizes.
+        cases: of each kind of kernel; 0: collectives alone.
+        rounds: how often all of them.
+        case_s: time for the calls of one case in one round.
+        collective_bytes: sizes of collectives.
+        seconds: time after which no further round is begun, nor a further case in rounds after the first.
+    """
+
+    seed: int = 0
+    cases: int = 12
+    rounds: int = 3
+    case_s: float = 0.03
+    collective_bytes: tuple[int, ...] = ()
+    seconds: float = 60.0
+
+    def write(self, file: Path) -> None:
+        """Write it where ranks read it."""
+        file.write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+
+def measure(run: Run, rank: int, device: torch.device) -> None:  # noqa: ARG001 - what every rank is told
+    """Time everything and write ``rank{r}.json``: rows with a time per round."""
+    plan = Plan(**json.loads(run.scenario.read_text(encoding="utf-8")))
+    if run.out is None:
+        raise ValueError("rows need a folder")
+    with torch.no_grad():
+        rows = _rows(plan)
+    (run.out / f"rank{rank}.json").write_text(json.dumps(rows), encoding="utf-8")
+
+
+def _rows(plan: Plan) -> list[dict[str, Any]]:
+    threads, ranks = torch.get_num_threads(), dist.get_world_size()
+    kernels = list(cases(plan.seed, plan.cases))
+    rows = [{"kind": case.kind, **case.sizes, "threads": threads, "ranks": ranks, "times_s": []} for case in kernels]
+    calls = [(op, size) for op in COLLECTIVES for size in plan.collective_bytes] if ranks > 1 else []
+    rows += [
+        {"kind": op, "bytes": size, "threads": threads, "ranks": ranks, "times_s": [], "issue_s": [], "cores": []}
+        for op, size in calls
+    ]
+    yardstick = _Yardstick()
+    end = time.perf_counter() + plan.seconds
+    for number in range(plan.rounds):
+        for case, row in zip(kernels, rows, strict=False):
+            if number and _agreed(time.perf_counter() > end):
+                break
+            slower = yardstick.slower()
+            row["times_s"].append(_time(case, plan.case_s) / slower)
+        for (op, size), row in zip(calls, rows[len(kernels) :], strict=True):
+            if number and _agreed(time.perf_counter() > end):
+                break
+            for name, value in _time_collective(op, size, plan.case_s).items():
+                row[name].append(value)
+    return rows
+
+
+def _agreed(late: bool) -> bool:
+    """Whether any rank is late."""
+    told = torch.tensor([float(late)])
+    dist.all_reduce(told, dist.ReduceOp.MAX)
+    return bool(told.item())
+
+
+class _Yardstick:
+    """A fixed piece of work: a product and a gather; how long it takes now, over its best so far."""
+
+    def __init__(self) -> None:
+        self._a = torch.randn(256, 256)
+        self._table, self._index = torch.zeros(2**16, 64), torch.randint(2**16, (2**13,))
+        self._best = np.inf
+
+    def slower(self) -> float:
+        """At least 1."""
+        taken = float(np.quantile([self._once() for _ in range(8)], 0.25))
+        self._best = min(self._best, taken)
+        return 1.0 if taken > 1.5 * self._best else taken / self._best  # beyond that it was interrupted, not slow
+
+    def _once(self) -> float:
+        begin = time.perf_counter()
+        self._a.mm(self._a)
+        self._table.index_select(0, self._index)
+        return time.perf_counter() - begin
+
+
+def _time(case: Case, budget_s: float) -> float:
+    """The lower quartile of a case's calls, seconds."""
+    call = case.make()
+    evicted = torch.zeros(EVICTED_BYTES // 4) if case.cold else None
+    dist.barrier()
+    for _ in range(PATIENCE_CALLS):
+        call()
+    taken: list[float] = []
+    while len(taken) < LEAST_CALLS or (sum(taken) < budget_s and len(taken) < MOST_CALLS):
+        if evicted is not None:
+            evicted.add_(1.0)
+        begin = time.perf_counter()
+        call()
+        taken.append(time.perf_counter() - begin)
+    return float(np.quantile(taken, 0.25))
+
+
+def _time_collective(op: str, size: int, budget_s: float) -> dict[str, float]:
+    """Time of a collective after its issue, of the issue, and the CPU time of all of it over its time."""
+    start = _collective(op, size)
+    for _ in range(PATIENCE_CALLS):
+        start().wait()
+    dist.barrier()
+    begin = time.perf_counter()
+    start().wait()
+    calls = int(_most(min(max(budget_s / (time.perf_counter() - begin), LEAST_CALLS), MOST_CALLS)))
+    dist.barrier()
+    issued, waited = [], []
+    cpu, wall = time.process_time(), time.perf_counter()
+    for _ in range(calls):
+        begin = time.perf_counter()
+        work = start()
+        middle = time.perf_counter()
+        work.wait()
+        issued.append(middle - begin)
+        waited.append(time.perf_counter() - middle)
+    cores = (time.process_time() - cpu) / (time.perf_counter() - wall)
+    return {"times_s": float(np.quantile(waited, 0.25)), "issue_s": float(np.median(issued)), "cores": cores}
+
+
+def _most(value: float) -> float:
+    """The largest over ranks."""
+    told = torch.tensor([value], dtype=torch.float64)
+    dist.all_reduce(told, dist.ReduceOp.MAX)
+    return float(told.item())
+
+
+def _collective(op: str, size: int) -> Callable[[], dist.Work]:
+    """A collective of nccl-tests' ``size`` bytes, fp32, started when called."""
+    ranks = dist.get_world_size()
+    part = max(1, size // (4 * ranks))
+    whole, shard = torch.zeros(part * ranks), torch.zeros(part)
+    other, even = torch.zeros(part * ranks), [part] * ranks
+    starts: dict[str, Callable[[], Any]] = {
+        "all_reduce": lambda: dist.all_reduce(whole, async_op=True),
+        "all_to_all": lambda: dist.all_to_all_single(other, whole, even, even, async_op=True),
+        "all_gather": lambda: _renamed("all_gather_single", "all_gather_into_tensor")(whole, shard, async_op=True),
+        "reduce_scatter": lambda: _renamed("reduce_scatter_single", "reduce_scatter_tensor")(
+            shard, whole, async_op=True
+        ),
+    }
+    return starts[op]
+
+
+def _renamed(name: str, before: str) -> Callable[..., Any]:
+    """A function of torch.distributed that torch 2.13 renamed."""
+    found: Callable[..., Any] = getattr(dist, name, None) or getattr(dist, before)
+    return found
+
+
+def joined(ranks: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Rows with the mean of all ranks' times of each round."""
+    rows = []
+    for same in zip(*ranks, strict=True):
+        row = dict(same[0])
+        for name in ("times_s", "issue_s", "cores"):
+            if name in row:
+                rounds = min(len(other[name]) for other in same)
+                row[name] = np.mean([other[name][:rounds] for other in same], axis=0).tolist()
+        rows.append(row)
+    return rows
+
+
+if __name__ == "__main__":
+    sys.exit(run_rank(measure))

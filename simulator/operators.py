@@ -19,7 +19,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 Amount: TypeAlias = float | FloatArray
 """A scalar for all ranks or an array ``[P]``."""
 
-Access = Literal["stream", "gather", "bucketize", "recat"]
+Access = Literal["stream", "gather", "scatter", "bucketize", "recat"]
 
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
 
@@ -97,20 +97,22 @@ class EmbeddingUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Interaction:
-    """Feature interaction: a batched GEMM or concatenation with its memory traffic."""
+    """Feature interaction: a batched GEMM of ``count`` products, or concatenation, with its memory traffic."""
 
     flops: Amount
     read_bytes: Amount
     write_bytes: Amount
     precision: Precision
+    count: Amount = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Elementwise:
     """A memory-bound kernel: activation, loss, cast, permute, concatenation.
 
-    ``access``: how it walks through memory, which GPUs do at one rate: ``stream`` as it lies; ``gather`` single
-    elements; ``bucketize`` indices sorted by owner; ``recat`` bags joined from several sources.
+    ``access``: how it walks through memory, which GPUs do at one rate: ``stream`` as it lies; ``gather`` and ``scatter``
+    single elements; ``bucketize`` indices sorted by owner; ``recat`` bags (written) and indices (read) that have come
+    from several sources.
     """
 
     read_bytes: Amount

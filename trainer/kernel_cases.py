@@ -160,27 +160,33 @@ def _dot(random: np.random.Generator) -> tuple[int, int, int]:
     return max(16, min(_log_uniform(random, 64, 8192), int(4e7 / (vectors * (vectors + dim))))), vectors, dim
 
 
-def _gather(random: np.random.Generator, number: int) -> Case:
-    batch, vectors, dim = _dot(random)
-    pairs = [i * vectors + j for i in range(vectors) for j in range(i)]
-    kept, product = 4.0 * batch * (len(pairs) + dim), 4.0 * batch * vectors * vectors
-    moved = (kept, kept) if number % 2 == 0 else (kept, product)
+def _gather(random: np.random.Generator, number: int) -> Case:  # noqa: ARG001 - one signature for all kinds
+    """The products below the diagonal."""
+    batch, vectors, _ = _dot(random)
+    kept = 4.0 * batch * len(_below_diagonal(vectors))
 
     def make() -> Call:
-        columns = torch.tensor(pairs)
-        products, bottom = torch.randn(batch, vectors * vectors), torch.randn(batch, dim)
-        gradient = torch.randn(batch, len(pairs))
+        columns, products = torch.tensor(_below_diagonal(vectors)), torch.randn(batch, vectors * vectors)
+        return lambda: Columns.apply(products, columns)  # type: ignore[no-untyped-call]
 
-        def backward() -> Tensor:
-            return gradient.new_zeros(batch, vectors * vectors).index_copy_(1, columns, gradient)
+    return Case("gather", {"read_bytes": kept, "write_bytes": kept}, make)
 
-        def forward() -> Tensor:
-            chosen: Tensor = Columns.apply(products, columns)  # type: ignore[no-untyped-call]
-            return torch.cat([bottom, chosen], 1)
 
-        return forward if number % 2 == 0 else backward
+def _scatter(random: np.random.Generator, number: int) -> Case:  # noqa: ARG001 - one signature for all kinds
+    """Their gradients among zeros."""
+    batch, vectors, _ = _dot(random)
+    kept, whole = 4.0 * batch * len(_below_diagonal(vectors)), 4.0 * batch * vectors * vectors
 
-    return Case("gather", {"read_bytes": moved[0], "write_bytes": moved[1]}, make)
+    def make() -> Call:
+        columns, gradient = torch.tensor(_below_diagonal(vectors)), torch.randn(batch, len(_below_diagonal(vectors)))
+        return lambda: gradient.new_zeros(batch, vectors * vectors).index_copy_(1, columns, gradient)
+
+    return Case("scatter", {"read_bytes": kept, "write_bytes": whole}, make)
+
+
+def _below_diagonal(vectors: int) -> list[int]:
+    """Columns of the products of different vectors, each pair once."""
+    return [i * vectors + j for i in range(vectors) for j in range(i)]
 
 
 def _interaction(random: np.random.Generator, number: int) -> Case:
@@ -199,7 +205,9 @@ def _interaction(random: np.random.Generator, number: int) -> Case:
 
         return (lambda: torch.bmm(x, x.transpose(1, 2))) if forward else backward
 
-    sizes = {"flops": flops if forward else 2 * flops, "read_bytes": read, "write_bytes": write}
+    sizes = {"flops": flops, "read_bytes": read, "write_bytes": write, "products": batch}
+    if not forward:
+        sizes |= {"flops": 2 * flops, "products": 2 * batch}
     return Case("interaction", sizes, make)
 
 
@@ -224,7 +232,9 @@ def _recat(random: np.random.Generator, number: int) -> Case:
         first = [table * bags.rows for table in range(tables)]
         return lambda: make_lookups(values, lengths, first, 1, bags.rows * tables)
 
-    return Case("recat", {"bytes": 8.0 * each * tables * bags.pooling}, make, cold=True)
+    lookups = each * tables * bags.pooling
+    shifted = 8.0 * lookups if tables > 1 else 0.0  # rows of the first table stay as they are
+    return Case("recat", {"index_bytes": shifted, "length_bytes": 4.0 * each * tables}, make, cold=True)
 
 
 def _optimizer(random: np.random.Generator, number: int) -> Case:
@@ -244,6 +254,7 @@ _KINDS: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "update": _update,
     "stream": _stream,
     "gather": _gather,
+    "scatter": _scatter,
     "interaction": _interaction,
     "bucketize": _bucketize,
     "recat": _recat,

@@ -113,8 +113,11 @@ class Backward:
         if job.interaction == "dot":
             product = float(job.batch * (job.plan.tables.feature_count + 1) ** 2 * job.element_bytes)
             flops = 2.0 * job.batch * job.dense.interaction_flops_per_sample
-            self._recorder.kernel("interaction_gather_backward", Elementwise(outputs, product, access="gather"), section=section)
-            products = Interaction(flops, 2 * (product + inputs), 2 * inputs, job.precision)
+            gradients = Elementwise(outputs, product)
+            if job.settings.on_host:
+                gradients = Elementwise(job.vector_bytes(job.pairs), product, access="scatter")
+            self._recorder.kernel("interaction_gather_backward", gradients, section=section)
+            products = Interaction(flops, 2 * (product + inputs), 2 * inputs, job.precision, 2.0 * job.batch)
             self._recorder.kernel("interaction_backward", products, section=section, launches=2)
         else:
             self._recorder.kernel("interaction_backward", Elementwise(outputs, inputs), section=section)

@@ -86,12 +86,23 @@ def record_interaction(recorder: Recorder, job: Job) -> int:
         product = float(job.batch * _pairs(job) * job.element_bytes)
         flops = float(job.batch * job.dense.interaction_flops_per_sample)
         recorder.kernel("interaction_cat", Elementwise(inputs, inputs), section=section)
-        recorder.kernel("interaction", Interaction(flops, inputs, product, job.precision), section=section)
-        recorder.kernel("interaction_gather", Elementwise(outputs, outputs, access="gather"), section=section, launches=2)
+        recorder.kernel("interaction", Interaction(flops, inputs, product, job.precision, job.batch), section=section)
+        record_gather(recorder, job)
     else:
         recorder.kernel("interaction", Elementwise(inputs, outputs), section=section)
     record_cross(recorder, job)
     return reader
+
+
+def record_gather(recorder: Recorder, job: Job) -> None:
+    """Take each pair's product once and put them beside the bottom MLP's output."""
+    section, outputs = "interaction_forward", job.vector_bytes(job.dense.interaction_outputs)
+    if not job.settings.on_host:
+        recorder.kernel("interaction_gather", Elementwise(outputs, outputs), section=section, launches=2)
+        return
+    kept = job.vector_bytes(job.pairs)
+    recorder.kernel("interaction_gather", Elementwise(kept, kept, access="gather"), section=section)
+    recorder.kernel("interaction_join", Elementwise(outputs, outputs), section=section)
 
 
 def record_cross(recorder: Recorder, job: Job) -> None:

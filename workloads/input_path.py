@@ -122,8 +122,18 @@ class InputPath:
         for group in self._job.groups:
             if group.values is not None:
                 received = received + group.lookup.lookups * self._job.settings.index_bytes
-        work = Elementwise(received, received, access="recat")
+        work = self._recat_on_host() if self._job.settings.on_host else Elementwise(received, received)
         return self._recorder.kernel(INDICES, work, stream=self._stream, section=SECTION, after=arrived)
+
+    def _recat_on_host(self) -> Elementwise:
+        """Bags are added up; rows are shifted where several tables lie under each other in one block."""
+        shifted: Amount = 0.0
+        bags: Amount = 0.0
+        for group in self._job.groups:
+            indices = group.lookup.lookups * self._job.settings.index_bytes
+            shifted = shifted + np.where(np.asarray(group.lookup.tables) > 1.0, indices, 0.0)
+            bags = bags + group.lookup.index_bytes - indices
+        return Elementwise(shifted, bags, access="recat")
 
     def _collective(self, name: str, call: CollectiveCall) -> int:
         return self._recorder.collective(name, call, section=SECTION, issued_from=self._stream, stream=self._comm)

@@ -68,6 +68,12 @@ class Job:
         return sum(group.width for group in self.groups)
 
     @property
+    def pairs(self) -> int:
+        """Different pairs of vectors that the dot interaction has."""
+        vectors = self.plan.tables.feature_count + 1
+        return vectors * (vectors - 1) // 2
+
+    @property
     def parameters(self) -> int:
         """Parameters that every rank holds: dense ones and those of copied tables."""
         return self.dense.parameters + sum(group.copied_parameters for group in self.groups)

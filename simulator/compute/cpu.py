@@ -40,6 +40,8 @@ from simulator.operators import (
     Operator,
 )
 
+STATELESS_BYTES = 14.0
+"""An optimizer that moves more bytes for each fp32 parameter keeps a state (SGD: 12, Adagrad: 20)."""
 Amounts: TypeAlias = dict[str, Amount]
 PRECISIONS = ("fp32", "tf32")
 """Arithmetic that was measured; a CPU computes tf32 as fp32."""
@@ -168,7 +170,8 @@ def _gemm(operator: Gemm, caches: Caches) -> Amounts:
         "left": count * m * k,
         "right": count * k * n,
         "result": count * m * n,
-        "memory_byte": count * touched * _passed(caches.core, touched),
+        "core_miss_byte": count * touched * _passed(caches.core, touched),
+        "shared_miss_byte": count * touched * _passed(caches.shared, touched),
     }
 
 
@@ -209,11 +212,17 @@ def _update(operator: EmbeddingUpdate, caches: Caches) -> Amounts:
 
 
 def _elementwise(operator: Elementwise, caches: Caches) -> Amounts:
+    if operator.access == "recat":
+        return {"call": 1.0, "index_byte": operator.read_bytes, "bag_byte": operator.write_bytes}
     return _pass_over(operator.read_bytes + operator.write_bytes, caches)
 
 
 def _optimizer(operator: DenseOptimizer, caches: Caches) -> Amounts:
-    return _pass_over(operator.traffic_bytes, caches)
+    """One pass where there is no state (3 accesses to each parameter), several with roots and quotients where there is."""
+    moved = _pass_over(operator.traffic_bytes, caches)
+    stateful = np.where(np.asarray(operator.traffic_bytes) > STATELESS_BYTES * np.asarray(operator.parameters), 1.0, 0.0)
+    with_state = {f"state_{name}": count * stateful for name, count in moved.items()}
+    return {name: count * (1.0 - stateful) for name, count in moved.items()} | with_state
 
 
 def _copy(operator: Copy, caches: Caches) -> Amounts:
@@ -221,7 +230,7 @@ def _copy(operator: Copy, caches: Caches) -> Amounts:
 
 
 def _interaction(operator: Interaction, caches: Caches) -> Amounts:
-    return {"flop": operator.flops, **_pass_over(operator.read_bytes + operator.write_bytes, caches)}
+    return {"product": operator.count, "flop": operator.flops, **_pass_over(operator.read_bytes + operator.write_bytes, caches)}
 
 
 def _host(operator: HostWork, caches: Caches) -> Amounts:  # noqa: ARG001 - one signature for all operators

@@ -17,6 +17,7 @@ from trainer.batches import Batch
 from trainer.job import TrainingJob
 from trainer.layout import Blocks, Kind, placement, rows_per_rank
 from trainer.lookups import Lookups, make_lookups, stable_order
+from trainer.waits import wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +170,7 @@ class InputDist:
         """Wait for the splits on the host and start to exchange lengths and values."""
         if isinstance(splits, Batch):
             return ValuesInFlight(splits, {}, {}, {}, {}, [])
-        splits.work.wait()
+        wait(splits.work)
         host = splits.received.cpu().tolist()
         flight = ValuesInFlight(splits.batch, splits.outgoing, {}, {}, {}, [])
         for number, (kind, out) in enumerate(splits.outgoing.items()):
@@ -184,7 +185,7 @@ class InputDist:
     def wait(self, flight: ValuesInFlight) -> Distributed:
         """Wait for lengths and values, and put them into the order of the blocks."""
         for work in flight.works:
-            work.wait()
+            wait(work)
         lookups = {
             kind: _by_block(route.mine, flight.lengths[kind], flight.values[kind], flight.received[kind], self._batch)
             for kind, route in self._routes.items()

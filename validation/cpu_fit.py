@@ -118,13 +118,13 @@ def _lookup(row: Row) -> Operator:
         output_bytes=row["bags"] * row_bytes,
         index_bytes=8.0 * row["lookups"] + 4.0 * row["bags"],
         tables=1.0,
-        resident_bytes=row["rows"] * row_bytes,
+        resident_bytes=_distinct(row) * row_bytes,
     )
 
 
 def _update(row: Row) -> Operator:
     row_bytes, lookups = 4.0 * row["dim"], float(row["lookups"])
-    distinct = float(distinct_rows(np.array([float(row["rows"])]), np.array([lookups]), 1.0, None)[0])
+    distinct = _distinct(row)
     gradients = min(row["bags"], lookups) * row_bytes
     return EmbeddingUpdate(
         lookups=lookups,
@@ -136,8 +136,13 @@ def _update(row: Row) -> Operator:
         tables=1.0,
         repeated_gradient_bytes=lookups * row_bytes - gradients,
         gradient_block_bytes=gradients,
-        resident_bytes=row["rows"] * (row_bytes + 4.0 * row["state"]),
+        resident_bytes=distinct * (row_bytes + 4.0 * row["state"]),
     )
+
+
+def _distinct(row: Row) -> float:
+    """Rows that the lookups of a case touch, which are the same in every call."""
+    return float(distinct_rows(np.array([float(row["rows"])]), np.array([float(row["lookups"])]), 1.0, None)[0])
 
 
 def _stream(row: Row) -> Operator:

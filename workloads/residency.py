@@ -10,6 +10,7 @@ from simulator.operators import FloatArray
 from workloads.embeddings import EmbeddingGroup
 from workloads.kernels import amount
 from workloads.plan import Plan
+from workloads.reuse import distinct_rows
 from workloads.settings import STATE_BYTES, DlrmSettings, state_elements
 
 _SHARDINGS = {
@@ -35,13 +36,23 @@ def _told(group: EmbeddingGroup, plan: Plan, settings: DlrmSettings) -> Embeddin
 
 
 def _resident_bytes(group: EmbeddingGroup, plan: Plan, settings: DlrmSettings) -> tuple[FloatArray, FloatArray]:
-    """Weights, and optimizer state, of the group's shards on each rank ``[P]``, bytes; copies keep theirs elsewhere."""
+    """Weights and optimizer state on each rank that are touched in the long run ``[P]``, bytes; copies have none."""
     shards, types = plan.shards(), np.array(plan.sharding_types)
     of_group = np.isin(types[shards.table], _SHARDINGS[group.kind])
     element = plan.tables.element_bytes[shards.table]
-    weights = (shards.rows * shards.dim * element) * of_group
-    state = state_elements(settings.optimizer.tables, shards.rows, shards.dim) * STATE_BYTES * of_group
+    rows = (_touched_rows(plan, settings) / plan.tables.rows)[shards.table] * shards.rows
+    weights = (rows * shards.dim * element) * of_group
+    state = state_elements(settings.optimizer.tables, np.ones_like(shards.dim), shards.dim) * rows * STATE_BYTES * of_group
     if group.kind == "data_parallel":
         state = np.zeros_like(state)
     per_rank = [np.bincount(shards.rank, weights=part, minlength=plan.world_size) for part in (weights, state)]
     return per_rank[0], per_rank[1]
+
+
+def _touched_rows(plan: Plan, settings: DlrmSettings) -> FloatArray:
+    """Rows of each table that are touched in the long run ``[N]``: all, or those of the batches that repeat."""
+    rows, batches = plan.tables.rows.astype(np.float64), settings.repeated_batches
+    if batches is None:
+        return rows
+    samples = float(batches * settings.global_batch_size)
+    return distinct_rows(rows, samples * plan.tables.lookups_per_sample, samples, settings.reuse)

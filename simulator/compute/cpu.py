@@ -4,7 +4,7 @@
 
 Amounts are counts of what a kernel does, so each cost has a meaning: for a GEMM ``[m, k] x [k, n]``
 
-    call + flop x 2 m n k + left x m k + right x k n + result x m n
+    call + flop x 2 m n k + left x m k + right x k n + result x m n (+ tail x m k, where n fills no whole vectors)
 
 is a rate that ramps up with the shortest sides: ``1 / rate x (1 + n_0 / n + m_0 / m + k_0 / k)``. What comes from memory
 behind a cache of C bytes is counted apart: of random accesses to W bytes the share ``max(0, 1 - C / W)`` misses it, of
@@ -42,6 +42,8 @@ from simulator.operators import (
 
 STATELESS_BYTES = 14.0
 """An optimizer that moves more bytes for each fp32 parameter keeps a state (SGD: 12, Adagrad: 20)."""
+VECTOR = 16
+"""fp32 numbers of a 512-bit vector."""
 Amounts: TypeAlias = dict[str, Amount]
 PRECISIONS = ("fp32", "tf32")
 """Arithmetic that was measured; a CPU computes tf32 as fp32."""
@@ -167,6 +169,7 @@ def _gemm(operator: Gemm, caches: Caches) -> Amounts:
     return {
         "call": 1.0,
         "flop": 2.0 * count * m * n * k,
+        "tail": count * m * k * np.where(np.asarray(n) % VECTOR > 0, 1.0, 0.0),
         "left": count * m * k,
         "right": count * k * n,
         "result": count * m * n,
@@ -213,7 +216,14 @@ def _update(operator: EmbeddingUpdate, caches: Caches) -> Amounts:
 
 def _elementwise(operator: Elementwise, caches: Caches) -> Amounts:
     if operator.access == "recat":
-        return {"call": 1.0, "index_byte": operator.read_bytes, "bag_byte": operator.write_bytes}
+        shifts = _any(operator.read_bytes)
+        return {
+            "call": 1.0,
+            "shift": shifts,
+            "index_byte": operator.read_bytes,
+            "index_core_miss_byte": operator.read_bytes * _passed(caches.core, operator.read_bytes),
+            "bag_byte": operator.write_bytes,
+        }
     return _pass_over(operator.read_bytes + operator.write_bytes, caches)
 
 
@@ -230,7 +240,8 @@ def _copy(operator: Copy, caches: Caches) -> Amounts:
 
 
 def _interaction(operator: Interaction, caches: Caches) -> Amounts:
-    return {"product": operator.count, "flop": operator.flops, **_pass_over(operator.read_bytes + operator.write_bytes, caches)}
+    moved = _pass_over(operator.read_bytes + operator.write_bytes, caches)
+    return moved | {"product": operator.count, "flop": operator.flops, "write_byte": operator.write_bytes}
 
 
 def _host(operator: HostWork, caches: Caches) -> Amounts:  # noqa: ARG001 - one signature for all operators

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dlrmsim.kept_apart import rows_to_fit
 from dlrmsim.outputs import file_written_whole
 from hardware_specs.collectives import FittedCollectives
 from hardware_specs.loader import CATALOGS, load_cluster
-from inputs.errors import InputError
 from inputs.quantities import format_quantity
 from inputs.yaml_lines import load_yaml
 from scenarios.progress import Progress, Silent
@@ -19,7 +19,6 @@ from validation.collective_cases import groups_of
 from validation.collectives import MeasuredCollective, Predictor
 from validation.errors import error_pct
 from validation.fitting import FACTORS, fit_collectives
-from validation.rules import holds, require_rule
 from validation.thinning import thinned
 
 
@@ -60,16 +59,12 @@ def calibrate_collectives(
     Raises:
         InputError: a log, the rule or the cluster is wrong, a row does not fit on it, or ``out`` cannot be written.
     """
-    if rule is not None:
-        _check_rule(rule)
     shown = progress or Silent()
     shown.stage("reading the measurements")
     machine = load_cluster(cluster)
     timed = [row for log in logs for row in read_timed_collectives(log, op)]
     rows = thinned(MeasuredCollective(r.op, r.nodes, r.ranks_per_node, r.bytes, r.time_s, r.source) for r in timed)
-    used = [row for row in rows if rule is None or holds(rule, row.inputs)]
-    if not used:
-        raise InputError("the rule leaves no row to fit on", file="--rule", given=rule)
+    used = rows_to_fit(rows, rule)
     note = f"dlrmsim calibrate collectives: {', '.join(sorted({row.source for row in used}))}"
     fitted = fit_collectives(machine, used, note, shown)
     shown.stage("predicting all rows")
@@ -84,15 +79,6 @@ def calibrate_collectives(
     ]
     file_written_whole(out, _spec(cluster, out.stem, fitted))
     return Calibrated(fitted, groups_of(cases), out)
-
-
-def _check_rule(rule: str) -> None:
-    try:
-        require_rule(rule)
-    except ValueError as error:
-        raise InputError(
-            "not a rule", file="--rule", given=rule, expected="KEY OP VALUE, e.g. 'nodes <= 2', joined by ' or '"
-        ) from error
 
 
 def _spec(cluster: str, name: str, fitted: FittedCollectives) -> str:

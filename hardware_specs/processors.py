@@ -23,13 +23,21 @@ class AchievedRates(Strict):
     """What kernels of this GPU reach, as machine constants (not per model)."""
 
     gemm_fraction: Sourced[Share]
-    """Large GEMM, of the peak of its precision."""
+    """Best tiles of GEMMs, of the peak of their precision."""
+    gemm_balanced_tile: Sourced[Ratio]
+    """Edge of the square GEMM tile whose operands are loaded as fast as the peak computes, elements."""
+    gemm_memory_fraction: Sourced[Share]
+    """Of the HBM peak, what GEMMs reach that their memory traffic bounds."""
+    gemm_start_s: Sourced[Seconds]
+    """Of a GEMM kernel: launch, first loads, last stores."""
+    gemm_unaligned_fraction: Sourced[Share]
+    """Of its rate, what a GEMM on tensor cores reaches whose rows do not start at multiples of 16 bytes."""
     embedding_bytes_per_s: Sourced[Bandwidth]
     """HBM rate of embedding lookups and fused updates."""
     stream_fraction: Sourced[Share]
     """Elementwise and optimizer kernels, of the HBM peak."""
     kernel_floor_s: Sourced[Seconds]
-    """Duration of the smallest kernel."""
+    """Duration of the smallest kernel; what others take to start."""
 
 
 class Gpu(Strict):
@@ -77,12 +85,21 @@ class Gpu(Strict):
         Raises:
             InputError: the GPU does not have the precision.
         """
-        known = {name: rate.value for name, rate in self.peak_flops.items()}
+        known: dict[str, float] = {name: rate.value for name, rate in self.peak_flops.items()}
+        return known[self.computes_in(precision)]
+
+    def computes_in(self, precision: str) -> str:
+        """The format the GPU computes ``precision`` in: itself, or fp32 for a tf32 it does not have.
+
+        Raises:
+            InputError: the GPU does not have the precision.
+        """
+        known = {str(name) for name in self.peak_flops}
         name = "fp32" if precision == "tf32" and "tf32" not in known else precision
         if name not in known:
             expected = "one of " + ", ".join(sorted(known))
             raise InputError(f"{self.name} does not compute in this precision", given=precision, expected=expected)
-        return known[name]
+        return name
 
 
 class Cpu(Strict):

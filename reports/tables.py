@@ -96,6 +96,27 @@ def measured_statistics(statistics: Mapping[str, Mapping[str, Any]]) -> Table:
     return made
 
 
+def kernel_errors(cases: Iterable[Mapping[str, Any]]) -> Table:
+    """Measured and predicted time of kernels, a row each."""
+    made = _table(("kernel", False), ("measured", True), ("predicted", True), ("error", True), ("role", False))
+    for case in cases:
+        times = (f"{1e6 * case[key]:,.1f} us" for key in ("measured_s", "predicted_s"))
+        made.add_row(case["what"], *times, _error(case["error_pct"]), case["role"])
+    return made
+
+
+def kernel_groups(groups: Iterable[Mapping[str, Any]]) -> Table:
+    """Errors of kernels, a row per role, kind and source."""
+    made = _table(
+        ("role", False), ("kind", False), ("rows", True), ("median |error|", True), ("bias", True), ("worst", True),
+        ("source", False),
+    )  # fmt: skip
+    for group in groups:
+        errors = (f"{group['median_pct']:.1f} %", _error(group["bias_pct"]), _error(group["worst_pct"]))
+        made.add_row(group["role"], group["kind"], str(group["cases"]), *errors, group["source"])
+    return made
+
+
 def _cases(suite: Mapping[str, Any]) -> Table:
     columns = [("case", False), ("metric", False), ("measured", True), ("predicted", True), ("error", True)]
     made = _table(*columns, ("grade", False), ("role", False))

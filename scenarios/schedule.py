@@ -67,5 +67,5 @@ def check_schedule(document: Document, scenario: Scenario, batch: int, world_siz
         )
 
 
-def _first(chosen: bool | None, default: bool) -> bool:  # noqa: FBT001 - a value, not a flag
+def _first(chosen: bool | None, default: bool) -> bool:
     return default if chosen is None else chosen

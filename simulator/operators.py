@@ -42,13 +42,17 @@ class Category(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Gemm:
-    """Matrix product ``[m, k] x [k, n]``, 2 m n k floating point operations; ``count`` of them in one kernel."""
+    """Matrix product ``[m, k] x [k, n]``, 2 m n k floating point operations; ``count`` of them in one kernel.
+
+    ``transposed``: the first factor is stored as ``[k, m]``, as in the gradient of weights.
+    """
 
     m: Amount
     n: Amount
     k: Amount
     precision: Precision
-    count: int = 1
+    count: Amount = 1
+    transposed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 
 import numpy as np
 
@@ -23,13 +22,11 @@ from inputs.errors import InputError
 from scenarios.progress import Progress, Silent
 from simulator.operators import FloatArray
 from validation.collectives import MeasuredCollective, Predictor
+from validation.least_squares import fitted_logs
 
 FACTORS = ("base_factor", "near_hop_factor", "network_hop_factor", "post_factor")
 LAUNCH_START_S = 1e-6
-LINEAR_BEYOND = 0.1
 HOW = "least squares of logarithms over all rows together"
-PRIOR_WEIGHT = 0.1
-"""A factor that is off by e costs as much as one row that is 10 % off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +101,6 @@ def fit_collectives(
     Raises:
         InputError: there are no rows, or a row does not fit on the machine.
     """
-    from scipy.optimize import least_squares
-
     if not rows:
         raise InputError("nothing to fit", expected="at least one measured collective")
     parameters = _Parameters.of(cluster, rows)
@@ -122,15 +117,16 @@ def fit_collectives(
         off: FloatArray = np.log(predicted_s + added_s) - measured
         return off
 
-    shown, evaluations = progress or Silent(), count(1)
-
-    def residuals(logs: FloatArray) -> FloatArray:
-        shown.stage(f"fitting {len(rows)} rows, evaluation {next(evaluations)}")
-        first = len(parameters.near) + len(parameters.far)
-        drawn = PRIOR_WEIGHT * (logs - parameters.start)[first : first + len(FACTORS) + 1]
-        return np.concatenate([errors(logs), drawn])
-
-    found = least_squares(residuals, parameters.start, loss="soft_l1", f_scale=LINEAR_BEYOND, max_nfev=60)
-    off = np.abs(100.0 * np.expm1(errors(found.x)))
+    shown = progress or Silent()
+    first = len(parameters.near) + len(parameters.far)
+    drawn = np.zeros(len(parameters.start), dtype=bool)
+    drawn[first : first + len(FACTORS) + 1] = True
+    found = fitted_logs(
+        errors,
+        parameters.start,
+        drawn=drawn,
+        told=lambda number: shown.stage(f"fitting {len(rows)} rows, evaluation {number}"),
+    )
+    off = np.abs(100.0 * np.expm1(errors(found.logs)))
     spread = f"median error {np.median(off):.1f} %, worst {off.max():.0f} %, of {len(rows)} rows"
-    return parameters.fit_of(found.x, note).model_copy(update={"residuals": spread})
+    return parameters.fit_of(found.logs, note).model_copy(update={"residuals": spread})

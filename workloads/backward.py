@@ -18,11 +18,11 @@ from simulator.operators import (
     CollectiveCall,
     DenseOptimizer,
     Elementwise,
-    Gemm,
     Interaction,
 )
 from workloads.dense import GRADIENT_BYTES, Bucket, Layer
 from workloads.embeddings import WORLD
+from workloads.gemms import input_gradient_gemm, weight_gradient_gemm
 from workloads.job import COPIED_TABLES, Job
 from workloads.launch import Recorder
 from workloads.output_dist import record_exchange
@@ -80,7 +80,7 @@ class Backward:
                     f"{layer.name}_activation_backward", through, section=section, launches=1 + layer.activation
                 )
             if input_gradient or layer is not layers[0]:
-                gemm = Gemm(m=job.batch, n=layer.inputs, k=layer.outputs, precision=job.precision)
+                gemm = input_gradient_gemm(job, layer)
                 self._recorder.kernel(f"{layer.name}_input_gradient", gemm, section=section)
             weight_gradient = partial(self._weight_gradient, layer, section)
             if defer:
@@ -92,7 +92,7 @@ class Backward:
     def _weight_gradient(self, layer: Layer, section: str) -> int:
         """Gradient of a layer's weights, added to that of earlier passes; returns the last task."""
         job = self._job
-        gemm = Gemm(m=layer.outputs, n=layer.inputs, k=job.batch, precision=job.precision)
+        gemm = weight_gradient_gemm(job, layer)
         last = self._recorder.kernel(f"{layer.name}_weight_gradient", gemm, section=section)
         size = float(layer.parameters * GRADIENT_BYTES)
         if job.mixed_precision:

@@ -14,7 +14,15 @@ from typing import Literal
 
 import numpy as np
 
-from simulator.operators import Amount, CollectiveCall, CollectiveOp, EmbeddingLookup, EmbeddingUpdate, FloatArray, Operator
+from simulator.operators import (
+    Amount,
+    CollectiveCall,
+    CollectiveOp,
+    EmbeddingLookup,
+    EmbeddingUpdate,
+    FloatArray,
+    Operator,
+)
 from simulator.program import IntArray
 from workloads.kernels import KernelShards, amount, kernels
 from workloads.plan import Plan

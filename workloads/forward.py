@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from simulator.operators import Elementwise, Gemm, Interaction
+from simulator.operators import Elementwise, Interaction
 from workloads.dense import Layer
 from workloads.embeddings import EmbeddingGroup
+from workloads.gemms import forward_gemm
 from workloads.job import Job
 from workloads.launch import Recorder
 from workloads.output_dist import pooled_name, record_exchange
@@ -67,8 +68,7 @@ def record_layer(recorder: Recorder, job: Job, layer: Layer, section: str) -> in
     if job.mixed_precision:
         cast = Elementwise(4.0 * layer.parameters, 2.0 * layer.parameters)
         first = recorder.kernel(f"{layer.name}_weight_cast", cast, section=section)
-    gemm = Gemm(m=job.batch, n=layer.outputs, k=layer.inputs, precision=job.precision)
-    product = recorder.kernel(f"{layer.name}_forward", gemm, section=section)
+    product = recorder.kernel(f"{layer.name}_forward", forward_gemm(job, layer), section=section)
     return product if first is None else first
 
 

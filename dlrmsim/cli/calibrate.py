@@ -45,6 +45,36 @@ def collectives(
     typer.echo(f"  wrote {found.file}; use it as cluster: {found.file}")
 
 
+@calibrate.command("kernels")
+def kernels(
+    rows: Annotated[str, typer.Argument(metavar="ROWS", help="CSV of kernels, or the name of a shipped table.")],
+    *,
+    gpu: Annotated[str, typer.Option("--gpu", help="GPU to start from.")],
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="YAML file of the fitted GPU.")],
+    rule: Annotated[
+        str | None, typer.Option("--rule", help="Rows to fit on, e.g. 'kind == gemm'; the others are predicted.")
+    ] = None,
+) -> None:
+    """Fit what a GPU's kernels reach to measured ones and write a GPU spec."""
+    from rich.table import Table
+
+    from dlrmsim import calibrating_kernels
+    from dlrmsim.cli.printing import text_console
+    from dlrmsim.cli.progress import progress_display
+    from reports.tables import kernel_errors, kernel_groups
+
+    with progress_display() as progress:
+        found = calibrating_kernels.calibrate_kernels(rows, gpu, out, rule=rule, progress=progress)
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for what, value in calibrating_kernels.kernel_fit_in_words(found.fit):
+        table.add_row(what, value)
+    console = text_console()
+    console.print(kernel_errors(found.cases))
+    console.print(kernel_groups(found.groups))
+    console.print(table)
+    typer.echo(f"  wrote {found.file}; use it as gpu: {found.file}")
+
+
 @calibrate.command("host")
 def host(
     *,

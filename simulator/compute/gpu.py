@@ -1,10 +1,13 @@
-"""Roofline of a GPU: each kernel takes its arithmetic or its memory traffic, whichever is longer.
+"""Times of a GPU's kernels.
 
-    time = max(kernel_floor, flops / (peak x gemm_fraction), bytes / reached bandwidth)
+    GEMM          by shape: tiles, waves, split-K (`simulator.compute.gemm`)
+    streams       start + bytes / rate: element-wise kernels, optimizers, copies
+    interaction   start + arithmetic or bytes, whichever is longer
+    embeddings    max(start, bytes / rate)
 
-The constants are the GPU's named ``achieved`` ones (`hardware_specs.types.AchievedRates`): the GEMM fraction of the
-peak, the HBM rate of embedding kernels and of streaming kernels, the smallest kernel. A kernel without any work (a rank
-that holds no table) is not launched and takes no time.
+The constants are the GPU's named ``achieved`` ones (`hardware_specs.types.AchievedRates`); the start of a kernel is the
+smallest kernel. A kernel without any work (a rank that holds no table) is not launched and takes no time.
+docs/reference/compute.md has what the models are worth beside measured kernels.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import numpy as np
 
 from hardware_specs.processors import Gpu
 from hardware_specs.types import Node
+from simulator.compute.gemm import GemmRates, aligned_elements, gemm_s
 from simulator.compute.model import COMPUTE_MODELS
 from simulator.operators import (
     BYTES_PER_ELEMENT,
@@ -36,20 +40,16 @@ from simulator.operators import (
     Operator,
 )
 
-SMALL_GEMM_FLOPS = 1e10
-"""Below this many flops a GEMM reaches less than the large-GEMM fraction: medians .25 to .39 of the peak on A100 at
-1e9 to 1e10, .006 at 1e8 (ai-dynamo/aiconfigurator@095f58a5 ``systems/data/*/gemm``, BF16)."""
-
 
 @dataclass(frozen=True, slots=True)
 class GpuModel:
-    """Roofline of one GPU and its host thread.
+    """Kernel times of one GPU and its host thread.
 
     Attributes:
         gpu: the GPU.
         node: the node it sits in (PCIe link, CPU).
         launch_s: host time of one kernel launch, from the framework profile.
-        gemm_speed: multiplies the arithmetic rate (1; 1.1 for 10 % better).
+        gemm_speed: multiplies the rates of GEMM tiles (1; 1.1 for 10 % better).
         memory_speed: multiplies the HBM rates.
         pcie_speed: multiplies the PCIe rate.
         host_speed: divides host times.
@@ -73,8 +73,6 @@ class GpuModel:
 
     def outside_range(self, operator: Operator) -> str | None:
         """Why the operator is outside what the constants were measured on, or None."""
-        if isinstance(operator, Gemm) and 0.0 < float(np.mean(_gemm_flops(operator))) < SMALL_GEMM_FLOPS:
-            return f"GEMMs below {SMALL_GEMM_FLOPS:.0e} flops reach less than the large-GEMM fraction"
         if isinstance(operator, Gemm) and operator.precision == "tf32" and "tf32" not in self.gpu.peak_flops:
             return f"{self.gpu.name} has no tf32: such GEMMs compute in fp32"
         return None
@@ -105,12 +103,34 @@ class GpuModel:
         return self.node.gpu_link_bytes_per_s * self.pcie_speed
 
     def flops_per_s(self, precision: str) -> float:
-        """Arithmetic rate of large GEMMs.
+        """Arithmetic rate of the best GEMM tiles on all SMs.
 
         Raises:
             InputError: the GPU does not compute in ``precision``.
         """
         return self.gpu.peak_flops_per_s(precision) * self.gpu.achieved.gemm_fraction.value * self.gemm_speed
+
+    def gemm_rates(self, precision: str) -> GemmRates:
+        """What GEMMs reach in a precision.
+
+        Raises:
+            InputError: the GPU does not compute in ``precision``.
+        """
+        achieved, computed = self.gpu.achieved, self.gpu.computes_in(precision)
+        return GemmRates(
+            peak_flops_per_s=self.gpu.peak_flops_per_s(precision) * self.gemm_speed,
+            fraction=achieved.gemm_fraction.value,
+            balanced_tile=achieved.gemm_balanced_tile.value,
+            memory_bytes_per_s=self.gpu.memory_bytes_per_s.value
+            * achieved.gemm_memory_fraction.value
+            * self.memory_speed,
+            start_s=achieved.gemm_start_s.value,
+            vector_start_s=achieved.kernel_floor_s.value,
+            unaligned=achieved.gemm_unaligned_fraction.value,
+            sms=self.gpu.sms.value,
+            element_bytes=BYTES_PER_ELEMENT[precision],
+            aligned_elements=aligned_elements(computed),
+        )
 
     def _kernel(self, *parts_s: Amount) -> Amount:
         """The longest part, at least the kernel floor; 0 where all parts are 0."""
@@ -120,11 +140,16 @@ class GpuModel:
         timed = np.where(np.asarray(longest) > 0.0, np.maximum(longest, self.gpu.achieved.kernel_floor_s.value), 0.0)
         return timed if timed.ndim else float(timed)
 
+    def _started(self, busy_s: Amount) -> Amount:
+        """The start of a kernel and what it is busy with; 0 where that is nothing."""
+        timed = np.where(np.asarray(busy_s) > 0.0, busy_s + self.gpu.achieved.kernel_floor_s.value, 0.0)
+        return timed if timed.ndim else float(timed)
+
+    def _streamed(self, traffic_bytes: Amount) -> Amount:
+        return self._started(traffic_bytes / self.stream_bytes_per_s)
+
     def _gemm(self, operator: Gemm) -> Amount:
-        flops_s = _gemm_flops(operator) / self.flops_per_s(operator.precision)
-        m, n, k = operator.m, operator.n, operator.k
-        elements = operator.count * (m * k + k * n + m * n)
-        return self._kernel(flops_s, elements * BYTES_PER_ELEMENT[operator.precision] / self.stream_bytes_per_s)
+        return gemm_s(operator, self.gemm_rates(operator.precision))
 
     def _lookup(self, operator: EmbeddingLookup) -> Amount:
         traffic = operator.row_bytes + operator.output_bytes + operator.index_bytes
@@ -138,20 +163,19 @@ class GpuModel:
         return self._kernel(traffic / self.embedding_bytes_per_s + operator.sort_bytes / self.stream_bytes_per_s)
 
     def _interaction(self, operator: Interaction) -> Amount:
-        traffic = operator.read_bytes + operator.write_bytes
-        arithmetic_s = operator.flops / self.flops_per_s(operator.precision)
-        return self._kernel(arithmetic_s, traffic / self.stream_bytes_per_s)
+        traffic_s = (operator.read_bytes + operator.write_bytes) / self.stream_bytes_per_s
+        return self._started(np.maximum(operator.flops / self.flops_per_s(operator.precision), traffic_s))
 
     def _elementwise(self, operator: Elementwise) -> Amount:
-        return self._kernel((operator.read_bytes + operator.write_bytes) / self.stream_bytes_per_s)
+        return self._streamed(operator.read_bytes + operator.write_bytes)
 
     def _optimizer(self, operator: DenseOptimizer) -> Amount:
-        return self._kernel(operator.traffic_bytes / self.stream_bytes_per_s)
+        return self._streamed(operator.traffic_bytes)
 
     def _copy(self, operator: Copy) -> Amount:
         if operator.direction == "d2d":
-            return self._kernel(operator.bytes * 2.0 / self.stream_bytes_per_s)
-        return self._kernel(operator.bytes / self.pcie_bytes_per_s)
+            return self._streamed(operator.bytes * 2.0)
+        return self._started(operator.bytes / self.pcie_bytes_per_s)
 
     def _host(self, operator: HostWork) -> Amount:
         busy_s = operator.launches * self.launch_s + operator.seconds
@@ -165,10 +189,6 @@ class GpuModel:
 
     def _nothing(self, operator: Nothing) -> Amount:  # noqa: ARG002 - one signature for all operators
         return 0.0
-
-
-def _gemm_flops(operator: Gemm) -> Amount:
-    return 2.0 * operator.m * operator.n * operator.k * operator.count
 
 
 _DURATIONS: dict[type, Callable[[GpuModel, Any], Amount]] = {
@@ -186,4 +206,4 @@ _DURATIONS: dict[type, Callable[[GpuModel, Any], Amount]] = {
     Delay: GpuModel._measured,  # noqa: SLF001
 }
 
-COMPUTE_MODELS.add("roofline", GpuModel, "arithmetic or memory traffic, whichever is longer, at the achieved rates")
+COMPUTE_MODELS.add("roofline", GpuModel, "GEMMs by shape, other kernels by their memory traffic, at the achieved rates")

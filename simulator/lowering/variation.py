@@ -47,8 +47,8 @@ class Variation:
 
     @property
     def varies(self) -> bool:
-        """Whether anything is drawn anew in each iteration."""
-        return max(self.compute_jitter, self.host_jitter, self.input_jitter) > 0.0
+        """Whether iterations differ."""
+        return bool(self.compute_jitter or self.host_jitter or self.input_jitter)
 
     def slowdown(self, ranks: IntArray) -> FloatArray:
         """Static factor on the kernels of each rank ``[P]``."""

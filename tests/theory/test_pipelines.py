@@ -15,7 +15,7 @@ from workloads.settings import Ingestion, Overlaps
 DENSE = ("lookup", "exchange", "bottom", "top", "top_back", "exchange_back", "bottom_back", "update", "reduce")
 TRAINING = (*DENSE, "optimizer")
 times = st.integers(0, 1000)
-durations = st.fixed_dictionaries({part: times for part in (*TRAINING, "copy", "dist")})
+durations = st.fixed_dictionaries(dict.fromkeys((*TRAINING, "copy", "dist"), times))
 few = settings(max_examples=30, deadline=None)
 
 

@@ -122,7 +122,7 @@ def test_a_mistake_in_a_cluster_has_its_line(shipped, old, new, key, words):
         ("value: 40 GB,", "value: 0 GB,", "memory_bytes.value", "more than 0"),
         ("value: 1555 GB/s", "value: 1555 GB", "memory_bytes_per_s.value", "unknown unit 'GB'"),
         ("value: 1300 GB/s", "value: 1600 GB/s", "achieved.embedding_bytes_per_s.value", "at most memory_bytes_per_s"),
-        ("value: 0.705", "value: 1.705", "achieved.gemm_fraction.value", "from 0 to 1"),
+        ("gemm_fraction: {value: 0.", "gemm_fraction: {value: 1.", "achieved.gemm_fraction.value", "from 0 to 1"),
         ("  fp32: {", "  fp31: {", "peak_flops.fp31", "unknown key"),
     ],
 )

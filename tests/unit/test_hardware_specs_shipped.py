@@ -59,7 +59,7 @@ def test_each_number_has_unit_source_and_grade(kind, name):
         assert holder.get("source"), where
         assert holder.get("grade") in {"read", "secondary", "memory", "derived", "assumed"}, where
         counts = {"gpus", "count", "sockets", "cores", "sms", "ranks", "ranks_per_node", "max_nodes"}
-        plain = counts | {"leaf_nodes", "domain_gpus", "switches", "links", "up_to_ranks"}
+        plain = counts | {"leaf_nodes", "domain_gpus", "switches", "links", "up_to_ranks", "gemm_balanced_tile"}
         is_ratio = any("fraction" in str(key) or "factor" in str(key) or "over" in str(key) for key in path)
         has_unit = isinstance(value, str) and re.fullmatch(r"[\d.]+ [A-Za-z]+(/s)?", value)
         assert has_unit or is_ratio or plain & set(path), where

@@ -1,4 +1,4 @@
-"""The roofline against times worked out by hand on an A100-40: 156 TFLOP/s TF32 x 0.705, 1,300 GB/s embeddings."""
+"""Kernel times against times worked out by hand on an A100-40: 1,300 GB/s embeddings (GEMMs: a file of their own)."""
 
 from __future__ import annotations
 
@@ -27,17 +27,6 @@ def a100():
     return GpuModel(node.gpu, node, launch_s=5e-6)
 
 
-def test_a_large_gemm_takes_its_flops(a100):
-    gemm = Gemm(512, 3994, 3994, "tf32", count=2)
-    assert a100.duration_s(gemm) == pytest.approx(2 * 2 * 512 * 3994**2 / (156e12 * 0.705))
-
-
-def test_a_skinny_gemm_takes_its_memory_traffic(a100):
-    """m = 1: 2 flops per weight read, far below the ridge."""
-    expected = (4096 + 4096 * 4096 + 4096) * 2 / a100.stream_bytes_per_s
-    assert a100.duration_s(Gemm(1, 4096, 4096, "fp16")) == pytest.approx(expected)
-
-
 def test_lookups_and_updates_go_at_the_embedding_rate(a100):
     assert a100.duration_s(EmbeddingLookup(1e6, 1e9, 2e8, 1e8, 4)) == pytest.approx(1.3e9 / 1300e9)
     update = EmbeddingUpdate(1e6, 5e5, 2e8, 8e8, 3e8, 0.0, 4)
@@ -57,22 +46,26 @@ def test_gradients_read_again_cost_only_what_misses_the_cache(a100):
 
 
 def test_streaming_kernels_go_at_the_stream_rate(a100):
-    rate = a100.stream_bytes_per_s
-    assert a100.duration_s(Elementwise(1e9, 5e8)) == pytest.approx(1.5e9 / rate)
-    assert a100.duration_s(DenseOptimizer(1e8, 2e9)) == pytest.approx(2e9 / rate)
-    assert a100.duration_s(Interaction(1e6, 1e9, 1e9, "tf32")) == pytest.approx(2e9 / rate)
-    assert a100.duration_s(Copy(1e9, "d2d")) == pytest.approx(2e9 / rate), "read and written"
+    rate, start = a100.stream_bytes_per_s, a100.gpu.achieved.kernel_floor_s.value
+    assert a100.duration_s(Elementwise(1e9, 5e8)) == pytest.approx(start + 1.5e9 / rate)
+    assert a100.duration_s(DenseOptimizer(1e8, 2e9)) == pytest.approx(start + 2e9 / rate)
+    assert a100.duration_s(Interaction(1e6, 1e9, 1e9, "tf32")) == pytest.approx(start + 2e9 / rate)
+    assert a100.duration_s(Interaction(1e13, 1e6, 1e6, "tf32")) == pytest.approx(
+        start + 1e13 / a100.flops_per_s("tf32")
+    )
+    assert a100.duration_s(Copy(1e9, "d2d")) == pytest.approx(start + 2e9 / rate), "read and written"
 
 
 def test_copies_to_the_device_go_over_pcie(a100):
     node = a100.node
-    rate = node.pcie_bytes_per_s.value * node.pcie_fraction.value
-    assert a100.duration_s(Copy(1e9, "h2d")) == a100.duration_s(Copy(1e9, "d2h")) == pytest.approx(1e9 / rate)
+    rate, start = node.pcie_bytes_per_s.value * node.pcie_fraction.value, a100.gpu.achieved.kernel_floor_s.value
+    assert a100.duration_s(Copy(1e9, "h2d")) == a100.duration_s(Copy(1e9, "d2h")) == pytest.approx(start + 1e9 / rate)
 
 
 def test_no_kernel_is_shorter_than_the_floor_and_no_work_is_no_kernel(a100):
     floor = a100.gpu.achieved.kernel_floor_s.value
-    assert a100.duration_s(Elementwise(4.0, 4.0)) == floor
+    assert a100.duration_s(Elementwise(4.0, 4.0)) == pytest.approx(floor, rel=1e-4)
+    assert a100.duration_s(Elementwise(0.0, 0.0)) == a100.duration_s(Gemm(0, 8, 8, "tf32")) == 0.0
     lookup = EmbeddingLookup(*(np.array([0.0, 1.0, 1e7]) * size for size in (1, 400, 100, 8, 1)))
     durations = a100.duration_s(lookup)
     assert durations.tolist()[:2] == [0.0, floor]
@@ -96,7 +89,12 @@ def test_host_work_is_launches_times_the_framework_launch(a100):
 )
 def test_improving_a_class_shortens_what_it_bounds_and_nothing_else(a100, improved, operator):
     before = a100.duration_s(operator)
-    assert a100.improved({improved: 1.1}).duration_s(operator) == pytest.approx(before / 1.1)
+    start = (
+        a100.gpu.achieved.gemm_start_s.value if isinstance(operator, Gemm) else a100.gpu.achieved.kernel_floor_s.value
+    )
+    fixed = 0.0 if isinstance(operator, HostWork | EmbeddingLookup) else start
+    faster = a100.improved({improved: 1.1}).duration_s(operator)
+    assert faster - fixed == pytest.approx((before - fixed) / 1.1), "all but the start of a kernel"
     others = dict.fromkeys({"GEMM", "HBM", "PCIe/DDR", "host"} - {improved}, 1.1)
     assert a100.improved(others).duration_s(operator) == before
 
@@ -109,12 +107,6 @@ def test_a_precision_the_gpu_lacks_is_refused_and_tf32_falls_back_to_fp32():
     assert v100.duration_s(Gemm(4096, 4096, 4096, "tf32")) == v100.duration_s(Gemm(4096, 4096, 4096, "fp32"))
     assert "no tf32" in v100.outside_range(Gemm(4096, 4096, 4096, "tf32"))
     assert v100.outside_range(Gemm(4096, 4096, 4096, "fp32")) is None
-
-
-def test_small_gemms_are_outside_the_range(a100):
-    assert a100.outside_range(Gemm(128, 128, 128, "tf32"))
-    assert a100.outside_range(Gemm(512, 3994, 3994, "tf32")) is None
-    assert a100.outside_range(Elementwise(1.0, 1.0)) is None
 
 
 def test_models_are_found_by_name():

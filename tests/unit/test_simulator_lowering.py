@@ -115,7 +115,7 @@ def test_a_copy_is_private_until_another_stream_shares_its_direction(zionex):
     assert np.all(shared.groups[0].durations.at(0) == 0)
     (phase,) = shared.activities[int(shared.groups[0].instances[0][3])].phases
     assert [shared.resource_names[r] for r in phase.resources] == ["pcie_h2d[3]"]
-    assert phase.usage.tolist() == [1.0]
+    assert phase.usage == pytest.approx([1.0], rel=1e-3), "the start of a copy does not use the link"
     (nothing,) = shared.activities[int(shared.groups[0].instances[1][0])].phases
     assert (nothing.work_ps, len(nothing.resources)) == (0, 0)
 
@@ -225,12 +225,12 @@ def test_unknown_classes_and_missing_ranks_are_refused(zionex):
     assert "imbalance" in BOUND_CLASSES
 
 
-def test_warnings_carry_their_share_of_the_time(zionex):
-    """A small GEMM of known duration beside a kernel nine times as long: 10 %."""
-    machine = build_machine(zionex, 8, launch_s=5e-6)
+def test_warnings_carry_their_share_of_the_time():
+    """A GEMM in a precision that the V100 lacks beside a kernel nine times as long: 10 %."""
+    machine = build_machine(load_cluster("dgx1_v100"), 8, launch_s=5e-6)
     gemm = Gemm(128, 128, 128, "tf32")
-    floor = machine.compute.duration_s(gemm)
-    kernel = Elementwise(9 * floor * machine.compute.stream_bytes_per_s, 0.0)
+    start = machine.compute.gpu.achieved.kernel_floor_s.value
+    kernel = Elementwise((9 * machine.compute.duration_s(gemm) - start) * machine.compute.stream_bytes_per_s, 0.0)
     (warning,) = lower(graph_of(8, gemm, kernel), machine).warnings
     assert warning.model == "compute"
     assert warning.share == pytest.approx(0.1)

@@ -1,0 +1,118 @@
+"""Calibration: from measured kernels to a GPU spec with fitted rates."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from dlrmsim.kept_apart import rows_to_fit
+from dlrmsim.outputs import file_written_whole
+from hardware_specs.loader import CATALOGS, load_gpu
+from inputs.sourced import Sourced
+from inputs.yaml_lines import load_yaml
+from scenarios.progress import Progress, Silent
+from validation.errors import error_pct, statistics
+from validation.kernel_fit import KernelFit, fit_kernels, predicted_s
+from validation.kernel_rows import MeasuredKernel, kernel_rows
+
+US = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class CalibratedKernels:
+    """A fit and what it says of the rows.
+
+    Attributes:
+        fit: the constants.
+        cases: a row each: what, role (calibration: fitted on; validation: left out by the rule), source, measured_s,
+            predicted_s, error_pct.
+        groups: statistics of the errors, by role, kind and source.
+        file: the spec that was written.
+    """
+
+    fit: KernelFit
+    cases: list[dict[str, Any]]
+    groups: list[dict[str, Any]]
+    file: Path
+
+
+def calibrate_kernels(
+    rows: str, gpu: str, out: Path, *, rule: str | None = None, progress: Progress | None = None
+) -> CalibratedKernels:
+    """Fit a GPU's achieved rates to measured kernels and write the spec.
+
+    Args:
+        rows: CSV of kernels, or the name of a shipped table (`validation.kernel_rows`).
+        gpu: name or path of the GPU that the fit starts from.
+        out: YAML file to write; the GPU is named after it.
+        rule: rows to fit on, such as ``kind == gemm``; the others are predicted. All by default.
+        progress: told what is being done.
+
+    Raises:
+        InputError: the table, the rule or the GPU is wrong, or ``out`` cannot be written.
+    """
+    shown = progress or Silent()
+    shown.stage("reading the measurements")
+    start, measured = load_gpu(gpu), kernel_rows(rows)
+    used = rows_to_fit(measured, rule)
+    words = ["dlrmsim", "calibrate", "kernels", rows, "--gpu", gpu, *(["--rule", rule] if rule else [])]
+    fit = fit_kernels(start, used, shlex.join(words), shown)
+    cases = _cases(fit, measured, used)
+    file_written_whole(out, _spec(gpu, out.stem, fit))
+    return CalibratedKernels(fit, cases, _groups(cases), out)
+
+
+def _cases(fit: KernelFit, measured: Sequence[MeasuredKernel], used: Sequence[MeasuredKernel]) -> list[dict[str, Any]]:
+    return [
+        {
+            "what": str(row),
+            "kind": row.kind,
+            "role": "calibration" if any(row is one for one in used) else "validation",
+            "source": row.inputs["source"],
+            "measured_s": row.time_s,
+            "predicted_s": seconds,
+            "error_pct": error_pct(seconds, row.time_s),
+        }
+        for row, seconds in zip(measured, predicted_s(fit.gpu, measured).tolist(), strict=True)
+    ]
+
+
+def _groups(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    def place(case: dict[str, Any]) -> tuple[str, ...]:
+        return case["role"], case["kind"], case["source"]
+
+    return [
+        {"role": role, "kind": kind, "source": source, "cases": len(errors), **statistics(errors)}
+        for (role, kind, source), group in groupby(sorted(cases, key=place), key=place)
+        for errors in [[case["error_pct"] for case in group]]
+    ]
+
+
+def _spec(gpu: str, name: str, fit: KernelFit) -> str:
+    """The GPU's own YAML with another name and what was fitted."""
+    import yaml
+
+    data: dict[str, Any] = dict(load_yaml(CATALOGS["gpu"].find(gpu)).data)
+    fitted = {key: _entry(key, getattr(fit.gpu.achieved, key)) for key in fit.fitted}
+    data["name"], data["achieved"] = name, {**dict(data["achieved"]), **fitted}
+    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _entry(key: str, value: Sourced[float]) -> dict[str, object]:
+    """A constant as it is written: three significant digits."""
+    return {"value": _text(key, value.value), "source": value.source, "grade": value.grade, "note": value.note}
+
+
+def _text(key: str, value: float) -> object:
+    if key.endswith("_bytes_per_s"):
+        return f"{float(f'{value / 1e9:.3g}'):g} GB/s"
+    return f"{value / US:.3g} us" if key.endswith("_s") else float(f"{value:.3g}")
+
+
+def kernel_fit_in_words(fit: KernelFit) -> list[tuple[str, str]]:
+    """(what, value) of everything fitted, for people."""
+    return [(key, str(_text(key, getattr(fit.gpu.achieved, key).value))) for key in fit.fitted]

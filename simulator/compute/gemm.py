@@ -1,0 +1,116 @@
+"""Time of a matrix product by its shape: tiles, waves, split-K.
+
+A GEMM library cuts the product into tiles of tm x tn, one for each streaming multiprocessor (SM) at a time, so that it
+takes whole waves of them. A tile takes its arithmetic, at the fraction f of the peak, or the loading of its operands,
+whichever is longer; b is the edge of the square tile whose operands are loaded as fast as the peak computes:
+
+    waves = ceil(ceil(m / tm) ceil(n / tn) count splits / SMs)
+    tile  = max(2 tm tn / f, (tm + tn) b) x k' / (peak / SMs),   k' = k / splits
+    time  = start + max(waves x tile, bytes / memory rate) [+ start + partial sums / memory rate, when split]
+
+taking the fastest of the tiles and splits, as the libraries' heuristics try to. Splits divide k among several tiles
+that a second kernel adds up (partitioned split-K, cutlass ``efficient_gemm.md``). On tensor cores tiles of rows that do
+not start at multiples of 16 bytes run at a fraction of that rate, because they are loaded element by element.
+A product with a single row, column or step is a streaming kernel: kernel start + bytes / memory rate.
+The constants are fitted by ``dlrmsim calibrate kernels``; docs/reference/compute.md has errors by GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from simulator.operators import BYTES_PER_ELEMENT, Amount, FloatArray, Gemm
+
+TILES = np.array([
+    (256, 128), (128, 256), (128, 128), (256, 64), (64, 256), (128, 64), (64, 128), (64, 64),
+    (128, 32), (32, 128), (64, 32), (32, 64), (32, 32),
+], dtype=np.float64)  # fmt: skip
+"""Rows and columns of the tiles tried, elements ``[13, 2]``: what cuBLAS kernels on V100 and A100 are named after."""
+
+SPLITS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 32, 64], dtype=np.float64)
+"""Into how many parts k is divided, ``[10]``."""
+
+SHORTEST_SPLIT = 64.0
+"""A part of k is not shorter than this (two steps of a kernel's main loop)."""
+
+ALIGNMENT_BYTES = 16
+"""Rows that start at multiples of this are loaded by whole vectors (cuBLAS, ``tensor core usage``)."""
+
+PARTIAL_SUM_BYTES = 4.0
+"""Partial sums of a split are fp32."""
+
+CUDA_CORES = ("fp32", "fp64")
+"""Precisions without tensor cores in this model: loaded element by element anyhow."""
+
+
+@dataclass(frozen=True, slots=True)
+class GemmRates:
+    """What a GPU reaches in one precision.
+
+    Attributes:
+        peak_flops_per_s: of all SMs.
+        fraction: of the peak, the best a tile reaches.
+        balanced_tile: edge of the square tile that is loaded as fast as the peak computes, elements.
+        memory_bytes_per_s: at which operands and results are read and written where that is what takes longest.
+        start_s: of a kernel: launch, first loads, last stores.
+        vector_start_s: of a kernel for a product with a vector.
+        unaligned: multiplies the rate of tiles when rows are unaligned.
+        sms: streaming multiprocessors.
+        element_bytes: of operands and result.
+        aligned_elements: rows that start at a multiple of this are aligned; 1: all are.
+    """
+
+    peak_flops_per_s: float
+    fraction: float
+    balanced_tile: float
+    memory_bytes_per_s: float
+    start_s: float
+    vector_start_s: float
+    unaligned: float
+    sms: int
+    element_bytes: int
+    aligned_elements: int
+
+
+def aligned_elements(precision: str) -> int:
+    """Elements that a row starts at a multiple of to be aligned."""
+    return 1 if precision in CUDA_CORES else ALIGNMENT_BYTES // BYTES_PER_ELEMENT[precision]
+
+
+def gemm_s(gemm: Gemm, rates: GemmRates) -> Amount:
+    """Seconds of a GEMM: a scalar, or ``[P]``; 0 where there is nothing to compute."""
+    row = gemm.m if gemm.transposed else gemm.k
+    sizes = (gemm.m, gemm.n, gemm.k, gemm.count, row)
+    if all(np.ndim(size) == 0 for size in sizes):
+        return _one_s(tuple(float(size) for size in sizes), rates)
+    table = np.stack(np.broadcast_arrays(*sizes), axis=1).astype(np.float64)
+    shapes, place = np.unique(table, axis=0, return_inverse=True)
+    return np.array([_one_s(tuple(shape), rates) for shape in shapes.tolist()])[place.reshape(-1)]
+
+
+@lru_cache(maxsize=65536)
+def _one_s(sizes: Sequence[float], rates: GemmRates) -> float:
+    m, n, k, count, row = sizes
+    if not m * n * k * count:
+        return 0.0
+    memory_s = rates.element_bytes * count * (m * k + k * n + m * n) / rates.memory_bytes_per_s
+    if 1.0 in (m, n, k):
+        return rates.vector_start_s + memory_s
+    unaligned = n % rates.aligned_elements or row % rates.aligned_elements
+    flops_per_s = rates.peak_flops_per_s / rates.sms * (rates.unaligned if unaligned else 1.0)
+    rows, columns = TILES[:, 0, None], TILES[:, 1, None]
+    splits = SPLITS[(k / SPLITS >= SHORTEST_SPLIT) | (SPLITS == 1)]
+    waves = np.ceil(np.ceil(m / rows) * np.ceil(n / columns) * count * splits / rates.sms)
+    step_flops = np.maximum(2.0 * rows * columns / rates.fraction, (rows + columns) * rates.balanced_tile)
+    tiles_s = waves * step_flops * (k / splits) / flops_per_s
+    return float(np.min(np.maximum(tiles_s, memory_s) + _added_s(m * n * count, splits, rates))) + rates.start_s
+
+
+def _added_s(outputs: float, splits: FloatArray, rates: GemmRates) -> FloatArray:
+    """What adding up the parts costs: a kernel that reads the partial sums, written before, and writes the result."""
+    traffic = PARTIAL_SUM_BYTES * outputs * (splits + 1.0)
+    return np.where(splits > 1, rates.start_s + traffic / rates.memory_bytes_per_s, 0.0)

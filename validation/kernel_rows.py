@@ -1,0 +1,117 @@
+"""Kernels that others timed, as rows of CSV, and the operators they are.
+
+Columns: ``kind`` (gemm, elementwise, lookup), ``time_us``, ``source``, and what the kind needs: ``precision``, ``m``,
+``n``, ``k``, ``count``, ``transposed`` of a gemm (`simulator.operators.Gemm`), ``bytes`` read and written by an
+elementwise kernel, ``lookups``, ``row_bytes``, ``output_bytes``, ``index_bytes``, ``tables`` of a lookup
+(`simulator.operators.EmbeddingLookup`). A column that no row needs may be left out.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, get_args
+
+from inputs.errors import InputError, nearest_name
+from simulator.operators import Elementwise, EmbeddingLookup, Gemm, Operator, Precision
+
+US = 1e-6
+KINDS = ("gemm", "elementwise", "lookup")
+_LOOKUP = ("lookups", "row_bytes", "output_bytes", "index_bytes", "tables")
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredKernel:
+    """One kernel that somebody timed.
+
+    Attributes:
+        kind: of `KINDS`.
+        inputs: what a rule may ask about: kind, precision, source and the sizes.
+        time_s: duration.
+    """
+
+    kind: str
+    inputs: Mapping[str, Any]
+    time_s: float
+
+    def __str__(self) -> str:
+        """Kind, precision and sizes, for people."""
+        sizes = {key: value for key, value in self.inputs.items() if isinstance(value, float)}
+        if self.kind == "gemm":
+            shape = " x ".join(f"{sizes[key]:g}" for key in ("m", "n", "k"))
+            many = f", {sizes['count']:g} of them" if sizes["count"] != 1 else ""
+            return f"gemm {self.inputs['precision']} {shape}{many}"
+        return ", ".join([self.kind, *(f"{key} {value:.6g}" for key, value in sizes.items())])
+
+    @property
+    def operator(self) -> Operator:
+        """What the compute model is asked for."""
+        of = self.inputs
+        if self.kind == "gemm":
+            return Gemm(of["m"], of["n"], of["k"], of["precision"], of["count"], transposed=bool(of["transposed"]))
+        if self.kind == "lookup":
+            return EmbeddingLookup(*(of[key] for key in _LOOKUP))
+        return Elementwise(of["bytes"], 0.0)
+
+
+def kernel_rows(name_or_path: str) -> list[MeasuredKernel]:
+    """Rows of a shipped table, by the name of its GPU, or of a file.
+
+    Raises:
+        InputError: no such table or file, or a row is wrong; with line and column.
+    """
+    shipped = {Path(str(item)).stem: Path(str(item)) for item in files("validation").joinpath("kernels").iterdir()}
+    file = shipped.get(name_or_path, Path(name_or_path))
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(
+            f"cannot be read: {getattr(error, 'strerror', None) or error}",
+            file=file,
+            expected=f"CSV of kernels, or one of {', '.join(sorted(shipped))}",
+            nearest=nearest_name(name_or_path, shipped),
+        ) from None
+    rows = [_row(row, file, number) for number, row in enumerate(csv.DictReader(lines), start=2)]
+    if not rows:
+        raise InputError("no kernel was found", file=file, expected="CSV with kind, time_us and the sizes of the kind")
+    return rows
+
+
+def _row(row: Mapping[str, str | None], file: Path, line: int) -> MeasuredKernel:
+    kind = row.get("kind") or ""
+    if kind not in KINDS:
+        raise _wrong(file, line, "kind", row.get("kind"), KINDS)
+    inputs: dict[str, Any] = {"kind": kind, "source": row.get("source") or file.stem}
+    if kind == "gemm":
+        precision = row.get("precision") or ""
+        if precision not in get_args(Precision):
+            raise _wrong(file, line, "precision", row.get("precision"), get_args(Precision))
+        inputs["precision"] = precision
+        inputs |= {key: _number(row, file, line, key) for key in ("m", "n", "k")}
+        inputs["count"] = _number(row, file, line, "count") if row.get("count") else 1.0
+        inputs["transposed"] = _number(row, file, line, "transposed", least=0) if row.get("transposed") else 0.0
+    else:
+        inputs |= {key: _number(row, file, line, key) for key in (_LOOKUP if kind == "lookup" else ("bytes",))}
+    return MeasuredKernel(kind, inputs, _number(row, file, line, "time_us") * US)
+
+
+def _number(row: Mapping[str, str | None], file: Path, line: int, key: str, least: float | None = None) -> float:
+    """A number above zero, or at least ``least``."""
+    text = row.get(key) or ""
+    try:
+        value = float(text)
+    except ValueError:
+        raise InputError("not a number", file=file, line=line, key=key, given=text, expected="a number") from None
+    if not (value > 0 if least is None else value >= least) or value == float("inf"):
+        expected = "more than 0" if least is None else f"at least {least:g}"
+        raise InputError("impossible value", file=file, line=line, key=key, given=text, expected=expected)
+    return value
+
+
+def _wrong(file: Path, line: int, key: str, given: str | None, known: tuple[str, ...]) -> InputError:
+    expected = "one of " + ", ".join(known)
+    nearest = nearest_name(given or "", known)
+    return InputError("unknown name", file=file, line=line, key=key, given=given, expected=expected, nearest=nearest)

@@ -57,12 +57,14 @@ def validate_measured(
         }
         for measured, predicted in pairs
     ]
-    table = {"measured": runs, "statistics": statistics_of([run["cases"] for run in runs])}
+    statistics = statistics_of([run["cases"] for run in runs])
+    table: dict[str, Any] = {"measured": runs, "statistics": statistics}
     if report is not None:
         from reports.measured_report import render_measured
 
-        told = [(run, measured.times.bars, predicted.bars) for run, (measured, predicted) in zip(runs, pairs, strict=True)]
-        file_written_whole(report, render_measured(told, table["statistics"], __version__))
+        bars = [(measured.times.bars, predicted.bars) for measured, predicted in pairs]
+        told = [(run, *sides) for run, sides in zip(runs, bars, strict=True)]
+        file_written_whole(report, render_measured(told, statistics, __version__))
     return Validated(table, tuple(pairs))
 
 

@@ -6,8 +6,8 @@ from typing import Literal
 
 from pydantic import ValidationInfo, field_validator
 
-from hardware_specs.cpu_kernels import CpuKernels
 from hardware_specs.bounds import Amount, Bandwidth, Clock, ComputeRate, Name, Number, Ratio, Share
+from hardware_specs.cpu_kernels import CpuKernels
 from inputs.errors import InputError
 from inputs.model import Strict, problem
 from inputs.quantities import Seconds, format_quantity

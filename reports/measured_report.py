@@ -33,11 +33,30 @@ WORDS = {
 class Bar(Protocol):
     """Something on a timeline, in seconds from the begin of the iteration."""
 
-    lane: str
-    begin_s: float
-    end_s: float
-    kind: str
-    name: str
+    @property
+    def lane(self) -> str:
+        """``host`` or ``collectives``."""
+        ...
+
+    @property
+    def begin_s(self) -> float:
+        """Its begin."""
+        ...
+
+    @property
+    def end_s(self) -> float:
+        """Its end."""
+        ...
+
+    @property
+    def kind(self) -> str:
+        """A key of `COLOURS`."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """What it is."""
+        ...
 
 
 Bars = Sequence[Sequence[Bar]]
@@ -80,8 +99,8 @@ def _statistics(statistics: Mapping[str, Mapping[str, Any]]) -> Section:
         anchor="errors",
         title="Errors",
         short="Errors",
-        lede="Over all measurements in which the class is at least 5 % of the iteration; noise is half the spread of the "
-        "middle half of what was measured.",
+        lede="Over all measurements in which the class is at least 5 % of the iteration; noise is half the spread of "
+        "the middle half of what was measured.",
         body=table(head, rows, numbers=range(1, len(head))),
     )
 
@@ -113,8 +132,8 @@ def _run(place: int, run: Mapping[str, Any], measured: Bars, predicted: Bars) ->
         anchor=f"run-{place}",
         title=f"{run['scenario']} on {run['world_size']} ranks",
         short=f"{run['scenario']}, {run['world_size']}",
-        lede="One traced iteration, under it the predicted one, on one axis. What is between bars of the host is the rest, "
-        "except where it waits.",
+        lede="One traced iteration, under it the predicted one, on one axis. What is between bars of the host is the "
+        "rest.",
         body=table(head, rows, numbers=range(1, len(head))) + _drawing(measured, predicted) + _legend(),
     )
 
@@ -140,17 +159,17 @@ def _lane(place: int, name: str, bars: Sequence[Bar], scale: float) -> str:
     top = GAP + place * (LANE + GAP)
     words = f'<text x="0" y="{top + LANE - 4}" font-size="12" fill="currentColor">{escape(name)}</text>'
     return words + "".join(
-        f'<rect x="{LEFT + bar.begin_s * scale:.2f}" y="{top}" width="{max((bar.end_s - bar.begin_s) * scale, 0.3):.2f}" '
-        f'height="{LANE}" fill="{COLOURS[bar.kind]}"><title>{escape(bar.name)}: {seconds(bar.end_s - bar.begin_s)}'
-        "</title></rect>"
+        f'<rect x="{LEFT + bar.begin_s * scale:.2f}" y="{top}" '
+        f'width="{max((bar.end_s - bar.begin_s) * scale, 0.3):.2f}" height="{LANE}" fill="{COLOURS[bar.kind]}">'
+        f"<title>{escape(bar.name)}: {seconds(bar.end_s - bar.begin_s)}</title></rect>"
         for bar in bars
     )
 
 
 def _legend() -> str:
     marks = (
-        f'<span style="margin-right:1em"><i style="display:inline-block;width:.8em;height:.8em;background:{colour}"></i> '
-        f"{escape(WORDS[kind])}</span>"
+        '<span style="margin-right:1em"><i style="display:inline-block;width:.8em;height:.8em;'
+        f'background:{colour}"></i> {escape(WORDS[kind])}</span>'
         for kind, colour in COLOURS.items()
     )
     return f'<p class="note">{"".join(marks)}</p>'

@@ -77,7 +77,8 @@ def error_groups(groups: Iterable[Mapping[str, Any]]) -> Table:
 
 def measured_errors(run: Mapping[str, Any]) -> Table:
     """A measurement of the reference trainer and its prediction, a row per class of operators."""
-    made = _table(("", False), ("measured", True), ("predicted", True), ("error", True), ("noise", True), ("share", True))
+    names = ("measured", "predicted", "error", "noise", "share")
+    made = _table(("", False), *((name, True) for name in names))
     made.title, made.title_justify = f"{run['scenario']} on {run['world_size']} ranks: {run['folder']}", "left"
     for case in run["cases"]:
         error = "-" if case["error_pct"] is None else _error(case["error_pct"])

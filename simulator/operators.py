@@ -114,9 +114,9 @@ class Interaction:
 class Elementwise:
     """A memory-bound kernel: activation, loss, cast, permute, concatenation.
 
-    ``access``: how it walks through memory, which GPUs do at one rate: ``stream`` as it lies; ``gather`` and ``scatter``
-    single elements; ``bucketize`` indices sorted by owner; ``recat`` bags (written) and indices (read) that have come
-    from several sources.
+    ``access``: how it walks through memory, which GPUs do at one rate: ``stream`` as it lies; ``gather`` and
+    ``scatter`` single elements; ``bucketize`` indices sorted by owner; ``recat`` bags (written) and indices (read) that
+    have come from several sources.
     """
 
     read_bytes: Amount

@@ -83,5 +83,3 @@ def period(settings: DlrmSettings, planner: str = "table_wise", **parts: int) ->
     lowered = timed(small_program(settings, planner), parts)
     ends = run(lowered, RunOptions(max_iterations=60, keep_last=1)).iteration_end_ps
     return float(ends[-1] - ends[-25]) / 24
-
-

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,7 +45,6 @@ class TrainingJob:
         job: plan, settings, layers and gradient buckets, as the simulator's generator has them.
         table_precision: number format of each table's weights ``[N]``.
         reuse: how often a batch repeats indices; None for uniform indices.
-        digest: sha256 of the scenario, which a checkpoint has to share.
     """
 
     scenario: Scenario
@@ -55,7 +52,6 @@ class TrainingJob:
     job: Job
     table_precision: tuple[str, ...]
     reuse: Reuse | None
-    digest: str
 
     @property
     def plan(self) -> Plan:
@@ -124,14 +120,7 @@ def read_job(file: Path) -> TrainingJob:
         job=make_job(model, plan, settings),
         table_precision=precision,
         reuse=settings.reuse,
-        digest=digest(scenario),
     )
-
-
-def digest(scenario: Scenario) -> str:
-    """sha256 of the canonical JSON of a scenario."""
-    data = scenario.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def weight_bytes(job: Job) -> float:

@@ -76,7 +76,7 @@ def _gemm(random: np.random.Generator, number: int) -> Case:
         ]
         return calls[number % 3]
 
-    return Case("gemm", {"m": m, "n": n, "k": k}, make)
+    return Case("gemm", {"m": m, "n": n, "k": k, "transposed": number % 3 == 2}, make)
 
 
 @dataclass(frozen=True, slots=True)

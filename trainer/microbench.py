@@ -1,10 +1,10 @@
 """Times kernels and collectives on every rank: ``python -m trainer.microbench``, started as the trainer's ranks are.
 
-The file named in place of a scenario says what to time (`Plan`). All ranks time one case at the same moment, so that they
-share what they share when they train. Rounds go through all cases one after the other; a yardstick between cases tells by
-how much the machine was slower than at its best, and each time is divided by that. Of the calls of a round the lower
-quartile counts: what others do on the machine only ever adds time. For the same reason a rank of one thread counts its
-CPU time, not that on the wall: kernels do not wait.
+The file named in place of a scenario says what to time (`Plan`). All ranks time one case at the same moment, so that
+they share what they share when they train. Rounds go through all cases one after the other; a yardstick between cases
+tells by how much the machine was slower than at its best, and each time is divided by that. Of the calls of a round the
+lower quartile counts: what others do on the machine only ever adds time. For the same reason a rank of one thread
+counts its CPU time, not that on the wall: kernels do not wait.
 """
 
 from __future__ import annotations
@@ -71,7 +71,9 @@ def measure(run: Run, rank: int, device: torch.device) -> None:  # noqa: ARG001 
 def _rows(plan: Plan) -> list[dict[str, Any]]:
     threads, ranks = torch.get_num_threads(), dist.get_world_size()
     kernels = list(cases(plan.seed, plan.cases))
-    rows = [{"kind": case.kind, **case.sizes, "threads": threads, "ranks": ranks, "times_s": []} for case in kernels]
+    rows: list[dict[str, Any]] = [
+        {"kind": case.kind, **case.sizes, "threads": threads, "ranks": ranks, "times_s": []} for case in kernels
+    ]
     calls = [(op, size) for op in COLLECTIVES for size in plan.collective_bytes] if ranks > 1 else []
     rows += [
         {"kind": op, "bytes": size, "threads": threads, "ranks": ranks, "times_s": [], "issue_s": [], "cores": []}

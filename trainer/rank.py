@@ -12,7 +12,6 @@ import sys
 import threading
 import time
 import traceback
-from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from trainer.pin import pin
@@ -101,4 +100,3 @@ def _end_with_launcher() -> NoReturn:
     while os.read(sys.stdin.fileno(), 1):  # not sys.stdin.read, whose lock would hold up the end of the interpreter
         pass
     os._exit(ORPHANED)
-

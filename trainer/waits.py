@@ -1,4 +1,4 @@
-"""Waiting for collectives, under one name in traces: the only thing on a CPU that is not work of the rank's own thread."""
+"""Waiting for collectives, under one name in traces: on a CPU all else is work of the rank's own thread."""
 
 from __future__ import annotations
 

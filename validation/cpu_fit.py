@@ -1,8 +1,8 @@
 """Fitting a CPU's kernel costs to micro-benchmarks of it.
 
 Every row is an operator and a time; the costs are the non-negative numbers by which the operator's amounts
-(`simulator.compute.cpu`) add up to the time. Minimised are relative errors, with a loss that grows linearly beyond 10 %,
-so that a few rows that were disturbed do not bend the whole.
+(`simulator.compute.cpu`) add up to the time. Minimised are relative errors, with a loss that grows linearly beyond
+10 %, so that a few rows that were disturbed do not bend the whole.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def nonnegative(matrix: FloatArray, seconds: FloatArray) -> FloatArray:
 
 
 def _gemm(row: Row) -> Operator:
-    return Gemm(row["m"], row["n"], row["k"], "fp32")
+    return Gemm(row["m"], row["n"], row["k"], "fp32", transposed=bool(row["transposed"]))
 
 
 def _lookup(row: Row) -> Operator:

@@ -13,7 +13,7 @@ from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster
 from scenarios.progress import Progress
 from simulator.compute.cpu import Caches, CpuModel, amounts_of, class_of
-from simulator.operators import HostWork
+from simulator.operators import CollectiveCall, HostWork
 from simulator.program import TaskGraph
 from validation.collectives import MeasuredCollective, Predictor
 from validation.cpu_fit import KERNELS, KernelRow, Row, fit_costs
@@ -120,10 +120,10 @@ def with_host_costs(kernels: CpuKernels, launch_s: float, collective_s: float, n
 
 
 def launch_s(graph: TaskGraph, compute: CpuModel, iteration_s: float) -> float:
-    """What each launch takes beside its kernel, when a whole iteration of one rank takes ``iteration_s``; not below 0."""
-    works = [work for work in graph.programs[0].work if class_of(work) is not None]  # type: ignore[arg-type]
+    """What each launch takes beside its kernel when an iteration of one rank takes ``iteration_s``; not below 0."""
+    works = [work for work in graph.programs[0].work if not isinstance(work, CollectiveCall)]
     launches = sum(work.launches for work in works if isinstance(work, HostWork))
-    kernels_s = sum(float(np.max(compute.duration_s(work))) for work in works)  # type: ignore[arg-type]
+    kernels_s = sum(float(np.max(compute.duration_s(work))) for work in works)
     return max(0.0, (iteration_s - kernels_s) / launches)
 
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,11 @@ from simulator.program import IntArray
 from traces.events import Events
 from traces.kineto import read_kineto
 
+if TYPE_CHECKING:  # loading it takes longer than a command line may take to start
+    import pandas as pd
+
+THREAD = "own thread"
+"""The work of a rank's own thread, which others on the machine hardly change."""
 CLASSES = ("embedding_forward", "embedding_update", "gemm", "collectives", "rest")
 """Classes of operators, which add up to the iteration; ``collectives``: exposed, that is waited for."""
 RESOLVED = "scenario.resolved.yaml"
@@ -47,12 +52,14 @@ class Times:
     Attributes:
         iteration_s: its time: the median where it was measured.
         classes_s: of each class, the mean over ranks.
+        thread_s: what the rank's own thread worked: CPU time where it was measured; None with several threads.
         collectives_s: of each operation, from the rank's call to its end, the mean over ranks.
         bars: the tasks of one iteration on every rank.
     """
 
     iteration_s: float
     classes_s: Mapping[str, float]
+    thread_s: float | None
     collectives_s: Mapping[str, float]
     bars: Sequence[Sequence[Bar]]
 
@@ -91,6 +98,7 @@ def read_measured(folder: Path) -> Measured:
     times_s = np.diff(ends)[-int(summary["measured_iterations"]) :]
     iteration_s = float(np.median(times_s))
     ranks = [_rank(folder / "kineto" / f"rank{rank}.json.gz") for rank in range(summary["world_size"])]
+    thread_s, thread_noise_pct = _thread_s(rows, folder)
     scale = iteration_s / float(np.mean([rank.steps_s.mean() for rank in ranks]))
     classes = {name: _means([rank.classes_s[name] for rank in ranks], scale) for name in CLASSES}
     ops = sorted({op for rank in ranks for op in rank.collectives_s})
@@ -99,10 +107,20 @@ def read_measured(folder: Path) -> Measured:
     times = Times(
         iteration_s,
         {name: float(values.mean()) for name, values in classes.items()},
+        thread_s,
         {op: float(values.mean()) for op, values in collectives.items()},
         [rank.bars for rank in ranks],
     )
-    return Measured(folder, summary, times, {"iteration": spread_pct(times_s), **noise})
+    return Measured(folder, summary, times, {"iteration": spread_pct(times_s), THREAD: thread_noise_pct, **noise})
+
+
+def _thread_s(rows: pd.DataFrame, folder: Path) -> tuple[float | None, float]:
+    """CPU time of a rank's own thread per iteration, the mean over ranks of medians, and its spread, per cent."""
+    ranks = json.loads((folder / "environment.json").read_text(encoding="utf-8"))["ranks"]
+    if "cpu_s" not in rows or any(rank["threads"] > 1 for rank in ranks):
+        return None, 0.0
+    timed = rows[rows["phase"] == "measured"].groupby("rank")["cpu_s"]
+    return float(timed.median().mean()), float(np.mean([spread_pct(of_rank.to_numpy()) for _, of_rank in timed]))
 
 
 def spread_pct(values: FloatArray) -> float:
@@ -162,8 +180,7 @@ def _per_step(events: Events, rows: IntArray, edges: IntArray) -> FloatArray:
     step = np.searchsorted(edges, events.start_ps[rows], side="right") - 1
     inside = (step >= 0) & (step < len(edges) - 1)
     durations = (events.end_ps[rows] - events.start_ps[rows]) / 1e12
-    summed: FloatArray = np.bincount(step[inside], weights=durations[inside], minlength=len(edges) - 1)
-    return summed
+    return np.asarray(np.bincount(step[inside], weights=durations[inside], minlength=len(edges) - 1), dtype=np.float64)
 
 
 def _bars(events: Events, names: Sequence[str], kinds: np.ndarray[Any, Any], edges: IntArray) -> list[Bar]:

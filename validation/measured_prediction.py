@@ -19,7 +19,7 @@ from simulator.lowering import lower
 from simulator.operators import CollectiveCall, EmbeddingLookup, EmbeddingUpdate, Gemm, Nothing, Work
 from simulator.program import Program
 from validation.errors import error_pct, statistics
-from validation.measured import CLASSES, RESOLVED, Bar, Measured, Times
+from validation.measured import CLASSES, RESOLVED, THREAD, Bar, Measured, Times
 
 Table = dict[str, Any]
 MARKED_SHARE = 0.05
@@ -37,12 +37,12 @@ def predict_measured(measured: Measured, cluster: str | None, progress: Progress
     Raises:
         InputError: the scenario or the cluster is wrong.
     """
-    settings = [] if cluster is None else [f"cluster={_from(cluster, measured.folder)}"]
+    settings = [] if cluster is None else [f"cluster={_absolute(cluster)}"]
     return predict(load_scenario(str(measured.folder / RESOLVED), settings), progress)
 
 
-def _from(cluster: str, folder: Path) -> str:
-    """A path as it is from the folder of the scenario, a name as it is."""
+def _absolute(cluster: str) -> str:
+    """A path as any scenario may name it, a name as it is."""
     return str(Path(cluster).resolve()) if Path(cluster).is_file() else cluster
 
 
@@ -67,8 +67,16 @@ def _times(prepared: Prepared, result: RunResult, iteration_s: float) -> Times:
             collectives[work.op] = collectives.get(work.op, 0.0) + mean
         elif not isinstance(work, Nothing):
             classes[_class(work)] += mean
+    thread_s = prepared_thread_s(prepared)
     classes["collectives"] = max(0.0, iteration_s - sum(classes.values()))
-    return Times(iteration_s, classes, collectives, [_bars(program, result, rank) for rank in range(program.rank_count)])
+    bars = [_bars(program, result, rank) for rank in range(program.rank_count)]
+    return Times(iteration_s, classes, thread_s, collectives, bars)
+
+
+def prepared_thread_s(prepared: Prepared) -> float:
+    """Work of a rank's own thread when nothing is in its way, the mean over ranks, seconds."""
+    works = [work for work in prepared.graph.programs[0].work if not isinstance(work, CollectiveCall)]
+    return sum(float(np.mean(prepared.machine.compute.duration_s(work))) for work in works)
 
 
 def _class(work: Work) -> str:
@@ -97,8 +105,10 @@ def _bars(program: Program, result: RunResult, rank: int) -> list[Bar]:
 
 
 def cases_of(measured: Measured, predicted: Times) -> list[Table]:
-    """A row for the iteration, each class and each collective: measured, predicted, error, noise, part of the iteration."""
+    """A row for the iteration, each class and each collective: both times, error, noise, part of the iteration."""
     pairs = [("iteration", measured.times.iteration_s, predicted.iteration_s)]
+    if measured.times.thread_s is not None and predicted.thread_s is not None:
+        pairs.append((THREAD, measured.times.thread_s, predicted.thread_s))
     pairs += [(name, measured.times.classes_s[name], predicted.classes_s[name]) for name in CLASSES]
     ops = {**measured.times.collectives_s, **predicted.collectives_s}
     pairs += [

@@ -63,9 +63,7 @@ class Backward:
             self._optimizer()
         return last, updates
 
-    def _mlp(
-        self, layers: tuple[Layer, ...], section: str, *, input_gradient: bool = True, defer: bool = False
-    ) -> int:
+    def _mlp(self, layers: tuple[Layer, ...], section: str, *, input_gradient: bool = True, defer: bool = False) -> int:
         """Layers in reverse; returns the last task, -1 when the weight gradients are deferred.
 
         Per layer: gradient through the activation with the bias gradient, then of the inputs, then of the weights. The

@@ -216,6 +216,4 @@ def _copied_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         gradient_block_bytes=update.gradient_block_bytes,
     )
     width, parameters = int(tables.pooled_dim[copied].sum()), int(tables.rows[copied] @ dim)
-    return EmbeddingGroup(
-        "data_parallel", lookup, gradient, width, None, None, (), (), copied_parameters=parameters
-    )
+    return EmbeddingGroup("data_parallel", lookup, gradient, width, None, None, (), (), copied_parameters=parameters)

@@ -109,13 +109,13 @@ class InputPath:
             self._recat(arrived)
 
     def arrive(self, ahead: int) -> None:
-        """On the host: wait for the indices of the lookups that follow, ``ahead`` passes ahead, and permute them back."""
+        """On the host: wait for the indices of the lookups that follow, ``ahead`` passes ahead; permute them back."""
         if self._job.settings.on_host and self._job.sharded:
-            task = self._recat(())
+            task, ago = self._recat(()), self._schedule.indices - ahead
             for group in self._job.groups:
                 if group.values is not None:
                     for what in ("lengths", "values"):
-                        self._recorder.depend(task, f"{group.kind}_input_dist_{what}", lag=self._schedule.indices - ahead)
+                        self._recorder.depend(task, f"{group.kind}_input_dist_{what}", lag=ago)
 
     def _recat(self, arrived: Iterable[int]) -> int:
         received: Amount = 0.0

@@ -2,8 +2,8 @@
 
 A kernel waits for its launch and for what is before it on its stream. A collective that c10d launches waits, besides,
 for everything launched so far on the stream that issues it (an event is recorded there), and a wait for a collective
-holds the stream that waits, not the host (software facts: pytorch ProcessGroupNCCL.cpp). What a CUDA graph holds has one
-launch.
+holds the stream that waits, not the host (software facts: pytorch ProcessGroupNCCL.cpp). What a CUDA graph holds has
+one launch.
 
 On CPUs there is nothing to launch on: kernels run on the host thread, which also does the waiting; collectives are left
 to threads of the library (pytorch ProcessGroupGloo.cpp).
@@ -22,8 +22,8 @@ from workloads.schedule import Schedule
 HOST, DEFAULT, DATA_DIST, MEMCPY, COMM, INPUT_COMM = "host", "default", "data_dist", "memcpy", "comm", "input_comm"
 NODE_COMM, CROSS_NODE_COMM = "node_comm", "cross_node_comm"
 LOOKUP, PREFETCH, READER, FRONTEND = "emb_lookup", "prefetch", "reader", "frontend"
-"""Streams of a rank: the host thread, the default stream, input_dist's, copies', one per process group, those of lookups
-and of cache prefetches, its part of the reader hosts' work and of the front-end NICs."""
+"""Streams of a rank: the host thread, the default stream, input_dist's, copies', one per process group, those of
+lookups and of cache prefetches, its part of the reader hosts' work and of the front-end NICs."""
 
 _OUTSIDE_NETWORK = frozenset({"input", "embedding_forward", "embedding_backward", "optimizer"})
 """Sections whose kernels are no part of HugeCTR's graph of the network."""
@@ -48,7 +48,18 @@ def streams_of(
         return (HOST, COMM, *own, *nodes, *((READER, FRONTEND) if ingestion else ()))
     lookup = (LOOKUP,) if schedule.own_lookup_stream else ()
     fill = (PREFETCH,) if schedule.fill else ()
-    return (HOST, DEFAULT, *dist, MEMCPY, COMM, *own, *nodes, *lookup, *fill, *((READER, FRONTEND) if ingestion else ()))
+    return (
+        HOST,
+        DEFAULT,
+        *dist,
+        MEMCPY,
+        COMM,
+        *own,
+        *nodes,
+        *lookup,
+        *fill,
+        *((READER, FRONTEND) if ingestion else ()),
+    )
 
 
 class Recorder(PassBuilder):

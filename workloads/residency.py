@@ -42,11 +42,13 @@ def _resident_bytes(group: EmbeddingGroup, plan: Plan, settings: DlrmSettings) -
     element = plan.tables.element_bytes[shards.table]
     rows = (_touched_rows(plan, settings) / plan.tables.rows)[shards.table] * shards.rows
     weights = (rows * shards.dim * element) * of_group
-    state = state_elements(settings.optimizer.tables, np.ones_like(shards.dim), shards.dim) * rows * STATE_BYTES * of_group
-    if group.kind == "data_parallel":
-        state = np.zeros_like(state)
-    per_rank = [np.bincount(shards.rank, weights=part, minlength=plan.world_size) for part in (weights, state)]
-    return per_rank[0], per_rank[1]
+    per_row = state_elements(settings.optimizer.tables, np.ones_like(shards.dim), shards.dim) * STATE_BYTES
+    state = rows * per_row * of_group * (group.kind != "data_parallel")
+
+    def on_ranks(part: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(shards.rank, weights=part, minlength=plan.world_size), dtype=np.float64)
+
+    return on_ranks(weights), on_ranks(state)
 
 
 def _touched_rows(plan: Plan, settings: DlrmSettings) -> FloatArray:

@@ -65,7 +65,7 @@ class Ingestion:
 
     Attributes:
         reader_bytes_per_s: all reader hosts together: decoding, or their NICs where these are slower.
-        queue_batches: batches a rank has room for in host memory, those on their way included; the readers hold as many.
+        queue_batches: batches a rank has room for in host memory, those on their way included; readers hold as many.
     """
 
     reader_bytes_per_s: float

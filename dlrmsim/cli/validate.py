@@ -23,7 +23,8 @@ def validate(
         typer.Option("--measured", metavar="DIR", help="A folder of `measure`, instead of suites. Repeatable."),
     ] = None,
     cluster: Annotated[
-        str | None, typer.Option("--cluster", metavar="SPEC", help="With --measured: the machine, as `calibrate host` writes it.")
+        str | None,
+        typer.Option("--cluster", metavar="SPEC", help="With --measured: the machine (see `calibrate host`)."),
     ] = None,
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="With --measured: a page with both timelines.")

@@ -6,10 +6,10 @@ Amounts are counts of what a kernel does, so each cost has a meaning: for a GEMM
 
     call + flop x 2 m n k + left x m k + right x k n + result x m n (+ tail x m k, where n fills no whole vectors)
 
-is a rate that ramps up with the shortest sides: ``1 / rate x (1 + n_0 / n + m_0 / m + k_0 / k)``. What comes from memory
-behind a cache of C bytes is counted apart: of random accesses to W bytes the share ``max(0, 1 - C / W)`` misses it, of
-a pass over W bytes all when W exceeds C. The costs are those of the CPU's spec (`hardware_specs.cpu_kernels`), fitted
-by ``dlrmsim calibrate host`` for the number of threads of a rank.
+is a rate that ramps up with the shortest sides: ``1 / rate x (1 + n_0 / n + m_0 / m + k_0 / k)``. What comes from
+memory behind a cache of C bytes is counted apart: of random accesses to W bytes the share ``max(0, 1 - C / W)`` misses
+it, of a pass over W bytes all when W exceeds C. The costs are those of the CPU's spec (`hardware_specs.cpu_kernels`),
+fitted by ``dlrmsim calibrate host`` for the number of threads of a rank.
 """
 
 from __future__ import annotations
@@ -170,6 +170,7 @@ def _gemm(operator: Gemm, caches: Caches) -> Amounts:
         "call": 1.0,
         "flop": 2.0 * count * m * n * k,
         "tail": count * m * k * np.where(np.asarray(n) % VECTOR > 0, 1.0, 0.0),
+        "transposed": count * m * k if operator.transposed else 0.0,
         "left": count * m * k,
         "right": count * k * n,
         "result": count * m * n,
@@ -228,11 +229,12 @@ def _elementwise(operator: Elementwise, caches: Caches) -> Amounts:
 
 
 def _optimizer(operator: DenseOptimizer, caches: Caches) -> Amounts:
-    """One pass where there is no state (3 accesses to each parameter), several with roots and quotients where there is."""
+    """One pass where there is no state (3 accesses to each parameter), roots and quotients besides where there is."""
     moved = _pass_over(operator.traffic_bytes, caches)
-    stateful = np.where(np.asarray(operator.traffic_bytes) > STATELESS_BYTES * np.asarray(operator.parameters), 1.0, 0.0)
-    with_state = {f"state_{name}": count * stateful for name, count in moved.items()}
-    return {name: count * (1.0 - stateful) for name, count in moved.items()} | with_state
+    stateful = np.asarray(operator.traffic_bytes) > STATELESS_BYTES * np.asarray(operator.parameters)
+    found: Amounts = {name: count * np.where(stateful, 0.0, 1.0) for name, count in moved.items()}
+    found.update({f"state_{name}": count * np.where(stateful, 1.0, 0.0) for name, count in moved.items()})
+    return found
 
 
 def _copy(operator: Copy, caches: Caches) -> Amounts:

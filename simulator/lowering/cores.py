@@ -1,8 +1,8 @@
 """Cores of hosts that ranks compute on: resources that kernels, collectives and ranks in too great a number share.
 
 A rank is pinned to its share of a node's cores. A kernel uses all of it; the threads of a collective use the part that
-was measured (`hardware_specs.cpu_kernels`), of every member's share; with more ranks than cores, several ranks take turns
-on one. Each share is one resource, so that what meets on it is slowed as the engine slows everything else.
+was measured (`hardware_specs.cpu_kernels`), of every member's share; with more ranks than cores, several ranks take
+turns on one. Each share is one resource, so that what meets on it is slowed as the engine slows everything else.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from simulator.compute import CpuModel
 from simulator.lowered import Activity, Phase
 from simulator.network.model import picoseconds_of
 from simulator.network.topology import Topology
-from simulator.operators import Amount, CollectiveCall
+from simulator.operators import Amount, CollectiveCall, FloatArray
 from simulator.program import IntArray, Program
 
 
@@ -62,9 +62,7 @@ class Cores:
         work_ps = picoseconds_of(np.broadcast_to(np.asarray(seconds, dtype=np.float64), program.rank_count))
         whole = np.ones(1)
         return [
-            Activity(
-                f"{program.names[task]} [rank {rank}]", (Phase(0, int(work_ps[i]), self.of_rank[[rank]], whole),)
-            )
+            Activity(f"{program.names[task]} [rank {rank}]", (Phase(0, int(work_ps[i]), self.of_rank[[rank]], whole),))
             if work_ps[i]
             else Activity(f"{program.names[task]} [rank {rank}]", ())
             for i, rank in enumerate(program.ranks)
@@ -76,7 +74,7 @@ class Cores:
         Where these ask for more than there is, even alone, it takes that much longer.
         """
         numbers, sharing = np.unique(self.of_rank[np.asarray(members)], return_counts=True)
-        asked = sharing * self.collective_share
+        asked = np.asarray(sharing * self.collective_share, dtype=np.float64)
         if not self.collective_share or not activity.phases:
             return activity
         stretch = max(1.0, float(asked.max()))
@@ -84,7 +82,7 @@ class Cores:
         return replace(activity, phases=phases)
 
 
-def _beside(phase: Phase, cores: IntArray, usage: np.ndarray[tuple[int], np.dtype[np.float64]], stretch: float) -> Phase:
+def _beside(phase: Phase, cores: IntArray, usage: FloatArray, stretch: float) -> Phase:
     if not phase.work_ps:
         return phase
     return Phase(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 import platform
 import re
 import tempfile
@@ -130,7 +129,8 @@ def _overhead(known: CpuKernels, facts: HostFacts) -> tuple[float, float]:
         run = Run(scenario, out=folder, iterations=100, warm_up=20, prepared=8)
         run_ranks(run, 1, cores)
         found = read_measurement(folder, 1, None)
-    times_s = (found.end_s - found.start_s)[0, run.warm_up :]
+    taken_s = found.cpu_s if known.threads == 1 else found.end_s - found.start_s
+    times_s = taken_s[0, run.warm_up :]
     low, middle, high = np.quantile(times_s, [0.1, 0.25, 0.4])
     graph = prepare(resolved, Silent()).graph
     overhead_s = launch_s(graph, CpuModel.of(machine.node, 1), float(middle))
@@ -166,10 +166,12 @@ def _cpuinfo() -> dict[str, str]:
 
 
 def _cache_bytes(level: int, default: float) -> float:
-    """Size of a cache of the first core, as Linux or the C library tells it."""
-    name = f"SC_LEVEL{level}_CACHE_SIZE"
-    found = os.sysconf(name) if name in os.sysconf_names else 0
-    return float(found) if found > 0 else default
+    """Size of a cache of the first core, as Linux tells it."""
+    try:
+        text = Path(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size").read_text(encoding="ascii").strip()
+    except OSError:
+        return default
+    return float(text.rstrip("KM")) * {"K": 1024, "M": 1024**2}.get(text[-1:], 1)
 
 
 def _rows_csv(rows: Sequence[dict[str, Any]], errors: Sequence[float]) -> str:

@@ -137,9 +137,7 @@ def with_plan(resolved: ResolvedScenario, progress: Progress) -> ResolvedScenari
     """The scenario with the plan that the simulator would use written out."""
     plan = read_plan(plan_to_dict(prepare(resolved, progress).plan)).model_dump(mode="json")
     sharding = resolved.scenario.workload.sharding.model_copy(update={"planner": None, "plan": plan})
-    workload = resolved.scenario.workload.model_copy(
-        update={"sharding": sharding, "repeated_batches": PREPARED_BATCHES}
-    )
+    workload = resolved.scenario.workload.model_copy(update={"sharding": sharding})
     return replace(resolved, scenario=resolved.scenario.model_copy(update={"workload": workload}))
 
 

@@ -12,7 +12,7 @@ from inputs.quantities import Seconds
 from inputs.sourced import Grade, Sourced
 
 KernelClass = Literal[
-    "gemm", "lookup", "update", "stream", "gather", "scatter", "bucketize", "recat", "interaction", "optimizer", "host",
+    "gemm", "lookup", "update", "stream", "gather", "scatter", "bucketize", "recat", "batched", "optimizer", "host",
 ]  # fmt: skip
 """Kinds of kernels; `simulator.compute.cpu` says which operators they are and in what their costs are counted."""
 

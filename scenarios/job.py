@@ -28,7 +28,6 @@ def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
         pipeline=workload.pipeline,
         reuse=load_reuse(resolved.model.index_reuse.value),
         gradient_accumulation=workload.gradient_accumulation,
-        repeated_batches=workload.repeated_batches,
         on_host=resolved.cluster.node.gpu is None,
         **schedule_settings(workload, resolved.framework),
     )

@@ -99,9 +99,6 @@ class Workload(Strict):
     global_batch_size: Positive | None = Field(
         None, description="samples per iteration over all ranks (default: the model's local batch x world_size)"
     )
-    repeated_batches: Positive | None = Field(
-        None, description="batches that are trained again and again, as in a measurement (default: always new ones)"
-    )
     sharding: Sharding = Field(default_factory=Sharding, description="planner or plan")
     pipeline: Pipeline = Field("none", description="software pipelining across iterations")
     gradient_accumulation: Positive = Field(

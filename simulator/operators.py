@@ -101,13 +101,12 @@ class EmbeddingUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Interaction:
-    """Feature interaction: a batched GEMM of ``count`` products, or concatenation, with its memory traffic."""
+    """Feature interaction: a batched GEMM or concatenation with its memory traffic."""
 
     flops: Amount
     read_bytes: Amount
     write_bytes: Amount
     precision: Precision
-    count: Amount = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,26 +189,22 @@ def _below_diagonal(vectors: int) -> list[int]:
     return [i * vectors + j for i in range(vectors) for j in range(i)]
 
 
-def _interaction(random: np.random.Generator, number: int) -> Case:
+def _batched(random: np.random.Generator, number: int) -> Case:
+    """The products of the dot interaction by turns: forward, gradients of the left and of the right factor."""
     batch, vectors, dim = _dot(random)
-    inputs, product = 4.0 * batch * vectors * dim, 4.0 * batch * vectors * vectors
-    flops = 2.0 * batch * vectors * vectors * dim
-    forward = number % 2 == 0
-    read, write = (inputs, product) if forward else (2 * (product + inputs), 2 * inputs)
+    shapes = [(vectors, vectors, dim), (vectors, dim, vectors), (dim, vectors, vectors)]
+    m, n, k = shapes[number % 3]
 
     def make() -> Call:
         x, gradient = torch.randn(batch, vectors, dim), torch.randn(batch, vectors, vectors)
+        calls: list[Call] = [
+            lambda: torch.bmm(x, x.transpose(1, 2)),
+            lambda: torch.bmm(gradient, x),
+            lambda: torch.bmm(x.transpose(1, 2), gradient),
+        ]
+        return calls[number % 3]
 
-        def backward() -> Tensor:
-            left = torch.bmm(gradient, x)
-            return left + torch.bmm(x.transpose(1, 2), gradient).transpose(1, 2)
-
-        return (lambda: torch.bmm(x, x.transpose(1, 2))) if forward else backward
-
-    sizes = {"flops": flops, "read_bytes": read, "write_bytes": write, "products": batch}
-    if not forward:
-        sizes |= {"flops": 2 * flops, "products": 2 * batch}
-    return Case("interaction", sizes, make)
+    return Case("batched", {"m": m, "n": n, "k": k, "count": batch, "transposed": number % 3 == 2}, make)
 
 
 def _bucketize(random: np.random.Generator, number: int) -> Case:
@@ -245,7 +241,8 @@ def _optimizer(random: np.random.Generator, number: int) -> Case:
         optimizer = DenseOptimizer("sgd" if sgd else "adagrad", [(torch.ones(parameters), torch.ones(parameters))])
         return optimizer.step
 
-    return Case("optimizer", {"parameters": parameters, "traffic_bytes": 4.0 * parameters * (3 if sgd else 5)}, make)
+    sizes = {"parameters": parameters, "traffic_bytes": 4.0 * parameters * (3 if sgd else 5)}
+    return Case("optimizer", sizes, make, cold=True)
 
 
 _KINDS: dict[str, Callable[[np.random.Generator, int], Case]] = {
@@ -255,7 +252,7 @@ _KINDS: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "stream": _stream,
     "gather": _gather,
     "scatter": _scatter,
-    "interaction": _interaction,
+    "batched": _batched,
     "bucketize": _bucketize,
     "recat": _recat,
     "optimizer": _optimizer,

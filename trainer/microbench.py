@@ -25,8 +25,8 @@ from trainer.kernel_cases import Case, cases
 from trainer.rank import run_rank
 from trainer.runs import Run
 
-EVICTED_BYTES = 2**23
-"""Read between calls that find their data cold: several times a core's second-level cache."""
+EVICTED_BYTES = 2**24
+"""Touched between calls that find their data cold: many times a core's own caches."""
 LEAST_CALLS, MOST_CALLS = 3, 40
 COLLECTIVES = ("all_reduce", "all_to_all", "all_gather", "reduce_scatter")
 PATIENCE_CALLS = 2

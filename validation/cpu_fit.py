@@ -22,7 +22,6 @@ from simulator.operators import (
     EmbeddingUpdate,
     FloatArray,
     Gemm,
-    Interaction,
     Operator,
 )
 from workloads.reuse import distinct_rows
@@ -118,7 +117,7 @@ def _lookup(row: Row) -> Operator:
         output_bytes=row["bags"] * row_bytes,
         index_bytes=8.0 * row["lookups"] + 4.0 * row["bags"],
         tables=1.0,
-        resident_bytes=_distinct(row) * row_bytes,
+        resident_bytes=row["rows"] * row_bytes,
     )
 
 
@@ -136,7 +135,7 @@ def _update(row: Row) -> Operator:
         tables=1.0,
         repeated_gradient_bytes=lookups * row_bytes - gradients,
         gradient_block_bytes=gradients,
-        resident_bytes=distinct * (row_bytes + 4.0 * row["state"]),
+        resident_bytes=row["rows"] * (row_bytes + 4.0 * row["state"]),
     )
 
 
@@ -157,8 +156,8 @@ def _scatter(row: Row) -> Operator:
     return Elementwise(row["read_bytes"], row["write_bytes"], access="scatter")
 
 
-def _interaction(row: Row) -> Operator:
-    return Interaction(row["flops"], row["read_bytes"], row["write_bytes"], "fp32", count=row["products"])
+def _batched(row: Row) -> Operator:
+    return Gemm(row["m"], row["n"], row["k"], "fp32", count=row["count"], transposed=bool(row["transposed"]))
 
 
 def _bucketize(row: Row) -> Operator:
@@ -180,7 +179,7 @@ _OPERATORS: dict[str, Callable[[Row], Operator]] = {
     "stream": _stream,
     "gather": _gather,
     "scatter": _scatter,
-    "interaction": _interaction,
+    "batched": _batched,
     "bucketize": _bucketize,
     "recat": _recat,
     "optimizer": _optimizer,

@@ -1,6 +1,6 @@
 """What a measurement of the reference trainer says: time per iteration, per class of operator and per collective.
 
-Classes add up to the iteration: lookups, updates of tables and GEMMs of linear layers, waiting for collectives, and the
+Classes add up to the iteration: lookups, updates of tables and GEMMs, waiting for collectives, and the
 rest. They come from the traced iterations, scaled to the time of those that were not traced.
 """
 
@@ -28,7 +28,7 @@ THREAD = "own thread"
 CLASSES = ("embedding_forward", "embedding_update", "gemm", "collectives", "rest")
 """Classes of operators, which add up to the iteration; ``collectives``: exposed, that is waited for."""
 RESOLVED = "scenario.resolved.yaml"
-_GEMMS = frozenset({"aten::addmm", "aten::mm"})
+_GEMMS = frozenset({"aten::addmm", "aten::mm", "aten::bmm"})
 _WAIT = "collective_wait"
 _STEP = "ProfilerStep#"
 _GLOO = "gloo:"

@@ -22,7 +22,7 @@ from simulator.operators import (
 )
 from workloads.dense import GRADIENT_BYTES, Bucket, Layer
 from workloads.embeddings import WORLD
-from workloads.gemms import input_gradient_gemm, weight_gradient_gemm
+from workloads.gemms import input_gradient_gemm, pair_gradients, weight_gradient_gemm
 from workloads.job import COPIED_TABLES, Job
 from workloads.launch import Recorder
 from workloads.output_dist import record_exchange
@@ -115,13 +115,23 @@ class Backward:
             if job.settings.on_host:
                 gradients = Elementwise(job.vector_bytes(job.pairs), product, access="scatter")
             self._recorder.kernel("interaction_gather_backward", gradients, section=section)
-            products = Interaction(flops, 2 * (product + inputs), 2 * inputs, job.precision, 2.0 * job.batch)
-            self._recorder.kernel("interaction_backward", products, section=section, launches=2)
+            if job.settings.on_host:
+                self._pair_gradients(inputs)
+            else:
+                products = Interaction(flops, 2 * (product + inputs), 2 * inputs, job.precision)
+                self._recorder.kernel("interaction_backward", products, section=section, launches=2)
         else:
             self._recorder.kernel("interaction_backward", Elementwise(outputs, inputs), section=section)
         wire = float(job.batch * job.pooled_width * job.settings.backward_bytes)
         cast = Elementwise(job.vector_bytes(job.pooled_width), wire)
         self._recorder.kernel("pooled_gradient_permute", cast, section=section)
+
+    def _pair_gradients(self, inputs_bytes: float) -> None:
+        """Gradients of both factors of the dot interaction, which are the same vectors, added up."""
+        section = "interaction_backward"
+        for side, work in zip(("left", "right"), pair_gradients(self._job), strict=True):
+            self._recorder.kernel(f"interaction_{side}_gradient", work, section=section)
+        self._recorder.kernel("interaction_add", Elementwise(2 * inputs_bytes, inputs_bytes), section=section)
 
     def _start_exchange(self) -> list[int | None]:
         """Start to send the pooled gradients to the owners; one task per group, None for copied tables."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from simulator.operators import Elementwise, Interaction
+from simulator.operators import Elementwise, Gemm, Interaction
 from workloads.dense import Layer
 from workloads.embeddings import EmbeddingGroup
-from workloads.gemms import forward_gemm
+from workloads.gemms import forward_gemm, pair_products
 from workloads.job import Job
 from workloads.launch import Recorder
 from workloads.output_dist import pooled_name, record_exchange
@@ -86,7 +86,10 @@ def record_interaction(recorder: Recorder, job: Job) -> int:
         product = float(job.batch * _pairs(job) * job.element_bytes)
         flops = float(job.batch * job.dense.interaction_flops_per_sample)
         recorder.kernel("interaction_cat", Elementwise(inputs, inputs), section=section)
-        recorder.kernel("interaction", Interaction(flops, inputs, product, job.precision, job.batch), section=section)
+        work: Gemm | Interaction = Interaction(flops, inputs, product, job.precision)
+        if job.settings.on_host:
+            work = pair_products(job)
+        recorder.kernel("interaction", work, section=section)
         record_gather(recorder, job)
     else:
         recorder.kernel("interaction", Elementwise(inputs, outputs), section=section)

@@ -10,7 +10,6 @@ from simulator.operators import FloatArray
 from workloads.embeddings import EmbeddingGroup
 from workloads.kernels import amount
 from workloads.plan import Plan
-from workloads.reuse import distinct_rows
 from workloads.settings import STATE_BYTES, DlrmSettings, state_elements
 
 _SHARDINGS = {
@@ -36,25 +35,15 @@ def _told(group: EmbeddingGroup, plan: Plan, settings: DlrmSettings) -> Embeddin
 
 
 def _resident_bytes(group: EmbeddingGroup, plan: Plan, settings: DlrmSettings) -> tuple[FloatArray, FloatArray]:
-    """Weights and optimizer state on each rank that are touched in the long run ``[P]``, bytes; copies have none."""
+    """Weights and optimizer state on each rank ``[P]``, bytes; the optimizer of copies is the dense one."""
     shards, types = plan.shards(), np.array(plan.sharding_types)
     of_group = np.isin(types[shards.table], _SHARDINGS[group.kind])
     element = plan.tables.element_bytes[shards.table]
-    rows = (_touched_rows(plan, settings) / plan.tables.rows)[shards.table] * shards.rows
-    weights = (rows * shards.dim * element) * of_group
-    per_row = state_elements(settings.optimizer.tables, np.ones_like(shards.dim), shards.dim) * STATE_BYTES
-    state = rows * per_row * of_group * (group.kind != "data_parallel")
+    weights = (shards.rows * shards.dim * element) * of_group
+    elements = state_elements(settings.optimizer.tables, shards.rows, shards.dim)
+    state = elements * STATE_BYTES * of_group * (group.kind != "data_parallel")
 
     def on_ranks(part: FloatArray) -> FloatArray:
         return np.asarray(np.bincount(shards.rank, weights=part, minlength=plan.world_size), dtype=np.float64)
 
     return on_ranks(weights), on_ranks(state)
-
-
-def _touched_rows(plan: Plan, settings: DlrmSettings) -> FloatArray:
-    """Rows of each table that are touched in the long run ``[N]``: all, or those of the batches that repeat."""
-    rows, batches = plan.tables.rows.astype(np.float64), settings.repeated_batches
-    if batches is None:
-        return rows
-    samples = float(batches * settings.global_batch_size)
-    return distinct_rows(rows, samples * plan.tables.lookups_per_sample, samples, settings.reuse)

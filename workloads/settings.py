@@ -91,7 +91,6 @@ class DlrmSettings:
         cuda_graph: what one launch starts: each kernel by itself; the dense part, between collectives and embedding
             kernels; the whole iteration, whose exchanges then have sizes known beforehand.
         ingestion: how batches come in; None: they are always there.
-        repeated_batches: batches that are trained again and again; None: always new ones.
         on_host: ranks compute on CPUs: a kernel runs on the host thread when its turn comes; only collectives are
             beside it.
 
@@ -111,7 +110,6 @@ class DlrmSettings:
     overlaps: Overlaps = field(default_factory=Overlaps)
     cuda_graph: CudaGraph = "none"
     ingestion: Ingestion | None = None
-    repeated_batches: int | None = None
     on_host: bool = False
 
     def __post_init__(self) -> None:

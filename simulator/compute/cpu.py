@@ -127,7 +127,7 @@ class CpuModel:
         if isinstance(operator, HostWork):
             fixed = operator.seconds * self.node.cpu.host_time_factor.value
             return (seconds + fixed) / self.host_speed
-        return seconds / (self.gemm_speed if kind in ("gemm", "interaction") else self.memory_speed)
+        return seconds / (self.gemm_speed if kind in ("gemm", "batched") else self.memory_speed)
 
     def outside_range(self, operator: Operator) -> str | None:
         """Why the operator is outside what was measured, or None."""
@@ -154,6 +154,8 @@ def class_of(operator: Operator) -> KernelClass | None:
         return operator.access
     if isinstance(operator, Copy) and operator.direction != "d2d":
         return None
+    if isinstance(operator, Gemm) and np.max(operator.count) > 1:
+        return "batched"
     return _CLASSES.get(type(operator))
 
 
@@ -168,6 +170,8 @@ def _gemm(operator: Gemm, caches: Caches) -> Amounts:
     touched = 4.0 * (m * k + k * n + m * n)
     return {
         "call": 1.0,
+        "product": count,
+        "row": count * m,
         "flop": 2.0 * count * m * n * k,
         "tail": count * m * k * np.where(np.asarray(n) % VECTOR > 0, 1.0, 0.0),
         "transposed": count * m * k if operator.transposed else 0.0,
@@ -241,9 +245,9 @@ def _copy(operator: Copy, caches: Caches) -> Amounts:
     return _pass_over(2.0 * operator.bytes, caches)
 
 
-def _interaction(operator: Interaction, caches: Caches) -> Amounts:
-    moved = _pass_over(operator.read_bytes + operator.write_bytes, caches)
-    return moved | {"product": operator.count, "flop": operator.flops, "write_byte": operator.write_bytes}
+def _gemm_like(operator: Interaction, caches: Caches) -> Amounts:
+    """Products of unknown shape: generators tell CPUs the shape (`Gemm`)."""
+    return {"flop": operator.flops, "core_miss_byte": _pass_over(operator.read_bytes, caches)["core_miss_byte"]}
 
 
 def _host(operator: HostWork, caches: Caches) -> Amounts:  # noqa: ARG001 - one signature for all operators
@@ -271,9 +275,9 @@ def _any(count: Amount) -> Amount:
 
 _CLASSES: dict[type, KernelClass] = {
     Gemm: "gemm",
+    Interaction: "gemm",
     EmbeddingLookup: "lookup",
     EmbeddingUpdate: "update",
-    Interaction: "interaction",
     DenseOptimizer: "optimizer",
     Copy: "stream",
     HostWork: "host",
@@ -283,7 +287,7 @@ _AMOUNTS: dict[type, Callable[[Any, Caches], Amounts]] = {
     Gemm: _gemm,
     EmbeddingLookup: _lookup,
     EmbeddingUpdate: _update,
-    Interaction: _interaction,
+    Interaction: _gemm_like,
     Elementwise: _elementwise,
     DenseOptimizer: _optimizer,
     Copy: _copy,

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from trainer.dense import Columns
 from trainer.embeddings import update_rows

@@ -79,7 +79,7 @@ def _rows(plan: Plan) -> list[dict[str, Any]]:
         {"kind": op, "bytes": size, "threads": threads, "ranks": ranks, "times_s": [], "issue_s": [], "cores": []}
         for op, size in calls
     ]
-    yardstick = _Yardstick()
+    yardstick = Yardstick()
     end = time.perf_counter() + plan.seconds
     for number in range(plan.rounds):
         for case, row in zip(kernels, rows, strict=False):
@@ -102,10 +102,11 @@ def _agreed(late: bool) -> bool:
     return bool(told.item())
 
 
-class _Yardstick:
+class Yardstick:
     """A fixed piece of work: a product and a gather; how long it takes now, over its best so far."""
 
     def __init__(self) -> None:
+        """Make its data."""
         self._a = torch.randn(256, 256)
         self._table, self._index = torch.zeros(2**16, 64), torch.randint(2**16, (2**13,))
         self._best = np.inf

@@ -39,7 +39,7 @@ def pair_products(job: Job) -> Gemm:
 
 
 def pair_gradients(job: Job) -> tuple[Gemm, Gemm]:
-    """Its gradients with respect to the left and the right factor: ``[n, n] x [n, d]`` of each sample, and transposed."""
+    """Its gradients with respect to the left and the right factor, ``[n, n] x [n, d]`` of each sample."""
     vectors, dim = job.plan.tables.feature_count + 1, _pair_dim(job)
     left = Gemm(m=vectors, n=dim, k=vectors, precision=job.precision, count=job.batch)
     return left, Gemm(m=dim, n=vectors, k=vectors, precision=job.precision, count=job.batch, transposed=True)

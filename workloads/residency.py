@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import numpy.typing as npt
 
 from simulator.operators import FloatArray
 from workloads.embeddings import EmbeddingGroup
@@ -43,7 +44,7 @@ def _resident_bytes(group: EmbeddingGroup, plan: Plan, settings: DlrmSettings) -
     elements = state_elements(settings.optimizer.tables, shards.rows, shards.dim)
     state = elements * STATE_BYTES * of_group * (group.kind != "data_parallel")
 
-    def on_ranks(part: FloatArray) -> FloatArray:
+    def on_ranks(part: npt.ArrayLike) -> FloatArray:
         return np.asarray(np.bincount(shards.rank, weights=part, minlength=plan.world_size), dtype=np.float64)
 
     return on_ranks(weights), on_ranks(state)

@@ -58,8 +58,8 @@ def alone_s(cores, ranks, share):
 def test_a_collective_beside_a_kernel_slows_both_by_half_the_core(share):
     """Both are given half a core: the kernel half its speed, the collective 0.5 / share of its own.
 
-    The collective, which takes a time t alone, ends at t share / 0.5 when the kernel is longer than that; the kernel has
-    then done half of that time and goes on alone.
+    The collective, which takes a time t alone, ends at t share / 0.5 when the kernel is longer than that; the kernel
+    has then done half of that time and goes on alone.
     """
     transfer_s = alone_s(2, 2, 0.0)
     kernel_s = 10 * transfer_s

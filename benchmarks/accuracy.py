@@ -2,9 +2,10 @@
 
 Models, batches, plans, pipelines and numbers of ranks are drawn from a seed; nothing is picked by hand, and none that
 was measured is left out. A configuration is drawn anew, and counted, when its tables take more than 6 GiB or its
-iteration is predicted to last less than 5 ms or more than 3 s. Configurations are measured a few at a time by turns, so that what
-drifts drifts for all of them; the median of the launches' medians counts, each divided by how much slower than at its
-best a yardstick was around it. A row is written as each configuration ends; ``--resume`` goes on behind the last one.
+iteration is predicted to last less than 5 ms or more than 3 s. Configurations are measured a few at a time by turns,
+so that what drifts drifts for all of them; the median of the launches' medians counts, each divided by how much slower
+than at its best a yardstick was around it. A row is written as each configuration ends; ``--resume`` goes on behind the
+last one.
 """
 
 from __future__ import annotations

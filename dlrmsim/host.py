@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dlrmsim.measurements import read_measurement
+from dlrmsim.measurements import load_average, read_measurement
 from dlrmsim.measuring import MAX_RANKS_PER_CORE, require_torch, with_plan
 from dlrmsim.outputs import file_written_whole
 from hardware_specs.cpu_kernels import CpuKernels
@@ -30,8 +30,8 @@ from scenarios.prepare import prepare
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import load_scenario
 from simulator.compute import CpuModel
-from trainer.microbench import Plan, joined
-from trainer.pin import shares, usable_cores
+from trainer.bench_plan import FEWEST_CASES, Plan, joined
+from trainer.pin import usable_cores
 from trainer.runs import Run
 from validation.host_fit import HostFacts, errors_pct, fit_kernels, host_cluster, issue_s, launch_s, with_host_costs
 
@@ -39,7 +39,7 @@ COLLECTIVE_BYTES = tuple(4**power for power in range(4, 13))
 """256 B to 16 MiB."""
 TINY = Path(str(files("trainer") / "samples" / "host_overhead.yaml"))
 """Scenario whose iterations are nearly all overhead of the framework."""
-FEWEST_CASES, MOST_CASES = 4, 30
+MOST_CASES = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +151,14 @@ def _facts(name: str) -> HostFacts:
         shared_cache_bytes=_cache_bytes(3, 16 * 1024.0**2),
         memory_bytes=float(physical_memory_bytes()),
         most_ranks=MAX_RANKS_PER_CORE * len(cores),
-        source=f"dlrmsim calibrate host, {when}, torch {version('torch')}, {len(shares(cores, 1)[0])} cores",
+        source=f"dlrmsim calibrate host, {when}, torch {version('torch')}, {len(cores)} cores, {_load_in_words()}",
     )
+
+
+def _load_in_words() -> str:
+    """How busy the machine was before."""
+    load = load_average()
+    return "load not told" if load is None else f"load {load:.1f} before"
 
 
 def _cpuinfo() -> dict[str, str]:

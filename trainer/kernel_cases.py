@@ -45,11 +45,11 @@ class Case:
 
 
 def cases(seed: int, count: int) -> Iterator[Case]:
-    """About ``count`` cases of every kind; the same for the same arguments."""
-    for kind, make in _KINDS.items():
-        random = np.random.default_rng([seed, *kind.encode()])
-        for number in range(count):
-            yield make(random, number)
+    """So many cases of every kind, of each kind one after the other; the same for the same arguments."""
+    random = {kind: np.random.default_rng([seed, *kind.encode()]) for kind in _KINDS}
+    for number in range(count):
+        for kind, make in _KINDS.items():
+            yield make(random[kind], number)
 
 
 def _log_uniform(random: np.random.Generator, low: float, high: float) -> int:
@@ -256,3 +256,5 @@ _KINDS: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "recat": _recat,
     "optimizer": _optimizer,
 }
+KIND_COUNT = len(_KINDS)
+"""Kinds of kernels."""

@@ -12,16 +12,15 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
-from trainer.kernel_cases import Case, cases
+from trainer.bench_plan import FEWEST_CASES, Plan
+from trainer.kernel_cases import KIND_COUNT, Case, cases
 from trainer.rank import run_rank
 from trainer.runs import Run
 
@@ -31,31 +30,6 @@ LEAST_CALLS, MOST_CALLS = 3, 40
 COLLECTIVES = ("all_reduce", "all_to_all", "all_gather", "reduce_scatter")
 PATIENCE_CALLS = 2
 """Calls before those that count."""
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What to time.
-
-    Attributes:
-        seed: of the sizes.
-        cases: of each kind of kernel; 0: collectives alone.
-        rounds: how often all of them.
-        case_s: time for the calls of one case in one round.
-        collective_bytes: sizes of collectives.
-        seconds: time after which no further round is begun, nor a further case in rounds after the first.
-    """
-
-    seed: int = 0
-    cases: int = 12
-    rounds: int = 3
-    case_s: float = 0.03
-    collective_bytes: tuple[int, ...] = ()
-    seconds: float = 60.0
-
-    def write(self, file: Path) -> None:
-        """Write it where ranks read it."""
-        file.write_text(json.dumps(asdict(self)), encoding="utf-8")
 
 
 def measure(run: Run, rank: int, device: torch.device) -> None:  # noqa: ARG001 - what every rank is told
@@ -82,8 +56,9 @@ def _rows(plan: Plan) -> list[dict[str, Any]]:
     yardstick = Yardstick()
     end = time.perf_counter() + plan.seconds
     for number in range(plan.rounds):
-        for case, row in zip(kernels, rows, strict=False):
-            if number and _agreed(time.perf_counter() > end):
+        for place, (case, row) in enumerate(zip(kernels, rows, strict=False)):
+            fewest = number == 0 and place < FEWEST_CASES * KIND_COUNT
+            if not fewest and _agreed(time.perf_counter() > end):
                 break
             slower = yardstick.slower()
             row["times_s"].append(_time(case, plan.case_s) / slower)
@@ -92,7 +67,7 @@ def _rows(plan: Plan) -> list[dict[str, Any]]:
                 break
             for name, value in _time_collective(op, size, plan.case_s).items():
                 row[name].append(value)
-    return rows
+    return [row for row in rows if row["times_s"]]
 
 
 def _agreed(late: bool) -> bool:
@@ -199,19 +174,6 @@ def _renamed(name: str, before: str) -> Callable[..., Any]:
     """A function of torch.distributed that torch 2.13 renamed."""
     found: Callable[..., Any] = getattr(dist, name, None) or getattr(dist, before)
     return found
-
-
-def joined(ranks: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Rows with the mean of all ranks' times of each round."""
-    rows = []
-    for same in zip(*ranks, strict=True):
-        row = dict(same[0])
-        for name in ("times_s", "issue_s", "cores"):
-            if name in row:
-                rounds = min(len(other[name]) for other in same)
-                row[name] = np.mean([other[name][:rounds] for other in same], axis=0).tolist()
-        rows.append(row)
-    return rows
 
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ from inputs.quantities import Seconds
 from inputs.sourced import Grade, Sourced
 
 KernelClass = Literal[
-    "gemm", "lookup", "update", "stream", "gather", "scatter", "bucketize", "recat", "batched", "optimizer", "host",
+    "gemm", "batched", "lookup", "update", "stream", "columns", "transpose", "gather", "scatter", "bucketize", "recat",
+    "optimizer", "host",
 ]  # fmt: skip
 """Kinds of kernels; `simulator.compute.cpu` says which operators they are and in what their costs are counted."""
 

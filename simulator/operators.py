@@ -19,7 +19,7 @@ FloatArray: TypeAlias = NDArray[np.float64]
 Amount: TypeAlias = float | FloatArray
 """A scalar for all ranks or an array ``[P]``."""
 
-Access = Literal["stream", "gather", "scatter", "bucketize", "recat"]
+Access = Literal["stream", "columns", "transpose", "gather", "scatter", "bucketize", "recat"]
 
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
 
@@ -113,14 +113,15 @@ class Interaction:
 class Elementwise:
     """A memory-bound kernel: activation, loss, cast, permute, concatenation.
 
-    ``access``: how it walks through memory, which GPUs do at one rate: ``stream`` as it lies; ``gather`` and
-    ``scatter`` single elements; ``bucketize`` indices sorted by owner; ``recat`` bags (written) and indices (read) that
-    have come from several sources.
+    ``access``: how it walks through memory, which GPUs do at one rate: ``stream`` as it lies; ``columns`` of a matrix
+    that lie in ``pieces``; ``transpose`` of small matrices; ``gather`` and ``scatter`` single elements; ``bucketize``
+    indices sorted by owner; ``recat`` bags (written) and indices (read) that have come from several sources.
     """
 
     read_bytes: Amount
     write_bytes: Amount
     access: Access = "stream"
+    pieces: Amount = 0.0
 
 
 @dataclass(frozen=True, slots=True)

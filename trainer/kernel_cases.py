@@ -159,6 +159,30 @@ def _dot(random: np.random.Generator) -> tuple[int, int, int]:
     return max(16, min(_log_uniform(random, 64, 8192), int(4e7 / (vectors * (vectors + dim))))), vectors, dim
 
 
+def _columns(random: np.random.Generator, number: int) -> Case:
+    """Pooled vectors of features into their columns by turns with their gradients out of them."""
+    batch, features, dim = _dot(random)
+
+    def make() -> Call:
+        whole, parts = torch.zeros(batch, features * dim), list(torch.zeros(features, batch, dim))
+        places = [whole[:, i * dim : (i + 1) * dim] for i in range(features)]
+        into, out = (places, parts) if number % 2 == 0 else (parts, places)
+        return lambda: torch._foreach_copy_(into, out)
+
+    return Case("columns", {"bytes": 4.0 * batch * features * dim, "pieces": batch * features}, make)
+
+
+def _transpose(random: np.random.Generator, number: int) -> Case:  # noqa: ARG001 - one signature for all kinds
+    """The gradient of one factor of the dot interaction added to that of the other."""
+    batch, vectors, dim = _dot(random)
+
+    def make() -> Call:
+        left, right = torch.zeros(batch, vectors, dim), torch.zeros(batch, dim, vectors)
+        return lambda: left + right.transpose(1, 2)
+
+    return Case("transpose", {"bytes": 4.0 * batch * vectors * dim}, make)
+
+
 def _gather(random: np.random.Generator, number: int) -> Case:  # noqa: ARG001 - one signature for all kinds
     """The products below the diagonal."""
     batch, vectors, _ = _dot(random)
@@ -249,6 +273,8 @@ _KINDS: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "lookup": _lookup,
     "update": _update,
     "stream": _stream,
+    "columns": _columns,
+    "transpose": _transpose,
     "gather": _gather,
     "scatter": _scatter,
     "batched": _batched,

@@ -148,6 +148,14 @@ def _stream(row: Row) -> Operator:
     return Elementwise(row["read_bytes"], row["write_bytes"])
 
 
+def _columns(row: Row) -> Operator:
+    return Elementwise(row["bytes"], row["bytes"], access="columns", pieces=row["pieces"])
+
+
+def _transpose(row: Row) -> Operator:
+    return Elementwise(2 * row["bytes"], row["bytes"], access="transpose")
+
+
 def _gather(row: Row) -> Operator:
     return Elementwise(row["read_bytes"], row["write_bytes"], access="gather")
 
@@ -177,6 +185,8 @@ _OPERATORS: dict[str, Callable[[Row], Operator]] = {
     "lookup": _lookup,
     "update": _update,
     "stream": _stream,
+    "columns": _columns,
+    "transpose": _transpose,
     "gather": _gather,
     "scatter": _scatter,
     "batched": _batched,

@@ -123,7 +123,8 @@ class Backward:
         else:
             self._recorder.kernel("interaction_backward", Elementwise(outputs, inputs), section=section)
         wire = float(job.batch * job.pooled_width * job.settings.backward_bytes)
-        cast = Elementwise(job.vector_bytes(job.pooled_width), wire)
+        pieces = float(job.batch * job.plan.tables.feature_count)
+        cast = Elementwise(job.vector_bytes(job.pooled_width), wire, access="columns", pieces=pieces)
         self._recorder.kernel("pooled_gradient_permute", cast, section=section)
 
     def _pair_gradients(self, inputs_bytes: float) -> None:
@@ -131,7 +132,8 @@ class Backward:
         section = "interaction_backward"
         for side, work in zip(("left", "right"), pair_gradients(self._job), strict=True):
             self._recorder.kernel(f"interaction_{side}_gradient", work, section=section)
-        self._recorder.kernel("interaction_add", Elementwise(2 * inputs_bytes, inputs_bytes), section=section)
+        added = Elementwise(2 * inputs_bytes, inputs_bytes, access="transpose")
+        self._recorder.kernel("interaction_add", added, section=section)
 
     def _start_exchange(self) -> list[int | None]:
         """Start to send the pooled gradients to the owners; one task per group, None for copied tables."""

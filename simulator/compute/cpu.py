@@ -210,6 +210,7 @@ def _update(operator: EmbeddingUpdate, caches: Caches) -> Amounts:
         "gradient_core_miss_byte": gathered * gradient_core,
         "gradient_shared_miss_byte": gathered * gradient_shared,
         "row": operator.unique_rows,
+        "state_row": operator.unique_rows * _any(operator.state_bytes),
         "weight_byte": operator.weight_bytes,
         "state_byte": operator.state_bytes,
         "core_miss": operator.unique_rows * core,
@@ -229,7 +230,8 @@ def _elementwise(operator: Elementwise, caches: Caches) -> Amounts:
             "index_core_miss_byte": operator.read_bytes * _passed(caches.core, operator.read_bytes),
             "bag_byte": operator.write_bytes,
         }
-    return _pass_over(operator.read_bytes + operator.write_bytes, caches)
+    moved = _pass_over(operator.read_bytes + operator.write_bytes, caches)
+    return moved | {"piece": operator.pieces} if operator.access == "columns" else moved
 
 
 def _optimizer(operator: DenseOptimizer, caches: Caches) -> Amounts:

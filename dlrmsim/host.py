@@ -94,11 +94,11 @@ def _layouts(minutes: float, seed: int) -> list[tuple[int, Plan]]:
     share_s = minutes * 60.0
     kernels = sorted({1, cores})
     layouts = [
-        (ranks, Plan(seed, count, 3, 0.02, COLLECTIVE_BYTES if ranks in (2, 4) else (), 0.3 * share_s))
+        (ranks, Plan(seed, count, 3, 0.02, COLLECTIVE_BYTES if ranks in (2, 4) else (), 0.27 * share_s))
         for ranks in kernels
     ]
     beside = [ranks for ranks in (2, 4) if ranks not in kernels]
-    return layouts + [(ranks, Plan(seed, 0, 3, 0.02, COLLECTIVE_BYTES, 0.1 * share_s)) for ranks in beside]
+    return layouts + [(ranks, Plan(seed, 0, 3, 0.02, COLLECTIVE_BYTES, 0.08 * share_s)) for ranks in beside]
 
 
 def _measure(ranks: int, plan: Plan, progress: Progress) -> list[dict[str, Any]]:

@@ -28,6 +28,8 @@ EVICTED_BYTES = 2**24
 """Touched between calls that find their data cold: many times a core's own caches."""
 LEAST_CALLS, MOST_CALLS = 3, 40
 COLLECTIVES = ("all_reduce", "all_to_all", "all_gather", "reduce_scatter")
+KERNELS_SHARE = 0.6
+"""Of the time, where collectives are timed too."""
 PATIENCE_CALLS = 2
 """Calls before those that count."""
 
@@ -55,10 +57,13 @@ def _rows(plan: Plan) -> list[dict[str, Any]]:
     ]
     yardstick = Yardstick()
     end = time.perf_counter() + plan.seconds
+    begin, fewest, most = end - plan.seconds, FEWEST_CASES * KIND_COUNT, len(kernels)
     for number in range(plan.rounds):
         for place, (case, row) in enumerate(zip(kernels, rows, strict=False)):
-            fewest = number == 0 and place < FEWEST_CASES * KIND_COUNT
-            if not fewest and _agreed(time.perf_counter() > end):
+            if place == fewest and not number:
+                each_s = _most(time.perf_counter() - begin) / fewest
+                most = max(fewest, int(plan.seconds * (KERNELS_SHARE if calls else 1.0) / plan.rounds / each_s))
+            if place >= most or (number and _agreed(time.perf_counter() > end)):
                 break
             slower = yardstick.slower()
             row["times_s"].append(_time(case, plan.case_s) / slower)

@@ -30,6 +30,8 @@ LEAST_CALLS, MOST_CALLS = 3, 40
 COLLECTIVES = ("all_reduce", "all_to_all", "all_gather", "reduce_scatter")
 KERNELS_SHARE = 0.6
 """Of the time, where collectives are timed too."""
+LEAST_ROUNDS = 1.5
+"""More sizes say more than more rounds: of as many cases as there is time for in so many rounds."""
 PATIENCE_CALLS = 2
 """Calls before those that count."""
 
@@ -62,7 +64,7 @@ def _rows(plan: Plan) -> list[dict[str, Any]]:
         for place, (case, row) in enumerate(zip(kernels, rows, strict=False)):
             if place == fewest and not number:
                 each_s = _most(time.perf_counter() - begin) / fewest
-                most = max(fewest, int(plan.seconds * (KERNELS_SHARE if calls else 1.0) / plan.rounds / each_s))
+                most = max(fewest, int(plan.seconds * (KERNELS_SHARE if calls else 1.0) / LEAST_ROUNDS / each_s))
             if place >= most or (number and _agreed(time.perf_counter() > end)):
                 break
             slower = yardstick.slower()

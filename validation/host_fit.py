@@ -190,8 +190,8 @@ def _memory_bytes_per_s(rows: Sequence[Row], facts: HostFacts) -> float:
 
 
 def _cluster_of(facts: HostFacts, kernels: Sequence[CpuKernels], memory_bytes_per_s: float) -> dict[str, Any]:
-    def measured(value: object) -> Mapping[str, object]:
-        return {"value": value, "source": facts.source, "grade": "derived", "note": ""}
+    def measured(value: object, note: str) -> Mapping[str, object]:
+        return {"value": value, "source": facts.source, "grade": "derived", "note": note}
 
     return {
         "name": facts.name,
@@ -211,7 +211,7 @@ def _cluster_of(facts: HostFacts, kernels: Sequence[CpuKernels], memory_bytes_pe
             "sockets": _read(1, "all cores that may be used count as one socket"),
             "ranks_per_socket": _assumed(facts.most_ranks, "with more ranks than cores these take turns"),
             "ddr_bytes": _read(f"{int(facts.memory_bytes)} B"),
-            "ddr_bytes_per_s": measured(f"{memory_bytes_per_s:.5g} B/s"),
+            "ddr_bytes_per_s": measured(f"{memory_bytes_per_s:.5g} B/s", "the fastest pass over more than caches hold"),
             "socket_link_bytes_per_s": _assumed(f"{LINK_BYTES_PER_S:.5g} B/s", "fitted fractions are of this"),
             "nics": {
                 "nic": {

@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 
 from tests.trainer_jobs import DIM, FEATURES, TABLES, graded, model, scenario, whole_tables, write  # noqa: E402 - needs torch
 from trainer.buckets import GradientBuckets  # noqa: E402
-from trainer.dense import DensePart, Columns  # noqa: E402
+from trainer.dense import Columns, DensePart  # noqa: E402
 from trainer.job import read_job  # noqa: E402
 from trainer.model import RankModel  # noqa: E402
 

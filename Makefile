@@ -41,7 +41,7 @@ $(STAMPS)/run: $(STAMPS)/venv pyproject.toml
 	touch $@
 
 $(STAMPS)/dev: $(STAMPS)/run
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,trainer]' 'torch==$(TORCH)'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev,trainer,hta]' 'torch==$(TORCH)'
 	touch $@
 
 $(STAMPS)/docs: $(STAMPS)/run

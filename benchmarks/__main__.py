@@ -7,17 +7,21 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks import accuracy, choosers, cli, engine, oracle, planning, traces
+from benchmarks import accuracy, choosers, cli, embedding, engine, gemms, oracle, planning, replays, skew, traces
 from benchmarks.rows import Row, show
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "accuracy": lambda given: accuracy.rows(_study(given)),
     "engine": lambda _: engine.rows(),
     "cli": lambda _: cli.rows(),
+    "gemms": lambda given: gemms.rows(given.svg),
     "oracle": lambda given: oracle.rows(given.programs, given.seed),
     "choosers": lambda given: choosers.rows(refit=given.refit),
     "planning": lambda given: planning.rows(given.sets, given.seed),
     "traces": lambda _: traces.rows(),
+    "skew": lambda _: skew.rows(),
+    "embedding": lambda _: embedding.rows(),
+    "replays": lambda _: replays.rows(),
 }
 
 
@@ -34,6 +38,7 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=10_000, help="oracle: how many programs")
     parser.add_argument("--seed", type=int, default=0, help="oracle, planning, accuracy: seed of what is drawn")
     parser.add_argument("--refit", action="store_true", help="choosers: fit the constants anew for each")
+    parser.add_argument("--svg", type=Path, help="gemms: file for a picture of predicted and measured times")
     parser.add_argument("--sets", type=int, default=20, help="planning: how many sets of tables")
     parser.add_argument("--configs", type=int, default=40, help="accuracy: how many configurations")
     parser.add_argument("--cluster", default="host.yaml", help="accuracy: this machine, as calibrate host wrote it")

@@ -6,6 +6,7 @@ and run like any scenario; the search is timed with the simulations that it asks
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -38,10 +39,8 @@ def rows(sets: int, seed: int) -> Iterator[Row]:
         found = planned(scenario, "search")
         taken = time.perf_counter() - begin
         others = {name: planned(scenario, name) for name in PLANNERS.names() if name != "search"}
-        searched_s, other_s = (
-            simulated_s(scenario, found),
-            {n: simulated_s(scenario, p) for n, p in others.items() if p},
-        )
+        searched_s = simulated_s(scenario, found)
+        other_s = {name: simulated_s(scenario, plan) for name, plan in others.items()}
         best = min(other_s, key=lambda name: other_s[name])
         gain = other_s[best] / searched_s
         gains.append(gain)
@@ -62,7 +61,9 @@ def planned(scenario: ResolvedScenario, planner: str) -> dict[str, Any] | None:
 
 
 def simulated_s(scenario: ResolvedScenario, plan: dict[str, Any] | None) -> float:
-    """Seconds per iteration of a whole run with a plan that was written out."""
+    """Seconds per iteration of a whole run with a plan that was written out; infinite without a plan."""
+    if plan is None:
+        return math.inf
     data = scenario.to_dict()
     data["workload"]["sharding"] = {"plan": plan}
     outcome = simulate(resolve(Document(data, {}, Path("benchmark"))), Silent())

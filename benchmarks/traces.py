@@ -53,7 +53,7 @@ def read_tokens(file: Path) -> None:
 
 
 def _import_kineto(file: Path) -> None:
-    from traces.kineto_import import import_kineto
+    from traces.kineto.importer import import_kineto
 
     import_kineto([file])
 
@@ -70,7 +70,7 @@ def _chakra(template: Path) -> Iterator[Row]:
 
 def jittered_copies(template: Path, folder: Path, ranks: int) -> None:
     """Write a Chakra trace for ``ranks`` ranks, compute times uniform(0.8, 1.2) in whole microseconds."""
-    from traces.chakra_messages import messages, read_nodes
+    from traces.chakra.messages import messages, read_nodes
 
     nodes = [node for node, _ in read_nodes(template)]
     head = messages()["GlobalMetadata"](version="0.0.4").SerializeToString()
@@ -93,7 +93,7 @@ def _simulate(folder: Path) -> dict[str, float]:
     from hardware_specs.loader import load_cluster
     from simulator.engine import RunOptions, run
     from simulator.lowering import build_machine, lower
-    from traces.chakra import import_chakra
+    from traces.chakra.importer import import_chakra
 
     begin = time.process_time()
     imported = import_chakra(sorted(folder.glob("*.et")))

@@ -30,6 +30,7 @@ def file_catalogs() -> dict[str, Catalog]:
     from validation.suite import SUITES
     from workloads.framework import FRAMEWORKS
     from workloads.model import MODELS
+    from workloads.reuse import REUSE
 
     return {
         "scenarios": CATALOG,
@@ -42,6 +43,7 @@ def file_catalogs() -> dict[str, Catalog]:
         "nics": CATALOGS["nic"],
         "libraries": CATALOGS["library"],
         "suites": SUITES,
+        "histograms": REUSE,
     }
 
 

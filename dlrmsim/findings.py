@@ -7,9 +7,12 @@ from collections.abc import Sequence
 from dlrmsim import __version__
 from dlrmsim.provenance import origins
 from reports.findings import Job, MemoryTier, RunFindings
-from scenarios.capacity import TIERS, MemoryReport
+from scenarios.capacity import MemoryReport
 from scenarios.resolve import ResolvedScenario
 from scenarios.runner import Outcome
+from scenarios.types import Workload
+from workloads.schedule import SCHEDULES
+from workloads.storage import TIERS
 
 
 def run_findings(outcome: Outcome, asked_ranks: Sequence[int] = ()) -> RunFindings:
@@ -38,7 +41,7 @@ def _job(resolved: ResolvedScenario) -> Job:
         "Framework": resolved.framework.title,
         "Sharding": scenario.workload.sharding.planner or "by plan",
         "Placement": scenario.placement,
-        "Pipeline": scenario.workload.pipeline,
+        "Pipeline": _pipeline(scenario.workload),
         "Arithmetic": f"dense {precision.dense}, tables {precision.tables}",
         "On the wire": (
             f"all_to_all {precision.forward_all_to_all} forward, {precision.backward_all_to_all} backward; "
@@ -60,5 +63,14 @@ def _job(resolved: ResolvedScenario) -> Job:
     )
 
 
+def _pipeline(workload: Workload) -> str:
+    """The pipeline, how old the rows are that its lookups see, and the passes of an iteration."""
+    stale, passes = SCHEDULES[workload.pipeline].staleness, workload.gradient_accumulation
+    old = f", lookups {stale} update old" if stale else ""
+    return workload.pipeline + old + (f", {passes} passes" if passes > 1 else "")
+
+
 def _memory(report: MemoryReport) -> tuple[MemoryTier, ...]:
-    return tuple(MemoryTier(tier, report.capacity_bytes[tier], report.items(tier)) for tier in TIERS)
+    """The tiers that the nodes have."""
+    there = (tier for tier in TIERS if report.capacity_bytes[tier] > 0)
+    return tuple(MemoryTier(tier, report.capacity_bytes[tier], report.items(tier)) for tier in there)

@@ -13,6 +13,7 @@ from dlrmsim.outputs import RECORD_FILE, TOOL, folder_written_whole, require_rep
 from dlrmsim.results import write_json
 from scenarios.progress import Progress, Silent
 from traces.analysis import TraceAnalysis, analyse_trace, import_summary
+from traces.export import write_timeline
 from traces.formats import import_traces
 from traces.imported import Imported
 from traces.measured import MeasuredRun
@@ -70,10 +71,26 @@ def run_import(
     summary = import_summary(imported, analysis)
     finished = ImportFinished(imported, analysis, summary, out)
     if out is not None:
-        progress.stage("writing results")
-        with folder_written_whole(out) as partial:
-            _write(partial, finished, report=report, wall_s=time.perf_counter() - begin)
+        write_finished(out, finished, report=report, begin=begin, progress=progress)
     return finished
+
+
+def write_finished(out: Path, finished: ImportFinished, *, report: bool, begin: float, progress: Progress) -> None:
+    """Write what an import or a replay shows, whole or not at all.
+
+    Args:
+        out: the folder.
+        finished: what to write.
+        report: whether to write the page.
+        begin: `time.perf_counter` when the command began.
+        progress: told what is being done.
+
+    Raises:
+        InputError: ``out`` may not be written.
+    """
+    progress.stage("writing results")
+    with folder_written_whole(out) as partial:
+        _write(partial, finished, report=report, wall_s=time.perf_counter() - begin)
 
 
 def _write(folder: Path, finished: ImportFinished, *, report: bool, wall_s: float) -> None:
@@ -82,7 +99,7 @@ def _write(folder: Path, finished: ImportFinished, *, report: bool, wall_s: floa
     write_json(folder / "summary.json", finished.summary)
     measured = finished.imported.measured
     if measured is not None and finished.analysis is not None:
-        _write_timeline(folder / "timeline.parquet", finished.imported, measured)
+        write_timeline(finished.imported, folder / "timeline.parquet")
         if report:
             page = _page(finished.imported, measured, finished.analysis)
             (folder / "report.html").write_text(page, encoding="utf-8")
@@ -90,16 +107,6 @@ def _write(folder: Path, finished: ImportFinished, *, report: bool, wall_s: floa
     sources = [str(file) for file in finished.imported.files]
     record = {"tool": TOOL, "files": files, "imported_from": sources, "wall_s": {"import": wall_s}}
     write_json(folder / RECORD_FILE, record | environment())
-
-
-def _write_timeline(path: Path, imported: Imported, measured: MeasuredRun) -> None:
-    from simulator.analysis import timeline_blocks, write_parquet
-    from traces.parquet import program_metadata
-
-    blocks = timeline_blocks(measured.graph.programs, measured.result)
-    ends_ps = measured.result.iteration_end_ps
-    metadata = program_metadata(measured.graph, ends_ps, imported.steps, imported.gaps)
-    write_parquet(blocks, path, metadata=metadata)
 
 
 def _page(imported: Imported, measured: MeasuredRun, analysis: TraceAnalysis) -> str:
@@ -131,7 +138,7 @@ def _page(imported: Imported, measured: MeasuredRun, analysis: TraceAnalysis) ->
 
 def gap_lines(imported: Imported) -> tuple[str, ...]:
     """What the traces do not say, a line each."""
-    return tuple(f"{gap.count:,} {gap.what} ({_rank_words(gap.ranks)})" for gap in imported.gaps)
+    return tuple(gap.words + (f" ({_rank_words(gap.ranks)})" if gap.ranks else "") for gap in imported.gaps)
 
 
 def _rank_words(ranks: Sequence[int]) -> str:

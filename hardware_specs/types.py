@@ -39,7 +39,16 @@ __all__ = [
     "Precision",
     "ScaleUp",
     "Sourced",
+    "Ssd",
 ]
+
+
+class Ssd(Strict):
+    """The local SSDs of a node, all together."""
+
+    bytes: Sourced[Amount]
+    read_bytes_per_s: Sourced[Bandwidth]
+    write_bytes_per_s: Sourced[Bandwidth]
 
 
 class Node(Strict):
@@ -56,6 +65,8 @@ class Node(Strict):
     """Host memory of the node."""
     ddr_bytes_per_s: Sourced[Bandwidth]
     """Host memory peak of the node, all sockets."""
+    ssd: Ssd | None = None
+    """None: none that tables could be on."""
     pcie_bytes_per_s: Sourced[Bandwidth] | None = None
     """Per GPU and direction, raw link rate."""
     pcie_fraction: Sourced[Share] | None = None

@@ -5,6 +5,8 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
+import numpy as np
+
 from inputs.quantities import format_quantity
 from reports.markup import Cell, Markup, Row, Section, number, strong, table, terms, tile
 from reports.numbers import percent, seconds
@@ -93,7 +95,10 @@ def _sections(study: PlanStudy) -> tuple[Section, ...]:
     if study.compared:
         charts.insert(0, ("planners", "Planners", "Time of an iteration, simulated with each planner's plan."))
     sections = [Section(a, title, title, lede, _card(a)) for a, title, lede in charts]
-    ranks = Section("ranks", "All ranks", "All ranks", "", _rank_table(study), {"plan": _payload(study)})
+    listed = _listed(study)
+    cut = study.plan.world_size > len(listed)
+    title = f"The slowest {MOST_ROWS:,} of {study.plan.world_size:,} ranks" if cut else "All ranks"
+    ranks = Section("ranks", title, title, "", _rank_table(study, listed), {"plan": _payload(study)})
     compared = (
         [Section("compared", "All planners", "All planners", "", _planner_table(study))] if study.compared else []
     )
@@ -121,9 +126,15 @@ def _payload(study: PlanStudy) -> dict[str, Any]:
     }
 
 
-def _rank_table(study: PlanStudy) -> str:
+def _listed(study: PlanStudy) -> list[int]:
+    """Ranks of the table: all, or those with most to do, in order."""
+    slowest = np.argsort(-study.statistics.perf_s, kind="stable")[:MOST_ROWS]
+    return [int(rank) for rank in np.sort(slowest)]
+
+
+def _rank_table(study: PlanStudy, ranks: list[int]) -> str:
     head = ("rank", "HBM", "DDR", "perf", *PHASES, "input bytes", "output bytes", "shards")
-    return table(head, [_rank_row(study, r) for r in range(min(study.plan.world_size, MOST_ROWS))], numbers=range(10))
+    return table(head, [_rank_row(study, rank) for rank in ranks], numbers=range(10))
 
 
 def _rank_row(study: PlanStudy, rank: int) -> Row:

@@ -11,6 +11,7 @@ from inputs.quantities import format_quantity
 from reports.numbers import percent, seconds
 from scenarios.plan_study import PlannedBy, PlanStudy, imbalance
 from workloads.sharding import PHASES, ShardingType
+from workloads.storage import COMPUTE_KERNELS
 
 if TYPE_CHECKING:  # rich is imported by the command that prints
     from rich.table import Table
@@ -45,11 +46,14 @@ def headline(study: PlanStudy) -> str:
     resolved, plan = study.resolved, study.plan
     kinds = plan.sharding_types
     types = ", ".join(f"{kinds.count(kind)} {kind}" for kind in SHORT if kind in kinds)
+    names = plan.compute_kernels
+    kernels = ", ".join(f"{names.count(kernel)} {kernel}" for kernel in COMPUTE_KERNELS if kernel in names)
+    elsewhere = f"; kernels: {kernels}" if set(names) - {"fused", "dense"} else ""
     scaled = f", rows scaled by {plan.rows_scale:.4f}" if plan.rows_scale < 1 else ""
     return (
         f"{resolved.name}: {len(plan.tables):,} tables on {plan.world_size:,} ranks, "
         f"{plan.local_world_size} per node, planned by {plan.planner}{scaled}\n"
-        f"  sharded as {types}; an iteration takes {seconds(study.iteration_time_s)}"
+        f"  sharded as {types}{elsewhere}; an iteration takes {seconds(study.iteration_time_s)}"
     )
 
 

@@ -4,37 +4,37 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import Any
 
 from hardware_specs import Cluster
 from inputs.errors import InfeasibleError
 from inputs.quantities import format_quantity
+from scenarios.remedies import Fits, remedies
 from scenarios.resolve import ResolvedScenario
 from simulator.operators import FloatArray
 from workloads.memory import MemoryUse
 from workloads.planning import PlanningContext
+from workloads.storage import TIERS, Tier
 from workloads.tables import Tables
 
-Tier: TypeAlias = Literal["hbm", "ddr"]
 COPIES = "data_parallel"
 """The planner that copies tables instead of spreading them."""
 
-TIERS: tuple[Tier, ...] = ("hbm", "ddr")
-
 
 def capacities_bytes(cluster: Cluster, world_size: int) -> dict[Tier, float]:
-    """What a rank may use of each tier: the usable part of its GPU's memory, its share of the node's host memory.
+    """What a rank may use of each tier: the usable part of its GPU's memory, its share of the node's DDR and SSDs.
 
     Where ranks compute on CPUs, both are the host's memory.
     """
     node = cluster.node
     if node.gpu is None:
         share = node.ddr_bytes.value / min(node.ranks, world_size)
-        return {"hbm": share, "ddr": share}
+        return {"hbm": share, "ddr": share, "ssd": 0.0}
     return {
         "hbm": node.accelerator.memory_bytes.value * node.accelerator.usable_memory_fraction.value,
         "ddr": node.ddr_bytes.value / node.ranks,
+        "ssd": 0.0 if node.ssd is None else node.ssd.bytes.value / node.ranks,
     }
 
 
@@ -52,7 +52,7 @@ class MemoryReport:
 
     def items(self, tier: Tier) -> Mapping[str, FloatArray]:
         """Bytes of each item of a tier ``[P]``."""
-        return self.use.hbm if tier == "hbm" else self.use.ddr
+        return self.use.tiers[tier]
 
     def excess_bytes(self, tier: Tier) -> float:
         """By how much the fullest rank is over its capacity; negative when everything fits."""
@@ -87,17 +87,17 @@ class MemoryReport:
         }
 
     def in_words(self) -> str:
-        """A line per tier: the fullest rank, its items, its capacity."""
-        return "\n".join(f"  {self._tier_in_words(tier)}" for tier in TIERS)
+        """A line per tier that the nodes have: the fullest rank, its items, its capacity."""
+        return "\n".join(f"  {self._tier_in_words(tier)}" for tier in TIERS if self.capacity_bytes[tier] > 0)
 
     def _tier_in_words(self, tier: Tier) -> str:
         total = self.use.total(tier)
         rank = int(total.argmax())
-        items = ", ".join(f"{name} {_bytes(values[rank])}" for name, values in self.items(tier).items())
+        items = ", ".join(f"{name} {_bytes(held[rank])}" for name, held in self.items(tier).items() if held[rank] > 0)
         over = f", {_bytes(self.excess_bytes(tier))} too much" if self.excess_bytes(tier) > 0 else ""
         return (
-            f"{tier}: rank {rank} needs {_bytes(total[rank])} of {_bytes(self.capacity_bytes[tier])} usable{over} "
-            f"({items})"
+            f"{tier}: rank {rank} needs {_bytes(total[rank])} of {_bytes(self.capacity_bytes[tier])} usable{over}"
+            + (f" ({items})" if items else "")
         )
 
 
@@ -108,6 +108,7 @@ def infeasible(
     tables: Tables,
     context: PlanningContext,
     report: MemoryReport | None = None,
+    fits: Fits | None = None,
 ) -> InfeasibleError:
     """The error for a job that does not fit: the numbers of each tier, and what would fit.
 
@@ -117,10 +118,12 @@ def infeasible(
         tables: all tables, not shrunk.
         context: what the planner was told.
         report: memory of the plan, when there is one.
+        fits: tries a changed scenario; None: nothing is tried.
     """
     tiers = report.in_words() if report else _tiers(resolved, tables, context)
-    advice = _advice(resolved, tables, context)
-    return InfeasibleError(f"{resolved.name} does not fit: {why}\n{tiers}\n  would fit: {advice}")
+    advice = [] if fits is None else _advice(resolved, tables, context, fits)
+    lines = [f"{resolved.name} does not fit: {why}", tiers, *(f"  would fit: {what}" for what in advice)]
+    return InfeasibleError("\n".join(lines))
 
 
 def _tiers(resolved: ResolvedScenario, tables: Tables, context: PlanningContext) -> str:
@@ -128,34 +131,33 @@ def _tiers(resolved: ResolvedScenario, tables: Tables, context: PlanningContext)
     capacity = capacities_bytes(resolved.cluster, resolved.world_size)
     beside = capacity["hbm"] - context.memory_bytes
     needed = _stored_bytes(tables, context) / context.world_size
-    return (
-        f"  hbm: a rank has {_bytes(capacity['hbm'])} usable, {_bytes(beside)} of it for everything but tables; "
-        f"the tables need {_bytes(needed)} on the average rank\n"
-        f"  ddr: a rank's share is {_bytes(capacity['ddr'])}; tables are not put there"
-    )
+    usable, needs = _bytes(capacity["hbm"]), f"all tables there need {_bytes(needed)} on the average rank"
+    lines = [f"  hbm: a rank has {usable} usable, {_bytes(beside)} of it for everything but tables; {needs}"]
+    lines += [f"  {tier}: a rank's share is {_bytes(capacity[tier])}" for tier in TIERS[1:] if capacity[tier] > 0]
+    return "\n".join(lines)
 
 
-def _advice(resolved: ResolvedScenario, tables: Tables, context: PlanningContext) -> str:
-    """What would make the tables fit: more nodes (copies need the same on any number), a planner, fewer rows."""
+def _advice(resolved: ResolvedScenario, tables: Tables, context: PlanningContext, fits: Fits) -> list[str]:
+    """What would make the tables fit: settings that were tried, and fewer rows."""
     if context.memory_bytes <= 0:
-        return "a smaller batch: what is not for tables fills a rank already"
+        return ["a smaller batch: what is not for tables fills a rank already"]
     if resolved.scenario.workload.sharding.planner == COPIES:
         share = context.memory_bytes / max(float(context.copied_bytes(tables).sum()), 1.0)
-        return f"a planner that shards tables (greedy) instead of copies, or {_fewer_rows(share)}"
-    stored = _stored_bytes(tables, context)
-    gpus = resolved.cluster.node.ranks
-    nodes = max(math.ceil(stored / (context.memory_bytes * gpus)), 1)
-    more = f"about {nodes} nodes ({nodes * gpus} GPUs) or more, or " if nodes > resolved.nodes else ""
-    return more + _fewer_rows(context.memory_bytes * context.world_size / max(stored, 1.0))
+    else:
+        share = context.memory_bytes * context.world_size / max(_stored_bytes(tables, context), 1.0)
+    everywhere = context.choice is None and resolved.scenario.workload.sharding.planner != COPIES
+    least_nodes = math.ceil(resolved.nodes / share) if everywhere else 1
+    return [*remedies(resolved, fits, least_nodes), _fewer_rows(share)]
 
 
 def _fewer_rows(share: float) -> str:
-    return f"workload.rows_scaling=fit (at most {100 * min(share, 1.0):.1f} % of the rows)"
+    return f"--set workload.rows_scaling=fit (at most {100 * min(share, 1.0):.1f} % of the rows)"
 
 
 def _stored_bytes(tables: Tables, context: PlanningContext) -> float:
-    """Weights and optimizer state of all tables, once."""
-    return float(context.stored_bytes(tables.rows, tables.dim, tables.element_bytes).sum())
+    """Weights and optimizer state of all tables in device memory, once."""
+    in_hbm = replace(context, storage=None)
+    return float(in_hbm.stored_bytes(tables.rows, tables.dim, tables.element_bytes).sum())
 
 
 def _bytes(value: float) -> str:

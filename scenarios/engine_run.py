@@ -42,7 +42,7 @@ def iteration_s(
         settings: the job.
         machine: the models.
         at_most_s: the run is given up, and takes infinitely long, once `GIVE_UP_ITERATIONS` in succession took longer
-            by `GIVE_UP_SHARE`; never where iterations vary (jitter, bursts of other jobs).
+            by `GIVE_UP_SHARE`; never where iterations vary (jitter, bag lengths, bursts of other jobs).
 
     Raises:
         InputError: the models refuse the scenario.
@@ -50,7 +50,7 @@ def iteration_s(
     variation = variation_of(resolved)
     lowering = lower(generate(resolved.model, plan, settings), machine, variation=variation)
     options = run_options(resolved, machine, keep_last=1)
-    varies = resolved.scenario.variation.varies or longest_period_s(machine) > 0.0
+    varies = lowering.program.varies or longest_period_s(machine) > 0.0
     rule = _GiveUp(options.stop, inf if varies else at_most_s)
     ends_ps = run(lowering.program, replace(options, stop=rule)).iteration_end_ps.tolist()
     return inf if rule.slow(ends_ps) else iteration_time(ends_ps, steady_rule(machine)).seconds

@@ -9,7 +9,6 @@ from inputs.errors import InfeasibleError
 from inputs.quantities import format_quantity
 from scenarios.host_memory import physical_memory_bytes
 from scenarios.prepare import Prepared
-from scenarios.resolve import ResolvedScenario
 from simulator.lowering import BOUND_CLASSES
 
 RECORD_BYTES = 3 * 8
@@ -36,8 +35,8 @@ def run_size(prepared: Prepared) -> dict[str, Any]:
     """How large a run is: tasks, iterations, rank-tasks of the run and its re-runs, bytes of memory, seconds."""
     tasks = sum(program.task_count for program in prepared.graph.programs)
     per_iteration = sum(program.task_count * program.rank_count for program in prepared.graph.programs)
-    iterations, probes = _iterations(prepared.resolved), len(BOUND_CLASSES) + 1
-    again = iterations if prepared.resolved.scenario.variation.varies else min(PROBE_ITERATIONS, iterations)
+    iterations, probes = _iterations(prepared), len(BOUND_CLASSES) + 1
+    again = iterations if _varies(prepared) else min(PROBE_ITERATIONS, iterations)
     rank_tasks = per_iteration * (iterations + probes * again)
     more_records = prepared.resolved.scenario.output.record.iterations - 2
     return {
@@ -69,11 +68,14 @@ def require_memory(size: Mapping[str, Any]) -> None:
         )
 
 
-def _iterations(resolved: ResolvedScenario) -> int:
-    """Iterations a run will have; with jitter it may not settle and goes on to the last."""
-    choice = resolved.scenario.run
+def _varies(prepared: Prepared) -> bool:
+    """Whether iterations differ: by jitter, or by bag lengths."""
+    return prepared.resolved.scenario.variation.varies or bool(prepared.plan.tables.pooling)
+
+
+def _iterations(prepared: Prepared) -> int:
+    """Iterations a run will have; where they differ it may not settle and goes on to the last."""
+    choice = prepared.resolved.scenario.run
     if choice.iterations != "auto":
         return choice.iterations
-    return (
-        choice.max_iterations if resolved.scenario.variation.varies else min(SETTLED_ITERATIONS, choice.max_iterations)
-    )
+    return choice.max_iterations if _varies(prepared) else min(SETTLED_ITERATIONS, choice.max_iterations)

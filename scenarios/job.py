@@ -7,7 +7,7 @@ from scenarios.schedule import schedule_settings
 from scenarios.types import Bursts
 from simulator.lowering import Machine, build_machine
 from simulator.network.background import OtherJob
-from workloads.reuse import load_reuse
+from workloads.index_laws import make_law
 from workloads.settings import DlrmSettings, Optimizers, Precisions
 
 
@@ -26,7 +26,9 @@ def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
         precision=Precisions(**precision.model_dump()),
         optimizer=Optimizers(**workload.optimizer.model_dump()),
         pipeline=workload.pipeline,
-        reuse=load_reuse(resolved.model.index_reuse.value),
+        indices=make_law(resolved.model.index_reuse.value),
+        seed=resolved.scenario.variation.seed,
+        cache_hit_rate=workload.sharding.cache_hit_rate,
         gradient_accumulation=workload.gradient_accumulation,
         on_host=resolved.cluster.node.gpu is None,
         **schedule_settings(workload, resolved.framework),

@@ -10,6 +10,7 @@ from inputs.errors import InfeasibleError
 from scenarios.capacity import MemoryReport, capacities_bytes, infeasible
 from scenarios.engine_run import iteration_s
 from scenarios.job import machine_of, settings_of
+from scenarios.kernels import kernel_choice
 from scenarios.located import located
 from scenarios.rates import planning_rates
 from scenarios.resolve import ResolvedScenario
@@ -51,15 +52,18 @@ class PlanningJob:
         self.tables = expand_tables(resolved.model, settings.precision.tables)
         beside = bytes_beside_tables(resolved.model, self.tables, settings)
         sharding = resolved.scenario.workload.sharding
+        capacity = capacities_bytes(resolved.cluster, resolved.world_size)
         self.context = PlanningContext(
             world_size=settings.world_size,
             local_world_size=settings.local_world_size,
-            memory_bytes=capacities_bytes(resolved.cluster, resolved.world_size)["hbm"] - beside,
+            memory_bytes=capacity["hbm"] - beside,
             costs=BandwidthCosts(self.tables, settings, planning_rates(resolved.cluster, self.machine, settings)),
             optimizer=settings.optimizer.tables,
             dense_optimizer=settings.optimizer.dense,
             simulate_s=self.simulate_s,
             excess_bytes=lambda plan: self.report(plan).worst_excess_bytes,
+            choice=kernel_choice(sharding, self.tables, capacity),
+            locks_cache=settings.locks_cache,
             steps=_steps(settings.world_size) if sharding.steps is None else sharding.steps,
             seed=sharding.seed,
         )
@@ -88,15 +92,19 @@ class PlanningJob:
             return inf
         return iteration_s(self.resolved, plan, self.settings, self.machine, at_most_s)
 
-    def make(self, planner: str) -> Plan:
+    def make(self, planner: str, *, advise: bool = False) -> Plan:
         """The plan of a planner, within the memory of every rank.
+
+        Args:
+            planner: its name.
+            advise: whether the error also says what would fit, which is tried.
 
         Raises:
             InputError: there is no such planner.
             InfeasibleError: nothing it finds fits; the message has the numbers of each tier and what would fit.
         """
         if self.context.memory_bytes <= 0:
-            raise self.infeasible(NO_ROOM)
+            raise self.infeasible(NO_ROOM, advise=advise)
         fitted = self.resolved.scenario.workload.rows_scaling == "fit"
         make: Planner = partial(fit_rows if fitted else make_sharding_plan, planner)
         last = _Last()
@@ -104,11 +112,24 @@ class PlanningJob:
         try:
             return make_fitting(make, self.tables, context)
         except InfeasibleError as error:
-            raise self.infeasible(OVER_CAPACITY if last.report else str(error), last.report) from None
+            why = OVER_CAPACITY if last.report else str(error)
+            raise self.infeasible(why, last.report, advise=advise) from None
 
-    def infeasible(self, why: str, report: MemoryReport | None = None) -> InfeasibleError:
+    def infeasible(self, why: str, report: MemoryReport | None = None, *, advise: bool) -> InfeasibleError:
         """The error for a job that does not fit."""
-        return infeasible(self.resolved, why, tables=self.tables, context=self.context, report=report)
+        fits = _fits if advise else None
+        return infeasible(self.resolved, why, tables=self.tables, context=self.context, report=report, fits=fits)
+
+
+def _fits(resolved: ResolvedScenario) -> bool:
+    """Whether a plan of a scenario is found that fits; a search looks no further than its first plans."""
+    job = PlanningJob.of(resolved)
+    job.context = replace(job.context, steps=0)
+    try:
+        plan_of(job, advise=False)
+    except InfeasibleError:
+        return False
+    return True
 
 
 @dataclass(slots=True)
@@ -137,16 +158,16 @@ def make_fitting_plan(
     return plan, job.report(plan)
 
 
-def plan_of(job: PlanningJob) -> Plan:
+def plan_of(job: PlanningJob, *, advise: bool = True) -> Plan:
     """The plan of a job's scenario, read or made; raises as `make_fitting_plan`."""
     sharding, settings = job.resolved.scenario.workload.sharding, job.settings
     if not isinstance(sharding.plan, dict):
-        return job.make(sharding.planner or "")
+        return job.make(sharding.planner or "", advise=advise)
     with located(*job.resolved.plan_place):
         plan = plan_from_dict(sharding.plan, job.tables, settings.world_size, settings.local_world_size)
     report = job.report(plan)
     if not report.fits:
-        raise job.infeasible(OVER_CAPACITY, report)
+        raise job.infeasible(OVER_CAPACITY, report, advise=advise)
     return plan
 
 

@@ -29,6 +29,8 @@ def planning_rates(cluster: Cluster, machine: Machine, settings: DlrmSettings) -
         all_reduce=_algbw_bytes_per_s(machine, "all_reduce", world),
         node_reduce_scatter=_algbw_bytes_per_s(machine, "reduce_scatter", node),
         cross_all_to_all=_algbw_bytes_per_s(machine, "all_to_all", cross),
+        host=_host_bytes_per_s(machine),
+        ssd=_ssd_bytes_per_s(cluster),
     )
 
 
@@ -39,6 +41,22 @@ def _embedding_bytes_per_s(cluster: Cluster, machine: Machine) -> float:
     rows = COSTED_BYTES / LOOKUP_ROW_BYTES
     lookup = EmbeddingLookup(rows, COSTED_BYTES, 0.0, 0.0, 1.0, resident_bytes=COSTED_BYTES)
     return COSTED_BYTES / max(float(machine.compute.duration_s(lookup)), 1e-12)
+
+
+def _host_bytes_per_s(machine: Machine) -> float:
+    """What a rank reads of its host's memory while all others do so too; infinite where it computes there."""
+    topology, rates = machine.topology, machine.collectives.rates
+    if "pcie" not in rates:
+        return float("inf")
+    behind = {port: topology.ports[port] for port in ("switch_down", "ddr") if port in topology.ports}
+    shares = [rates[level.name] / int(np.bincount(level.link).max(initial=1)) for level in behind.values()]
+    return min([rates["pcie"], *shares])
+
+
+def _ssd_bytes_per_s(cluster: Cluster) -> float:
+    """What a rank reads of its node's SSDs while all others do so too; infinite without any."""
+    ssd = cluster.node.ssd
+    return float("inf") if ssd is None else ssd.read_bytes_per_s.value / cluster.node.ranks
 
 
 def _algbw_bytes_per_s(machine: Machine, op: CollectiveOp, instance: IntArray) -> float:

@@ -22,8 +22,8 @@ from scenarios.located import located
 from scenarios.schedule import check_schedule, with_framework_defaults
 from scenarios.types import MAX_WORLD_SIZE, Scenario, Sharding
 from workloads.framework import Framework, load_framework
-from workloads.graded import check_choices, picked
-from workloads.model import DlrmModel, load_model, read_model
+from workloads.graded import Graded, check_choices, picked
+from workloads.model import DlrmModel, load_model, read_model, with_law
 from workloads.sharding import PlanFile
 
 DEFAULT_PLANNER = "greedy"
@@ -66,6 +66,10 @@ class ResolvedScenario:
         """Samples per rank and iteration."""
         return self.global_batch_size // self.world_size
 
+    def changed(self, settings: Sequence[str]) -> ResolvedScenario:
+        """The scenario with ``KEY=VALUE`` settings; raises as `load_scenario`."""
+        return resolve(with_settings(Document(self.to_dict(), {}, self.document.file), settings))
+
     def to_dict(self) -> dict[str, Any]:
         """The resolved scenario as plain JSON values; reads back as the same scenario."""
         return self.scenario.to_dict()
@@ -89,7 +93,11 @@ def load_document(name_or_path: str | Path, settings: Sequence[str] = ()) -> Doc
     Raises:
         InputError: no such scenario, it is no YAML mapping, or a setting is not of that form.
     """
-    document = load_yaml(CATALOG.find(name_or_path))
+    return with_settings(load_yaml(CATALOG.find(name_or_path)), settings)
+
+
+def with_settings(document: Document, settings: Sequence[str]) -> Document:
+    """A scenario with ``KEY=VALUE`` settings applied; raises as `load_document`."""
     for setting in settings:
         key, equals, value = setting.partition("=")
         if not equals or not key.strip():
@@ -109,6 +117,7 @@ def resolve(document: Document) -> ResolvedScenario:
     model, framework = _with_alternatives(
         document, scenario, _read_model(document, scenario), _read_framework(document, scenario)
     )
+    model = _with_laws(document, scenario, model)
     world_size = _world_size(document, scenario, cluster)
     batch = scenario.workload.global_batch_size or int(model.local_batch_size.value) * world_size
     _check_batch(document, batch, world_size)
@@ -123,6 +132,8 @@ def resolve(document: Document) -> ResolvedScenario:
             "framework": _plain(framework),
             "global_batch_size": batch,
             "sharding": sharding,
+            "indices": None,
+            "pooling_spread": None,
         }
     )
     whole_nodes = world_size % gpus == 0
@@ -250,6 +261,16 @@ def _with_alternatives(
     with located(document, ("workload",)):
         check_choices([model, framework], choices)
     return picked(model, choices), picked(framework, choices)
+
+
+def _with_laws(document: Document, scenario: Scenario, model: DlrmModel) -> DlrmModel:
+    """The model with the laws of indices and bag lengths that the scenario asks for."""
+    workload, told = scenario.workload, {"source": "the scenario", "grade": "assumed"}
+    if workload.indices is not None:
+        model = with_law(model, Graded(value=workload.indices, **told), document, ("workload", "indices"))
+    if workload.pooling_spread is not None:
+        model = model.model_copy(update={"pooling_spread": Graded(value=workload.pooling_spread, **told)})
+    return model
 
 
 def _read_sharding(document: Document, scenario: Scenario) -> tuple[Sharding, tuple[Document, KeyPath]]:

@@ -13,7 +13,7 @@ from scenarios.located import located
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario
-from scenarios.summary import job_of, sharding_of, summary_of
+from scenarios.summary import caches_of, job_of, sharding_of, summary_of
 from simulator.analysis import Analysis, Bound, IterationTime, SteadyRule, analyse, find_bound, iteration_time
 from simulator.engine import RunOptions, RunResult, run
 from simulator.lowered import PS_PER_S
@@ -98,6 +98,7 @@ def check(resolved: ResolvedScenario, progress: Progress | None = None) -> dict[
         "scenario_hash": resolved.hash,
         "memory": prepared.memory.to_dict(),
         "sharding": sharding_of(prepared.plan),
+        "caches": caches_of(prepared),
         "size": size,
     }
 
@@ -136,7 +137,7 @@ class _Probe:
 
     @property
     def _varies(self) -> bool:
-        return self.variation.varies or longest_period_s(self.prepared.machine) > 0.0
+        return self.lowering.program.varies or longest_period_s(self.prepared.machine) > 0.0
 
     def _options(self) -> RunOptions:
         stop = None if self._varies else PROBE_RULE

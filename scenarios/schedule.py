@@ -8,7 +8,7 @@ from inputs.yaml_lines import Document
 from scenarios.types import Overlap, Scenario, Workload
 from workloads.framework import CudaGraph, Framework
 from workloads.schedule import SCHEDULES
-from workloads.settings import Ingestion, Overlaps
+from workloads.settings import HybridEmbedding, Ingestion, Overlaps
 
 
 class ScheduleSettings(TypedDict):
@@ -16,6 +16,7 @@ class ScheduleSettings(TypedDict):
 
     overlaps: Overlaps
     cuda_graph: CudaGraph
+    hybrid: HybridEmbedding | None
     ingestion: Ingestion | None
 
 
@@ -35,10 +36,11 @@ def with_framework_defaults(workload: Workload, framework: Framework) -> Workloa
 def schedule_settings(workload: Workload, framework: Framework) -> ScheduleSettings:
     """What generators take."""
     full = with_framework_defaults(workload, framework)
-    reading = workload.ingestion
+    reading, hybrid = workload.ingestion, workload.hybrid_embedding
     return ScheduleSettings(
         overlaps=Overlaps(**full.overlap.model_dump()),
         cuda_graph=full.cuda_graph or "none",
+        hybrid=None if hybrid is None else HybridEmbedding(**hybrid.model_dump()),
         ingestion=None if reading is None else Ingestion(reading.bytes_per_s, reading.queue_batches),
     )
 

@@ -6,10 +6,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from scenarios.prepare import Prepared
 from scenarios.resolve import ResolvedScenario
 from simulator.analysis import Analysis, Bound, summarise
+from workloads.cache import hit_rates
 from workloads.plan import Plan
+from workloads.schedule import SCHEDULES
+from workloads.settings import DlrmSettings
 
 
 def summary_of(prepared: Prepared, analysis: Analysis, bound: Bound, warnings: Sequence[str]) -> dict[str, Any]:
@@ -24,7 +29,21 @@ def summary_of(prepared: Prepared, analysis: Analysis, bound: Bound, warnings: S
         memory=prepared.memory.to_dict(),
         warnings=warnings,
     )
-    return {**job_of(resolved), **found, "sharding": sharding_of(prepared.plan)}
+    return {
+        **job_of(resolved),
+        **found,
+        "sharding": sharding_of(prepared.plan),
+        "caches": caches_of(prepared),
+        "pipeline": pipeline_of(prepared.settings),
+    }
+
+
+def caches_of(prepared: Prepared) -> dict[str, float] | None:
+    """Share of a batch's distinct rows and lookups that caches find; None without caches."""
+    plan = prepared.plan
+    sharded = np.setdiff1d(np.arange(len(plan.tables)), plan.data_parallel)
+    found = hit_rates(plan.tables, prepared.settings, plan.storage, sharded)
+    return None if found is None else {"distinct_rows_found": found.distinct_rows, "lookups_found": found.lookups}
 
 
 def job_of(resolved: ResolvedScenario) -> dict[str, Any]:
@@ -42,6 +61,16 @@ def job_of(resolved: ResolvedScenario) -> dict[str, Any]:
     }
 
 
+def pipeline_of(settings: DlrmSettings) -> dict[str, Any]:
+    """What overlaps between iterations, and how old the rows are that lookups see."""
+    return {
+        "name": settings.pipeline,
+        "staleness_iterations": SCHEDULES[settings.pipeline].staleness,
+        "gradient_accumulation": settings.gradient_accumulation,
+        "cuda_graph": settings.cuda_graph,
+    }
+
+
 def sharding_of(plan: Plan) -> dict[str, Any]:
     """Who made the plan, and how many tables it shards in which way."""
     return {
@@ -50,4 +79,5 @@ def sharding_of(plan: Plan) -> dict[str, Any]:
         "parameters": plan.tables.parameters,
         "rows_scale": plan.rows_scale,
         "tables_by_type": dict(sorted(Counter(plan.sharding_types).items())),
+        "tables_by_kernel": dict(sorted(Counter(plan.compute_kernels).items())),
     }

@@ -16,9 +16,13 @@ from hardware_specs.library import Operation
 from inputs.model import Strict
 from inputs.quantities import BytesPerSecond, Seconds
 from workloads.framework import CudaGraph
-from workloads.settings import DenseOptimizerKind, Pipeline, TableOptimizerKind
+from workloads.index_laws import IndexLaw
+from workloads.optimizers import DenseOptimizerKind, TableOptimizerKind
+from workloads.pooling import PoolingSpread
+from workloads.settings import Pipeline
+from workloads.storage import LOAD_FACTOR, ComputeKernel
 
-FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16"]
+FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 CommPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 Placement: TypeAlias = Literal["block", "round_robin", "random"]
@@ -36,6 +40,17 @@ Iterations: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
 Rank: TypeAlias = Annotated[int, Field(ge=0)]
 
 
+Kernels: TypeAlias = Annotated[tuple[ComputeKernel, ...], Field(min_length=1)]
+Part: TypeAlias = Annotated[float, Field(gt=0, le=1)]
+
+
+class TableConstraint(Strict):
+    """What holds for one table instead of what holds for all."""
+
+    compute_kernels: Kernels | None = Field(None, description="kernels a planner may give this table")
+    cache_load_factor: Part | None = Field(None, description="share of its rows that its cache holds")
+
+
 class Sharding(Strict):
     """How the embedding tables are spread over the ranks: by a planner, or as a plan says."""
 
@@ -45,6 +60,16 @@ class Sharding(Strict):
         None, description="candidates that the search planner simulates (default by world size, 8 to 128)"
     )
     seed: Annotated[int, Field(ge=0)] = Field(0, description="seed of the search planner")
+    compute_kernels: Kernels = Field(
+        ("fused",), description="kernels a planner may give a table: of those that fit, the ones that cost least"
+    )
+    cache_load_factor: Part = Field(LOAD_FACTOR, description="share of a cached table's rows that its cache holds")
+    cache_hit_rate: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None, description="share of a batch's distinct rows found in caches (default: as the popularity of rows says)"
+    )
+    constraints: dict[str, TableConstraint] = Field(
+        default_factory=dict, description="by name of a table: its own compute_kernels or cache_load_factor"
+    )
 
 
 class Optimizer(Strict):
@@ -63,6 +88,22 @@ class Overlap(Strict):
     all_reduce: bool | None = Field(None, description="gradients are summed beside the backward pass, not after it")
     weight_gradients: bool | None = Field(
         None, description="weight gradients behind those of the inputs, beside the exchange that these start"
+    )
+
+
+class HybridEmbedding(Strict):
+    """Frequent rows of sharded tables on all ranks: by a threshold, or by HugeCTR's rule from the other keys."""
+
+    count_threshold: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="a row that a batch looks up more often is frequent"
+    )
+    all_to_all_bytes_per_s: Annotated[BytesPerSecond, Field(gt=0)] = Field(
+        190e9, description="rate of the exchange (HugeCTR's MLPerf v2.0 configuration, as the next two)"
+    )
+    all_reduce_bytes_per_s: Annotated[BytesPerSecond, Field(gt=0)] = Field(130e9, description="rate of the sum")
+    efficiency: Annotated[float, Field(gt=0)] = Field(0.5, description="correction of their ratio")
+    duplicate_probability: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.01, description="on one node: that a rank looks a frequent row up twice"
     )
 
 
@@ -96,17 +137,31 @@ class Workload(Strict):
         default_factory=dict,
         description="which listed alternative of a quantity of the model or framework to take, e.g. {tables: 4096}",
     )
+    indices: IndexLaw | None = Field(
+        None,
+        description="by which law rows are looked up, instead of the model's, in tables without one of their own: "
+        "uniform, the name of a reuse histogram, or e.g. {distribution: zipf, exponent: 1.05}",
+    )
+    pooling_spread: PoolingSpread | None = Field(
+        None,
+        description="distribution of bag lengths around the pooling factors, instead of the model's, e.g. "
+        "{distribution: geometric}",
+    )
     global_batch_size: Positive | None = Field(
         None, description="samples per iteration over all ranks (default: the model's local batch x world_size)"
     )
     sharding: Sharding = Field(default_factory=Sharding, description="planner or plan")
     pipeline: Pipeline = Field("none", description="software pipelining across iterations")
     gradient_accumulation: Positive = Field(
-        1, description="passes per iteration, each over an equal part of the batch; the last sums dense gradients"
+        1,
+        description="passes per iteration, each over an equal part of the batch; the last one sums dense gradients",
     )
     overlap: Overlap = Field(default_factory=Overlap, description="what runs beside what within an iteration")
     cuda_graph: CudaGraph | None = Field(
         None, description="what one launch starts (default: as the framework has it): none, the network, the iteration"
+    )
+    hybrid_embedding: HybridEmbedding | None = Field(
+        None, description="frequent rows of sharded tables on all ranks; {} takes HugeCTR's rule"
     )
     ingestion: Ingestion | None = Field(None, description="reader hosts; without them batches are always there")
     strategy: Literal["hybrid"] = Field(

@@ -193,6 +193,11 @@ class LoweredProgram:
         """Ranks over all groups."""
         return sum(g.rank_count for g in self.groups)
 
+    @property
+    def varies(self) -> bool:
+        """Whether durations differ between iterations."""
+        return any(not isinstance(group.durations, ConstantDurations) for group in self.groups)
+
 
 def phase(
     latency_ps: int = 0, work_ps: int = 0, resources: Sequence[int] = (), usage: Sequence[float] | float = 1.0

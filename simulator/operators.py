@@ -55,12 +55,47 @@ class Gemm:
     transposed: bool = False
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Misses:
+    """What a memory behind a cache delivers, by the size of the cache.
+
+    Attributes:
+        cache_bytes: sizes ``[G]``, ascending from 0.
+        bytes: delivered with a cache of each size ``[G]``, or ``[G, P]``.
+    """
+
+    cache_bytes: FloatArray
+    bytes: FloatArray
+
+    def at(self, cache_bytes: float) -> Amount:
+        """Bytes with a cache of ``cache_bytes``, between the nearest two sizes: a scalar, or ``[P]``."""
+        size = min(max(cache_bytes, float(self.cache_bytes[0])), float(self.cache_bytes[-1]))
+        upper = max(int(np.searchsorted(self.cache_bytes, size)), 1)
+        low, high = self.cache_bytes[upper - 1], self.cache_bytes[upper]
+        part = (size - low) / (high - low)
+        between = self.bytes[upper - 1] * (1.0 - part) + self.bytes[upper] * part
+        return between if np.ndim(between) else float(between)
+
+
+@dataclass(frozen=True, slots=True)
+class HostTraffic:
+    """What a kernel moves outside its GPU: bytes read from and written to host memory over PCIe, and those of SSDs."""
+
+    read_bytes: Amount = 0.0
+    write_bytes: Amount = 0.0
+    ssd_read_bytes: Amount = 0.0
+    ssd_write_bytes: Amount = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class EmbeddingLookup:
     """Table-batched embedding forward: rows gathered, pooled, written.
 
     ``lookups``: rows gathered; ``row_bytes``: bytes of all gathered rows; ``output_bytes``: pooled vectors written;
     ``index_bytes``: indices and offsets read; ``tables``: tables on the rank;
+    ``missed``: bytes of rows that memory delivers, by what a cache holds; None: all rows;
+    ``deviation``: standard deviation of the work from batch to batch, over its mean;
+    ``host``: rows that are not in device memory, None where all are;
     ``resident_bytes``: of those tables, told where it decides what memory the rows come from (caches of a CPU).
     """
 
@@ -69,6 +104,9 @@ class EmbeddingLookup:
     output_bytes: Amount
     index_bytes: Amount
     tables: Amount
+    missed: Misses | None = None
+    deviation: Amount = 0.0
+    host: HostTraffic | None = None
     resident_bytes: Amount = 0.0
 
 
@@ -84,6 +122,9 @@ class EmbeddingUpdate:
     ``repeated_gradient_bytes``: further reads of the same gradients by other lookups of the same bag; the lookups of a
     table follow each other (they are sorted), so these reads hit a cache that holds ``gradient_block_bytes``, the
     gradients of one table;
+    ``padding_bytes``: what memory moves beside weights and state of unique rows, as it moves whole sectors;
+    ``deviation``: standard deviation of the work from batch to batch, over its mean;
+    ``host``: weights and state that are not in device memory, None where all are;
     ``resident_bytes``: weights and state of those tables, as of a lookup.
     """
 
@@ -96,7 +137,24 @@ class EmbeddingUpdate:
     tables: Amount
     repeated_gradient_bytes: Amount = 0.0
     gradient_block_bytes: Amount = 0.0
+    padding_bytes: Amount = 0.0
+    deviation: Amount = 0.0
+    host: HostTraffic | None = None
     resident_bytes: Amount = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class CacheFill:
+    """Bringing the rows of a batch into a cache in device memory: sort, look up, evict rows to the host, fetch others.
+
+    ``sort_bytes``: traffic of making the indices unique; ``probe_bytes``: of looking them up in the cache;
+    ``row_bytes``: rows read from and written to the cache; ``host``: rows evicted and fetched.
+    """
+
+    sort_bytes: Amount
+    probe_bytes: Amount
+    row_bytes: Amount
+    host: HostTraffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +228,14 @@ class Nothing:
 class Measured:
     """Work of which the duration is known and nothing else, from a trace: ``seconds`` on each rank.
 
-    ``name`` is what the trace calls it (of a kernel: its whole signature).
+    ``name`` is what the trace calls it (of a kernel: its whole signature), ``shape`` what it computes where the trace
+    tells.
     """
 
     seconds: Amount
     category: Category
     name: str = ""
+    shape: Gemm | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,6 +284,7 @@ Operator: TypeAlias = (
     Gemm
     | EmbeddingLookup
     | EmbeddingUpdate
+    | CacheFill
     | Interaction
     | Elementwise
     | DenseOptimizer
@@ -240,6 +301,15 @@ _CATEGORIES: dict[type, Category] = {
     Copy: Category.COPY, HostWork: Category.HOST, Ingest: Category.INPUT,
     CollectiveCall: Category.COMM, Delay: Category.IDLE,
 }  # fmt: skip
+
+
+def host_traffic(work: Work) -> HostTraffic | None:
+    """What a task moves between its GPU and the host; None where that is nothing."""
+    if isinstance(work, EmbeddingLookup | EmbeddingUpdate | CacheFill):
+        return work.host
+    if isinstance(work, Copy) and work.direction != "d2d":
+        return HostTraffic(work.bytes) if work.direction == "h2d" else HostTraffic(write_bytes=work.bytes)
+    return None
 
 
 def category_of(work: Work) -> Category:

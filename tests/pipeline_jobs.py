@@ -14,10 +14,12 @@ from tests.workload_jobs import context_for, settings_for
 from workloads.dlrm import generate
 from workloads.framework import load_framework
 from workloads.graded import Graded
+from workloads.index_laws import UNIFORM_LAW
 from workloads.model import load_model
 from workloads.plan import Plan
 from workloads.settings import DlrmSettings
 from workloads.sharding import make_sharding_plan
+from workloads.storage import CACHED, LOAD_FACTOR, Storage
 from workloads.tables import expand_tables
 
 MODEL = "criteo_small"
@@ -27,6 +29,7 @@ PARTS = {
     "receive": "receive_batch",
     "copy": "input_copy",
     "dist": "column_input_dist_values",
+    "fill": "column_cache_fill",
     "lookup": "column_lookup",
     "exchange": "column_output_dist_forward",
     "bottom": "bottom_0_forward",
@@ -48,20 +51,23 @@ def small_settings(world_size: int = 2, **changes: object) -> DlrmSettings:
     framework = load_framework("neo")
     bucket = Graded(value=2.0**30, source="one bucket", grade="assumed")
     framework = framework.model_copy(update={"first_bucket_bytes": bucket, "bucket_bytes": bucket})
-    return replace(settings_for(MODEL, world_size), framework=framework, reuse=None, **changes)  # type: ignore[arg-type]
+    chosen = {"framework": framework, "indices": UNIFORM_LAW} | changes
+    return replace(settings_for(MODEL, world_size), **chosen)  # type: ignore[arg-type]
 
 
 @cache
-def small_plan(world_size: int = 2, planner: str = "table_wise") -> Plan:
-    """Where its tables are."""
+def small_plan(world_size: int = 2, planner: str = "table_wise", *, cached: bool = False) -> Plan:
+    """Where its tables are: on the device, or in host memory behind caches."""
     tables = expand_tables(load_model(MODEL), "fp16")
     settings = small_settings(world_size)
-    return make_sharding_plan(planner, tables, context_for(tables, settings))
+    plan = make_sharding_plan(planner, tables, context_for(tables, settings))
+    storage = Storage(np.full(len(tables), CACHED), np.full(len(tables), LOAD_FACTOR))
+    return replace(plan, storage=storage) if cached else plan
 
 
-def small_program(settings: DlrmSettings, planner: str = "table_wise") -> Program:
+def small_program(settings: DlrmSettings, planner: str = "table_wise", *, cached: bool = False) -> Program:
     """Its program."""
-    plan = small_plan(settings.world_size, planner)
+    plan = small_plan(settings.world_size, planner, cached=cached)
     return generate(load_model(MODEL), plan, settings).programs[0]
 
 
@@ -78,8 +84,8 @@ def timed(program: Program, parts: dict[str, int]) -> LoweredProgram:
     return LoweredProgram((group,), (), 0)
 
 
-def period(settings: DlrmSettings, planner: str = "table_wise", **parts: int) -> float:
+def period(settings: DlrmSettings, planner: str = "table_wise", *, cached: bool = False, **parts: int) -> float:
     """Mean length of an iteration in ps, long after the start."""
-    lowered = timed(small_program(settings, planner), parts)
+    lowered = timed(small_program(settings, planner, cached=cached), parts)
     ends = run(lowered, RunOptions(max_iterations=60, keep_last=1)).iteration_end_ps
     return float(ends[-1] - ends[-25]) / 24

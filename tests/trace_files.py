@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from traces.chakra_messages import messages
+from traces.chakra.messages import messages
 
 PUBLIC = Path(os.environ.get("DLRMSIM_TRACES") or Path(__file__).resolve().parents[2] / "shared" / "traces")
 """Where public traces lie; `dlrmsim fetch-traces` gets them."""

@@ -7,11 +7,12 @@ from functools import cache
 from simulator.program import TaskGraph
 from workloads.dlrm import generate
 from workloads.framework import load_framework
+from workloads.index_laws import make_law
 from workloads.job import Job, make_job
 from workloads.model import load_model
+from workloads.optimizers import TableOptimizerKind
 from workloads.plan import Plan
-from workloads.reuse import load_reuse
-from workloads.settings import DlrmSettings, Optimizers, Pipeline, Precisions, TableOptimizerKind
+from workloads.settings import DlrmSettings, Optimizers, Pipeline, Precisions
 from workloads.sharding import BandwidthCosts, PlanningContext, Rates, make_sharding_plan
 from workloads.tables import Tables, expand_tables
 
@@ -38,7 +39,7 @@ def settings_for(
         precision=Precisions("tf32", "fp16", "fp16", "bf16", "fp32"),
         optimizer=Optimizers("sgd", table_optimizer),
         pipeline=pipeline,
-        reuse=load_reuse(load_model(model).index_reuse.value),
+        indices=make_law(load_model(model).index_reuse.value),
     )
 
 

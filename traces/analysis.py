@@ -26,6 +26,7 @@ from simulator.lowered import PS_PER_S
 from simulator.operators import Category, Measured
 from traces.imported import Imported, RankStep
 from traces.measured import MeasuredRun
+from traces.task_names import common_name
 
 LONGEST_OPERATORS = 40
 """Kernels and other device work listed by total time."""
@@ -98,7 +99,7 @@ def _operators(measured: MeasuredRun) -> tuple[OperatorRow, ...]:
         lengths = (times.end_ps - times.start_ps).sum(axis=1).tolist()
         for name, category, work, length in zip(program.names, program.categories, program.work, lengths, strict=True):
             if category in (Category.COMPUTE, Category.COMM, Category.COPY):
-                whole = work.name if isinstance(work, Measured) and work.name else name.split(" #")[0]
+                whole = work.name if isinstance(work, Measured) and work.name else common_name(name)
                 sums = found.setdefault((whole, category), [0, 0])
                 sums[0] += program.rank_count
                 sums[1] += length

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -17,8 +17,10 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from simulator.analysis.timeline import Timeline
-from simulator.operators import BYTES_PER_ELEMENT, Amount, Category, CollectiveCall, Copy, Work
+from simulator.operators import BYTES_PER_ELEMENT, Amount, Category, CollectiveCall, Copy, Delay, Measured, Work
 from simulator.program import Program, TaskGraph
+from traces.imported import RankStep
+from traces.task_names import common_name
 
 Event: TypeAlias = dict[str, Any]
 
@@ -26,10 +28,15 @@ PS_PER_US = 1e6
 
 _KINETO_CATEGORY: Mapping[Category, str] = {
     Category.COMPUTE: "kernel",
-    Category.COMM: "kernel",
-    Category.COPY: "gpu_memcpy",
     Category.HOST: "cuda_runtime",
+    Category.INPUT: "cpu_op",
 }
+NO_EVENT = "dlrmsim"
+"""Category of what a profiler has no event for: delays before work, collectives' tails without length."""
+STEPS = 0
+"""Track of the steps; those of the streams follow."""
+KEY = "dlrmsim"
+"""Key of the head that holds the programs."""
 _MEMCPY_NAME: Mapping[str, str] = {
     "h2d": "Memcpy HtoD (Pinned -> Device)",
     "d2h": "Memcpy DtoH (Device -> Pinned)",
@@ -37,39 +44,71 @@ _MEMCPY_NAME: Mapping[str, str] = {
 }
 
 
-def chrome_trace(graph: TaskGraph, timeline: Timeline, *, name: str) -> dict[str, Any]:
+def chrome_trace(
+    graph: TaskGraph,
+    timeline: Timeline,
+    *,
+    name: str,
+    steps: Sequence[RankStep] = (),
+    device: str = "",
+    world_size: int | None = None,
+    programs: str | None = None,
+) -> dict[str, Any]:
     """The trace of all rows of a timeline.
 
     Args:
         graph: the programs the timeline is of; they give categories, sizes and launch edges.
         timeline: rows of the ranks wanted.
         name: of the trace.
+        steps: iterations as a profiler marked them; default: each iteration of the timeline from its first host task
+            to its last.
+        device: name of the GPUs.
+        world_size: ranks of the job; default: those of the graph.
+        programs: what `traces.chrome_import` needs to read the trace back without loss; other readers ignore it.
     """
     ranks = [int(rank) for rank in np.unique(timeline.rank)]
-    programs = {int(rank): program for program in graph.programs for rank in program.ranks if int(rank) in ranks}
-    events = [event for rank in ranks for event in _labels(rank, programs[rank])]
-    correlation = 0
+    of_rank = {int(rank): program for program in graph.programs for rank in program.ranks if int(rank) in ranks}
+    events = [event for rank in ranks for event in _labels(rank, of_rank[rank])]
+    correlation = 1
     for rank in ranks:
         rows = timeline.select(ranks=[rank])
+        marked = [step for step in steps if step.rank == rank]
+        events += map(_step_event, marked)
         for iteration in np.unique(rows.iteration):
             tasks = _RankIteration.of(
-                graph, programs[rank], rows, rank=rank, iteration=int(iteration), first_correlation=correlation
+                graph, of_rank[rank], rows, rank=rank, iteration=int(iteration), first_correlation=correlation
             )
-            events.extend(tasks.events())
-            correlation += programs[rank].task_count
-    return {
+            events.extend(tasks.events(annotated=not marked))
+            correlation += of_rank[rank].task_count
+    head: dict[str, Any] = {} if programs is None else {KEY: programs}
+    return head | {
         "schemaVersion": 1,
         "traceName": name,
         "displayTimeUnit": "ms",
-        "distributedInfo": {"backend": "nccl", "rank": ranks[0] if ranks else 0, "world_size": graph.world_size},
-        "deviceProperties": [],
+        "distributedInfo": {
+            "backend": "nccl",
+            "rank": ranks[0] if ranks else 0,
+            "world_size": world_size or graph.world_size,
+        },
+        "deviceProperties": [{"id": 0, "name": device}] if device else [],
         "traceEvents": events,
     }
 
 
+def _step_event(step: RankStep) -> Event:
+    name = step.name if step.name.startswith("ProfilerStep") else f"ProfilerStep#{step.number}"
+    return _step(step.rank, name, step.start_ps / PS_PER_US, (step.end_ps - step.start_ps) / PS_PER_US)
+
+
+def _step(rank: int, name: str, start_us: float, duration_us: float) -> Event:
+    """An iteration, on a track of its own: its edges may lie within tasks, and events of a track must nest."""
+    where = {"ph": "X", "cat": "user_annotation", "name": name, "pid": rank, "tid": STEPS}
+    return where | {"ts": start_us, "dur": duration_us, "args": {}}
+
+
 def write_chrome_trace(trace: Mapping[str, Any], path: Path) -> None:
     """Write a trace gzip-compressed, without a time stamp: the same trace gives the same bytes."""
-    text = json.dumps(trace, separators=(",", ":"), allow_nan=False)
+    text = json.dumps(trace, separators=(",", ": "), allow_nan=False)  # HTA looks for a rank behind colon and space
     path.write_bytes(gzip.compress(text.encode("utf-8"), compresslevel=6, mtime=0))
 
 
@@ -77,9 +116,10 @@ def _labels(rank: int, program: Program) -> Iterator[Event]:
     """Metadata that names the process of a rank and the threads of its streams."""
     yield {"ph": "M", "name": "process_name", "pid": rank, "tid": 0, "args": {"name": f"rank {rank}"}}
     yield {"ph": "M", "name": "process_sort_index", "pid": rank, "tid": 0, "args": {"sort_index": rank}}
-    for number, stream in enumerate(program.streams):
-        yield {"ph": "M", "name": "thread_name", "pid": rank, "tid": number, "args": {"name": stream.name}}
-        yield {"ph": "M", "name": "thread_sort_index", "pid": rank, "tid": number, "args": {"sort_index": number}}
+    for number, name in enumerate(("steps", *(stream.name for stream in program.streams)), start=STEPS):
+        label: Event = {"ph": "M", "pid": rank, "tid": number}
+        yield label | {"name": "thread_name", "args": {"name": name}}
+        yield label | {"name": "thread_sort_index", "args": {"sort_index": number}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,62 +165,69 @@ class _RankIteration:
             (rows.waiting_ps[keep][order] / PS_PER_US).tolist(),
         )
 
-    def events(self) -> Iterator[Event]:
-        """The iteration's annotation, its tasks, and the arrows from launches to what they launched."""
+    def events(self, *, annotated: bool) -> Iterator[Event]:
+        """The iteration's annotation where wanted, its tasks, and the arrows from launches to what they launched."""
         categories = self.program.categories
         host = [task for task, category in enumerate(categories) if category is Category.HOST]
-        yield from self._annotation(host)
-        launched = self._launched(host)
+        if annotated and host:
+            yield self._annotation(host)
+        launched = self._launched(set(host))
         for task in range(self.program.task_count):
             yield self._task(task, categories[task], launched.get(task, task))
-        for kernel, launch in launched.items():
+        for launch in dict.fromkeys(launched.values()):  # one for all kernels of a CUDA graph
             yield self._arrow("s", launch, launch, self.start_us[launch])
+        for kernel, launch in launched.items():
             yield self._arrow("f", kernel, launch, self.start_us[kernel])
 
-    def _launched(self, host: list[int]) -> dict[int, int]:
-        """Device task -> the host task of the same iteration that launched it."""
-        hosts = set(host)
-        pairs = {}
+    def _launched(self, hosts: set[int]) -> dict[int, int]:
+        """Device task -> the host task of the same iteration that launched it, a delay between them or not."""
+        pairs: dict[int, int] = {}
         for task in range(self.program.task_count):
-            if task not in hosts:
-                launches = [dep for dep, lag in self.program.dependencies(task) if lag == 0 and dep in hosts]
-                pairs.update({task: launches[-1]} if launches else {})
-        return pairs
+            if task in hosts:
+                continue
+            inputs = [dep for dep, lag in self.program.dependencies(task) if lag == 0]
+            known = [dep if dep in hosts else pairs.get(dep) for dep in inputs if dep in hosts or self._is_delay(dep)]
+            launches = [launch for launch in known if launch is not None]
+            pairs.update({task: launches[-1]} if launches else {})
+        return {task: launch for task, launch in pairs.items() if not self._is_delay(task)}
 
-    def _annotation(self, host: list[int]) -> Iterator[Event]:
+    def _is_delay(self, task: int) -> bool:
+        return isinstance(self.program.work[task], Delay)
+
+    def _annotation(self, host: list[int]) -> Event:
         """``ProfilerStep#k`` over the host's part of the iteration, which tools cut traces by."""
-        if not host:
-            return
         start = min(self.start_us[task] for task in host)
         end = max(self.start_us[task] + self.duration_us[task] for task in host)
-        tid = int(self.program.stream_of[host[0]])
-        name = f"ProfilerStep#{self.iteration}"
-        yield {"ph": "X", "cat": "user_annotation", "name": name, "pid": self.rank, "tid": tid} | {
-            "ts": start,
-            "dur": end - start,
-            "args": {},
-        }
+        return _step(self.rank, f"ProfilerStep#{self.iteration}", start, end - start)
 
     def _task(self, task: int, category: Category, launch: int) -> Event:
         work = self.program.work[task]
-        stream = int(self.program.stream_of[task])
-        args = {
-            "stream": stream,
-            "device": self.rank,
-            "correlation": self.first_correlation + launch,
-            "section": self.program.sections[task],
-            "iteration": self.iteration,
-        }
-        return {
-            "ph": "X",
-            "cat": _KINETO_CATEGORY[category],
-            "name": self.program.names[task],
-            "pid": self.rank,
-            "tid": stream,
-            "ts": self.start_us[task],
-            "dur": self.duration_us[task],
-            "args": args | self._work(task, work),
-        }
+        tid = int(self.program.stream_of[task]) + 1
+        kind, name = self._kind(task, category)
+        args: dict[str, Any] = {"task": task, "section": self.program.sections[task], "iteration": self.iteration}
+        if kind != NO_EVENT:
+            args["correlation"] = self.first_correlation + launch
+        if kind not in (NO_EVENT, "cuda_runtime", "cpu_op"):
+            args |= {"stream": tid, "device": self.rank}
+        where = {"ph": "X", "cat": kind, "name": name, "pid": self.rank, "tid": tid}
+        return where | {"ts": self.start_us[task], "dur": self.duration_us[task], "args": args | self._work(task, work)}
+
+    def _kind(self, task: int, category: Category) -> tuple[str, str]:
+        """Category and name as Kineto writes them; tools tell communication and copies by the name."""
+        work = self.program.work[task]
+        name = work.name if isinstance(work, Measured) and work.name else common_name(self.program.names[task])
+        if category is Category.IDLE or (category is Category.COMM and not self.duration_us[task]):
+            return NO_EVENT, name
+        if category is Category.COMM:
+            op = work.op if isinstance(work, CollectiveCall) else "tail"
+            camel = "".join(word.capitalize() for word in op.split("_"))
+            return "kernel", name if name.startswith("nccl") else f"ncclDevKernel_{camel} ({name})"
+        if category is Category.COPY:
+            if not name.startswith(("Memcpy", "Memset")):
+                head = _MEMCPY_NAME[work.direction].split(" (")[0] if isinstance(work, Copy) else "Memcpy"
+                name = f"{head} ({name})"
+            return ("gpu_memset" if name.startswith("Memset") else "gpu_memcpy"), name
+        return _KINETO_CATEGORY[category], name
 
     def _work(self, task: int, work: Work) -> dict[str, Any]:
         """What Kineto says about a collective or a copy."""
@@ -205,5 +252,5 @@ class _RankIteration:
 
     def _arrow(self, phase: str, task: int, launch: int, ts: float) -> Event:
         event = {"ph": phase, "cat": "ac2g", "name": "ac2g", "id": self.first_correlation + launch, "pid": self.rank}
-        tid = int(self.program.stream_of[task])
+        tid = int(self.program.stream_of[task]) + 1
         return {**event, "tid": tid, "ts": ts} | ({"bp": "e"} if phase == "f" else {})

@@ -77,7 +77,7 @@ def read_args(
 
     Args:
         name: of the event or its kernel.
-        args: as `traces.kineto` keeps them.
+        args: as `traces.kineto.reader` keeps them.
         groups: members of process groups by name, from the head of the trace.
         world_size: ranks of the job.
     """

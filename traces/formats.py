@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -19,6 +20,7 @@ class Format(StrEnum):
     CHAKRA = "Chakra execution trace"
     NCCL_TESTS = "nccl-tests log"
     PARQUET = "dlrmsim timeline"
+    CHROME = "dlrmsim Chrome trace"
 
 
 START_BYTES = 1 << 16
@@ -36,6 +38,8 @@ def detect(file: Path) -> Format:
     text = start.lstrip(b"\xef\xbb\xbf \t\r\n")
     if start.startswith(b"PAR1"):
         return Format.PARQUET
+    if re.match(rb'\{\s*"dlrmsim"', text):
+        return Format.CHROME
     if b'"workload_graph"' in text[:200]:
         raise InputError("is Chakra's JSON", file=file, expected="Chakra's protobuf, PREFIX.RANK.et")
     if text.startswith((b"{", b"[")) and not file.name.endswith(".et"):
@@ -63,7 +67,7 @@ def import_traces(files: Sequence[Path], ranks: Sequence[int] | None = None) -> 
         by_format.setdefault(detect(file), []).append(file)
     formats = set(by_format)
     if formats == {Format.KINETO, Format.PYTORCH_ET}:
-        from traces.kineto_import import import_kineto
+        from traces.kineto.importer import import_kineto
 
         return import_kineto(by_format[Format.KINETO], ranks, by_format[Format.PYTORCH_ET])
     if len(formats) != 1:
@@ -78,21 +82,25 @@ def import_traces(files: Sequence[Path], ranks: Sequence[int] | None = None) -> 
 
 def _importer(form: Format) -> Callable[[Sequence[Path], Sequence[int] | None], Imported]:
     if form is Format.KINETO:
-        from traces.kineto_import import import_kineto
+        from traces.kineto.importer import import_kineto
 
         return import_kineto
     if form is Format.CHAKRA:
-        from traces.chakra import import_chakra
+        from traces.chakra.importer import import_chakra
 
         return import_chakra
     if form is Format.PYTORCH_ET:
-        from traces.pytorch_et_import import import_pytorch_et
+        from traces.pytorch.importer import import_pytorch_et
 
         return import_pytorch_et
     if form is Format.PARQUET:
         from traces.parquet import import_parquet
 
         return import_parquet
+    if form is Format.CHROME:
+        from traces.chrome_import import import_chrome
+
+        return import_chrome
     from traces.nccl_import import import_nccl_tests
 
     return import_nccl_tests

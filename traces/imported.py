@@ -25,11 +25,25 @@ class RankStep:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Something the traces do not say: what, how often, on which ranks."""
+    """Something the traces do not say: what, how often (0: not counted), on which ranks."""
 
     what: str
     count: int
     ranks: tuple[int, ...]
+
+    @property
+    def words(self) -> str:
+        """How often and what."""
+        return f"{self.count:,} {self.what}" if self.count else self.what
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A table-batched embedding lookup, as the shapes of its operator tell."""
+
+    rank: int
+    tables: int
+    bags_per_table: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +61,7 @@ class Imported:
         found: what there is, in words and numbers, for the printed summary.
         gaps: what the traces do not say.
         collectives: timed collectives of a benchmark's log, which has no ranks' programs.
+        lookups: embedding lookups of the first step of each rank.
     """
 
     format: str
@@ -59,6 +74,7 @@ class Imported:
     found: Mapping[str, int] = field(default_factory=dict)
     gaps: tuple[Gap, ...] = ()
     collectives: tuple[TimedCollective, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
 
     @property
     def ranks(self) -> tuple[int, ...]:
@@ -66,11 +82,14 @@ class Imported:
         return tuple(sorted(int(rank) for program in self.graph.programs for rank in program.ranks))
 
 
+ABSENT = "ranks without a trace: waiting for them cannot be told from transfer"
+"""A gap."""
+
+
 def absent_ranks(present: Collection[int], world_size: int) -> list[Gap]:
     """The gap of ranks that have no trace, if there are any."""
     absent = tuple(sorted(set(range(world_size)) - set(present)))
-    what = "ranks without a trace: waiting for them cannot be told from transfer"
-    return [Gap(what, len(absent), absent)] if absent else []
+    return [Gap(ABSENT, len(absent), absent)] if absent else []
 
 
 def gaps_of(counts: Mapping[int, Counter[str]]) -> list[Gap]:

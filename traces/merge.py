@@ -120,7 +120,7 @@ def _kind(work: Work) -> Hashable:
     if isinstance(work, CollectiveCall):
         return work.op, work.communicator, work.dtype
     if isinstance(work, Measured):
-        return work.category, work.name
+        return work.category, work.name, work.shape
     if isinstance(work, Copy):
         return "copy", work.direction
     return ("delay", work.cause) if isinstance(work, Delay) else work

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from inputs.yaml_lines import load_yaml
 SOURCE = "https://raw.githubusercontent.com"
 """Where files of repositories are: SOURCE/REPOSITORY/HEAD/PATH."""
 TIMEOUT_S = 60.0
+SLACK_BYTES = 1 << 20
+"""A download may be longer than the content by this: what gzip adds to what it cannot compress."""
 _GZIP = b"\x1f\x8b"
 
 
@@ -81,33 +84,36 @@ def fetch(folder: Path, source: str = SOURCE) -> Iterator[Fetched]:
     for trace in public_traces():
         target = folder / trace.file
         if target.exists():
-            _check(trace, target.read_bytes(), str(target))
+            _check(trace, _read(target, trace.size_bytes + SLACK_BYTES), str(target))
             yield Fetched(trace, "present")
         elif trace.path is None:
             yield Fetched(trace, "by hand")
         else:
             url = f"{source}/{trace.repository}/HEAD/{trace.path}"
-            content = _check(trace, _download(url), url)
+            content = _check(trace, _download(url, trace.size_bytes + SLACK_BYTES), url)
             _write(target, content)
             yield Fetched(trace, "fetched")
 
 
-def _download(url: str) -> bytes:
+def _download(url: str, limit_bytes: int) -> bytes:
+    """What is at an address, at most ``limit_bytes``."""
     if not url.startswith(("https://", "http://")):
         raise InputError("is no address", file="--from", given=url, expected="https://...")
     try:
         with urlopen(url, timeout=TIMEOUT_S) as response:  # noqa: S310 - the scheme was checked
-            data: bytes = response.read()
+            data: bytes = response.read(limit_bytes + 1)
     except (URLError, HTTPException, OSError) as error:
         reason = getattr(error, "reason", None) or error
         raise InputError(f"cannot be fetched: {reason}", file=url, expected="access to the internet") from None
+    if len(data) > limit_bytes:
+        raise InputError("is longer than the manifest says", file=url, expected=f"at most {limit_bytes:,} bytes")
     return data
 
 
 def _check(trace: PublicTrace, data: bytes, where: str) -> bytes:
     """The content, decompressed, if it is the trace of the manifest."""
     try:
-        content = gzip.decompress(data) if data.startswith(_GZIP) else data
+        content = _decompressed(data, trace.size_bytes + 1) if data.startswith(_GZIP) else data
     except (OSError, EOFError, zlib.error) as error:
         raise InputError(f"is broken: {error}", file=where) from None
     digest = hashlib.sha256(content).hexdigest()
@@ -116,6 +122,17 @@ def _check(trace: PublicTrace, data: bytes, where: str) -> bytes:
             "is another file than the manifest names", file=where, key="sha256", given=digest, expected=trace.sha256
         )
     return content
+
+
+def _read(target: Path, limit_bytes: int) -> bytes:
+    with target.open("rb") as stream:
+        return stream.read(limit_bytes)
+
+
+def _decompressed(data: bytes, limit_bytes: int) -> bytes:
+    """The content of gzip data, no more than ``limit_bytes`` of it."""
+    with gzip.GzipFile(fileobj=io.BytesIO(data)) as stream:
+        return stream.read(limit_bytes)
 
 
 def _write(target: Path, content: bytes) -> None:

@@ -17,7 +17,7 @@ from trainer.draws import Purpose, bits
 from trainer.layout import Block, Piece
 from trainer.lookups import Lookups, row_gradients
 from trainer.optimizers import TableOptimizer
-from workloads.settings import TableOptimizerKind
+from workloads.optimizers import TableOptimizerKind
 
 _INIT_VALUES = 2**22
 """Weights that are drawn at a time."""

@@ -13,24 +13,21 @@ from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.types import Scenario
 from workloads.framework import Framework, load_framework
+from workloads.index_laws import make_law
 from workloads.job import Job, make_job
 from workloads.model import DlrmModel, load_model, read_model
+from workloads.optimizers import DENSE_STATE, STATE_BYTES, DenseOptimizerKind, TableOptimizerKind, state_elements
 from workloads.plan import Plan
 from workloads.plan_exchange import plan_from_dict
 from workloads.plan_file import PlanFile
-from workloads.reuse import Reuse, load_reuse
-from workloads.settings import (
-    DENSE_STATE,
-    STATE_BYTES,
-    DlrmSettings,
-    Optimizers,
-    Pipeline,
-    Precisions,
-    state_elements,
-)
+from workloads.settings import DlrmSettings, Optimizers, Pipeline, Precisions
 from workloads.tables import Tables, expand_tables
 
 PLAN: KeyPath = ("workload", "sharding", "plan")
+TRAINED_DENSE: tuple[DenseOptimizerKind, ...] = ("sgd", "adagrad")
+TRAINED_TABLES: tuple[TableOptimizerKind, ...] = ("sgd", "adagrad", "rowwise_adagrad")
+"""Optimizers of `trainer.optimizers`."""
+
 TRAINED_PRECISIONS = ("fp32", "fp16", "bf16")
 """Number formats in which PyTorch's embedding_bag takes weights."""
 
@@ -44,14 +41,12 @@ class TrainingJob:
         model: its model.
         job: plan, settings, layers and gradient buckets, as the simulator's generator has them.
         table_precision: number format of each table's weights ``[N]``.
-        reuse: how often a batch repeats indices; None for uniform indices.
     """
 
     scenario: Scenario
     model: DlrmModel
     job: Job
     table_precision: tuple[str, ...]
-    reuse: Reuse | None
 
     @property
     def plan(self) -> Plan:
@@ -101,6 +96,7 @@ def read_job(file: Path) -> TrainingJob:
     model, framework = _model(document, scenario), _framework(document, scenario)
     if not isinstance(scenario.workload.sharding.plan, dict):
         raise document.error(PLAN, "the trainer needs the plan itself", expected="a plan written out")
+    _check_optimizers(document, scenario)
     precision = _table_precision(document, scenario, model)
     plan = _plan(document, validate(PlanFile, document, prefix=PLAN), expand_tables(model, scenario.precision.tables))
     _check_schedule(document, scenario)
@@ -112,14 +108,14 @@ def read_job(file: Path) -> TrainingJob:
         precision=Precisions(**scenario.precision.model_dump()),
         optimizer=Optimizers(**scenario.workload.optimizer.model_dump()),
         pipeline=scenario.workload.pipeline,
-        reuse=load_reuse(model.index_reuse.value),
+        indices=make_law(model.index_reuse.value),
+        seed=scenario.variation.seed,
     )
     return TrainingJob(
         scenario=scenario,
         model=model,
         job=make_job(model, plan, settings),
         table_precision=precision,
-        reuse=settings.reuse,
     )
 
 
@@ -131,6 +127,16 @@ def weight_bytes(job: Job) -> float:
     sharded = np.sum((weights + state)[~np.isin(shards.table, job.plan.data_parallel)])
     on_all_ranks = job.copied_bytes * (2 + DENSE_STATE[optimizer.dense])
     return float(sharded + job.settings.world_size * on_all_ranks)
+
+
+def _check_optimizers(document: Document, scenario: Scenario) -> None:
+    chosen = scenario.workload.optimizer
+    for key, given, trained in (("dense", chosen.dense, TRAINED_DENSE), ("tables", chosen.tables, TRAINED_TABLES)):
+        if given not in trained:
+            path = ("workload", "optimizer", key)
+            raise document.error(
+                path, "the trainer does not have this optimizer", given=given, expected=f"one of {', '.join(trained)}"
+            )
 
 
 TRAINED_PIPELINES: tuple[Pipeline, ...] = ("none", "sparse_dist")
@@ -146,6 +152,19 @@ def _check_schedule(document: Document, scenario: Scenario) -> None:
             given=workload.pipeline,
             expected=" or ".join(TRAINED_PIPELINES),
         )
+    if workload.hybrid_embedding is not None:
+        raise document.error(("workload", "hybrid_embedding"), "the trainer has no hybrid embedding", expected="none")
+    if workload.cuda_graph not in (None, "none"):
+        raise document.error(
+            ("workload", "cuda_graph"), "the trainer launches every kernel", given=workload.cuda_graph, expected="none"
+        )
+    if scenario.precision.dense == "fp8":
+        raise document.error(
+            ("precision", "dense"),
+            "the trainer does not compute in fp8",
+            given="fp8",
+            expected="fp32, tf32, fp16 or bf16",
+        )
     if workload.gradient_accumulation > 1:
         raise document.error(
             ("workload", "gradient_accumulation"),
@@ -159,7 +178,7 @@ def _plan(document: Document, file: PlanFile, tables: Tables) -> Plan:
     """The plan, if the trainer has the exchanges for all of it.
 
     Raises:
-        InputError: tables are cut by rows within one of several nodes.
+        InputError: tables are cut by rows within one of several nodes, or not in the memory of the device.
     """
     local_world_size = file.local_world_size or file.world_size
     plan = plan_from_dict(file.model_dump(mode="json"), tables, file.world_size, local_world_size)
@@ -169,6 +188,11 @@ def _plan(document: Document, file: PlanFile, tables: Tables) -> Plan:
             "the trainer does not cut rows within one of several nodes",
             given=", ".join(sorted({"table_row_wise", "grid_shard"} & set(plan.sharding_types))),
             expected="all ranks on one node, or other sharding types",
+        )
+    kernels = set(plan.compute_kernels) - {"fused", "dense"}
+    if kernels:
+        raise document.error(
+            PLAN, "the trainer keeps all tables on the device", given=", ".join(sorted(kernels)), expected="fused"
         )
     return plan
 

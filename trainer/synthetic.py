@@ -15,7 +15,9 @@ import numpy as np
 from trainer.batches import Batch, IntArray, batch_from_arrays
 from trainer.draws import BitArray, FloatArray, Purpose, normals, uniforms, unit
 from trainer.job import TrainingJob
-from trainer.zipf import exponent_for, popularity_ranks, scattered
+from workloads.pooling import FIXED, lengths
+from workloads.popularity import Popularity
+from workloads.traffic import popularity_of
 
 LOGIT_SCALE = 2.0
 """Factor on the teacher's logit, whose two terms have a variance of 1 each: the best possible log loss is near 0.4."""
@@ -26,14 +28,17 @@ _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.uint64(
 
 @dataclass(frozen=True, slots=True)
 class _Feature:
-    """What the draws of a feature need: lookups per sample are ``whole``, or one more with probability ``extra``."""
+    """What the draws of a feature need: how popular rows are, and the chance of each number of lookups per sample."""
 
     number: int
     table: int
-    rows: int
-    exponent: float
-    whole: int
-    extra: float
+    rows: Popularity
+    lengths: FloatArray
+
+    @property
+    def longest(self) -> int:
+        """The most lookups that a sample may have."""
+        return int(np.flatnonzero(self.lengths)[-1])
 
 
 class Synthetic:
@@ -48,19 +53,17 @@ class Synthetic:
         self._features = job.job.dense.dense_features
         direction = normals(self._seed, Purpose.TEACHER, 0, self._features)
         self._direction = direction / max(float(np.linalg.norm(direction)), 1e-12)
-        samples = float(settings.global_batch_size)
-        lookups = (tables.lookups_per_sample * samples).tolist()
-        kinds = list(zip(tables.rows.tolist(), lookups, strict=True))
-        exponents = {
-            (rows, of_table): exponent_for(rows, of_table, samples, job.reuse) for rows, of_table in set(kinds)
-        }
-        pooling = tables.pooling_factor.tolist()
-        self._features_of_tables = [
-            _Feature(number, table, kinds[table][0], exponents[kinds[table]], math.floor(mean), mean % 1)
-            for number, table in enumerate(job.table_of_feature)
-            for mean in (pooling[table],)
+        laws = [popularity_of(tables, settings, table) for table in range(len(tables))]
+        spreads = tables.pooling or (None,) * len(tables)
+        chances = [
+            (spread or FIXED).probabilities(mean)
+            for spread, mean in zip(spreads, tables.pooling_factor.tolist(), strict=True)
         ]
-        self._effect_scale = math.sqrt(3.0 / max(sum(lookups) / samples, 1.0))  # uniform(-1, 1) has variance 1/3
+        self._features_of_tables = [
+            _Feature(number, table, laws[table], chances[table]) for number, table in enumerate(job.table_of_feature)
+        ]
+        lookups = float(tables.lookups_per_sample.sum())
+        self._effect_scale = math.sqrt(3.0 / max(lookups, 1.0))  # uniform(-1, 1) has variance 1/3
 
     def batch(self, iteration: int) -> Batch:
         """The rank's samples of an iteration."""
@@ -91,17 +94,14 @@ class Synthetic:
 
     def _lookups(self, feature: _Feature, iteration: int) -> tuple[IntArray, IntArray, FloatArray]:
         """Lookups of each sample ``[B]``, the rows, and the teacher's effect on each sample ``[B]``."""
-        most = feature.whole + (feature.extra > 0)
-        start = self._first * most
+        most, start = feature.longest, self._first * feature.longest
         u = uniforms(self._seed, Purpose.INDICES, feature.number, iteration, start, self._size * most)
-        rows = scattered(popularity_ranks(u, feature.rows, feature.exponent), feature.rows).reshape(self._size, most)
+        rows = feature.rows.positions(feature.rows.ranks(u)).reshape(self._size, most)
         effects = _hidden_effects(self._seed, feature.table, rows) * self._effect_scale
-        if feature.extra == 0:
-            return np.full(self._size, most), rows.ravel(), np.asarray(effects.sum(axis=1))
         drawn = uniforms(self._seed, Purpose.LENGTHS, feature.number, iteration, self._first, self._size)
-        lengths = feature.whole + (drawn < feature.extra).astype(np.int64)
-        kept = np.arange(most) < lengths[:, None]
-        return lengths, rows[kept], np.asarray((effects * kept).sum(axis=1))
+        length = lengths(feature.lengths, drawn)
+        kept = np.arange(most) < length[:, None]
+        return length, rows[kept], np.asarray((effects * kept).sum(axis=1))
 
 
 def _hidden_effects(seed: int, table: int, rows: IntArray) -> FloatArray:

@@ -17,8 +17,8 @@ import numpy as np
 from inputs.errors import InputError
 from simulator.operators import FloatArray
 from simulator.program import IntArray
-from traces.events import Events
-from traces.kineto import read_kineto
+from traces.kineto.events import Events
+from traces.kineto.reader import read_kineto
 
 if TYPE_CHECKING:  # loading it takes longer than a command line may take to start
     import pandas as pd

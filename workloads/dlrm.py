@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.program import IntArray, TaskGraph
-from workloads.embeddings import CROSS_NODE, INPUT_WORLD, NODE, WORLD
+from workloads.groups import CROSS_NODE, INPUT_WORLD, NODE, WORLD
 from workloads.iteration import record_pass
 from workloads.job import make_job
 from workloads.launch import Recorder, streams_of

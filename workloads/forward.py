@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from simulator.operators import Elementwise, Gemm, Interaction
+from workloads.cache import FILL_LAUNCHES
 from workloads.dense import Layer
-from workloads.embeddings import EmbeddingGroup
 from workloads.gemms import forward_gemm, pair_products
+from workloads.groups import EmbeddingGroup
 from workloads.job import Job
 from workloads.launch import Recorder
 from workloads.output_dist import pooled_name, record_exchange
@@ -16,24 +17,21 @@ def fill_name(group: EmbeddingGroup) -> str:
     return f"{group.kind}_cache_fill"
 
 
-def record_fills(recorder: Recorder, job: Job, stream: str) -> list[tuple[EmbeddingGroup, int]]:
-    """Bring the rows of a batch into the caches; returns the groups that have one, and the kernel of each."""
-    return [
-        (group, recorder.kernel(fill_name(group), group.fill, section="embedding_forward", stream=stream))
-        for group in job.groups
-        if group.fill is not None
-    ]
+def record_fill(recorder: Recorder, group: EmbeddingGroup, stream: str) -> int | None:
+    """Bring the rows of a batch into the caches of a group; returns the task, None where it has no caches."""
+    if group.fill is None:
+        return None
+    return recorder.kernel(
+        fill_name(group), group.fill, section="embedding_forward", stream=stream, launches=FILL_LAUNCHES
+    )
 
 
-def record_lookups(recorder: Recorder, job: Job, stream: str) -> list[int]:
-    """Look up each group and start its output_dist; returns the lookups."""
-    lookups = []
-    for group in job.groups:
-        lookup = recorder.kernel(f"{group.kind}_lookup", group.lookup, section="embedding_forward", stream=stream)
-        lookups.append(lookup)
-        if group.forward:
-            record_exchange(recorder, group, "forward", group.forward, stream=stream)
-    return lookups
+def record_lookup(recorder: Recorder, group: EmbeddingGroup, stream: str) -> int:
+    """Look up a group and start its output_dist; returns the lookup."""
+    lookup = recorder.kernel(f"{group.kind}_lookup", group.lookup, section="embedding_forward", stream=stream)
+    if group.forward:
+        record_exchange(recorder, group, "forward", group.forward, stream=stream)
+    return lookup
 
 
 def record_dense(recorder: Recorder, job: Job, ago: int) -> int:
@@ -42,13 +40,21 @@ def record_dense(recorder: Recorder, job: Job, ago: int) -> int:
     if not job.settings.overlaps.exchange:
         for name in pooled:
             recorder.stream_wait(f"wait_for_{name}", name, section="embedding_forward", lag=ago)
-    bottom = record_mlp(recorder, job, job.dense.bottom, "bottom_mlp_forward")
+    tasks = [record_input_cast(recorder, job)] if job.mixed_precision else []
+    tasks += record_mlp(recorder, job, job.dense.bottom, "bottom_mlp_forward")
     reader = record_interaction(recorder, job)
     for name in pooled:
         recorder.depend(reader, name, lag=ago)
     record_mlp(recorder, job, job.dense.top, "top_mlp_forward")
     record_loss(recorder, job)
-    return bottom[0]
+    return tasks[0]
+
+
+def record_input_cast(recorder: Recorder, job: Job) -> int:
+    """The dense features come as fp32."""
+    values = float(job.batch * job.dense.dense_features)
+    cast = Elementwise(4.0 * values, values * job.element_bytes)
+    return recorder.kernel("dense_input_cast", cast, section="bottom_mlp_forward")
 
 
 def record_mlp(recorder: Recorder, job: Job, layers: tuple[Layer, ...], section: str) -> list[int]:
@@ -63,13 +69,20 @@ def record_mlp(recorder: Recorder, job: Job, layers: tuple[Layer, ...], section:
 
 
 def record_layer(recorder: Recorder, job: Job, layer: Layer, section: str) -> int:
-    """A linear layer, its fp32 weights cast first where it computes in 16 bits; returns its first task."""
-    first = None
+    """A linear layer, its operands cast first; returns its first task.
+
+    fp32 weights are cast where it computes in 16 or 8 bits, in fp8 the 16-bit inputs too; what is cast to fp8 is
+    written twice, as it is and transposed for the backward pass (Transformer Engine, recalled).
+    """
+    tasks = []
     if job.mixed_precision:
         cast = Elementwise(4.0 * layer.parameters, 2.0 * layer.parameters)
-        first = recorder.kernel(f"{layer.name}_weight_cast", cast, section=section)
-    product = recorder.kernel(f"{layer.name}_forward", forward_gemm(job, layer), section=section)
-    return product if first is None else first
+        tasks.append(recorder.kernel(f"{layer.name}_weight_cast", cast, section=section))
+    if job.precision == "fp8":
+        size = job.vector_bytes(layer.inputs)
+        tasks.append(recorder.kernel(f"{layer.name}_input_cast", Elementwise(size, size), section=section))
+    tasks.append(recorder.kernel(f"{layer.name}_forward", forward_gemm(job, layer), section=section))
+    return tasks[0]
 
 
 def record_interaction(recorder: Recorder, job: Job) -> int:

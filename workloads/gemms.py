@@ -6,9 +6,11 @@ from simulator.operators import Gemm
 from workloads.dense import Layer
 from workloads.job import Job
 
-PADDING = 8
+PADDING = {"fp8": 16}
+DEFAULT_PADDING = 8
 """Trainers that use tensor cores pad widths to multiples of 8 elements: the 479 outputs of MLPerf's interaction are 480
-in HugeCTR and in NVIDIA's DeepLearningExamples (recalled). Widths that stand in for a mean have no multiple either."""
+in HugeCTR and in NVIDIA's DeepLearningExamples (recalled); fp8 needs multiples of 16 (cuBLAS, recalled). Widths that
+stand in for a mean have no multiple either."""
 
 
 def forward_gemm(job: Job, layer: Layer) -> Gemm:
@@ -29,7 +31,8 @@ def weight_gradient_gemm(job: Job, layer: Layer) -> Gemm:
 
 def _width(job: Job, width: int) -> int:
     """What a width is padded to; a single output stays alone."""
-    return width if job.precision == "fp32" or width == 1 else -(-width // PADDING) * PADDING
+    padding = PADDING.get(job.precision, DEFAULT_PADDING)
+    return width if job.precision == "fp32" or width == 1 else -(-width // padding) * padding
 
 
 def pair_products(job: Job) -> Gemm:

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from simulator.operators import Amount, Category, CollectiveCall, Copy, Elementwise, Ingest, Measured, Nothing
-from workloads.embeddings import INPUT_WORLD, WORLD, EmbeddingGroup
+from workloads.groups import INPUT_WORLD, WORLD, EmbeddingGroup
 from workloads.job import Job
 from workloads.launch import COMM, DATA_DIST, DEFAULT, FRONTEND, INPUT_COMM, MEMCPY, READER, Recorder
 from workloads.schedule import Schedule

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workloads.backward import OPTIMIZER, Backward
-from workloads.forward import fill_name, record_dense, record_fills, record_lookups
+from workloads.forward import fill_name, record_dense, record_fill, record_lookup
+from workloads.groups import EmbeddingGroup
 from workloads.input_path import COPY, INDICES, InputPath
 from workloads.job import Job
 from workloads.launch import DEFAULT, LOOKUP, PREFETCH, Recorder
@@ -38,28 +39,34 @@ class _Pass:
         }
 
     def _prefetch(self) -> None:
-        """Bring the rows of a later batch into caches; what is evicted has had its updates of the pass before."""
-        for group, fill in record_fills(self._recorder, self._job, PREFETCH):
-            self._recorder.depend(fill, INDICES, lag=self._schedule.indices - self._schedule.fill)
-            self._recorder.depend(fill, f"{group.kind}_update", lag=1)
+        """Bring the rows of a later batch into caches."""
+        for group in self._job.groups:
+            fill = record_fill(self._recorder, group, PREFETCH)
+            if fill is not None:
+                self._read_rows(group, fill, self._schedule.fill)
 
     def _lookup(self) -> None:
-        """Look up rows that the updates of all passes before this one have been applied to."""
+        """Look rows up; those of a cache are brought there before, if no earlier pass did it."""
         ahead = self._schedule.lookup
         self._path.arrive(ahead)
-        if not self._schedule.fill:  # not called ahead it runs inside forward
-            record_fills(self._recorder, self._job, DEFAULT)
-        lookups = record_lookups(self._recorder, self._job, LOOKUP if self._schedule.own_lookup_stream else DEFAULT)
-        for group, lookup in zip(self._job.groups, lookups, strict=True):
-            self._recorder.depend(lookup, f"{group.kind}_update", lag=1)
+        stream = LOOKUP if self._schedule.own_lookup_stream else DEFAULT
+        for group in self._job.groups:
+            fill = None if self._schedule.fill else record_fill(self._recorder, group, stream)
+            lookup = record_lookup(self._recorder, group, stream)
+            self._read_rows(group, lookup if fill is None else fill, ahead)
             if group.fill is not None:
-                self._recorder.depend(lookup, fill_name(group), lag=self._schedule.fill - ahead)
-            if group.values is None:  # copied tables read the batch as copied, and the dense optimizer updates them
-                self._recorder.depend(lookup, COPY, lag=self._schedule.copy - ahead)
-                self._recorder.depend(lookup, OPTIMIZER, lag=1)
-            else:
-                ago = 0 if self._job.settings.on_host else self._schedule.indices - ahead
-                self._recorder.depend(lookup, INDICES, lag=ago)
+                ago = self._schedule.fill - ahead if fill is None else 0
+                self._recorder.depend(lookup, fill_name(group), lag=ago)
+
+    def _read_rows(self, group: EmbeddingGroup, reader: int, ahead: int) -> None:
+        """Let what reads rows first for the batch so far ahead wait for its indices, and for all updates so far."""
+        self._recorder.depend(reader, f"{group.kind}_update", lag=1)
+        if group.values is None:  # copied tables read the batch as copied, and the dense optimizer updates them
+            self._recorder.depend(reader, COPY, lag=self._schedule.copy - ahead)
+            self._recorder.depend(reader, OPTIMIZER, lag=1)
+        else:
+            ago = 0 if self._job.settings.on_host else self._schedule.indices - ahead
+            self._recorder.depend(reader, INDICES, lag=ago)
 
     def _forward(self) -> None:
         first = record_dense(self._recorder, self._job, self._schedule.lookup)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from simulator.operators import Precision
+from simulator.operators import Amount, Precision
 from simulator.program import IntArray
+from workloads.batch_contents import batch_lookups
+from workloads.cache import amount
 from workloads.dense import GRADIENT_BYTES, Bucket, DensePart, dense_part, gradient_buckets
-from workloads.embeddings import EmbeddingGroup, embedding_groups
+from workloads.embeddings import embedding_groups
+from workloads.groups import EmbeddingGroup
 from workloads.model import DlrmModel, InteractionKind
 from workloads.plan import Plan
 from workloads.residency import with_residency
@@ -81,16 +84,15 @@ class Job:
     @property
     def copied_bytes(self) -> float:
         """Size of those parameters, and of their gradients: dense ones and copies of tables."""
-        return self.dense.bytes + float(self.plan.tables.weight_bytes[self.plan.data_parallel].sum())
+        return self.dense.bytes + sum(group.copied_bytes for group in self.groups)
 
     @property
-    def input_bytes(self) -> float:
-        """One rank's batch as it comes from the host: dense features (fp32), lengths and indices."""
-        tables = self.plan.tables
-        lookups = float(tables.lookups_per_sample.sum()) * self.settings.index_bytes
-        return self.batch * (
-            self.dense.dense_features * 4 + tables.feature_count * self.settings.length_bytes + lookups
-        )
+    def input_bytes(self) -> Amount:
+        """One rank's batch as it comes from the host: dense features (fp32), lengths and indices; ``[P]`` if drawn."""
+        tables, sent = self.plan.tables, batch_lookups(self.plan.tables, self.settings).sum(axis=0)
+        lookups = amount(sent if len(sent) > 1 else sent / self.settings.world_size)
+        beside = self.dense.dense_features * 4 + tables.feature_count * self.settings.length_bytes
+        return self.batch * float(beside) + lookups * self.settings.index_bytes
 
     def vector_bytes(self, width: int) -> float:
         """Bytes of a dense activation ``[local batch, width]``."""
@@ -108,6 +110,7 @@ def make_job(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Job:
     if settings.on_host:
         groups = with_residency(groups, plan, settings)
     gradients = [(layer.name, layer.parameters) for layer in reversed(dense.layers)]
+    gradients += [(COPIED_TABLES, group.copied_parameters) for group in groups if group.kind == "frequent"]
     gradients += [(COPIED_TABLES, int(size)) for size in _copied(plan)]
     framework = settings.framework
     buckets = gradient_buckets(gradients, framework.first_bucket_bytes.value, framework.bucket_bytes.value)

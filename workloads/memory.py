@@ -1,12 +1,13 @@
 """Memory per rank: what a plan keeps where, in bytes.
 
 Counted by the names that reports use: weights, optimizer state, gradients, activations, communication buffers, inputs
-in flight, framework reserve. An estimate of what must be there at once, without fragmentation (the framework's reserve
-stands for it).
+in flight, caches, framework reserve, in each memory tier. An estimate of what must be there at once, without
+fragmentation (the framework's reserve stands for it).
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -17,9 +18,11 @@ from simulator.program import IntArray
 from workloads.dense import dense_part
 from workloads.job import Job, make_job
 from workloads.model import DlrmModel
+from workloads.optimizers import DENSE_STATE
 from workloads.plan import Plan
 from workloads.schedule import SCHEDULES
-from workloads.settings import DENSE_STATE, STATE_BYTES, DlrmSettings, state_elements
+from workloads.settings import DlrmSettings
+from workloads.storage import KEY_VALUE, WRITE_BUFFER_BYTES, Item, Tier, stored_bytes
 from workloads.tables import Tables
 
 
@@ -28,17 +31,24 @@ class MemoryUse:
     """Bytes per rank.
 
     Attributes:
-        hbm: item -> bytes ``[P]`` in device memory.
-        ddr: item -> bytes ``[P]`` in host memory.
+        tiers: tier -> item -> bytes ``[P]``: device memory, host memory, SSDs.
     """
 
-    hbm: Mapping[str, FloatArray]
-    ddr: Mapping[str, FloatArray]
+    tiers: Mapping[Tier, Mapping[str, FloatArray]]
 
-    def total(self, tier: str) -> FloatArray:
-        """Sum of the items of ``hbm`` or ``ddr`` ``[P]``."""
-        items = self.hbm if tier == "hbm" else self.ddr
-        return np.asarray(np.sum(list(items.values()), axis=0), dtype=np.float64)
+    @property
+    def hbm(self) -> Mapping[str, FloatArray]:
+        """Items in device memory."""
+        return self.tiers["hbm"]
+
+    @property
+    def ddr(self) -> Mapping[str, FloatArray]:
+        """Items in host memory."""
+        return self.tiers["ddr"]
+
+    def total(self, tier: Tier) -> FloatArray:
+        """Sum of the items of a tier ``[P]``."""
+        return np.asarray(np.sum(list(self.tiers[tier].values()), axis=0), dtype=np.float64)
 
 
 def memory_per_rank(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> MemoryUse:
@@ -48,19 +58,25 @@ def memory_per_rank(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Mem
         InputError: the model contradicts itself.
     """
     job = make_job(model, plan, settings)
-    table_weights, table_state = stored_on_ranks(plan, settings)
-    state = DENSE_STATE[settings.optimizer.dense]
+    tables = stored_on_ranks(plan, settings)
     hbm: dict[str, Amount] = {
-        "weights": table_weights + float(job.dense.bytes),
-        "optimizer state": table_state + job.copied_bytes * state,
+        "weights": tables["hbm", "weights"] + float(job.copied_bytes),
+        "optimizer state": tables["hbm", "optimizer state"] + job.copied_bytes * DENSE_STATE[settings.optimizer.dense],
         "gradients": job.copied_bytes,
         "activations": _activation_bytes(job) + _pooled_ahead_bytes(job),
         "communication buffers": _buffer_bytes(job),
         "inputs in flight": _input_bytes(job),
+        "caches": tables["hbm", "caches"],
         "framework reserve": settings.framework.reserve_bytes.value,
     }
-    ddr: dict[str, Amount] = {"inputs in flight": _queued_batches(settings) * job.input_bytes}
-    return MemoryUse(_spread(hbm, plan.world_size), _spread(ddr, plan.world_size))
+    ddr: dict[str, Amount] = {
+        "weights": tables["ddr", "weights"],
+        "optimizer state": tables["ddr", "optimizer state"],
+        "inputs in flight": _queued_batches(settings) * job.input_bytes,
+        "caches": tables["ddr", "caches"],
+    }
+    found: dict[Tier, dict[str, Amount]] = {"hbm": hbm, "ddr": ddr, "ssd": {"weights": tables["ssd", "weights"]}}
+    return MemoryUse({tier: _spread(items, plan.world_size) for tier, items in found.items()})
 
 
 def bytes_beside_tables(model: DlrmModel, tables: Tables, settings: DlrmSettings) -> float:
@@ -82,29 +98,30 @@ def bytes_beside_tables(model: DlrmModel, tables: Tables, settings: DlrmSettings
     return part.bytes * per_byte + activations + buffers + inputs + reserve
 
 
-def stored_on_ranks(plan: Plan, settings: DlrmSettings) -> tuple[FloatArray, FloatArray]:
-    """Bytes of table weights and of their optimizer state on each rank ``[P]``."""
-    tables, columns, kind = plan.tables, plan.columns, settings.optimizer.tables
-    weights = np.zeros(plan.world_size)
-    state = np.zeros(plan.world_size)
+def stored_on_ranks(plan: Plan, settings: DlrmSettings) -> dict[tuple[Tier, Item], FloatArray]:
+    """Bytes of sharded tables on each rank by tier and item ``[P]``: weights, their optimizer state, caches."""
+    tables, columns, count = plan.tables, plan.columns, plan.world_size
+    total: dict[tuple[Tier, Item], FloatArray] = defaultdict(lambda: np.zeros(count))
 
     def add(table: IntArray, rank: IntArray, rows: IntArray, dim: IntArray) -> None:
-        size = (rows * dim * tables.element_bytes[table]).astype(np.float64)
-        kept = (state_elements(kind, rows, dim) * STATE_BYTES).astype(np.float64)
-        weights[:] += np.bincount(rank, weights=size, minlength=plan.world_size)
-        state[:] += np.bincount(rank, weights=kept, minlength=plan.world_size)
+        element = tables.element_bytes[table]
+        found = stored_bytes(
+            plan.storage, settings.optimizer.tables, table, rows, dim, element, locks=settings.locks_cache
+        )
+        for place, size in found.items():
+            total[place] = total[place] + np.bincount(rank, weights=size, minlength=count)
+        on_ssd = rank[(plan.storage.kernel[table] == KEY_VALUE) & (rows > 0)]
+        total["ddr", "caches"][on_ssd] = WRITE_BUFFER_BYTES
 
     add(columns.table, columns.rank, tables.rows[columns.table], columns.dim)
-    ranks = np.arange(plan.world_size)
+    ranks = np.arange(count)
     for table, rows in zip(plan.row_wise, plan.block_rows(), strict=True):
         add(np.full_like(ranks, table), ranks, rows, np.full_like(ranks, tables.dim[table]))
     nodes, local = plan.nodes, np.arange(plan.local_world_size)
     for shard, rows in enumerate(plan.node_block_rows()):
         first = nodes.node[shard] * plan.local_world_size
         add(np.full_like(local, nodes.table[shard]), first + local, rows, np.full_like(local, nodes.dim[shard]))
-    copied = plan.data_parallel
-    weights += float((tables.rows[copied] * tables.dim[copied] * tables.element_bytes[copied]).sum())
-    return weights, state
+    return total
 
 
 def _activation_bytes(job: Job) -> float:

@@ -15,6 +15,9 @@ from inputs.quantities import Count
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from workloads.graded import Graded, choose_alternatives
+from workloads.index_laws import IndexLaw
+from workloads.measured import everywhere, with_counts
+from workloads.pooling import PoolingSpread
 from workloads.table_list import Positive, TableCount, TableGroup, read_table_list
 
 MODELS = Catalog("model", "workloads", "models")
@@ -92,7 +95,9 @@ class DlrmModel(Strict):
             output; ``cat``: concatenation; ``dcnv2``: cross layers on the concatenation; ``reduce``: the sources do
             not say: every pooled vector is read once and a vector as wide as the top MLP's input is written.
         cross: the cross layers of ``dcnv2``.
-        index_reuse: how often a batch repeats rows: ``uniform``, or name of a measured histogram.
+        index_reuse: by which law rows are looked up: ``uniform``, the name of a measured reuse histogram, or a law
+            spelled out (`workloads.index_laws`), for tables that have none of their own.
+        pooling_spread: distribution of bag lengths around the pooling factors; fixed when left out.
         local_batch_size: default samples per rank and iteration.
     """
 
@@ -105,7 +110,8 @@ class DlrmModel(Strict):
     uniform_mlp: UniformMlp | None = None
     interaction: Graded[InteractionKind]
     cross: Cross | None = None
-    index_reuse: Graded[str]
+    index_reuse: Graded[IndexLaw]
+    pooling_spread: Graded[PoolingSpread] | None = None
     local_batch_size: Graded[Positive]
 
     @model_validator(mode="after")
@@ -142,19 +148,45 @@ def load_model(
 
 
 def read_model(document: Document, *, prefix: KeyPath = ()) -> DlrmModel:
-    """The model that stands at ``prefix`` of a document, with its list of tables read in.
+    """The model that stands at ``prefix`` of a document, with its list of tables and its files of indices read in.
 
     Raises:
-        InputError: the model or its list of tables is wrong.
+        InputError: the model, its list of tables or a file of indices is wrong.
     """
     model = validate(DlrmModel, document, prefix=prefix)
-    if model.table_list is None:
-        return model
-    path = (*prefix, "table_list", "value")
-    given = Path(model.table_list.value).expanduser()
+    if model.table_list is not None:
+        model = _with_table_list(model, model.table_list, document, (*prefix, "table_list", "value"))
+    elif model.tables is not None:
+        groups = with_counts(model.tables.value, document, (*prefix, "tables", "value"))
+        model = model.model_copy(update={"tables": model.tables.model_copy(update={"value": groups})})
+    return with_law(model, model.index_reuse, document, (*prefix, "index_reuse", "value"))
+
+
+def with_law(model: DlrmModel, law: Graded[IndexLaw], document: Document, path: KeyPath) -> DlrmModel:
+    """The model with a law for all tables that have none of their own.
+
+    Args:
+        model: the model.
+        law: the law, whose file is read if it names one.
+        document: where it stands.
+        path: of it.
+
+    Raises:
+        InputError: the file is wrong, or looks up rows that a table lacks.
+    """
+    groups = model.tables.value if model.tables is not None else None
+    law, groups = everywhere(law, groups, document, path)
+    update: dict[str, object] = {"index_reuse": law}
+    if model.tables is not None:
+        update["tables"] = model.tables.model_copy(update={"value": groups})
+    return model.model_copy(update=update)
+
+
+def _with_table_list(model: DlrmModel, given: Graded[str], document: Document, path: KeyPath) -> DlrmModel:
+    named = Path(given.value).expanduser()
     _, line = document.where(path)
-    file = given if line is None else document.file.parent / given
+    file = named if line is None else document.file.parent / named
     if not file.is_file():
-        raise document.error(path, "no such file", given=str(given), expected="a CSV, YAML or JSON file of tables")
-    told = model.table_list.model_dump(include={"source", "grade", "note"})
+        raise document.error(path, "no such file", given=str(named), expected="a CSV, YAML or JSON file of tables")
+    told = given.model_dump(include={"source", "grade", "note"})
     return model.model_copy(update={"table_list": None, "tables": Graded(value=read_table_list(file), **told)})

@@ -17,6 +17,7 @@ from workloads.plan import Plan, make_plan
 from workloads.plan_file import ShardingType
 from workloads.planning import PlanningContext
 from workloads.shards import ColumnShards, NodeShards, no_columns, no_nodes
+from workloads.storage import uniform_storage
 from workloads.tables import Tables
 
 
@@ -78,6 +79,7 @@ def checked(plan: Plan) -> Plan:
         row_wise=plan.row_wise,
         data_parallel=plan.data_parallel,
         table_column_wise=plan.table_column_wise,
+        storage=plan.storage,
         rows_scale=plan.rows_scale,
     )
 
@@ -156,4 +158,5 @@ def _nothing(tables: Tables, context: PlanningContext, planner: str) -> Plan:
         data_parallel=none,
         table_column_wise=none,
         planner=planner,
+        storage=uniform_storage(len(tables)),
     )

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from simulator.operators import CollectiveCall
-from workloads.embeddings import CROSS_NODE, NODE, WORLD, EmbeddingGroup
+from workloads.groups import CROSS_NODE, NODE, WORLD, EmbeddingGroup
 from workloads.launch import COMM, CROSS_NODE_COMM, DEFAULT, NODE_COMM, Recorder
 
 _STREAMS = {WORLD: COMM, NODE: NODE_COMM, CROSS_NODE: CROSS_NODE_COMM}

@@ -52,7 +52,12 @@ class PassBuilder:
 
         ``on`` is that task as the open pass has it, or its name where it is recorded later or not in every pass; what a
         pass does not do is not waited for.
+
+        Raises:
+            ValueError: the other task would be of a later pass.
         """
+        if lag < 0:
+            raise ValueError(f"{self._names[task]} waits for {on} of a later pass")
         name = on if isinstance(on, str) else self._names[on]
         self._links.append((task, self._pass, name, lag))
 

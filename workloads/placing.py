@@ -41,7 +41,7 @@ def wanted_pieces(
     """
     cost = context.costs.column_shard_s(table, tables.dim[table])
     share = cost / np.maximum(cost.sum(axis=0) / context.world_size, TINY_S)
-    stored = context.stored_bytes(tables.rows, tables.dim, tables.element_bytes)[table]
+    stored = shard_bytes(tables, context, table, tables.dim[table])
     wanted = np.maximum(share.max(axis=1, initial=0.0) / cost_share, stored / max(MEMORY_SHARE * free_bytes, 1.0))
     limit = np.minimum(most_pieces(tables.dim[table]), context.world_size)
     return np.asarray(np.clip(np.ceil(wanted), 1, limit), dtype=np.int64)
@@ -54,12 +54,12 @@ def fitting_pieces(tables: Tables, context: PlanningContext) -> IntArray:
 
 def shard_bytes(tables: Tables, context: PlanningContext, table: IntArray, dim: IntArray) -> IntArray:
     """Bytes of column shards ``[S]``."""
-    return context.stored_bytes(tables.rows[table], dim, tables.element_bytes[table])
+    return context.stored_bytes(tables.rows[table], dim, tables.element_bytes[table], table)
 
 
 def block_bytes(tables: Tables, context: PlanningContext, table: IntArray, dim: IntArray, ranks: int) -> IntArray:
     """Bytes of the largest row block of shards whose rows are cut over ``ranks`` ranks ``[S]``."""
-    return context.stored_bytes(-(-tables.rows[table] // ranks), dim, tables.element_bytes[table])
+    return context.stored_bytes(-(-tables.rows[table] // ranks), dim, tables.element_bytes[table], table)
 
 
 def place_columns(

@@ -16,8 +16,9 @@ import numpy as np
 
 from simulator.program import IntArray
 from workloads.plan_check import check_placement
-from workloads.plan_file import ShardingType
+from workloads.plan_file import PlanKernel, ShardingType
 from workloads.shards import ColumnShards, NodeShards, Shards, joined, no_columns, no_nodes, row_blocks
+from workloads.storage import Storage, uniform_storage
 from workloads.tables import Tables
 
 
@@ -37,6 +38,7 @@ class Plan:
         data_parallel: tables copied to every rank ``[...]``.
         table_column_wise: tables whose column shards are said to stay on one node ``[...]``.
         planner: who made it.
+        storage: compute kernels of tables that are not copied, hence the memory they are in.
         rows_scale: factor that was applied to the rows of all tables (1 when none).
     """
 
@@ -49,7 +51,14 @@ class Plan:
     data_parallel: IntArray
     table_column_wise: IntArray
     planner: str
+    storage: Storage
     rows_scale: float = 1.0
+
+    @property
+    def compute_kernels(self) -> tuple[PlanKernel, ...]:
+        """Compute kernel of each table ``[N]``."""
+        copied = set(self.data_parallel.tolist())
+        return tuple("dense" if t in copied else self.storage.named(t) for t in range(len(self.tables)))
 
     @property
     def sharding_types(self) -> tuple[ShardingType, ...]:
@@ -97,6 +106,7 @@ def make_plan(
     row_wise: Sequence[int] | IntArray = (),
     data_parallel: Sequence[int] | IntArray = (),
     table_column_wise: Sequence[int] | IntArray = (),
+    storage: Storage | None = None,
     rows_scale: float = 1.0,
 ) -> Plan:
     """A plan with its shards sorted.
@@ -115,6 +125,7 @@ def make_plan(
         data_parallel=_sorted(data_parallel),
         table_column_wise=_sorted(table_column_wise),
         planner=planner,
+        storage=storage or uniform_storage(len(tables)),
         rows_scale=rows_scale,
     )
     check_placement(

@@ -16,6 +16,7 @@ from workloads.columns import cut_columns
 from workloads.plan import Plan, make_plan
 from workloads.plan_file import PlanFile, ShardingType, TablePlan, read_plan
 from workloads.shards import ColumnShards, NodeShards, row_blocks
+from workloads.storage import CACHED_KERNELS, COMPUTE_KERNELS, Storage, uniform_storage
 from workloads.tables import Tables, scale_rows
 
 MODULE = "model.sparse_arch.embedding_bag_collection"
@@ -71,6 +72,10 @@ class _Reader:
     columns: list[tuple[int, int, int, int]] = field(default_factory=list)
     nodes: list[tuple[int, int, int, int]] = field(default_factory=list)
     types: dict[str, list[int]] = field(default_factory=dict)
+    storage: Storage = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.storage = uniform_storage(len(self.tables))
 
     def plan(self, file: PlanFile) -> Plan:
         """The plan; an error is told at the table's entry."""
@@ -108,6 +113,7 @@ class _Reader:
             row_wise=self.types.get("row_wise", []),
             data_parallel=self.types.get("data_parallel", []),
             table_column_wise=self.types.get("table_column_wise", []),
+            storage=self.storage,
             rows_scale=file.rows_scale,
         )
 
@@ -115,6 +121,10 @@ class _Reader:
         """Take what an entry says, and check that it says nothing else."""
         kind = entry.sharding_type
         self.types.setdefault(kind, []).append(table)
+        if entry.compute_kernel not in (None, "dense"):
+            self.storage.kernel[table] = COMPUTE_KERNELS.index(entry.compute_kernel)
+        if entry.cache_params is not None and entry.cache_params.load_factor is not None:
+            self.storage.load_factor[table] = entry.cache_params.load_factor
         if kind in ("table_wise", "column_wise", "table_column_wise"):
             self.columns += [(table, rank, column, dim) for column, dim, rank in self._ranges(table, entry, 1, key)]
             return
@@ -236,7 +246,19 @@ def _entry(plan: Plan, table: int, kind: ShardingType) -> dict[str, Any]:
         for row, column, rows, dim, rank in pieces
     ]
     ranks = list(dict.fromkeys(piece[-1] for piece in pieces))
-    return {"sharding_type": kind, "compute_kernel": "fused", "ranks": ranks, "sharding_spec": {"shards": shards}}
+    return {
+        "sharding_type": kind,
+        **_kernel(plan.storage, table),
+        "ranks": ranks,
+        "sharding_spec": {"shards": shards},
+    }
+
+
+def _kernel(storage: Storage, table: int) -> dict[str, Any]:
+    """Kernel of a table, with its cache where it has one."""
+    name = storage.named(table)
+    cache = {"cache_params": {"load_factor": float(storage.load_factor[table])}} if name in CACHED_KERNELS else {}
+    return {"compute_kernel": name, **cache}
 
 
 def _pieces(plan: Plan, table: int) -> list[Piece]:

@@ -14,11 +14,12 @@ from inputs.model import Strict, problem
 from inputs.quantities import Count
 from inputs.validate import validate
 from inputs.yaml_lines import Document
+from workloads.storage import CACHED_KERNELS, COMPUTE_KERNELS, ComputeKernel
 
 ShardingType: TypeAlias = Literal[
     "table_wise", "column_wise", "row_wise", "table_row_wise", "table_column_wise", "grid_shard", "data_parallel"
 ]
-ComputeKernel: TypeAlias = Literal["fused", "dense"]
+PlanKernel: TypeAlias = ComputeKernel | Literal["dense"]
 
 _PLACEMENT = re.compile(r"rank:(\d{1,9})/(?:cuda|cpu):\d{1,9}")
 
@@ -49,27 +50,39 @@ class SpecEntry(Strict):
     shards: Annotated[tuple[ShardEntry, ...], Field(min_length=1)]
 
 
+class CacheParams(Strict):
+    """The cache of a table, as TorchRec's ``CacheParams``: ``load_factor`` is the share of its rows that fit."""
+
+    load_factor: Annotated[float, Field(gt=0, le=1)] | None = None
+
+
 class TablePlan(Strict):
     """How a table is sharded, as TorchRec's ``ParameterSharding``.
 
     ``sharding_spec`` may be left out: then ``ranks`` hold equal parts in their order, and for row_wise and
-    data_parallel tables, which are on all ranks, they may be left out too.
+    data_parallel tables, which are on all ranks, they may be left out too. Without a kernel it is ``fused``.
     """
 
     sharding_type: ShardingType
-    compute_kernel: ComputeKernel | None = None
+    compute_kernel: PlanKernel | None = None
+    cache_params: CacheParams | None = None
     ranks: tuple[Count, ...] | None = None
     sharding_spec: SpecEntry | None = None
 
     @model_validator(mode="after")
     def _parts_agree(self) -> Self:
         copied = self.sharding_type == "data_parallel"
-        kernel = "dense" if copied else "fused"
-        if self.compute_kernel not in (None, kernel):
+        if self.compute_kernel is not None and (self.compute_kernel == "dense") != copied:
             raise problem(
                 f"a {self.sharding_type} table with the kernel {self.compute_kernel}",
                 key="compute_kernel",
-                expected=kernel,
+                expected="dense" if copied else f"one of {', '.join(COMPUTE_KERNELS)}",
+            )
+        if self.cache_params is not None and self.compute_kernel not in CACHED_KERNELS:
+            raise problem(
+                "a cache for a kernel that has none",
+                key="cache_params",
+                expected=f"null, or {' or '.join(CACHED_KERNELS)} as compute_kernel",
             )
         if copied and self.sharding_spec is not None:
             raise problem("a data_parallel table with shards", key="sharding_spec", expected="null, all ranks have it")

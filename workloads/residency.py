@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from simulator.operators import FloatArray
-from workloads.embeddings import EmbeddingGroup
+from workloads.groups import EmbeddingGroup
 from workloads.kernels import amount
+from workloads.optimizers import STATE_BYTES, state_elements
 from workloads.plan import Plan
-from workloads.settings import STATE_BYTES, DlrmSettings, state_elements
+from workloads.settings import DlrmSettings
 
 _SHARDINGS = {
     "column": ("table_wise", "column_wise", "table_column_wise"),

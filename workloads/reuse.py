@@ -10,15 +10,19 @@ Two bounds, of which the smaller counts for each table:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, Self
 
 import numpy as np
+from pydantic import Field, model_validator
 
 from inputs.catalog import Catalog
-from inputs.model import Strict
+from inputs.model import Strict, problem
 from inputs.quantities import Count
 from inputs.validate import validate
-from inputs.yaml_lines import load_yaml
+from inputs.yaml_lines import Document, load_yaml
 from simulator.operators import FloatArray
 
 REUSE = Catalog("index reuse histogram", "workloads", "index_reuse")
@@ -28,24 +32,43 @@ _MIN_ROW_SHARE = 0.01
 """Below this the three printed digits of a row share say too little; the bin's geometric middle stands in."""
 
 
+_ROUNDED = 0.0006
+"""Shares have three printed digits: each is off by at most half of the last one."""
+
+
 class ReuseBin(Strict):
     """Rows touched more than ``above`` times, up to the next bin; shares of all touched rows and of all lookups."""
 
-    above: Count
-    row_share: float
-    lookup_share: float
+    above: Count = Field(description="its rows are touched more often, and at most as often as the next bin says")
+    row_share: Annotated[float, Field(ge=0, le=1)] = Field(description="of all touched rows")
+    lookup_share: Annotated[float, Field(ge=0, le=1)] = Field(description="of all lookups")
 
 
 class ReuseFile(Strict):
     """A histogram file."""
 
-    name: str
-    title: str
-    source: str
-    samples: Count
-    lookups: Count
-    distinct_rows: Count
-    bins: tuple[ReuseBin, ...]
+    name: str = Field(description="of the histogram")
+    title: str = Field(description="one line for people")
+    source: str = Field(description="where it is from")
+    samples: Annotated[Count, Field(gt=0)] = Field(description="the batch it was taken on")
+    lookups: Annotated[Count, Field(gt=0)] = Field(description="of that batch")
+    distinct_rows: Annotated[Count, Field(gt=0)] = Field(description="rows that they touched")
+    bins: Annotated[tuple[ReuseBin, ...], Field(min_length=1)] = Field(description="by how often rows are touched")
+
+    @model_validator(mode="after")
+    def _adds_up(self) -> Self:
+        above = [bin_.above for bin_ in self.bins]
+        if above[0] != 0 or any(after <= before for before, after in pairwise(above)):
+            raise problem(
+                "bins are not in ascending order from 0", expected="above: 0, then larger numbers", key="bins"
+            )
+        for key in ("row_share", "lookup_share"):
+            total = sum(getattr(bin_, key) for bin_ in self.bins)
+            if not math.isclose(total, 1.0, abs_tol=_ROUNDED * len(self.bins)):
+                raise problem(f"{key} sums to {total:.3f}", expected="1, rounded to three digits each", key="bins")
+        if self.distinct_rows > self.lookups:
+            raise problem("more rows than lookups", expected=f"at most {self.lookups}", key="distinct_rows")
+        return self
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +110,20 @@ def load_reuse(name: str) -> Reuse | None:
     Raises:
         InputError: no such histogram.
     """
-    if name == UNIFORM:
-        return None
-    file = validate(ReuseFile, load_yaml(REUSE.find(name)))
+    return None if name == UNIFORM else reuse_of(read_reuse(name))
+
+
+def read_reuse(name: str, *, origin: Document | None = None, key: str = "") -> ReuseFile:
+    """The file of a shipped histogram or of a path, which starts at the folder of ``origin``, where ``key`` names it.
+
+    Raises:
+        InputError: no such histogram, or the file is wrong.
+    """
+    return validate(ReuseFile, load_yaml(REUSE.find(name, origin=origin, key=key)))
+
+
+def reuse_of(file: ReuseFile) -> Reuse:
+    """What follows from a histogram file."""
     above = np.array([b.above for b in file.bins], dtype=np.float64)
     rows = np.array([b.row_share for b in file.bins]) * file.distinct_rows
     lookups = np.array([b.lookup_share for b in file.bins]) * file.lookups

@@ -82,7 +82,8 @@ SCHEDULES: dict[Pipeline, Schedule] = {
         indices=1,
     ),
     "prefetch": Schedule(
-        "rows of batch i+1 into the cache beside backward of batch i (TorchRec PrefetchTrainPipelineSparseDist)",
+        "rows of batch i+1 into the cache beside the backward pass of batch i "
+        "(TorchRec PrefetchTrainPipelineSparseDist)",
         order=("copy", "indices", "lookup", "forward", "fill", "backward", "splits"),
         copy=2,
         splits=2,

@@ -18,11 +18,12 @@ import numpy as np
 
 from inputs.errors import InfeasibleError
 from workloads.costs import rank_loads_s
+from workloads.fitting import make_fitting
 from workloads.neighbours import neighbour
 from workloads.options import Option, compose
 from workloads.placing import all_tables, wanted_pieces
 from workloads.plan import Plan
-from workloads.planning import PLANNERS, PlanningContext, make_fitting
+from workloads.planning import PLANNERS, PlanningContext
 from workloads.tables import Tables
 
 NAME = "search"

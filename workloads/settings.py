@@ -5,23 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-import numpy as np
-
 from inputs.errors import InputError
 from simulator.operators import BYTES_PER_ELEMENT, Precision
-from simulator.program import IntArray
 from workloads.framework import CudaGraph, Framework
-from workloads.reuse import Reuse
+from workloads.index_laws import UNIFORM_LAW, Law
+from workloads.optimizers import DenseOptimizerKind, TableOptimizerKind
+from workloads.storage import LOCKING_PIPELINES
 
 Pipeline: TypeAlias = Literal["none", "sparse_dist", "inter_iteration", "prefetch", "fused_sparse_dist", "semi_sync"]
-DenseOptimizerKind: TypeAlias = Literal["sgd", "adagrad"]
-TableOptimizerKind: TypeAlias = Literal["sgd", "adagrad", "rowwise_adagrad"]
-
-STATE_BYTES = 4
-"""Optimizer state is fp32 (FBGEMM and PyTorch defaults)."""
-
-DENSE_STATE: dict[DenseOptimizerKind, int] = {"sgd": 0, "adagrad": 1}
-"""Numbers of optimizer state per parameter that every rank holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +51,31 @@ class Overlaps:
 
 
 @dataclass(frozen=True, slots=True)
+class HybridEmbedding:
+    """Which rows of sharded tables every rank has a copy of; see `workloads.hybrid`.
+
+    Attributes:
+        count_threshold: lookups in a batch above which a row is frequent; None: by HugeCTR's rule from the others.
+        all_to_all_bytes_per_s: rate of the exchange.
+        all_reduce_bytes_per_s: rate of the gradients' sum.
+        efficiency: correction of their ratio.
+        duplicate_probability: on one node, that a rank looks a frequent row up twice.
+    """
+
+    count_threshold: float | None
+    all_to_all_bytes_per_s: float
+    all_reduce_bytes_per_s: float
+    efficiency: float
+    duplicate_probability: float
+
+
+@dataclass(frozen=True, slots=True)
 class Ingestion:
     """How batches come into the memory of the training nodes.
 
     Attributes:
         reader_bytes_per_s: all reader hosts together: decoding, or their NICs where these are slower.
-        queue_batches: batches a rank has room for in host memory, those on their way included; readers hold as many.
+        queue_batches: batches a rank has room for in host memory, those on their way included; readers have the same.
     """
 
     reader_bytes_per_s: float
@@ -85,11 +95,14 @@ class DlrmSettings:
         precision: element types.
         optimizer: optimizers.
         pipeline: what overlaps between batches.
-        reuse: measured repetition of indices, None for uniform indices.
+        indices: by which law rows are looked up in tables that have none of their own.
+        seed: of what differs from rank to rank in a batch.
+        cache_hit_rate: share of the distinct rows of a batch that software caches hold; None: as popularity says.
         gradient_accumulation: passes per iteration, whose dense gradients are added up.
         overlaps: what runs beside what within an iteration.
         cuda_graph: what one launch starts: each kernel by itself; the dense part, between collectives and embedding
             kernels; the whole iteration, whose exchanges then have sizes known beforehand.
+        hybrid: which rows of sharded tables all ranks have; None: none.
         ingestion: how batches come in; None: they are always there.
         on_host: ranks compute on CPUs: a kernel runs on the host thread when its turn comes; only collectives are
             beside it.
@@ -105,10 +118,13 @@ class DlrmSettings:
     precision: Precisions = field(default_factory=Precisions)
     optimizer: Optimizers = field(default_factory=Optimizers)
     pipeline: Pipeline = "none"
-    reuse: Reuse | None = None
+    indices: Law = UNIFORM_LAW
+    seed: int = 0
+    cache_hit_rate: float | None = None
     gradient_accumulation: int = 1
     overlaps: Overlaps = field(default_factory=Overlaps)
     cuda_graph: CudaGraph = "none"
+    hybrid: HybridEmbedding | None = None
     ingestion: Ingestion | None = None
     on_host: bool = False
 
@@ -128,6 +144,11 @@ class DlrmSettings:
         return self.global_batch_size // self.world_size
 
     @property
+    def locks_cache(self) -> bool:
+        """Whether cache slots are locked for batches in flight."""
+        return self.pipeline in LOCKING_PIPELINES
+
+    @property
     def forward_bytes(self) -> int:
         """Size of an element of pooled vectors on the wire."""
         return BYTES_PER_ELEMENT[self.precision.forward_all_to_all]
@@ -139,8 +160,8 @@ class DlrmSettings:
 
     @property
     def dense_bytes(self) -> int:
-        """Size of an element of dense activations."""
-        return BYTES_PER_ELEMENT[self.precision.dense]
+        """Size of an element of dense activations: 16 bits around GEMMs in fp8, whose results are not fp8."""
+        return max(BYTES_PER_ELEMENT[self.precision.dense], 2)
 
     @property
     def index_bytes(self) -> int:
@@ -151,23 +172,3 @@ class DlrmSettings:
     def length_bytes(self) -> int:
         """Size of a bag length."""
         return self.framework.length_bytes.value
-
-
-def state_elements(optimizer: TableOptimizerKind, rows: IntArray, dim: IntArray) -> IntArray:
-    """Elements of optimizer state of shards ``[S]``: none, one per weight (adagrad) or one per row (rowwise_adagrad).
-
-    Source: FBGEMM split_table_batched_embeddings_ops_training.py; TorchRec shard_estimators.py.
-    """
-    return {"sgd": np.zeros_like(rows), "adagrad": rows * dim, "rowwise_adagrad": rows}[optimizer]
-
-
-def copied_bytes(optimizer: DenseOptimizerKind, weight_bytes: IntArray) -> IntArray:
-    """What copies of tables keep on every rank ``[N]``: weights, a dense gradient, and dense optimizer state.
-
-    Gradient and state have the element type of the weights, as ``torch.nn.Parameter.grad`` and ``torch.optim`` have.
-
-    Args:
-        optimizer: the dense one, which updates copies.
-        weight_bytes: of each table ``[N]``.
-    """
-    return weight_bytes * (2 + DENSE_STATE[optimizer])

@@ -4,6 +4,7 @@ from typing import get_args
 
 from workloads import greedy_planner, memory_planner, partition_planners, search_planner, uniform_planners
 from workloads.costs import BandwidthCosts, Rates, rank_loads_s
+from workloads.fitting import fit_rows, make_fitting, make_sharding_plan
 from workloads.plan import Plan, make_plan
 from workloads.plan_exchange import plan_from_dict, plan_to_dict
 from workloads.plan_file import PlanFile, ShardingType
@@ -13,9 +14,7 @@ from workloads.planning import (
     Planner,
     PlanningContext,
     ShardCosts,
-    fit_rows,
-    make_fitting,
-    make_sharding_plan,
+    StorageChoice,
 )
 from workloads.shards import ColumnShards, NodeShards, Shards
 
@@ -38,6 +37,7 @@ __all__ = [
     "ShardCosts",
     "ShardingType",
     "Shards",
+    "StorageChoice",
     "fit_rows",
     "make_fitting",
     "make_plan",

@@ -81,8 +81,8 @@ def no_nodes() -> NodeShards:
 class Shards:
     """Every shard of a plan, rows and columns spelled out; all arrays ``[S]``.
 
-    ``lookups_fraction``: share of the table's lookups that the shard serves (of the global batch; for a data_parallel
-    copy of the local batch).
+    ``lookups_fraction``: share of the table's lookups that the shard serves when all rows are alike (of the global
+    batch; for a data_parallel copy of the local batch).
     """
 
     table: IntArray

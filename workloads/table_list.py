@@ -16,6 +16,8 @@ from inputs.quantities import Count
 from inputs.validate import validate
 from inputs.yaml_lines import MAX_FILE_BYTES, Document, load_yaml
 from inputs.yaml_scalars import Scalar, plain_scalar
+from workloads.index_laws import IndexLaw
+from workloads.pooling import PoolingSpread
 
 Positive = Annotated[Count, Field(gt=0)]
 TableCount = Annotated[Count, Field(gt=0, le=100_000)]
@@ -32,7 +34,8 @@ class TableGroup(Strict):
     """``count`` equal tables.
 
     ``pooling_factor`` is per feature; each of the ``features`` that share a table gives a pooled vector.
-    ``precision`` overrides the scenario's table precision, ``name`` the numbers by which tables are called.
+    ``precision`` overrides the scenario's table precision, ``name`` the numbers by which tables are called; ``indices``
+    is the law of these tables where it is not the model's, ``pooling_spread`` the distribution of their bag lengths.
     """
 
     rows: Positive
@@ -42,6 +45,8 @@ class TableGroup(Strict):
     precision: TablePrecision | None = None
     features: TableCount = 1
     name: str | None = None
+    indices: IndexLaw | None = None
+    pooling_spread: PoolingSpread | None = None
 
 
 class TableConfig(Strict):

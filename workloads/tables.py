@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,8 +18,12 @@ from inputs.errors import InputError
 from simulator.operators import BYTES_PER_ELEMENT, FloatArray
 from simulator.program import IntArray
 from workloads.columns import COLUMN_MULTIPLE
+from workloads.index_laws import IndexLaw
 from workloads.model import DlrmModel, Range, TablePopulation
+from workloads.pooling import PoolingSpread
 from workloads.table_list import TableGroup
+
+Law = TypeVar("Law")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,8 @@ class Tables:
         pooling_factor: lookups per sample and feature ``[N]``, a mean.
         element_bytes: size of a stored element ``[N]``.
         features: features that are looked up in the table, each of which gives a pooled vector ``[N]``.
+        indices: laws of tables that have one of their own ``[N]``; empty when none has.
+        pooling: distributions of their bag lengths ``[N]``; empty when all are fixed.
     """
 
     names: tuple[str, ...]
@@ -40,6 +47,8 @@ class Tables:
     pooling_factor: FloatArray
     element_bytes: IntArray
     features: IntArray
+    indices: tuple[IndexLaw | None, ...] = ()
+    pooling: tuple[PoolingSpread | None, ...] = ()
 
     def __len__(self) -> int:
         """N, the number of tables."""
@@ -81,10 +90,16 @@ def expand_tables(model: DlrmModel, precision: str = "fp32") -> Tables:
     Raises:
         InputError: a population whose mean is outside its range, or whose total cannot be reached.
     """
+    spread = model.pooling_spread.value if model.pooling_spread is not None else None
     if model.population is not None:
-        return _from_population(model.population, BYTES_PER_ELEMENT[precision])
+        tables = _from_population(model.population, BYTES_PER_ELEMENT[precision])
+        return tables if spread is None else replace(tables, pooling=(spread,) * len(tables))
     groups = model.tables.value if model.tables is not None else ()
-    return _from_groups(groups, precision)
+    return replace(
+        _from_groups(groups, precision),
+        indices=_given([group.indices for group in groups], groups),
+        pooling=_given([group.pooling_spread or spread for group in groups], groups),
+    )
 
 
 def scale_rows(tables: Tables, factor: float) -> Tables:
@@ -105,6 +120,13 @@ def _from_groups(groups: tuple[TableGroup, ...], precision: str) -> Tables:
         ),
         features=np.repeat(np.array([g.features for g in groups], dtype=np.int64), counts),
     )
+
+
+def _given(laws: list[Law | None], groups: tuple[TableGroup, ...]) -> tuple[Law | None, ...]:
+    """A law of each group as one of each table; empty where no group has any."""
+    if all(law is None for law in laws):
+        return ()
+    return tuple(law for law, group in zip(laws, groups, strict=True) for _ in range(group.count))
 
 
 def _names(groups: tuple[TableGroup, ...]) -> tuple[str, ...]:

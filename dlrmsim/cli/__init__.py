@@ -17,6 +17,7 @@ import typer
 from dlrmsim.cli.calibrate import calibrate
 from dlrmsim.cli.collective import collective
 from dlrmsim.cli.compare import compare
+from dlrmsim.cli.export import export
 from dlrmsim.cli.fetch_traces import fetch_traces
 from dlrmsim.cli.import_traces import import_traces
 from dlrmsim.cli.init import init
@@ -27,6 +28,7 @@ from dlrmsim.cli.replay import replay
 from dlrmsim.cli.run import run
 from dlrmsim.cli.schema import schema
 from dlrmsim.cli.show import show
+from dlrmsim.cli.solve import solve
 from dlrmsim.cli.sweep import sweep
 from dlrmsim.cli.validate import validate
 from inputs.errors import DlrmsimError
@@ -45,6 +47,7 @@ app = typer.Typer(
 )
 app.command("run")(run)
 app.command("sweep")(sweep)
+app.command("solve")(solve)
 app.command("plan")(plan)
 app.command("collective")(collective)
 app.command("measure")(measure)
@@ -52,6 +55,7 @@ app.command("validate")(validate)
 app.add_typer(calibrate, name="calibrate")
 app.command("import")(import_traces)
 app.command("replay")(replay)
+app.command("export")(export)
 app.command("compare")(compare)
 app.command("fetch-traces")(fetch_traces)
 app.command("list")(list_names)

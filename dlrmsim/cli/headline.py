@@ -125,7 +125,7 @@ def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
     yield _bound_row(summary["bound"])
     imbalance = f"imbalance {summary['imbalance']:.2f}: max / mean computation"
     yield ("slowest rank", str(summary["ranks"]["slowest"]), imbalance)
-    yield from _memory_rows(summary["memory"])
+    yield from _memory_rows(summary)
 
 
 def _bound_row(bound: Mapping[str, Any]) -> Row:
@@ -135,10 +135,15 @@ def _bound_row(bound: Mapping[str, Any]) -> Row:
     return ("bound", bound["class"], f"10 % better saves {100 * bound['gain']:.1f} %{second}")
 
 
-def _memory_rows(memory: Mapping[str, Any]) -> Iterator[Row]:
-    for tier, use in memory.items():
-        used, usable = (format_quantity(use[key], "bytes") for key in ("max_bytes", "capacity_bytes"))
-        yield (f"memory, {tier}", used, f"of {usable} usable (rank {use['max_rank']}, the fullest)")
+def _memory_rows(found: Mapping[str, Any]) -> Iterator[Row]:
+    for tier, use in found["memory"].items():
+        if use["capacity_bytes"] > 0 or use["max_bytes"] > 0:
+            used, usable = (format_quantity(use[key], "bytes") for key in ("max_bytes", "capacity_bytes"))
+            yield (f"memory, {tier}", used, f"of {usable} usable (rank {use['max_rank']}, the fullest)")
+    if found["caches"] is not None:
+        rows, lookups = (100 * found["caches"][key] for key in ("distinct_rows_found", "lookups_found"))
+        kernels = ", ".join(f"{count} {name}" for name, count in found["sharding"]["tables_by_kernel"].items())
+        yield ("cache hits", f"{lookups:.1f} % of lookups", f"{rows:.1f} % of distinct rows; tables: {kernels}")
 
 
 def _check_rows(estimate: Mapping[str, Any]) -> Iterator[Row]:
@@ -146,7 +151,7 @@ def _check_rows(estimate: Mapping[str, Any]) -> Iterator[Row]:
     types = ", ".join(f"{count} {kind}" for kind, count in estimate["sharding"]["tables_by_type"].items())
     yield ("batch", f"{estimate['global_batch_size']:,}", f"{estimate['local_batch_size']:,} per GPU")
     yield ("tables", f"{estimate['sharding']['tables']:,}", types)
-    yield from _memory_rows(estimate["memory"])
+    yield from _memory_rows(estimate)
     yield ("tasks", f"{size['tasks_per_iteration']:,}", "per rank and iteration")
     runs = f"{size['runs']} runs, the first of about {size['iterations']} iterations"
     yield ("rank-tasks", f"{size['rank_tasks']:,}", runs)

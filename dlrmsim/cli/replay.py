@@ -1,4 +1,4 @@
-"""``dlrmsim replay``: run imported traces in the engine."""
+"""``dlrmsim replay``: run imported traces in the engine, as measured or changed."""
 
 from __future__ import annotations
 
@@ -14,24 +14,64 @@ def replay(
     cluster: Annotated[
         str | None, typer.Option("--cluster", help="Collectives on this cluster (default: as measured).")
     ] = None,
+    gpu: Annotated[str | None, typer.Option("--gpu", help="Kernels on this GPU (default: as measured).")] = None,
+    from_gpu: Annotated[
+        str | None, typer.Option("--from-gpu", help="GPU of the trace (default: as its name there tells).")
+    ] = None,
+    world_size: Annotated[
+        int | None, typer.Option("--world-size", help="Ranks of the job, each with its batch; needs --cluster.")
+    ] = None,
+    local_batch: Annotated[
+        int | None, typer.Option("--local-batch", help="Samples of each rank (default: as traced).")
+    ] = None,
+    absent: Annotated[
+        str | None,
+        typer.Option(
+            "--absent",
+            metavar="none|clones|late",
+            help="Ranks without a trace: left out, clones of the traced ranks (default on a cluster), or late by "
+            "what collectives take longer than their shortest.",
+        ),
+    ] = None,
+    overlap: Annotated[
+        str,
+        typer.Option(
+            "--overlap",
+            metavar="as_traced|none|hidden",
+            help="Device work: on one stream, or comm awaited by none.",
+        ),
+    ] = "as_traced",
+    delay: Annotated[
+        list[str] | None, typer.Option("--delay", metavar="3=2ms", help="Rank 3 is 2 ms late in each step.")
+    ] = None,
+    collective_precision: Annotated[
+        str | None,
+        typer.Option("--collective-precision", metavar="fp16|OP=TYPE,...", help="Floating-point collectives."),
+    ] = None,
     ranks: Annotated[str | None, typer.Option("--ranks", metavar="0,5,9", help="Keep these ranks only.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for what `import` writes, of the replay.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Run traces in the engine, as measured or with the collectives of a simulated cluster."""
-    from dlrmsim import api, replaying
+    """Run traces in the engine, as measured or on other hardware, other ranks, with other precision or overlap."""
+    from dlrmsim import api, changes, replaying
     from dlrmsim.cli.printing import print_json
-    from reports.numbers import seconds
+    from dlrmsim.cli.progress import progress_display
+    from dlrmsim.cli.replay_headline import print_replay
 
-    found = replaying.replay(traces, cluster, api.parse_ranks(ranks))
+    wanted = changes.Changes(
+        cluster=cluster,
+        gpu=gpu,
+        from_gpu=from_gpu,
+        world_size=world_size,
+        local_batch=local_batch,
+        absent=changes.chosen("--absent", absent, changes.Absent),
+        overlap=changes.chosen("--overlap", overlap, changes.Overlap),
+        delays_s=changes.parse_delays(delay or ()),
+        precisions=changes.parse_precisions(collective_precision),
+    )
+    with progress_display() as progress:
+        finished = replaying.run_replay(traces, wanted, ranks=api.parse_ranks(ranks), out=out, progress=progress)
     if as_json:
-        print_json(found)
-        return
-    where = f"on {cluster}" if cluster else "as measured"
-    typer.echo(f"{found['format']}, {found['ranks']:,} of {found['world_size']:,} ranks, {where}")
-    typer.echo(f"  takes     {seconds(found['makespan_s'])}")
-    if "measured_makespan_s" in found:
-        typer.echo(f"  measured  {seconds(found['measured_makespan_s'])}")
-    if "largest_error_s" in found:
-        typer.echo(f"  largest difference of a task's end  {seconds(found['largest_error_s'])}")
-    for gap in found["gaps"]:
-        typer.echo(f"  gap       {gap['count']:,} {gap['what']}")
+        print_json(finished.summary)
+    else:
+        print_replay(finished, wanted)

@@ -14,7 +14,7 @@ from reports.numbers import percent
 
 Bytes: TypeAlias = NDArray[np.float64]
 
-_TIERS = {"hbm": "GPU memory (HBM)", "ddr": "Host memory (DDR), share of a rank"}
+_TIERS = {"hbm": "GPU memory (HBM)", "ddr": "Host memory (DDR), share of a rank", "ssd": "SSDs, share of a rank"}
 _NONE = '<p class="none">No estimate.</p>'
 
 

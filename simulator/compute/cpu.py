@@ -32,6 +32,7 @@ from simulator.operators import (
     EmbeddingLookup,
     EmbeddingUpdate,
     Gemm,
+    HostTraffic,
     HostWork,
     Ingest,
     Interaction,
@@ -128,6 +129,14 @@ class CpuModel:
             fixed = operator.seconds * self.node.cpu.host_time_factor.value
             return (seconds + fixed) / self.host_speed
         return seconds / (self.gemm_speed if kind in ("gemm", "batched") else self.memory_speed)
+
+    def pcie_s(self, traffic: HostTraffic | None) -> Amount:  # noqa: ARG002 - one signature for all models
+        """Nothing: a rank computes where its memory is."""
+        return 0.0
+
+    def ssd_s(self, traffic: HostTraffic | None) -> Amount:  # noqa: ARG002 - as above
+        """Nothing: tables of ranks on CPUs are in memory."""
+        return 0.0
 
     def outside_range(self, operator: Operator) -> str | None:
         """Why the operator is outside what was measured, or None."""

@@ -20,10 +20,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.operators import BYTES_PER_ELEMENT, Amount, FloatArray, Gemm
+
+IntArray: TypeAlias = NDArray[np.int64]
 
 TILES = np.array([
     (256, 128), (128, 256), (128, 128), (256, 64), (64, 256), (128, 64), (64, 128), (64, 64),
@@ -42,6 +46,9 @@ ALIGNMENT_BYTES = 16
 
 PARTIAL_SUM_BYTES = 4.0
 """Partial sums of a split are fp32."""
+
+RESULT_BYTES = 2
+"""At least: products of 8-bit numbers are stored in 16 bits."""
 
 CUDA_CORES = ("fp32", "fp64")
 """Precisions without tensor cores in this model: loaded element by element anyhow."""
@@ -81,6 +88,13 @@ def aligned_elements(precision: str) -> int:
     return 1 if precision in CUDA_CORES else ALIGNMENT_BYTES // BYTES_PER_ELEMENT[precision]
 
 
+def gemm_amounts(gemm: Gemm) -> tuple[Amount, Amount]:
+    """Floating point operations, and bytes read and written when each element moves once."""
+    m, n, k = gemm.m, gemm.n, gemm.k
+    elements = gemm.count * (m * k + k * n + m * n)
+    return 2.0 * m * n * k * gemm.count, elements * BYTES_PER_ELEMENT[gemm.precision]
+
+
 def gemm_s(gemm: Gemm, rates: GemmRates) -> Amount:
     """Seconds of a GEMM: a scalar, or ``[P]``; 0 where there is nothing to compute."""
     row = gemm.m if gemm.transposed else gemm.k
@@ -88,8 +102,18 @@ def gemm_s(gemm: Gemm, rates: GemmRates) -> Amount:
     if all(np.ndim(size) == 0 for size in sizes):
         return _one_s(tuple(float(size) for size in sizes), rates)
     table = np.stack(np.broadcast_arrays(*sizes), axis=1).astype(np.float64)
-    shapes, place = np.unique(table, axis=0, return_inverse=True)
-    return np.array([_one_s(tuple(shape), rates) for shape in shapes.tolist()])[place.reshape(-1)]
+    first, place = _distinct([np.asarray(size) for size in sizes if np.ndim(size)])
+    return np.array([_one_s(tuple(shape), rates) for shape in table[first].tolist()])[place]
+
+
+def _distinct(columns: Sequence[NDArray[Any]]) -> tuple[IntArray, IntArray]:
+    """The first row of each kind of equal rows, and the kind of each row ``[P]``; column by column, which is quick."""
+    code = np.zeros(len(columns[0]), dtype=np.int64)
+    for column in columns:
+        values, place = np.unique(column, return_inverse=True)
+        code = code * len(values) + place
+    _, first, kind = np.unique(code, return_index=True, return_inverse=True)
+    return first, kind
 
 
 @lru_cache(maxsize=65536)
@@ -97,7 +121,8 @@ def _one_s(sizes: Sequence[float], rates: GemmRates) -> float:
     m, n, k, count, row = sizes
     if not m * n * k * count:
         return 0.0
-    memory_s = rates.element_bytes * count * (m * k + k * n + m * n) / rates.memory_bytes_per_s
+    traffic = rates.element_bytes * (m * k + k * n) + max(rates.element_bytes, RESULT_BYTES) * m * n
+    memory_s = count * traffic / rates.memory_bytes_per_s
     if 1.0 in (m, n, k):
         return rates.vector_start_s + memory_s
     unaligned = n % rates.aligned_elements or row % rates.aligned_elements

@@ -25,6 +25,7 @@ from simulator.compute.model import COMPUTE_MODELS
 from simulator.operators import (
     BYTES_PER_ELEMENT,
     Amount,
+    CacheFill,
     Copy,
     Delay,
     DenseOptimizer,
@@ -32,6 +33,7 @@ from simulator.operators import (
     EmbeddingLookup,
     EmbeddingUpdate,
     Gemm,
+    HostTraffic,
     HostWork,
     Ingest,
     Interaction,
@@ -39,6 +41,21 @@ from simulator.operators import (
     Nothing,
     Operator,
 )
+
+UPDATE_OVER_LOOKUP = 0.752
+"""Memory rate of embedding updates over that of lookups: 1583 of 2105 GB/s on H100 (``python -m benchmarks
+embedding``).
+
+FBGEMM's own benchmark has 1197.9 GB/s forward and 859.5 GB/s forward and backward together (bench/tbe/README.md, GPU
+not stated; it counts the backward pass as twice the forward bytes): 0.63 by that count, in which sorting is free."""
+
+UPDATE_KERNELS = 9
+"""Kernels that an update runs at least: linearise, sort, run lengths (2), prefix sum (2), long runs, rows by block,
+rows by warp (FBGEMM in the TorchRec trace of 8 V100, facebookresearch/param et_replay tests)."""
+
+L2_OVER_MEMORY = 2.0
+"""L2 rate over the peak of the memory where the L2's is not known: the smallest of the GPUs of which it is, H200 (9.7
+of 4.8 TB/s, te42kyfo/gpu-benches gpu-l2-cache); the others have 2.2 to 3.4, L40 6."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +92,8 @@ class GpuModel:
         """Why the operator is outside what the constants were measured on, or None."""
         if isinstance(operator, Gemm) and operator.precision == "tf32" and "tf32" not in self.gpu.peak_flops:
             return f"{self.gpu.name} has no tf32: such GEMMs compute in fp32"
+        if isinstance(operator, Gemm) and operator.precision == "fp8":
+            return "no GEMM in fp8 was measured: they reach the share of the peak that 16-bit ones do"
         return None
 
     def improved(self, speed: Mapping[str, float]) -> GpuModel:
@@ -98,9 +117,36 @@ class GpuModel:
         return self.gpu.achieved.embedding_bytes_per_s.value * self.memory_speed
 
     @property
+    def l2_bytes_per_s(self) -> float:
+        """Rate at which the L2 serves all SMs."""
+        known = self.gpu.l2_bytes_per_s
+        rate = known.value if known is not None else L2_OVER_MEMORY * self.gpu.memory_bytes_per_s.value
+        return rate * self.memory_speed
+
+    @property
     def pcie_bytes_per_s(self) -> float:
         """Rate of a large pinned copy over the GPU's PCIe link."""
         return self.node.gpu_link_bytes_per_s * self.pcie_speed
+
+    def pcie_s(self, traffic: HostTraffic | None) -> Amount:
+        """Seconds on the GPU's PCIe link alone; both directions at once."""
+        if traffic is None:
+            return 0.0
+        return np.maximum(traffic.read_bytes, traffic.write_bytes) / self.pcie_bytes_per_s
+
+    def ssd_s(self, traffic: HostTraffic | None) -> Amount:
+        """Seconds on the node's SSDs alone, reads after writes; 0 where the node has none."""
+        if traffic is None or self.node.ssd is None:
+            return 0.0
+        ssd = self.node.ssd
+        alone_s = (
+            traffic.ssd_read_bytes / ssd.read_bytes_per_s.value + traffic.ssd_write_bytes / ssd.write_bytes_per_s.value
+        )
+        return alone_s / self.pcie_speed
+
+    def host_s(self, traffic: HostTraffic | None) -> Amount:
+        """Seconds that a kernel spends on rows that are not in device memory."""
+        return self.pcie_s(traffic) + self.ssd_s(traffic)
 
     def flops_per_s(self, precision: str) -> float:
         """Arithmetic rate of the best GEMM tiles on all SMs.
@@ -116,28 +162,15 @@ class GpuModel:
         Raises:
             InputError: the GPU does not compute in ``precision``.
         """
-        achieved, computed = self.gpu.achieved, self.gpu.computes_in(precision)
-        return GemmRates(
-            peak_flops_per_s=self.gpu.peak_flops_per_s(precision) * self.gemm_speed,
-            fraction=achieved.gemm_fraction.value,
-            balanced_tile=achieved.gemm_balanced_tile.value,
-            memory_bytes_per_s=self.gpu.memory_bytes_per_s.value
-            * achieved.gemm_memory_fraction.value
-            * self.memory_speed,
-            start_s=achieved.gemm_start_s.value,
-            vector_start_s=achieved.kernel_floor_s.value,
-            unaligned=achieved.gemm_unaligned_fraction.value,
-            sms=self.gpu.sms.value,
-            element_bytes=BYTES_PER_ELEMENT[precision],
-            aligned_elements=aligned_elements(computed),
-        )
+        return gemm_rates(self.gpu, precision, self.gemm_speed, self.memory_speed)
 
-    def _kernel(self, *parts_s: Amount) -> Amount:
-        """The longest part, at least the kernel floor; 0 where all parts are 0."""
+    def _kernel(self, *parts_s: Amount, kernels: int = 1) -> Amount:
+        """The longest part, at least the floor of so many kernels; 0 where all parts are 0."""
         longest = parts_s[0]
         for part in parts_s[1:]:
             longest = np.maximum(longest, part)
-        timed = np.where(np.asarray(longest) > 0.0, np.maximum(longest, self.gpu.achieved.kernel_floor_s.value), 0.0)
+        floor_s = kernels * self.gpu.achieved.kernel_floor_s.value
+        timed = np.where(np.asarray(longest) > 0.0, np.maximum(longest, floor_s), 0.0)
         return timed if timed.ndim else float(timed)
 
     def _started(self, busy_s: Amount) -> Amount:
@@ -152,15 +185,26 @@ class GpuModel:
         return gemm_s(operator, self.gemm_rates(operator.precision))
 
     def _lookup(self, operator: EmbeddingLookup) -> Amount:
-        traffic = operator.row_bytes + operator.output_bytes + operator.index_bytes
-        return self._kernel(traffic / self.embedding_bytes_per_s)
+        """Rows that miss the L2 come from memory, all pass through the L2; whichever takes longer."""
+        l2_bytes, others = self.gpu.l2_bytes.value, operator.output_bytes + operator.index_bytes
+        read = operator.row_bytes if operator.missed is None else operator.missed.at(l2_bytes)
+        through_s = (operator.row_bytes + others) / self.l2_bytes_per_s
+        on_device_s = self._kernel((read + others) / self.embedding_bytes_per_s, through_s)
+        return on_device_s + self.host_s(operator.host)
 
     def _update(self, operator: EmbeddingUpdate) -> Amount:
         # Reads of a block in random order hit a cache of the L2's size with probability L2 / block.
         held = self.gpu.l2_bytes.value / np.maximum(operator.gradient_block_bytes, self.gpu.l2_bytes.value)
         read_again = operator.repeated_gradient_bytes * (1.0 - held)
-        traffic = operator.gradient_bytes + read_again + operator.weight_bytes + operator.state_bytes
-        return self._kernel(traffic / self.embedding_bytes_per_s + operator.sort_bytes / self.stream_bytes_per_s)
+        rows = operator.weight_bytes + operator.state_bytes + operator.padding_bytes
+        traffic = operator.gradient_bytes + read_again + rows
+        rate = self.embedding_bytes_per_s * UPDATE_OVER_LOOKUP
+        on_device_s = traffic / rate + operator.sort_bytes / self.stream_bytes_per_s
+        return self._kernel(on_device_s, kernels=UPDATE_KERNELS) + self.host_s(operator.host)
+
+    def _cache_fill(self, operator: CacheFill) -> Amount:
+        gathered_s = (operator.probe_bytes + operator.row_bytes) / self.embedding_bytes_per_s
+        return self._kernel(gathered_s + operator.sort_bytes / self.stream_bytes_per_s) + self.host_s(operator.host)
 
     def _interaction(self, operator: Interaction) -> Amount:
         traffic_s = (operator.read_bytes + operator.write_bytes) / self.stream_bytes_per_s
@@ -191,10 +235,38 @@ class GpuModel:
         return 0.0
 
 
+def gemm_rates(gpu: Gpu, precision: str, gemm_speed: float = 1.0, memory_speed: float = 1.0) -> GemmRates:
+    """What GEMMs reach on a GPU in a precision.
+
+    Args:
+        gpu: the GPU.
+        precision: of the operands.
+        gemm_speed: multiplies the rate of tiles.
+        memory_speed: multiplies the memory rate.
+
+    Raises:
+        InputError: the GPU does not compute in ``precision``.
+    """
+    achieved, computed = gpu.achieved, gpu.computes_in(precision)
+    return GemmRates(
+        peak_flops_per_s=gpu.peak_flops_per_s(precision) * gemm_speed,
+        fraction=achieved.gemm_fraction.value,
+        balanced_tile=achieved.gemm_balanced_tile.value,
+        memory_bytes_per_s=gpu.memory_bytes_per_s.value * achieved.gemm_memory_fraction.value * memory_speed,
+        start_s=achieved.gemm_start_s.value,
+        vector_start_s=achieved.kernel_floor_s.value,
+        unaligned=achieved.gemm_unaligned_fraction.value,
+        sms=gpu.sms.value,
+        element_bytes=BYTES_PER_ELEMENT[precision],
+        aligned_elements=aligned_elements(computed),
+    )
+
+
 _DURATIONS: dict[type, Callable[[GpuModel, Any], Amount]] = {
     Gemm: GpuModel._gemm,  # noqa: SLF001 - the class's own table
     EmbeddingLookup: GpuModel._lookup,  # noqa: SLF001
     EmbeddingUpdate: GpuModel._update,  # noqa: SLF001
+    CacheFill: GpuModel._cache_fill,  # noqa: SLF001
     Interaction: GpuModel._interaction,  # noqa: SLF001
     Elementwise: GpuModel._elementwise,  # noqa: SLF001
     DenseOptimizer: GpuModel._optimizer,  # noqa: SLF001

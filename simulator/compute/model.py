@@ -7,7 +7,7 @@ from typing import Protocol
 
 from hardware_specs.processors import Gpu
 from hardware_specs.types import Node
-from simulator.operators import Amount, Operator
+from simulator.operators import Amount, HostTraffic, Operator
 from simulator.registry import Registry
 
 
@@ -16,6 +16,14 @@ class ComputeModel(Protocol):
 
     def duration_s(self, operator: Operator) -> Amount:
         """Duration in seconds: a scalar, or ``[P]`` when an amount of the operator is ``[P]``."""
+        ...
+
+    def pcie_s(self, traffic: HostTraffic | None) -> Amount:
+        """The part of that on the GPU's PCIe link, when it has it for itself."""
+        ...
+
+    def ssd_s(self, traffic: HostTraffic | None) -> Amount:
+        """The part of that on the SSDs of the node, likewise."""
         ...
 
     def outside_range(self, operator: Operator) -> str | None:

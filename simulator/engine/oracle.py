@@ -228,6 +228,9 @@ class _Oracle:
                 leaves = last if activity.release_phase is None else min(int(activity.release_phase[index]), last)
                 if leaves == position:
                     instance.released[rank].succeed()
+        if not activity.phases:  # a communicator of one rank
+            for released in instance.released.values():
+                released.succeed()
         instance.end = int(self._env.now)
 
     # What controllers ask for (controllers.Actor)

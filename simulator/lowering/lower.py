@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from inputs.errors import InputError, ProgramError
-from simulator.lowered import Activity, LoweredGroup, LoweredProgram, Phase
+from simulator.lowered import Activity, LoweredGroup, LoweredProgram
 from simulator.lowering.collective import LoweredCollective, lower_collective, sequenced_calls
 from simulator.lowering.cores import Cores
+from simulator.lowering.host_traffic import directions_used, host_activities, shared_tasks
 from simulator.lowering.machine import Machine
-from simulator.lowering.private import durations_of, fill, member_instances, shared_copies, task_seconds
+from simulator.lowering.private import durations_of, fill, member_instances, task_seconds
 from simulator.lowering.result import CollectiveInfo, Lowering
 from simulator.lowering.variation import Variation
 from simulator.lowering.warn import warnings_of
 from simulator.network.background import background_of
-from simulator.network.levels import Port
-from simulator.network.model import picoseconds_of
-from simulator.network.topology import Topology
-from simulator.operators import Amount, Copy, FloatArray
+from simulator.operators import Amount
 from simulator.program import IntArray, Program, TaskGraph
-
-COPY_PORTS: dict[str, Port] = {"h2d": "pcie_h2d", "d2h": "pcie_d2h"}
-"""Links that copies of a direction take."""
 
 
 def lower(
@@ -55,11 +50,12 @@ def lower(
     varied = variation or Variation()
     seconds = [dict(task_seconds(program, better.compute, varied, improve)) for program in graph.programs]
     shared = _Activities(len(graph.programs))
+    evened = improve.get("imbalance", 1.0) - 1.0
     timed = [dict(of_program) for of_program in seconds]
     cores = Cores.of(machine.topology, better.compute)
-    calls = _lower_collectives(graph, better, shared, improve.get("imbalance", 1.0) - 1.0, cores)
+    calls = _lower_collectives(graph, better, shared, evened, cores)
     if cores is None:
-        _lower_copies(graph, better, shared, seconds)
+        _lower_host_traffic(graph, better, shared, seconds, evened)
     else:
         _lower_on_cores(graph, cores, shared, seconds, varied)
     groups = [
@@ -124,18 +120,16 @@ def _lower_collectives(
     return lowered
 
 
-def _lower_copies(graph: TaskGraph, machine: Machine, shared: _Activities, seconds: list[dict[int, Amount]]) -> None:
-    """Copies that share PCIe with another stream's, with collectives or other jobs: an activity per rank each."""
-    used = _copy_directions_of(shared.activities, machine.topology)
-    if machine.background.keys() & {"pcie", "ddr"}:
-        used |= COPY_PORTS.keys()
+def _lower_host_traffic(
+    graph: TaskGraph, machine: Machine, shared: _Activities, seconds: list[dict[int, Amount]], evened: float
+) -> None:
+    """What moves between GPUs and hosts over links that others use too: an activity per rank each."""
+    used = directions_used(shared.activities, machine)
     for number, program in enumerate(graph.programs):
-        for task in shared_copies(program, used):
-            work = program.work[task]
-            if isinstance(work, Copy):
-                first = len(shared.activities)
-                shared.activities += _copies(program, task, work, machine, seconds[number].pop(task))
-                shared.rows[number][task] = first + np.arange(program.rank_count)
+        for task in shared_tasks(program, machine, used):
+            first = len(shared.activities)
+            shared.activities += host_activities(program, task, machine, seconds[number].pop(task), evened)
+            shared.rows[number][task] = first + np.arange(program.rank_count)
 
 
 def _lower_on_cores(
@@ -149,48 +143,6 @@ def _lower_on_cores(
             del seconds[number][task]
             shared.rows[number][task] = len(shared.activities) + np.arange(program.rank_count)
             shared.activities += activities
-
-
-def _copy_directions_of(activities: Sequence[Activity], topology: Topology) -> set[str]:
-    """Directions of PCIe links that collectives use, on their way to the NICs or to GPUs without NVLink."""
-    found = set()
-    for direction, port in COPY_PORTS.items():
-        first = topology.first(port)
-        past = first + topology.port_count(port)
-        phases = (phase for activity in activities for phase in activity.phases)
-        if any(np.any((phase.resources >= first) & (phase.resources < past)) for phase in phases):
-            found.add(direction)
-    return found
-
-
-def _copies(program: Program, task: int, work: Copy, machine: Machine, seconds: Amount) -> list[Activity]:
-    """A copy on each rank ``[P]``, which uses its links as far as its bytes fill them.
-
-    Links are the GPU's PCIe link and, where NICs use it too, the host memory that the other end is in.
-    """
-    topology, rates = machine.topology, machine.collectives.rates
-    ranks = program.ranks
-    resources = [topology.first(COPY_PORTS[work.direction]) + ranks]
-    full_rates = [rates["pcie"]]
-    if "ddr" in topology.ports:
-        resources.append(topology.first("ddr") + topology.ports["ddr"].link[ranks])
-        full_rates.append(rates["ddr"])
-    alone_s = np.broadcast_to(np.asarray(seconds, dtype=np.float64), program.rank_count)
-    size = np.broadcast_to(np.asarray(work.bytes, dtype=np.float64), program.rank_count)
-    link_s = size[:, None] / np.array(full_rates)
-    beside = alone_s[:, None] + np.zeros_like(link_s)
-    usage = np.minimum(np.divide(link_s, beside, out=np.ones_like(link_s), where=beside > 0.0), 1.0)
-    work_ps, numbers = picoseconds_of(alone_s), np.stack(resources, axis=1)
-    label = program.names[task]
-    return [
-        Activity(f"{label} [rank {rank}]", (_copy_phase(int(work_ps[i]), numbers[i], usage[i]),))
-        for i, rank in enumerate(ranks)
-    ]
-
-
-def _copy_phase(work_ps: int, resources: IntArray, usage: FloatArray) -> Phase:
-    used = usage > 0.0 if work_ps else np.zeros(len(usage), dtype=np.bool_)
-    return Phase(0, work_ps, resources[used], usage[used])
 
 
 def _group(

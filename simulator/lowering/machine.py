@@ -20,7 +20,7 @@ BOUND_CLASSES: tuple[str, ...] = (
 
 _LINK_CLASSES: dict[str, tuple[ResourceClass, ...]] = {
     "NVLink": ("nvlink",), "NIC": ("nic",), "spine": ("spine", "torus"),
-    "PCIe/DDR": ("pcie", "switch", "socket", "ddr"),
+    "PCIe/DDR": ("pcie", "switch", "socket", "ddr", "ssd"),
 }  # fmt: skip
 
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from simulator.compute import ComputeModel
 from simulator.lowered import PS_PER_S, ConstantDurations, Durations
 from simulator.lowering.variation import Variation, VariedDurations
-from simulator.operators import Amount, Category, CollectiveCall, Copy, FloatArray, category_of
+from simulator.operators import (
+    Amount,
+    Category,
+    CollectiveCall,
+    EmbeddingLookup,
+    EmbeddingUpdate,
+    FloatArray,
+    category_of,
+)
 from simulator.program import IntArray, Program
 
 INPUT_SECTION = "input"
@@ -59,22 +67,18 @@ def fill(seconds: Mapping[int, Amount], tasks: int, ranks: int) -> FloatArray:
 def durations_of(program: Program, base_ps: FloatArray, variation: Variation, world_size: int) -> Durations:
     """Constant durations, or drawn ones when some task varies."""
     sigma = np.array([variation.sigma(category) for category in program.categories])
-    if np.any(sigma > 0.0):
-        return VariedDurations(program, base_ps, sigma, variation.seed, world_size)
+    contents = _contents(program)
+    if np.any(sigma > 0.0) or contents:
+        return VariedDurations(program, base_ps, sigma, contents, variation.seed, world_size)
     return ConstantDurations(np.floor(base_ps + 0.5).astype(np.int64))
 
 
-def shared_copies(program: Program, used_by_collectives: Collection[str] = ()) -> list[int]:
-    """Tasks that copy over a PCIe direction which copies of another stream of the rank, or collectives, use as well."""
-    copies = [
-        (task, work.direction, int(program.stream_of[task]))
-        for task, work in enumerate(program.work)
-        if isinstance(work, Copy) and work.direction != "d2d"
-    ]
-    streams: dict[str, set[int]] = {}
-    for _, direction, stream in copies:
-        streams.setdefault(direction, set()).add(stream)
-    return [task for task, direction, _ in copies if len(streams[direction]) > 1 or direction in used_by_collectives]
+def _contents(program: Program) -> dict[int, Amount]:
+    """Tasks whose work differs from batch to batch, and its standard deviation over its mean: scalar or ``[P]``."""
+    lookups = (
+        (task, work) for task, work in enumerate(program.work) if isinstance(work, EmbeddingLookup | EmbeddingUpdate)
+    )
+    return {task: work.deviation for task, work in lookups if np.any(work.deviation)}
 
 
 def member_instances(activity: IntArray, instance: IntArray) -> IntArray:

@@ -2,18 +2,23 @@
 
 A factor ``exp(sigma z - sigma^2 / 2)`` (log-normal with mean 1) multiplies the duration of a kernel or host task. z is
 standard normal, drawn with Philox keyed by (seed, iteration, task name) as a vector over global ranks: the number of
-workers, what is recorded and which other tasks exist never change it.
+workers, what is recorded and which other tasks exist never change it. Embedding kernels vary besides with the lookups
+of a batch, where the model's bag lengths are not fixed.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.operators import Category, FloatArray
+from simulator.operators import Amount, Category, FloatArray
 from simulator.program import IntArray, Program
+
+BATCH = "batch contents"
+"""Names the draw of how many lookups a rank's batch has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +75,8 @@ class VariedDurations:
         program: the tasks and ranks.
         base_ps: durations without jitter ``[T, P]`` or ``[T, 1]``, ps, not rounded.
         sigma: of each task ``[T]``.
+        contents: tasks whose work differs from batch to batch -> its standard deviation over its mean, scalar or
+            ``[P]``. One draw per rank and iteration: a batch with more lookups has more in all kernels.
         seed: of the draws.
         world_size: length of a draw.
     """
@@ -77,6 +84,7 @@ class VariedDurations:
     program: Program
     base_ps: FloatArray
     sigma: FloatArray
+    contents: Mapping[int, Amount]
     seed: int
     world_size: int
 
@@ -87,4 +95,8 @@ class VariedDurations:
             sigma = self.sigma[task]
             z = draw(self.seed, iteration, self.program.names[task], self.world_size)[self.program.ranks]
             values[task] *= np.exp(sigma * z - 0.5 * sigma**2)
+        if self.contents:
+            z = draw(self.seed, iteration, BATCH, self.world_size)[self.program.ranks]
+            for kernel, deviation in self.contents.items():
+                values[kernel] *= np.maximum(1.0 + deviation * z, 0.0)
         return np.floor(values + 0.5).astype(np.int64)

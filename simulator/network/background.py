@@ -37,7 +37,7 @@ class OtherJob:
 def background_of(jobs: Mapping[ResourceClass, OtherJob], topology: Topology) -> tuple[Background, ...]:
     """The traffic as the engine takes it; classes that the machine lacks, and shares of 0, are left out."""
     found = []
-    for level in topology.levels:
+    for level in (*topology.levels, *topology.host_levels):
         job = jobs.get(level.name)
         if job is None or job.share == 0.0:
             continue

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -12,15 +13,16 @@ from simulator.network.torus import Torus
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
-ResourceClass = Literal["nvlink", "pcie", "switch", "socket", "ddr", "nic", "spine", "torus"]
+ResourceClass = Literal["nvlink", "pcie", "switch", "socket", "ddr", "nic", "spine", "torus", "ssd"]
 Port = Literal[
     "nvlink_tx", "nvlink_rx", "pcie_h2d", "pcie_d2h", "switch_up", "switch_down", "socket_out", "socket_in",
-    "ddr", "nic_tx", "nic_rx", "spine_up", "spine_down", "torus_plus", "torus_minus",
+    "ddr", "nic_tx", "nic_rx", "spine_up", "spine_down", "torus_plus", "torus_minus", "ssd",
 ]  # fmt: skip
 LEVEL_PORTS: dict[ResourceClass, tuple[Port, ...]] = {
     "nvlink": ("nvlink_tx", "nvlink_rx"), "pcie": ("pcie_d2h", "pcie_h2d"), "switch": ("switch_up", "switch_down"),
     "socket": ("socket_out", "socket_in"), "ddr": ("ddr",), "nic": ("nic_tx", "nic_rx"),
     "spine": ("spine_up", "spine_down"), "torus": ("torus_plus", "torus_minus"),
+    "ssd": ("ssd",),
 }  # fmt: skip
 """Resources of a level: what its ranks send over, and what they receive over; one for both where they share it."""
 CLASS_OF: dict[Port, ResourceClass] = {port: name for name, ports in LEVEL_PORTS.items() for port in ports}
@@ -184,19 +186,46 @@ def _host_memory_levels(node: Node, node_of: IntArray, local: IntArray, domain: 
     """Memory channels of the sockets, which traffic to and from NICs crosses where there is no GPUDirect.
 
     So does traffic between GPUs without peer-to-peer access.
-
-    A buffer lies beside its GPU; where the GPUs do not hang on the sockets evenly, the node's memory is one.
     """
     if node.gpu is None or node.nics.is_gpudirect:
         return []
+    ranks = np.arange(len(node_of), dtype=np.int64)
+    tree = node.pcie_tree
+    staged = node.scale_up is None and tree is not None and not tree.is_peer_to_peer
+    memory = _host_memory(node, node_of, local, inside=ranks if staged else domain)
+    return [replace(memory, beside=Beside(memory.link, domain))]
+
+
+def _host_memory(node: Node, node_of: IntArray, local: IntArray, inside: IntArray) -> Level:
+    """A buffer lies beside its GPU; where the GPUs do not hang on the sockets evenly, the node's memory is one."""
     gpus, nodes = node.ranks, int(node_of.max()) + 1
     sockets = int(node.sockets.value) if gpus % int(node.sockets.value) == 0 else 1
     socket = node_of * sockets + local * sockets // gpus
-    rate = node.ddr_bytes_per_s.value / sockets
-    tree = node.pcie_tree
-    staged = node.scale_up is None and tree is not None and not tree.is_peer_to_peer
-    inside = np.arange(len(node_of), dtype=np.int64) if staged else domain
-    return [Level("ddr", rate, nodes * sockets, socket, inside=inside, beside=Beside(socket, domain))]
+    return Level("ddr", node.ddr_bytes_per_s.value / sockets, nodes * sockets, socket, inside=inside)
+
+
+def host_levels_of(node: Node, node_of: IntArray, local: IntArray, known: Collection[str]) -> tuple[Level, ...]:
+    """What only traffic between GPUs and their host uses: up-links of PCIe switches, memory channels, SSDs.
+
+    Args:
+        node: the nodes.
+        node_of: node of each rank ``[world_size]``.
+        local: GPU of each rank on its node ``[world_size]``.
+        known: levels that collectives use too, left out here.
+    """
+    if node.gpu is None:
+        return ()
+    nobody, nodes, found = np.zeros_like(node_of), int(node_of.max()) + 1, []
+    if node.pcie_tree is not None and node.pcie_fraction is not None and "switch" not in known:
+        switches = int(node.pcie_tree.switches.value)
+        rate = node.pcie_tree.uplink_bytes_per_s.value * node.pcie_fraction.value
+        switch = node_of * switches + local * switches // node.ranks
+        found.append(Level("switch", rate, nodes * switches, switch, inside=nobody))
+    if "ddr" not in known:
+        found.append(_host_memory(node, node_of, local, inside=nobody))
+    if node.ssd is not None:
+        found.append(Level("ssd", node.ssd.read_bytes_per_s.value, nodes, node_of, inside=nobody))
+    return tuple(found)
 
 
 def _host_levels(node: Node, node_of: IntArray, local: IntArray, domain: IntArray) -> list[Level]:  # noqa: ARG001 - as above

@@ -21,7 +21,7 @@ import numpy as np
 
 from hardware_specs.types import Cluster
 from inputs.errors import InputError
-from simulator.network.levels import LEVEL_PORTS, Level, Port, ResourceClass, levels_of
+from simulator.network.levels import LEVEL_PORTS, Level, Port, ResourceClass, host_levels_of, levels_of
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
@@ -41,6 +41,7 @@ class Topology:
         local_rank_of: GPU of each rank on its node ``[world_size]``.
         domain_of: ranks of one number reach each other by NVLink, or are on one node ``[world_size]``.
         levels: the kinds of links, from the GPU outwards.
+        host_levels: those that no collective uses.
     """
 
     world_size: int
@@ -49,6 +50,7 @@ class Topology:
     local_rank_of: IntArray
     domain_of: IntArray
     levels: tuple[Level, ...]
+    host_levels: tuple[Level, ...] = ()
 
     @staticmethod
     def build(cluster: Cluster, world_size: int, placement: Placement = "block", seed: int = 0) -> Topology:
@@ -70,13 +72,15 @@ class Topology:
         nodes = -(-world_size // per_node)
         _check_fits(cluster, nodes, world_size)
         slots = _slots(world_size, nodes, per_node, placement, seed)
-        domain, levels = levels_of(cluster, slots // per_node, slots % per_node)
-        return Topology(world_size, nodes, slots // per_node, slots % per_node, domain, levels)
+        node_of, local = slots // per_node, slots % per_node
+        domain, levels = levels_of(cluster, node_of, local)
+        host_levels = host_levels_of(cluster.node, node_of, local, {level.name for level in levels})
+        return Topology(world_size, nodes, node_of, local, domain, levels, host_levels)
 
     @cached_property
     def rates(self) -> dict[ResourceClass, float]:
         """Capacity of one link of each level and direction, B/s."""
-        return {level.name: level.bytes_per_s for level in self.levels}
+        return {level.name: level.bytes_per_s for level in (*self.levels, *self.host_levels)}
 
     @cached_property
     def near_classes(self) -> tuple[ResourceClass, ...]:
@@ -87,7 +91,7 @@ class Topology:
     @cached_property
     def ports(self) -> dict[Port, Level]:
         """Both directions of every level, in the order in which resources are numbered."""
-        return {port: level for level in self.levels for port in LEVEL_PORTS[level.name]}
+        return {port: level for level in (*self.levels, *self.host_levels) for port in LEVEL_PORTS[level.name]}
 
     @cached_property
     def _firsts(self) -> dict[Port, int]:

@@ -81,6 +81,66 @@ def test_ranks_without_a_trace_run_the_first_program_on_a_cluster(tmp_path, caps
     assert times[0] == times[1]
 
 
+def test_replay_with_a_late_rank_prints_the_step_before_and_after(kineto, capsys):
+    assert main(["replay", *kineto, "--delay", "1=20us"]) == 0
+    out = capsys.readouterr().out
+    assert "2 of 3 ranks, transfers as measured" in out
+    assert "step                 200 µs" in out
+    assert main(["replay", *kineto, "--delay", "1=20us", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    waiting = found["step"]["exposed_waiting_s"] - found["measured_step"]["exposed_waiting_s"]
+    assert waiting == pytest.approx(10e-6)  # rank 0 waits 20 us longer, the mean is over two ranks
+
+
+def test_replay_on_a_gpu_says_how_kernels_came_there(kineto, capsys):
+    assert main(["replay", *kineto, "--gpu", "h100_sxm5_80", "--from-gpu", "v100_sxm2_32"]) == 0
+    out = capsys.readouterr().out
+    assert "GEMM without shape" in out
+    assert "copy over PCIe, kept" in out
+    assert main(["replay", *kineto, "--gpu", "h100_sxm5_80", "--from-gpu", "v100_sxm2_32", "--json"]) == 0
+    kernels = json.loads(capsys.readouterr().out)["kernels"]
+    assert sum(row["tasks"] for row in kernels) == 6  # two kernels and a copy on each rank
+
+
+def test_replay_writes_what_import_writes_and_compare_reads_it(kineto, tmp_path, capsys):
+    assert main(["import", *kineto, "--out", str(tmp_path / "before")]) == 0
+    assert main(["replay", *kineto, "--delay", "1=20us", "--out", str(tmp_path / "after")]) == 0
+    names = {file.name for file in (tmp_path / "after").iterdir()}
+    assert names == {"summary.json", "timeline.parquet", "report.html", "run.json"}
+    capsys.readouterr()
+    assert main(["compare", str(tmp_path / "before"), str(tmp_path / "after"), "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    assert rows["iteration"]["change_s"] == pytest.approx(20e-6, rel=0.5)
+
+
+@pytest.mark.parametrize(
+    ("form", "names"),
+    [
+        ("chrome", ["rank0.json.gz", "rank1.json.gz"]),
+        ("chakra", ["trace.0.et", "trace.1.et"]),
+        ("parquet", ["timeline.parquet"]),
+    ],
+)
+def test_export_writes_a_folder_that_is_imported_again(kineto, tmp_path, capsys, form, names):
+    out = tmp_path / "out"
+    for _ in range(2):  # the second replaces the first
+        assert main(["export", *kineto, "--format", form, "--out", str(out)]) == 0
+    assert sorted(file.name for file in (out / form).iterdir()) == names
+    assert sorted(file.name for file in out.iterdir()) == sorted([form, "run.json"])
+    capsys.readouterr()
+    assert main(["import", *(str(out / form / name) for name in names), "--json"]) == 0
+    again = json.loads(capsys.readouterr().out)
+    assert again["ranks_with_trace"] == 2
+    if form != "chakra":
+        assert again["iteration_time_s"] == pytest.approx(200e-6)
+
+
+def test_export_of_a_folder_takes_its_timeline(kineto, tmp_path, capsys):
+    main(["import", *kineto, "--out", str(tmp_path / "measured")])
+    assert main(["export", str(tmp_path / "measured"), "--format", "chrome", "--out", str(tmp_path / "out")]) == 0
+    assert "rank0.json.gz and 1 more" in capsys.readouterr().out
+
+
 def test_compare_shows_what_changed_most_first(kineto, tmp_path, capsys):
     slower = two_ranks(world_size=3)
     for own in slower:

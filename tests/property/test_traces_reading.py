@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import gzip
 import json
+import tempfile
+import zlib
+from base64 import b85decode, b85encode
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dlrmsim.exporting import WRITERS
 from inputs.errors import DlrmsimError, InputError
 from tests.trace_files import chakra_bytes, chakra_iteration, two_ranks
 from traces.formats import import_traces
@@ -83,6 +90,27 @@ def log() -> bytes:
     )
 
 
+@functools.cache
+def parquet() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        WRITERS["parquet"](import_traces([two_ranks(world_size=1)[0].write(Path(folder) / "a.json")]), Path(folder))
+        return (Path(folder) / "timeline.parquet").read_bytes()
+
+
+@functools.cache
+def chrome() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        WRITERS["chrome"](import_traces([two_ranks(world_size=1)[0].write(Path(folder) / "a.json")]), Path(folder))
+        return gzip.decompress((Path(folder) / "rank0.json.gz").read_bytes())
+
+
+@functools.cache
+def exported_chakra() -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        WRITERS["chakra"](import_traces([two_ranks(world_size=1)[0].write(Path(folder) / "a.json")]), Path(folder))
+        return (Path(folder) / "trace.0.et").read_bytes()
+
+
 edits = st.lists(
     st.tuples(st.floats(0.0, 1.0, exclude_max=True), st.integers(0, 6), st.binary(max_size=6)), min_size=1, max_size=4
 )
@@ -90,8 +118,16 @@ edits = st.lists(
 
 @pytest.mark.parametrize(
     ("name", "content"),
-    [("rank0.json", kineto), ("job.0.et", chakra), ("et_0.json", execution_trace), ("all_reduce.log", log)],
-    ids=["kineto", "chakra", "pytorch_et", "nccl_tests"],
+    [
+        ("rank0.json", kineto),
+        ("job.0.et", chakra),
+        ("et_0.json", execution_trace),
+        ("all_reduce.log", log),
+        ("rank0.json", chrome),
+        ("timeline.parquet", parquet),
+        ("job.0.et", exported_chakra),
+    ],
+    ids=["kineto", "chakra", "pytorch_et", "nccl_tests", "chrome", "parquet", "exported_chakra"],
 )
 @BUDGET
 @given(edits=edits)
@@ -131,6 +167,28 @@ def test_events_with_odd_values_are_imported_or_refused(tmp_path, changes):
         args = event.get("args")
         (args if isinstance(args, dict) and key in args else event)[key] = value
     imported_or_refused(tmp_path / "rank0.json", own.text().encode())
+
+
+@BUDGET
+@given(changes=st.lists(st.tuples(st.integers(0, 400), numbers | values), min_size=1, max_size=3))
+def test_programs_with_odd_values_are_imported_or_refused(tmp_path, changes):
+    """What an exported trace says of its programs, each value replaced by any other."""
+    trace = json.loads(chrome())
+    about = json.loads(zlib.decompress(b85decode(trace["dlrmsim"])))
+    for number, value in changes:
+        places = list(containers(about))
+        holder, key = places[number % len(places)]
+        holder[key] = value
+    trace["dlrmsim"] = b85encode(zlib.compress(json.dumps(about).encode())).decode()
+    imported_or_refused(tmp_path / "rank0.json", json.dumps(trace).encode())
+
+
+def containers(value):
+    """(list or dict, key) of every value inside one."""
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in list(items):
+        yield value, key
+        yield from containers(inner)
 
 
 def imported_or_refused(file, data) -> None:

@@ -92,6 +92,19 @@ def test_semi_sync_is_bound_by_lookups_that_follow_each_other() -> None:
     assert period(small_settings(pipeline="semi_sync"), **t) == 500 + 300 + 70 + 40
 
 
+@few
+@given(durations, times)
+def test_prefetch_fills_caches_beside_the_iteration_before(t: dict[str, int], fill: int) -> None:
+    """Rows of i+1 come in after the update of i-1 and before the lookup of i+1; elsewhere the fill is on the path."""
+    t["copy"] = t["dist"] = 0
+    iteration = forward(t) + backward(t)
+    to_update = iteration - max(t["update"], t["reduce"]) - t["optimizer"] + t["update"]
+    expected = max(iteration, fill, (fill + to_update) / 2)
+    assert period(small_settings(pipeline="prefetch"), cached=True, **t, fill=fill) == pytest.approx(expected, abs=1)
+    in_forward = period(small_settings(pipeline="sparse_dist"), cached=True, **t, fill=fill)
+    assert in_forward == pytest.approx(fill + iteration, abs=1)
+
+
 def test_only_semi_sync_is_stale() -> None:
     """Lookups of one batch come before the update of the one before it."""
     assert {name: schedule.staleness for name, schedule in SCHEDULES.items() if schedule.staleness} == {"semi_sync": 1}

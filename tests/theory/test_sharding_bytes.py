@@ -16,6 +16,7 @@ from scenarios.runner import simulate
 from simulator.lowering import lower
 from simulator.operators import BYTES_PER_ELEMENT
 from tests.planning_jobs import job, scenario
+from workloads.batch_contents import batch_lookups
 from workloads.dlrm import generate
 from workloads.memory import stored_on_ranks
 from workloads.plan import Plan
@@ -71,7 +72,7 @@ def counted(plan: Plan, planned: PlanningJob) -> dict[tuple[str, str], float]:
         features, share = int(tables.features[table]), shard["shard_sizes"][0] / int(tables.rows[table])
         vectors = batch * features * shard["shard_sizes"][1]
         total["all_to_all", "lengths"] += batch * features * settings.length_bytes
-        indices = batch * features * float(tables.pooling_factor[table]) * share
+        indices = float(batch_lookups(tables, settings)[table].sum()) * share
         total["all_to_all", "values"] += indices * settings.index_bytes
         for direction, size in (("forward", settings.forward_bytes), ("backward", settings.backward_bytes)):
             if kind in ("table_wise", "column_wise", "table_column_wise"):
@@ -94,10 +95,22 @@ def simulated(plan: Plan, planned: PlanningJob) -> dict[tuple[str, str], float]:
     return dict(total)
 
 
+SKEWS: dict[str, dict[str, Any]] = {
+    "even": {},
+    "hashed": {"indices": {"distribution": "zipf", "exponent": 1.1}},
+    "ordered": {
+        "indices": {"distribution": "zipf", "exponent": 0.9, "order": "popularity"},
+        "pooling_spread": {"distribution": "lognormal", "deviation": 1.0},
+    },
+}
+"""Laws of rows and of bag lengths."""
+
+
+@pytest.mark.parametrize("skew", SKEWS)
 @pytest.mark.parametrize("kind", KINDS)
-def test_bytes_of_every_collective_are_those_of_the_plan(kind: str) -> None:
-    """To rounding: sums of floats in another order."""
-    planned = job()
+def test_bytes_of_every_collective_are_those_of_the_plan(kind: str, skew: str) -> None:
+    """To rounding: sums of floats in another order. Skew moves lookups between ranks and loses none."""
+    planned = job(**SKEWS[skew])
     plan = plan_of(planned, kind)
     if kind != MIXED:
         assert set(plan.sharding_types) == {kind}
@@ -143,7 +156,7 @@ def arriving(sent: np.ndarray, weights: np.ndarray | None, instance: np.ndarray)
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_memory_is_what_the_shards_add_up_to(kind: str) -> None:
-    """By hand: rows x columns x element size, and 4 B of rowwise Adagrad state per row; copies on every rank."""
+    """By hand: rows x columns x element size, and 4 B of rowwise Adagrad state per row; copies stand elsewhere."""
     planned = job()
     plan = plan_of(planned, kind)
     weights, state = np.zeros(plan.world_size), np.zeros(plan.world_size)
@@ -151,11 +164,9 @@ def test_memory_is_what_the_shards_add_up_to(kind: str) -> None:
         rows, dim = shard["shard_sizes"]
         weights[rank_of(shard)] += rows * dim * int(plan.tables.element_bytes[table])
         state[rank_of(shard)] += 4 * rows
-    for table in plan.data_parallel:
-        weights += plan.tables.rows[table] * plan.tables.dim[table] * plan.tables.element_bytes[table]
     found = stored_on_ranks(plan, planned.settings)
-    assert found[0] == pytest.approx(weights, rel=0)
-    assert found[1] == pytest.approx(state, rel=0)
+    assert found["hbm", "weights"] == pytest.approx(weights, rel=0)
+    assert found["hbm", "optimizer state"] == pytest.approx(state, rel=0)
 
 
 def test_memory_of_a_node_by_hand() -> None:

@@ -90,6 +90,8 @@ def test_fp8_is_up_to_twice_as_fast_as_bf16():
     assert 1.8 < bf16 / fp8 <= 2.0
     bf16, fp8 = (model.duration_s(Gemm(128, 128, 128, p)) for p in ("bf16", "fp8"))
     assert bf16 / fp8 < 1.2, "mostly the start of a kernel"
+    assert "fp8" in model.outside_range(Gemm(8, 8, 8, "fp8"))
+    assert model.outside_range(Gemm(8, 8, 8, "bf16")) is None, "small ones are modelled"
 
 
 def test_ranks_have_their_own_shapes():

@@ -8,6 +8,7 @@ import pytest
 from hardware_specs import load_cluster
 from inputs.errors import InputError
 from simulator.compute import COMPUTE_MODELS, GpuModel
+from simulator.compute.gpu import UPDATE_OVER_LOOKUP
 from simulator.operators import (
     Copy,
     DenseOptimizer,
@@ -17,6 +18,7 @@ from simulator.operators import (
     Gemm,
     HostWork,
     Interaction,
+    Misses,
     Nothing,
 )
 
@@ -29,10 +31,24 @@ def a100():
 
 def test_lookups_and_updates_go_at_the_embedding_rate(a100):
     assert a100.duration_s(EmbeddingLookup(1e6, 1e9, 2e8, 1e8, 4)) == pytest.approx(1.3e9 / 1300e9)
+    updating = 1300e9 * UPDATE_OVER_LOOKUP
     update = EmbeddingUpdate(1e6, 5e5, 2e8, 8e8, 3e8, 0.0, 4)
-    assert a100.duration_s(update) == pytest.approx(1.3e9 / 1300e9)
+    assert a100.duration_s(update) == pytest.approx(1.3e9 / updating)
     sorting = EmbeddingUpdate(1e6, 5e5, 2e8, 8e8, 3e8, 1e9, 4)
-    assert a100.duration_s(sorting) == pytest.approx(1.3e9 / 1300e9 + 1e9 / a100.stream_bytes_per_s)
+    assert a100.duration_s(sorting) == pytest.approx(1.3e9 / updating + 1e9 / a100.stream_bytes_per_s)
+    padded = EmbeddingUpdate(1e6, 5e5, 2e8, 8e8, 3e8, 0.0, 4, padding_bytes=2e8)
+    assert a100.duration_s(padded) == pytest.approx(1.5e9 / updating)
+    tiny = EmbeddingUpdate(1, 1, 400, 800, 8, 24, 1)
+    assert a100.duration_s(tiny) == pytest.approx(9 * a100.gpu.achieved.kernel_floor_s.value)
+
+
+def test_rows_that_hit_the_l2_cost_only_its_rate(a100):
+    """40 MB of L2 stand between the 20 and 60 MB of a curve: half of the rows between them come from memory."""
+    curve = Misses(np.array([0.0, 20e6, 60e6]), np.array([1e9, 6e8, 2e8]))
+    lookup = EmbeddingLookup(1e6, 1e9, 1e8, 1e8, 4, missed=curve)
+    assert a100.duration_s(lookup) == pytest.approx((4e8 + 2e8) / 1300e9)
+    held = EmbeddingLookup(1e6, 1e10, 1e8, 1e8, 4, missed=Misses(np.array([0.0, 1e6]), np.array([1e10, 1e6])))
+    assert a100.duration_s(held) == pytest.approx(1.02e10 / 5430e9), "all of it passes through the L2"
 
 
 def test_gradients_read_again_cost_only_what_misses_the_cache(a100):
@@ -42,7 +58,7 @@ def test_gradients_read_again_cost_only_what_misses_the_cache(a100):
     held = EmbeddingUpdate(1, 1, 1e9, 0.0, 0.0, 0.0, 1, repeated_gradient_bytes=8e9, gradient_block_bytes=l2)
     missed = EmbeddingUpdate(1, 1, 1e9, 0.0, 0.0, 0.0, 1, repeated_gradient_bytes=8e9, gradient_block_bytes=4 * l2)
     assert a100.duration_s(held) == pytest.approx(once)
-    assert a100.duration_s(missed) == pytest.approx(once + 6e9 / 1300e9)
+    assert a100.duration_s(missed) == pytest.approx(once + 6e9 / (1300e9 * UPDATE_OVER_LOOKUP))
 
 
 def test_streaming_kernels_go_at_the_stream_rate(a100):
@@ -60,6 +76,30 @@ def test_copies_to_the_device_go_over_pcie(a100):
     node = a100.node
     rate, start = node.pcie_bytes_per_s.value * node.pcie_fraction.value, a100.gpu.achieved.kernel_floor_s.value
     assert a100.duration_s(Copy(1e9, "h2d")) == a100.duration_s(Copy(1e9, "d2h")) == pytest.approx(start + 1e9 / rate)
+
+
+@pytest.mark.parametrize(
+    ("size", "measured_us"), [(65536, 7), (106496, 11), (212992, 19), (4194304, 340), (6553600, 528)]
+)
+def test_copies_of_a_measured_iteration_are_within_10_per_cent(size, measured_us):
+    """Pinned host memory to a V100: offsets, dense features and int32 indices of batches of 2048 of two DLRMs.
+
+    owensgroup/ml_perf_model, kernels of 2021-05-04 (default model) and 2021-05-14 (MLPerf's).
+    """
+    node = load_cluster("dgx1_v100").node
+    assert GpuModel(node.gpu, node, 5e-6).duration_s(Copy(size, "h2d")) == pytest.approx(1e-6 * measured_us, rel=0.1)
+
+
+@pytest.mark.parametrize(("parameters", "tensors", "measured_us"), [(2_368_897, 16, 80), (2_499_137, 12, 72)])
+def test_optimizer_of_a_measured_iteration(parameters, tensors, measured_us):
+    """SGD on a V100, a kernel for each tensor: start and gradient read, weight read and written (same traces).
+
+    The dense parameters of MLPerf's model and of the default one (512-512-64, 100-1024-1024-1024-1).
+    """
+    node = load_cluster("dgx1_v100").node
+    model = GpuModel(node.gpu, node, 5e-6)
+    seconds = tensors * model.duration_s(DenseOptimizer(parameters / tensors, 12 * parameters / tensors))
+    assert seconds == pytest.approx(1e-6 * measured_us, rel=0.2)
 
 
 def test_no_kernel_is_shorter_than_the_floor_and_no_work_is_no_kernel(a100):

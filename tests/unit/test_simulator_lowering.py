@@ -272,12 +272,13 @@ def test_copies_share_the_pcie_link_with_collectives_that_go_through_it(zionex):
     """Where the node describes its PCIe, GPU and NIC meet on it: an input copy and an all_to_all slow each other."""
     graph = graph_of(16, CollectiveCall("all_to_all", "world", 1e8), Copy(1e9, "h2d"), communicators=world(16))
     for cluster, activities in ((zionex, 1), (pcie_box(zionex), 1 + 16)):
-        lowered = lower(graph, build_machine(cluster, 16, launch_s=5e-6))
+        machine = build_machine(cluster, 16, launch_s=5e-6)
+        lowered = lower(graph, machine)
         assert len(lowered.program.activities) == activities
     collective, copy = lowered.program.activities[:2]
-    link = set(copy.phases[0].resources.tolist())
-    assert len(link) == 1
-    assert link <= {resource for phase in collective.phases for resource in phase.resources.tolist()}
+    links = copy.phases[0].resources.tolist()
+    assert links == [machine.topology.first("pcie_h2d"), machine.topology.first("switch_down")], "its own, its switch's"
+    assert links[0] in {resource for phase in collective.phases for resource in phase.resources.tolist()}
 
 
 def test_without_gpudirect_copies_share_the_host_memory_too(zionex):

@@ -57,7 +57,9 @@ def test_gpus_share_nics_where_there_are_fewer():
 def test_resources_are_numbered_once_each_and_named(zionex):
     topology = Topology.build(zionex, 16)
     names = list(topology.resource_names)
-    assert len(names) == len(set(names)) == topology.resource_count == 16 * 6
+    assert len(names) == len(set(names)) == topology.resource_count == 16 * 6 + 2 * 4, (
+        "links of GPUs and NICs, memory of sockets"
+    )
     assert names[topology.first("nic_rx") + 3] == "nic_rx[3]"
     assert topology.resource_names[-1] == names[-1]
     assert topology.resource_names[0:2] == names[:2]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
+from base64 import b85decode, b85encode
 from pathlib import Path
 
 import pytest
@@ -255,3 +257,102 @@ def test_a_parquet_file_of_somebody_else(capsys, tmp_path):
     assert "has no programs in its metadata" in refused(capsys, tmp_path, file)
     file.write_bytes(b"PAR1 and no more")
     assert "is no Parquet file" in refused(capsys, tmp_path, file)
+
+
+def test_an_execution_trace_of_a_rank_without_kineto_trace(capsys, tmp_path):
+    node = {"id": 2, "name": "aten::relu", "parent": 1, "inputs": [[1, 1, 0, 8, 4, "cuda:0"]], "outputs": []}
+    et = tmp_path / "et_5.json"
+    et.write_text(json.dumps({"schema": "1.0.1", "nodes": [{"id": 1, "name": "root", "parent": 0}, node]}))
+    message = refused(capsys, tmp_path, good().write(tmp_path / "rank0.json"), et)
+    assert "et_5.json: is of rank 5, which has no Kineto trace" in message
+
+
+def exported(tmp_path: Path, form: str) -> list[Path]:
+    sources = [own.write(tmp_path / f"rank{n}.json") for n, own in enumerate(two_ranks())]
+    assert main(["export", *map(str, sources), "--format", form, "--out", str(tmp_path / form)]) == 0
+    return sorted((tmp_path / form / form).iterdir())
+
+
+def test_two_exported_traces_of_one_rank(capsys, tmp_path):
+    first, _ = exported(tmp_path, "chrome")
+    again = tmp_path / "again.json.gz"
+    again.write_bytes(first.read_bytes())
+    assert "is of rank 0, and so is" in refused(capsys, tmp_path, first, again)
+
+
+def test_an_exported_trace_that_lost_events(capsys, tmp_path):
+    first, _ = exported(tmp_path, "chrome")
+    trace = json.loads(gzip.decompress(first.read_bytes()))
+    trace["traceEvents"] = [event for event in trace["traceEvents"] if "adam" not in event["name"]]
+    file = tmp_path / "lost.json"
+    file.write_text(json.dumps(trace))
+    assert "lost.json: has other tasks on rank 0 than its programs" in refused(capsys, tmp_path, file)
+
+
+def test_an_exported_trace_of_another_version(capsys, tmp_path):
+    first, _ = exported(tmp_path, "chrome")
+    trace = json.loads(gzip.decompress(first.read_bytes()))
+    about = json.loads(zlib.decompress(b85decode(trace["dlrmsim"])))
+    trace["dlrmsim"] = b85encode(zlib.compress(json.dumps(about | {"version": 1}).encode())).decode()
+    file = tmp_path / "old.json"
+    file.write_text(json.dumps(trace))
+    message = refused(capsys, tmp_path, file)
+    assert "old.json: has programs of another version; given 1; expected 2" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--delay", "3"], "--delay: is no delay; given '3'"),
+        (["--delay", "3=2"], "--delay: the unit is missing"),
+        (["--delay", "9=2ms"], "--delay: no such rank in the job; given 9"),
+        (["--collective-precision", "bp16"], "did you mean 'fp16'?"),
+        (["--collective-precision", "all_to_all=fp16"], "--collective-precision: no such collective"),
+        (["--overlap", "non"], "did you mean 'none'?"),
+        (["--absent", "clone"], "did you mean 'clones'?"),
+        (["--world-size", "4"], "--world-size: needs a network"),
+        (["--world-size", "4", "--cluster", "zionex"], "does not say which tables"),
+        (["--world-size", "4", "--cluster", "zionex", "--absent", "late"], "--absent: does not go with --world-size"),
+        (["--gpu", "h100_sxm5_80"], "--from-gpu: is needed"),
+        (["--local-batch", "8"], "--from-gpu: is needed"),
+        (["--local-batch", "8", "--from-gpu", "v100_sxm2_32"], "does not say its batch"),
+        (["--gpu", "h100", "--from-gpu", "v100_sxm2_32"], "h100"),
+        (["--cluster", "zionx"], "did you mean 'zionex'?"),
+        (["--ranks", "7"], "no trace is of these ranks"),
+    ],
+)
+def test_changes_of_a_replay_that_make_no_sense(capsys, tmp_path, arguments, said):
+    files = [str(own.write(tmp_path / f"rank{n}.json")) for n, own in enumerate(two_ranks())]
+    before = sorted(tmp_path.iterdir())
+    assert main(["replay", *files, *arguments, "--out", str(tmp_path / "out")]) == 2
+    message = capsys.readouterr().err
+    assert said in message
+    assert message.count("\n") == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_replay_into_a_folder_of_others(capsys, tmp_path):
+    trace = str(good().write(tmp_path / "trace.json"))
+    assert main(["replay", trace, "--out", str(tmp_path)]) == 2
+    assert "holds what dlrmsim did not write" in capsys.readouterr().err
+
+
+def test_a_cluster_without_the_ranks_that_have_no_trace(capsys, tmp_path):
+    trace = str(two_ranks()[0].write(tmp_path / "rank0.json"))
+    assert main(["replay", trace, "--cluster", "zionex", "--absent", "none"]) == 2
+    assert "has rank 1, which no program has" in capsys.readouterr().err
+
+
+def test_exports_that_make_no_sense(capsys, tmp_path):
+    trace = str(good().write(tmp_path / "trace.json"))
+    log = tmp_path / "other"
+    log.mkdir()
+    (log / "mine.txt").write_text("mine")
+    for arguments, said in (
+        ([trace, "--format", "kineto", "--out", str(tmp_path / "out")], "--format: no such format"),
+        ([str(log), "--format", "chrome", "--out", str(tmp_path / "out")], "has no timeline.parquet"),
+        ([trace, "--format", "chrome", "--out", str(log)], "holds what dlrmsim did not write"),
+    ):
+        assert main(["export", *arguments]) == 2
+        assert said in capsys.readouterr().err
+        assert not (tmp_path / "out").exists()

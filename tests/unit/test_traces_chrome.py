@@ -9,10 +9,11 @@ import pytest
 from simulator.analysis import Timeline
 from simulator.engine import RunOptions, run
 from simulator.lowered import ConstantDurations, LoweredGroup, LoweredProgram
-from simulator.operators import CollectiveCall, Copy, Elementwise, HostWork
+from simulator.operators import CollectiveCall, Copy, Elementwise, HostWork, Ingest
 from simulator.program import ProgramBuilder, TaskGraph
 from traces.chrome import chrome_trace, write_chrome_trace
 
+EXCHANGE, COPY = "ncclDevKernel_AllToAll (exchange)", "Memcpy HtoD (copy)"
 DURATION_PS = [2_000_001, 5_000_000, 7_000_000, 1_000_000]
 
 
@@ -54,13 +55,20 @@ def test_durations_are_microseconds_exact_to_the_picosecond(trace):
 
 
 def test_categories_are_kinetos(trace):
-    found = {name: events(trace, name=name)[0]["cat"] for name in ("launch", "kernel", "exchange", "copy")}
-    assert found == {"launch": "cuda_runtime", "kernel": "kernel", "exchange": "kernel", "copy": "gpu_memcpy"}
+    found = {name: events(trace, name=name)[0]["cat"] for name in ("launch", "kernel", EXCHANGE, COPY)}
+    assert found == {"launch": "cuda_runtime", "kernel": "kernel", EXCHANGE: "kernel", COPY: "gpu_memcpy"}
+
+
+def test_only_device_work_has_a_stream(trace):
+    """Tools take whatever has a stream for work of a device."""
+    tasks = [e for e in events(trace, ph="X") if "task" in e["args"]]
+    assert {e["name"] for e in tasks if "stream" in e["args"]} == {"kernel", EXCHANGE, COPY}
+    assert {e["name"] for e in tasks if "stream" not in e["args"]} == {"launch"}
 
 
 def test_a_collective_carries_its_own_ranks_size(trace):
     for rank, elements in ((0, 32), (1, 64)):  # fp16: two bytes
-        args = events(trace, name="exchange", pid=rank)[0]["args"]
+        args = events(trace, name=EXCHANGE, pid=rank)[0]["args"]
         assert (args["Collective name"], args["In msg nelems"], args["Group size"]) == ("all_to_all", elements, 2)
 
 
@@ -83,7 +91,7 @@ def test_kernel_and_launch_share_a_correlation_that_no_other_iteration_has(trace
 
 def test_streams_are_named_threads(trace):
     names = {e["tid"]: e["args"]["name"] for e in events(trace, name="thread_name", pid=1)}
-    assert names == {0: "host", 1: "default", 2: "memcpy"}
+    assert names == {0: "steps", 1: "host", 2: "default", 3: "memcpy"}
 
 
 def test_only_the_ranks_of_the_timeline_are_in_it():
@@ -98,3 +106,19 @@ def test_the_file_is_gzip_without_time_stamp(trace, tmp_path):
     raw = path.read_bytes()
     assert raw[4:8] == bytes(4)  # RFC 1952: MTIME
     assert json.loads(gzip.decompress(raw)) == trace
+
+
+def test_input_that_is_on_its_way_is_no_work_of_a_device():
+    builder = ProgramBuilder("all", [0], ["frontend", "default"])
+    batch = builder.task("batch", "frontend", Ingest(64.0))
+    builder.task("kernel", "default", Elementwise(1.0, 1.0), after=[batch])
+    graph = TaskGraph((builder.build(),), {})
+    (program,) = graph.programs
+    group = LoweredGroup.of(
+        program, ConstantDurations(np.array([[5], [7]])), np.zeros(0, dtype=np.int64), np.zeros((0, 1), dtype=np.int64)
+    )
+    result = run(LoweredProgram((group,), (), 0), RunOptions(max_iterations=1))
+    trace = chrome_trace(graph, Timeline.from_run(graph.programs, result), name="input")
+    (event,) = events(trace, name="batch")
+    assert event["cat"] == "cpu_op"
+    assert "stream" not in event["args"]

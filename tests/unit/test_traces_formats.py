@@ -12,12 +12,15 @@ from dlrmsim.importing import run_import
 from hardware_specs.loader import load_cluster
 from inputs.errors import InputError
 from simulator import engine
+from simulator.analysis import timeline_blocks, write_parquet
 from simulator.lowering import build_machine, lower
 from simulator.operators import Category, CollectiveCall, Elementwise, Gemm, Measured
+from simulator.program import ProgramBuilder, TaskGraph
 from tests.trace_files import chakra_bytes, chakra_iteration, two_ranks, write_ranks
-from traces.chakra import import_chakra
+from traces.chakra.importer import import_chakra
 from traces.formats import Format, detect, import_traces
 from traces.nccl_tests import read_timed_collectives
+from traces.parquet import program_metadata
 
 # Chakra
 
@@ -200,6 +203,31 @@ def test_an_import_of_a_log_lists_what_was_timed(tmp_path):
     assert imported.measured is None
 
 
+def test_chakra_ranks_that_started_at_other_times_are_one_group(tmp_path):
+    files = []
+    for rank in range(3):
+        nodes = chakra_iteration()
+        for node in nodes:
+            node["start_time_micros"] = 100 * rank + node["id"]
+        files.append(tmp_path / f"job.{rank}.et")
+        files[-1].write_bytes(chakra_bytes(nodes))
+    assert [p.rank_count for p in import_traces(files).graph.programs] == [3]
+
+
+def test_each_chakra_rank_has_its_own_gaps(tmp_path):
+    """The first rank has all durations, the second lacks one, the third two."""
+    files = []
+    for rank in range(3):
+        nodes = chakra_iteration()
+        for node in [n for n in nodes if n["type"] == 4][:rank]:
+            node["duration_micros"] = 0
+        files.append(tmp_path / f"job.{rank}.et")
+        files[-1].write_bytes(chakra_bytes(nodes))
+    imported = import_traces(files)
+    assert [(g.count, g.ranks) for g in imported.gaps if "without a duration" in g.what] == [(3, (1, 2))]
+    assert len(imported.graph.programs) == 1
+
+
 # Our own Parquet
 
 
@@ -236,6 +264,31 @@ def test_the_chrome_trace_of_a_run_has_its_ranks_and_collectives(tmp_path):
     for program in imported.graph.programs:
         found = [w.op for w in program.work if isinstance(w, CollectiveCall)]
         assert sorted(found) == sorted([w.op for w in calls] * iterations)
+
+
+def test_groups_of_ranks_stay_apart_in_a_timeline(tmp_path):
+    """Two instances of a communicator, ranks 0 and 1, and 2 and 3: a late rank 3 makes rank 2 wait and nobody else."""
+    builder = ProgramBuilder("all", range(4), ["default"])
+    late = builder.task("work", "default", Measured(np.array([1e-6, 1e-6, 1e-6, 9e-6]), Category.COMPUTE))
+    builder.task("reduce", "default", CollectiveCall("all_reduce", "pair", 64.0), after=[late])
+    graph = TaskGraph((builder.build(),), {"pair": np.array([0, 0, 1, 1])})
+    lowered = lower(graph, build_machine(load_cluster("dgx_a100_80"), 4, launch_s=0.0)).program
+    result = engine.run(lowered, engine.RunOptions(max_iterations=1))
+    file = tmp_path / "timeline.parquet"
+    metadata = program_metadata(graph, result.iteration_end_ps)
+    write_parquet(timeline_blocks(graph.programs, result), file, metadata=metadata)
+    again = import_traces([file])
+    assert again.graph.communicators["pair"].tolist() == [0, 0, 1, 1]
+    waiting = again.measured.result.records[0].groups[0].waiting_rows_ps
+    assert waiting.sum(axis=0).tolist() == [0, 0, 8_000_000, 0]
+
+
+def test_a_timeline_of_several_iterations_has_an_operator_per_collective(tmp_path):
+    run(load_scenario("zionex_a_128"), RunRequest(out=tmp_path / "run", report=False))
+    again = run_import([tmp_path / "run" / "timeline.parquet"], ranks=[0])
+    names = [row.name for row in again.analysis.operators]
+    assert len(names) == len(set(names))
+    assert not [name for name in names if "@" in name]
 
 
 # Formats

@@ -15,9 +15,11 @@ from simulator.lowering import build_machine
 from simulator.operators import CollectiveCall, Copy
 from tests.trace_files import BACKWARD, KinetoRank, two_ranks, write_ranks
 from traces.analysis import analyse_trace
-from traces.kineto import read_kineto
-from traces.kineto_import import import_kineto
-from traces.replay import on_machine, with_absent_ranks
+from traces.kineto.importer import import_kineto
+from traces.kineto.reader import read_kineto
+from traces.replay import job_of
+from traces.replay import replayed as run_again
+from traces.replay.ranks import with_clones
 
 US = 1e-6
 
@@ -185,22 +187,20 @@ def test_absolute_time_stamps_have_the_resolution_of_a_double(tmp_path):
     assert replayed(import_kineto([file])) == 0
 
 
-def test_an_absent_rank_runs_on_a_machine_as_those_that_were_merged(tmp_path):
-    """Ranks 0 and 2 have one program; rank 1, without a trace, gets it too, with the mean of their kernels."""
+def test_an_absent_rank_runs_on_a_machine_as_a_traced_one(tmp_path):
+    """Ranks 0 and 2 have one program; rank 1, without a trace, takes the times of rank 0."""
     ranks = []
     for rank in (0, 2):
         own = KinetoRank(rank, 3)
         own.step(1, 0.0, 100.0)
         own.kernel("gemm", (5.0 + rank, 3.0), (10.0 + rank, 20.0 + rank))
         ranks.append(own)
-    imported = import_kineto(write_ranks(tmp_path, ranks))
-    whole = with_absent_ranks(imported.graph, 3)
-    assert [p.ranks.tolist() for p in whole.programs] == [[0, 1, 2]]
-    kernel = whole.programs[0].work[whole.programs[0].names.index("gemm")]
-    np.testing.assert_allclose(kernel.seconds, [20e-6, 21e-6, 22e-6])
+    job = with_clones(job_of(import_kineto(write_ranks(tmp_path, ranks))))
+    (program,) = job.graph.programs
+    assert program.ranks.tolist() == [0, 1, 2]
+    assert job.durations_ps[0][program.names.index("gemm")].tolist() == [20_000_000, 20_000_000, 22_000_000]
     machine = build_machine(load_cluster("dgx_a100_40"), 3, launch_s=0.0)
-    _, result = on_machine(imported, machine)
-    assert result.iteration_end_ps[0] > 0
+    assert run_again(job, machine).measured.result.ranks.tolist() == [0, 1, 2]
 
 
 def test_chosen_ranks_only(tmp_path):

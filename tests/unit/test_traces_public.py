@@ -83,3 +83,15 @@ def test_no_access_is_one_message(server, tmp_path, capsys):
     url, _ = server
     assert main(["fetch-traces", "--out", str(tmp_path / "traces"), "--from", f"{url}/nothing"]) == 2
     assert "cannot be fetched" in capsys.readouterr().err
+
+
+def test_a_download_is_not_read_beyond_what_the_manifest_says(server, tmp_path, capsys):
+    """Neither as it comes nor unpacked: 40 MB of zeros in 40 KB of gzip."""
+    url, root = server
+    file = root / "owner/name/HEAD/data/trace.json"
+    file.write_bytes(bytes(public.SLACK_BYTES + len(CONTENT) + 1))
+    assert main(["fetch-traces", "--out", str(tmp_path / "got"), "--from", url]) == 2
+    assert "is longer than the manifest says" in capsys.readouterr().err
+    file.write_bytes(gzip.compress(bytes(40_000_000)))
+    assert main(["fetch-traces", "--out", str(tmp_path / "got"), "--from", url]) == 2
+    assert "is another file than the manifest names" in capsys.readouterr().err

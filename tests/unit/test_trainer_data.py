@@ -17,8 +17,10 @@ from trainer.draws import Purpose, bits, uniforms  # noqa: E402
 from trainer.job import read_job  # noqa: E402
 from trainer.layout import placement  # noqa: E402
 from trainer.synthetic import Synthetic  # noqa: E402
-from trainer.zipf import expected_distinct, exponent_for, popularity_ranks, scattered  # noqa: E402
+from workloads.index_laws import make_law  # noqa: E402
+from workloads.popularity import zipf  # noqa: E402
 from workloads.reuse import load_reuse  # noqa: E402
+from workloads.traffic import popularity_of  # noqa: E402
 
 
 @settings(deadline=None)
@@ -41,16 +43,10 @@ def test_draws_are_uniform():
     assert stats.kstest(uniforms(3, Purpose.LABELS, 0, 0, 0, 20_000), "uniform").pvalue > 0.001
 
 
-@settings(deadline=None)
-@given(rows=st.integers(1, 5000))
-def test_scattering_is_one_to_one(rows):
-    assert np.array_equal(np.sort(scattered(np.arange(rows), rows)), np.arange(rows))
-
-
 @pytest.mark.parametrize("exponent", [0.0, 0.7, 1.0, 1.3])
 def test_popularity_follows_the_power_law(exponent):
     """Frequencies of popularity ranks against the law integrated by hand: chi-square over 20 ranks."""
-    ranks = popularity_ranks(uniforms(1, Purpose.INDICES, 0, 0, 0, 100_000), 20, exponent)
+    ranks = zipf(20, exponent).ranks(uniforms(1, Purpose.INDICES, 0, 0, 0, 100_000))
     edges = np.arange(1, 22, dtype=float)
     area = np.diff(np.log(edges) if exponent == 1 else edges ** (1 - exponent) / (1 - exponent))
     counts = np.bincount(ranks, minlength=20)
@@ -61,10 +57,9 @@ def test_popularity_follows_the_power_law(exponent):
 def test_the_exponent_gives_the_distinct_rows_that_the_simulator_counts(rows, lookups):
     """Measured reuse says how many distinct rows a batch touches; indices drawn with the exponent touch as many."""
     reuse, samples = load_reuse("dlrm_datasets_2021"), 2048.0
-    exponent = exponent_for(rows, lookups, samples, reuse)
-    drawn = popularity_ranks(uniforms(1, Purpose.INDICES, 0, 0, 0, lookups), rows, exponent)
-    touched = len(np.unique(drawn))
-    assert touched == pytest.approx(expected_distinct(rows, lookups, exponent), rel=0.02)
+    law = make_law("dlrm_datasets_2021").popularity(rows, lookups, samples)
+    touched = len(np.unique(law.ranks(uniforms(1, Purpose.INDICES, 0, 0, 0, lookups))))
+    assert touched == pytest.approx(float(law.distinct(lookups)), rel=0.02)
     chance = rows * -np.expm1(lookups * np.log1p(-1 / rows))
     assert touched == pytest.approx(min(chance, lookups * reuse.distinct_fraction(samples)), rel=0.02)
 
@@ -97,6 +92,25 @@ def test_batches_have_the_models_lookups(tmp_path):
     assert not torch.equal(batch.dense, other.dense)
     assert batch.dense.double().var().item() == pytest.approx(1, abs=0.05)
     assert 0.3 < batch.labels.mean() < 0.7
+
+
+@pytest.mark.parametrize("order", ["hashed", "popularity"])
+def test_batches_follow_the_laws_that_the_simulator_counts_with(tmp_path, order):
+    """Of a Zipf law and geometric bags: lookups per eighth of each table (5 sigma), bag lengths (5 standard errors)."""
+    law = {"distribution": "zipf", "exponent": 1.2, "order": order}
+    changed = model(index_reuse=graded(law), pooling_spread=graded({"distribution": "geometric"}))
+    job = read_job(write(tmp_path, scenario(1, model=changed, global_batch_size=8192)))
+    batch, tables = Synthetic(job, 0).batch(0), job.plan.tables
+    for feature, table in enumerate(job.table_of_feature):
+        values, rows = batch.of_feature(feature).numpy(), int(tables.rows[table])
+        edges = np.unique(np.linspace(0, rows, 9).astype(np.int64))
+        shares = popularity_of(tables, job.settings, table).block_shares(edges)
+        counts = np.histogram(values, edges)[0]
+        assert np.all(np.abs(counts - shares * len(values)) <= 5 * np.sqrt(shares * len(values)) + 1)
+        mean = float(tables.pooling_factor[table])
+        drawn = batch.lengths[feature].double()
+        assert drawn.mean().item() == pytest.approx(mean, abs=5 * np.sqrt(mean * (1 + mean) / 8192))
+        assert drawn.var().item() == pytest.approx(mean * (1 + mean), rel=0.2)
 
 
 def criteo_job(tmp_path, **workload):
@@ -184,3 +198,18 @@ def test_the_job_needs_a_plan_and_trainable_precisions(tmp_path):
     plan = planned(1, {"table_0": {"sharding_type": "data_parallel"}})
     with pytest.raises(InputError, match="no tables of this precision"):
         read_job(write(tmp_path, scenario(1, model=model(tables=tables), sharding={"plan": plan})))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("pipeline", "semi_sync"),
+        ("gradient_accumulation", 2),
+        ("cuda_graph", "iteration"),
+        ("hybrid_embedding", {}),
+    ],
+)
+def test_schedules_that_the_trainer_lacks_are_refused(tmp_path, key, value):
+    with pytest.raises(InputError) as refused:
+        read_job(write(tmp_path, scenario(1, **{key: value})))
+    assert refused.value.key == f"workload.{key}"

@@ -8,6 +8,7 @@ torch = pytest.importorskip("torch")
 
 import torch.distributed as dist  # noqa: E402
 
+from inputs.errors import InputError  # noqa: E402
 from tests.trainer_jobs import TABLES, graded, model, plan, planned, scenario, write  # noqa: E402
 from trainer.job import read_job  # noqa: E402
 from trainer.model import RankModel  # noqa: E402
@@ -116,3 +117,10 @@ def test_tables_of_different_widths_and_formats_share_a_rank(mixed, tmp_path):
     for number, kinds in enumerate((["row_wise"] * 4, ["data_parallel"] * 4, ["row_wise", "data_parallel"] * 2)):
         found = curve(tmp_path / str(number), model=changed, sharding=sharded(kinds))
         assert found == pytest.approx(alone, rel=1e-3)  # bf16 weights are rounded after each update
+
+
+def test_fp8_is_refused(tmp_path):
+    content = scenario(1)
+    content["precision"]["dense"] = "fp8"
+    with pytest.raises(InputError, match=r"precision\.dense: the trainer does not compute in fp8"):
+        read_job(write(tmp_path, content))

@@ -15,6 +15,7 @@ from tests.workload_jobs import context_for, graph_of, job_of, plan_of, settings
 from workloads.dlrm import generate
 from workloads.memory import bytes_beside_tables, memory_per_rank
 from workloads.model import load_model
+from workloads.schedule import SCHEDULES
 from workloads.settings import DlrmSettings, Optimizers
 from workloads.sharding import make_sharding_plan
 from workloads.tables import expand_tables
@@ -33,7 +34,7 @@ def waits_for(program: Program, name: str, other: str) -> set[int]:
     return {lag for t, lag in program.dependencies(task(program, name)) if t == task(program, other)}
 
 
-@pytest.mark.parametrize("pipeline", ["none", "sparse_dist"])
+@pytest.mark.parametrize("pipeline", sorted(SCHEDULES))
 def test_every_kernel_and_collective_has_a_launch(pipeline: str) -> None:
     """Each task off the host thread waits for a host task of the same iteration: host-bound runs come out by
     themselves."""
@@ -45,7 +46,7 @@ def test_every_kernel_and_collective_has_a_launch(pipeline: str) -> None:
         assert [program.names[t] for t in launches] == [f"launch_{program.names[number]}"]
 
 
-@pytest.mark.parametrize("pipeline", ["none", "sparse_dist"])
+@pytest.mark.parametrize("pipeline", sorted(SCHEDULES))
 def test_same_iteration_dependencies_go_back_in_launch_order(pipeline: str) -> None:
     """A task never waits for one of its own iteration that is launched after it: that would deadlock a stream."""
     program = program_of(pipeline)
@@ -67,6 +68,17 @@ def test_sparse_dist_serves_the_next_batches() -> None:
     assert waits_for(program, "column_lookup", "input_dist_recat") == {1}
     assert waits_for(program, "input_dist_permute", "input_copy") == {1}
     assert waits_for(program, "bottom_0_forward", "input_copy") == {2}
+
+
+def test_semi_sync_looks_rows_up_before_the_update_before_them() -> None:
+    """The lookup of batch i+1 sees the update of batch i-1 and comes before that of batch i; its vectors wait."""
+    program = program_of("semi_sync")
+    assert waits_for(program, "column_lookup", "column_update") == {1}
+    assert waits_for(program, "column_update", "column_lookup") == {0}
+    assert waits_for(program, "pooled_permute", "column_output_dist_forward") == {1}
+    assert waits_for(program, "column_lookup", "input_dist_recat") == {1}
+    assert waits_for(program, "input_dist_permute", "input_copy") == {1}
+    assert waits_for(program, "bottom_0_forward", "input_copy") == {3}
 
 
 def test_the_next_iteration_needs_the_parameters_of_this_one() -> None:
@@ -130,7 +142,41 @@ def test_16_bit_layers_cast_their_weights_and_gradients() -> None:
     for layer in job.dense.layers:
         cast = program.work[task(program, f"{layer.name}_weight_cast")]
         assert cast == Elementwise(4.0 * layer.parameters, 2.0 * layer.parameters)
+    batch, width = job.batch, job.dense.dense_features
+    entering = program.work[task(program, "dense_input_cast")]
+    assert entering == Elementwise(4.0 * batch * width, 2.0 * batch * width), "the features come as fp32"
     assert not [name for name in generated().names if name.endswith("_cast")]
+
+
+def test_fp8_layers_cast_what_enters_each_product_and_keep_16_bit_activations() -> None:
+    program, half = generated(dense="fp8"), generated(dense="fp16")
+    for layer in job_of("mlperf_dlrm_v1", 16).dense.layers:
+        inputs, outputs = (2.0 * 512 * width for width in (layer.inputs, layer.outputs))
+        assert program.work[task(program, f"{layer.name}_input_cast")] == Elementwise(inputs, inputs)
+        assert program.work[task(program, f"{layer.name}_gradient_in_fp8")] == Elementwise(outputs, outputs)
+        assert program.work[task(program, f"{layer.name}_forward")].precision == "fp8"
+        if layer.activation:
+            name = f"{layer.name}_activation"
+            assert program.work[task(program, name)] == half.work[task(half, name)]
+
+
+@pytest.mark.parametrize(("dense", "multiple"), [("fp32", 1), ("tf32", 8), ("fp16", 8), ("bf16", 8), ("fp8", 16)])
+def test_products_of_tensor_cores_have_padded_widths(dense: str, multiple: int) -> None:
+    """479 outputs of the interaction enter the top MLP; the last layer's single output stays alone."""
+    program, layers = generated(dense=dense), job_of("mlperf_dlrm_v1", 16).dense.top
+
+    def padded(width: int) -> int:
+        return width if width == 1 else -(-width // multiple) * multiple
+
+    for layer in layers:
+        k, n = padded(layer.inputs), padded(layer.outputs)
+        forward = program.work[task(program, f"{layer.name}_forward")]
+        gradient = program.work[task(program, f"{layer.name}_input_gradient")]
+        weights = program.work[task(program, f"{layer.name}_weight_gradient")]
+        assert (forward.m, forward.n, forward.k, forward.transposed) == (512, n, k, False)
+        assert (gradient.m, gradient.n, gradient.k, gradient.transposed) == (512, k, n, False)
+        assert (weights.m, weights.n, weights.k, weights.transposed) == (n, k, 512, True)
+    assert layers[0].inputs == 479
 
 
 def test_row_wise_tables_have_their_indices_bucketed() -> None:
@@ -167,7 +213,7 @@ def test_copied_tables_only_take_part_in_the_all_reduce() -> None:
     assert sum(b.parameters for b in job.buckets) == job.dense.parameters + copied[0].copied_parameters
 
 
-@pytest.mark.parametrize(("pipeline", "ahead"), [("none", 0), ("sparse_dist", 2)])
+@pytest.mark.parametrize(("pipeline", "ahead"), [("none", 0), ("sparse_dist", 2), ("semi_sync", 2)])
 def test_copied_tables_read_the_batch_as_it_was_copied(pipeline: str, ahead: int) -> None:
     """Their indices stay on their rank: only sharded tables wait for input_dist."""
     program = program_of(pipeline, model="mlperf_dlrm_v1")

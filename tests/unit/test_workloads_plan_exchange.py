@@ -116,7 +116,10 @@ def twice_a_block() -> dict[str, Any]:
     ("data", "message"),
     [
         (changed("table_wise", sharding_type="table_wide"), "did you mean 'table_wise'"),
-        (changed("table_wise", compute_kernel="dense"), "a table_wise table with the kernel dense; .*expected fused"),
+        (
+            changed("table_wise", compute_kernel="dense"),
+            "a table_wise table with the kernel dense; .*expected one of fused, fused_uvm",
+        ),
         (changed("table_wise", ranks=[7, 8]), "ranks and placements differ"),
         (changed("table_wise", ranks=None, sharding_spec=None), "a table_wise table without a place"),
         (changed("column_wise", ranks=[99], sharding_spec=None), r"a shard is on a rank that does not exist; given 99"),

@@ -17,11 +17,11 @@ from inputs.yaml_lines import Document
 from scenarios.plans import PlanningJob
 from scenarios.resolve import resolve
 from tests.planning_jobs import job, scenario_data
+from workloads.fitting import make_fitting
 from workloads.memory_planner import BUDGETS, _options_within, _price, _solve
 from workloads.options import COPIED, Option, compose, options_of, stored_on_ranks
 from workloads.partition_planners import largest_differencing
 from workloads.plan_exchange import plan_to_dict
-from workloads.planning import make_fitting
 from workloads.sharding import PLANNERS, make_sharding_plan, rank_loads_s
 from workloads.tables import scale_rows
 
@@ -216,3 +216,14 @@ def test_a_plan_over_memory_is_made_again_with_less_room() -> None:
 
     make_fitting(make, planned.tables, replace(planned.context, excess_bytes=excess))  # type: ignore[arg-type]
     assert np.diff(rooms) == pytest.approx([-1.1e9, -1.1e9])
+
+
+def test_loads_of_ranks_have_the_hot_blocks():
+    """Ordered ids: rank 0 serves most lookups of a row_wise table; planners see it, the sum over ranks stays."""
+    skewed = job(indices={"distribution": "zipf", "exponent": 1.0, "order": "popularity"})
+    even = job()
+    plan = skewed.make("row_wise")
+    hot, flat = rank_loads_s(plan, skewed.context.costs), rank_loads_s(plan, even.context.costs)
+    assert hot[0, 0] > 3 * hot[1:, 0].max()
+    assert hot[:, 0].sum() == pytest.approx(flat[:, 0].sum(), rel=0.02)
+    assert hot[:, 2] == pytest.approx(flat[:, 2])

@@ -19,12 +19,13 @@ from simulator.lowering import build_machine
 from simulator.operators import CollectiveCall
 from tests.trace_files import public
 from traces.analysis import analyse_trace
-from traces.chakra import import_chakra
+from traces.chakra.importer import import_chakra
 from traces.collective_args import DTYPES
 from traces.formats import import_traces
-from traces.kineto_import import import_kineto
+from traces.kineto.importer import import_kineto
 from traces.nccl_tests import read_timed_collectives
-from traces.replay import on_machine
+from traces.replay import job_of, replayed
+from traces.replay.ranks import with_clones
 
 TRACES = {
     "param/dlrm_kineto_8xV100": ("dlrm_8xV100_torchrec", "dlrm_kineto", "*.gz"),
@@ -85,8 +86,8 @@ def test_the_engine_replays_the_trace_to_the_picosecond(trace):
     measured = imported(trace).measured
     result = run(measured.lowered, RunOptions(max_iterations=1))
     assert (result.rank_end_ps == measured.result.rank_end_ps).all()
-    for own, replayed in zip(measured.result.records[0].groups, result.records[0].groups, strict=True):
-        assert (own.end_ps == replayed.end_ps).all()
+    for own, again in zip(measured.result.records[0].groups, result.records[0].groups, strict=True):
+        assert (own.end_ps == again.end_ps).all()
 
 
 def test_waiting_and_transfer_of_matched_collectives():
@@ -124,7 +125,7 @@ def test_execution_traces_alone(parts, collectives):
     assert own.found["collectives"] == collectives
     world_size = own.world_size
     machine = build_machine(load_cluster("dgx_a100_80"), world_size, launch_s=5e-6)
-    _, result = on_machine(own, machine)
+    result = replayed(with_clones(job_of(own)), machine).measured.result
     assert result.iteration_end_ps[0] > 0
     assert len(result.ranks) == world_size
 
@@ -171,7 +172,7 @@ def test_memory_is_bounded_by_the_events_kept(tmp_path):
         stream.write(json.dumps(kept)[1:].encode() + b"}")
     assert file.stat().st_size > 350e6
     modules = "from pathlib import Path; from benchmarks.traces import peak_mib"
-    action = f"from traces.kineto_import import import_kineto; import_kineto([Path({str(file)!r})])"
+    action = f"from traces.kineto.importer import import_kineto; import_kineto([Path({str(file)!r})])"
     code = f"{modules}; {action}; print(peak_mib())"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert float(done.stdout) < 250

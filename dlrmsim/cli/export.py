@@ -1,0 +1,29 @@
+"""``dlrmsim export``: runs and traces as files of other formats."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def export(
+    sources: Annotated[
+        list[Path],
+        typer.Argument(help="A folder of run, import or replay, or traces of one job.", metavar="RUN|TRACE..."),
+    ],
+    *,
+    form: Annotated[str, typer.Option("--format", metavar="chrome|chakra|parquet", help="What to write.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder for the files.")],
+    ranks: Annotated[str | None, typer.Option("--ranks", metavar="0,5,9", help="Keep these ranks only.")] = None,
+) -> None:
+    """Write Chrome traces (for Perfetto and HTA), Chakra execution traces (for ASTRA-sim), or Parquet."""
+    from dlrmsim import api, exporting
+    from dlrmsim.cli.printing import text_console
+    from dlrmsim.cli.progress import progress_display
+
+    with progress_display() as progress:
+        done = exporting.run_export(sources, form, out, ranks=api.parse_ranks(ranks), progress=progress)
+    more = f" and {len(done.files) - 1:,} more" if len(done.files) > 1 else ""
+    text_console().print(f"  wrote  {done.files[0]}{more}", soft_wrap=True, markup=False)

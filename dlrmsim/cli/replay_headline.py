@@ -1,0 +1,71 @@
+"""What `replay` prints: the step before and after, how kernels came to another GPU, and what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from dlrmsim.changes import Changes
+from dlrmsim.cli.printing import text_console
+from dlrmsim.replaying import ReplayFinished
+from reports.numbers import percent, seconds
+
+if TYPE_CHECKING:  # rich is imported by the command that prints
+    from rich.table import Table
+
+
+def print_replay(finished: ReplayFinished, changes: Changes) -> None:
+    """Print a replay for people."""
+    from rich.text import Text
+
+    console, found = text_console(), finished.summary
+    where = (
+        f"on {changes.cluster}" if changes.cluster else "as measured" if not changes.any else "transfers as measured"
+    )
+    head = f"{found['format']}, {found['ranks']:,} of {finished.before.world_size:,} ranks, {where}"
+    console.print(Text(head, style="bold"))
+    if found["world_size"] != finished.before.world_size:
+        console.print(Text(f"  on        {found['world_size']:,} ranks"))
+    console.print(Text(f"  takes     {seconds(found['makespan_s'])}"))
+    if "measured_makespan_s" in found:
+        console.print(Text(f"  measured  {seconds(found['measured_makespan_s'])}"))
+    if "largest_error_s" in found:
+        console.print(Text(f"  largest difference of a task's end  {seconds(found['largest_error_s'])}"))
+    if "step" in found and changes.any:
+        console.print(_steps(found["measured_step"], found["step"]))
+    if finished.methods:
+        console.print(_methods(finished))
+    for gap in finished.after.gaps:
+        console.print(Text(f"  gap       {gap.words}"))
+    if finished.folder is not None:
+        console.print(Text(f"  wrote     {finished.folder}"), soft_wrap=True)
+
+
+def _steps(before: Mapping[str, float], after: Mapping[str, float]) -> Table:
+    """Parts of the mean step."""
+    from rich.table import Table
+
+    made = Table(box=None, padding=(0, 2, 0, 2))
+    made.add_column("mean step")
+    for column in ("measured", "replayed", "change"):
+        made.add_column(column, justify="right")
+    for part, was in before.items():
+        now = after[part]
+        change = f"{100 * (now / was - 1):+.1f} %" if was else ""
+        made.add_row(part.removesuffix("_s").replace("_", " "), seconds(was), seconds(now), change)
+    return made
+
+
+def _methods(finished: ReplayFinished) -> Table:
+    """How much of the kernels' time each method decided."""
+    from rich.table import Table
+
+    made = Table(box=None, padding=(0, 2, 0, 2))
+    for column in ("kernels by", "tasks", "share", "measured", "replayed"):
+        made.add_column(column, justify="left" if column == "kernels by" else "right")
+    whole = sum(method.before_s for method in finished.methods) or 1.0
+    for m in finished.methods:
+        made.add_row(
+            str(m.method), f"{m.tasks:,}", percent(m.before_s / whole), seconds(m.before_s), seconds(m.after_s)
+        )
+    return made

@@ -1,0 +1,45 @@
+"""What a scenario says about the compute kernels of tables, as planners take it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from inputs.errors import InputError, nearest_name
+from scenarios.types import Sharding
+from workloads.planning import StorageChoice
+from workloads.storage import COMPUTE_KERNELS, Tier
+from workloads.tables import Tables
+
+HOST_SHARE = 0.95
+"""Of a rank's host memory what tables may take: pinned input buffers and the framework's own memory need the rest
+(assumed)."""
+
+
+def kernel_choice(sharding: Sharding, tables: Tables, capacity: Mapping[Tier, float]) -> StorageChoice | None:
+    """What kernels tables may have; None where all tables are ``fused``.
+
+    Raises:
+        InputError: a constraint names no table, or asks for SSDs that the nodes lack.
+    """
+    if sharding.compute_kernels == ("fused",) and not sharding.constraints:
+        return None
+    number = {name: i for i, name in enumerate(tables.names)}
+    asked = [sharding.compute_kernels] * len(tables)
+    load_factor = np.full(len(tables), sharding.cache_load_factor)
+    for name, constraint in sharding.constraints.items():
+        if name not in number:
+            key = f"workload.sharding.constraints.{name}"
+            raise InputError("no such table", key=key, given=name, nearest=nearest_name(name, number))
+        asked[number[name]] = constraint.compute_kernels or sharding.compute_kernels
+        load_factor[number[name]] = constraint.cache_load_factor or load_factor[number[name]]
+    if capacity["ssd"] <= 0 and any(set(kernels) == {"key_value"} for kernels in asked):
+        raise InputError(
+            "the nodes have no SSDs for tables",
+            key="workload.sharding.compute_kernels",
+            given="key_value",
+            expected="nodes with ssd, or another kernel",
+        )
+    allowed = np.array([[kernel in kernels for kernel in COMPUTE_KERNELS] for kernels in asked])
+    return StorageChoice(allowed, load_factor, HOST_SHARE * capacity["ddr"], capacity["ssd"])

@@ -1,0 +1,98 @@
+"""Memory tiers as a user meets them: a job that does not fit, what would fit, and a value that is solved for."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dlrmsim.cli import main
+
+ROOT = Path(__file__).parents[2]
+
+
+def dlrmsim(*arguments: str, folder: Path) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of a real process."""
+    command = [sys.executable, "-m", "dlrmsim", *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_a_job_that_does_not_fit_is_told_what_would(tmp_path: Path) -> None:
+    """Exit 3, the tiers with their numbers, settings that were tried; each of them does fit when given."""
+    arguments = ["run", "zionex_a_128", "--check", "--set", "nodes=4", "--set", "workload.global_batch_size=16384"]
+    code, out, err = dlrmsim(*arguments, folder=tmp_path)
+    assert (code, out) == (3, "")
+    lines = err.splitlines()
+    assert "zionex_a_128 does not fit" in lines[0]
+    assert re.search(r"hbm: .*40\.0 GB usable", lines[1])
+    assert re.search(r"ddr: .*188 GB", lines[2])
+    remedies = [line.partition("would fit: --set ")[2] for line in lines[3:]]
+    assert [remedy.partition("=")[0] for remedy in remedies] == [
+        "workload.sharding.compute_kernels",
+        "nodes",
+        "workload.rows_scaling",
+    ]
+    assert list(tmp_path.iterdir()) == []
+    kernels = remedies[0].partition(" (")[0]
+    assert dlrmsim(*arguments, "--set", kernels, folder=tmp_path)[0] == 0
+    nodes = int(remedies[1].partition(" ")[0].partition("=")[2])
+    for size, fits in ((nodes, 0), (nodes - 1, 3)):
+        sets = ["--set", f"nodes={size}", "--set", f"workload.global_batch_size={size * 4096}"]
+        assert dlrmsim("run", "zionex_a_128", "--check", *sets, folder=tmp_path)[0] == fits
+
+
+def test_several_settings_are_named_where_one_is_not_enough(capsys: pytest.CaptureFixture[str]) -> None:
+    """fp32 copies of all tables on two GPUs: neither narrower tables nor another planner is enough."""
+    sets = ["cluster=dgx_a100_40", "world_size=2", "workload.global_batch_size=4096", "precision.tables=fp32"]
+    sets += ["workload.sharding.planner=data_parallel"]
+    code = main(["run", "mlperf_dlrm_v1", "--check", *(part for s in sets for part in ("--set", s))])
+    assert code == 3
+    told = capsys.readouterr().err
+    assert "would fit: --set precision.tables=fp16 --set workload.sharding.planner=greedy" in told
+    assert "would fit: --set precision.tables=fp16\n" not in told
+
+
+def test_the_hit_rate_behind_a_throughput_is_found(tmp_path: Path) -> None:
+    """Rows without repeats: 1.7 M samples/s need a hit rate; with it the run has that throughput."""
+    keys = ["--key", "workload.sharding.cache_hit_rate", "--between", "0,1", "--throughput", "1.7e6"]
+    code, out, _ = dlrmsim(
+        "solve", "zionex_f_128", *keys, "--set", "workload.indices=uniform", "--json", folder=tmp_path
+    )
+    found = json.loads(out)
+    assert code == 0
+    assert found["low"]["throughput_samples_per_s"] < 1.7e6 < found["high"]["throughput_samples_per_s"]
+    assert found["found"]["throughput_samples_per_s"] == pytest.approx(1.7e6, rel=1e-3)
+    assert 0.5 < found["found"]["value"] < 0.95
+
+
+@pytest.mark.parametrize("between", ["1,0", "0", "a,b"])
+def test_a_range_that_is_none_is_refused(between: str, capsys: pytest.CaptureFixture[str]) -> None:
+    keys = ["--key", "workload.sharding.cache_hit_rate", "--between", between, "--throughput", "1e6"]
+    assert main(["solve", "zionex_f_128", *keys]) == 2
+    assert "--between" in capsys.readouterr().err
+
+
+def test_a_throughput_out_of_reach_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    keys = ["--key", "workload.sharding.cache_hit_rate", "--between", "0,1", "--throughput", "1e9"]
+    assert main(["solve", "zionex_f_128", *keys]) == 0
+    assert "no value between them gives it" in capsys.readouterr().out
+
+
+def test_model_f_does_not_fit_into_device_memory_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    """24 TB of weights, 22.8 TB of them in 24 TB of host memory; without it 16 nodes are not enough."""
+    assert main(["run", "zionex_f_128", "--check", "--json"]) == 0
+    memory = json.loads(capsys.readouterr().out)["memory"]
+    weights = [128 * memory[tier]["items"]["weights"]["mean_bytes"] for tier in ("hbm", "ddr")]
+    assert sum(weights) == pytest.approx(24e12, rel=1e-3)
+    assert 0 < memory["ddr"]["capacity_bytes"] - memory["ddr"]["max_bytes"] < 0.1 * memory["ddr"]["capacity_bytes"]
+    assert main(["run", "zionex_f_128", "--check", "--set", "workload.sharding.compute_kernels=[fused]"]) == 3
+    assert "would fit: --set workload.sharding.compute_kernels=[fused,fused_uvm_caching]" in capsys.readouterr().err

@@ -1,0 +1,1 @@
+"""Chakra execution traces: length-delimited protobuf, one file per rank."""

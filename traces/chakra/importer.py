@@ -1,0 +1,247 @@
+"""Imports Chakra execution traces: one file per rank, ``PREFIX.RANK.et``.
+
+A compute node lasts ``duration_micros``, a collective takes whatever the network of a simulated cluster makes of its
+``comm_size``. Nodes run when their data and control dependencies have ended, compute nodes and collectives each one
+after the other in the order of the file, as a GPU's default stream and its communication stream do.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heapify, heappop, heappush
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from inputs.errors import InputError
+from simulator.operators import Category, CollectiveCall, Copy, Delay, Measured, Work
+from traces.chakra.messages import COMM_COLL, COMM_OPS, COMM_RECV, COMM_SEND, COMP, read_nodes
+from traces.collective_args import DEFAULT_GROUP
+from traces.imported import Imported, absent_ranks, gaps_of
+from traces.merge import merge
+from traces.rank_tasks import RankTasks, RankTasksBuilder
+
+US = 1e-6
+_RANK = re.compile(r"\.(\d+)\.et(?:\.gz)?$")
+_METADATA, _LOAD, _STORE = 1, 2, 3
+SECTION = "iteration"
+UNTIMED = "compute nodes without a duration"
+"""A gap of a trace."""
+
+
+def import_chakra(files: Sequence[Path], ranks: Sequence[int] | None = None) -> Imported:
+    """Import the traces of a job.
+
+    Args:
+        files: one per rank.
+        ranks: ranks to keep; default: all.
+
+    Raises:
+        InputError: a file is no such trace or contradicts itself, or two are of one rank.
+        ProgramError: ranks disagree on a collective.
+    """
+    chosen = [(rank_of(file), file) for file in files]
+    if ranks is not None:
+        chosen = [(rank, file) for rank, file in chosen if rank in set(ranks)]
+        if not chosen:
+            raise InputError("no trace is of these ranks", file="--ranks", given=",".join(map(str, ranks)))
+    gaps: dict[int, Counter[str]] = {}
+    templates: dict[tuple[bytes, ...], _Template] = {}
+    tasks = []
+    for rank, file in chosen:
+        own, gaps[rank] = _templated(file, rank, templates)
+        tasks.append(own)
+    world_size = max(rank for rank, _ in chosen) + 1
+    members = _members(tasks)
+    graph = merge(tasks, members, world_size).graph
+    return Imported(
+        format="Chakra execution trace",
+        files=tuple(file for _, file in chosen),
+        graph=graph,
+        world_size=world_size,
+        found={
+            "nodes": sum(len(t.names) for t in tasks),
+            "collectives": sum(isinstance(w, CollectiveCall) for t in tasks for w in t.work),
+            "dependencies": sum(len(t.dep_task) for t in tasks),
+            "program groups": len(graph.programs),
+        },
+        gaps=(*absent_ranks([rank for rank, _ in chosen], world_size), *gaps_of(gaps)),
+    )
+
+
+def rank_of(file: Path) -> int:
+    """The rank in ``PREFIX.RANK.et``.
+
+    Raises:
+        InputError: the name has none.
+    """
+    found = _RANK.search(file.name)
+    if not found:
+        raise InputError("does not say its rank", file=file, expected="a name like PREFIX.RANK.et")
+    return int(found[1])
+
+
+def _members(tasks: Iterable[RankTasks]) -> dict[str, tuple[int, ...] | None]:
+    """Ranks of each process group: those that use it; the default group is everybody's."""
+    users: dict[str, list[int]] = {}
+    for own in tasks:
+        for name in dict.fromkeys(w.communicator for w in own.work if isinstance(w, CollectiveCall)):
+            users.setdefault(name, []).append(own.rank)
+    return {name: None if name == DEFAULT_GROUP else tuple(ranks) for name, ranks in users.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """Tasks of the first rank of a structure; the others differ in durations only.
+
+    Attributes:
+        tasks: of the first rank.
+        node_of: place in the file of each task's node ``[T]``.
+        gaps: what its nodes do not say, durations left out.
+        timed: places of nodes that should have a duration.
+    """
+
+    tasks: RankTasks
+    node_of: tuple[int, ...]
+    gaps: Counter[str]
+    timed: tuple[int, ...]
+
+    def gaps_with(self, durations_us: Sequence[int]) -> Counter[str]:
+        """What the nodes of a rank with these durations do not say."""
+        return self.gaps + Counter({UNTIMED: sum(durations_us[place] == 0 for place in self.timed)})
+
+    def on(self, rank: int, file: Path, durations_us: Sequence[int]) -> RankTasks:
+        """The same tasks on another rank."""
+        work = tuple(
+            replace(w, seconds=durations_us[node] * US) if isinstance(w, Measured | Delay) else w
+            for w, node in zip(self.tasks.work, self.node_of, strict=True)
+        )
+        return replace(self.tasks, rank=rank, source=str(file), work=work)
+
+
+def _templated(file: Path, rank: int, templates: dict[tuple[bytes, ...], _Template]) -> tuple[RankTasks, Counter[str]]:
+    """Tasks of a file, from those of an earlier one of the same structure where there is one."""
+    nodes, places, structure, durations_us = [], [], [], []
+    for node, at in read_nodes(file):
+        durations_us.append(int(node.duration_micros))
+        nodes.append(node)
+        places.append(at)
+        bare = type(node)()
+        bare.CopyFrom(node)
+        bare.ClearField("duration_micros")
+        bare.ClearField("start_time_micros")
+        structure.append(bare.SerializeToString())
+    key = tuple(structure)
+    template = templates.get(key)
+    if template is None:
+        template = templates[key] = _template(file, rank, nodes, places)
+    return template.on(rank, file, durations_us), template.gaps_with(durations_us)
+
+
+def _template(file: Path, rank: int, nodes: Sequence[Any], places: Sequence[int]) -> _Template:
+    gaps: Counter[str] = Counter()
+    order = _in_order(file, nodes, places, gaps)
+    builder = RankTasksBuilder(rank, str(file))
+    numbers: dict[int, int] = {}
+    for place in order:
+        node = nodes[place]
+        attributes = {a.name: getattr(a, a.WhichOneof("value") or "name") for a in node.attr}
+        stream, work = _work(file, places[place], node, attributes, gaps)
+        needed = {*node.data_deps, *node.ctrl_deps}
+        if "stream" in attributes:  # a trace of dlrmsim export: ctrl_deps are the order of its streams
+            needed = set(node.data_deps) - set(node.ctrl_deps)
+        after = [numbers[d] for d in sorted(needed) if d in numbers]
+        name, section = node.name or f"node {node.id}", str(attributes.get("section", SECTION))
+        on = builder.stream(str(attributes.get("stream", stream)))
+        numbers[node.id] = builder.task(name, on, work, 0, 0, section=section, after=after)
+    timed = tuple(place for place in order if nodes[place].type == COMP and not _on_host(nodes[place]))
+    return _Template(builder.build(), tuple(order), gaps, timed)
+
+
+def _on_host(node: Any) -> bool:
+    """Whether a node is no work of a device: an operator of the host, or a tail of a collective that we wrote."""
+    values = {a.name: getattr(a, a.WhichOneof("value") or "name") for a in node.attr}
+    return values.get("is_cpu_op") is True or values.get("category") in (Category.COMM, Category.COPY)
+
+
+def _in_order(file: Path, nodes: Sequence[Any], places: Sequence[int], gaps: Counter[str]) -> list[int]:
+    """Nodes that do something, inputs first, else as in the file.
+
+    Raises:
+        InputError: an id stands twice, dependencies form a cycle, or there are no nodes.
+    """
+    place_of: dict[int, int] = {}
+    for place, node in enumerate(nodes):
+        if node.id in place_of:
+            raise _wrong(file, places[place], node, f"has the id {node.id} of another node")
+        place_of[node.id] = place
+    waiting: dict[int, set[int]] = {}
+    followers: dict[int, list[int]] = {}
+    for place, node in enumerate(nodes):
+        needed = [*node.data_deps, *node.ctrl_deps]
+        waiting[place] = {place_of[d] for d in needed if d in place_of}
+        gaps["dependencies on nodes the trace does not have"] += sum(d not in place_of for d in needed)
+        for before in waiting[place]:
+            followers.setdefault(before, []).append(place)
+    ready = [place for place, before in waiting.items() if not before]
+    order = []
+    heapify(ready)
+    while ready:
+        place = heappop(ready)
+        order.append(place)
+        for after in followers.get(place, ()):
+            waiting[after].discard(place)
+            if not waiting[after]:
+                heappush(ready, after)
+    if len(order) < len(nodes):
+        stuck = next(place for place in range(len(nodes)) if waiting[place])
+        raise _wrong(file, places[stuck], nodes[stuck], "waits for itself: its dependencies form a cycle")
+    order = [place for place in order if nodes[place].type != _METADATA]
+    if not order:
+        raise InputError("has no nodes", file=file, expected="a Chakra execution trace with nodes")
+    return order
+
+
+def _work(file: Path, at: int, node: Any, attributes: Mapping[str, Any], gaps: Counter[str]) -> tuple[str, Work]:
+    """Stream and work of a node."""
+    seconds = node.duration_micros * US
+    if node.type == COMM_COLL:
+        kind = attributes.get("comm_type")
+        op = COMM_OPS.get(kind) if isinstance(kind, int) else None
+        if op is None:
+            raise _wrong(file, at, node, f"has the comm_type {kind}, which is no collective we know")
+        size = attributes.get("comm_size", 0)
+        if not isinstance(size, int) or size < 0:
+            raise _wrong(file, at, node, f"has the comm_size {size}")
+        group = str(attributes.get("pg_name") or DEFAULT_GROUP)
+        amount = np.array([float(size)]) if attributes.get("uneven") is True else float(size)
+        dtype = str(attributes.get("dtype", "int8"))
+        return "comm", CollectiveCall(op, group, amount, dtype)  # type: ignore[arg-type]
+    if node.type in (COMM_SEND, COMM_RECV):
+        gaps["point-to-point messages (kept with the duration the trace gives)"] += 1
+        return "comm", Measured(seconds, Category.COMM, node.name)
+    if node.type in (_LOAD, _STORE):
+        size = attributes.get("tensor_size", 0)
+        return "memory", Copy(float(size) if isinstance(size, int) and size >= 0 else 0.0, "d2d")
+    if node.type != COMP:
+        raise _wrong(file, at, node, f"has the node type {node.type}")
+    on_host = attributes.get("is_cpu_op") is True
+    return ("host" if on_host else "compute"), _private(seconds, on_host=on_host, name=node.name, attributes=attributes)
+
+
+def _private(seconds: float, *, on_host: bool, name: str, attributes: Mapping[str, Any]) -> Work:
+    """What a compute node does, as far as its attributes tell."""
+    if "cause" in attributes:
+        return Delay(seconds, str(attributes["cause"]))
+    told = str(attributes.get("category", ""))
+    if told in tuple(Category):
+        return Measured(seconds, Category(told), str(attributes.get("kernel", name)))
+    return Measured(seconds, Category.HOST if on_host else Category.COMPUTE, name)
+
+
+def _wrong(file: Path, at: int, node: Any, message: str) -> InputError:
+    return InputError(f"node {node.id} ({node.name[:60]!r}) {message}", file=file, key=f"byte {at}")

@@ -1,0 +1,193 @@
+"""Programs as JSON values: what files of ours carry beside their times, so that they can be imported again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+import numpy as np
+
+from simulator.operators import (
+    Amount,
+    Category,
+    CollectiveCall,
+    CollectiveOp,
+    Copy,
+    Delay,
+    Gemm,
+    Measured,
+    Precision,
+    Work,
+    category_of,
+)
+from simulator.program import IntArray, Program, TaskGraph
+from traces.imported import Gap, RankStep
+
+VERSION = 2
+TAIL = "end of a collective"
+"""Name of the work that is a member's part of a collective after the first member's end."""
+
+Stored: TypeAlias = float | list[float]
+"""An amount: of all ranks of a program, or of each."""
+
+
+class CollectiveWords(msgspec.Struct, array_like=True, tag="collective"):
+    """A collective."""
+
+    op: CollectiveOp
+    communicator: str
+    bytes: Stored
+    dtype: str
+
+
+class CopyWords(msgspec.Struct, array_like=True, tag="copy"):
+    """A copy."""
+
+    bytes: Stored
+    direction: Literal["h2d", "d2h", "d2d"]
+
+
+class DelayWords(msgspec.Struct, array_like=True, tag="delay"):
+    """A delay."""
+
+    cause: str
+
+
+class MeasuredWords(msgspec.Struct, array_like=True, tag="measured"):
+    """Anything else: its category, its name (empty: the task's) and the GEMM it is."""
+
+    category: Category
+    name: str = ""
+    shape: tuple[int, int, int, Precision, int] | None = None
+
+
+Words: TypeAlias = CollectiveWords | CopyWords | DelayWords | MeasuredWords
+
+
+class TaskWords(msgspec.Struct, array_like=True):
+    """A task; dependencies as (task, lag)."""
+
+    name: str
+    section: str
+    stream: int
+    work: Words
+    dependencies: list[tuple[int, int]]
+
+
+class ProgramWords(msgspec.Struct):
+    """The program of one group of ranks."""
+
+    ranks: list[int]
+    streams: list[str]
+    tasks: list[TaskWords]
+
+
+class About(msgspec.Struct):
+    """What a timeline needs to be imported again.
+
+    Attributes:
+        version: of this format.
+        verbatim: the programs are those of an import, whose times are those of the engine's equation.
+        programs: of all ranks.
+        communicators: instance number of each global rank by name.
+        ends_ps: end of every iteration, recorded or not.
+        steps: (rank, number, name, start, end) of an import, those its profiler marked.
+        gaps: (what, count, ranks) of an import.
+    """
+
+    version: int
+    verbatim: bool
+    programs: list[ProgramWords]
+    communicators: dict[str, list[int]]
+    ends_ps: list[int]
+    steps: list[tuple[int, int, str, int, int]]
+    gaps: list[tuple[str, int, list[int]]]
+
+
+def described(graph: TaskGraph, ends_ps: IntArray, steps: Sequence[RankStep] = (), gaps: Sequence[Gap] = ()) -> About:
+    """What a timeline needs to be imported again.
+
+    Args:
+        graph: the programs.
+        ends_ps: end of every iteration, recorded or not.
+        steps: of an import, those its profiler marked.
+        gaps: of an import.
+    """
+    return About(
+        version=VERSION,
+        verbatim=all(_has_tails(program) for program in graph.programs),
+        programs=[_described(program) for program in graph.programs],
+        communicators={name: instance.tolist() for name, instance in graph.communicators.items()},
+        ends_ps=ends_ps.tolist(),
+        steps=[(s.rank, s.number, s.name, s.start_ps, s.end_ps) for s in steps],
+        gaps=[(gap.what, gap.count, list(gap.ranks)) for gap in gaps],
+    )
+
+
+def _has_tails(program: Program) -> bool:
+    """Whether a tail follows each collective on its stream, as in imports: such programs are kept as they are."""
+    before: dict[int, int] = {}
+    tailed = set()
+    for task, (stream, work) in enumerate(zip(program.stream_of.tolist(), program.work, strict=True)):
+        if isinstance(work, Measured) and work.name == TAIL and stream in before:
+            tailed.add(before[stream])
+        before[stream] = task
+    return all(task in tailed for task, work in enumerate(program.work) if isinstance(work, CollectiveCall))
+
+
+def _described(program: Program) -> ProgramWords:
+    columns = zip(program.names, program.sections, program.stream_of.tolist(), program.work, strict=True)
+    return ProgramWords(
+        ranks=program.ranks.tolist(),
+        streams=[stream.name for stream in program.streams],
+        tasks=[
+            TaskWords(name, section, stream, words_of(work), program.dependencies(task))
+            for task, (name, section, stream, work) in enumerate(columns)
+        ],
+    )
+
+
+def words_of(work: Work) -> Words:
+    """What is known of work beside its time."""
+    if isinstance(work, CollectiveCall):
+        return CollectiveWords(work.op, work.communicator, _stored(work.bytes), work.dtype)
+    if isinstance(work, Copy):
+        return CopyWords(_stored(work.bytes), work.direction)
+    if isinstance(work, Delay):
+        return DelayWords(work.cause)
+    if isinstance(work, Measured) and work.shape is not None:
+        m, n, k = (round(float(np.mean(extent))) for extent in (work.shape.m, work.shape.n, work.shape.k))
+        count = round(float(np.mean(work.shape.count)))
+        return MeasuredWords(work.category, work.name, (m, n, k, work.shape.precision, count))
+    return MeasuredWords(category_of(work), work.name if isinstance(work, Measured) else "")
+
+
+def _stored(amount: Amount) -> Stored:
+    return amount.tolist() if isinstance(amount, np.ndarray) else float(amount)
+
+
+def work_of(words: Words, name: str, column: int, seconds: float) -> Work:
+    """The work of `words_of` on the rank in a column of its program.
+
+    Args:
+        words: of the task.
+        name: of the task, for work that has none of its own.
+        column: the rank's place in the program.
+        seconds: the task's measured length.
+
+    Raises:
+        IndexError: there are fewer amounts than ranks.
+    """
+    if isinstance(words, CollectiveWords):
+        size = np.array([words.bytes[column]]) if isinstance(words.bytes, list) else words.bytes
+        return CollectiveCall(words.op, words.communicator, size, words.dtype)
+    if isinstance(words, CopyWords):
+        return Copy(words.bytes[column] if isinstance(words.bytes, list) else words.bytes, words.direction)
+    if isinstance(words, DelayWords):
+        return Delay(seconds, words.cause)
+    shape = None
+    if words.shape is not None:
+        m, n, k, precision, count = words.shape
+        shape = Gemm(m=m, n=n, k=k, precision=precision, count=count)
+    return Measured(seconds, words.category, words.name or name, shape)

@@ -1,0 +1,1 @@
+"""Kineto traces: the Chrome-format JSON of PyTorch's profiler."""

@@ -1,0 +1,203 @@
+"""Tasks of a rank's device work: behind their launch, their stream, and what the stream was told to wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.operators import Category, CollectiveCall, Copy, Delay, Gemm, Measured, Work
+from simulator.program import IntArray
+from traces.collective_args import UNKNOWN_SIZE, CollectiveArgs, is_collective_kernel, read_args
+from traces.description import TAIL
+from traces.kernel_classes import KernelClass, class_of
+from traces.kineto.device_work import DeviceWork
+from traces.kineto.events import Kind
+from traces.kineto.kernel_names import short_name
+from traces.kineto.rank_context import KERNEL, MEMCPY, PS_PER_S, RankContext
+from traces.kineto.shapes import gemm_of
+
+_WAITS = frozenset({"cudaStreamWaitEvent", "hipStreamWaitEvent", "cuStreamWaitEvent"})
+_DIRECTIONS = {"htod": "h2d", "dtoh": "d2h"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Launches:
+    """Pieces of device work in the order of their launches."""
+
+    places: IntArray
+    launched_ps: IntArray
+
+    @classmethod
+    def of(cls, work: DeviceWork, places: IntArray) -> _Launches:
+        """Of the given pieces, which are in order."""
+        return cls(places, work.launched_ps[places])
+
+    def first_after(self, at_ps: int) -> int | None:
+        """The first piece launched after a time."""
+        count = int(np.searchsorted(self.launched_ps, at_ps, side="right"))
+        return int(self.places[count]) if count < len(self.places) else None
+
+    def last_until(self, at_ps: int) -> int | None:
+        """The last piece launched until a time."""
+        count = int(np.searchsorted(self.launched_ps, at_ps, side="right"))
+        return int(self.places[count - 1]) if count else None
+
+
+class DeviceTasks:
+    """Appends a rank's device work to its tasks."""
+
+    def __init__(self, context: RankContext) -> None:
+        """Of the rank in ``context``, whose host threads have their tasks."""
+        self._context = context
+        self._tasks: list[int] = []  # of each piece of device work, in order of their starts
+        self._last: dict[int, int] = {}  # stream -> its latest piece
+
+    def run(self) -> None:
+        """Append the tasks of all device work."""
+        streams, waits = self._streams(), self._waits()
+        for place in range(len(self._context.device.rows)):
+            self._append(place, streams[int(self._context.device.stream[place])], waits.get(place, ()))
+        for host, place in self._context.blocking:
+            self._context.builder.depend(host, self._tasks[place])
+
+    def _streams(self) -> list[int]:
+        """Numbers of the streams of the device; their names say which device where there are several."""
+        streams = self._context.device.streams
+        several = len({device for device, _ in streams}) > 1
+        names = (f"device {device} stream {name}" if several else f"stream {name}" for device, name in streams)
+        return [self._context.builder.stream(name) for name in names]
+
+    def _append(self, place: int, stream: int, waits: Sequence[int]) -> None:
+        """One piece of device work, behind a delay where it started later than all that it waited for ended."""
+        builder, work = self._context.builder, self._context.device
+        start, end = int(work.start_ps[place]), int(work.end_ps[place])
+        launch = self._context.launched.get(int(work.launch[place]))
+        inputs, known = self._inputs(place, launch, waits)
+        section = self._context.section(builder.end_ps[launch] if launch is not None else start)
+        if start > known:
+            cause = "launch latency" if launch is not None else "launched before the trace"
+            delay = Delay((start - known) / PS_PER_S, cause)
+            inputs = [builder.task(cause, stream, delay, known, start, section=section, after=inputs)]
+        name, what = self._work(place)
+        task = builder.task(name, stream, what, start, end, section=section, after=inputs)
+        if isinstance(what, CollectiveCall):
+            tail = Measured(0.0, Category.COMM, TAIL)
+            task = builder.task(f"{name} (tail)", stream, tail, end, end, section=section, after=[task])
+        self._tasks.append(task)
+        self._last[int(work.stream[place])] = place
+
+    def _inputs(self, place: int, launch: int | None, waits: Sequence[int]) -> tuple[list[int], int]:
+        """Tasks that a piece waits for beside its stream's last one, and when the latest of all had ended, ps."""
+        work, known = self._context.device, self._context.origin_ps
+        inputs = []
+        if launch is not None:
+            inputs.append(launch)
+            known = max(known, self._context.builder.end_ps[launch])
+        before = self._last.get(int(work.stream[place]))
+        if before is not None:
+            known = max(known, int(work.end_ps[before]))
+        for other in waits:
+            if other < place and work.end_ps[other] <= work.start_ps[place]:
+                inputs.append(self._tasks[other])
+                known = max(known, int(work.end_ps[other]))
+        return inputs, known
+
+    def _waits(self) -> dict[int, list[int]]:
+        """Device work -> the work of other streams that its stream was told to wait for before it was launched.
+
+        Kineto names neither the event nor the stream of a wait: taken is, of what other streams had been given before
+        the call, the one that ended last before the waiting work started.
+        """
+        events, work = self._context.trace.events, self._context.device
+        wanted = [n for n, name in enumerate(events.names) if name in _WAITS]
+        calls = np.flatnonzero(np.isin(events.name, wanted) & (events.kind == Kind.RUNTIME))
+        if not len(calls):
+            return {}
+        order = np.argsort(work.launched_ps, kind="stable")
+        launched_on = np.where(work.launch[order] >= 0, events.track[work.launch[order]], -1)
+        by_thread = {
+            track: _Launches.of(work, order[launched_on == track]) for track in np.unique(launched_on).tolist()
+        }
+        by_stream = [_Launches.of(work, order[work.stream[order] == s]) for s in range(len(work.streams))]
+        found: dict[int, list[int]] = {}
+        for call in calls.tolist():
+            at_ps, thread = int(events.start_ps[call]), int(events.track[call])
+            waiting = by_thread[thread].first_after(at_ps) if thread in by_thread else None
+            best = None if waiting is None else self._best_source(by_stream, at_ps, waiting)
+            if waiting is not None and best is not None:
+                found.setdefault(waiting, []).append(best)
+        self._context.gaps["stream waits whose event the trace does not name (edges are inferred)"] = len(calls)
+        return found
+
+    def _best_source(self, by_stream: Sequence[_Launches], at_ps: int, waiting: int) -> int | None:
+        best: int | None = None
+        work = self._context.device
+        for stream, launches in enumerate(by_stream):
+            place = launches.last_until(at_ps) if stream != work.stream[waiting] else None
+            if place is None or work.end_ps[place] > work.start_ps[waiting]:
+                continue
+            if best is None or work.end_ps[place] > work.end_ps[best]:
+                best = place
+        return best
+
+    def _work(self, place: int) -> tuple[str, Work]:
+        """Name and work of a device event."""
+        events, row = self._context.trace.events, int(self._context.device.rows[place])
+        name = events.name_of(row)
+        seconds = float(self._context.device.end_ps[place] - self._context.device.start_ps[place]) / PS_PER_S
+        if events.kind[row] == KERNEL:
+            if is_collective_kernel(name) or events.args.get(row, {}).get("collective"):
+                return self._collective(place, name, seconds)
+            return short_name(name), Measured(seconds, Category.COMPUTE, name, self._shape(place, name))
+        if events.kind[row] == MEMCPY:
+            size = events.args.get(row, {}).get("bytes")
+            direction = next((d for key, d in _DIRECTIONS.items() if key in name.lower()), "d2d")
+            if isinstance(size, int | float):
+                return short_name(name), Copy(float(size), direction)  # type: ignore[arg-type]
+        return short_name(name), Measured(seconds, Category.COPY, name)
+
+    def _shape(self, place: int, name: str) -> Gemm | None:
+        """The GEMM of the innermost operator with a shape around a kernel's launch."""
+        if class_of(name) is not KernelClass.GEMM:
+            return None
+        events, outer = self._context.trace.events, int(self._context.device.launch[place])
+        while outer >= 0:
+            if outer in events.args:
+                return gemm_of(events.name_of(outer), events.args[outer], name)
+            outer = int(self._context.parent[outer])
+        return None
+
+    def _collective(self, place: int, name: str, seconds: float) -> tuple[str, Work]:
+        found = self._collective_args(place, name)
+        if found is None:
+            self._context.gaps[
+                "communication kernels that are no collective we know (kept with their measured time)"
+            ] += 1
+            return short_name(name), Measured(seconds, Category.COMM, name)
+        if found.bytes is None:
+            self._context.gaps[UNKNOWN_SIZE] += 1
+        group = self._context.groups.setdefault(found.group, found)
+        if group.ranks is None and group.size is None:
+            self._context.gaps["collectives whose process group the trace does not name (taken for all ranks)"] += 1
+        size: float | np.ndarray[tuple[int], np.dtype[np.float64]] = found.bytes or 0.0
+        if found.uneven:
+            size = np.array([found.bytes or 0.0])
+        return found.op, CollectiveCall(found.op, found.group, size, found.dtype)
+
+    def _collective_args(self, place: int, name: str) -> CollectiveArgs | None:
+        """From the kernel's own arguments, or the innermost operator around its launch that has any."""
+        trace, row = self._context.trace, int(self._context.device.rows[place])
+        args = trace.events.args.get(row)
+        outer = int(self._context.device.launch[place])
+        best: dict[str, object] = dict(args or {})
+        while outer >= 0:
+            for key, value in trace.events.args.get(outer, {}).items():
+                best.setdefault(key, value)
+            if trace.events.args.get(outer) and "collective" not in best:
+                said = trace.events.name_of(outer)
+                if said.startswith("nccl:"):
+                    best["collective"] = said
+            outer = int(self._context.parent[outer])
+        return read_args(name, best, trace.groups, trace.world_size)

@@ -1,0 +1,50 @@
+"""The profiler's steps: one iteration of a rank each, as ``ProfilerStep#k`` annotations mark them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from inputs.errors import InputError
+from traces.kineto.events import Kind, RankTrace
+
+_STEP = re.compile(r"ProfilerStep#?\s*(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One ``ProfilerStep#k`` of a rank."""
+
+    number: int
+    name: str
+    start_ps: int
+    end_ps: int
+
+
+def steps_of(trace: RankTrace) -> tuple[Step, ...]:
+    """The profiler's steps in order.
+
+    Raises:
+        InputError: there is none, or they go back in time.
+    """
+    events = trace.events
+    found: dict[int, Step] = {}
+    for name_number, name in enumerate(events.names):
+        if match := _STEP.fullmatch(name):
+            number = int(match[1])
+            for row in np.flatnonzero((events.name == name_number) & (events.kind == Kind.ANNOTATION)):
+                found[number] = Step(number, name, int(events.start_ps[row]), int(events.end_ps[row]))
+    steps = tuple(found[number] for number in sorted(found))
+    if not steps:
+        raise InputError(
+            "has no ProfilerStep#k annotation, so nothing says where an iteration begins",
+            file=trace.file,
+            expected="a trace of torch.profiler with a schedule and prof.step()",
+        )
+    for one, two in pairwise(steps):
+        if two.start_ps + 2 * trace.resolution_ps < one.end_ps:
+            raise InputError(f"{two.name} starts before {one.name} has ended: the clock went back", file=trace.file)
+    return steps

@@ -1,0 +1,245 @@
+"""Reads a Kineto trace: the Chrome-format JSON of PyTorch's profiler, plain or gzip, in bounded memory.
+
+``ts`` and ``dur`` are microseconds (libkineto, ``output_json.cpp``). Only what a timeline is made of is kept:
+operators, annotations, CUDA runtime calls and device work; Python functions, flows and counters are counted and
+dropped. Runtime calls and device work find each other by ``correlation``, so the flow arrows say nothing more.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from inputs.errors import InputError
+from simulator.program import IntArray
+from traces.json_array import JsonArray
+from traces.kineto.events import DEVICE, Events, Interner, Kind, RankTrace, concatenated
+from traces.kineto.shapes import has_shape
+
+PS_PER_US = 1_000_000
+NS_PER_US = 1_000
+
+_CATEGORIES: Mapping[str, Kind] = {
+    "cpu_op": Kind.OPERATOR, "operator": Kind.OPERATOR, "user_annotation": Kind.ANNOTATION,
+    "cuda_runtime": Kind.RUNTIME, "cuda_driver": Kind.RUNTIME, "runtime": Kind.RUNTIME,
+    "kernel": Kind.KERNEL, "gpu_memcpy": Kind.MEMCPY, "memcpy": Kind.MEMCPY, "gpu_memset": Kind.MEMSET,
+    "memset": Kind.MEMSET,
+}  # fmt: skip
+_KINDS: dict[str | None, int] = {
+    written: int(kind) for name, kind in _CATEGORIES.items() for written in (name, name.capitalize())
+}
+"""Categories as releases write them: older ones ``Operator``, ``Kernel``, ``Memcpy``, ``Memset``, ``Runtime``."""
+_RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_.]?(\d+)")
+
+
+class Args(msgspec.Struct, gc=False):
+    """The arguments that matter."""
+
+    correlation: Any = None
+    stream: Any = None
+    device: Any = None
+    bytes: Any = None
+    collective: Any = msgspec.field(default=None, name="Collective name")
+    in_elements: Any = msgspec.field(default=None, name="In msg nelems")
+    out_elements: Any = msgspec.field(default=None, name="Out msg nelems")
+    in_splits: Any = msgspec.field(default=None, name="In split size")
+    dtype: Any = None
+    group: Any = msgspec.field(default=None, name="Process Group Name")
+    group_ranks: Any = msgspec.field(default=None, name="Process Group Ranks")
+    group_size: Any = msgspec.field(default=None, name="Group size")
+    first_rank: Any = msgspec.field(default=None, name="Global rank start")
+    rank_stride: Any = msgspec.field(default=None, name="Global rank stride")
+    dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input Dims")
+    types: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input type")
+
+
+class Event(msgspec.Struct, gc=False):
+    """One event of ``traceEvents``."""
+
+    ph: str = ""
+    cat: str | None = None
+    name: str = ""
+    pid: Any = None
+    tid: Any = None
+    ts: int | float | None = None
+    dur: int | float | None = None
+    args: Args | None = None
+
+
+def read_kineto(file: Path) -> RankTrace:
+    """Read one file, the trace of one rank.
+
+    Raises:
+        InputError: not such a file, or an event has no or an impossible time; the byte or the event is named.
+    """
+    array = JsonArray(file, "traceEvents", Event)
+    columns = _Columns(file)
+    for batch in array.batches():
+        columns.add(batch)
+    head = array.head
+    info = head.get("distributedInfo")
+    info = info if isinstance(info, dict) else {}
+    return RankTrace(
+        file=file,
+        rank=_whole(info.get("rank"), _rank_in_name(file)),
+        world_size=_whole(info.get("world_size"), None),
+        device=_device(head),
+        base_ns=columns.base_us * NS_PER_US + (_whole(head.get("baseTimeNanoseconds"), 0) or 0),
+        resolution_ps=columns.resolution_ps,
+        events=columns.events(),
+        groups=_groups(info),
+        dropped=columns.dropped,
+    )
+
+
+class _Columns:
+    """Collects the events that are kept, a batch at a time."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self._names, self._tracks = Interner(), Interner()
+        self._parts: list[tuple[np.ndarray[Any, Any], ...]] = []
+        self._args: dict[int, dict[str, Any]] = {}
+        self._rows = self._seen = 0
+        self.base_us = 0
+        self.resolution_ps = PS_PER_US
+        self.dropped: dict[str, int] = {}
+
+    def add(self, batch: list[Event]) -> None:
+        """Keep what matters of a batch."""
+        kinds_of, names_of, tracks_of = _KINDS, self._names.numbers, self._tracks.numbers
+        kept: list[Event] = []
+        kinds, names, tracks, correlations, numbers = (array("q") for _ in range(5))
+        for number, event in enumerate(batch, start=self._seen):
+            kind = kinds_of.get(event.cat) if event.ph == "X" else None
+            if kind is None:
+                self._drop(event)
+                continue
+            args = event.args
+            track = (event.pid, event.tid)
+            correlation = -1
+            if args is not None:
+                if kind >= DEVICE and args.stream is not None:
+                    track = (event.pid if args.device is None else args.device, args.stream)
+                if kind >= _RUNTIME and type(args.correlation) is int and 0 <= args.correlation < _HIGHEST:
+                    correlation = args.correlation
+                named = kind < _RUNTIME and has_shape(event.name)
+                if named or kind == _MEMCPY or args.collective is not None:
+                    self._args[self._rows + len(kept)] = _kept_args(args)
+            kept.append(event)
+            kinds.append(kind)
+            names.append(names_of.setdefault(event.name, len(names_of)))
+            tracks.append(_number_of(track, tracks_of))
+            correlations.append(correlation)
+            numbers.append(number)
+        self._seen += len(batch)
+        if kept:
+            starts, durations = self._times(kept, numbers)
+            columns = (kinds, names, tracks, starts, starts + durations, correlations, numbers)
+            self._parts.append(tuple(np.asarray(c).astype(t) for c, t in zip(columns, _TYPES, strict=True)))
+            self._rows += len(kept)
+
+    def _drop(self, event: Event) -> None:
+        what = event.cat if event.cat and event.ph == "X" else {"M": "metadata"}.get(event.ph, f"phase {event.ph}")
+        self.dropped[what] = self.dropped.get(what, 0) + 1
+
+    def _times(self, kept: list[Event], numbers: Sequence[int]) -> tuple[IntArray, IntArray]:
+        """Start, relative to the first event's, and duration in ps ``[N]``."""
+        starts_us = [e.ts for e in kept]
+        durations_us = [e.dur for e in kept]
+        if None in starts_us or None in durations_us:
+            row = next(r for r, e in enumerate(kept) if e.ts is None or e.dur is None)
+            missing = "ts" if kept[row].ts is None else "dur"
+            raise self._error(kept[row], numbers[row], f"has no {missing}")
+        starts, durations = np.array(starts_us, dtype=np.float64), np.array(durations_us, dtype=np.float64)
+        if not self._parts:
+            self.base_us = int(starts[0])
+        starts -= self.base_us
+        wrong = (durations < 0) | ~(np.abs(starts) < _LONGEST_US) | ~(durations < _LONGEST_US)
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            what = "a negative duration" if durations[row] < 0 else "an impossible time"
+            raise self._error(kept[row], numbers[row], f"has {what}: ts {kept[row].ts}, dur {kept[row].dur}")
+        if self.resolution_ps == PS_PER_US and (np.any(starts % 1.0) or np.any(durations % 1.0)):
+            self.resolution_ps = PS_PER_US // NS_PER_US
+        if self.resolution_ps < PS_PER_US and self.base_us >= _EXACT_US:
+            self.resolution_ps = PS_PER_US // 4
+        return tuple(np.rint(us * PS_PER_US).astype(np.int64) for us in (starts, durations))  # type: ignore[return-value]
+
+    def _error(self, event: Event, number: int, message: str) -> InputError:
+        return InputError(f"event {number} ({event.name[:80]!r}) {message}", file=self._file)
+
+    def events(self) -> Events:
+        """All events kept."""
+        kind, name, track, start, end, correlation, number = (
+            concatenated((part[c] for part in self._parts), column) for c, column in enumerate(_TYPES)
+        )
+        names = self._names.values()
+        self._parts.clear()
+        return Events(names, self._tracks.values(), kind, name, track, start, end, correlation, number, self._args)
+
+
+_TYPES = (np.int8, np.int32, np.int32, np.int64, np.int64, np.int64, np.int64)
+"""Of the columns kind, name, track, start, end, correlation, number."""
+_RUNTIME, _MEMCPY = int(Kind.RUNTIME), int(Kind.MEMCPY)
+_HIGHEST = 1 << 62
+_LONGEST_US = 1e12
+"""About twelve days: longer than any profile, and in ps still within 62 bits."""
+_EXACT_US = 1 << 50
+"""From here on a double holds microseconds to a quarter only; absolute time stamps since 1970 are."""
+
+
+def _number_of(track: tuple[Any, Any], numbers: dict[tuple[Any, Any], int]) -> int:
+    """The track's number; what cannot be a key stands as text."""
+    try:
+        return numbers.setdefault(track, len(numbers))
+    except TypeError:
+        return numbers.setdefault((str(track[0]), str(track[1])), len(numbers))
+
+
+def _kept_args(args: Args) -> dict[str, Any]:
+    """What describes a collective or a copy."""
+    kept = {field: value for field in _FIELDS if (value := getattr(args, field)) is not None}
+    for field in ("dims", "types"):
+        raw = getattr(args, field)
+        if bytes(raw):
+            kept[field] = msgspec.json.decode(raw)
+    return kept
+
+
+_FIELDS = (
+    "bytes", "collective", "in_elements", "out_elements", "in_splits", "dtype", "group", "group_ranks", "group_size",
+    "first_rank", "rank_stride",
+)  # fmt: skip
+
+
+def _whole(value: Any, default: int | None) -> int | None:
+    return value if isinstance(value, int) and value >= 0 else default
+
+
+def _rank_in_name(file: Path) -> int | None:
+    found = _RANK_IN_NAME.search(file.name)
+    return int(found[1]) if found else None
+
+
+def _device(head: Mapping[str, Any]) -> str:
+    devices = head.get("deviceProperties")
+    first = devices[0] if isinstance(devices, list) and devices else {}
+    return str(first.get("name", "")) if isinstance(first, dict) else ""
+
+
+def _groups(info: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+    """Ranks of each process group, where the profiler says."""
+    config = info.get("pg_config")
+    groups = {}
+    for group in config if isinstance(config, list) else []:
+        ranks = group.get("ranks") if isinstance(group, dict) else None
+        if isinstance(ranks, list) and ranks and all(isinstance(rank, int) for rank in ranks):
+            groups[str(group.get("pg_name"))] = tuple(ranks)
+    return groups

@@ -1,0 +1,119 @@
+"""From the events of a Kineto trace to the tasks of its rank.
+
+Host: what a thread does between two calls that the device notices is one task, which ends where the work of the second
+call may start; a call that blocks is a task that waits for device work. Device: work follows its launch, the work
+before it on its stream, and what its stream was told to wait for. Whatever then still passes before it starts is a
+`Delay`. So every task starts when its last input ends, as in a simulated run, and durations reproduce the trace.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from inputs.errors import InputError
+from traces.collective_args import CollectiveArgs
+from traces.imported import Lookup
+from traces.kineto.device_tasks import DeviceTasks
+from traces.kineto.device_work import device_work
+from traces.kineto.events import Kind, RankTrace
+from traces.kineto.host_threads import Handover, Thread, handovers, host_threads
+from traces.kineto.profiler_steps import Step, steps_of
+from traces.kineto.rank_context import RankContext
+from traces.kineto.shapes import tables_and_bags
+from traces.kineto.thread_walk import ThreadWalk
+from traces.rank_tasks import RankTasks, RankTasksBuilder
+
+_SYNCS = frozenset(
+    f"{prefix}{name}"
+    for prefix in ("cuda", "hip", "cu")
+    for name in ("StreamSynchronize", "DeviceSynchronize", "EventSynchronize", "CtxSynchronize")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RankImport:
+    """What became of one rank's trace.
+
+    Attributes:
+        trace: what was read.
+        tasks: its tasks, times relative to the trace's ``base_ns``.
+        steps: the profiler's steps, ascending.
+        groups: members of each process group that its collectives use; None where the trace does not say.
+        gaps: what could not be told, with how often.
+        lookups: embedding lookups of the first step that has any.
+    """
+
+    trace: RankTrace
+    tasks: RankTasks
+    steps: tuple[Step, ...]
+    groups: dict[str, CollectiveArgs]
+    gaps: Counter[str]
+    lookups: tuple[Lookup, ...] = ()
+
+
+def rank_tasks(trace: RankTrace, rank: int) -> RankImport:
+    """The tasks of a rank's trace.
+
+    Raises:
+        InputError: no device work at all, no step, or times that contradict each other; the event is named.
+    """
+    if not trace.events.on_device.any():
+        raise InputError("has no kernels and no copies", file=trace.file, expected="a trace with device activities")
+    steps, device = steps_of(trace), device_work(trace)
+    threads, parent = host_threads(trace)
+    builder = RankTasksBuilder(rank, str(trace.file))
+    context = RankContext(trace, builder, steps, device, parent, int(trace.events.start_ps.min()))
+    gaps = context.gaps
+    alone = int(np.count_nonzero(device.launch < 0))
+    gaps["device events without the call that launched them (launched before the profile began?)"] = alone
+    gaps["device events that start before the call that launched them (clocks differ)"] = device.early
+    _host_tasks(context, threads)
+    DeviceTasks(context).run()
+    return RankImport(trace, builder.build(), steps, context.groups, gaps, tuple(_lookups(context, rank)))
+
+
+def _lookups(context: RankContext, rank: int) -> Iterator[Lookup]:
+    """Lookups of the first step that has any."""
+    events = context.trace.events
+    first = None
+    for row in sorted(events.args):
+        found = tables_and_bags(events.name_of(row), events.args[row])
+        section = context.section(int(events.start_ps[row])) if found else None
+        if found and (first is None or section == first):
+            first = section
+            yield Lookup(rank, *found)
+
+
+def _host_tasks(context: RankContext, threads: Sequence[Thread]) -> None:
+    """Tasks of the threads that launch device work or wait for it; the main thread's first."""
+    events = context.trace.events
+    first_device: dict[int, int] = {}
+    for place, call in enumerate(context.device.launch.tolist()):
+        if call >= 0:
+            first_device.setdefault(call, place)
+    names = np.array([name in _SYNCS for name in events.names])
+    syncs = set(np.flatnonzero((events.kind == Kind.RUNTIME) & names[events.name]).tolist())
+    calls = first_device.keys() | syncs
+    main = _main_track(context)
+    active = [thread for thread in threads if not calls.isdisjoint(thread.rows.tolist())]
+    active.sort(key=lambda thread: (thread.track != main, int(thread.top_start_ps[0])))
+    handed = handovers(active, context.origin_ps)
+    cut_tasks: dict[tuple[int, int], int] = {}
+    resumed: list[tuple[int, Handover]] = []
+    for number in range(len(active)):
+        ThreadWalk(context, active, number, first_device, syncs, handed, cut_tasks, resumed).run()
+    for task, handover in resumed:
+        context.builder.depend(task, cut_tasks[handover.source, handover.source_ps])
+    what = "silences of a host thread explained by another thread's work (edges are inferred)"
+    context.gaps[what] = len(resumed)
+
+
+def _main_track(context: RankContext) -> int:
+    """The track of the thread that marks the steps."""
+    events = context.trace.events
+    step = np.flatnonzero((events.name == events.names.index(context.steps[0].name)) & (events.kind == Kind.ANNOTATION))
+    return int(events.track[step[0]])

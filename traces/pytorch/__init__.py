@@ -1,0 +1,1 @@
+"""PyTorch execution traces: operators with shapes and data dependencies, without times."""

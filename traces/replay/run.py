@@ -1,0 +1,100 @@
+"""Runs a job in the engine: with the measured transfers, or with collectives on a simulated machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from inputs.errors import InputError
+from simulator.engine import RunOptions, RunResult, run
+from simulator.lowered import PS_PER_S, Activity, ConstantDurations, LoweredGroup, LoweredProgram, phase
+from simulator.lowering import Machine, lower
+from simulator.lowering.private import member_instances
+from simulator.operators import CollectiveCall, Measured, Work, category_of
+from simulator.program import IntArray, Program
+from traces.imported import ABSENT, Gap, Imported, RankStep
+from traces.measured import MeasuredRun
+from traces.replay.job import UNKNOWN, Job, Place, StepPlace, numbered_calls, with_work
+
+
+def replayed(job: Job, machine: Machine | None = None) -> Imported:
+    """Run a job; the times it then has stand in the shape of an import, for the same analyses and exports.
+
+    Args:
+        job: what to run.
+        machine: takes the collectives and what the trace has no time for; None: transfers as measured.
+
+    Raises:
+        InputError: the trace has no times and no machine is given, or ranks are missing on it.
+        DeadlockError: the trace's dependencies contradict each other.
+    """
+    lowered = _as_measured(job) if machine is None else _on_machine(job, machine)
+    result = run(lowered, RunOptions(max_iterations=1))
+    steps = tuple(_step_of(job, step, result) for step in job.steps)
+    absent = np.setdiff1d(np.arange(job.world_size), job.ranks).tolist()
+    told = [gap for gap in job.source.gaps if gap.what != ABSENT or absent]
+    return replace(
+        job.source,
+        graph=job.graph,
+        world_size=job.world_size,
+        measured=MeasuredRun(job.graph, lowered, result),
+        steps=steps,
+        gaps=(*told, *(Gap(note, 0, ()) for note in job.notes)),
+    )
+
+
+def _as_measured(job: Job) -> LoweredProgram:
+    """Durations of the job, transfers as latencies."""
+    if not job.transfers_ps and any(isinstance(w, CollectiveCall) for p in job.graph.programs for w in p.work):
+        raise InputError("has no times to replay; name a cluster", file=job.source.files[0], given=job.source.format)
+    if any(np.any(own == UNKNOWN) for own in job.durations_ps):
+        raise InputError("has tasks without a time; name a cluster", file=job.source.files[0], given=job.source.format)
+    activities: list[Activity] = []
+    rows: list[dict[int, IntArray]] = [{} for _ in job.graph.programs]
+    for key, call in numbered_calls(job.graph):
+        task = job.graph.programs[call.callers[0][0]].names[call.callers[0][1]]
+        known = np.unique(call.instance[call.instance >= 0]).tolist()
+        activity_of = np.full(int(call.instance.max()) + 1, -1, dtype=np.int64)
+        for instance in known:
+            activity_of[instance] = len(activities)
+            label = task if len(known) == 1 else f"{task} [{key[0]} {instance}]"
+            activities.append(Activity(label, (phase(latency_ps=int(job.transfers_ps[key][instance])),)))
+        for number, place, _ in call.callers:
+            rows[number][place] = member_instances(activity_of, call.instance[job.graph.programs[number].ranks])
+    groups = zip(job.graph.programs, job.durations_ps, rows, strict=True)
+    return LoweredProgram(tuple(_group(*own) for own in groups), activities, 0)
+
+
+def _group(program: Program, durations: IntArray, rows: dict[int, IntArray]) -> LoweredGroup:
+    tasks = sorted(rows)
+    instances = np.stack([rows[task] for task in tasks]) if tasks else np.zeros((0, program.rank_count), dtype=np.int64)
+    return LoweredGroup.of(program, ConstantDurations(durations), np.array(tasks, dtype=np.int64), instances)
+
+
+def _on_machine(job: Job, machine: Machine) -> LoweredProgram:
+    """Collectives, and tasks without a time, by the machine's models; all else lasts what the job says."""
+    changed = [list(_held(*own)) for own in zip(job.graph.programs, job.durations_ps, strict=True)]
+    return lower(with_work(job.graph, changed), machine).program
+
+
+def _held(program: Program, durations: IntArray) -> Iterator[Work]:
+    """Work that takes the job's durations, whatever the machine."""
+    for work, own in zip(program.work, durations, strict=True):
+        if isinstance(work, CollectiveCall) or np.any(own == UNKNOWN):
+            yield work
+        else:
+            alike = own.min() == own.max()
+            yield Measured(float(own[0]) / PS_PER_S if alike else own / PS_PER_S, category_of(work))
+
+
+def _step_of(job: Job, step: StepPlace, result: RunResult) -> RankStep:
+    number, column = job.place_of(step.rank)
+    times = result.records[0].groups[number]
+
+    def at(place: Place) -> int:
+        edge = times.end_ps if place.at_end else times.start_ps
+        return int(edge[place.task, column]) + place.offset_ps
+
+    return RankStep(step.rank, step.number, step.name, at(step.begin), at(step.end))

@@ -1,0 +1,69 @@
+"""Embedding tables of one kind of sharding: their kernels and what they exchange."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from simulator.operators import (
+    Amount,
+    CacheFill,
+    CollectiveCall,
+    CollectiveOp,
+    EmbeddingLookup,
+    EmbeddingUpdate,
+    FloatArray,
+)
+
+WORLD, INPUT_WORLD = "world", "input_world"
+"""Communicators: all ranks; all ranks again, for input_dist with a process group of its own."""
+NODE, CROSS_NODE = "node", "cross_node"
+"""Communicators: the ranks of each node; the ranks with the same place in all nodes (torchrec dist_data.py)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """Bytes of a collective: what each rank sends, and the weights of the receivers (None: even)."""
+
+    bytes: Amount
+    receivers: FloatArray | None = None
+
+    def call(self, op: CollectiveOp, communicator: str, dtype: str) -> CollectiveCall:
+        """The collective with these amounts."""
+        return CollectiveCall(op, communicator, self.bytes, dtype=dtype, receive_bytes=self.receivers)
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingGroup:
+    """Tables of one kind of sharding.
+
+    Attributes:
+        kind: the kind.
+        lookup: forward kernel.
+        update: backward kernel fused with the optimizer.
+        width: elements of the pooled vectors of one sample, all tables of the group.
+        lengths: bag lengths sent to the owners, None for copies.
+        values: indices sent to the owners, None for copies.
+        forward: pooled vectors to the ranks of their samples, one call after the other; none for copies.
+        backward: their gradients back, likewise.
+        fill: what brings rows into caches before the lookup, None without caches.
+        copied_parameters: weights that every rank has a copy of, whose gradients are summed over ranks.
+        copied_bytes: their size.
+    """
+
+    kind: Literal["column", "node_wise", "row_wise", "frequent", "data_parallel"]
+    lookup: EmbeddingLookup
+    update: EmbeddingUpdate
+    width: int
+    lengths: Exchange | None
+    values: Exchange | None
+    forward: tuple[CollectiveCall, ...]
+    backward: tuple[CollectiveCall, ...]
+    fill: CacheFill | None = None
+    copied_parameters: int = 0
+    copied_bytes: float = 0.0
+
+    @property
+    def cut_by_rows(self) -> bool:
+        """Whether the indices of a table go to several ranks, by row."""
+        return self.kind in ("node_wise", "row_wise")

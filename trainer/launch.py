@@ -60,7 +60,7 @@ def run_ranks(run: Run, world_size: int, cores: Sequence[int] | None = None, mod
             _end(processes)
 
 
-def _start(run: Run, rank: int, world_size: int, folder: Path, module: str) -> subprocess.Popen[bytes]:
+def _start(run: Run, rank: int, world_size: int, folder: Path, module: str = "trainer") -> subprocess.Popen[bytes]:
     told = replace(run, rendezvous=folder / "rendezvous", supervised=True)
     with (folder / f"rank{rank}.log").open("wb") as log:
         return subprocess.Popen(  # noqa: S603 - our own module

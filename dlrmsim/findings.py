@@ -52,7 +52,7 @@ def _job(resolved: ResolvedScenario) -> Job:
         name=resolved.name,
         model=resolved.model.name,
         cluster=resolved.cluster.name,
-        gpu=resolved.cluster.node.accelerator.name,
+        gpu=resolved.cluster.node.processor_name,
         nodes=resolved.nodes,
         world_size=resolved.world_size,
         global_batch_size=resolved.global_batch_size,

@@ -26,7 +26,7 @@ FloatArray = npt.NDArray[np.float64]
 BUSY_LOAD = 0.5
 """Load of other processes from which on figures are marked: half a core taken at all times."""
 
-COLUMNS = ("start_s", "end_s", "loss", "page_faults")
+COLUMNS = ("start_s", "end_s", "loss", "page_faults", "cpu_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,7 @@ class Measurement:
         end_s: its end.
         loss: mean loss of the rank's samples.
         page_faults: pages that the iteration touched first.
+        cpu_s: what the rank's own thread had of a core.
         environments: of each rank.
         load: processes that ran or waited for a core in the minute before; None where the system does not tell.
     """
@@ -46,6 +47,7 @@ class Measurement:
     end_s: FloatArray
     loss: FloatArray
     page_faults: FloatArray
+    cpu_s: FloatArray
     environments: tuple[dict[str, Any], ...]
     load: float | None
 
@@ -141,6 +143,7 @@ def _write_iterations(path: Path, run: Run, found: Measurement) -> None:
         "start_s": pa.array((found.start_s - found.start_s[:, 0].min()).ravel()),
         "end_s": pa.array((found.end_s - found.start_s[:, 0].min()).ravel()),
         "time_s": pa.array((found.end_s - found.start_s).ravel()),
+        "cpu_s": pa.array(found.cpu_s.ravel()),
         "loss": pa.array(found.loss.ravel()),
         "page_faults": pa.array(found.page_faults.ravel().astype(np.int64)),
     }

@@ -17,6 +17,7 @@ from dlrmsim.api import RUNS_FOLDER
 from dlrmsim.measurements import Measurement, load_average, read_measurement, write_measurement
 from dlrmsim.outputs import folder_written_whole, require_replaceable
 from inputs.errors import InfeasibleError, InputError, MissingExtraError
+from scenarios.host_memory import free_memory_bytes
 from scenarios.prepare import prepare
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
@@ -84,12 +85,12 @@ def measure(
         RankFailedError: a rank died.
     """
     request, progress = request or MeasureRequest(), progress or Silent()
-    _require_torch()
+    require_torch()
     if request.data is not None and not request.data.is_file():
         raise InputError("no such file", file="--data", given=request.data, expected="clicks in Criteo's format")
     resolved = _resolve(scenario, settings, request)
     _check_ranks(resolved.world_size)
-    resolved = _with_plan(resolved, progress)
+    resolved = with_plan(resolved, progress)
     device = _device(request.device, resolved.world_size)
     folder = request.out or RUNS_FOLDER / f"{resolved.name}-{resolved.hash[:8]}-measured"
     require_replaceable(folder)
@@ -132,7 +133,7 @@ def _resolve(scenario: str | Path, settings: Sequence[str], request: MeasureRequ
     return load_scenario(scenario, [*settings, *size])
 
 
-def _with_plan(resolved: ResolvedScenario, progress: Progress) -> ResolvedScenario:
+def with_plan(resolved: ResolvedScenario, progress: Progress) -> ResolvedScenario:
     """The scenario with the plan that the simulator would use written out."""
     plan = read_plan(plan_to_dict(prepare(resolved, progress).plan)).model_dump(mode="json")
     sharding = resolved.scenario.workload.sharding.model_copy(update={"planner": None, "plan": plan})
@@ -140,7 +141,8 @@ def _with_plan(resolved: ResolvedScenario, progress: Progress) -> ResolvedScenar
     return replace(resolved, scenario=resolved.scenario.model_copy(update={"workload": workload}))
 
 
-def _require_torch() -> None:
+def require_torch() -> None:
+    """Refuse to go on without PyTorch."""
     if find_spec("torch") is None:
         raise MissingExtraError("measuring needs PyTorch: pip install 'dlrmsim[trainer]'")
 
@@ -178,13 +180,3 @@ def _check_memory(file: Path, device: str) -> None:
             f"the tables do not fit into this machine: the ranks hold {needed / 1e9:.1f} GB, {free / 1e9:.1f} GB are "
             "free; smaller tables or fewer ranks do"
         )
-
-
-def free_memory_bytes() -> float:
-    """Memory that this machine can still give; infinite where it does not tell."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return float("inf")
-    found = dict(line.split(":", 1) for line in lines)
-    return float(found["MemAvailable"].split()[0]) * 1024

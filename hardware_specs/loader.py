@@ -65,6 +65,11 @@ def load_gpu(name_or_path: str | Path) -> Gpu:
     return _load("gpu", Gpu, CATALOGS["gpu"].find(name_or_path))
 
 
+def load_library(name_or_path: str | Path) -> CollectiveLibrary:
+    """The shipped collectives library of that name, or the one in a file; raises as `load_cluster`."""
+    return _load("library", CollectiveLibrary, CATALOGS["library"].find(name_or_path))
+
+
 def read_cluster(document: Document, path: KeyPath) -> Cluster:
     """The cluster at ``path`` of a document: a name, a path relative to the document, or a mapping in place.
 

@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import ValidationInfo, field_validator
 
 from hardware_specs.bounds import Amount, Bandwidth, Clock, ComputeRate, Name, Number, Ratio, Share
+from hardware_specs.cpu_kernels import CpuKernels
 from inputs.errors import InputError
 from inputs.model import Strict, problem
 from inputs.quantities import Seconds, format_quantity
@@ -114,3 +115,5 @@ class Cpu(Strict):
     turbo_clock_hz: Sourced[Clock]
     host_time_factor: Sourced[Ratio]
     """Multiplies the host times of the framework profile (kernel launch, Python); 1 where nothing was measured."""
+    kernels: tuple[CpuKernels, ...] = ()
+    """What kernels take on it, by number of threads; empty: nothing was measured, no training can be predicted."""

@@ -57,7 +57,7 @@ class Node(Strict):
     name: Name
     description: str = ""
     gpu: Annotated[Gpu, ByName()] | None = None
-    """None: ranks compute on the CPUs, one on each socket."""
+    """None: ranks compute on the CPUs."""
     gpus: Sourced[Number] | None = None
     cpu: Annotated[Cpu, ByName()]
     sockets: Sourced[Number]
@@ -72,7 +72,10 @@ class Node(Strict):
     pcie_fraction: Sourced[Share] | None = None
     """Of the raw link rate, what a large pinned copy reaches."""
     socket_link_bytes_per_s: Sourced[Bandwidth] | None = None
-    """Without GPUs, of one socket to the others of its node (UPI, xGMI), per direction, all links."""
+    """Without GPUs, of one socket to the others of its node (UPI, xGMI), per direction, all links; where sockets hold
+    several ranks, of one rank to the others of its node."""
+    ranks_per_socket: Sourced[Number] | None = None
+    """Without GPUs, ranks that a socket may hold; default: one."""
     pcie_tree: PcieTree | None = None
     """None: every GPU has a root port of its own."""
     scale_up: ScaleUp | None = None
@@ -84,13 +87,20 @@ class Node(Strict):
 
     @property
     def ranks(self) -> int:
-        """Ranks a node holds: its GPUs, or without any its sockets."""
-        return (self.sockets if self.gpus is None else self.gpus).value
+        """Ranks a node holds: its GPUs, or without any so many on each socket."""
+        if self.gpus is not None:
+            return self.gpus.value
+        return self.sockets.value * (1 if self.ranks_per_socket is None else self.ranks_per_socket.value)
 
     @property
     def rank_name(self) -> str:
         """What holds a rank."""
         return "sockets" if self.gpu is None else "GPUs"
+
+    @property
+    def processor_name(self) -> str:
+        """What kernels run on."""
+        return self.cpu.name if self.gpu is None else self.gpu.name
 
     @property
     def accelerator(self) -> Gpu:
@@ -134,9 +144,11 @@ class Node(Strict):
                 raise problem("a node without `gpu` has none of these", key=key)
         if self.gpu is None and self.nics.gpudirect is not None:
             raise problem("a node without `gpu` has none of these", key="nics.gpudirect")
-        several = self.gpu is None and self.sockets.value > 1
+        if self.gpu is not None and self.ranks_per_socket is not None:
+            raise problem("a node with `gpu` has none of these", key="ranks_per_socket")
+        several = self.gpu is None and self.ranks > 1
         if several != (self.socket_link_bytes_per_s is not None):
-            message = "the key is missing" if several else "only several sockets without GPUs have this"
+            message = "the key is missing" if several else "only several ranks without GPUs have this"
             raise problem(message, key="socket_link_bytes_per_s")
         return self
 

@@ -75,6 +75,28 @@ def error_groups(groups: Iterable[Mapping[str, Any]]) -> Table:
     return made
 
 
+def measured_errors(run: Mapping[str, Any]) -> Table:
+    """A measurement of the reference trainer and its prediction, a row per class of operators."""
+    names = ("measured", "predicted", "error", "noise", "share")
+    made = _table(("", False), *((name, True) for name in names))
+    made.title, made.title_justify = f"{run['scenario']} on {run['world_size']} ranks: {run['folder']}", "left"
+    for case in run["cases"]:
+        error = "-" if case["error_pct"] is None else _error(case["error_pct"])
+        times = (seconds(case["measured"]), seconds(case["predicted"]))
+        made.add_row(case["metric"], *times, error, f"{case['noise_pct']:.1f} %", percent(case["share"]))
+    return made
+
+
+def measured_statistics(statistics: Mapping[str, Mapping[str, Any]]) -> Table:
+    """Errors over several measurements, a row per class of operators."""
+    keys = ("mape_pct", "median_pct", "geomean_pct", "bias_pct", "worst_pct", "noise_pct")
+    made = _table(("", False), ("runs", True), *((key.removesuffix("_pct"), True) for key in keys))
+    for name, found in statistics.items():
+        values = ("-" if found[key] is None else f"{found[key]:.1f} %" for key in keys)
+        made.add_row(name, str(found["runs"]), *values)
+    return made
+
+
 def kernel_errors(cases: Iterable[Mapping[str, Any]]) -> Table:
     """Measured and predicted time of kernels, a row each."""
     made = _table(("kernel", False), ("measured", True), ("predicted", True), ("error", True), ("role", False))

@@ -22,9 +22,15 @@ COPIES = "data_parallel"
 """The planner that copies tables instead of spreading them."""
 
 
-def capacities_bytes(cluster: Cluster) -> dict[Tier, float]:
-    """What a rank may use of each tier: the usable part of its GPU's memory, its share of the node's DDR and SSDs."""
+def capacities_bytes(cluster: Cluster, world_size: int) -> dict[Tier, float]:
+    """What a rank may use of each tier: the usable part of its GPU's memory, its share of the node's DDR and SSDs.
+
+    Where ranks compute on CPUs, both are the host's memory.
+    """
     node = cluster.node
+    if node.gpu is None:
+        share = node.ddr_bytes.value / min(node.ranks, world_size)
+        return {"hbm": share, "ddr": share, "ssd": 0.0}
     return {
         "hbm": node.accelerator.memory_bytes.value * node.accelerator.usable_memory_fraction.value,
         "ddr": node.ddr_bytes.value / node.ranks,
@@ -122,7 +128,7 @@ def infeasible(
 
 def _tiers(resolved: ResolvedScenario, tables: Tables, context: PlanningContext) -> str:
     """A line per tier when no plan exists."""
-    capacity = capacities_bytes(resolved.cluster)
+    capacity = capacities_bytes(resolved.cluster, resolved.world_size)
     beside = capacity["hbm"] - context.memory_bytes
     needed = _stored_bytes(tables, context) / context.world_size
     usable, needs = _bytes(capacity["hbm"]), f"all tables there need {_bytes(needed)} on the average rank"

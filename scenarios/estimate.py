@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any
 
 from inputs.errors import InfeasibleError
 from inputs.quantities import format_quantity
+from scenarios.host_memory import physical_memory_bytes
 from scenarios.prepare import Prepared
 from simulator.lowering import BOUND_CLASSES
 
@@ -58,7 +58,7 @@ def require_memory(size: Mapping[str, Any]) -> None:
     Raises:
         InfeasibleError: they do not; with the estimate.
     """
-    available = _physical_memory_bytes()
+    available = physical_memory_bytes()
     if size["memory_bytes"] > available:
         needed, there = (format_quantity(float(v), "bytes", binary=True) for v in (size["memory_bytes"], available))
         raise InfeasibleError(
@@ -79,7 +79,3 @@ def _iterations(prepared: Prepared) -> int:
     if choice.iterations != "auto":
         return choice.iterations
     return choice.max_iterations if _varies(prepared) else min(SETTLED_ITERATIONS, choice.max_iterations)
-
-
-def _physical_memory_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -30,6 +30,7 @@ def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
         seed=resolved.scenario.variation.seed,
         cache_hit_rate=workload.sharding.cache_hit_rate,
         gradient_accumulation=workload.gradient_accumulation,
+        on_host=resolved.cluster.node.gpu is None,
         **schedule_settings(workload, resolved.framework),
     )
 

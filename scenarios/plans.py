@@ -52,7 +52,7 @@ class PlanningJob:
         self.tables = expand_tables(resolved.model, settings.precision.tables)
         beside = bytes_beside_tables(resolved.model, self.tables, settings)
         sharding = resolved.scenario.workload.sharding
-        capacity = capacities_bytes(resolved.cluster)
+        capacity = capacities_bytes(resolved.cluster, resolved.world_size)
         self.context = PlanningContext(
             world_size=settings.world_size,
             local_world_size=settings.local_world_size,
@@ -81,7 +81,7 @@ class PlanningJob:
     def report(self, plan: Plan) -> MemoryReport:
         """What each rank keeps under a plan, against what it may."""
         use = memory_per_rank(self.resolved.model, plan, self.settings)
-        return MemoryReport(use, capacities_bytes(self.resolved.cluster))
+        return MemoryReport(use, capacities_bytes(self.resolved.cluster, self.resolved.world_size))
 
     def simulate_s(self, plan: Plan, at_most_s: float = inf) -> float:
         """Seconds per iteration as a run of the scenario would find them; infinite when the plan does not fit.

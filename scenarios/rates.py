@@ -7,7 +7,7 @@ import numpy as np
 from hardware_specs import Cluster
 from simulator.lowering import Machine
 from simulator.network.collectives import Call
-from simulator.operators import CollectiveOp
+from simulator.operators import CollectiveOp, EmbeddingLookup
 from simulator.program import IntArray
 from workloads.costs import Rates
 from workloads.settings import DlrmSettings
@@ -15,13 +15,16 @@ from workloads.settings import DlrmSettings
 COSTED_BYTES = 256e6
 """Message at which planners are told the rates of collectives, bytes: the one the published rates were taken at."""
 
+LOOKUP_ROW_BYTES = 256
+"""Row of a lookup at which planners are told the rate of a CPU: 64 numbers."""
+
 
 def planning_rates(cluster: Cluster, machine: Machine, settings: DlrmSettings) -> Rates:
     """The rates of a placed cluster."""
     rank, local = np.arange(settings.world_size), settings.local_world_size
     world, node, cross = np.zeros_like(rank), rank // local, rank % local
     return Rates(
-        embedding=cluster.node.accelerator.achieved.embedding_bytes_per_s.value,
+        embedding=_embedding_bytes_per_s(cluster, machine),
         all_to_all=_algbw_bytes_per_s(machine, "all_to_all", world),
         all_reduce=_algbw_bytes_per_s(machine, "all_reduce", world),
         node_reduce_scatter=_algbw_bytes_per_s(machine, "reduce_scatter", node),
@@ -31,9 +34,20 @@ def planning_rates(cluster: Cluster, machine: Machine, settings: DlrmSettings) -
     )
 
 
+def _embedding_bytes_per_s(cluster: Cluster, machine: Machine) -> float:
+    """Rate of embedding kernels on a rank's memory: of its GPU, or of a large lookup on its cores."""
+    if cluster.node.gpu is not None:
+        return cluster.node.accelerator.achieved.embedding_bytes_per_s.value
+    rows = COSTED_BYTES / LOOKUP_ROW_BYTES
+    lookup = EmbeddingLookup(rows, COSTED_BYTES, 0.0, 0.0, 1.0, resident_bytes=COSTED_BYTES)
+    return COSTED_BYTES / max(float(machine.compute.duration_s(lookup)), 1e-12)
+
+
 def _host_bytes_per_s(machine: Machine) -> float:
-    """What a rank reads of its host's memory while all others do so too."""
+    """What a rank reads of its host's memory while all others do so too; infinite where it computes there."""
     topology, rates = machine.topology, machine.collectives.rates
+    if "pcie" not in rates:
+        return float("inf")
     behind = {port: topology.ports[port] for port in ("switch_down", "ddr") if port in topology.ports}
     shares = [rates[level.name] / int(np.bincount(level.link).max(initial=1)) for level in behind.values()]
     return min([rates["pcie"], *shares])

@@ -6,8 +6,6 @@ their names stood: saved as YAML and run again it gives the same hash and the sa
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -79,7 +77,7 @@ class ResolvedScenario:
 
     def to_dict(self) -> dict[str, Any]:
         """The resolved scenario as plain JSON values; reads back as the same scenario."""
-        return self.scenario.model_dump(mode="json", by_alias=True, exclude_none=True)
+        return self.scenario.to_dict()
 
     def to_yaml(self) -> str:
         """The resolved scenario as YAML that runs again and gives the same hash."""
@@ -91,8 +89,7 @@ class ResolvedScenario:
     @property
     def hash(self) -> str:
         """sha256 of the canonical JSON of `to_dict`, hexadecimal."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-        return hashlib.sha256(text.encode("utf-8")).hexdigest()
+        return self.scenario.hash
 
 
 def load_document(name_or_path: str | Path, settings: Sequence[str] = ()) -> Document:
@@ -220,12 +217,15 @@ def _check_batch(document: Document, batch: int, world_size: int) -> None:
 def _check_precision(document: Document, scenario: Scenario, cluster: Cluster) -> None:
     gpu = cluster.node.gpu
     if gpu is None:
-        raise document.error(
-            ("cluster",),
-            "kernels run on GPUs, and the nodes of this cluster have none",
-            given=cluster.name,
-            expected="a cluster with GPUs; without them collectives can be timed (`dlrmsim collective`)",
-        )
+        if not cluster.node.cpu.kernels:
+            raise document.error(
+                ("cluster",),
+                "nobody measured kernels on the CPUs of this cluster, and it has no GPUs",
+                given=cluster.name,
+                expected="a cluster with GPUs, or one that `dlrmsim calibrate host` wrote; on others collectives can "
+                "be timed (`dlrmsim collective`)",
+            )
+        return
     try:
         gpu.peak_flops_per_s(scenario.precision.dense)
     except InputError as error:

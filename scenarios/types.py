@@ -6,6 +6,8 @@ one key are the business of `scenarios.resolve`.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
@@ -251,6 +253,16 @@ class Output(Strict):
 
 class Scenario(Strict):
     """One training job on one cluster."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The scenario as plain JSON values; reads back as the same scenario."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    @property
+    def hash(self) -> str:
+        """sha256 of the canonical JSON of `to_dict`, hexadecimal."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+        return hashlib.sha256(text.encode("utf-8")).hexdigest()
 
     schema_version: Literal[1] = Field(1, alias="schema", description="version of this format")
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="names the run and its output folder")

@@ -19,6 +19,8 @@ FloatArray: TypeAlias = NDArray[np.float64]
 Amount: TypeAlias = float | FloatArray
 """A scalar for all ranks or an array ``[P]``."""
 
+Access = Literal["stream", "columns", "transpose", "gather", "scatter", "bucketize", "recat"]
+
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
 
 BYTES_PER_ELEMENT: dict[str, int] = {
@@ -94,7 +96,8 @@ class EmbeddingLookup:
     ``missed``: bytes of rows that memory delivers, by what a cache holds; None: all rows;
     ``deviation``: standard deviation of the work from batch to batch, over its mean;
     ``host``: rows that are not in device memory, None where all are;
-    ``factor``: on the time of the kernel on the device, where a framework's kernels take longer than this one.
+    ``factor``: on the time of the kernel on the device, where a framework's kernels take longer than this one;
+    ``resident_bytes``: of those tables, told where it decides what memory the rows come from (caches of a CPU).
     """
 
     lookups: Amount
@@ -106,6 +109,7 @@ class EmbeddingLookup:
     deviation: Amount = 0.0
     host: HostTraffic | None = None
     factor: float = 1.0
+    resident_bytes: Amount = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +126,8 @@ class EmbeddingUpdate:
     gradients of one table;
     ``padding_bytes``: what memory moves beside weights and state of unique rows, as it moves whole sectors;
     ``deviation``: standard deviation of the work from batch to batch, over its mean;
-    ``host``: weights and state that are not in device memory, None where all are; ``factor``: as of a lookup.
+    ``host``: weights and state that are not in device memory, None where all are;
+    ``factor`` and ``resident_bytes``: as of a lookup, the latter with the state.
     """
 
     lookups: Amount
@@ -138,6 +143,7 @@ class EmbeddingUpdate:
     deviation: Amount = 0.0
     host: HostTraffic | None = None
     factor: float = 1.0
+    resident_bytes: Amount = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,10 +172,17 @@ class Interaction:
 
 @dataclass(frozen=True, slots=True)
 class Elementwise:
-    """A memory-bound kernel: activation, loss, cast, permute, concatenation."""
+    """A memory-bound kernel: activation, loss, cast, permute, concatenation.
+
+    ``access``: how it walks through memory, which GPUs do at one rate: ``stream`` as it lies; ``columns`` of a matrix
+    that lie in ``pieces``; ``transpose`` of small matrices; ``gather`` and ``scatter`` single elements; ``bucketize``
+    indices sorted by owner; ``recat`` bags (written) and indices (read) that have come from several sources.
+    """
 
     read_bytes: Amount
     write_bytes: Amount
+    access: Access = "stream"
+    pieces: Amount = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +203,14 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class HostWork:
-    """Work of the host thread: ``launches`` kernels launched, plus ``seconds`` of anything else."""
+    """Work of the host thread: ``launches`` kernels launched, plus ``seconds`` of anything else.
+
+    ``collectives``: how many of the launches start one.
+    """
 
     launches: float = 0.0
     seconds: float = 0.0
+    collectives: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

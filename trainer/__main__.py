@@ -1,75 +1,27 @@
-"""One rank of the trainer: ``python -m trainer SCENARIO ...`` under torchrun, or as `trainer.launch` starts it.
-
-Rank, number of ranks and meeting point come from torchrun's environment variables. A rank that fails leaves
-``rank{r}.error`` beside the rendezvous file for the launcher: what went wrong, and whether it was only told by a peer.
-"""
+"""One rank of the trainer: ``python -m trainer SCENARIO ...`` under torchrun, or as `trainer.launch` starts it."""
 
 from __future__ import annotations
 
-import json
-import os
 import sys
-import threading
-import time
-import traceback
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING
 
-from trainer.pin import pin
-from trainer.runs import Run, parse
+from trainer.rank import run_rank
+from trainer.runs import Run
 
-ORPHANED = 70
-"""Exit code of a rank whose launcher has gone; nobody is left to read it."""
-
-GRACE_S = 5.0
-"""A rank that lost a peer lets the launcher hear the peer first; after this it ends by itself, seconds."""
-
-LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "gloo/transport", "NCCL")
-"""How messages of collectives read when another rank has gone."""
-
-
-def main() -> int:
-    """Run a rank; returns its exit code."""
-    run = parse()
-    if run.supervised:
-        threading.Thread(target=_end_with_launcher, daemon=True).start()
-    if run.cores:
-        pin(run.cores)  # before PyTorch starts its threads, which stay where the first one is
-    rank = int(os.environ.get("RANK", "0"))
-    try:
-        _train(run, rank)
-    except BaseException as error:  # noqa: BLE001 - whatever it is, the launcher has to know
-        return _report(run, rank, error)
-    return 0
-
-
-def _train(run: Run, rank: int) -> None:
+if TYPE_CHECKING:
     import torch
+
+
+def _train(run: Run, rank: int, device: torch.device) -> None:
     import torch.distributed as dist
 
     from trainer.job import read_job
     from trainer.loop import train
 
     job = read_job(run.scenario)
-    torch.set_num_threads(max(1, len(run.cores)) if run.cores else torch.get_num_threads())
-    torch.set_num_interop_threads(1)
-    device = torch.device("cpu")
-    if run.device == "cuda":
-        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-        torch.cuda.set_device(device)
-    dist.init_process_group(
-        "nccl" if run.device == "cuda" else "gloo",
-        device_id=device if run.device == "cuda" else None,
-        init_method="env://" if run.rendezvous is None else run.rendezvous.absolute().as_uri(),
-        rank=rank,
-        world_size=int(os.environ.get("WORLD_SIZE", "1")),
-    )
-    try:
-        _check_world(job.world_size, dist.get_world_size(), run.scenario)
-        train(job, run, rank, device)
-        dist.barrier()
-    finally:
-        dist.destroy_process_group()
+    _check_world(job.world_size, dist.get_world_size(), run.scenario)
+    train(job, run, rank, device)
 
 
 def _check_world(planned: int, started: int, scenario: Path) -> None:
@@ -79,30 +31,5 @@ def _check_world(planned: int, started: int, scenario: Path) -> None:
         raise InputError("the plan is for another number of ranks", file=scenario, given=started, expected=str(planned))
 
 
-def _report(run: Run, rank: int, error: BaseException) -> int:
-    """Leave the error for the launcher, or print it where there is none."""
-    code = getattr(error, "exit_code", 1)
-    told_by_peer = isinstance(error, RuntimeError) and any(words in str(error) for words in LOST_PEER)
-    text = "" if code == 2 else "".join(traceback.format_exception(error))
-    if run.rendezvous is None:
-        sys.stderr.write(text or f"python -m trainer: {error}\n")
-        return int(code)
-    name = type(error).__name__
-    found = {"code": code, "message": str(error) if code == 2 else f"{name}: {error}", "traceback": text}
-    file = run.rendezvous.parent / f"rank{rank}.error"
-    file.with_suffix(".partial").write_text(json.dumps({**found, "told_by_peer": told_by_peer}), encoding="utf-8")
-    file.with_suffix(".partial").rename(file)
-    if told_by_peer:
-        time.sleep(GRACE_S)
-    return int(code)
-
-
-def _end_with_launcher() -> NoReturn:
-    """Wait until the launcher's end of standard input closes, which it does however the launcher ends."""
-    while os.read(sys.stdin.fileno(), 1):  # not sys.stdin.read, whose lock would hold up the end of the interpreter
-        pass
-    os._exit(ORPHANED)
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_rank(_train))

@@ -19,6 +19,7 @@ from torch.profiler import record_function
 from trainer.dense import LinearLayer
 from trainer.devices import DTYPES
 from trainer.job import TrainingJob
+from trainer.waits import wait
 from workloads.dense import Bucket, gradient_buckets
 from workloads.job import COPIED_TABLES
 
@@ -94,7 +95,7 @@ class GradientBuckets:
         """Wait until all gradients are summed, and begin anew."""
         for part in self._open:
             if part.work is not None:
-                part.work.wait()
+                wait(part.work)
             if part.wire is not part.gradient:
                 part.gradient.copy_(part.wire)
             part.work = None

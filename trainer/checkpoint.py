@@ -31,7 +31,7 @@ class Checkpoints:
 
     Attributes:
         folder: where.
-        digest: of the scenario; a checkpoint of another one is refused.
+        digest: of the scenario and its data; a checkpoint of others is refused.
         rank: this one.
         world_size: ranks.
     """
@@ -69,7 +69,7 @@ class Checkpoints:
         """Load the newest complete checkpoint, if any; returns the iterations that were done.
 
         Raises:
-            InputError: it is of another scenario.
+            InputError: it is of another scenario or other data.
         """
         complete = self._complete()
         dist.barrier()
@@ -82,7 +82,7 @@ class Checkpoints:
         saved: dict[str, Any] = torch.load(file, map_location="cpu", weights_only=True)
         if saved["digest"] != self.digest:
             raise InputError(
-                "is a checkpoint of another scenario",
+                "is a checkpoint of another scenario, or of other data",
                 file=file.parent,
                 given=saved["digest"][:8],
                 expected=f"{self.digest[:8]}, or another folder",

@@ -77,7 +77,7 @@ class DensePart:
         if self._kind == "dot":
             vectors = joined.view(len(bottom), -1, bottom.shape[1])
             products = torch.bmm(vectors, vectors.transpose(1, 2)).flatten(1)
-            kept: Tensor = _Columns.apply(products, self._pairs)  # type: ignore[no-untyped-call]
+            kept: Tensor = Columns.apply(products, self._pairs)  # type: ignore[no-untyped-call]
             return torch.cat([bottom, kept], 1)
         if self._stride:
             return torch.cat([bottom, avg_pool1d(pooled[:, None], self._stride, ceil_mode=True)[:, 0]], 1)
@@ -93,12 +93,7 @@ class DensePart:
         return self._top[-1](_mlp(self._top[:-1], x))
 
 
-def gradient_sizes(layers: tuple[LinearLayer, ...]) -> list[tuple[str, int]]:
-    """(layer, parameters) in the order in which backward makes their gradients."""
-    return [(layer.layer.name, layer.layer.parameters) for layer in layers]
-
-
-class _Columns(torch.autograd.Function):
+class Columns(torch.autograd.Function):
     """Distinct columns of a matrix; PyTorch's own gradient of this adds them one by one."""
 
     @staticmethod

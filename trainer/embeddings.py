@@ -58,8 +58,13 @@ class ShardedBlock(BlockTable):
 
     def update(self, lookups: Lookups, gradient: Tensor, scale: float) -> None:
         """Apply ``scale`` times the gradients of bags ``[bags, D]``, fp32."""
-        for rows, summed in row_gradients(lookups, gradient):
-            self.optimizer.update(rows, summed.mul_(scale))
+        update_rows(self.optimizer, lookups, gradient, scale)
+
+
+def update_rows(optimizer: TableOptimizer, lookups: Lookups, gradient: Tensor, scale: float) -> None:
+    """Apply ``scale`` times the gradients of bags ``[bags, D]``, fp32, to the rows looked up."""
+    for rows, summed in row_gradients(lookups, gradient):
+        optimizer.update(rows, summed.mul_(scale))
 
 
 class CopiedBlock(BlockTable):

@@ -1,7 +1,8 @@
 """input_dist: indices from the ranks of the samples to those that hold the tables, as TorchRec's dist_data.py does it.
 
-The ranks tell each other how much they will send (splits), which the host has to know; lengths and values follow, one
-all_to_all each for every kind of shards.
+The ranks tell each other in one all_to_all how much they will send (splits), which the host has to know; lengths and
+values follow, an all_to_all of each for column shards and one for row blocks. Copied tables are looked up where the
+samples are.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from trainer.batches import Batch
 from trainer.job import TrainingJob
 from trainer.layout import Blocks, Kind, placement, rows_per_rank
 from trainer.lookups import Lookups, make_lookups, stable_order
+from trainer.waits import wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,31 +64,40 @@ class RowRoute:
         self._world_size = job.world_size
         slots = [slot for block in self.mine for slot in block.slots]
         self._features = [(slot.feature, rows_per_rank(job.world_size, slot.piece)) for slot in slots]
-        self._bags = len(slots) * job.local_batch_size
-        self._length_splits = [self._bags] * job.world_size
+        self._length_splits = [len(slots) * job.local_batch_size] * job.world_size
         self.receive_lengths = self._length_splits
 
     def outgoing(self, batch: Batch) -> _Outgoing:
         """Cut features into blocks of rows."""
-        owners, rows = [], []
-        for feature, held in self._features:
-            values = batch.of_feature(feature)
-            owner = torch.div(values, held, rounding_mode="floor")
-            owners.append(owner)
-            rows.append(values - owner * held)
-        owner, values = torch.cat(owners), torch.cat(rows)
         lengths = torch.stack([batch.lengths[feature] for feature, _ in self._features]).view(-1)
-        bag = torch.repeat_interleave(
-            torch.arange(self._bags, device=values.device), lengths, output_size=values.numel()
-        )
-        counts = torch.bincount(owner.long() * self._bags + bag, minlength=self._world_size * self._bags)
-        order = stable_order(owner, self._world_size)
+        features = [(batch.of_feature(feature), held) for feature, held in self._features]
+        counts, values = bucketized(features, lengths, self._world_size)
         return _Outgoing(
             lengths=counts.to(lengths.dtype),
-            values=values.index_select(0, order),
+            values=values,
             length_splits=self._length_splits,
             value_splits=counts.view(self._world_size, -1).sum(1).cpu(),
         )
+
+
+def bucketized(features: Sequence[tuple[Tensor, int]], lengths: Tensor, ranks: int) -> tuple[Tensor, Tensor]:
+    """Lookups of each owner's bags ``[P x bags]``, and the rows on their owners in that order ``[L]``.
+
+    Args:
+        features: values of each feature, and how many rows a rank holds of its table.
+        lengths: lookups of each bag, feature after feature ``[bags]``.
+        ranks: owners.
+    """
+    bags = lengths.numel()
+    owners, rows = [], []
+    for values, held in features:
+        owner = torch.div(values, held, rounding_mode="floor")
+        owners.append(owner)
+        rows.append(values - owner * held)
+    owner, local = torch.cat(owners), torch.cat(rows)
+    bag = torch.repeat_interleave(torch.arange(bags, device=local.device), lengths, output_size=local.numel())
+    counts = torch.bincount(owner.long() * bags + bag, minlength=ranks * bags)
+    return counts, local.index_select(0, stable_order(owner, ranks))
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +171,7 @@ class InputDist:
         """Wait for the splits on the host and start to exchange lengths and values."""
         if isinstance(splits, Batch):
             return ValuesInFlight(splits, {}, {}, {}, {}, [])
-        splits.work.wait()
+        wait(splits.work)
         host = splits.received.cpu().tolist()
         flight = ValuesInFlight(splits.batch, splits.outgoing, {}, {}, {}, [])
         for number, (kind, out) in enumerate(splits.outgoing.items()):
@@ -175,7 +186,7 @@ class InputDist:
     def wait(self, flight: ValuesInFlight) -> Distributed:
         """Wait for lengths and values, and put them into the order of the blocks."""
         for work in flight.works:
-            work.wait()
+            wait(work)
         lookups = {
             kind: _by_block(route.mine, flight.lengths[kind], flight.values[kind], flight.received[kind], self._batch)
             for kind, route in self._routes.items()

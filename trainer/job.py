@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,14 +41,12 @@ class TrainingJob:
         model: its model.
         job: plan, settings, layers and gradient buckets, as the simulator's generator has them.
         table_precision: number format of each table's weights ``[N]``.
-        digest: sha256 of the scenario, which a checkpoint has to share.
     """
 
     scenario: Scenario
     model: DlrmModel
     job: Job
     table_precision: tuple[str, ...]
-    digest: str
 
     @property
     def plan(self) -> Plan:
@@ -120,14 +116,7 @@ def read_job(file: Path) -> TrainingJob:
         model=model,
         job=make_job(model, plan, settings),
         table_precision=precision,
-        digest=digest(scenario),
     )
-
-
-def digest(scenario: Scenario) -> str:
-    """sha256 of the canonical JSON of a scenario."""
-    data = scenario.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return hashlib.sha256(json.dumps(data, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def weight_bytes(job: Job) -> float:

@@ -37,13 +37,14 @@ ALLOCATOR = {"MALLOC_MMAP_THRESHOLD_": str(2**30), "MALLOC_TRIM_THRESHOLD_": str
 cleared anew in each iteration, which costs more than the work on it."""
 
 
-def run_ranks(run: Run, world_size: int, cores: Sequence[int] | None = None) -> None:
+def run_ranks(run: Run, world_size: int, cores: Sequence[int] | None = None, module: str = "trainer") -> None:
     """Run all ranks on this host to their end.
 
     Args:
         run: what every rank does.
         world_size: ranks.
         cores: what they share; all that this process may use when None.
+        module: what every rank runs.
 
     Raises:
         InputError: a rank refused the input.
@@ -53,17 +54,17 @@ def run_ranks(run: Run, world_size: int, cores: Sequence[int] | None = None) -> 
         processes: list[subprocess.Popen[bytes]] = []
         try:
             for rank, share in enumerate(shares(cores or usable_cores(), world_size)):
-                processes.append(_start(replace(run, cores=share), rank, world_size, folder))
+                processes.append(_start(replace(run, cores=share), rank, world_size, folder, module))
             _supervise(processes, folder)
         finally:
             _end(processes)
 
 
-def _start(run: Run, rank: int, world_size: int, folder: Path) -> subprocess.Popen[bytes]:
+def _start(run: Run, rank: int, world_size: int, folder: Path, module: str = "trainer") -> subprocess.Popen[bytes]:
     told = replace(run, rendezvous=folder / "rendezvous", supervised=True)
     with (folder / f"rank{rank}.log").open("wb") as log:
         return subprocess.Popen(  # noqa: S603 - our own module
-            [sys.executable, "-P", "-m", "trainer", *told.arguments()],
+            [sys.executable, "-P", "-m", module, *told.arguments()],
             env=_environment(rank, world_size, len(run.cores)),
             stdin=subprocess.PIPE,
             stdout=log,

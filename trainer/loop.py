@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import hashlib
 import os
 from contextlib import ExitStack
 from typing import Any
@@ -30,7 +31,7 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
     """
     source = _source(job, run, rank, device)
     model = RankModel(job, rank, device)
-    checkpoints = Checkpoints(run.checkpoints, job.digest, rank, job.world_size) if run.checkpoints else None
+    checkpoints = _checkpoints(job, run, rank)
     first = checkpoints.restore(model) if checkpoints else 0
     pipeline = make_pipeline(job, model, rank, device, source, first)
     recorder = Recorder(device)
@@ -50,6 +51,15 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
                 checkpoints.save(model, iteration + 1)
     if run.out is not None:
         write_record(run.out, rank, recorder.columns(), {"first_iteration": first, **environment(run, device)})
+
+
+def _checkpoints(job: TrainingJob, run: Run, rank: int) -> Checkpoints | None:
+    """Those of the run's folder; they belong to the scenario, and to the file of clicks where there is one."""
+    if run.checkpoints is None:
+        return None
+    data = "" if run.data is None else f"\n{run.data.name} {run.data.stat().st_size}"
+    digest = hashlib.sha256(f"{job.scenario.hash}{data}".encode()).hexdigest()
+    return Checkpoints(run.checkpoints, digest, rank, job.world_size)
 
 
 def environment(run: Run, device: torch.device) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from trainer.job import TrainingJob
 from trainer.layout import KINDS, Block, Kind, placement
 from trainer.optimizers import DenseOptimizer
 from trainer.output_dist import OutputDist
+from trainer.waits import wait
 from workloads.job import COPIED_TABLES
 
 
@@ -153,4 +154,4 @@ class RankModel:
 def _wait(works: list[dist.Work | None]) -> None:
     for work in works:
         if work is not None:
-            work.wait()
+            wait(work)

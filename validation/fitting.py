@@ -11,7 +11,7 @@ the weight of one row that is off by a factor of e: where the rows say nothing, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -82,7 +82,12 @@ def _copy_rate(cluster: Cluster) -> float:
 
 
 def fit_collectives(
-    cluster: Cluster, rows: Sequence[MeasuredCollective], note: str, progress: Progress | None = None
+    cluster: Cluster,
+    rows: Sequence[MeasuredCollective],
+    note: str,
+    progress: Progress | None = None,
+    *,
+    launches: bool = True,
 ) -> FittedCollectives:
     """The parameters that fit ``rows`` best.
 
@@ -91,6 +96,7 @@ def fit_collectives(
         rows: what was measured on it.
         note: where the rows are from, for the ``source`` of every value.
         progress: told how often all rows have been predicted.
+        launches: whether the method of each source adds something to everything it timed.
 
     Raises:
         InputError: there are no rows, or a row does not fit on the machine.
@@ -98,14 +104,17 @@ def fit_collectives(
     if not rows:
         raise InputError("nothing to fit", expected="at least one measured collective")
     parameters = _Parameters.of(cluster, rows)
+    if not launches:
+        parameters = replace(parameters, sources=())
     measured = np.log([row.time_s for row in rows])
     table = Predictor(cluster.model_copy(update={"fitted": parameters.fit_of(parameters.start, note)})).table(rows)
-    launches = np.array([parameters.sources.index(row.source) for row in rows])
+    source_of = np.array([parameters.sources.index(row.source) for row in rows if parameters.sources], dtype=np.int64)
 
     def errors(logs: FloatArray) -> FloatArray:
         predicted_s = table.seconds(cluster.model_copy(update={"fitted": parameters.fit_of(logs, note)}))
         launch_s = np.exp(logs[len(logs) - len(parameters.sources) :])
-        off: FloatArray = np.log(predicted_s + launch_s[launches]) - measured
+        added_s = launch_s[source_of] if parameters.sources else 0.0
+        off: FloatArray = np.log(predicted_s + added_s) - measured
         return off
 
     shown = progress or Silent()

@@ -131,7 +131,8 @@ class Backward:
         else:
             self._recorder.kernel("interaction_backward", Elementwise(outputs, inputs), section=section)
         wire = float(job.batch * job.pooled_width * job.settings.backward_bytes)
-        cast = Elementwise(job.vector_bytes(job.pooled_width), wire)
+        pieces = float(job.batch * job.plan.tables.feature_count)
+        cast = Elementwise(job.vector_bytes(job.pooled_width), wire, access="columns", pieces=pieces)
         record_features(self._recorder, job, section)
         self._recorder.kernel("pooled_gradient_permute", cast, section=section)
 

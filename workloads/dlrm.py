@@ -37,6 +37,7 @@ def generate(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> TaskGraph:
         own_input_group=own,
         node_groups=bool(len(plan.nodes)),
         ingestion=settings.ingestion is not None,
+        on_host=settings.on_host,
     )
     recorder = Recorder(
         np.arange(settings.world_size, dtype=np.int64),
@@ -44,6 +45,7 @@ def generate(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> TaskGraph:
         streams,
         cuda_graph=settings.cuda_graph,
         passes=settings.gradient_accumulation,
+        on_host=settings.on_host,
     )
     record_pass(recorder, job, schedule)
     for _ in range(1, settings.gradient_accumulation):

@@ -127,7 +127,8 @@ def record_interaction(recorder: Recorder, job: Job) -> int:
     """
     section = "interaction_forward"
     arrived = float(job.batch * job.pooled_width * job.settings.forward_bytes)
-    cast = Elementwise(arrived, job.vector_bytes(job.pooled_width))
+    pieces = float(job.batch * job.plan.tables.feature_count)
+    cast = Elementwise(arrived, job.vector_bytes(job.pooled_width), access="columns", pieces=pieces)
     record_features(recorder, job, section)
     reader = recorder.kernel(DENSE_READER, cast, section=section)
     inputs, outputs = job.vector_bytes(job.dense.interaction_inputs), job.vector_bytes(job.dense.interaction_outputs)

@@ -7,6 +7,8 @@ permuted back (recat). Inside a CUDA graph the host cannot wait: the sizes are k
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from simulator.operators import Amount, Category, CollectiveCall, Copy, Elementwise, Ingest, Measured, Nothing
@@ -75,7 +77,7 @@ class InputPath:
         for group in self._job.groups:
             if group.cut_by_rows and group.values is not None:
                 indices = float(np.mean(group.values.bytes))
-                bucketize = Elementwise(2 * indices, indices)  # counted, then written by owner
+                bucketize = Elementwise(2 * indices, indices, access="bucketize")  # counted, then written by owner
                 self._recorder.kernel(
                     bucketize_name(group), bucketize, stream=self._stream, section=SECTION, launches=_BUCKETIZE_LAUNCHES
                 )
@@ -96,7 +98,6 @@ class InputPath:
             self._recorder.depend(wait, SPLITS, lag=ago)
         index = f"int{8 * self._job.settings.index_bytes}"
         arrived: list[int] = []
-        received: Amount = 0.0
         for group in self._job.groups:
             if group.lengths is None or group.values is None:
                 continue
@@ -104,10 +105,35 @@ class InputPath:
                 call = exchange.call("all_to_all", self._communicator, index)
                 arrived.append(self._collective(f"{group.kind}_input_dist_{what}", call))
                 self._recorder.depend(arrived[-1], bucketize_name(group) if group.cut_by_rows else PERMUTE, lag=ago)
-            received = received + group.lookup.lookups * self._job.settings.index_bytes
-        self._recorder.kernel(
-            INDICES, Elementwise(received, received), stream=self._stream, section=SECTION, after=arrived
-        )
+        if not self._job.settings.on_host:
+            self._recat(arrived)
+
+    def arrive(self, ahead: int) -> None:
+        """On the host: wait for the indices of the lookups that follow, ``ahead`` passes ahead; permute them back."""
+        if self._job.settings.on_host and self._job.sharded:
+            task, ago = self._recat(()), self._schedule.indices - ahead
+            for group in self._job.groups:
+                if group.values is not None:
+                    for what in ("lengths", "values"):
+                        self._recorder.depend(task, f"{group.kind}_input_dist_{what}", lag=ago)
+
+    def _recat(self, arrived: Iterable[int]) -> int:
+        received: Amount = 0.0
+        for group in self._job.groups:
+            if group.values is not None:
+                received = received + group.lookup.lookups * self._job.settings.index_bytes
+        work = self._recat_on_host() if self._job.settings.on_host else Elementwise(received, received)
+        return self._recorder.kernel(INDICES, work, stream=self._stream, section=SECTION, after=arrived)
+
+    def _recat_on_host(self) -> Elementwise:
+        """Bags are added up; rows are shifted where several tables lie under each other in one block."""
+        shifted: Amount = 0.0
+        bags: Amount = 0.0
+        for group in self._job.groups:
+            indices = group.lookup.lookups * self._job.settings.index_bytes
+            shifted = shifted + np.where(np.asarray(group.lookup.tables) > 1.0, indices, 0.0)
+            bags = bags + group.lookup.index_bytes - indices
+        return Elementwise(shifted, bags, access="recat")
 
     def _collective(self, name: str, call: CollectiveCall) -> int:
         return self._recorder.collective(name, call, section=SECTION, issued_from=self._stream, stream=self._comm)

@@ -48,6 +48,7 @@ class _Pass:
     def _lookup(self) -> None:
         """Look rows up; those of a cache are brought there before, if no earlier pass did it."""
         ahead = self._schedule.lookup
+        self._path.arrive(ahead)
         stream = LOOKUP if self._schedule.own_lookup_stream else DEFAULT
         if self._job.bottom_on_first_rank:
             bottom = record_bottom_of_all(self._recorder, self._job, stream)
@@ -68,7 +69,8 @@ class _Pass:
             self._recorder.depend(reader, COPY, lag=self._schedule.copy - ahead)
             self._recorder.depend(reader, OPTIMIZER, lag=1)
         elif self._job.exchanges_indices:
-            self._recorder.depend(reader, INDICES, lag=self._schedule.indices - ahead)
+            ago = 0 if self._job.settings.on_host else self._schedule.indices - ahead
+            self._recorder.depend(reader, INDICES, lag=ago)
         else:
             self._recorder.depend(reader, COPY, lag=self._schedule.copy - ahead)
 

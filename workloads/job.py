@@ -15,6 +15,7 @@ from workloads.embeddings import embedding_groups
 from workloads.groups import EmbeddingGroup
 from workloads.model import DlrmModel, InteractionKind
 from workloads.plan import Plan
+from workloads.residency import with_residency
 from workloads.settings import DlrmSettings
 
 COPIED_TABLES = "data_parallel_tables"
@@ -96,6 +97,12 @@ class Job:
         return sum(group.width for group in self.groups)
 
     @property
+    def pairs(self) -> int:
+        """Different pairs of vectors that the dot interaction has."""
+        vectors = self.plan.tables.feature_count + 1
+        return vectors * (vectors - 1) // 2
+
+    @property
     def parameters(self) -> int:
         """Parameters that every rank holds: dense ones and those of copied tables."""
         return self.dense.parameters + sum(group.copied_parameters for group in self.groups)
@@ -133,6 +140,8 @@ def make_job(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Job:
     dense = dense_part(model, plan.tables)
     exchanged = bottom_is_exchanged(plan, settings)
     groups = embedding_groups(plan, settings, bottom_width=dense.bottom[-1].outputs if exchanged else 0)
+    if settings.on_host:
+        groups = with_residency(groups, plan, settings)
     summed = dense.layers[len(dense.bottom) if exchanged else 0 :]
     gradients = [(layer.name, layer.parameters) for layer in reversed(summed)]
     gradients += [(COPIED_TABLES, group.copied_parameters) for group in groups if group.kind == "frequent"]

@@ -4,6 +4,9 @@ A kernel waits for its launch and for what is before it on its stream. A collect
 for everything launched so far on the stream that issues it (an event is recorded there), and a wait for a collective
 holds the stream that waits, not the host (software facts: pytorch ProcessGroupNCCL.cpp). What a CUDA graph holds
 has one launch.
+
+On CPUs there is nothing to launch on: kernels run on the host thread, which also does the waiting; collectives are left
+to threads of the library (pytorch ProcessGroupGloo.cpp).
 """
 
 from __future__ import annotations
@@ -40,13 +43,23 @@ _OUTSIDE_NETWORK = frozenset({"input", "embedding_forward", "embedding_backward"
 """Sections whose kernels are no part of HugeCTR's graph of the network."""
 
 
+COMM_STREAMS = (COMM, INPUT_COMM, NODE_COMM, CROSS_NODE_COMM)
+
+
 def streams_of(
-    schedule: Schedule, *, own_input_group: bool, node_groups: bool = False, ingestion: bool = False
+    schedule: Schedule,
+    *,
+    own_input_group: bool,
+    node_groups: bool = False,
+    ingestion: bool = False,
+    on_host: bool = False,
 ) -> tuple[str, ...]:
     """The streams that an iteration uses."""
     dist = (DATA_DIST,) if schedule.own_input_stream else ()
     own = (INPUT_COMM,) if own_input_group else ()
     nodes = (NODE_COMM, CROSS_NODE_COMM) if node_groups else ()
+    if on_host:
+        return (HOST, COMM, *own, *nodes, *((READER, FRONTEND) if ingestion else ()))
     lookup = (LOOKUP,) if schedule.own_lookup_stream else ()
     fill = (PREFETCH,) if schedule.fill else ()
     readers = (READER, FRONTEND) if ingestion else ()
@@ -64,13 +77,15 @@ class Recorder(PassBuilder):
         *,
         cuda_graph: CudaGraph = "none",
         passes: int = 1,
+        on_host: bool = False,
     ) -> None:
         """Start an empty iteration of so many passes for ``ranks`` with the given streams."""
         super().__init__(ranks, streams, passes)
-        self._operator_s = framework.operator_s.value
+        self._operator_s = 0.0 if on_host else framework.operator_s.value
+        self._on_host = on_host
         self._elementwise = framework.factor("elementwise_factor")
         self._embedding = framework.factor("embedding_factor")
-        self._cuda_graph = cuda_graph
+        self._cuda_graph = "none" if on_host else cuda_graph
         self._graph: int | None = None
         self._graphs = 0
         self._last: dict[str, int] = {}
@@ -87,6 +102,7 @@ class Recorder(PassBuilder):
     ) -> int:
         """Launch ``work`` as ``launches`` kernels of one operator on ``stream``; returns the task's number."""
         launch = self._launch(name, launches, section, captured=section not in _OUTSIDE_NETWORK)
+        stream = self._place(stream)
         task = self.task(name, stream, self._scaled(work), after=[launch, *after], section=section)
         self._last[stream] = task
         return task
@@ -109,12 +125,14 @@ class Recorder(PassBuilder):
         self, name: str, call: CollectiveCall, *, section: str, issued_from: str = DEFAULT, stream: str = COMM
     ) -> int:
         """Launch a collective on the stream of its process group; returns the task's number."""
-        launch = self._launch(name, 1, section, captured=False)
+        launch = self._launch(name, 1, section, captured=False, collectives=1)
+        issued_from = self._place(issued_from)
         event = [self._last[issued_from]] if issued_from in self._last else []
         return self.task(name, stream, call, after=[launch, *event], section=section)
 
     def stream_wait(self, name: str, on: int | str, *, section: str, stream: str = DEFAULT, lag: int = 0) -> None:
         """Hold ``stream``, not the host, until a collective has ended (``Work.wait`` of c10d)."""
+        stream = self._place(stream)
         task = self.task(name, stream, Nothing(Category.COMM), section=section)
         self.depend(task, on, lag=lag)
         self._last[stream] = task
@@ -124,10 +142,15 @@ class Recorder(PassBuilder):
         self._graph = None
         return self.task(name, HOST, work, section=section)
 
-    def _launch(self, name: str, launches: int, section: str, *, captured: bool) -> int:
+    def _place(self, stream: str) -> str:
+        """Where what is meant for a stream runs."""
+        return HOST if self._on_host and stream not in COMM_STREAMS else stream
+
+    def _launch(self, name: str, launches: int, section: str, *, captured: bool, collectives: int = 0) -> int:
         """The host task that starts a kernel or collective: its own, or that of the graph it is in."""
         if self._cuda_graph == "none" or (self._cuda_graph == "network" and not captured):
-            return self.host(f"launch_{name}", HostWork(launches=launches, seconds=self._operator_s), section=section)
+            work = HostWork(launches=launches, seconds=self._operator_s, collectives=collectives)
+            return self.host(f"launch_{name}", work, section=section)
         if self._graph is None:
             work = HostWork(launches=1, seconds=self._operator_s)
             self._graph = self.task(f"launch_graph_{self._graphs}", HOST, work, section="graph")

@@ -101,6 +101,8 @@ class DlrmSettings:
             kernels; the whole iteration, whose exchanges then have sizes known beforehand.
         hybrid: which rows of sharded tables all ranks have; None: none.
         ingestion: how batches come in; None: they are always there.
+        on_host: ranks compute on CPUs: a kernel runs on the host thread when its turn comes; only collectives are
+            beside it.
 
     Raises:
         InputError: the ranks do not divide the batch.
@@ -121,6 +123,7 @@ class DlrmSettings:
     cuda_graph: CudaGraph = "none"
     hybrid: HybridEmbedding | None = None
     ingestion: Ingestion | None = None
+    on_host: bool = False
 
     def __post_init__(self) -> None:
         """Check that every rank gets the same batch."""

@@ -105,3 +105,32 @@ def kernels(
     console.print(kernel_groups(found.groups))
     console.print(table)
     typer.echo(f"  wrote {found.file}; use it as gpu: {found.file}")
+
+
+@calibrate.command("host")
+def host(
+    *,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="YAML file of this machine as a cluster.")] = Path(
+        "host.yaml"
+    ),
+    minutes: Annotated[float, typer.Option("--minutes", help="Time that measuring may take.")] = 3.0,
+    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the sizes that are timed.")] = 0,
+) -> None:
+    """Time kernels and collectives of this machine with PyTorch and write the cluster that it is."""
+    from rich.table import Table
+
+    from dlrmsim.cli.printing import text_console
+    from dlrmsim.cli.progress import progress_display
+    from dlrmsim.host import calibrate_host
+
+    with progress_display() as progress:
+        found = calibrate_host(out, minutes, seed, progress)
+    table = Table("threads", "kernels", "rows", "median error", "worst", "noise", box=None, padding=(0, 2, 0, 0))
+    for known in found.cluster.node.cpu.kernels:
+        for kind, cost in known.costs.items():
+            errors = (f"{cost.median_error_pct:.1f} %", f"{cost.worst_error_pct:+.0f} %", f"{cost.noise_pct:.1f} %")
+            table.add_row(str(known.threads), kind, str(cost.rows), *errors)
+    text_console().print(table)
+    if found.cluster.fitted is not None:
+        typer.echo(f"  collectives: {found.cluster.fitted.residuals}")
+    typer.echo(f"  wrote {found.file} and {found.rows} in {found.seconds:.0f} s; use it as cluster: {found.file}")

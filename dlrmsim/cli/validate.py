@@ -2,29 +2,50 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from inputs.errors import InputError
 
 ABOVE = 4
 """Exit code when --fail-above is given and an error is larger."""
 
 
 def validate(
-    suites: Annotated[list[str], typer.Argument(help="Shipped suites (see `list suites`) or YAML files.")],
+    suites: Annotated[
+        list[str] | None, typer.Argument(help="Shipped suites (see `list suites`) or YAML files.")
+    ] = None,
     *,
+    measured: Annotated[
+        list[Path] | None,
+        typer.Option("--measured", metavar="DIR", help="A folder of `measure`, instead of suites. Repeatable."),
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="SPEC", help="With --measured: the machine (see `calibrate host`)."),
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option("--report", metavar="FILE", help="With --measured: a page with both timelines.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
     fail_above: Annotated[
         float | None, typer.Option("--fail-above", metavar="PCT", min=0, help="Exit 4 when an error is larger.")
     ] = None,
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="Processes (default: one per core).")] = None,
 ) -> None:
-    """Predict what others measured and print the errors."""
+    """Predict what others measured, or what `measure` did, and print the errors."""
+    if measured:
+        _measured(measured, cluster, report, as_json=as_json, fail_above=fail_above)
+        return
     from dlrmsim import validating
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display
     from reports.tables import validation_report
 
+    if not suites:
+        raise InputError("nothing to validate", file="SUITES", expected="suites, or --measured DIR")
     with progress_display() as progress:
         result = validating.validate(suites, workers=workers, progress=progress)
     if as_json:
@@ -34,7 +55,34 @@ def validate(
         for suite in result["suites"]:
             for part in validation_report(suite):
                 console.print(part)
-    above = validating.worst_above(result, fail_above) if fail_above is not None else []
+    _fail(validating.worst_above(result, fail_above) if fail_above is not None else [], fail_above)
+
+
+def _measured(
+    folders: list[Path], cluster: str | None, report: Path | None, *, as_json: bool, fail_above: float | None
+) -> None:
+    from dlrmsim import validating_measured
+    from dlrmsim.cli.printing import print_json, text_console
+    from dlrmsim.cli.progress import progress_display
+    from reports.tables import measured_errors, measured_statistics
+
+    with progress_display() as progress:
+        found = validating_measured.validate_measured(folders, cluster, report, progress).table
+    if as_json:
+        print_json(found)
+    else:
+        console = text_console()
+        for run in found["measured"]:
+            console.print(measured_errors(run))
+        if len(found["measured"]) > 1:
+            console.print(measured_statistics(found["statistics"]))
+        if report is not None:
+            typer.echo(f"  report  {report}")
+    _fail(validating_measured.worst_above(found, fail_above) if fail_above is not None else [], fail_above)
+
+
+def _fail(above: list[str], limit_pct: float | None) -> None:
+    """End with its own exit code where errors are too large."""
     if above:
-        typer.echo(f"dlrmsim: above {fail_above:g} %: {', '.join(above)}", err=True)
+        typer.echo(f"dlrmsim: above {limit_pct:g} %: {', '.join(above)}", err=True)
         raise typer.Exit(ABOVE)

@@ -10,6 +10,7 @@ import numpy as np
 from inputs.errors import InputError, ProgramError
 from simulator.lowered import Activity, LoweredGroup, LoweredProgram
 from simulator.lowering.collective import LoweredCollective, lower_collective, sequenced_calls
+from simulator.lowering.cores import Cores
 from simulator.lowering.host_traffic import directions_used, host_activities, shared_tasks
 from simulator.lowering.machine import Machine
 from simulator.lowering.private import durations_of, fill, member_instances, task_seconds
@@ -50,8 +51,13 @@ def lower(
     seconds = [dict(task_seconds(program, better.compute, varied, improve)) for program in graph.programs]
     shared = _Activities(len(graph.programs))
     evened = improve.get("imbalance", 1.0) - 1.0
-    calls = _lower_collectives(graph, better, shared, evened)
-    _lower_host_traffic(graph, better, shared, seconds, evened)
+    timed = [dict(of_program) for of_program in seconds]
+    cores = Cores.of(machine.topology, better.compute)
+    calls = _lower_collectives(graph, better, shared, evened, cores)
+    if cores is None:
+        _lower_host_traffic(graph, better, shared, seconds, evened)
+    else:
+        _lower_on_cores(graph, cores, shared, seconds, varied)
     groups = [
         _group(program, shared.rows[number], seconds[number], varied, graph.world_size)
         for number, program in enumerate(graph.programs)
@@ -60,12 +66,12 @@ def lower(
     program = LoweredProgram(
         tuple(groups),
         shared.activities,
-        topology.resource_count,
-        topology.resource_names,
+        topology.resource_count + (0 if cores is None else cores.count),
+        topology.resource_names if cores is None else (*topology.resource_names, *cores.names),
         background_of(machine.background, topology),
     )
     infos: tuple[CollectiveInfo, ...] = tuple(call.info for call in calls)
-    return Lowering(program, infos, warnings_of(graph, better, seconds, calls))
+    return Lowering(program, infos, warnings_of(graph, better, timed, calls))
 
 
 def _check_ranks(graph: TaskGraph, world_size: int, variation: Variation | None) -> None:
@@ -95,7 +101,7 @@ class _Activities:
 
 
 def _lower_collectives(
-    graph: TaskGraph, machine: Machine, shared: _Activities, evened: float
+    graph: TaskGraph, machine: Machine, shared: _Activities, evened: float, cores: Cores | None
 ) -> list[LoweredCollective]:
     lowered = []
     for sequenced in sequenced_calls(graph):
@@ -104,7 +110,12 @@ def _lower_collectives(
         for program, task, _ in sequenced.callers:
             own = sequenced.instance[graph.programs[program].ranks]
             shared.rows[program][task] = member_instances(numbers, own)
-        shared.activities += collective.activities
+        if cores is None:
+            shared.activities += collective.activities
+        else:
+            of_rank = member_instances(collective.activity_of, sequenced.instance)
+            members = (np.flatnonzero(of_rank == number) for number in range(len(collective.activities)))
+            shared.activities += map(cores.collective, collective.activities, members)
         lowered.append(collective)
     return lowered
 
@@ -119,6 +130,19 @@ def _lower_host_traffic(
             first = len(shared.activities)
             shared.activities += host_activities(program, task, machine, seconds[number].pop(task), evened)
             shared.rows[number][task] = first + np.arange(program.rank_count)
+
+
+def _lower_on_cores(
+    graph: TaskGraph, cores: Cores, shared: _Activities, seconds: list[dict[int, Amount]], variation: Variation
+) -> None:
+    """Kernels of ranks on CPUs: an activity per rank each."""
+    if variation.varies:
+        raise InputError("kernels on CPUs share cores, and do not vary", key="variation", expected="no jitter")
+    for number, program in enumerate(graph.programs):
+        for task, activities in cores.kernels(program, seconds[number]).items():
+            del seconds[number][task]
+            shared.rows[number][task] = len(shared.activities) + np.arange(program.rank_count)
+            shared.activities += activities
 
 
 def _group(

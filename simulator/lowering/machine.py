@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from hardware_specs.types import Cluster
+from hardware_specs.types import Cluster, Node
 from inputs.errors import InputError, nearest_name
-from simulator.compute import COMPUTE_MODELS, ComputeModel
+from simulator.compute import COMPUTE_MODELS, ComputeModel, CpuModel
 from simulator.network.background import OtherJob
 from simulator.network.levels import ResourceClass
 from simulator.network.model import CollectiveModel
@@ -72,7 +72,7 @@ def build_machine(
 
     Args:
         cluster: the hardware.
-        world_size: number of ranks, one GPU each.
+        world_size: number of ranks, one GPU each; without GPUs they share the cores of nodes.
         launch_s: host time of one kernel launch, from the framework profile.
         placement: see `Topology.build`.
         seed: of a random placement.
@@ -84,5 +84,12 @@ def build_machine(
         InputError: an impossible size, or an unknown placement, algorithm or compute model.
     """
     topology = Topology.build(cluster, world_size, placement, seed)
-    compute = COMPUTE_MODELS.get(compute_model, key="compute_model")(cluster.node.accelerator, cluster.node, launch_s)
+    compute = _compute(cluster.node, world_size, launch_s, compute_model)
     return Machine(topology, compute, CollectiveModel.of(cluster, topology, algorithms), dict(background or {}))
+
+
+def _compute(node: Node, world_size: int, launch_s: float, name: str) -> ComputeModel:
+    """The named model of the node's GPU; without GPUs that of its CPUs."""
+    if node.gpu is None:
+        return CpuModel.of(node, min(world_size, node.ranks))
+    return COMPUTE_MODELS.get(name, key="compute_model")(node.accelerator, node, launch_s)

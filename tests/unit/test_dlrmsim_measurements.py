@@ -21,7 +21,7 @@ ENDS_S = np.array([[1.0, 2, 3, 5, 6], [1.5, 2, 4, 5, 9]])
 def measurement(cores=((0,), (1,)), load=0.1, device="cpu"):
     environments = tuple({"cores": list(own), "device": device, "backend": "gloo"} for own in cores)
     loss = np.array([[0.8, 0.7, 0.6, 0.5, 0.4], [0.6, 0.5, 0.4, 0.3, 0.2]])
-    return Measurement(STARTS_S, ENDS_S, loss, np.full((2, 5), 7.0), environments, load)
+    return Measurement(STARTS_S, ENDS_S, loss, np.full((2, 5), 7.0), ENDS_S - STARTS_S, environments, load)
 
 
 def test_an_iteration_ends_when_the_last_rank_ends_it():

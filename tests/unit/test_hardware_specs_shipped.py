@@ -36,7 +36,8 @@ def numbers(data, path=(), holder=None):
     if isinstance(data, dict) and "source" in data and isinstance(data.get("value"), list):
         yield path, len(data["value"]), data  # a list with one source, such as the links of a mesh
     elif isinstance(data, dict):
-        within = data if "source" in data or "rules" not in path else holder  # the rules of a table have its source
+        shared = {"rules", "kernels"} & set(path)  # the rules of a table have its source, costs that of their fit
+        within = data if "source" in data or not shared else holder
         for key, value in data.items():
             if key not in TEXTS:
                 yield from numbers(value, (*path, key), within)
@@ -59,9 +60,11 @@ def test_each_number_has_unit_source_and_grade(kind, name):
         assert holder.get("source"), where
         assert holder.get("grade") in {"read", "secondary", "memory", "derived", "assumed"}, where
         counts = {"gpus", "count", "sockets", "cores", "sms", "ranks", "ranks_per_node", "max_nodes"}
-        plain = counts | {"leaf_nodes", "domain_gpus", "switches", "links", "up_to_ranks", "gemm_balanced_tile"}
+        plain = counts | {"ranks_per_socket", "threads", "collective_cores"}
+        plain |= {"rows", "median_error_pct", "worst_error_pct", "noise_pct"}  # of a fit
+        plain |= {"leaf_nodes", "domain_gpus", "switches", "links", "up_to_ranks", "gemm_balanced_tile"}
         is_ratio = any("fraction" in str(key) or "factor" in str(key) or "over" in str(key) for key in path)
-        has_unit = isinstance(value, str) and re.fullmatch(r"[\d.]+ [A-Za-z]+(/s)?", value)
+        has_unit = isinstance(value, str) and re.fullmatch(r"[\d.]+(e-?\d+)? [A-Za-z]+(/s)?", value)
         assert has_unit or is_ratio or plain & set(path), where
 
 

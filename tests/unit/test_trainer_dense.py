@@ -6,7 +6,7 @@ torch = pytest.importorskip("torch")
 
 from tests.trainer_jobs import DIM, FEATURES, TABLES, graded, model, scenario, whole_tables, write  # noqa: E402 - needs torch
 from trainer.buckets import GradientBuckets  # noqa: E402
-from trainer.dense import DensePart, _Columns  # noqa: E402
+from trainer.dense import Columns, DensePart  # noqa: E402
 from trainer.job import read_job  # noqa: E402
 from trainer.model import RankModel  # noqa: E402
 
@@ -75,7 +75,7 @@ def test_reduce_reads_every_vector_and_writes_one_as_wide_as_the_top_mlps_input(
 
 def test_the_gradient_of_columns_is_exact():
     matrix = torch.randn(3, 7, dtype=torch.float64, requires_grad=True)
-    assert torch.autograd.gradcheck(lambda m: _Columns.apply(m, torch.tensor([5, 0, 3])), (matrix,))
+    assert torch.autograd.gradcheck(lambda m: Columns.apply(m, torch.tensor([5, 0, 3])), (matrix,))
 
 
 def test_layers_share_one_buffer_and_weights_depend_on_the_seed_alone(tmp_path):

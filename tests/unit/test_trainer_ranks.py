@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 from inputs.errors import InputError, RankFailedError  # noqa: E402
 from tests.trainer_jobs import TABLES, losses, scenario, whole_tables, write  # noqa: E402 - needs torch
-from trainer import launch  # noqa: E402
+from trainer import launch, loop  # noqa: E402
 from trainer.checkpoint import state_of  # noqa: E402
 from trainer.job import read_job  # noqa: E402
 from trainer.model import RankModel  # noqa: E402
@@ -173,6 +173,17 @@ def test_a_checkpoint_of_another_scenario_is_refused(tmp_path):
     losses(tmp_path / "a", scenario(1), run)
     with pytest.raises(InputError, match=r"rank 0: .*is a checkpoint of another scenario"):
         losses(tmp_path / "b", scenario(1, pipeline="sparse_dist"), run)
+
+
+def test_a_checkpoint_of_other_data_is_refused(tmp_path):
+    """Synthetic clicks first; then a file of clicks, with the same scenario."""
+    job = read_job(write(tmp_path, scenario(1)))
+    clicks = tmp_path / "clicks.tsv"
+    clicks.write_text("made up", encoding="utf-8")
+    folder = replace(RUN, checkpoints=tmp_path / "checkpoints")
+    digests = {loop._checkpoints(job, replace(folder, data=data), 0).digest for data in (None, clicks)}
+    assert len(digests) == 2
+    assert loop._checkpoints(job, RUN, 0) is None
 
 
 def test_an_error_of_a_rank_ends_all_and_is_told_with_its_rank_and_traceback(tmp_path):

@@ -1,0 +1,273 @@
+"""``python -m benchmarks accuracy --cluster SPEC``: random configurations, measured with the trainer and predicted.
+
+Models, batches, plans, pipelines and numbers of ranks are drawn from a seed; nothing is picked by hand, and none that
+was measured is left out. A configuration is drawn anew, and counted, when its tables take more than 6 GiB or its
+iteration is predicted to last less than 5 ms or more than 3 s. Configurations are measured a few at a time by turns,
+so that what drifts drifts for all of them; the median of the launches' medians counts, each divided by how much slower
+than at its best a yardstick was around it. A row is written as each configuration ends; ``--resume`` goes on behind the
+last one.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from benchmarks.rows import Row
+from dlrmsim.measuring import MeasureRequest, measure
+from inputs.errors import InfeasibleError
+from scenarios.resolve import ResolvedScenario, load_scenario
+from validation.errors import statistics
+from validation.measured import CLASSES, THREAD, Measured, Times, read_measured, spread_pct
+from validation.measured_prediction import MARKED_SHARE, predict, predict_measured
+
+LEAST_S, MOST_S = 5e-3, 3.0
+MOST_TABLE_BYTES = 6 * 2**30
+TOGETHER = 4
+"""Configurations that are measured by turns."""
+BUDGET_S = 6.0
+"""Iterations of a launch last about so long together, within `LEAST_ITERATIONS` and `MOST_ITERATIONS`."""
+LEAST_ITERATIONS, MOST_ITERATIONS = 10, 100
+FLOOR_PCT = 0.1
+"""Smallest error that enters the geometric mean."""
+METRICS = ("iteration", THREAD, *CLASSES)
+FOLDER = Path(__file__).parents[1] / "traces" / "measured"
+PLANNERS = ("greedy", "table_wise", "column_wise", "row_wise", "greedy_size", "greedy_lookups")
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What is asked for: configurations, seed, machine, launches of each, file of rows, time."""
+
+    configs: int
+    seed: int
+    cluster: str
+    launches: int
+    file: Path
+    resume: bool
+    minutes: float
+
+    @property
+    def first(self) -> dict[str, str]:
+        """What says which study a row belongs to."""
+        return {"seed": str(self.seed), "cluster": Path(self.cluster).stem}
+
+
+def rows(study: Study) -> Iterator[Row]:
+    """Measure what has not been measured, then the statistics over all configurations."""
+    end = time.monotonic() + 60.0 * study.minutes
+    done = _read(study)
+    rejected = 0
+    with tempfile.TemporaryDirectory(prefix="dlrmsim-accuracy-") as name:
+        batch: list[tuple[int, ResolvedScenario]] = []
+        for number in range(study.configs):
+            scenario, again = _drawn(study, number, Path(name))
+            rejected += again
+            if str(number) in done:
+                continue
+            batch.append((number, scenario))
+            if len(batch) == TOGETHER or number == study.configs - 1:
+                if time.monotonic() > end:
+                    break
+                for row in _measured_by_turns(batch, study, Path(name)):
+                    _append(study.file, row)
+                    done[row["config"]] = row
+                    yield Row(f"config_{row['config']}_error", float(row["iteration_error_pct"]), "%")
+                batch = []
+    yield Row("accuracy_configs", len(done), "configurations")
+    yield Row("accuracy_drawn_anew", rejected, "configurations")
+    yield from _statistics(list(done.values()))
+
+
+def _statistics(done: Sequence[dict[str, str]]) -> Iterator[Row]:
+    for metric in METRICS:
+        counted = [
+            row
+            for row in done
+            if row.get(f"{metric}_error_pct") and float(row[f"{metric}_measured_s"]) > 0.0
+            and float(row[f"{metric}_measured_s"]) >= MARKED_SHARE * float(row["iteration_measured_s"])
+        ]  # fmt: skip
+        if not counted:
+            continue
+        errors = [float(row[f"{metric}_error_pct"]) for row in counted]
+        found = statistics(errors)
+        name, whole = metric.replace(" ", "_"), metric == "iteration"
+        noise = float(np.median([float(row[f"{metric}_noise_pct"]) for row in counted]))
+        floored = float(np.exp(np.mean(np.log(np.maximum(np.abs(errors), FLOOR_PCT)))))
+        limit = f"<= {max(8.0, 1.5 * noise):.3g}" if whole else "" if metric == THREAD else "<= 12"
+        yield Row(f"{name}_mape", found["mape_pct"], "%", limit)
+        yield Row(f"{name}_geomean", floored, "%", "<= 5" if whole else "")
+        yield Row(f"{name}_bias", found["bias_pct"], "%")
+        if whole:
+            yield Row(f"{name}_bias_size", abs(found["bias_pct"]), "%", "<= 3")
+        yield Row(f"{name}_worst", found["worst_pct"], "%")
+        yield Row(f"{name}_noise", noise, "%")
+
+
+def _drawn(study: Study, number: int, folder: Path) -> tuple[ResolvedScenario, int]:
+    """The configuration of a number, and how many were drawn before one that can be measured."""
+    random = np.random.default_rng([study.seed, number])
+    for again in range(1000):
+        given = _draw(random, number, study)
+        file = folder / f"config_{number}.yaml"
+        file.write_text(yaml.safe_dump(given, sort_keys=False), encoding="utf-8")
+        tables = given["workload"]["model"]["tables"]["value"]
+        if sum(4.0 * table["rows"] * table["dim"] for table in tables) > MOST_TABLE_BYTES:
+            continue
+        resolved = load_scenario(file)
+        try:
+            if LEAST_S <= predict(resolved).iteration_s <= MOST_S:
+                return resolved, again
+        except InfeasibleError:
+            continue
+    raise RuntimeError("no configuration can be measured on this machine")
+
+
+def _draw(random: np.random.Generator, number: int, study: Study) -> dict[str, Any]:
+    """A scenario."""
+
+    def log_uniform(low: float, high: float) -> float:
+        return float(np.exp(random.uniform(np.log(low), np.log(high))))
+
+    count, dim = int(random.integers(2, 41)), int(random.choice([16, 32, 48, 64, 96, 128, 192, 256]))
+    tables = [
+        {"rows": int(log_uniform(1e3, 1e6)), "dim": dim, "pooling_factor": int(log_uniform(1, 101))}
+        for _ in range(count)
+    ]
+    widths = [int(2 ** random.integers(4, 11)) for _ in range(4)]
+    ranks = int(random.choice([1, 2, 4]))
+    batch = ranks * max(1, round(2 ** random.uniform(7, 13) / ranks))
+    source = {"source": "drawn at random", "grade": "assumed"}
+    model = {
+        "name": f"random_{study.seed}_{number}",
+        "title": "Drawn at random",
+        "tables": {**source, "value": tables},
+        "mlp": {
+            "dense_features": {**source, "value": int(random.integers(8, 513))},
+            "bottom": {**source, "value": [widths[0], widths[1], dim]},
+            "top": {**source, "value": [widths[2], widths[3], 1]},
+        },
+        "interaction": {**source, "value": str(random.choice(["dot", "cat"]))},
+        "index_reuse": {**source, "value": "uniform"},
+        "local_batch_size": {**source, "value": batch // ranks},
+    }
+    return {
+        "schema": 1,
+        "name": model["name"],
+        "cluster": str(Path(study.cluster).resolve()) if Path(study.cluster).is_file() else study.cluster,
+        "world_size": ranks,
+        "workload": {
+            "model": model,
+            "global_batch_size": batch,
+            "sharding": {"planner": str(random.choice(PLANNERS))},
+            "pipeline": str(random.choice(["none", "sparse_dist"])),
+            "framework": "pytorch",
+            "optimizer": {
+                "dense": str(random.choice(["sgd", "adagrad"])),
+                "tables": str(random.choice(["sgd", "rowwise_adagrad", "adagrad"])),
+            },
+        },
+        "precision": dict.fromkeys(
+            ("dense", "tables", "forward_all_to_all", "backward_all_to_all", "all_reduce"), "fp32"
+        ),
+    }
+
+
+def _measured_by_turns(
+    batch: Sequence[tuple[int, ResolvedScenario]], study: Study, folder: Path
+) -> Iterator[dict[str, str]]:
+    """Launch each configuration so many times by turns; a row each."""
+    from trainer.microbench import Yardstick
+
+    yardstick = Yardstick()
+    found: dict[int, list[tuple[Measured, float]]] = {number: [] for number, _ in batch}
+    for launch in range(study.launches):
+        for number, scenario in batch:
+            out = folder / f"measured_{number}_{launch}"
+            expected_s = predict(scenario).iteration_s
+            iterations = int(np.clip(BUDGET_S / expected_s, LEAST_ITERATIONS, MOST_ITERATIONS))
+            before = yardstick.slower()
+            measure(folder / f"config_{number}.yaml", (), MeasureRequest(iterations=iterations, out=out, device="cpu"))
+            found[number].append((read_measured(out), (before + yardstick.slower()) / 2))
+    for number, scenario in batch:
+        launches = found[number]
+        predicted = predict_measured(launches[0][0], None)
+        yield _row(study, number, scenario, launches, predicted)
+
+
+def _row(
+    study: Study,
+    number: int,
+    scenario: ResolvedScenario,
+    launches: Sequence[tuple[Measured, float]],
+    predicted: Times,
+) -> dict[str, str]:
+    workload = scenario.scenario.workload
+    row = {
+        **study.first,
+        "config": str(number),
+        "ranks": str(scenario.world_size),
+        "batch": str(scenario.global_batch_size),
+        "pipeline": str(workload.pipeline),
+        "planner": str(workload.sharding.planner),
+        "optimizers": f"{workload.optimizer.dense}, {workload.optimizer.tables}",
+        "tables": str(sum(1 for _ in scenario.model.tables.value)) if scenario.model.tables else "",
+        "launches": str(len(launches)),
+        "load": json.dumps([warning for warning in launches[0][0].summary["warnings"] if "busy" in warning]),
+    }
+    for metric in METRICS:
+        seconds = [_value(measured.times, metric) for measured, _ in launches]
+        expected = _value(predicted, metric)
+        if expected is None or any(value is None for value in seconds):
+            row |= {f"{metric}_{name}": "" for name in ("measured_s", "predicted_s", "error_pct", "noise_pct")}
+            continue
+        even = np.array(
+            [value / slower for value, (_, slower) in zip(seconds, launches, strict=True) if value is not None]
+        )
+        middle = float(np.median(even))
+        noise = spread_pct(even) if len(even) > 1 else launches[0][0].noise_pct.get(metric, 0.0)
+        row |= {
+            f"{metric}_measured_s": f"{middle:.6g}",
+            f"{metric}_predicted_s": f"{expected:.6g}",
+            f"{metric}_error_pct": f"{100.0 * (expected / middle - 1.0):.2f}" if middle > 0 else "",
+            f"{metric}_noise_pct": f"{noise:.2f}",
+        }
+    return row
+
+
+def _value(times: Times, metric: str) -> float | None:
+    if metric == "iteration":
+        return times.iteration_s
+    return times.thread_s if metric == THREAD else times.classes_s[metric]
+
+
+def _read(study: Study) -> dict[str, dict[str, str]]:
+    """Rows of this study that are there already, by configuration."""
+    if not study.resume or not study.file.is_file():
+        return {}
+    with study.file.open(encoding="utf-8", newline="") as stream:
+        found = list(csv.DictReader(stream))
+    return {
+        row["config"]: row
+        for row in found
+        if all(row[key] == value for key, value in study.first.items()) and int(row["config"]) < study.configs
+    }
+
+
+def _append(file: Path, row: dict[str, str]) -> None:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    new = not file.is_file()
+    with file.open("a", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, fieldnames=list(row), lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerow(row)

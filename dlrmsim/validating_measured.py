@@ -1,0 +1,73 @@
+"""``validate --measured``: the reference trainer's measurements against predictions of the same scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dlrmsim import __version__
+from dlrmsim.outputs import file_written_whole
+from scenarios.progress import Progress, Silent
+from validation.measured import Measured, Times, read_measured
+from validation.measured_prediction import cases_of, predict_measured, statistics_of
+
+
+@dataclass(frozen=True, slots=True)
+class Validated:
+    """Measurements with their predictions.
+
+    Attributes:
+        table: what ``--json`` prints.
+        pairs: the measurement and the prediction of each folder.
+    """
+
+    table: dict[str, Any]
+    pairs: tuple[tuple[Measured, Times], ...]
+
+
+def validate_measured(
+    folders: Sequence[Path], cluster: str | None = None, report: Path | None = None, progress: Progress | None = None
+) -> Validated:
+    """Predict what was measured.
+
+    Args:
+        folders: that ``measure`` wrote.
+        cluster: name or path of the machine; None: the one each scenario names.
+        report: HTML file with both timelines of each measurement; None: none is written.
+        progress: told what is being done.
+
+    Raises:
+        InputError: a folder is no measurement, or the cluster is wrong.
+    """
+    shown = progress or Silent()
+    pairs = []
+    for number, folder in enumerate(folders):
+        shown.stage("predicting measurements", number, len(folders))
+        measured = read_measured(folder)
+        pairs.append((measured, predict_measured(measured, cluster)))
+    runs = [
+        {
+            "folder": str(measured.folder),
+            "scenario": measured.summary["scenario"],
+            "world_size": measured.summary["world_size"],
+            "warnings": measured.summary["warnings"],
+            "cases": cases_of(measured, predicted),
+        }
+        for measured, predicted in pairs
+    ]
+    statistics = statistics_of([run["cases"] for run in runs])
+    table: dict[str, Any] = {"measured": runs, "statistics": statistics}
+    if report is not None:
+        from reports.measured_report import render_measured
+
+        bars = [(measured.times.bars, predicted.bars) for measured, predicted in pairs]
+        told = [(run, *sides) for run, sides in zip(runs, bars, strict=True)]
+        file_written_whole(report, render_measured(told, statistics, __version__))
+    return Validated(table, tuple(pairs))
+
+
+def worst_above(table: dict[str, Any], limit_pct: float) -> list[str]:
+    """Measurements whose iteration is predicted with a larger error than ``limit_pct``."""
+    return [run["folder"] for run in table["measured"] if abs(run["cases"][0]["error_pct"]) > limit_pct]

@@ -1,0 +1,49 @@
+"""What kernels take on a CPU, as ``dlrmsim calibrate host`` fits it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hardware_specs.bounds import Amount, Name, Number
+from inputs.model import Strict
+from inputs.quantities import Seconds
+from inputs.sourced import Grade, Sourced
+
+KernelClass = Literal[
+    "gemm", "batched", "lookup", "update", "stream", "columns", "transpose", "gather", "scatter", "bucketize", "recat",
+    "optimizer", "host",
+]  # fmt: skip
+"""Kinds of kernels; `simulator.compute.cpu` says which operators they are and in what their costs are counted."""
+
+
+class KernelCosts(Strict):
+    """Costs of one kind of kernel: its time is the sum of amounts times these."""
+
+    seconds_per: dict[Name, Annotated[Seconds, Field(ge=0)]]
+    """Seconds for one of each amount (``call``, ``flop``, ``byte``...); an amount that is absent costs nothing."""
+    rows: Number
+    """Measurements it was fitted on."""
+    median_error_pct: Annotated[float, Field(ge=0)]
+    """Median over them of the absolute error of the fit."""
+    worst_error_pct: float
+    """The worst of these errors."""
+    noise_pct: Annotated[float, Field(ge=0)]
+    """Median over them of half the spread of the middle half of repeats."""
+
+
+class CpuKernels(Strict):
+    """All kinds of kernels, run by one number of threads."""
+
+    threads: Number
+    source: Name
+    grade: Grade
+    note: str = ""
+    core_cache_bytes: Sourced[Amount]
+    """Last cache that a core has for itself (L2)."""
+    shared_cache_bytes: Sourced[Amount]
+    """Cache that cores share (L3)."""
+    collective_cores: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """What a collective takes of the cores of a member: CPU time over time, at most 1."""
+    costs: dict[KernelClass, KernelCosts]

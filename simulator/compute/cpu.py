@@ -1,0 +1,308 @@
+"""Kernels on a rank's share of a CPU: amounts times fitted costs.
+
+    time = sum over amounts a of (seconds_per[a] x a)
+
+Amounts are counts of what a kernel does, so each cost has a meaning: for a GEMM ``[m, k] x [k, n]``
+
+    call + flop x 2 m n k + left x m k + right x k n + result x m n (+ tail x m k, where n fills no whole vectors)
+
+is a rate that ramps up with the shortest sides: ``1 / rate x (1 + n_0 / n + m_0 / m + k_0 / k)``. What comes from
+memory behind a cache of C bytes is counted apart: of random accesses to W bytes the share ``max(0, 1 - C / W)`` misses
+it, of a pass over W bytes all when W exceeds C. The costs are those of the CPU's spec (`hardware_specs.cpu_kernels`),
+fitted by ``dlrmsim calibrate host`` for the number of threads of a rank.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from hardware_specs.cpu_kernels import CpuKernels, KernelClass
+from hardware_specs.types import Node
+from inputs.errors import InputError
+from simulator.operators import (
+    Amount,
+    Copy,
+    Delay,
+    DenseOptimizer,
+    Elementwise,
+    EmbeddingLookup,
+    EmbeddingUpdate,
+    Gemm,
+    HostTraffic,
+    HostWork,
+    Ingest,
+    Interaction,
+    Measured,
+    Nothing,
+    Operator,
+)
+
+STATELESS_BYTES = 14.0
+"""An optimizer that moves more bytes for each fp32 parameter keeps a state (SGD: 12, Adagrad: 20)."""
+VECTOR = 16
+"""fp32 numbers of a 512-bit vector."""
+Amounts: TypeAlias = dict[str, Amount]
+PRECISIONS = ("fp32", "tf32")
+"""Arithmetic that was measured; a CPU computes tf32 as fp32."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caches:
+    """Sizes of the caches of a rank's cores, bytes."""
+
+    core: float
+    shared: float
+
+    def missed(self, resident: Amount) -> tuple[Amount, Amount]:
+        """Shares of random accesses to ``resident`` bytes that miss the cache of a core, and the shared one."""
+        return _missed(self.core, resident), _missed(self.shared, resident)
+
+
+def _missed(cache: float, resident: Amount) -> Amount:
+    return np.maximum(0.0, 1.0 - cache / np.maximum(resident, cache))
+
+
+@dataclass(frozen=True, slots=True)
+class CpuModel:
+    """A rank on its share of the cores of a node.
+
+    Attributes:
+        kernels: costs for the rank's number of threads.
+        node: the node.
+        local_world_size: ranks on it.
+        gemm_speed: divides times of GEMMs.
+        memory_speed: divides times of all other kernels.
+        host_speed: divides host times.
+    """
+
+    kernels: CpuKernels
+    node: Node
+    local_world_size: int
+    gemm_speed: float = 1.0
+    memory_speed: float = 1.0
+    host_speed: float = 1.0
+
+    @staticmethod
+    def of(node: Node, local_world_size: int) -> CpuModel:
+        """The model of so many ranks on a node, with the costs measured nearest to their number of threads.
+
+        Raises:
+            InputError: nothing was measured on the node's CPU.
+        """
+        if not node.cpu.kernels:
+            raise InputError(
+                "nobody measured kernels on these CPUs",
+                given=node.cpu.name,
+                expected="a CPU with `kernels`, as `dlrmsim calibrate host` writes it, or nodes with GPUs",
+            )
+        cores = int(node.cpu.cores.value * node.sockets.value)
+        threads = max(1, cores // local_world_size)
+        kernels = min(node.cpu.kernels, key=lambda known: abs(np.log(known.threads / threads)))
+        return CpuModel(kernels, node, local_world_size)
+
+    @property
+    def core_groups(self) -> int:
+        """Shares of a node's cores that ranks are pinned to; with more ranks than cores they take turns on them."""
+        return min(self.local_world_size, int(self.node.cpu.cores.value * self.node.sockets.value))
+
+    @property
+    def caches(self) -> Caches:
+        """The caches of a rank."""
+        return Caches(self.kernels.core_cache_bytes.value, self.kernels.shared_cache_bytes.value)
+
+    def duration_s(self, operator: Operator) -> Amount:
+        """Duration in seconds: a scalar, or ``[P]`` when an amount of the operator is ``[P]``."""
+        if isinstance(operator, Measured | Delay):
+            return operator.seconds
+        kind = class_of(operator)
+        if kind is None:
+            return 0.0
+        costs = self.kernels.costs.get(kind)
+        seconds: Amount = 0.0
+        for name, count in amounts_of(operator, self.caches).items():
+            seconds = seconds + count * (0.0 if costs is None else costs.seconds_per.get(name, 0.0))
+        if isinstance(operator, HostWork):
+            fixed = operator.seconds * self.node.cpu.host_time_factor.value
+            return (seconds + fixed) / self.host_speed
+        return seconds / (self.gemm_speed if kind in ("gemm", "batched") else self.memory_speed)
+
+    def pcie_s(self, traffic: HostTraffic | None) -> Amount:  # noqa: ARG002 - one signature for all models
+        """Nothing: a rank computes where its memory is."""
+        return 0.0
+
+    def ssd_s(self, traffic: HostTraffic | None) -> Amount:  # noqa: ARG002 - as above
+        """Nothing: tables of ranks on CPUs are in memory."""
+        return 0.0
+
+    def outside_range(self, operator: Operator) -> str | None:
+        """Why the operator is outside what was measured, or None."""
+        if isinstance(operator, Gemm | Interaction) and operator.precision not in PRECISIONS:
+            return f"{operator.precision} on a CPU takes the costs measured in fp32"
+        kind = class_of(operator)
+        if kind is not None and kind not in self.kernels.costs and not isinstance(operator, HostWork):
+            return f"kernels of kind {kind} were not measured on {self.node.cpu.name} and take no time"
+        return None
+
+    def improved(self, speed: Mapping[str, float]) -> CpuModel:
+        """The same machine with ``GEMM``, ``HBM`` (all that memory and caches hold up) or ``host`` faster."""
+        return replace(
+            self,
+            gemm_speed=speed.get("GEMM", 1.0),
+            memory_speed=speed.get("HBM", 1.0),
+            host_speed=speed.get("host", 1.0),
+        )
+
+
+def class_of(operator: Operator) -> KernelClass | None:
+    """The kind of kernel that an operator is; None where nothing runs (a copy to the device it is on already)."""
+    if isinstance(operator, Elementwise):
+        return operator.access
+    if isinstance(operator, Copy) and operator.direction != "d2d":
+        return None
+    if isinstance(operator, Gemm) and np.max(operator.count) > 1:
+        return "batched"
+    return _CLASSES.get(type(operator))
+
+
+def amounts_of(operator: Operator, caches: Caches) -> Amounts:
+    """What the kernel does, by the names of costs; nothing where all is 0 (a rank without tables)."""
+    found: Amounts = _AMOUNTS[type(operator)](operator, caches)
+    return found
+
+
+def _gemm(operator: Gemm, caches: Caches) -> Amounts:
+    m, n, k, count = operator.m, operator.n, operator.k, operator.count
+    touched = 4.0 * (m * k + k * n + m * n)
+    return {
+        "call": 1.0,
+        "product": count,
+        "row": count * m,
+        "flop": 2.0 * count * m * n * k,
+        "tail": count * m * k * np.where(np.asarray(n) % VECTOR > 0, 1.0, 0.0),
+        "transposed": count * m * k if operator.transposed else 0.0,
+        "left": count * m * k,
+        "right": count * k * n,
+        "result": count * m * n,
+        "core_miss_byte": count * touched * _passed(caches.core, touched),
+        "shared_miss_byte": count * touched * _passed(caches.shared, touched),
+    }
+
+
+def _lookup(operator: EmbeddingLookup, caches: Caches) -> Amounts:
+    core, shared = caches.missed(operator.resident_bytes)
+    return {
+        "call": _any(operator.lookups),
+        "lookup": operator.lookups,
+        "byte": operator.row_bytes,
+        "core_miss": operator.lookups * core,
+        "core_miss_byte": operator.row_bytes * core,
+        "shared_miss": operator.lookups * shared,
+        "shared_miss_byte": operator.row_bytes * shared,
+        "index_byte": operator.index_bytes,
+        "output_byte": operator.output_bytes,
+    }
+
+
+def _update(operator: EmbeddingUpdate, caches: Caches) -> Amounts:
+    core, shared = caches.missed(operator.resident_bytes)
+    gathered = operator.gradient_bytes + operator.repeated_gradient_bytes
+    gradient_core, gradient_shared = caches.missed(operator.gradient_bytes)
+    return {
+        "call": _any(operator.lookups),
+        "lookup": operator.lookups,
+        "lookup_doubling": operator.lookups * np.log2(np.maximum(operator.lookups, 2.0)),
+        "gathered_byte": gathered,
+        "gradient_core_miss_byte": gathered * gradient_core,
+        "gradient_shared_miss_byte": gathered * gradient_shared,
+        "row": operator.unique_rows,
+        "state_row": operator.unique_rows * _any(operator.state_bytes),
+        "weight_byte": operator.weight_bytes,
+        "state_byte": operator.state_bytes,
+        "core_miss": operator.unique_rows * core,
+        "core_miss_byte": operator.weight_bytes * core,
+        "shared_miss": operator.unique_rows * shared,
+        "shared_miss_byte": operator.weight_bytes * shared,
+    }
+
+
+def _elementwise(operator: Elementwise, caches: Caches) -> Amounts:
+    if operator.access == "recat":
+        shifts = _any(operator.read_bytes)
+        return {
+            "call": 1.0,
+            "shift": shifts,
+            "index_byte": operator.read_bytes,
+            "index_core_miss_byte": operator.read_bytes * _passed(caches.core, operator.read_bytes),
+            "bag_byte": operator.write_bytes,
+        }
+    moved = _pass_over(operator.read_bytes + operator.write_bytes, caches)
+    return moved | {"piece": operator.pieces} if operator.access == "columns" else moved
+
+
+def _optimizer(operator: DenseOptimizer, caches: Caches) -> Amounts:
+    """One pass where there is no state (3 accesses to each parameter), roots and quotients besides where there is."""
+    moved = _pass_over(operator.traffic_bytes, caches)
+    stateful = np.asarray(operator.traffic_bytes) > STATELESS_BYTES * np.asarray(operator.parameters)
+    found: Amounts = {name: count * np.where(stateful, 0.0, 1.0) for name, count in moved.items()}
+    found.update({f"state_{name}": count * np.where(stateful, 1.0, 0.0) for name, count in moved.items()})
+    return found
+
+
+def _copy(operator: Copy, caches: Caches) -> Amounts:
+    return _pass_over(2.0 * operator.bytes, caches)
+
+
+def _gemm_like(operator: Interaction, caches: Caches) -> Amounts:
+    """Products of unknown shape: generators tell CPUs the shape (`Gemm`)."""
+    return {"flop": operator.flops, "core_miss_byte": _pass_over(operator.read_bytes, caches)["core_miss_byte"]}
+
+
+def _host(operator: HostWork, caches: Caches) -> Amounts:  # noqa: ARG001 - one signature for all operators
+    return {"launch": operator.launches, "collective": operator.collectives}
+
+
+def _nothing(operator: Nothing | Ingest, caches: Caches) -> Amounts:  # noqa: ARG001 - as above
+    return {}
+
+
+def _pass_over(moved: Amount, caches: Caches) -> Amounts:
+    core, shared = _passed(caches.core, moved), _passed(caches.shared, moved)
+    return {"call": _any(moved), "byte": moved, "core_miss_byte": moved * core, "shared_miss_byte": moved * shared}
+
+
+def _passed(cache: float, moved: Amount) -> Amount:
+    """Share of a pass over memory that misses a cache: the part that does not fit, none below half its size."""
+    return np.clip(2.0 * (np.asarray(moved) / cache - 0.5), 0.0, 1.0)
+
+
+def _any(count: Amount) -> Amount:
+    """1 where there is something to do."""
+    return np.where(np.asarray(count) > 0.0, 1.0, 0.0)
+
+
+_CLASSES: dict[type, KernelClass] = {
+    Gemm: "gemm",
+    Interaction: "gemm",
+    EmbeddingLookup: "lookup",
+    EmbeddingUpdate: "update",
+    DenseOptimizer: "optimizer",
+    Copy: "stream",
+    HostWork: "host",
+}
+
+_AMOUNTS: dict[type, Callable[[Any, Caches], Amounts]] = {
+    Gemm: _gemm,
+    EmbeddingLookup: _lookup,
+    EmbeddingUpdate: _update,
+    Interaction: _gemm_like,
+    Elementwise: _elementwise,
+    DenseOptimizer: _optimizer,
+    Copy: _copy,
+    HostWork: _host,
+    Nothing: _nothing,
+    Ingest: _nothing,
+}

@@ -1,0 +1,93 @@
+"""Cores of hosts that ranks compute on: resources that kernels, collectives and ranks in too great a number share.
+
+A rank is pinned to its share of a node's cores. A kernel uses all of it; the threads of a collective use the part that
+was measured (`hardware_specs.cpu_kernels`), of every member's share; with more ranks than cores, several ranks take
+turns on one. Each share is one resource, so that what meets on it is slowed as the engine slows everything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from simulator.compute import CpuModel
+from simulator.lowered import Activity, Phase
+from simulator.network.model import picoseconds_of
+from simulator.network.topology import Topology
+from simulator.operators import Amount, CollectiveCall, FloatArray
+from simulator.program import IntArray, Program
+
+
+@dataclass(frozen=True, slots=True)
+class Cores:
+    """Shares of cores as resources, numbered behind those of the network.
+
+    Attributes:
+        first: number of the first one.
+        count: how many there are.
+        of_rank: number of the share that each rank is pinned to ``[world_size]``.
+        collective_share: what a collective takes of a member's share while data move.
+    """
+
+    first: int
+    count: int
+    of_rank: IntArray
+    collective_share: float
+
+    @staticmethod
+    def of(topology: Topology, compute: object) -> Cores | None:
+        """The cores of a placed job; None where ranks compute on GPUs."""
+        if not isinstance(compute, CpuModel):
+            return None
+        groups, first = compute.core_groups, topology.resource_count
+        numbers = first + topology.node_of * groups + topology.local_rank_of % groups
+        return Cores(first, topology.nodes * groups, numbers, compute.kernels.collective_cores)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the resources."""
+        return tuple(f"cores[{number}]" for number in range(self.count))
+
+    def kernels(self, program: Program, seconds: Mapping[int, Amount]) -> dict[int, list[Activity]]:
+        """Activities of all tasks that take time, one for each rank ``[P]``: each has the rank's cores to itself."""
+        return {
+            task: self._kernel(program, task, value)
+            for task, value in seconds.items()
+            if np.any(np.asarray(value) > 0.0) and not isinstance(program.work[task], CollectiveCall)
+        }
+
+    def _kernel(self, program: Program, task: int, seconds: Amount) -> list[Activity]:
+        work_ps = picoseconds_of(np.broadcast_to(np.asarray(seconds, dtype=np.float64), program.rank_count))
+        whole = np.ones(1)
+        return [
+            Activity(f"{program.names[task]} [rank {rank}]", (Phase(0, int(work_ps[i]), self.of_rank[[rank]], whole),))
+            if work_ps[i]
+            else Activity(f"{program.names[task]} [rank {rank}]", ())
+            for i, rank in enumerate(program.ranks)
+        ]
+
+    def collective(self, activity: Activity, members: Sequence[int] | IntArray) -> Activity:
+        """A collective with the cores that its members' threads use.
+
+        Where these ask for more than there is, even alone, it takes that much longer.
+        """
+        numbers, sharing = np.unique(self.of_rank[np.asarray(members)], return_counts=True)
+        asked = np.asarray(sharing * self.collective_share, dtype=np.float64)
+        if not self.collective_share or not activity.phases:
+            return activity
+        stretch = max(1.0, float(asked.max()))
+        phases = tuple(_beside(phase, numbers, asked / stretch, stretch) for phase in activity.phases)
+        return replace(activity, phases=phases)
+
+
+def _beside(phase: Phase, cores: IntArray, usage: FloatArray, stretch: float) -> Phase:
+    if not phase.work_ps:
+        return phase
+    return Phase(
+        phase.latency_ps,
+        round(phase.work_ps * stretch),
+        np.concatenate([phase.resources, cores]),
+        np.concatenate([phase.usage / stretch, usage]),
+    )

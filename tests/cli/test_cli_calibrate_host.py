@@ -1,0 +1,129 @@
+"""``calibrate host`` and ``validate --measured`` as a user starts them, on the machine that the tests run on."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from dlrmsim.host import calibrate_host
+from hardware_specs import load_cluster
+from inputs.errors import MissingExtraError
+from tests.trainer_jobs import scenario
+
+ROOT = Path(__file__).parents[2]
+
+pytest.importorskip("torch")
+pytestmark = pytest.mark.slow
+
+
+def dlrmsim(*arguments, folder, environment=None):
+    command = [sys.executable, "-m", "dlrmsim", *map(str, arguments)]
+    settings = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
+    done = subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True, timeout=900, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture(scope="module")
+def calibrated(tmp_path_factory):
+    """A folder with a spec of this machine, made in a few seconds."""
+    folder = tmp_path_factory.mktemp("host")
+    code, out, err = dlrmsim("calibrate", "host", "--out", "here.yaml", "--minutes", "0.05", folder=folder)
+    assert code == 0, err
+    assert "here.rows.csv" in out
+    return folder
+
+
+@pytest.fixture(scope="module")
+def measured(calibrated):
+    """The folder with a measurement beside the spec: a rank on each core, two at most."""
+    ranks = min(2, len(os.sched_getaffinity(0)))
+    content = scenario(ranks, sharding={"planner": "greedy"}, global_batch_size=512)
+    (calibrated / "job.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    code, _, err = dlrmsim("measure", "job.yaml", "--iterations", "20", "--out", "measured", folder=calibrated)
+    assert code == 0, err
+    return calibrated
+
+
+def test_the_spec_is_a_cluster_with_costs_and_collectives_of_this_machine(calibrated):
+    cluster = load_cluster(calibrated / "here.yaml")
+    cores = len(os.sched_getaffinity(0))
+    assert cluster.node.cpu.cores.value == cores
+    assert {known.threads for known in cluster.node.cpu.kernels} == {1, cores}
+    for known in cluster.node.cpu.kernels:
+        assert {"gemm", "lookup", "update", "stream", "optimizer", "host"} <= set(known.costs)
+        assert all(cost.noise_pct >= 0 and cost.rows >= 1 for cost in known.costs.values())
+        assert known.costs["gemm"].seconds_per
+    assert cluster.fitted is not None
+    assert {"all_reduce", "all_to_all"} <= set(cluster.fitted.near_fraction)
+
+
+def test_what_was_measured_lies_beside_it_with_the_error_of_the_fit(calibrated):
+    with (calibrated / "here.rows.csv").open(encoding="utf-8") as stream:
+        rows = list(csv.DictReader(stream))
+    assert {"gemm", "update", "all_reduce", "all_to_all", "all_gather", "reduce_scatter"} <= {r["kind"] for r in rows}
+    assert {"2", "4"} <= {row["ranks"] for row in rows if row["kind"] == "all_reduce"}
+    assert all(float(row["median_s"]) > 0 and row["error_pct"] for row in rows)
+
+
+def test_a_shipped_job_runs_on_the_spec(calibrated):
+    arguments = ("--set", "cluster=here.yaml", "--set", "world_size=4", "--json")
+    code, out, err = dlrmsim("run", "criteo_small", *arguments, "--out", "run", folder=calibrated)
+    assert code == 0, err
+    assert json.loads(out)["iteration_time_s"] > 0
+
+
+def test_a_measurement_is_predicted_class_by_class(measured):
+    arguments = ("--measured", "measured", "--cluster", "here.yaml", "--json", "--report", "page.html")
+    code, out, err = dlrmsim("validate", *arguments, folder=measured)
+    assert code == 0, err
+    (run,) = json.loads(out)["measured"]
+    cases = {case["metric"]: case for case in run["cases"]}
+    assert {"iteration", "embedding_forward", "embedding_update", "gemm", "collectives", "rest"} <= set(cases)
+    parts = ("embedding_forward", "embedding_update", "gemm", "collectives", "rest")
+    for side in ("measured", "predicted"):
+        assert sum(cases[part][side] for part in parts) == pytest.approx(cases["iteration"][side], rel=1e-6)
+    # CPU time of the rank's own thread, which what else runs here changes little; a factor of 4 either way
+    work = cases.get("own thread", cases["iteration"])
+    assert 0.25 < work["predicted"] / work["measured"] < 4.0
+    page = (measured / "page.html").read_text(encoding="utf-8")
+    assert "rank 0 host, measured" in page
+    assert "rank 0 host, predicted" in page
+
+
+def test_errors_above_a_limit_end_with_their_own_code(measured):
+    arguments = ("--measured", "measured", "--cluster", "here.yaml", "--fail-above", "0")
+    code, _, err = dlrmsim("validate", *arguments, folder=measured)
+    assert code == 4
+    assert "above 0 %: measured" in err
+
+
+def test_a_folder_without_a_measurement_is_refused(calibrated):
+    code, _, err = dlrmsim("validate", "--measured", "nowhere", folder=calibrated)
+    assert code == 2
+    assert "no measurement" in err
+
+
+def test_nothing_to_validate_is_refused(calibrated):
+    code, _, err = dlrmsim("validate", folder=calibrated)
+    assert code == 2
+    assert "nothing to validate" in err
+
+
+def test_without_pytorch_the_command_says_how_to_get_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("dlrmsim.measuring.find_spec", lambda name: None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'dlrmsim\[trainer\]'") as refused:
+        calibrate_host(tmp_path / "x.yaml")
+    assert refused.value.exit_code == 2
+    assert not (tmp_path / "x.yaml").exists()
+
+
+@pytest.mark.parametrize("minutes", ["0", "-1", "inf"])
+def test_a_time_that_is_none_is_refused(tmp_path, minutes):
+    code, _, err = dlrmsim("calibrate", "host", "--out", "x.yaml", "--minutes", minutes, folder=tmp_path)
+    assert code == 2
+    assert "--minutes" in err

@@ -1,0 +1,69 @@
+"""Hosts to compute on, with costs that are easy to reckon with."""
+
+from hardware_specs.loader import load_library
+from hardware_specs.types import Cluster
+
+
+def told(value):
+    return {"value": value, "source": "chosen", "grade": "assumed"}
+
+
+def costs(**seconds_per):
+    return {
+        "seconds_per": {name: f"{value!r} s" for name, value in seconds_per.items()},
+        "rows": 1,
+        "median_error_pct": 0.0,
+        "worst_error_pct": 0.0,
+        "noise_pct": 0.0,
+    }
+
+
+def kernels(threads=1, collective_cores=0.0, **kinds):
+    return {
+        "threads": threads,
+        "source": "chosen",
+        "grade": "assumed",
+        "core_cache_bytes": told("1 MiB"),
+        "shared_cache_bytes": told("32 MiB"),
+        "collective_cores": collective_cores,
+        "costs": kinds,
+    }
+
+
+def host(cores, *measured, nodes=1, most_ranks=16):
+    """A node with so many cores, and what was measured on it for some numbers of threads."""
+    return Cluster.model_validate(
+        {
+            "name": "host",
+            "node": {
+                "name": "host",
+                "cpu": {
+                    "name": "cpu",
+                    "vendor": "amd",
+                    "cores": told(cores),
+                    "base_clock_hz": told("1 GHz"),
+                    "turbo_clock_hz": told("1 GHz"),
+                    "host_time_factor": told(1.0),
+                    "kernels": list(measured),
+                },
+                "sockets": told(1),
+                "ranks_per_socket": told(most_ranks),
+                "ddr_bytes": told("16 GB"),
+                "ddr_bytes_per_s": told("10 GB/s"),
+                "socket_link_bytes_per_s": told("1 GB/s"),
+                "nics": {
+                    "nic": {"name": "loopback", "bytes_per_s": told("1 GB/s"), "latency_s": told("1 us")},
+                    "count": told(1),
+                },
+            },
+            "max_nodes": told(nodes),
+            "fabric": {
+                "kind": "fat_tree",
+                "network": "ethernet",
+                "spine_oversubscription": told(1),
+                "hop_latency_s": told("1 us"),
+            },
+            "collectives": load_library("gloo").model_dump(mode="json"),
+            "calibration": [],
+        }
+    )

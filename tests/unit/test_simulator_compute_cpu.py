@@ -1,0 +1,122 @@
+"""Kernels on CPUs: amounts times costs, caches, threads."""
+
+import numpy as np
+import pytest
+
+from inputs.errors import InputError
+from simulator.compute import CpuModel
+from simulator.operators import (
+    Copy,
+    DenseOptimizer,
+    Elementwise,
+    EmbeddingLookup,
+    EmbeddingUpdate,
+    Gemm,
+    HostWork,
+    Measured,
+    Nothing,
+)
+from tests.host_machines import costs, host, kernels
+
+MIB = 2.0**20
+
+
+def model(ranks=1, cores=1, **kinds):
+    return CpuModel.of(host(cores, kernels(**kinds)).node, ranks)
+
+
+def test_a_gemm_costs_a_call_its_flops_and_each_matrix():
+    made = model(gemm=costs(call=1e-6, flop=1e-11, left=1e-9, right=2e-9, result=3e-9))
+    expected = 1e-6 + 2 * 64 * 32 * 16 * 1e-11 + 64 * 16 * 1e-9 + 16 * 32 * 2e-9 + 64 * 32 * 3e-9
+    assert made.duration_s(Gemm(64, 32, 16, "fp32")) == pytest.approx(expected, rel=1e-12)
+
+
+def test_a_gemm_whose_columns_fill_no_vectors_and_one_stored_transposed_cost_more():
+    made = model(gemm=costs(tail=1e-9, transposed=1e-8))
+    assert made.duration_s(Gemm(8, 32, 4, "fp32")) == 0.0
+    assert made.duration_s(Gemm(8, 33, 4, "fp32")) == pytest.approx(8 * 4 * 1e-9)
+    assert made.duration_s(Gemm(8, 32, 4, "fp32", transposed=True)) == pytest.approx(8 * 4 * 1e-8)
+
+
+def test_many_small_products_are_a_kind_of_their_own():
+    made = model(gemm=costs(call=1.0), batched=costs(call=1e-6, product=1e-7))
+    assert made.duration_s(Gemm(4, 4, 8, "fp32", count=100)) == pytest.approx(1e-6 + 100e-7)
+
+
+@pytest.mark.parametrize(("resident", "missed"), [(0.5 * MIB, 0.0), (4 * MIB, 0.75), (np.inf, 1.0)])
+def test_lookups_in_tables_larger_than_a_cache_miss_it_in_proportion(resident, missed):
+    made = model(lookup=costs(lookup=1e-8, core_miss=1e-7))
+    work = EmbeddingLookup(1000.0, 64e3, 0.0, 0.0, 1.0, resident_bytes=resident)
+    assert made.duration_s(work) == pytest.approx(1000 * (1e-8 + missed * 1e-7))
+
+
+def test_both_caches_count():
+    made = model(lookup=costs(core_miss=1e-8, shared_miss=1e-7))
+    work = EmbeddingLookup(1000.0, 64e3, 0.0, 0.0, 1.0, resident_bytes=64 * MIB)
+    assert made.duration_s(work) == pytest.approx(1000 * (63 / 64 * 1e-8 + 0.5 * 1e-7))
+
+
+def test_ranks_without_tables_look_nothing_up():
+    made = model(lookup=costs(call=1e-5, lookup=1e-8))
+    none_and_some = EmbeddingLookup(np.array([0.0, 10.0]), np.array([0.0, 640.0]), 0.0, 0.0, 1.0)
+    assert made.duration_s(none_and_some) == pytest.approx([0.0, 1e-5 + 10e-8])
+
+
+def test_an_update_sorts_gathers_and_writes_distinct_rows():
+    made = model(update=costs(lookup=1e-8, lookup_doubling=1e-9, row=1e-7, weight_byte=1e-10, gathered_byte=1e-11))
+    work = EmbeddingUpdate(1024.0, 100.0, 4096.0, 800.0, 0.0, 0.0, 1.0, repeated_gradient_bytes=1000.0)
+    expected = 1024 * 1e-8 + 1024 * 10 * 1e-9 + 100 * 1e-7 + 800 * 1e-10 + 5096 * 1e-11
+    assert made.duration_s(work) == pytest.approx(expected)
+
+
+def test_passes_over_more_than_a_cache_come_from_behind_it():
+    made = model(stream=costs(byte=1e-10, core_miss_byte=1e-9))
+    assert made.duration_s(Elementwise(0.25 * MIB, 0.25 * MIB)) == pytest.approx(0.5 * MIB * 1e-10)
+    assert made.duration_s(Elementwise(2 * MIB, 2 * MIB)) == pytest.approx(4 * MIB * 1.1e-9)
+
+
+def test_optimizers_with_a_state_have_costs_of_their_own():
+    made = model(optimizer=costs(byte=1e-10, state_byte=1e-9))
+    assert made.duration_s(DenseOptimizer(1000.0, 12e3)) == pytest.approx(12e3 * 1e-10)
+    assert made.duration_s(DenseOptimizer(1000.0, 20e3)) == pytest.approx(20e3 * 1e-9)
+
+
+def test_nothing_is_copied_to_the_device_that_has_it():
+    made = model(stream=costs(byte=1e-10))
+    assert made.duration_s(Copy(1e6, "h2d")) == 0.0
+    assert made.duration_s(Copy(1e6, "d2d")) == pytest.approx(2e6 * 1e-10)
+    assert made.duration_s(Nothing()) == 0.0
+
+
+def test_launches_and_collectives_cost_host_time():
+    made = model(host=costs(launch=2e-6, collective=5e-5))
+    assert made.duration_s(HostWork(launches=3, seconds=1e-3, collectives=1)) == pytest.approx(6e-6 + 5e-5 + 1e-3)
+    assert made.improved({"host": 2.0}).duration_s(HostWork(launches=2)) == pytest.approx(2e-6)
+
+
+def test_faster_gemms_leave_the_rest_alone():
+    made = model(gemm=costs(flop=1e-11), stream=costs(byte=1e-10)).improved({"GEMM": 2.0})
+    assert made.duration_s(Gemm(10, 16, 10, "fp32")) == pytest.approx(3200e-11 / 2)
+    assert made.duration_s(Elementwise(100.0, 0.0)) == pytest.approx(1e-8)
+
+
+def test_measured_work_takes_what_it_took():
+    assert model().duration_s(Measured(0.5, Nothing().category)) == 0.5
+
+
+@pytest.mark.parametrize(("ranks", "threads"), [(1, 4), (2, 2), (4, 1), (8, 1)])
+def test_costs_are_those_of_a_ranks_threads(ranks, threads):
+    measured = [kernels(threads=t, gemm=costs(call=float(t))) for t in (1, 2, 4)]
+    assert CpuModel.of(host(4, *measured).node, ranks).duration_s(Gemm(1, 1, 1, "fp32")) == threads
+
+
+def test_what_was_not_measured_is_said():
+    made = model(gemm=costs(flop=1e-11))
+    assert made.outside_range(Gemm(8, 8, 8, "fp32")) is None
+    assert "bf16" in made.outside_range(Gemm(8, 8, 8, "bf16"))
+    assert "not measured" in made.outside_range(Elementwise(1.0, 1.0))
+
+
+def test_a_cpu_that_nobody_measured_is_refused():
+    with pytest.raises(InputError, match="nobody measured"):
+        CpuModel.of(host(2).node, 1)

@@ -1,0 +1,82 @@
+"""The generator for ranks on CPUs: one thread that launches nothing, collectives beside it."""
+
+import numpy as np
+import pytest
+
+from simulator.engine import RunOptions, run
+from simulator.lowering import build_machine, lower
+from simulator.operators import CollectiveCall, EmbeddingLookup, EmbeddingUpdate, Gemm
+from tests.host_machines import costs, host, kernels
+from tests.pipeline_jobs import MODEL, small_plan, small_settings
+from workloads.dlrm import generate
+from workloads.model import load_model
+from workloads.schedule import SCHEDULES
+
+MEASURED = kernels(
+    collective_cores=0.5,
+    gemm=costs(flop=1e-11),
+    batched=costs(flop=1e-11),
+    lookup=costs(lookup=1e-8),
+    update=costs(lookup=1e-8),
+    stream=costs(byte=1e-10),
+    host=costs(launch=1e-6, collective=1e-5),
+)
+
+
+def program(pipeline="sparse_dist", planner="table_wise", **changes):
+    settings = small_settings(pipeline=pipeline, on_host=True, **changes)
+    (found,) = generate(load_model(MODEL), small_plan(planner=planner), settings).programs
+    return found
+
+
+def test_all_but_collectives_run_on_the_host_thread_in_the_order_of_their_launches():
+    found = program()
+    assert [stream.name for stream in found.streams] == ["host", "comm", "input_comm"]
+    names = [name for name, stream in zip(found.names, found.stream_of, strict=True) if stream == 0]
+    for name in ("column_lookup", "top_0_forward", "column_update", "dense_optimizer"):
+        assert names.index(name) == names.index(f"launch_{name}") + 1
+
+
+@pytest.mark.parametrize("pipeline", ["none", "sparse_dist"])
+def test_indices_are_waited_for_and_joined_where_they_are_looked_up(pipeline):
+    found = program(pipeline)
+    place = {name: task for task, name in enumerate(found.names)}
+    assert place["input_dist_recat"] + 2 == place["column_lookup"]
+    sent = (place["column_input_dist_values"], 0 if pipeline == "none" else 1)
+    assert sent in found.dependencies(place["input_dist_recat"])
+
+
+def test_kernels_are_told_how_much_memory_their_tables_take():
+    found, tables = program(), small_plan().tables
+    (lookup,) = (work for work in found.work if isinstance(work, EmbeddingLookup))
+    (update,) = (work for work in found.work if isinstance(work, EmbeddingUpdate))
+    assert sum(lookup.resident_bytes) == pytest.approx(tables.weight_bytes.sum())
+    state = 4.0 * tables.rows.sum()  # rowwise_adagrad keeps a number per row
+    assert sum(update.resident_bytes) == pytest.approx(tables.weight_bytes.sum() + state)
+
+
+def test_the_dot_interaction_is_a_product_of_each_sample_and_two_of_its_gradient():
+    found = program()
+    named = zip(found.names, found.work, strict=True)
+    products = {name: work for name, work in named if isinstance(work, Gemm) and work.count > 1}
+    assert list(products) == ["interaction", "interaction_left_gradient", "interaction_right_gradient"]
+    flops = {name: 2 * work.count * work.m * work.n * work.k for name, work in products.items()}
+    assert len(set(flops.values())) == 1
+    assert flops["interaction"] == 512 * 2 * 27 * 27 * 32
+
+
+@pytest.mark.parametrize("planner", ["greedy", "row_wise", "data_parallel"])
+@pytest.mark.parametrize("pipeline", sorted(SCHEDULES))
+def test_every_pipeline_runs_and_waits_for_no_more_than_its_work(pipeline, planner):
+    settings = small_settings(pipeline=pipeline, on_host=True)
+    graph = generate(load_model(MODEL), small_plan(planner=planner), settings)
+    machine = build_machine(host(2, MEASURED), 2, launch_s=1.0)
+    lowered = lower(graph, machine)
+    result = run(lowered.program, RunOptions(max_iterations=4))
+    (found,) = graph.programs
+    busy_s = sum(
+        np.max(machine.compute.duration_s(work)) for work in found.work if not isinstance(work, CollectiveCall)
+    )
+    taken_s = int(result.iteration_end_ps[-1] - result.iteration_end_ps[-2]) / 1e12
+    alone_s = sum(info.alone_s for info in lowered.collectives)
+    assert 0.9 * busy_s <= taken_s <= 2 * (busy_s + alone_s)

@@ -1,0 +1,52 @@
+"""What `trainer.microbench` is asked to time, and what its ranks found, put together. Needs no PyTorch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+FEWEST_CASES = 4
+"""Of each kind that are timed however long that takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What to time.
+
+    Attributes:
+        seed: of the sizes.
+        cases: of each kind of kernel; 0: collectives alone.
+        rounds: how often all of them.
+        case_s: time for the calls of one case in one round.
+        collective_bytes: sizes of collectives.
+        seconds: time after which nothing further is timed, but `FEWEST_CASES` of each kind and each collective once.
+    """
+
+    seed: int = 0
+    cases: int = 12
+    rounds: int = 3
+    case_s: float = 0.03
+    collective_bytes: tuple[int, ...] = ()
+    seconds: float = 60.0
+
+    def write(self, file: Path) -> None:
+        """Write it where ranks read it."""
+        file.write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+
+def joined(ranks: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Rows with the mean of all ranks' times of each round."""
+    rows = []
+    for same in zip(*ranks, strict=True):
+        row = dict(same[0])
+        for name in ("times_s", "issue_s", "cores"):
+            if name in row:
+                rounds = min(len(other[name]) for other in same)
+                row[name] = np.mean([other[name][:rounds] for other in same], axis=0).tolist()
+        rows.append(row)
+    return rows

@@ -1,0 +1,187 @@
+"""Times kernels and collectives on every rank: ``python -m trainer.microbench``, started as the trainer's ranks are.
+
+The file named in place of a scenario says what to time (`Plan`). All ranks time one case at the same moment, so that
+they share what they share when they train. Rounds go through all cases one after the other; a yardstick between cases
+tells by how much the machine was slower than at its best, and each time is divided by that. Of the calls of a round the
+lower quartile counts: what others do on the machine only ever adds time. For the same reason a rank of one thread
+counts its CPU time, not that on the wall: kernels do not wait.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from trainer.bench_plan import FEWEST_CASES, Plan
+from trainer.kernel_cases import KIND_COUNT, Case, cases
+from trainer.rank import run_rank
+from trainer.runs import Run
+
+EVICTED_BYTES = 2**24
+"""Touched between calls that find their data cold: many times a core's own caches."""
+LEAST_CALLS, MOST_CALLS = 3, 40
+COLLECTIVES = ("all_reduce", "all_to_all", "all_gather", "reduce_scatter")
+KERNELS_SHARE = 0.6
+"""Of the time, where collectives are timed too."""
+LEAST_ROUNDS = 1.5
+"""More sizes say more than more rounds: of as many cases as there is time for in so many rounds."""
+PATIENCE_CALLS = 2
+"""Calls before those that count."""
+
+
+def measure(run: Run, rank: int, device: torch.device) -> None:  # noqa: ARG001 - what every rank is told
+    """Time everything and write ``rank{r}.json``: rows with a time per round."""
+    plan = Plan(**json.loads(run.scenario.read_text(encoding="utf-8")))
+    if run.out is None:
+        raise ValueError("rows need a folder")
+    with torch.no_grad():
+        rows = _rows(plan)
+    (run.out / f"rank{rank}.json").write_text(json.dumps(rows), encoding="utf-8")
+
+
+def _rows(plan: Plan) -> list[dict[str, Any]]:
+    threads, ranks = torch.get_num_threads(), dist.get_world_size()
+    kernels = list(cases(plan.seed, plan.cases))
+    rows: list[dict[str, Any]] = [
+        {"kind": case.kind, **case.sizes, "threads": threads, "ranks": ranks, "times_s": []} for case in kernels
+    ]
+    calls = [(op, size) for op in COLLECTIVES for size in plan.collective_bytes] if ranks > 1 else []
+    rows += [
+        {"kind": op, "bytes": size, "threads": threads, "ranks": ranks, "times_s": [], "issue_s": [], "cores": []}
+        for op, size in calls
+    ]
+    yardstick = Yardstick()
+    end = time.perf_counter() + plan.seconds
+    begin, fewest, most = end - plan.seconds, FEWEST_CASES * KIND_COUNT, len(kernels)
+    for number in range(plan.rounds):
+        for place, (case, row) in enumerate(zip(kernels, rows, strict=False)):
+            if place == fewest and not number:
+                each_s = _most(time.perf_counter() - begin) / fewest
+                most = max(fewest, int(plan.seconds * (KERNELS_SHARE if calls else 1.0) / LEAST_ROUNDS / each_s))
+            if place >= most or (number and _agreed(time.perf_counter() > end)):
+                break
+            slower = yardstick.slower()
+            row["times_s"].append(_time(case, plan.case_s) / slower)
+        for (op, size), row in zip(calls, rows[len(kernels) :], strict=True):
+            if number and _agreed(time.perf_counter() > end):
+                break
+            for name, value in _time_collective(op, size, plan.case_s).items():
+                row[name].append(value)
+    return [row for row in rows if row["times_s"]]
+
+
+def _agreed(late: bool) -> bool:
+    """Whether any rank is late."""
+    told = torch.tensor([float(late)])
+    dist.all_reduce(told, dist.ReduceOp.MAX)
+    return bool(told.item())
+
+
+class Yardstick:
+    """A fixed piece of work: a product and a gather; how long it takes now, over its best so far."""
+
+    def __init__(self) -> None:
+        """Make its data."""
+        self._a = torch.randn(256, 256)
+        self._table, self._index = torch.zeros(2**16, 64), torch.randint(2**16, (2**13,))
+        self._best = np.inf
+        self._clock = _clock()
+
+    def slower(self) -> float:
+        """At least 1."""
+        taken = float(np.quantile([self._once() for _ in range(8)], 0.25))
+        self._best = min(self._best, taken)
+        return 1.0 if taken > 1.5 * self._best else taken / self._best  # beyond that it was interrupted, not slow
+
+    def _once(self) -> float:
+        begin = self._clock()
+        self._a.mm(self._a)
+        self._table.index_select(0, self._index)
+        return self._clock() - begin
+
+
+def _clock() -> Callable[[], float]:
+    """Seconds of this thread's own where it is the only one that works."""
+    return time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+
+
+def _time(case: Case, budget_s: float) -> float:
+    """The lower quartile of a case's calls, seconds."""
+    call = case.make()
+    evicted = torch.zeros(EVICTED_BYTES // 4) if case.cold else None
+    dist.barrier()
+    for _ in range(PATIENCE_CALLS):
+        call()
+    taken: list[float] = []
+    clock = _clock()
+    while len(taken) < LEAST_CALLS or (sum(taken) < budget_s and len(taken) < MOST_CALLS):
+        if evicted is not None:
+            evicted.add_(1.0)
+        begin = clock()
+        call()
+        taken.append(clock() - begin)
+    return float(np.quantile(taken, 0.25))
+
+
+def _time_collective(op: str, size: int, budget_s: float) -> dict[str, float]:
+    """Time of a collective after its issue, of the issue, and the CPU time of all of it over its time."""
+    start = _collective(op, size)
+    for _ in range(PATIENCE_CALLS):
+        start().wait()
+    dist.barrier()
+    begin = time.perf_counter()
+    start().wait()
+    calls = int(_most(min(max(budget_s / (time.perf_counter() - begin), LEAST_CALLS), MOST_CALLS)))
+    dist.barrier()
+    issued, waited = [], []
+    cpu, wall = time.process_time(), time.perf_counter()
+    for _ in range(calls):
+        begin = time.perf_counter()
+        work = start()
+        middle = time.perf_counter()
+        work.wait()
+        issued.append(middle - begin)
+        waited.append(time.perf_counter() - middle)
+    cores = (time.process_time() - cpu) / (time.perf_counter() - wall)
+    return {"times_s": float(np.quantile(waited, 0.25)), "issue_s": float(np.median(issued)), "cores": cores}
+
+
+def _most(value: float) -> float:
+    """The largest over ranks."""
+    told = torch.tensor([value], dtype=torch.float64)
+    dist.all_reduce(told, dist.ReduceOp.MAX)
+    return float(told.item())
+
+
+def _collective(op: str, size: int) -> Callable[[], dist.Work]:
+    """A collective of nccl-tests' ``size`` bytes, fp32, started when called."""
+    ranks = dist.get_world_size()
+    part = max(1, size // (4 * ranks))
+    whole, shard = torch.zeros(part * ranks), torch.zeros(part)
+    other, even = torch.zeros(part * ranks), [part] * ranks
+    starts: dict[str, Callable[[], Any]] = {
+        "all_reduce": lambda: dist.all_reduce(whole, async_op=True),
+        "all_to_all": lambda: dist.all_to_all_single(other, whole, even, even, async_op=True),
+        "all_gather": lambda: _renamed("all_gather_single", "all_gather_into_tensor")(whole, shard, async_op=True),
+        "reduce_scatter": lambda: _renamed("reduce_scatter_single", "reduce_scatter_tensor")(
+            shard, whole, async_op=True
+        ),
+    }
+    return starts[op]
+
+
+def _renamed(name: str, before: str) -> Callable[..., Any]:
+    """A function of torch.distributed that torch 2.13 renamed."""
+    found: Callable[..., Any] = getattr(dist, name, None) or getattr(dist, before)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(run_rank(measure))

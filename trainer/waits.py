@@ -1,0 +1,15 @@
+"""Waiting for collectives, under one name in traces: on a CPU all else is work of the rank's own thread."""
+
+from __future__ import annotations
+
+import torch.distributed as dist
+from torch.profiler import record_function
+
+COLLECTIVE_WAIT = "collective_wait"
+"""Name of such waits in traces; `validation.measured` looks for it."""
+
+
+def wait(work: dist.Work) -> None:
+    """Wait until a collective has ended; on a GPU its stream waits."""
+    with record_function(COLLECTIVE_WAIT):
+        work.wait()

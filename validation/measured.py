@@ -1,0 +1,200 @@
+"""What a measurement of the reference trainer says: time per iteration, per class of operator and per collective.
+
+Classes add up to the iteration: lookups, updates of tables and GEMMs, waiting for collectives, and the
+rest. They come from the traced iterations, scaled to the time of those that were not traced.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from inputs.errors import InputError
+from simulator.operators import FloatArray
+from simulator.program import IntArray
+from traces.kineto.events import Events
+from traces.kineto.reader import read_kineto
+
+if TYPE_CHECKING:  # loading it takes longer than a command line may take to start
+    import pandas as pd
+
+THREAD = "own thread"
+"""The work of a rank's own thread, which others on the machine hardly change."""
+CLASSES = ("embedding_forward", "embedding_update", "gemm", "collectives", "rest")
+"""Classes of operators, which add up to the iteration; ``collectives``: exposed, that is waited for."""
+RESOLVED = "scenario.resolved.yaml"
+_GEMMS = frozenset({"aten::addmm", "aten::mm", "aten::bmm"})
+_WAIT = "collective_wait"
+_STEP = "ProfilerStep#"
+_GLOO = "gloo:"
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """Something on a timeline: lane, begin and end in seconds, class or collective, name."""
+
+    lane: str
+    begin_s: float
+    end_s: float
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """An iteration, measured or predicted.
+
+    Attributes:
+        iteration_s: its time: the median where it was measured.
+        classes_s: of each class, the mean over ranks.
+        thread_s: what the rank's own thread worked: CPU time where it was measured; None with several threads.
+        collectives_s: of each operation, from the rank's call to its end, the mean over ranks.
+        bars: the tasks of one iteration on every rank.
+    """
+
+    iteration_s: float
+    classes_s: Mapping[str, float]
+    thread_s: float | None
+    collectives_s: Mapping[str, float]
+    bars: Sequence[Sequence[Bar]]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A measurement.
+
+    Attributes:
+        folder: where it is.
+        summary: its ``measured.json``.
+        times: what it says.
+        noise_pct: half the spread of the middle half: of iterations, of each class and collective over traced ones.
+    """
+
+    folder: Path
+    summary: Mapping[str, Any]
+    times: Times
+    noise_pct: Mapping[str, float]
+
+
+def read_measured(folder: Path) -> Measured:
+    """Read the folder that ``dlrmsim measure`` wrote.
+
+    Raises:
+        InputError: it is no such folder, or was measured on a GPU.
+    """
+    import pandas as pd
+
+    file = folder / "measured.json"
+    if not file.is_file() or not (folder / RESOLVED).is_file():
+        raise InputError("no measurement", file=folder, expected="a folder that `dlrmsim measure` wrote")
+    summary = json.loads(file.read_text(encoding="utf-8"))
+    rows = pd.read_parquet(folder / "iterations.parquet")
+    ends = rows[rows["phase"] != "profiled"].groupby("iteration")["end_s"].max().to_numpy()
+    times_s = np.diff(ends)[-int(summary["measured_iterations"]) :]
+    iteration_s = float(np.median(times_s))
+    ranks = [_rank(folder / "kineto" / f"rank{rank}.json.gz") for rank in range(summary["world_size"])]
+    thread_s, thread_noise_pct = _thread_s(rows, folder)
+    scale = iteration_s / float(np.mean([rank.steps_s.mean() for rank in ranks]))
+    classes = {name: _means([rank.classes_s[name] for rank in ranks], scale) for name in CLASSES}
+    ops = sorted({op for rank in ranks for op in rank.collectives_s})
+    collectives = {op: _means([rank.collectives_s[op] for rank in ranks], scale) for op in ops}
+    noise = {name: spread_pct(values) for name, values in {**classes, **collectives}.items()}
+    times = Times(
+        iteration_s,
+        {name: float(values.mean()) for name, values in classes.items()},
+        thread_s,
+        {op: float(values.mean()) for op, values in collectives.items()},
+        [rank.bars for rank in ranks],
+    )
+    return Measured(folder, summary, times, {"iteration": spread_pct(times_s), THREAD: thread_noise_pct, **noise})
+
+
+def _thread_s(rows: pd.DataFrame, folder: Path) -> tuple[float | None, float]:
+    """CPU time of a rank's own thread per iteration, the mean over ranks of medians, and its spread, per cent."""
+    ranks = json.loads((folder / "environment.json").read_text(encoding="utf-8"))["ranks"]
+    if "cpu_s" not in rows or any(rank["threads"] > 1 for rank in ranks):
+        return None, 0.0
+    timed = rows[rows["phase"] == "measured"].groupby("rank")["cpu_s"]
+    return float(timed.median().mean()), float(np.mean([spread_pct(of_rank.to_numpy()) for _, of_rank in timed]))
+
+
+def spread_pct(values: FloatArray) -> float:
+    """Half the spread of the middle half of values over their median, per cent."""
+    low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
+    return 100.0 * float(high - low) / 2 / float(middle) if middle else 0.0
+
+
+def _means(ranks: Sequence[FloatArray], scale: float) -> FloatArray:
+    """Mean over ranks in each traced iteration ``[iterations]``."""
+    means: FloatArray = np.mean(ranks, axis=0) * scale
+    return means
+
+
+@dataclass(frozen=True, slots=True)
+class _Rank:
+    """A rank's traced iterations: their times, and those of classes and collectives in each ``[iterations]``."""
+
+    steps_s: FloatArray
+    classes_s: Mapping[str, FloatArray]
+    collectives_s: Mapping[str, FloatArray]
+    bars: Sequence[Bar]
+
+
+def _rank(file: Path) -> _Rank:
+    events = read_kineto(file).events
+    names = [events.names[number] for number in events.name.tolist()]
+    steps = np.array([row for row, name in enumerate(names) if name.startswith(_STEP)], dtype=np.int64)
+    if not len(steps):
+        raise InputError("the trace has no iterations", file=file, expected="a trace that `dlrmsim measure` wrote")
+    steps = steps[np.argsort(events.start_ps[steps])]
+    edges = np.append(events.start_ps[steps], events.end_ps[steps[-1]])
+    kinds = np.array([_kind(name) for name in names])
+    seconds = {kind: _per_step(events, np.flatnonzero(kinds == kind), edges) for kind in np.unique(kinds) if kind}
+    steps_s = np.diff(edges) / 1e12
+    classes = {name: seconds.get(name, np.zeros(len(steps))) for name in CLASSES[:-1]}
+    classes["rest"] = steps_s - np.sum(list(classes.values()), axis=0)
+    collectives = {kind[len(_GLOO) :]: found for kind, found in seconds.items() if kind.startswith(_GLOO)}
+    return _Rank(steps_s, classes, collectives, _bars(events, names, kinds, edges))
+
+
+def _kind(name: str) -> str:
+    """Class or collective of an event; empty for others."""
+    if name in _GEMMS:
+        return "gemm"
+    if name == _WAIT:
+        return "collectives"
+    if name.endswith("_lookup"):
+        return "embedding_forward"
+    if name.endswith("_update"):
+        return "embedding_update"
+    return name if name.startswith(_GLOO) else ""
+
+
+def _per_step(events: Events, rows: IntArray, edges: IntArray) -> FloatArray:
+    """Seconds of events that begin in each iteration ``[iterations]``."""
+    step = np.searchsorted(edges, events.start_ps[rows], side="right") - 1
+    inside = (step >= 0) & (step < len(edges) - 1)
+    durations = (events.end_ps[rows] - events.start_ps[rows]) / 1e12
+    return np.asarray(np.bincount(step[inside], weights=durations[inside], minlength=len(edges) - 1), dtype=np.float64)
+
+
+def _bars(events: Events, names: Sequence[str], kinds: np.ndarray[Any, Any], edges: IntArray) -> list[Bar]:
+    """Bars of the middle iteration."""
+    middle = (len(edges) - 1) // 2
+    begin, end = int(edges[middle]), int(edges[middle + 1])
+    inside = np.flatnonzero((events.start_ps >= begin) & (events.start_ps < end) & (kinds != ""))
+    return [
+        Bar(
+            lane="collectives" if str(kinds[row]).startswith(_GLOO) else "host",
+            begin_s=(int(events.start_ps[row]) - begin) / 1e12,
+            end_s=(int(events.end_ps[row]) - begin) / 1e12,
+            kind="collectives" if str(kinds[row]).startswith(_GLOO) else str(kinds[row]),
+            name=names[row],
+        )
+        for row in inside.tolist()
+    ]

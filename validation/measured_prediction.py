@@ -1,0 +1,146 @@
+"""Predicting what was measured, in the measurement's own terms, and the errors of that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from scenarios.engine_run import run_options, variation_of
+from scenarios.prepare import Prepared, prepare
+from scenarios.progress import Progress, Silent
+from scenarios.resolve import ResolvedScenario, load_scenario
+from simulator.analysis import iteration_time
+from simulator.analysis.metrics import SteadyRule
+from simulator.engine import RunResult, run
+from simulator.lowering import lower
+from simulator.operators import CollectiveCall, EmbeddingLookup, EmbeddingUpdate, Gemm, Nothing, Work
+from simulator.program import Program
+from validation.errors import error_pct, statistics
+from validation.measured import CLASSES, RESOLVED, THREAD, Bar, Measured, Times
+
+Table = dict[str, Any]
+MARKED_SHARE = 0.05
+"""Errors of classes that are a smaller part of the iteration enter no statistics of classes."""
+
+
+def predict_measured(measured: Measured, cluster: str | None, progress: Progress | None = None) -> Times:
+    """What is predicted for the scenario that was measured.
+
+    Args:
+        measured: the measurement.
+        cluster: name or path of the machine; None: as the scenario says.
+        progress: told what is being done.
+
+    Raises:
+        InputError: the scenario or the cluster is wrong.
+    """
+    settings = [] if cluster is None else [f"cluster={_absolute(cluster)}"]
+    return predict(load_scenario(str(measured.folder / RESOLVED), settings), progress)
+
+
+def _absolute(cluster: str) -> str:
+    """A path as any scenario may name it, a name as it is."""
+    return str(Path(cluster).resolve()) if Path(cluster).is_file() else cluster
+
+
+def predict(resolved: ResolvedScenario, progress: Progress | None = None) -> Times:
+    """Simulate a scenario on CPUs; raises as `predict_measured`."""
+    prepared = prepare(resolved, progress or Silent())
+    lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
+    result = run(lowering.program, run_options(resolved, prepared.machine, keep_last=1))
+    iteration_s = iteration_time(result.iteration_end_ps.tolist(), SteadyRule()).seconds
+    return _times(prepared, result, iteration_s)
+
+
+def _times(prepared: Prepared, result: RunResult, iteration_s: float) -> Times:
+    (program,) = prepared.graph.programs
+    times = result.records[-1].groups[0]
+    seconds = (times.end_ps - times.start_ps) / 1e12
+    classes = dict.fromkeys(CLASSES, 0.0)
+    collectives: dict[str, float] = {}
+    for task, work in enumerate(program.work):
+        mean = float(np.mean(seconds[task]))
+        if isinstance(work, CollectiveCall):
+            collectives[work.op] = collectives.get(work.op, 0.0) + mean
+        elif not isinstance(work, Nothing):
+            classes[_class(work)] += mean
+    thread_s = prepared_thread_s(prepared)
+    classes["collectives"] = max(0.0, iteration_s - sum(classes.values()))
+    bars = [_bars(program, result, rank) for rank in range(program.rank_count)]
+    return Times(iteration_s, classes, thread_s, collectives, bars)
+
+
+def prepared_thread_s(prepared: Prepared) -> float:
+    """Work of a rank's own thread when nothing is in its way, the mean over ranks, seconds."""
+    works = [work for work in prepared.graph.programs[0].work if not isinstance(work, CollectiveCall)]
+    return sum(float(np.mean(prepared.machine.compute.duration_s(work))) for work in works)
+
+
+def _class(work: Work) -> str:
+    if isinstance(work, EmbeddingLookup):
+        return "embedding_forward"
+    if isinstance(work, EmbeddingUpdate):
+        return "embedding_update"
+    return "gemm" if isinstance(work, Gemm) else "rest"
+
+
+def _bars(program: Program, result: RunResult, rank: int) -> list[Bar]:
+    times = result.records[-1].groups[0]
+    start, end = times.start_ps[:, rank], times.end_ps[:, rank]
+    begin = int(start.min())
+    return [
+        Bar(
+            lane="collectives" if isinstance(work, CollectiveCall) else "host",
+            begin_s=(int(start[task]) - begin) / 1e12,
+            end_s=(int(end[task]) - begin) / 1e12,
+            kind="collectives" if isinstance(work, CollectiveCall) else _class(work),
+            name=program.names[task],
+        )
+        for task, work in enumerate(program.work)
+        if end[task] > start[task]
+    ]
+
+
+def cases_of(measured: Measured, predicted: Times) -> list[Table]:
+    """A row for the iteration, each class and each collective: both times, error, noise, part of the iteration."""
+    pairs = [("iteration", measured.times.iteration_s, predicted.iteration_s)]
+    if measured.times.thread_s is not None and predicted.thread_s is not None:
+        pairs.append((THREAD, measured.times.thread_s, predicted.thread_s))
+    pairs += [(name, measured.times.classes_s[name], predicted.classes_s[name]) for name in CLASSES]
+    ops = {**measured.times.collectives_s, **predicted.collectives_s}
+    pairs += [
+        (op, measured.times.collectives_s[op], predicted.collectives_s[op])
+        for op in ops
+        if op in measured.times.collectives_s and op in predicted.collectives_s
+    ]
+    return [
+        {
+            "metric": name,
+            "unit": "s",
+            "measured": seconds,
+            "predicted": expected,
+            "error_pct": error_pct(expected, seconds) if seconds > 0.0 else None,
+            "noise_pct": measured.noise_pct.get(name, 0.0),
+            "share": seconds / measured.times.iteration_s,
+        }
+        for name, seconds, expected in pairs
+    ]
+
+
+def statistics_of(runs: Sequence[Sequence[Table]]) -> dict[str, Table]:
+    """Statistics of errors over measurements, by metric; of a class where it is `MARKED_SHARE` of the iteration."""
+    found: dict[str, Table] = {}
+    for name in dict.fromkeys(case["metric"] for cases in runs for case in cases):
+        counted = [
+            case
+            for cases in runs
+            for case in cases
+            if case["metric"] == name and case["error_pct"] is not None and case["share"] >= MARKED_SHARE
+        ]
+        noise = [case["noise_pct"] for case in counted]
+        middle = float(np.median(noise)) if noise else None
+        found[name] = {"runs": len(counted), **statistics([case["error_pct"] for case in counted]), "noise_pct": middle}
+    return found

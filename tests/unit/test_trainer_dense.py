@@ -73,6 +73,16 @@ def test_reduce_reads_every_vector_and_writes_one_as_wide_as_the_top_mlps_input(
     torch.testing.assert_close(part.interact(few[:, :8], few[:, 8:]), expected)
 
 
+def test_pool_averages_neighbours_beside_the_bottom_mlps_output(tmp_path):
+    """72 columns in means of 7: ten whole windows and one of two columns, behind the 8 of the bottom MLP."""
+    part, (x, pooled) = dense_part(tmp_path, interaction=graded("pool"), pool_stride=graded(7)), inputs()
+    found = part.interact(part.bottom(x), pooled)
+    assert found.shape == (BATCH, 8 + 11)
+    torch.testing.assert_close(found[:, :8], part.bottom(x))
+    torch.testing.assert_close(found[:, 8:18], pooled[:, :70].reshape(BATCH, 10, 7).mean(2))
+    torch.testing.assert_close(found[:, 18], pooled[:, 70:].mean(1))
+
+
 def test_the_gradient_of_columns_is_exact():
     matrix = torch.randn(3, 7, dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda m: Columns.apply(m, torch.tensor([5, 0, 3])), (matrix,))

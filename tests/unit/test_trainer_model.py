@@ -77,6 +77,7 @@ def test_dense_layers_in_other_formats_learn_nearly_the_same(mixed, tmp_path, de
     [
         {"interaction": graded("cat")},
         {"interaction": graded("reduce")},
+        {"interaction": graded("pool"), "pool_stride": graded(3)},
         {"interaction": graded("dcnv2"), "cross": {"layers": graded(2), "rank": graded(4)}},
         {
             "mlp": None,
@@ -84,7 +85,7 @@ def test_dense_layers_in_other_formats_learn_nearly_the_same(mixed, tmp_path, de
             "interaction": graded("reduce"),
         },
     ],
-    ids=["cat", "reduce", "dcnv2", "uniform layers"],
+    ids=["cat", "reduce", "pool", "dcnv2", "uniform layers"],
 )
 def test_every_kind_of_model_learns(tmp_path, changes):
     """With the same 3 batches again and again the loss falls."""

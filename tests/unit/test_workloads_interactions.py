@@ -31,12 +31,13 @@ index_reuse: {{value: uniform, source: me, grade: assumed}}
 local_batch_size: {{value: 64, source: me, grade: assumed}}
 """
 CROSS = "cross: {layers: {value: 2, source: me, grade: assumed}, rank: {value: 8, source: me, grade: assumed}}\n"
+STRIDE = "pool_stride: {value: 5, source: me, grade: assumed}\n"
 MLP_FLOPS = 2 * (13 * 32 + 32 * 16)
 
 
 def small(folder: Path, kind: str, dim: int = 16) -> DlrmModel:
     file = folder / "small.yaml"
-    file.write_text(TEXT.format(kind=kind, dim=dim) + (CROSS if kind == "dcnv2" else ""))
+    file.write_text(TEXT.format(kind=kind, dim=dim) + {"dcnv2": CROSS, "pool": STRIDE}.get(kind, ""))
     return load_model(file)
 
 
@@ -47,6 +48,7 @@ def small(folder: Path, kind: str, dim: int = 16) -> DlrmModel:
         ("cat", 16 + 3 * 16, 0),
         ("dcnv2", 16 + 3 * 16, 2 * 2 * 2 * 64 * 8),  # two layers, each 64 -> 8 -> 64
         ("reduce", 13, 0),  # as wide as the input of the bottom MLP
+        ("pool", 16 + 10, 0),  # 48 elements in means of 5: nine whole windows and one of three
     ],
 )
 def test_widths_and_flops(tmp_path: Path, kind: str, width: int, flops: int) -> None:
@@ -58,7 +60,7 @@ def test_widths_and_flops(tmp_path: Path, kind: str, width: int, flops: int) -> 
 
 
 @pytest.mark.parametrize("pipeline", ["none", "sparse_dist"])
-@pytest.mark.parametrize("kind", ["dot", "cat", "dcnv2"])
+@pytest.mark.parametrize("kind", ["dot", "cat", "dcnv2", "pool"])
 @pytest.mark.parametrize("planner", ["table_wise", "column_wise", "row_wise", "data_parallel", "greedy"])
 def test_every_combination_generates(tmp_path: Path, kind: str, planner: str, pipeline: str) -> None:
     """Each interaction, sharding and pipeline gives a valid graph with a weight gradient for every layer."""
@@ -86,3 +88,20 @@ def test_cross_layers_go_with_dcnv2_only(tmp_path: Path) -> None:
     file.write_text(TEXT.format(kind="cat", dim=16) + CROSS)
     with pytest.raises(InputError, match="cross goes with interaction dcnv2"):
         load_model(file)
+
+
+def test_without_a_bottom_mlp_the_dense_features_enter_the_interaction(tmp_path: Path) -> None:
+    """13 features beside 48 pooled elements; the interaction waits for the copy, and the copy for it."""
+    model = small(tmp_path, "cat").model_copy(deep=True)
+    assert model.mlp is not None
+    bottom = model.mlp.bottom.model_copy(update={"value": ()})
+    model = model.model_copy(update={"mlp": model.mlp.model_copy(update={"bottom": bottom})})
+    tables = expand_tables(model)
+    assert dense_part(model, tables).top[0].inputs == 13 + 48
+    settings = settings_for("zionex_i", 4, local_batch_size=64, pipeline="none")
+    plan = make_sharding_plan("table_wise", tables, context_for(tables, settings))
+    program = generate(model, plan, settings).programs[0]
+    assert not [name for name in program.names if name.startswith("bottom")]
+    reads, copy = program.names.index("pooled_permute"), program.names.index("input_copy")
+    assert (copy, 0) in list(program.dependencies(reads))
+    assert (reads, 2) in list(program.dependencies(copy))

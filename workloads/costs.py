@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -99,7 +100,8 @@ class BandwidthCosts:
         Pooled vectors take a reduce_scatter in the node, then an all_to_all of the part of it that a rank has.
         """
         ranks = self.settings.local_world_size
-        wire = 1.0 / (1.0 / self.rates.node_reduce_scatter + 1.0 / (ranks * self.rates.cross_all_to_all))
+        per_byte_s = 1.0 / self.rates.node_reduce_scatter + 1.0 / (ranks * self.rates.cross_all_to_all)
+        wire = 1.0 / per_byte_s if per_byte_s > 0.0 else math.inf  # a rank alone sends nothing
         return self._weighted(self._sharded_s(table, dim, ranks, wire))
 
     def row_wise_s(self) -> FloatArray:

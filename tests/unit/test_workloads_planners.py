@@ -168,6 +168,15 @@ def test_costs_of_fewer_rows_are_those_of_a_job_with_fewer_rows() -> None:
     np.testing.assert_array_equal(costs.of(planned.tables).row_wise_s(), costs.row_wise_s())
 
 
+@pytest.mark.parametrize("planner", PLANNERS.names())
+def test_one_rank_holds_everything(planner: str) -> None:
+    planned = job(1)
+    plan = planned.make(planner)
+    weights = stored_on_ranks(plan, planned.context)
+    assert len(weights) == 1
+    assert 0.0 < planned.simulate_s(plan) < float("inf")
+
+
 def test_more_steps_are_never_worse_and_the_seed_decides() -> None:
     def searched(steps: int, seed: int) -> tuple[float, str]:
         planned = job(sharding={"planner": "search", "steps": steps, "seed": seed})

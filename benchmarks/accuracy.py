@@ -217,7 +217,7 @@ def _row(
         "config": str(number),
         "ranks": str(scenario.world_size),
         "batch": str(scenario.global_batch_size),
-        "pipeline": workload.pipeline,
+        "pipeline": str(workload.pipeline),
         "planner": str(workload.sharding.planner),
         "optimizers": f"{workload.optimizer.dense}, {workload.optimizer.tables}",
         "tables": str(sum(1 for _ in scenario.model.tables.value)) if scenario.model.tables else "",

@@ -65,9 +65,10 @@ def _job(resolved: ResolvedScenario) -> Job:
 
 def _pipeline(workload: Workload) -> str:
     """The pipeline, how old the rows are that its lookups see, and the passes of an iteration."""
-    stale, passes = SCHEDULES[workload.pipeline].staleness, workload.gradient_accumulation
+    pipeline, passes = workload.pipeline or "none", workload.gradient_accumulation
+    stale = SCHEDULES[pipeline].staleness
     old = f", lookups {stale} update old" if stale else ""
-    return workload.pipeline + old + (f", {passes} passes" if passes > 1 else "")
+    return pipeline + old + (f", {passes} passes" if passes > 1 else "")
 
 
 def _memory(report: MemoryReport) -> tuple[MemoryTier, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from reports.numbers import percent, samples_per_s, seconds
@@ -119,26 +119,41 @@ def kernel_groups(groups: Iterable[Mapping[str, Any]]) -> Table:
 
 
 def _cases(suite: Mapping[str, Any]) -> Table:
-    columns = [("case", False), ("metric", False), ("measured", True), ("predicted", True), ("error", True)]
-    made = _table(*columns, ("grade", False), ("role", False))
+    columns = [("case", False), ("metric", False), ("measured", True), ("spread", True), ("predicted", True)]
+    made = _table(*columns, ("error", True), ("grade", False), ("role", False))
     made.title, made.title_justify = suite["suite"], "left"
     shown = [case for case in suite["cases"] if "bytes" not in case["inputs"] or case["role"] == "validation"]
     for case in shown:
         error = _error(case["error_pct"]) if "hit" not in case else ("hit" if case["hit"] else "missed")
-        values = (_value(case["measured"]), _value(case["predicted"]), error)
-        made.add_row(case["id"], case["metric"], *values, case["grade"], case["role"])
+        spread = case.get("spread_pct")
+        values = (_value(case["measured"]), "-" if spread is None else f"{spread:.1f} %", _value(case["predicted"]))
+        made.add_row(case["id"], case["metric"], *values, error, case["grade"], case["role"])
     return made
 
 
 def _statistics(suite: Mapping[str, Any]) -> str:
-    """Mean and worst errors; recalled measurements apart, they never enter a mean."""
-    recalled = sum(case["grade"] == "memory" for case in suite["cases"])
-    read = len(suite["cases"]) - recalled
-    return "\n".join(
-        (
-            _errors(f"{read} cases with a source that was read", suite),
-            _errors(f"{recalled} recalled cases, apart from the mean", suite["memory_cases"]),
-        )
+    """Mean and worst errors, recalled measurements apart (they never enter a mean); the spread of repeats below."""
+    recalled = [case for case in suite["cases"] if case["grade"] == "memory"]
+    fitted = [case for case in suite["cases"] if case["role"] == "calibration" and case not in recalled]
+    read = len(suite["cases"]) - len(recalled)
+    predicted = read - len(fitted)
+    lines = [_errors(f"{predicted or read} cases with a source that was read", suite)]
+    if predicted and fitted:
+        lines.append(_errors(f"{len(fitted)} that constants were fitted on, apart from it", suite["calibration_cases"]))
+    lines.append(_errors(f"{len(recalled)} recalled cases, apart from the mean", suite["memory_cases"]))
+    if suite["repeats"]:
+        lines.append(_repeats(suite["repeats"]))
+    return "\n".join(lines)
+
+
+def _repeats(groups: Sequence[Mapping[str, Any]]) -> str:
+    """The spread of repeated measurements, which is the floor of the errors."""
+    cases = sum(len(group["cases"]) for group in groups)
+    spreads = sorted(group["spread_pct"] for group in groups)
+    floor = sum(group["mean_deviation_pct"] * len(group["cases"]) for group in groups) / cases
+    return (
+        f"{cases} cases are repeats of {len(groups)} configurations: half the range over the median "
+        f"{spreads[0]:.1f} to {spreads[-1]:.1f} %; whoever predicts the medians has mape {floor:.1f} %"
     )
 
 

@@ -25,7 +25,7 @@ def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
         framework=resolved.framework,
         precision=Precisions(**precision.model_dump()),
         optimizer=Optimizers(**workload.optimizer.model_dump()),
-        pipeline=workload.pipeline,
+        pipeline=workload.pipeline or resolved.framework.own_pipeline,
         indices=make_law(resolved.model.index_reuse.value),
         seed=resolved.scenario.variation.seed,
         cache_hit_rate=workload.sharding.cache_hit_rate,

@@ -19,7 +19,12 @@ from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.library import CATALOG
 from scenarios.located import located
-from scenarios.schedule import check_schedule, with_framework_defaults
+from scenarios.schedule import (
+    check_schedule,
+    with_framework_algorithms,
+    with_framework_defaults,
+    with_framework_hybrid,
+)
 from scenarios.types import MAX_WORLD_SIZE, Scenario, Sharding
 from workloads.framework import Framework, load_framework
 from workloads.graded import Graded, check_choices, picked
@@ -125,8 +130,9 @@ def resolve(document: Document) -> ResolvedScenario:
     _check_precision(document, scenario, cluster)
     _check_ranks(document, scenario, world_size)
     gpus = cluster.node.ranks
-    sharding, plan_place = _read_sharding(document, scenario)
-    workload = with_framework_defaults(scenario.workload, framework).model_copy(
+    sharding, plan_place = _read_sharding(document, scenario, framework)
+    workload = with_framework_hybrid(scenario.workload, framework, model, world_size)
+    workload = with_framework_defaults(workload, framework).model_copy(
         update={
             "model": _plain(model),
             "framework": _plain(framework),
@@ -138,7 +144,9 @@ def resolve(document: Document) -> ResolvedScenario:
     )
     whole_nodes = world_size % gpus == 0
     size = {"nodes": world_size // gpus if whole_nodes else None, "world_size": None if whole_nodes else world_size}
-    full = scenario.model_copy(update={"cluster": cluster.to_dict(), "workload": workload, **size})
+    network = with_framework_algorithms(scenario.network, framework, -(-world_size // gpus))
+    parts = {"cluster": cluster.to_dict(), "workload": workload, "network": network}
+    full = scenario.model_copy(update={**parts, **size})
     return ResolvedScenario(
         scenario=full,
         cluster=cluster,
@@ -273,13 +281,16 @@ def _with_laws(document: Document, scenario: Scenario, model: DlrmModel) -> Dlrm
     return model
 
 
-def _read_sharding(document: Document, scenario: Scenario) -> tuple[Sharding, tuple[Document, KeyPath]]:
+def _read_sharding(
+    document: Document, scenario: Scenario, framework: Framework
+) -> tuple[Sharding, tuple[Document, KeyPath]]:
     """The sharding with its plan file read, or with the default planner; and where the plan stands."""
     sharding = scenario.workload.sharding
     if sharding.planner is not None and sharding.plan is not None:
         raise document.error(PLAN, "stands beside planner", expected="one of planner and plan")
     if sharding.plan is None:
-        return sharding.model_copy(update={"planner": sharding.planner or DEFAULT_PLANNER}), (document, PLAN)
+        own = framework.planner.value if framework.planner is not None else DEFAULT_PLANNER
+        return sharding.model_copy(update={"planner": sharding.planner or own}), (document, PLAN)
     place: tuple[Document, KeyPath] = (document, PLAN)
     if isinstance(sharding.plan, str):
         place = (load_yaml(_plan_file(document, sharding.plan)), ())

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+import scenarios.types as scenario_types
 from inputs.yaml_lines import Document
-from scenarios.types import Overlap, Scenario, Workload
+from scenarios.types import NetworkChoice, Overlap, Scenario, Workload
 from workloads.framework import CudaGraph, Framework
+from workloads.model import DlrmModel
 from workloads.schedule import SCHEDULES
 from workloads.settings import HybridEmbedding, Ingestion, Overlaps
 
@@ -29,8 +31,33 @@ def with_framework_defaults(workload: Workload, framework: Framework) -> Workloa
         weight_gradients=_first(chosen.weight_gradients, framework.overlap_weight_gradients.value),
     )
     return workload.model_copy(
-        update={"overlap": overlap, "cuda_graph": workload.cuda_graph or framework.cuda_graph.value}
+        update={
+            "overlap": overlap,
+            "cuda_graph": workload.cuda_graph or framework.cuda_graph.value,
+            "pipeline": workload.pipeline or framework.own_pipeline,
+        }
     )
+
+
+def with_framework_hybrid(workload: Workload, framework: Framework, model: DlrmModel, world_size: int) -> Workload:
+    """The workload with hybrid embedding where the framework has it and the model and optimizers allow it.
+
+    That is one lookup for each feature, and SGD (`workloads.hybrid.check_hybrid`).
+    """
+    own, groups = framework.hybrid_embedding, model.tables.value if model.tables is not None else ()
+    one_hot = bool(groups) and all(set(group.feature_pooling) == {1.0} for group in groups)
+    sgd = workload.optimizer.dense == workload.optimizer.tables == "sgd"
+    if own is None or not own.value or world_size == 1 or not (one_hot and sgd) or workload.hybrid_embedding:
+        return workload
+    return workload.model_copy(update={"hybrid_embedding": scenario_types.HybridEmbedding()})
+
+
+def with_framework_algorithms(network: NetworkChoice, framework: Framework, nodes: int) -> NetworkChoice:
+    """The network's choices with what they leave to the framework filled in: its all_to_all between nodes."""
+    own = framework.all_to_all_between_nodes
+    if own is None or nodes == 1 or "all_to_all" in network.algorithms:
+        return network
+    return network.model_copy(update={"algorithms": {**network.algorithms, "all_to_all": own.value}})
 
 
 def schedule_settings(workload: Workload, framework: Framework) -> ScheduleSettings:
@@ -60,7 +87,7 @@ def check_schedule(document: Document, scenario: Scenario, batch: int, world_siz
             given=passes,
             expected=f"a divisor of {batch // world_size}, the samples per rank and iteration",
         )
-    if SCHEDULES[workload.pipeline].own_lookup_stream and workload.overlap.exchange is False:
+    if workload.pipeline and SCHEDULES[workload.pipeline].own_lookup_stream and workload.overlap.exchange is False:
         raise document.error(
             ("workload", "overlap", "exchange"),
             f"the pipeline {workload.pipeline} exchanges pooled vectors beside the dense part",

@@ -15,11 +15,10 @@ from pydantic import Field
 from hardware_specs.library import Operation
 from inputs.model import Strict
 from inputs.quantities import BytesPerSecond, Seconds
-from workloads.framework import CudaGraph
+from workloads.framework import CudaGraph, Pipeline
 from workloads.index_laws import IndexLaw
 from workloads.optimizers import DenseOptimizerKind, TableOptimizerKind
 from workloads.pooling import PoolingSpread
-from workloads.settings import Pipeline
 from workloads.storage import LOAD_FACTOR, ComputeKernel
 
 FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
@@ -54,7 +53,9 @@ class TableConstraint(Strict):
 class Sharding(Strict):
     """How the embedding tables are spread over the ranks: by a planner, or as a plan says."""
 
-    planner: str | None = Field(None, description="a registered planner (default greedy); not together with plan")
+    planner: str | None = Field(
+        None, description="a registered planner (default: the framework's, or greedy); not together with plan"
+    )
     plan: str | dict[str, Any] | None = Field(None, description="a plan file (YAML or JSON), or the plan itself")
     steps: Annotated[int, Field(ge=0)] | None = Field(
         None, description="candidates that the search planner simulates (default by world size, 8 to 128)"
@@ -151,7 +152,9 @@ class Workload(Strict):
         None, description="samples per iteration over all ranks (default: the model's local batch x world_size)"
     )
     sharding: Sharding = Field(default_factory=Sharding, description="planner or plan")
-    pipeline: Pipeline = Field("none", description="software pipelining across iterations")
+    pipeline: Pipeline | None = Field(
+        None, description="software pipelining across iterations (default: the framework's, or none)"
+    )
     gradient_accumulation: Positive = Field(
         1,
         description="passes per iteration, each over an equal part of the batch; the last one sums dense gradients",

@@ -96,6 +96,7 @@ class EmbeddingLookup:
     ``missed``: bytes of rows that memory delivers, by what a cache holds; None: all rows;
     ``deviation``: standard deviation of the work from batch to batch, over its mean;
     ``host``: rows that are not in device memory, None where all are;
+    ``factor``: on the time of the kernel on the device, where a framework's kernels take longer than this one;
     ``resident_bytes``: of those tables, told where it decides what memory the rows come from (caches of a CPU).
     """
 
@@ -107,6 +108,7 @@ class EmbeddingLookup:
     missed: Misses | None = None
     deviation: Amount = 0.0
     host: HostTraffic | None = None
+    factor: float = 1.0
     resident_bytes: Amount = 0.0
 
 
@@ -124,7 +126,7 @@ class EmbeddingUpdate:
     gradients of one table;
     ``padding_bytes``: what memory moves beside weights and state of unique rows, as it moves whole sectors;
     ``deviation``: standard deviation of the work from batch to batch, over its mean;
-    ``host``: weights and state that are not in device memory, None where all are;
+    ``host``: weights and state that are not in device memory, None where all are; ``factor``: as of a lookup;
     ``resident_bytes``: weights and state of those tables, as of a lookup.
     """
 
@@ -140,6 +142,7 @@ class EmbeddingUpdate:
     padding_bytes: Amount = 0.0
     deviation: Amount = 0.0
     host: HostTraffic | None = None
+    factor: float = 1.0
     resident_bytes: Amount = 0.0
 
 

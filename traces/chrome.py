@@ -172,8 +172,8 @@ class _RankIteration:
         if annotated and host:
             yield self._annotation(host)
         launched = self._launched(set(host))
-        for task in range(self.program.task_count):
-            yield self._task(task, categories[task], launched.get(task, task))
+        for task, category in enumerate(categories):
+            yield self._task(task, category, launched.get(task, task))
         for launch in dict.fromkeys(launched.values()):  # one for all kernels of a CUDA graph
             yield self._arrow("s", launch, launch, self.start_us[launch])
         for kernel, launch in launched.items():

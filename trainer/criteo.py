@@ -106,7 +106,8 @@ def sample_lines(count: int, seed: int) -> Iterator[str]:
 
 def _check_model(file: Path, job: TrainingJob) -> None:
     tables, dense = job.plan.tables, job.job.dense
-    pooling = float(tables.pooling_factor.max(initial=1.0)), float(tables.pooling_factor.min(initial=1.0))
+    each = [mean for table in range(len(tables)) for mean in tables.pooling_of_features(table)]
+    pooling = max(each, default=1.0), min(each, default=1.0)
     if (dense.dense_features, tables.feature_count) != (COUNTS, CATEGORIES) or pooling != (1.0, 1.0):
         raise InputError(
             f"does not go with the model {job.model.name}",

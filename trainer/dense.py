@@ -13,7 +13,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 from torch.nn import Parameter
-from torch.nn.functional import linear
+from torch.nn.functional import avg_pool1d, linear
 
 from trainer.draws import Purpose, normals
 from trainer.job import TrainingJob
@@ -50,6 +50,7 @@ class DensePart:
         """Draw the first weights."""
         part = job.job.dense
         self._kind, self._outputs = job.job.interaction, part.interaction_outputs
+        self._stride = job.model.pool_stride.value if job.model.pool_stride else 0
         self.flat = torch.empty(part.parameters, dtype=torch.float32, device=device)
         made: dict[str, LinearLayer] = {}
         first = 0
@@ -78,6 +79,8 @@ class DensePart:
             products = torch.bmm(vectors, vectors.transpose(1, 2)).flatten(1)
             kept: Tensor = Columns.apply(products, self._pairs)  # type: ignore[no-untyped-call]
             return torch.cat([bottom, kept], 1)
+        if self._stride:
+            return torch.cat([bottom, avg_pool1d(pooled[:, None], self._stride, ceil_mode=True)[:, 0]], 1)
         if self._kind == "reduce":
             return _folded(joined, self._outputs)
         x = joined

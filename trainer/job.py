@@ -12,7 +12,7 @@ from inputs.keys import KeyPath
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.types import Scenario
-from workloads.framework import Framework, load_framework
+from workloads.framework import Framework, Pipeline, load_framework
 from workloads.index_laws import make_law
 from workloads.job import Job, make_job
 from workloads.model import DlrmModel, load_model, read_model
@@ -20,7 +20,7 @@ from workloads.optimizers import DENSE_STATE, STATE_BYTES, DenseOptimizerKind, T
 from workloads.plan import Plan
 from workloads.plan_exchange import plan_from_dict
 from workloads.plan_file import PlanFile
-from workloads.settings import DlrmSettings, Optimizers, Pipeline, Precisions
+from workloads.settings import DlrmSettings, Optimizers, Precisions
 from workloads.tables import Tables, expand_tables
 
 PLAN: KeyPath = ("workload", "sharding", "plan")
@@ -107,7 +107,7 @@ def read_job(file: Path) -> TrainingJob:
         framework=framework,
         precision=Precisions(**scenario.precision.model_dump()),
         optimizer=Optimizers(**scenario.workload.optimizer.model_dump()),
-        pipeline=scenario.workload.pipeline,
+        pipeline=scenario.workload.pipeline or framework.own_pipeline,
         indices=make_law(model.index_reuse.value),
         seed=scenario.variation.seed,
     )
@@ -145,7 +145,7 @@ TRAINED_PIPELINES: tuple[Pipeline, ...] = ("none", "sparse_dist")
 def _check_schedule(document: Document, scenario: Scenario) -> None:
     """Refuse what the trainer does not do."""
     workload = scenario.workload
-    if workload.pipeline not in TRAINED_PIPELINES:
+    if workload.pipeline is not None and workload.pipeline not in TRAINED_PIPELINES:
         raise document.error(
             ("workload", "pipeline"),
             "the trainer does not have this pipeline",

@@ -55,12 +55,13 @@ class Synthetic:
         self._direction = direction / max(float(np.linalg.norm(direction)), 1e-12)
         laws = [popularity_of(tables, settings, table) for table in range(len(tables))]
         spreads = tables.pooling or (None,) * len(tables)
+        pooling = [mean for table in range(len(tables)) for mean in tables.pooling_of_features(table)]
         chances = [
-            (spread or FIXED).probabilities(mean)
-            for spread, mean in zip(spreads, tables.pooling_factor.tolist(), strict=True)
+            (spreads[table] or FIXED).probabilities(mean)
+            for table, mean in zip(job.table_of_feature, pooling, strict=True)
         ]
         self._features_of_tables = [
-            _Feature(number, table, laws[table], chances[table]) for number, table in enumerate(job.table_of_feature)
+            _Feature(number, table, laws[table], chances[number]) for number, table in enumerate(job.table_of_feature)
         ]
         lookups = float(tables.lookups_per_sample.sum())
         self._effect_scale = math.sqrt(3.0 / max(lookups, 1.0))  # uniform(-1, 1) has variance 1/3

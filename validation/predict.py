@@ -95,19 +95,27 @@ def predict(jobs: list[Job], run_all: Map, progress: Progress | None = None) -> 
 def predict_one(job: Job) -> Prediction:
     """Simulate a job."""
     resolved = job.resolved()
-    inputs = {
-        "cluster": resolved.cluster.name,
-        "model": resolved.model.name,
-        "nodes": resolved.nodes,
-        "world_size": resolved.world_size,
-        "global_batch_size": resolved.global_batch_size,
-        "settings": list(job.settings),
-    }
+    inputs = inputs_of(resolved, job)
     try:
         outcome = simulate(resolved, Silent())
     except InfeasibleError as error:
         return Prediction(inputs, problem=str(error))
     return Prediction(inputs, outcome.summary, _parts(outcome))
+
+
+def inputs_of(resolved: ResolvedScenario, job: Job) -> dict[str, Any]:
+    """What went into a prediction, as rules over inputs name it."""
+    gpu = resolved.cluster.node.gpu
+    return {
+        "cluster": resolved.cluster.name,
+        "gpu": "none" if gpu is None else gpu.name,
+        "model": resolved.model.name,
+        "framework": resolved.framework.name,
+        "nodes": resolved.nodes,
+        "world_size": resolved.world_size,
+        "global_batch_size": resolved.global_batch_size,
+        "settings": list(job.settings),
+    }
 
 
 def _parts(outcome: Outcome) -> dict[str, float]:

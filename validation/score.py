@@ -11,6 +11,7 @@ from scenarios.progress import Progress
 from validation.collective_cases import collective_cases, groups_of
 from validation.errors import error_pct, statistics
 from validation.predict import Job, Prediction, alternatives_of, predict
+from validation.repeats import repeats
 from validation.suite import Band, Case, Effect, Peer, Suite
 
 Table = dict[str, Any]
@@ -34,6 +35,9 @@ def score(file: Path, suite: Suite, run_all: Map, progress: Progress | None = No
     ]
     predictions = predict(jobs, run_all, progress)
     cases = [_case(suite, case, predictions) for case in suite.cases]
+    repeated_cases = repeats(suite.cases)
+    spreads = {name: group["spread_pct"] for group in repeated_cases for name in group["cases"]}
+    cases = [case | {"spread_pct": spreads.get(case["id"])} for case in cases]
     for asked in suite.collectives:
         cases += collective_cases(file, suite, asked)
     return {
@@ -43,6 +47,10 @@ def score(file: Path, suite: Suite, run_all: Map, progress: Progress | None = No
         **statistics(_errors(_judged(cases), memory=False)),
         "groups": groups_of(cases),
         "memory_cases": statistics(_errors(cases, memory=True)),
+        "calibration_cases": statistics(
+            _errors([case for case in cases if case["role"] == "calibration"], memory=False)
+        ),
+        "repeats": repeated_cases,
         "alternatives": [
             _alternative(case, key, value, predictions[job])
             for case in suite.cases

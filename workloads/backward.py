@@ -15,13 +15,15 @@ from functools import partial
 
 from simulator.operators import (
     BYTES_PER_ELEMENT,
+    Amount,
     CollectiveCall,
     DenseOptimizer,
     Elementwise,
-    Interaction,
 )
 from workloads.dense import GRADIENT_BYTES, Bucket, Layer
-from workloads.gemms import input_gradient_gemm, pair_gradients, weight_gradient_gemm
+from workloads.dot_interaction import record_dot_backward
+from workloads.forward import FORWARD_SHARE, record_features
+from workloads.gemms import input_gradient_gemm, weight_gradient_gemm
 from workloads.groups import WORLD
 from workloads.job import COPIED_TABLES, Job
 from workloads.launch import Recorder
@@ -42,35 +44,51 @@ class Backward:
         self._filled: list[tuple[int, Bucket]] = []
         self._reduced: list[int] = []
         self._deferred: list[Callable[[], int]] = []
+        self._one_rank_has = {layer.name for layer in job.dense.bottom} if job.bottom_on_first_rank else set()
 
-    def record(self) -> tuple[int, list[int]]:
-        """Record all of it; returns the last task of the bottom MLP and the embedding updates."""
+    def record(self) -> tuple[int | None, list[int]]:
+        """Record all of it; returns the last task of the bottom MLP, if there is one, and the embedding updates."""
         job = self._job
         self._mlp(job.dense.top, "top_mlp_backward", defer=self._overlaps.weight_gradients)
         self._interaction()
         exchanges = self._start_exchange()
+        if job.bottom_on_first_rank:  # the gradient of its output comes with those of pooled vectors
+            wait = next(task for task in exchanges if task is not None)
+            self._recorder.stream_wait("wait_bottom_gradient", wait, section="bottom_mlp_backward")
         updates = [] if self._overlaps.exchange else self._update_embeddings(exchanges)
         for weight_gradient in self._deferred:
             weight_gradient()
-        last = self._mlp(job.dense.bottom, "bottom_mlp_backward", input_gradient=False)
+        samples = job.bottom_samples
+        last = self._mlp(job.dense.bottom, "bottom_mlp_backward", input_gradient=False, samples=samples)
         if self._overlaps.exchange:
             updates = self._update_embeddings(exchanges)
         if self._recorder.last_pass:
             self._reduce(self._filled)
             self._optimizer()
+            seconds = job.settings.framework.seconds("iteration_s")
+            self._recorder.wait_for_launches("iteration_launches", seconds, section="optimizer")
         return last, updates
 
-    def _mlp(self, layers: tuple[Layer, ...], section: str, *, input_gradient: bool = True, defer: bool = False) -> int:
-        """Layers in reverse; returns the last task, -1 when the weight gradients are deferred.
+    def _mlp(
+        self,
+        layers: tuple[Layer, ...],
+        section: str,
+        *,
+        input_gradient: bool = True,
+        defer: bool = False,
+        samples: Amount | None = None,
+    ) -> int | None:
+        """Layers in reverse; returns the last task, None when there is none or the weight gradients are deferred.
 
         Per layer: gradient through the activation with the bias gradient, then of the inputs, then of the weights. The
-        first layer's inputs are data and need no gradient when ``input_gradient`` is false. For GEMMs in fp8 the 16-bit
-        gradient is cast first.
+        first layer's inputs are data and need no gradient when ``input_gradient`` is false. ``samples`` as forward. For
+        GEMMs in fp8 the 16-bit gradient is cast first.
         """
-        job, last = self._job, -1
+        job, last, samples = self._job, None, self._job.batch if samples is None else samples
+        kernels = not job.settings.framework.activates_in_gemm
         for layer in reversed(layers):
-            size = job.vector_bytes(layer.outputs)
-            if layer.activation or layer.bias:
+            size = samples * (layer.outputs * job.element_bytes)
+            if kernels and (layer.activation or layer.bias):
                 through = Elementwise(3 * size if layer.activation else size, size if layer.activation else 0.0)
                 self._recorder.kernel(
                     f"{layer.name}_activation_backward", through, section=section, launches=1 + layer.activation
@@ -78,22 +96,22 @@ class Backward:
             if job.precision == "fp8":
                 self._recorder.kernel(f"{layer.name}_gradient_in_fp8", Elementwise(size, size), section=section)
             if input_gradient or layer is not layers[0]:
-                gemm = input_gradient_gemm(job, layer)
+                gemm = input_gradient_gemm(job, layer, samples)
                 self._recorder.kernel(f"{layer.name}_input_gradient", gemm, section=section)
-            weight_gradient = partial(self._weight_gradient, layer, section)
+            weight_gradient = partial(self._weight_gradient, layer, section, samples)
             if defer:
                 self._deferred.append(weight_gradient)
             else:
                 last = weight_gradient()
         return last
 
-    def _weight_gradient(self, layer: Layer, section: str) -> int:
+    def _weight_gradient(self, layer: Layer, section: str, samples: Amount) -> int:
         """Gradient of a layer's weights, added to that of earlier passes; returns the last task."""
         job = self._job
-        gemm = weight_gradient_gemm(job, layer)
+        gemm = weight_gradient_gemm(job, layer, samples)
         last = self._recorder.kernel(f"{layer.name}_weight_gradient", gemm, section=section)
         size = float(layer.parameters * GRADIENT_BYTES)
-        if job.mixed_precision:
+        if job.casts_weights:
             cast = Elementwise(size / 2, size)
             last = self._recorder.kernel(f"{layer.name}_gradient_cast", cast, section=section)
         self._ready(layer.name, size)
@@ -109,31 +127,14 @@ class Backward:
         inputs = job.vector_bytes(job.dense.interaction_inputs)
         outputs = job.vector_bytes(job.dense.interaction_outputs)
         if job.interaction == "dot":
-            product = float(job.batch * (job.plan.tables.feature_count + 1) ** 2 * job.element_bytes)
-            flops = 2.0 * job.batch * job.dense.interaction_flops_per_sample
-            gradients = Elementwise(outputs, product)
-            if job.settings.on_host:
-                gradients = Elementwise(job.vector_bytes(job.pairs), product, access="scatter")
-            self._recorder.kernel("interaction_gather_backward", gradients, section=section)
-            if job.settings.on_host:
-                self._pair_gradients(inputs)
-            else:
-                products = Interaction(flops, 2 * (product + inputs), 2 * inputs, job.precision)
-                self._recorder.kernel("interaction_backward", products, section=section, launches=2)
+            record_dot_backward(self._recorder, job)
         else:
             self._recorder.kernel("interaction_backward", Elementwise(outputs, inputs), section=section)
         wire = float(job.batch * job.pooled_width * job.settings.backward_bytes)
         pieces = float(job.batch * job.plan.tables.feature_count)
         cast = Elementwise(job.vector_bytes(job.pooled_width), wire, access="columns", pieces=pieces)
+        record_features(self._recorder, job, section)
         self._recorder.kernel("pooled_gradient_permute", cast, section=section)
-
-    def _pair_gradients(self, inputs_bytes: float) -> None:
-        """Gradients of both factors of the dot interaction, which are the same vectors, added up."""
-        section = "interaction_backward"
-        for side, work in zip(("left", "right"), pair_gradients(self._job), strict=True):
-            self._recorder.kernel(f"interaction_{side}_gradient", work, section=section)
-        added = Elementwise(2 * inputs_bytes, inputs_bytes, access="transpose")
-        self._recorder.kernel("interaction_add", added, section=section)
 
     def _start_exchange(self) -> list[int | None]:
         """Start to send the pooled gradients to the owners; one task per group, None for copied tables."""
@@ -145,8 +146,11 @@ class Backward:
     def _update_embeddings(self, exchanges: list[int | None]) -> list[int]:
         """End the exchanges; sort, sum and apply the gradients of embedding rows, each group after its exchange."""
         tasks = []
+        table_s = self._job.settings.framework.seconds("table_s")
         for group, exchange in zip(self._job.groups, exchanges, strict=True):
             after = []
+            launches_s = (1 - FORWARD_SHARE) * table_s * group.lookup.tables
+            self._recorder.wait_for_launches(f"{group.kind}_update_launches", launches_s, section="embedding_backward")
             if exchange is not None:
                 after = [record_exchange(self._recorder, group, "backward", group.backward[1:], after=exchange)]
             tasks.append(
@@ -173,13 +177,15 @@ class Backward:
 
         Autograd adds in place, weights and bias apart (pytorch csrc/autograd/functions/accumulate_grad.h).
         """
+        if name in self._one_rank_has:
+            return
         section = "gradient_all_reduce"
         if not self._recorder.first_pass:
             add = Elementwise(2 * size_bytes, size_bytes)
             self._recorder.kernel(f"{name}_gradient_accumulate", add, section=section, launches=2)
         if not self._recorder.last_pass:
             return
-        if not self._compresses:
+        if not (self._compresses or self._sums_as_computed):
             scale = Elementwise(size_bytes, size_bytes)
             self._recorder.kernel(f"{name}_gradient_scale", scale, section=section, launches=2)  # weights and bias
         filled = [(number, bucket) for number, bucket in enumerate(self._job.buckets) if bucket.ready_after == name]
@@ -201,8 +207,14 @@ class Backward:
 
     @property
     def _compresses(self) -> bool:
-        """Whether gradients are on the wire in 16 bits."""
-        return BYTES_PER_ELEMENT[self._job.settings.precision.all_reduce] < GRADIENT_BYTES
+        """Whether fp32 gradients are cast to 16 bits for the wire."""
+        narrow = BYTES_PER_ELEMENT[self._job.settings.precision.all_reduce] < GRADIENT_BYTES
+        return narrow and not self._sums_as_computed
+
+    @property
+    def _sums_as_computed(self) -> bool:
+        """Whether gradients go on the wire as GEMMs write them, scaled beforehand with the loss."""
+        return self._job.settings.framework.keeps_half_weights
 
     def _decompress(self, number: int, reduced: int) -> int:
         """Cast a summed bucket back to fp32."""

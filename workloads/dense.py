@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from inputs.errors import InputError
@@ -88,8 +89,9 @@ def dense_part(model: DlrmModel, tables: Tables) -> DensePart:
     """
     features, bottom_widths, top_widths = _widths(model)
     bottom = _mlp("bottom", features, bottom_widths)
-    inputs = bottom_widths[-1] + int(tables.pooled_dim.sum())
-    outputs, flops = _interaction(model, tables, bottom_widths[-1], inputs, top_input=features)
+    beside = (features, *bottom_widths)[-1]
+    inputs = beside + int(tables.pooled_dim.sum())
+    outputs, flops = _interaction(model, tables, beside, inputs, top_input=features)
     return DensePart(
         dense_features=features,
         bottom=bottom,
@@ -124,6 +126,7 @@ def _interaction(model: DlrmModel, tables: Tables, bottom: int, inputs: int, top
 
     dot: all n x n products of n vectors of d elements are computed (2 n^2 d), the n (n - 1) / 2 below the diagonal are
     kept beside the bottom MLP's output (facebookresearch/dlrm dlrm_s_pytorch.py interact_features).
+    pool: a window that runs over the end averages what there is, as padding "same" of a pooling layer does.
     """
     kind = model.interaction.value
     if kind == "dot":
@@ -137,6 +140,8 @@ def _interaction(model: DlrmModel, tables: Tables, bottom: int, inputs: int, top
             )
         vectors = tables.feature_count + 1
         return bottom + vectors * (vectors - 1) // 2, 2 * vectors * vectors * bottom
+    if model.pool_stride is not None:
+        return bottom + math.ceil((inputs - bottom) / model.pool_stride.value), 0
     return (top_input if kind == "reduce" else inputs), 0
 
 

@@ -26,8 +26,13 @@ from workloads.settings import DlrmSettings
 from workloads.traffic import block_shares, table_traffic
 
 
-def embedding_groups(plan: Plan, settings: DlrmSettings) -> tuple[EmbeddingGroup, ...]:
+def embedding_groups(plan: Plan, settings: DlrmSettings, *, bottom_width: int = 0) -> tuple[EmbeddingGroup, ...]:
     """The groups that a plan has, copies last (their gradients are ready first to be bucketed with the dense ones).
+
+    Args:
+        plan: where the tables are.
+        settings: the job.
+        bottom_width: elements of a vector that the first rank sends beside its pooled ones (output of a bottom MLP).
 
     Raises:
         InputError: hybrid embedding of tables that HugeCTR does not split so.
@@ -37,7 +42,7 @@ def embedding_groups(plan: Plan, settings: DlrmSettings) -> tuple[EmbeddingGroup
         check_hybrid(plan, settings)
     frequent = frequent_rows(plan.tables, settings, plan.columns.table)
     if len(plan.columns):
-        groups.append(_column_group(plan, settings, frequent))
+        groups.append(_column_group(plan, settings, frequent, bottom_width))
     if len(plan.row_wise):
         groups.append(_row_group(plan, settings))
     if len(plan.nodes):
@@ -66,7 +71,7 @@ def _values(sent: FloatArray, received: FloatArray, settings: DlrmSettings) -> E
     return Exchange(amount(per_rank * settings.index_bytes), received)
 
 
-def _column_group(plan: Plan, settings: DlrmSettings, frequent: FrequentRows) -> EmbeddingGroup:
+def _column_group(plan: Plan, settings: DlrmSettings, frequent: FrequentRows, bottom_width: int) -> EmbeddingGroup:
     columns, tables, batch = plan.columns, plan.tables, settings.global_batch_size
     by_rank = _summed(columns.rank, plan.world_size)
     left = (1.0 - frequent.share)[columns.table]
@@ -87,6 +92,7 @@ def _column_group(plan: Plan, settings: DlrmSettings, frequent: FrequentRows) ->
     made = kernels(tables, settings, shards, plan.storage)
     features = by_rank(tables.features[columns.table].astype(np.float64))
     owned = by_rank(columns.dim * tables.features[columns.table] * left)  # one vector per lookup where some are copied
+    owned[0] += bottom_width
     copies = np.bincount(columns.table, weights=left, minlength=len(tables))
     local, sent = settings.local_batch_size, batch_lookups(tables, settings)
     forward = Exchange(amount(batch * owned * settings.forward_bytes))

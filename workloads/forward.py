@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from simulator.operators import Elementwise, Gemm, Interaction
+from simulator.operators import Amount, Elementwise
 from workloads.cache import FILL_LAUNCHES
 from workloads.dense import Layer
-from workloads.gemms import forward_gemm, pair_products
+from workloads.dot_interaction import record_dot
+from workloads.gemms import forward_gemm
 from workloads.groups import EmbeddingGroup
 from workloads.job import Job
-from workloads.launch import Recorder
+from workloads.launch import DEFAULT, Recorder
 from workloads.output_dist import pooled_name, record_exchange
+
+BOTTOM = "bottom_mlp_forward"
+DENSE_READER = "pooled_permute"
+"""The kernel after which what an interaction reads is in place; without a bottom MLP it reads the dense features."""
+
+FORWARD_SHARE = 1 / 3
+"""Share of the launches of a table that are of the forward pass; the rest are of the update (assumed: gradients take
+about twice the kernels of lookups)."""
 
 
 def fill_name(group: EmbeddingGroup) -> str:
@@ -26,8 +35,11 @@ def record_fill(recorder: Recorder, group: EmbeddingGroup, stream: str) -> int |
     )
 
 
-def record_lookup(recorder: Recorder, group: EmbeddingGroup, stream: str) -> int:
+def record_lookup(recorder: Recorder, job: Job, group: EmbeddingGroup, stream: str) -> int:
     """Look up a group and start its output_dist; returns the lookup."""
+    launches_s = FORWARD_SHARE * job.settings.framework.seconds("table_s") * group.lookup.tables
+    waits = f"{group.kind}_table_launches"
+    recorder.wait_for_launches(waits, launches_s, section="embedding_forward", stream=stream)
     lookup = recorder.kernel(f"{group.kind}_lookup", group.lookup, section="embedding_forward", stream=stream)
     if group.forward:
         record_exchange(recorder, group, "forward", group.forward, stream=stream)
@@ -40,48 +52,71 @@ def record_dense(recorder: Recorder, job: Job, ago: int) -> int:
     if not job.settings.overlaps.exchange:
         for name in pooled:
             recorder.stream_wait(f"wait_for_{name}", name, section="embedding_forward", lag=ago)
-    tasks = [record_input_cast(recorder, job)] if job.mixed_precision else []
-    tasks += record_mlp(recorder, job, job.dense.bottom, "bottom_mlp_forward")
+    tasks = []
+    if not job.bottom_on_first_rank:
+        tasks = record_mlp(recorder, job, job.dense.bottom, BOTTOM, cast_input=True)
     reader = record_interaction(recorder, job)
     for name in pooled:
         recorder.depend(reader, name, lag=ago)
     record_mlp(recorder, job, job.dense.top, "top_mlp_forward")
     record_loss(recorder, job)
-    return tasks[0]
+    return [*tasks, reader][0]
 
 
-def record_input_cast(recorder: Recorder, job: Job) -> int:
-    """The dense features come as fp32."""
-    values = float(job.batch * job.dense.dense_features)
-    cast = Elementwise(4.0 * values, values * job.element_bytes)
-    return recorder.kernel("dense_input_cast", cast, section="bottom_mlp_forward")
+def record_bottom_of_all(recorder: Recorder, job: Job, stream: str) -> int:
+    """The bottom MLP of all samples on the first rank; returns the first task."""
+    samples = job.bottom_samples
+    return record_mlp(recorder, job, job.dense.bottom, BOTTOM, samples=samples, stream=stream, cast_input=True)[0]
 
 
-def record_mlp(recorder: Recorder, job: Job, layers: tuple[Layer, ...], section: str) -> list[int]:
-    """The layers of an MLP: a GEMM with the bias in its epilogue, then the activation; returns all tasks."""
-    tasks = []
+def record_mlp(
+    recorder: Recorder,
+    job: Job,
+    layers: tuple[Layer, ...],
+    section: str,
+    *,
+    samples: Amount | None = None,
+    stream: str = DEFAULT,
+    cast_input: bool = False,
+) -> list[int]:
+    """The layers of an MLP: a GEMM with the bias in its epilogue, then the activation; returns all tasks.
+
+    ``samples`` are those of each rank, of its batch by default. With ``cast_input`` the inputs are dense features,
+    which come as fp32.
+    """
+    tasks, samples = [], job.batch if samples is None else samples
+    if cast_input and job.mixed_precision:
+        values = samples * job.dense.dense_features
+        cast = Elementwise(4.0 * values, values * job.element_bytes)
+        tasks.append(recorder.kernel("dense_input_cast", cast, section=section, stream=stream))
+    kernels = not job.settings.framework.activates_in_gemm
     for layer in layers:
-        tasks.append(record_layer(recorder, job, layer, section))
-        if layer.activation:
-            size = job.vector_bytes(layer.outputs)
-            tasks.append(recorder.kernel(f"{layer.name}_activation", Elementwise(size, size), section=section))
+        tasks.append(record_layer(recorder, job, layer, section, samples, stream))
+        if layer.activation and kernels:
+            size = samples * (layer.outputs * job.element_bytes)
+            work = Elementwise(size, size)
+            tasks.append(recorder.kernel(f"{layer.name}_activation", work, section=section, stream=stream))
     return tasks
 
 
-def record_layer(recorder: Recorder, job: Job, layer: Layer, section: str) -> int:
+def record_layer(
+    recorder: Recorder, job: Job, layer: Layer, section: str, samples: Amount, stream: str = DEFAULT
+) -> int:
     """A linear layer, its operands cast first; returns its first task.
 
     fp32 weights are cast where it computes in 16 or 8 bits, in fp8 the 16-bit inputs too; what is cast to fp8 is
     written twice, as it is and transposed for the backward pass (Transformer Engine, recalled).
     """
     tasks = []
-    if job.mixed_precision:
+    if job.casts_weights:
         cast = Elementwise(4.0 * layer.parameters, 2.0 * layer.parameters)
-        tasks.append(recorder.kernel(f"{layer.name}_weight_cast", cast, section=section))
+        tasks.append(recorder.kernel(f"{layer.name}_weight_cast", cast, section=section, stream=stream))
     if job.precision == "fp8":
-        size = job.vector_bytes(layer.inputs)
-        tasks.append(recorder.kernel(f"{layer.name}_input_cast", Elementwise(size, size), section=section))
-    tasks.append(recorder.kernel(f"{layer.name}_forward", forward_gemm(job, layer), section=section))
+        size = samples * (layer.inputs * job.element_bytes)
+        cast = Elementwise(size, size)
+        tasks.append(recorder.kernel(f"{layer.name}_input_cast", cast, section=section, stream=stream))
+    product = forward_gemm(job, layer, samples)
+    tasks.append(recorder.kernel(f"{layer.name}_forward", product, section=section, stream=stream))
     return tasks[0]
 
 
@@ -94,38 +129,28 @@ def record_interaction(recorder: Recorder, job: Job) -> int:
     arrived = float(job.batch * job.pooled_width * job.settings.forward_bytes)
     pieces = float(job.batch * job.plan.tables.feature_count)
     cast = Elementwise(arrived, job.vector_bytes(job.pooled_width), access="columns", pieces=pieces)
-    reader = recorder.kernel("pooled_permute", cast, section=section)
+    record_features(recorder, job, section)
+    reader = recorder.kernel(DENSE_READER, cast, section=section)
     inputs, outputs = job.vector_bytes(job.dense.interaction_inputs), job.vector_bytes(job.dense.interaction_outputs)
     if job.interaction == "dot":
-        product = float(job.batch * _pairs(job) * job.element_bytes)
-        flops = float(job.batch * job.dense.interaction_flops_per_sample)
-        recorder.kernel("interaction_cat", Elementwise(inputs, inputs), section=section)
-        work: Gemm | Interaction = Interaction(flops, inputs, product, job.precision)
-        if job.settings.on_host:
-            work = pair_products(job)
-        recorder.kernel("interaction", work, section=section)
-        record_gather(recorder, job)
+        record_dot(recorder, job)
     else:
         recorder.kernel("interaction", Elementwise(inputs, outputs), section=section)
     record_cross(recorder, job)
     return reader
 
 
-def record_gather(recorder: Recorder, job: Job) -> None:
-    """Take each pair's product once and put them beside the bottom MLP's output."""
-    section, outputs = "interaction_forward", job.vector_bytes(job.dense.interaction_outputs)
-    if not job.settings.on_host:
-        recorder.kernel("interaction_gather", Elementwise(outputs, outputs), section=section, launches=2)
-        return
-    kept = job.vector_bytes(job.pairs)
-    recorder.kernel("interaction_gather", Elementwise(kept, kept, access="gather"), section=section)
-    recorder.kernel("interaction_join", Elementwise(outputs, outputs), section=section)
+def record_features(recorder: Recorder, job: Job, section: str) -> None:
+    """What kernels of each feature add on every rank, half of it forward, half backward."""
+    feature_s = job.settings.framework.seconds("feature_s")
+    launches_s = feature_s / 2 * job.plan.tables.feature_count
+    recorder.wait_for_launches(f"feature_launches_{section}", launches_s, section=section)
 
 
 def record_cross(recorder: Recorder, job: Job) -> None:
     """Cross layers: two GEMMs, then ``x0 * y + x`` where the second one has its activation."""
     for layer in job.dense.cross:
-        record_layer(recorder, job, layer, "interaction_forward")
+        record_layer(recorder, job, layer, "interaction_forward", job.batch)
         if layer.activation:
             size = job.vector_bytes(layer.outputs)
             combine = Elementwise(3 * size, size)
@@ -137,8 +162,3 @@ def record_loss(recorder: Recorder, job: Job) -> None:
     size = job.vector_bytes(job.dense.top[-1].outputs)
     recorder.kernel("loss", Elementwise(2 * size, size), section="loss", launches=2)
     recorder.kernel("loss_backward", Elementwise(2 * size, size), section="loss", launches=2)
-
-
-def _pairs(job: Job) -> int:
-    """Products that the dot interaction computes per sample: all pairs of the vectors of features and bottom MLP."""
-    return (job.plan.tables.feature_count + 1) ** 2

@@ -46,7 +46,7 @@ class InputPath:
         work = Copy(self._job.input_bytes, "h2d")
         self._copy = self._recorder.kernel(COPY, work, stream=MEMCPY, section=SECTION, after=after)
 
-    def free_after(self, reader: int) -> None:
+    def free_after(self, reader: int | str) -> None:
         """Let the copy wait for a task that reads a batch for the last time, whose place it takes.
 
         The copy of a batch that is n ahead, into one of s slots, overwrites the one of s - n passes before.
@@ -69,7 +69,7 @@ class InputPath:
 
     def splits(self) -> None:
         """Permute features and exchange splits."""
-        if not self._job.sharded:
+        if not self._job.exchanges_indices:
             return
         values = float(sum(np.mean(g.values.bytes) for g in self._job.groups if g.values is not None))
         permute = self._recorder.kernel(PERMUTE, Elementwise(values, values), stream=self._stream, section=SECTION)
@@ -90,7 +90,7 @@ class InputPath:
 
     def indices(self) -> None:
         """Wait for the splits on the host, exchange lengths and values, permute back."""
-        if not self._job.sharded:
+        if not self._job.exchanges_indices:
             return
         ago = self._schedule.splits - self._schedule.indices
         if not self._fixed_sizes:
@@ -110,7 +110,7 @@ class InputPath:
 
     def arrive(self, ahead: int) -> None:
         """On the host: wait for the indices of the lookups that follow, ``ahead`` passes ahead; permute them back."""
-        if self._job.settings.on_host and self._job.sharded:
+        if self._job.settings.on_host and self._job.exchanges_indices:
             task, ago = self._recat(()), self._schedule.indices - ahead
             for group in self._job.groups:
                 if group.values is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from workloads.backward import OPTIMIZER, Backward
-from workloads.forward import fill_name, record_dense, record_fill, record_lookup
+from workloads.forward import DENSE_READER, fill_name, record_bottom_of_all, record_dense, record_fill, record_lookup
 from workloads.groups import EmbeddingGroup
 from workloads.input_path import COPY, INDICES, InputPath
 from workloads.job import Job
@@ -50,9 +50,13 @@ class _Pass:
         ahead = self._schedule.lookup
         self._path.arrive(ahead)
         stream = LOOKUP if self._schedule.own_lookup_stream else DEFAULT
+        if self._job.bottom_on_first_rank:
+            bottom = record_bottom_of_all(self._recorder, self._job, stream)
+            self._recorder.depend(bottom, COPY, lag=self._schedule.copy - ahead)
+            self._recorder.depend(bottom, OPTIMIZER, lag=1)
         for group in self._job.groups:
             fill = None if self._schedule.fill else record_fill(self._recorder, group, stream)
-            lookup = record_lookup(self._recorder, group, stream)
+            lookup = record_lookup(self._recorder, self._job, group, stream)
             self._read_rows(group, lookup if fill is None else fill, ahead)
             if group.fill is not None:
                 ago = self._schedule.fill - ahead if fill is None else 0
@@ -64,9 +68,11 @@ class _Pass:
         if group.values is None:  # copied tables read the batch as copied, and the dense optimizer updates them
             self._recorder.depend(reader, COPY, lag=self._schedule.copy - ahead)
             self._recorder.depend(reader, OPTIMIZER, lag=1)
-        else:
+        elif self._job.exchanges_indices:
             ago = 0 if self._job.settings.on_host else self._schedule.indices - ahead
             self._recorder.depend(reader, INDICES, lag=ago)
+        else:
+            self._recorder.depend(reader, COPY, lag=self._schedule.copy - ahead)
 
     def _forward(self) -> None:
         first = record_dense(self._recorder, self._job, self._schedule.lookup)
@@ -79,5 +85,5 @@ class _Pass:
         for group, update in zip(self._job.groups, updates, strict=True):
             if self._schedule.lookup:  # the lookups of a later batch come first: all its rows are equally old
                 self._recorder.depend(update, f"{group.kind}_lookup")
-        for reader in [last, *updates]:
+        for reader in [DENSE_READER if last is None else last, *updates]:
             self._path.free_after(reader)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from simulator.operators import Amount, Precision
 from simulator.program import IntArray
 from workloads.batch_contents import batch_lookups
@@ -56,14 +58,38 @@ class Job:
         return self.element_bytes < GRADIENT_BYTES
 
     @property
+    def casts_weights(self) -> bool:
+        """Whether fp32 weights are cast at each use, and their gradients cast back."""
+        return self.mixed_precision and not self.settings.framework.keeps_half_weights
+
+    @property
     def precision(self) -> Precision:
         """Arithmetic of dense layers."""
         return self.settings.precision.dense
 
     @property
+    def bottom_on_first_rank(self) -> bool:
+        """Whether the first rank computes the bottom MLP for all samples and its output is exchanged."""
+        return bottom_is_exchanged(self.plan, self.settings)
+
+    @property
+    def bottom_samples(self) -> Amount:
+        """Samples that each rank computes the bottom MLP for: its own, or all on the first rank ``[P]``."""
+        if not self.bottom_on_first_rank:
+            return float(self.batch)
+        samples = np.zeros(self.settings.world_size)
+        samples[0] = self.settings.global_batch_size
+        return samples
+
+    @property
     def sharded(self) -> bool:
         """Whether any table is spread over the ranks, so that indices and pooled vectors are exchanged."""
         return any(group.values is not None for group in self.groups)
+
+    @property
+    def exchanges_indices(self) -> bool:
+        """Whether the indices of sharded tables are sent to their owners."""
+        return self.sharded and not self.settings.framework.owners_read
 
     @property
     def pooled_width(self) -> int:
@@ -88,7 +114,13 @@ class Job:
 
     @property
     def input_bytes(self) -> Amount:
-        """One rank's batch as it comes from the host: dense features (fp32), lengths and indices; ``[P]`` if drawn."""
+        """A rank's batch as it comes from the host: dense features (fp32), lengths and indices; ``[P]`` if drawn.
+
+        Where owners read the indices of their tables these are of all samples, ``[P]`` where ranks differ.
+        """
+        if self.settings.framework.owners_read:
+            indices = sum((group.lookup.index_bytes for group in self.groups), 0.0)
+            return self.bottom_samples * (self.dense.dense_features * 4.0) + indices
         tables, sent = self.plan.tables, batch_lookups(self.plan.tables, self.settings).sum(axis=0)
         lookups = amount(sent if len(sent) > 1 else sent / self.settings.world_size)
         beside = self.dense.dense_features * 4 + tables.feature_count * self.settings.length_bytes
@@ -106,15 +138,22 @@ def make_job(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Job:
         InputError: the model contradicts itself.
     """
     dense = dense_part(model, plan.tables)
-    groups = embedding_groups(plan, settings)
+    exchanged = bottom_is_exchanged(plan, settings)
+    groups = embedding_groups(plan, settings, bottom_width=dense.bottom[-1].outputs if exchanged else 0)
     if settings.on_host:
         groups = with_residency(groups, plan, settings)
-    gradients = [(layer.name, layer.parameters) for layer in reversed(dense.layers)]
+    summed = dense.layers[len(dense.bottom) if exchanged else 0 :]
+    gradients = [(layer.name, layer.parameters) for layer in reversed(summed)]
     gradients += [(COPIED_TABLES, group.copied_parameters) for group in groups if group.kind == "frequent"]
     gradients += [(COPIED_TABLES, int(size)) for size in _copied(plan)]
     framework = settings.framework
     buckets = gradient_buckets(gradients, framework.first_bucket_bytes.value, framework.bucket_bytes.value)
     return Job(plan, settings, dense, model.interaction.value, groups, buckets)
+
+
+def bottom_is_exchanged(plan: Plan, settings: DlrmSettings) -> bool:
+    """Whether the bottom MLP's output travels with pooled vectors: the framework wants it, and vectors travel."""
+    return settings.framework.bottom_on_first_rank and settings.world_size > 1 and len(plan.columns) > 0
 
 
 def _copied(plan: Plan) -> IntArray:

@@ -12,8 +12,22 @@ to threads of the library (pytorch ProcessGroupGloo.cpp).
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
-from simulator.operators import Category, CollectiveCall, HostWork, Nothing, Work
+import numpy as np
+
+from simulator.operators import (
+    Amount,
+    Category,
+    CollectiveCall,
+    Delay,
+    Elementwise,
+    EmbeddingLookup,
+    EmbeddingUpdate,
+    HostWork,
+    Nothing,
+    Work,
+)
 from simulator.program import IntArray
 from workloads.framework import CudaGraph, Framework
 from workloads.passes import PassBuilder
@@ -69,6 +83,8 @@ class Recorder(PassBuilder):
         super().__init__(ranks, streams, passes)
         self._operator_s = 0.0 if on_host else framework.operator_s.value
         self._on_host = on_host
+        self._elementwise = 1.0 if on_host else framework.factor("elementwise_factor")
+        self._embedding = 1.0 if on_host else framework.factor("embedding_factor")
         self._cuda_graph = "none" if on_host else cuda_graph
         self._graph: int | None = None
         self._graphs = 0
@@ -87,9 +103,23 @@ class Recorder(PassBuilder):
         """Launch ``work`` as ``launches`` kernels of one operator on ``stream``; returns the task's number."""
         launch = self._launch(name, launches, section, captured=section not in _OUTSIDE_NETWORK)
         stream = self._place(stream)
-        task = self.task(name, stream, work, after=[launch, *after], section=section)
+        task = self.task(name, stream, self._scaled(work), after=[launch, *after], section=section)
         self._last[stream] = task
         return task
+
+    def wait_for_launches(self, name: str, seconds: Amount, *, section: str, stream: str = DEFAULT) -> None:
+        """Leave a stream idle for the time in which it waits for the launches of many small kernels."""
+        if np.any(np.asarray(seconds) > 0) and not self._on_host:
+            self._last[stream] = self.task(name, stream, Delay(seconds, "launches"), section=section)
+
+    def _scaled(self, work: Work) -> Work:
+        """The work as the framework's kernels do it."""
+        if isinstance(work, Elementwise) and self._elementwise != 1.0:
+            factor = self._elementwise
+            return replace(work, read_bytes=factor * work.read_bytes, write_bytes=factor * work.write_bytes)
+        if isinstance(work, EmbeddingLookup | EmbeddingUpdate):
+            return replace(work, factor=self._embedding)
+        return work
 
     def collective(
         self, name: str, call: CollectiveCall, *, section: str, issued_from: str = DEFAULT, stream: str = COMM

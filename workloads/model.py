@@ -23,7 +23,7 @@ from workloads.table_list import Positive, TableCount, TableGroup, read_table_li
 MODELS = Catalog("model", "workloads", "models")
 
 LayerCount = Annotated[Count, Field(gt=0, le=10_000)]
-InteractionKind = Literal["dot", "cat", "dcnv2", "reduce"]
+InteractionKind = Literal["dot", "cat", "dcnv2", "pool", "reduce"]
 
 
 class Range(Strict):
@@ -66,10 +66,13 @@ class UniformMlp(Strict):
 
 
 class Mlp(Strict):
-    """Widths of the layers' outputs; the input of the bottom MLP is the number of dense features."""
+    """Widths of the layers' outputs; the input of the bottom MLP is the number of dense features.
+
+    Without bottom layers the dense features enter the interaction as they are.
+    """
 
     dense_features: Graded[Positive]
-    bottom: Graded[Annotated[tuple[Positive, ...], Field(min_length=1)]]
+    bottom: Graded[tuple[Positive, ...]]
     top: Graded[Annotated[tuple[Positive, ...], Field(min_length=1)]]
 
 
@@ -92,9 +95,12 @@ class DlrmModel(Strict):
         mlp: widths of the MLPs, or
         uniform_mlp: number and width of equal layers.
         interaction: ``dot``: pairwise products of equal-length vectors, their lower triangle beside the bottom MLP's
-            output; ``cat``: concatenation; ``dcnv2``: cross layers on the concatenation; ``reduce``: the sources do
-            not say: every pooled vector is read once and a vector as wide as the top MLP's input is written.
+            output; ``cat``: concatenation; ``dcnv2``: cross layers on the concatenation; ``pool``: means of
+            ``pool_stride`` neighbouring elements of the concatenated pooled vectors, beside the bottom MLP's output;
+            ``reduce``: the sources do not say: every pooled vector is read once and a vector as wide as the top MLP's
+            input is written.
         cross: the cross layers of ``dcnv2``.
+        pool_stride: elements that ``pool`` averages.
         index_reuse: by which law rows are looked up: ``uniform``, the name of a measured reuse histogram, or a law
             spelled out (`workloads.index_laws`), for tables that have none of their own.
         pooling_spread: distribution of bag lengths around the pooling factors; fixed when left out.
@@ -110,6 +116,7 @@ class DlrmModel(Strict):
     uniform_mlp: UniformMlp | None = None
     interaction: Graded[InteractionKind]
     cross: Cross | None = None
+    pool_stride: Graded[Positive] | None = None
     index_reuse: Graded[IndexLaw]
     pooling_spread: Graded[PoolingSpread] | None = None
     local_batch_size: Graded[Positive]
@@ -120,8 +127,9 @@ class DlrmModel(Strict):
             if sum(getattr(self, key) is not None for key in keys) != 1:
                 named = f"{', '.join(keys[:-1])} and {keys[-1]}"
                 raise problem(f"exactly one of {named} must be given", expected=" or ".join(keys))
-        if (self.cross is not None) != (self.interaction.value == "dcnv2"):
-            raise problem("cross goes with interaction dcnv2, and only with it", expected="both or neither")
+        for key, kind in (("cross", "dcnv2"), ("pool_stride", "pool")):
+            if (getattr(self, key) is not None) != (self.interaction.value == kind):
+                raise problem(f"{key} goes with interaction {kind}, and only with it", expected="both or neither")
         return self
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from workloads.settings import Pipeline
+from workloads.framework import Pipeline
 
 Part: TypeAlias = Literal["copy", "splits", "indices", "fill", "lookup", "forward", "backward"]
 """Copy of a batch to the device; exchange of what will be sent; exchange of indices; rows brought into a cache; lookups

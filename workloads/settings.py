@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
 
 from inputs.errors import InputError
 from simulator.operators import BYTES_PER_ELEMENT, Precision
-from workloads.framework import CudaGraph, Framework
+from workloads.framework import CudaGraph, Framework, Pipeline
 from workloads.index_laws import UNIFORM_LAW, Law
 from workloads.optimizers import DenseOptimizerKind, TableOptimizerKind
 from workloads.storage import LOCKING_PIPELINES
-
-Pipeline: TypeAlias = Literal["none", "sparse_dist", "inter_iteration", "prefetch", "fused_sparse_dist", "semi_sync"]
 
 
 @dataclass(frozen=True, slots=True)

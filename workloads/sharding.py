@@ -2,7 +2,14 @@
 
 from typing import get_args
 
-from workloads import greedy_planner, memory_planner, partition_planners, search_planner, uniform_planners
+from workloads import (
+    dealing_planner,
+    greedy_planner,
+    memory_planner,
+    partition_planners,
+    search_planner,
+    uniform_planners,
+)
 from workloads.costs import BandwidthCosts, Rates, rank_loads_s
 from workloads.fitting import fit_rows, make_fitting, make_sharding_plan
 from workloads.plan import Plan, make_plan
@@ -19,7 +26,7 @@ from workloads.planning import (
 from workloads.shards import ColumnShards, NodeShards, Shards
 
 SHARDING_TYPES: tuple[ShardingType, ...] = get_args(ShardingType)
-SHIPPED = (greedy_planner, memory_planner, partition_planners, search_planner, uniform_planners)
+SHIPPED = (dealing_planner, greedy_planner, memory_planner, partition_planners, search_planner, uniform_planners)
 """Modules that register planners."""
 
 __all__ = [

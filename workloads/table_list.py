@@ -5,13 +5,13 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self, TypeAlias
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from inputs.errors import InputError
 from inputs.keys import KeyPath
-from inputs.model import Strict
+from inputs.model import Strict, problem
 from inputs.quantities import Count
 from inputs.validate import validate
 from inputs.yaml_lines import MAX_FILE_BYTES, Document, load_yaml
@@ -24,29 +24,47 @@ TableCount = Annotated[Count, Field(gt=0, le=100_000)]
 """Tables are planned one by one; published models have thousands."""
 TablePrecision = Literal["fp32", "fp16", "bf16", "fp8", "int8"]
 PoolingFactor = Annotated[float, Field(gt=0)]
+Pooling: TypeAlias = PoolingFactor | Annotated[tuple[PoolingFactor, ...], Field(min_length=1, max_length=100_000)]
+"""Mean lookups per sample: of every feature of a table, or of each of them."""
 
 CSV = ".csv"
-_BETWEEN_NAMES = "|"
-"""Separates the names of features in a cell of a CSV."""
+_BETWEEN = "|"
+"""Separates the names of features, or their poolings, in a cell of a CSV."""
 
 
 class TableGroup(Strict):
     """``count`` equal tables.
 
-    ``pooling_factor`` is per feature; each of the ``features`` that share a table gives a pooled vector.
-    ``precision`` overrides the scenario's table precision, ``name`` the numbers by which tables are called; ``indices``
-    is the law of these tables where it is not the model's, ``pooling_spread`` the distribution of their bag lengths.
+    ``pooling_factor`` is per feature, a list where features that share a table differ; each of the ``features`` (as
+    many as the list has) gives a pooled vector. ``precision`` overrides the scenario's table precision, ``name`` the
+    numbers by which tables are called; ``indices`` is the law of these tables where it is not the model's,
+    ``pooling_spread`` the distribution of their bag lengths.
     """
 
     rows: Positive
     dim: Positive
-    pooling_factor: PoolingFactor
+    pooling_factor: Pooling
     count: TableCount = 1
     precision: TablePrecision | None = None
     features: TableCount = 1
     name: str | None = None
     indices: IndexLaw | None = None
     pooling_spread: PoolingSpread | None = None
+
+    @model_validator(mode="after")
+    def _one_each(self) -> Self:
+        if isinstance(self.pooling_factor, tuple) and self.features not in (1, len(self.pooling_factor)):
+            raise problem(
+                f"{len(self.pooling_factor)} pooling factors for {self.features} features",
+                expected="a pooling factor for each feature",
+            )
+        return self
+
+    @property
+    def feature_pooling(self) -> tuple[float, ...]:
+        """Mean lookups per sample of each feature."""
+        given = self.pooling_factor
+        return given if isinstance(given, tuple) else (given,) * self.features
 
 
 class TableConfig(Strict):
@@ -57,7 +75,7 @@ class TableConfig(Strict):
         rows: number of rows.
         dim: elements per row.
         features: names of the features that share it, or how many they are.
-        pooling: mean lookups per sample and feature.
+        pooling: mean lookups per sample and feature, or of each feature.
         dtype: element type; the scenario's table precision when left out.
     """
 
@@ -65,7 +83,7 @@ class TableConfig(Strict):
     rows: Positive
     dim: Positive
     features: TableCount | Annotated[tuple[str, ...], Field(min_length=1)] = 1
-    pooling: PoolingFactor = 1.0
+    pooling: Pooling = 1.0
     dtype: TablePrecision | None = None
 
     def group(self) -> TableGroup:
@@ -135,12 +153,18 @@ def _csv_rows(file: Path) -> Iterator[tuple[int, dict[str, object]]]:
         yield reader.line_num, {key: _cell(key, cell) for key, cell in pairs if cell}
 
 
-def _cell(key: str, text: str) -> Scalar | list[str]:
+def _cell(key: str, text: str) -> Scalar | list[str] | list[Scalar]:
     """A cell: text where names stand, else a scalar as in YAML."""
     if key == "name":
         return text
     if key == "features" and not text.isdecimal():
-        return [part.strip() for part in text.split(_BETWEEN_NAMES)]
+        return [part.strip() for part in text.split(_BETWEEN)]
+    if key == "pooling" and _BETWEEN in text:
+        return [_scalar(part.strip()) for part in text.split(_BETWEEN)]
+    return _scalar(text)
+
+
+def _scalar(text: str) -> Scalar:
     try:
         return plain_scalar(text)
     except ValueError:

@@ -8,8 +8,10 @@ quantity is shuffled on its own (PCG64 of the population's seed): deterministic 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -34,9 +36,10 @@ class Tables:
         names: ``[N]``, unique.
         rows: ``[N]``.
         dim: elements per row ``[N]``.
-        pooling_factor: lookups per sample and feature ``[N]``, a mean.
+        pooling_factor: lookups per sample and feature ``[N]``, a mean over samples and the features of the table.
         element_bytes: size of a stored element ``[N]``.
         features: features that are looked up in the table, each of which gives a pooled vector ``[N]``.
+        feature_pooling: table -> lookups per sample of each of its features, for tables whose features differ.
         indices: laws of tables that have one of their own ``[N]``; empty when none has.
         pooling: distributions of their bag lengths ``[N]``; empty when all are fixed.
     """
@@ -47,6 +50,7 @@ class Tables:
     pooling_factor: FloatArray
     element_bytes: IntArray
     features: IntArray
+    feature_pooling: Mapping[int, tuple[float, ...]] = field(default_factory=dict)
     indices: tuple[IndexLaw | None, ...] = ()
     pooling: tuple[PoolingSpread | None, ...] = ()
 
@@ -58,6 +62,11 @@ class Tables:
     def lookups_per_sample(self) -> FloatArray:
         """Lookups of all features of each table ``[N]``."""
         return self.pooling_factor * self.features
+
+    def pooling_of_features(self, table: int) -> tuple[float, ...]:
+        """Lookups per sample of each feature of a table."""
+        same = (float(self.pooling_factor[table]),) * int(self.features[table])
+        return self.feature_pooling.get(table, same)
 
     @property
     def pooled_dim(self) -> IntArray:
@@ -110,15 +119,19 @@ def scale_rows(tables: Tables, factor: float) -> Tables:
 
 def _from_groups(groups: tuple[TableGroup, ...], precision: str) -> Tables:
     counts = [g.count for g in groups]
+    features = np.array([len(g.feature_pooling) for g in groups], dtype=np.int64)
+    pooling = np.array([math.fsum(g.feature_pooling) for g in groups]) / features
+    each = [g.feature_pooling for g in groups for _ in range(g.count)]
     return Tables(
         names=_names(groups),
         rows=np.repeat(np.array([g.rows for g in groups], dtype=np.int64), counts),
         dim=np.repeat(np.array([g.dim for g in groups], dtype=np.int64), counts),
-        pooling_factor=np.repeat(np.array([g.pooling_factor for g in groups], dtype=np.float64), counts),
+        pooling_factor=np.repeat(pooling, counts),
         element_bytes=np.repeat(
             np.array([BYTES_PER_ELEMENT[g.precision or precision] for g in groups], dtype=np.int64), counts
         ),
-        features=np.repeat(np.array([g.features for g in groups], dtype=np.int64), counts),
+        features=np.repeat(features, counts),
+        feature_pooling={table: pooling for table, pooling in enumerate(each) if len(set(pooling)) > 1},
     )
 
 

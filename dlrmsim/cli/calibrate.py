@@ -45,6 +45,38 @@ def collectives(
     typer.echo(f"  wrote {found.file}; use it as cluster: {found.file}")
 
 
+@calibrate.command("framework")
+def framework(
+    name: Annotated[str, typer.Argument(metavar="FRAMEWORK", help="Profile to fit: name or path.")],
+    *,
+    out: Annotated[Path, typer.Option("--out", metavar="FILE", help="YAML file of the fitted profile.")],
+    suite: Annotated[
+        list[str] | None, typer.Option("--suite", help="Suites whose calibration cases count (default: the profile's).")
+    ] = None,
+    constant: Annotated[
+        list[str] | None, typer.Option("--constant", help="What to fit, at most four (default: the profile's).")
+    ] = None,
+) -> None:
+    """Fit the few constants of a framework profile to the calibration cases of suites."""
+    from rich.table import Table
+
+    from dlrmsim import calibrating_frameworks
+    from dlrmsim.cli.printing import text_console
+    from dlrmsim.cli.progress import progress_display
+    from validation.framework_fit import in_words
+
+    with progress_display() as progress:
+        found = calibrating_frameworks.calibrate_framework(
+            name, out, suites=suite or (), constants=constant or (), progress=progress
+        )
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for what, value in found.fitted.values.items():
+        table.add_row(what, in_words(what, value))
+    text_console().print(table)
+    typer.echo(f"  {found.fitted.residuals}")
+    typer.echo(f"  wrote {found.file}; use it as workload.framework: {found.file}")
+
+
 @calibrate.command("kernels")
 def kernels(
     rows: Annotated[str, typer.Argument(metavar="ROWS", help="CSV of kernels, or the name of a shipped table.")],

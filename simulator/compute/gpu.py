@@ -188,8 +188,8 @@ class GpuModel:
         """Rows that miss the L2 come from memory, all pass through the L2; whichever takes longer."""
         l2_bytes, others = self.gpu.l2_bytes.value, operator.output_bytes + operator.index_bytes
         read = operator.row_bytes if operator.missed is None else operator.missed.at(l2_bytes)
-        through_s = (operator.row_bytes + others) / self.l2_bytes_per_s
-        on_device_s = self._kernel((read + others) / self.embedding_bytes_per_s, through_s)
+        through_s = operator.factor * (operator.row_bytes + others) / self.l2_bytes_per_s
+        on_device_s = self._kernel(operator.factor * (read + others) / self.embedding_bytes_per_s, through_s)
         return on_device_s + self.host_s(operator.host)
 
     def _update(self, operator: EmbeddingUpdate) -> Amount:
@@ -200,7 +200,7 @@ class GpuModel:
         traffic = operator.gradient_bytes + read_again + rows
         rate = self.embedding_bytes_per_s * UPDATE_OVER_LOOKUP
         on_device_s = traffic / rate + operator.sort_bytes / self.stream_bytes_per_s
-        return self._kernel(on_device_s, kernels=UPDATE_KERNELS) + self.host_s(operator.host)
+        return self._kernel(operator.factor * on_device_s, kernels=UPDATE_KERNELS) + self.host_s(operator.host)
 
     def _cache_fill(self, operator: CacheFill) -> Amount:
         gathered_s = (operator.probe_bytes + operator.row_bytes) / self.embedding_bytes_per_s

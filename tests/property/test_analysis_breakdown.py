@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from simulator.analysis import break_down
 from simulator.analysis.intervals import union_length
-from simulator.operators import Category, CollectiveCall, Copy, Delay, Gemm, HostWork
+from simulator.operators import Category, CollectiveCall, Copy, Delay, Gemm, HostWork, Ingest
 from simulator.program import ProgramBuilder
 from tests.analysis_runs import group_times, hand_run
 
@@ -32,6 +32,7 @@ WORK = {
     Category.COMM: CollectiveCall("all_reduce", "world", 8),
     Category.COPY: Copy(8, "h2d"),
     Category.HOST: HostWork(1),
+    Category.INPUT: Ingest(8.0),
     Category.IDLE: Delay(1.0, "launch latency"),
 }
 

@@ -37,6 +37,8 @@ def test_validation_shows_bands_signed_errors_and_what_was_left_out():
         "cases": [case, band],
         **errors,
         "memory_cases": nothing,
+        "calibration_cases": nothing,
+        "repeats": [],
         "groups": [{"role": "validation", "sizes": "below 1 MiB", "cases": 7, **errors}],
         "alternatives": [{"case": "a", "quantity": "tables", "value": 4096, "predicted": 2.0, "error_pct": 100.0}],
         "effects": [{**effect, "grade": "memory"}],

@@ -38,7 +38,7 @@ def test_path_crosses_to_the_rank_that_arrived_last():
     path = critical_path([program], lowered(graph), hand_run([program], [[times]]))
     assert steps(path) == [("launch", 1, 0, 5), ("gemm", 1, 5, 30), ("reduce", 0, 30, 50), ("update", 0, 50, 60)]
     assert path.segments[2].why == "waited for rank 1, the last to arrive: after gemm"
-    assert path.by_category_ps() == {"compute": 35, "comm": 20, "copy": 0, "host": 5, "idle": 0}
+    assert path.by_category_ps() == {"compute": 35, "comm": 20, "copy": 0, "host": 5, "input": 0, "idle": 0}
     assert path.by_section_ps() == {"forward": 30, "backward": 20, "optimizer": 10}
     assert path.by_operator_ps() == {"Gemm": 35, "all_reduce": 20, "HostWork": 5}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simulator.operators import Copy, Elementwise, Interaction, Nothing
-from workloads.host_interaction import record_dot_backward_on_host, record_dot_on_host
+from workloads.dot_on_host import record_dot_backward_on_host, record_dot_on_host
 from workloads.job import Job
 from workloads.launch import Recorder
 
@@ -18,11 +18,11 @@ def record_dot(recorder: Recorder, job: Job) -> None:
     and written, and the kept ones gathered (tf.boolean_mask of a band); these passes are counted one by one, so no
     factor of the framework applies to them.
     """
-    section, kernel = "interaction_forward", job.settings.framework.dot_kernel
-    inputs, outputs = job.vector_bytes(job.dense.interaction_inputs), job.vector_bytes(job.dense.interaction_outputs)
     if job.settings.on_host:
         record_dot_on_host(recorder, job)
         return
+    section, kernel = "interaction_forward", job.settings.framework.dot_kernel
+    inputs, outputs = job.vector_bytes(job.dense.interaction_inputs), job.vector_bytes(job.dense.interaction_outputs)
     flops = float(job.batch * job.dense.interaction_flops_per_sample)
     if kernel == "fused":
         recorder.kernel("interaction", Interaction(flops, inputs, outputs, job.precision), section=section)
@@ -45,11 +45,11 @@ def record_dot(recorder: Recorder, job: Job) -> None:
 
 def record_dot_backward(recorder: Recorder, job: Job) -> None:
     """Its gradients: two products of a sample's vectors with the gradients of their products."""
-    section, fused = "interaction_backward", job.settings.framework.dot_kernel == "fused"
-    inputs, outputs = job.vector_bytes(job.dense.interaction_inputs), job.vector_bytes(job.dense.interaction_outputs)
     if job.settings.on_host:
         record_dot_backward_on_host(recorder, job)
         return
+    section, fused = "interaction_backward", job.settings.framework.dot_kernel == "fused"
+    inputs, outputs = job.vector_bytes(job.dense.interaction_inputs), job.vector_bytes(job.dense.interaction_outputs)
     flops = 2.0 * job.batch * job.dense.interaction_flops_per_sample
     if fused:
         whole = Interaction(flops, outputs + inputs, inputs, job.precision)

@@ -1,4 +1,4 @@
-"""Matrix products: of a linear layer for ``samples`` of each rank, of its gradients, and of the dot interaction."""
+"""Matrix products of a linear layer for ``samples`` of each rank: forward, gradients of inputs and of weights."""
 
 from __future__ import annotations
 
@@ -33,20 +33,3 @@ def _width(job: Job, width: int) -> int:
     """What a width is padded to; a single output stays alone."""
     padding = PADDING.get(job.precision, DEFAULT_PADDING)
     return width if job.precision == "fp32" or width == 1 else -(-width // padding) * padding
-
-
-def pair_products(job: Job) -> Gemm:
-    """The dot interaction: of each sample all vectors with all, ``[n, d] x [d, n]``."""
-    vectors, dim = job.plan.tables.feature_count + 1, _pair_dim(job)
-    return Gemm(m=vectors, n=vectors, k=dim, precision=job.precision, count=job.batch)
-
-
-def pair_gradients(job: Job) -> tuple[Gemm, Gemm]:
-    """Its gradients with respect to the left and the right factor, ``[n, n] x [n, d]`` of each sample."""
-    vectors, dim = job.plan.tables.feature_count + 1, _pair_dim(job)
-    left = Gemm(m=vectors, n=dim, k=vectors, precision=job.precision, count=job.batch)
-    return left, Gemm(m=dim, n=vectors, k=vectors, precision=job.precision, count=job.batch, transposed=True)
-
-
-def _pair_dim(job: Job) -> int:
-    return job.dense.interaction_inputs // (job.plan.tables.feature_count + 1)

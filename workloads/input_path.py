@@ -110,7 +110,7 @@ class InputPath:
 
     def arrive(self, ahead: int) -> None:
         """On the host: wait for the indices of the lookups that follow, ``ahead`` passes ahead; permute them back."""
-        if self._job.settings.on_host and self._job.sharded:
+        if self._job.settings.on_host and self._job.exchanges_indices:
             task, ago = self._recat(()), self._schedule.indices - ahead
             for group in self._job.groups:
                 if group.values is not None:

@@ -83,8 +83,8 @@ class Recorder(PassBuilder):
         super().__init__(ranks, streams, passes)
         self._operator_s = 0.0 if on_host else framework.operator_s.value
         self._on_host = on_host
-        self._elementwise = framework.factor("elementwise_factor")
-        self._embedding = framework.factor("embedding_factor")
+        self._elementwise = 1.0 if on_host else framework.factor("elementwise_factor")
+        self._embedding = 1.0 if on_host else framework.factor("embedding_factor")
         self._cuda_graph = "none" if on_host else cuda_graph
         self._graph: int | None = None
         self._graphs = 0
@@ -109,7 +109,7 @@ class Recorder(PassBuilder):
 
     def wait_for_launches(self, name: str, seconds: Amount, *, section: str, stream: str = DEFAULT) -> None:
         """Leave a stream idle for the time in which it waits for the launches of many small kernels."""
-        if np.any(np.asarray(seconds) > 0):
+        if np.any(np.asarray(seconds) > 0) and not self._on_host:
             self._last[stream] = self.task(name, stream, Delay(seconds, "launches"), section=section)
 
     def _scaled(self, work: Work) -> Work:

@@ -1,6 +1,6 @@
 """Embedding kernels that others timed, as jobs of one rank: they go through the same workload as any scenario.
 
-Columns of ``kernels/embedding.csv``: GPU, kind (lookup or update), precision, number, rows and columns of the tables,
+Columns of ``embedding_kernels.csv``: GPU, kind (lookup or update), precision, number, rows and columns of the tables,
 bags per table, lookups per bag, distinct rows per table (empty: uniform indices), size of an index, optimizer, time.
 """
 
@@ -48,7 +48,7 @@ class EmbeddingRow:
 
 def embedding_rows() -> list[EmbeddingRow]:
     """The rows that ship."""
-    with files("validation").joinpath("kernels", "embedding.csv").open(encoding="utf-8") as file:
+    with files("validation").joinpath("embedding_kernels.csv").open(encoding="utf-8") as file:
         return [_row(row) for row in csv.DictReader(file)]
 
 

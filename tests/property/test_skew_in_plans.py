@@ -127,7 +127,7 @@ def test_lookups_of_ranks_vary_as_their_bags_do(mean: float, seed: int) -> None:
     """Over 4,096 ranks mean and standard deviation of the sums are those of the bags, within 5 standard errors."""
     spread = PoolingSpread(distribution="geometric")
     tables = Tables(
-        ("t",), *(np.array([n]) for n in (1000, 64)), np.array([mean]), np.array([2]), np.array([1]), (), (spread,)
+        ("t",), *(np.array([n]) for n in (1000, 64)), np.array([mean]), np.array([2]), np.array([1]), pooling=(spread,)
     )
     job = replace(settings_for("zionex_i", 4096), seed=seed)
     drawn = batch_lookups(tables, job)[0]

@@ -4,8 +4,8 @@ Models, batches, plans, pipelines and numbers of ranks are drawn from a seed; no
 was measured is left out. A configuration is drawn anew, and counted, when its tables take more than 6 GiB or its
 iteration is predicted to last less than 5 ms or more than 3 s. Configurations are measured a few at a time by turns,
 so that what drifts drifts for all of them; the median of the launches' medians counts, each divided by how much slower
-than at its best a yardstick was around it. A row is written as each configuration ends; ``--resume`` goes on behind the
-last one.
+the yardstick of its ranks was than when the machine was calibrated (`validation.yardstick`). A row is written as each
+configuration ends; ``--resume`` goes on behind the last one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import yaml
@@ -29,19 +28,21 @@ from scenarios.resolve import ResolvedScenario, load_scenario
 from validation.errors import statistics
 from validation.measured import CLASSES, THREAD, Measured, Times, read_measured, spread_pct
 from validation.measured_prediction import MARKED_SHARE, predict, predict_measured
+from validation.random_jobs import Limits, random_job
+from validation.yardstick import slowness
 
 LEAST_S, MOST_S = 5e-3, 3.0
-MOST_TABLE_BYTES = 6 * 2**30
+LIMITS = Limits(table_bytes=6 * 2**30)
+BATCHES = 4
 TOGETHER = 4
 """Configurations that are measured by turns."""
-BUDGET_S = 6.0
+BUDGET_S = 3.0
 """Iterations of a launch last about so long together, within `LEAST_ITERATIONS` and `MOST_ITERATIONS`."""
-LEAST_ITERATIONS, MOST_ITERATIONS = 10, 100
+LEAST_ITERATIONS, MOST_ITERATIONS = 12, 60
 FLOOR_PCT = 0.1
 """Smallest error that enters the geometric mean."""
 METRICS = ("iteration", THREAD, *CLASSES)
 FOLDER = Path(__file__).parents[1] / "traces" / "measured"
-PLANNERS = ("greedy", "table_wise", "column_wise", "row_wise", "greedy_size", "greedy_lookups")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +56,11 @@ class Study:
     file: Path
     resume: bool
     minutes: float
+
+    @property
+    def machine(self) -> str:
+        """The cluster as a scenario anywhere may name it."""
+        return str(Path(self.cluster).resolve()) if Path(self.cluster).is_file() else self.cluster
 
     @property
     def first(self) -> dict[str, str]:
@@ -117,11 +123,10 @@ def _drawn(study: Study, number: int, folder: Path) -> tuple[ResolvedScenario, i
     """The configuration of a number, and how many were drawn before one that can be measured."""
     random = np.random.default_rng([study.seed, number])
     for again in range(1000):
-        given = _draw(random, number, study)
+        given = random_job(random, f"random_{study.seed}_{number}", study.machine)
         file = folder / f"config_{number}.yaml"
         file.write_text(yaml.safe_dump(given, sort_keys=False), encoding="utf-8")
-        tables = given["workload"]["model"]["tables"]["value"]
-        if sum(4.0 * table["rows"] * table["dim"] for table in tables) > MOST_TABLE_BYTES:
+        if not LIMITS.allow(given):
             continue
         resolved = load_scenario(file)
         try:
@@ -132,75 +137,22 @@ def _drawn(study: Study, number: int, folder: Path) -> tuple[ResolvedScenario, i
     raise RuntimeError("no configuration can be measured on this machine")
 
 
-def _draw(random: np.random.Generator, number: int, study: Study) -> dict[str, Any]:
-    """A scenario."""
-
-    def log_uniform(low: float, high: float) -> float:
-        return float(np.exp(random.uniform(np.log(low), np.log(high))))
-
-    count, dim = int(random.integers(2, 41)), int(random.choice([16, 32, 48, 64, 96, 128, 192, 256]))
-    tables = [
-        {"rows": int(log_uniform(1e3, 1e6)), "dim": dim, "pooling_factor": int(log_uniform(1, 101))}
-        for _ in range(count)
-    ]
-    widths = [int(2 ** random.integers(4, 11)) for _ in range(4)]
-    ranks = int(random.choice([1, 2, 4]))
-    batch = ranks * max(1, round(2 ** random.uniform(7, 13) / ranks))
-    source = {"source": "drawn at random", "grade": "assumed"}
-    model = {
-        "name": f"random_{study.seed}_{number}",
-        "title": "Drawn at random",
-        "tables": {**source, "value": tables},
-        "mlp": {
-            "dense_features": {**source, "value": int(random.integers(8, 513))},
-            "bottom": {**source, "value": [widths[0], widths[1], dim]},
-            "top": {**source, "value": [widths[2], widths[3], 1]},
-        },
-        "interaction": {**source, "value": str(random.choice(["dot", "cat"]))},
-        "index_reuse": {**source, "value": "uniform"},
-        "local_batch_size": {**source, "value": batch // ranks},
-    }
-    return {
-        "schema": 1,
-        "name": model["name"],
-        "cluster": str(Path(study.cluster).resolve()) if Path(study.cluster).is_file() else study.cluster,
-        "world_size": ranks,
-        "workload": {
-            "model": model,
-            "global_batch_size": batch,
-            "sharding": {"planner": str(random.choice(PLANNERS))},
-            "pipeline": str(random.choice(["none", "sparse_dist"])),
-            "framework": "pytorch",
-            "optimizer": {
-                "dense": str(random.choice(["sgd", "adagrad"])),
-                "tables": str(random.choice(["sgd", "rowwise_adagrad", "adagrad"])),
-            },
-        },
-        "precision": dict.fromkeys(
-            ("dense", "tables", "forward_all_to_all", "backward_all_to_all", "all_reduce"), "fp32"
-        ),
-    }
-
-
 def _measured_by_turns(
     batch: Sequence[tuple[int, ResolvedScenario]], study: Study, folder: Path
 ) -> Iterator[dict[str, str]]:
     """Launch each configuration so many times by turns; a row each."""
-    from trainer.microbench import Yardstick
-
-    yardstick = Yardstick()
-    found: dict[int, list[tuple[Measured, float]]] = {number: [] for number, _ in batch}
+    found: dict[int, list[Measured]] = {number: [] for number, _ in batch}
     for launch in range(study.launches):
         for number, scenario in batch:
             out = folder / f"measured_{number}_{launch}"
             expected_s = predict(scenario).iteration_s
             iterations = int(np.clip(BUDGET_S / expected_s, LEAST_ITERATIONS, MOST_ITERATIONS))
-            before = yardstick.slower()
-            measure(folder / f"config_{number}.yaml", (), MeasureRequest(iterations=iterations, out=out, device="cpu"))
-            found[number].append((read_measured(out), (before + yardstick.slower()) / 2))
+            request = MeasureRequest(iterations=iterations, out=out, device="cpu", profiled=0, batches=BATCHES)
+            measure(folder / f"config_{number}.yaml", (), request)
+            found[number].append(read_measured(out))
     for number, scenario in batch:
         launches = found[number]
-        predicted = predict_measured(launches[0][0], None)
+        predicted = predict_measured(launches[0], None)
         yield _row(study, number, scenario, launches, predicted)
 
 
@@ -208,7 +160,7 @@ def _row(
     study: Study,
     number: int,
     scenario: ResolvedScenario,
-    launches: Sequence[tuple[Measured, float]],
+    launches: Sequence[Measured],
     predicted: Times,
 ) -> dict[str, str]:
     workload = scenario.scenario.workload
@@ -222,19 +174,19 @@ def _row(
         "optimizers": f"{workload.optimizer.dense}, {workload.optimizer.tables}",
         "tables": str(sum(1 for _ in scenario.model.tables.value)) if scenario.model.tables else "",
         "launches": str(len(launches)),
-        "load": json.dumps([warning for warning in launches[0][0].summary["warnings"] if "busy" in warning]),
+        "load": json.dumps([warning for warning in launches[0].summary["warnings"] if "busy" in warning]),
     }
+    slower = [slowness(measured.times.yardstick_s, predicted.yardstick_s) for measured in launches]
+    row["slower"] = " ".join(f"{by:.3f}" for by in slower)
     for metric in METRICS:
-        seconds = [_value(measured.times, metric) for measured, _ in launches]
+        seconds = [_value(measured.times, metric) for measured in launches]
         expected = _value(predicted, metric)
         if expected is None or any(value is None for value in seconds):
             row |= {f"{metric}_{name}": "" for name in ("measured_s", "predicted_s", "error_pct", "noise_pct")}
             continue
-        even = np.array(
-            [value / slower for value, (_, slower) in zip(seconds, launches, strict=True) if value is not None]
-        )
+        even = np.array([value / by for value, by in zip(seconds, slower, strict=True) if value is not None])
         middle = float(np.median(even))
-        noise = spread_pct(even) if len(even) > 1 else launches[0][0].noise_pct.get(metric, 0.0)
+        noise = spread_pct(even) if len(even) > 1 else launches[0].noise_pct.get(metric, 0.0)
         row |= {
             f"{metric}_measured_s": f"{middle:.6g}",
             f"{metric}_predicted_s": f"{expected:.6g}",

@@ -10,36 +10,36 @@ import re
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dlrmsim.measurements import load_average, read_measurement
-from dlrmsim.measuring import MAX_RANKS_PER_CORE, require_torch, with_plan
+from dlrmsim.host_training import TrainRequest, train_jobs
+from dlrmsim.measurements import load_average
+from dlrmsim.measuring import MAX_RANKS_PER_CORE, require_torch
 from dlrmsim.outputs import file_written_whole
 from hardware_specs.cpu_kernels import CpuKernels
 from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster
 from inputs.errors import InputError
 from scenarios.host_memory import physical_memory_bytes
-from scenarios.prepare import prepare
 from scenarios.progress import Progress, Silent
-from scenarios.resolve import load_scenario
-from simulator.compute import CpuModel
 from trainer.bench_plan import FEWEST_CASES, Plan, joined
 from trainer.pin import usable_cores
 from trainer.runs import Run
-from validation.host_fit import HostFacts, errors_pct, fit_kernels, host_cluster, issue_s, launch_s, with_host_costs
+from validation.host_fit import HostFacts, errors_pct, fit_kernels, host_cluster, issue_s, with_kernels, with_turns
+from validation.in_situ import PartRow
 
 COLLECTIVE_BYTES = tuple(4**power for power in range(4, 13))
 """256 B to 16 MiB."""
-TINY = Path(str(files("trainer") / "samples" / "host_overhead.yaml"))
-"""Scenario whose iterations are nearly all overhead of the framework."""
 MOST_CASES = 30
+ALONE_SHARE, TRAINED_SHARE = 0.09, 0.19
+"""Of the time, for kernels alone with one rank and with one on each core, and for training with these and more."""
+RANKS_PER_CORE = 2
+"""Of ranks that take turns on cores."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,32 +73,41 @@ def calibrate_host(out: Path, minutes: float = 3.0, seed: int = 0, progress: Pro
         raise InputError("not a time", file="--minutes", given=minutes, expected="above 0, e.g. 3")
     facts = _facts(out.stem)
     rows = [row for layout in _layouts(minutes, seed) for row in _measure(*layout, shown)]
+    shown.stage("fitting kernels and collectives alone")
+    counts = {max(1, facts.cores // ranks): ranks for ranks in _rank_counts()}
+    cluster = host_cluster(rows, facts, [fit_kernels(rows, threads, facts) for threads in sorted(counts)], shown)
+    trained = {
+        threads: train_jobs(TrainRequest(ranks, seed, TRAINED_SHARE * 60.0 * minutes), cluster, issue_s(rows), shown)
+        for threads, ranks in counts.items()
+    }
     shown.stage("fitting the costs of kernels")
-    collective_s = issue_s(rows)
-    kernels = []
-    for known in fit_kernels(rows, facts):
-        shown.stage(f"timing the framework with {known.threads} threads")
-        overhead_s, noise_pct = _overhead(known, facts)
-        kernels.append(with_host_costs(known, overhead_s, collective_s, noise_pct))
-    cluster = host_cluster(rows, facts, kernels, shown)
+    kernels = [fit_kernels(rows, threads, facts, of) for threads, of in trained.items()]
+    cluster = with_kernels(cluster, kernels)
+    beside = TrainRequest(RANKS_PER_CORE * facts.cores, seed, TRAINED_SHARE * 60.0 * minutes)
+    cluster = with_turns(cluster, train_jobs(beside, cluster, issue_s(rows), shown).jobs)
+    parts = [(counts[threads], threads, part) for threads, of in trained.items() for part in of.parts]
     table = out.with_suffix(".rows.csv")
-    file_written_whole(table, _rows_csv(rows, errors_pct(rows, cluster, facts.caches)))
+    file_written_whole(table, _rows_csv(rows, errors_pct(rows, cluster, facts.caches), parts, kernels))
     file_written_whole(out, _yaml(cluster))
     return HostSpec(cluster, out, table, time.perf_counter() - begin)
 
 
 def _layouts(minutes: float, seed: int) -> list[tuple[int, Plan]]:
     """Ranks, and what they time: one rank with all cores, one on each core, and collectives of 2 and 4."""
-    cores = len(usable_cores())
     count = int(np.clip(minutes * 10, FEWEST_CASES, MOST_CASES))
     share_s = minutes * 60.0
-    kernels = sorted({1, cores})
+    kernels = _rank_counts()
     layouts = [
-        (ranks, Plan(seed, count, 3, 0.02, COLLECTIVE_BYTES if ranks in (2, 4) else (), 0.27 * share_s))
+        (ranks, Plan(seed, count, 3, 0.02, COLLECTIVE_BYTES if ranks in (2, 4) else (), ALONE_SHARE * share_s))
         for ranks in kernels
     ]
     beside = [ranks for ranks in (2, 4) if ranks not in kernels]
     return layouts + [(ranks, Plan(seed, 0, 3, 0.02, COLLECTIVE_BYTES, 0.08 * share_s)) for ranks in beside]
+
+
+def _rank_counts() -> list[int]:
+    """One rank with all cores, and one on each."""
+    return sorted({1, len(usable_cores())})
 
 
 def _measure(ranks: int, plan: Plan, progress: Progress) -> list[dict[str, Any]]:
@@ -113,28 +122,6 @@ def _measure(ranks: int, plan: Plan, progress: Progress) -> list[dict[str, Any]]
         timed = [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(ranks)]
     together = max(1.0, ranks / len(cores))
     return [{**row, "ranks_per_core": together, "alone": ranks <= len(cores)} for row in joined(timed)]
-
-
-def _overhead(known: CpuKernels, facts: HostFacts) -> tuple[float, float]:
-    """Seconds of the framework for each launch, and the noise of the iterations it follows from, per cent."""
-    from trainer.launch import run_ranks
-
-    machine = host_cluster([], facts, [known], Silent())
-    resolved = with_plan(replace(load_scenario(TINY), cluster=machine), Silent())
-    cores = usable_cores()[: known.threads]
-    with tempfile.TemporaryDirectory(prefix="dlrmsim-host-") as name:
-        folder = Path(name)
-        scenario = folder / "scenario.yaml"
-        scenario.write_text(resolved.to_yaml(), encoding="utf-8")
-        run = Run(scenario, out=folder, iterations=100, warm_up=20, prepared=8)
-        run_ranks(run, 1, cores)
-        found = read_measurement(folder, 1, None)
-    taken_s = found.cpu_s if known.threads == 1 else found.end_s - found.start_s
-    times_s = taken_s[0, run.warm_up :]
-    low, middle, high = np.quantile(times_s, [0.1, 0.25, 0.4])
-    graph = prepare(resolved, Silent()).graph
-    overhead_s = launch_s(graph, CpuModel.of(machine.node, 1), float(middle))
-    return overhead_s, 100.0 * float(high - low) / 2 / float(middle)
 
 
 def _facts(name: str) -> HostFacts:
@@ -180,8 +167,13 @@ def _cache_bytes(level: int, default: float) -> float:
     return float(text.rstrip("KM")) * {"K": 1024, "M": 1024**2}.get(text[-1:], 1)
 
 
-def _rows_csv(rows: Sequence[dict[str, Any]], errors: Sequence[float]) -> str:
-    """What was measured, a line per kernel or collective and number of ranks."""
+def _rows_csv(
+    rows: Sequence[dict[str, Any]],
+    errors: Sequence[float | None],
+    parts: Sequence[tuple[int, int, PartRow]],
+    kernels: Sequence[CpuKernels],
+) -> str:
+    """What was measured: a line per kernel or collective alone, and per part of a training iteration."""
     told = io.StringIO()
     writer = csv.writer(told, lineterminator="\n")
     writer.writerow(["kind", "ranks", "threads", "sizes", "rounds_s", "median_s", "error_pct"])
@@ -190,7 +182,17 @@ def _rows_csv(rows: Sequence[dict[str, Any]], errors: Sequence[float]) -> str:
         sizes = json.dumps({name: value for name, value in row.items() if name not in apart})
         rounds = " ".join(f"{seconds:.4g}" for seconds in row["times_s"])
         middle = f"{np.median(row['times_s']):.4g}"
-        writer.writerow([row["kind"], row["ranks"], row["threads"], sizes, rounds, middle, f"{error:.1f}"])
+        writer.writerow(
+            [row["kind"], row["ranks"], row["threads"], sizes, rounds, middle, "" if error is None else f"{error:.1f}"]
+        )
+    known = {of.threads: of for of in kernels}
+    for ranks, threads, part in parts:
+        costs = known[threads].costs
+        expected = sum(count * costs[kind].seconds_per.get(name, 0.0) for (kind, name), count in part.counts.items())
+        counts = json.dumps({f"{kind}.{name}": float(f"{count:.5g}") for (kind, name), count in part.counts.items()})
+        error = 100.0 * (expected / part.seconds - 1.0)
+        told_s = f"{part.seconds:.4g}"
+        writer.writerow([f"training {part.name}", ranks, threads, counts, told_s, told_s, f"{error:.1f}"])
     return told.getvalue()
 
 

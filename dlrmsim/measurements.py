@@ -40,6 +40,7 @@ class Measurement:
         page_faults: pages that the iteration touched first.
         cpu_s: what the rank's own thread had of a core.
         environments: of each rank.
+        yardstick_s: how long each piece of the yardstick took on each rank.
         load: processes that ran or waited for a core in the minute before; None where the system does not tell.
     """
 
@@ -49,12 +50,16 @@ class Measurement:
     page_faults: FloatArray
     cpu_s: FloatArray
     environments: tuple[dict[str, Any], ...]
+    yardstick_s: tuple[dict[str, list[float]], ...]
     load: float | None
 
     @property
-    def ends_s(self) -> FloatArray:
-        """When the last rank ended each iteration ``[iterations]``, after the first one began."""
-        return np.asarray(self.end_s.max(axis=0) - self.start_s[:, 0].min())
+    def times_s(self) -> FloatArray:
+        """Time of each iteration ``[iterations]``: from the end of the one before on the last rank to its own.
+
+        What the ranks did between two iterations (`trainer.yardstick`) is no part of either.
+        """
+        return iteration_times_s(self.start_s, self.end_s)
 
 
 def load_average() -> float | None:
@@ -66,7 +71,12 @@ def read_measurement(folder: Path, world_size: int, load: float | None) -> Measu
     """Read what the ranks wrote; ``load``: of the machine before they started."""
     ranks = [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(world_size)]
     columns = {name: np.array([rank["iterations"][name] for rank in ranks]) for name in COLUMNS}
-    return Measurement(**columns, environments=tuple(rank["environment"] for rank in ranks), load=load)
+    return Measurement(
+        **columns,
+        environments=tuple(rank["environment"] for rank in ranks),
+        yardstick_s=tuple(rank["yardstick_s"] for rank in ranks),
+        load=load,
+    )
 
 
 def write_measurement(folder: Path, resolved: ResolvedScenario, run: Run, found: Measurement) -> dict[str, Any]:
@@ -85,9 +95,8 @@ def write_measurement(folder: Path, resolved: ResolvedScenario, run: Run, found:
 def summarise(resolved: ResolvedScenario, run: Run, found: Measurement) -> dict[str, Any]:
     """The content of ``measured.json``."""
     first, last = run.warm_up, run.warm_up + run.iterations
-    ends_s = np.concatenate([[0.0], found.ends_s])[first : last + 1]
-    times_s = np.diff(ends_s)
-    mean_s = float(ends_s[-1] - ends_s[0]) / run.iterations
+    times_s = found.times_s[first:last]
+    mean_s = float(times_s.mean())
     halves = np.array_split(times_s, 2)
     loss = found.loss.mean(axis=0)
     return {
@@ -108,10 +117,24 @@ def summarise(resolved: ResolvedScenario, run: Run, found: Measurement) -> dict[
         "backend": found.environments[0]["backend"],
         "rank_median_s": [float(np.median(rank[first:last])) for rank in found.end_s - found.start_s],
         "page_faults_per_iteration": float(found.page_faults[:, first:last].mean()),
+        "yardstick_s": _middle_of_pieces(found),
         "loss": {"first": float(loss[0]), "last": float(loss[last - 1])},
         "data": f"{run.data.name if run.data else 'synthetic'}, {run.prepared} batches in turn",
         "warnings": _warnings(resolved, found),
     }
+
+
+def iteration_times_s(start_s: FloatArray, end_s: FloatArray) -> FloatArray:
+    """Times of consecutive iterations ``[iterations]`` from their begin and end on each rank ``[P, iterations]``."""
+    begins, ends = start_s.min(axis=0), end_s.max(axis=0)
+    before = np.concatenate([begins[:1], ends[:-1]])
+    return np.asarray(ends - np.maximum(before, begins))
+
+
+def _middle_of_pieces(found: Measurement) -> dict[str, float]:
+    """The median time of each piece of the yardstick, the mean over ranks, seconds."""
+    names = list(found.yardstick_s[0])
+    return {name: float(np.mean([np.median(rank[name]) for rank in found.yardstick_s])) for name in names}
 
 
 def _warnings(resolved: ResolvedScenario, found: Measurement) -> list[str]:
@@ -143,6 +166,7 @@ def _write_iterations(path: Path, run: Run, found: Measurement) -> None:
         "start_s": pa.array((found.start_s - found.start_s[:, 0].min()).ravel()),
         "end_s": pa.array((found.end_s - found.start_s[:, 0].min()).ravel()),
         "time_s": pa.array((found.end_s - found.start_s).ravel()),
+        "iteration_time_s": pa.array(np.tile(found.times_s, ranks)),
         "cpu_s": pa.array(found.cpu_s.ravel()),
         "loss": pa.array(found.loss.ravel()),
         "page_faults": pa.array(found.page_faults.ravel().astype(np.int64)),

@@ -29,8 +29,14 @@ from workloads.plan_file import read_plan
 WARM_UP = 10
 """Iterations before those that count: buffers are made and connections opened in the first, caches fill in the next."""
 
+YARDSTICK_EVERY = 6
+"""Iterations between two looks at how fast the machine is just now."""
+
+TIMED = 8
+"""Iterations after the measured ones of which each operator is timed."""
+
 PROFILED = 3
-"""Iterations that are traced after the measured ones: a profiler slows them down, so they are not counted."""
+"""Iterations that are traced in full after these: that slows them down, so they are not counted."""
 
 GPU_DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"), Path("/dev/kfd"))
 """What the drivers of NVIDIA (on Linux, in WSL) and AMD make: without any, PyTorch is not loaded to ask for GPUs."""
@@ -53,6 +59,8 @@ class MeasureRequest:
         out: output folder; default ``runs/NAME-HASH8-measured``.
         data: a file in Criteo's format instead of synthetic clicks.
         device: ``cpu`` or ``cuda``; None: ``cuda`` where every rank has a GPU.
+        profiled: iterations that are traced in full.
+        batches: made beforehand and taken in turn.
     """
 
     ranks: int | None = None
@@ -60,6 +68,8 @@ class MeasureRequest:
     out: Path | None = None
     data: Path | None = None
     device: str | None = None
+    profiled: int = PROFILED
+    batches: int = PREPARED_BATCHES
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +112,10 @@ def measure(
             out=partial / "ranks",
             iterations=request.iterations,
             warm_up=WARM_UP,
-            profiled=PROFILED,
-            prepared=PREPARED_BATCHES,
+            timed=TIMED,
+            yardstick_every=YARDSTICK_EVERY,
+            profiled=request.profiled,
+            prepared=request.batches,
             data=request.data.absolute() if request.data else None,
             device=device,
         )
@@ -122,8 +134,9 @@ def _run(run: Run, resolved: ResolvedScenario) -> Measurement:
     load = load_average()
     run_ranks(run, resolved.world_size)
     measurement = read_measurement(ranks, resolved.world_size, load)
-    for traces in ("kineto", "et"):
-        (ranks / traces).rename(ranks.parent / traces)
+    for traces in ("timed", "kineto", "et"):
+        if (ranks / traces).is_dir():
+            (ranks / traces).rename(ranks.parent / traces)
     shutil.rmtree(ranks)
     return measurement
 

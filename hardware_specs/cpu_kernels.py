@@ -46,4 +46,15 @@ class CpuKernels(Strict):
     """Cache that cores share (L3)."""
     collective_cores: Annotated[float, Field(ge=0, le=1)] = 0.0
     """What a collective takes of the cores of a member: CPU time over time, at most 1."""
+    collective_slower: Annotated[float, Field(ge=1)] = 1.0
+    """By how much longer a collective's data are under way within an iteration than alone."""
+    collective_latency_cores: Annotated[float, Field(ge=0)] = 0.0
+    """Seconds of a core that a member's threads work for each second in which no data of a collective move: posting
+    messages, being woken up."""
+    shared_slower: Annotated[float, Field(ge=1)] = 1.0
+    """By how much longer kernels take on a core on which several ranks take turns: each finds the other's data."""
+    shared_latency_cores: Annotated[float, Field(ge=0)] = 0.0
+    """As ``collective_latency_cores``, of ranks that take turns."""
+    yardstick_s: dict[Name, Annotated[Seconds, Field(gt=0)]] = Field(default_factory=dict)
+    """What the pieces of the trainer's yardstick took meanwhile: how fast the machine was then."""
     costs: dict[KernelClass, KernelCosts]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
-from contextlib import ExitStack
+from itertools import groupby
 from typing import Any
 
 import torch
@@ -18,9 +18,14 @@ from trainer.job import TrainingJob
 from trainer.launch import ALLOCATOR
 from trainer.model import RankModel
 from trainer.pipeline import make_pipeline
-from trainer.record import Recorder, profiler, write_record
+from trainer.record import Recorder, tracing, write_record
 from trainer.runs import Run
 from trainer.synthetic import Synthetic
+from trainer.yardstick import Yardstick
+
+SPARE_BYTES = 2**28
+"""Touched and freed before the first iteration, bytes: where a profiler or a larger batch makes the heap grow, it grows
+into memory that the system has given already. A virtual machine's first touch of 2 MB took 5 ms."""
 
 
 def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
@@ -35,22 +40,27 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
     first = checkpoints.restore(model) if checkpoints else 0
     pipeline = make_pipeline(job, model, rank, device, source, first)
     recorder = Recorder(device)
+    yardstick = Yardstick() if run.yardstick_every else None
     gc.collect()
     gc.freeze()
+    if device.type == "cpu":
+        torch.zeros(SPARE_BYTES // 4)
     dist.barrier()
-    with ExitStack() as stack:
-        profile = None
-        recorder.begin()
-        for iteration in range(first, run.total):
-            if run.profiled and profile is None and run.phase(iteration) == "profiled":
-                profile = stack.enter_context(profiler(run, rank, device))
-            recorder.end(pipeline.progress())
-            if profile is not None:
-                profile.step()
-            if checkpoints and run.checkpoint_every and (iteration + 1) % run.checkpoint_every == 0:
-                checkpoints.save(model, iteration + 1)
+    recorder.begin()
+    for phase, iterations in groupby(range(first, run.total), run.phase):
+        with tracing(run, phase, rank, device) as profile:
+            for iteration in iterations:
+                recorder.end(pipeline.progress())
+                if profile is not None:
+                    profile.step()
+                if yardstick and phase == "measured" and iteration % run.yardstick_every == 0:
+                    yardstick.lay_on()
+                    recorder.begin()
+                if checkpoints and run.checkpoint_every and (iteration + 1) % run.checkpoint_every == 0:
+                    checkpoints.save(model, iteration + 1)
     if run.out is not None:
-        write_record(run.out, rank, recorder.columns(), {"first_iteration": first, **environment(run, device)})
+        found = {"first_iteration": first, **environment(run, device)}
+        write_record(run.out, rank, recorder.columns(), found, yardstick.times_s if yardstick else {})
 
 
 def _checkpoints(job: TrainingJob, run: Run, rank: int) -> Checkpoints | None:

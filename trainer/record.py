@@ -1,7 +1,8 @@
 """What a rank writes down: when each iteration began and ended, its loss, and traces of the last few.
 
 Files in the run's folder, of rank r: ``rank{r}.json`` (columns with an entry per iteration, and the rank's
-environment), ``kineto/rank{r}.json.gz`` and ``et/rank{r}.json.gz``.
+environment), ``timed/rank{r}.json.gz``,
+``kineto/rank{r}.json.gz`` and ``et/rank{r}.json.gz``.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import json
 import shutil
 import time
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainer.runs import Run
+from trainer.runs import TIMER_STARTS, Run
 
 try:
     import resource
@@ -43,20 +44,24 @@ class Recorder:
         """Nothing recorded yet."""
         self._cuda = device.type == "cuda"
         self._marks: list[Any] = []
+        self._training: list[bool] = []  # whether an iteration lies between a mark and the one before it
         self._losses: list[Tensor] = []
         self._times_s, self._loss_values = array("d"), array("d")
-        self._faults, self._cpu_s = array("q"), array("d")
+        self._faults, self._cpu_s, self._process_s = array("q"), array("d"), array("d")
 
     def begin(self) -> None:
-        """Now the first iteration begins."""
-        if self._cuda:
-            torch.cuda.synchronize()
-        self._times_s.append(time.perf_counter())
+        """Now an iteration begins; what lies between it and the end of the one before counts for neither."""
+        if not self._times_s:
+            if self._cuda:
+                torch.cuda.synchronize()
+            self._times_s.append(time.perf_counter())
+        self._training.append(False)
         self._mark()
 
     def end(self, loss: Tensor) -> None:
         """Now an iteration has ended and the next one begins."""
         self._losses.append(loss)
+        self._training.append(True)
         self._mark()
         if len(self._losses) >= PENDING:
             self._settle()
@@ -64,19 +69,22 @@ class Recorder:
     def columns(self) -> dict[str, list[float]]:
         """What is known of each iteration.
 
-        ``start_s`` and ``end_s`` on the host's monotonic clock, ``loss``, ``page_faults``, and ``cpu_s``, what the
-        rank's own thread had of a core.
+        ``start_s`` and ``end_s`` on the host's monotonic clock, ``loss``, ``page_faults``, ``cpu_s``, what the rank's
+        own thread had of a core, and ``process_s``, what all its threads had.
         """
         self._settle()
-        faults = [float(after - before) for before, after in pairwise(self._faults)]
-        cpu_s = [after - before for before, after in pairwise(self._cpu_s)]
-        times = self._times_s.tolist()
+        ends = [place for place, training in enumerate(self._training) if training]
+
+        def during(values: Sequence[float]) -> list[float]:
+            return [values[place] - values[place - 1] for place in ends]
+
         return {
-            "start_s": times[:-1],
-            "end_s": times[1:],
+            "start_s": [self._times_s[place - 1] for place in ends],
+            "end_s": [self._times_s[place] for place in ends],
             "loss": self._loss_values.tolist(),
-            "page_faults": faults,
-            "cpu_s": cpu_s,
+            "page_faults": during(self._faults),
+            "cpu_s": during(self._cpu_s),
+            "process_s": during(self._process_s),
         }
 
     def _settle(self) -> None:
@@ -98,37 +106,81 @@ class Recorder:
         else:
             self._marks.append(time.perf_counter())
         self._cpu_s.append(time.thread_time())
+        self._process_s.append(time.process_time())
         self._faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt if resource else 0)
 
 
-def write_record(folder: Path, rank: int, columns: dict[str, list[float]], environment: dict[str, Any]) -> None:
+def write_record(
+    folder: Path,
+    rank: int,
+    columns: dict[str, list[float]],
+    environment: dict[str, Any],
+    yardstick_s: Mapping[str, list[float]],
+) -> None:
     """Write what was recorded of a rank."""
-    text = json.dumps({"iterations": columns, "environment": environment})
+    text = json.dumps({"iterations": columns, "environment": environment, "yardstick_s": yardstick_s})
     (folder / f"rank{rank}.json").write_text(text, encoding="utf-8")
 
 
 @contextmanager
-def profiler(run: Run, rank: int, device: torch.device) -> Iterator[torch.profiler.profile]:
-    """Trace iterations; call ``step`` after each. The first one warms the profiler up and is left out."""
+def tracing(run: Run, phase: str, rank: int, device: torch.device) -> Iterator[torch.profiler.profile | None]:
+    """Trace the iterations of a phase where it is to be; call ``step`` after each.
+
+    ``timed``: operators alone, in ``timed/rank{r}.json.gz``, which slows iterations down by a few per cent.
+    ``profiled``: with shapes and an execution trace, which takes two to three times as long and touches new memory.
+    """
+    if phase in ("warm_up", "measured"):
+        yield None
+        return
     if run.out is None:
         raise ValueError("traces need a folder")
-    kineto, execution = run.out / "kineto", run.out / "et"
-    for folder in (kineto, execution):
-        folder.mkdir(exist_ok=True)
+    with _timed(run, rank, device) if phase == "timed" else _profiled(run, rank, device) as profile:
+        yield profile
+
+
+@contextmanager
+def _timed(run: Run, rank: int, device: torch.device) -> Iterator[torch.profiler.profile]:
+    """Of the iterations that the profiler's start slows down the last one is left out by its readers."""
+    schedule = torch.profiler.schedule(wait=0, warmup=TIMER_STARTS - 1, active=run.timed + 1, repeat=1)
+    with torch.profiler.profile(activities=_activities(device), schedule=schedule) as profile:
+        yield profile
+    _write_trace(profile, run, "timed", rank)
+
+
+@contextmanager
+def _profiled(run: Run, rank: int, device: torch.device) -> Iterator[torch.profiler.profile]:
+    """The first iteration warms the profiler up and is left out."""
     observer = torch.profiler.ExecutionTraceObserver()
+    execution = _folder(run, "et")
     raw = execution / f"rank{rank}.json"
     observer.register_callback(str(raw))
-    activities = [torch.profiler.ProfilerActivity.CPU]
-    if device.type == "cuda":
-        activities.append(torch.profiler.ProfilerActivity.CUDA)
     with torch.profiler.profile(
-        activities=activities,
+        activities=_activities(device),
         schedule=torch.profiler.schedule(wait=0, warmup=1, active=run.profiled, repeat=1),
         record_shapes=True,
         execution_trace_observer=observer,
     ) as profile:
         yield profile
-    profile.export_chrome_trace(str(kineto / f"rank{rank}.json.gz"))
+    _write_trace(profile, run, "kineto", rank)
     with raw.open("rb") as plain, gzip.open(execution / f"rank{rank}.json.gz", "wb") as packed:
         shutil.copyfileobj(plain, packed)
     raw.unlink()
+
+
+def _activities(device: torch.device) -> list[Any]:
+    """What there is to trace."""
+    kinds = torch.profiler.ProfilerActivity
+    return [kinds.CPU, kinds.CUDA] if device.type == "cuda" else [kinds.CPU]
+
+
+def _write_trace(profile: torch.profiler.profile, run: Run, name: str, rank: int) -> None:
+    profile.export_chrome_trace(str(_folder(run, name) / f"rank{rank}.json.gz"))
+
+
+def _folder(run: Run, name: str) -> Path:
+    """A folder beside the record, there when this returns."""
+    if run.out is None:
+        raise ValueError("traces need a folder")
+    folder = run.out / name
+    folder.mkdir(exist_ok=True)
+    return folder

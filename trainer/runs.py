@@ -11,6 +11,10 @@ PREPARED_BATCHES = 8
 """Batches made before a measurement and taken in turn: making them is not what is measured."""
 
 
+TIMER_STARTS = 3
+"""Iterations before those of which operators are timed: the profiler starts, and slows the next ones down."""
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """A run.
@@ -20,11 +24,13 @@ class Run:
         out: existing folder for what each rank records; None: nothing is recorded.
         iterations: iterations that are timed.
         warm_up: iterations before them.
-        profiled: iterations after them that are traced; the first one more goes to the profiler's start.
+        timed: iterations after them of which each operator is timed, in traces that slow them down little.
+        profiled: iterations after these that are traced in full; the first one more goes to the profiler's start.
         prepared: batches made beforehand; 0: each is made when it is needed.
         data: a file in Criteo's format instead of synthetic clicks.
         checkpoints: folder of checkpoints; training resumes from the newest one in it.
         checkpoint_every: iterations between checkpoints.
+        yardstick_every: iterations between two looks at how fast the machine is just now; 0: none.
         device: ``cpu`` or ``cuda``.
         rendezvous: file through which ranks of one host find each other; None: torchrun's environment variables.
         supervised: whether a launcher waits on standard input: the rank ends when that closes.
@@ -35,11 +41,13 @@ class Run:
     out: Path | None = None
     iterations: int = 50
     warm_up: int = 0
+    timed: int = 0
     profiled: int = 0
     prepared: int = 0
     data: Path | None = None
     checkpoints: Path | None = None
     checkpoint_every: int = 0
+    yardstick_every: int = 0
     device: str = "cpu"
     rendezvous: Path | None = None
     supervised: bool = False
@@ -48,13 +56,20 @@ class Run:
     @property
     def total(self) -> int:
         """Iterations of all kinds."""
-        return self.warm_up + self.iterations + (self.profiled + 1 if self.profiled else 0)
+        return self._profiled_from + (self.profiled + 1 if self.profiled else 0)
 
     def phase(self, iteration: int) -> str:
-        """``warm_up``, ``measured`` or ``profiled``."""
+        """``warm_up``, ``measured``, ``timed`` or ``profiled``."""
         if iteration < self.warm_up:
             return "warm_up"
-        return "measured" if iteration < self.warm_up + self.iterations else "profiled"
+        if iteration < self.warm_up + self.iterations:
+            return "measured"
+        return "timed" if iteration < self._profiled_from else "profiled"
+
+    @property
+    def _profiled_from(self) -> int:
+        """The first iteration that is traced in full."""
+        return self.warm_up + self.iterations + (self.timed + TIMER_STARTS if self.timed else 0)
 
     def arguments(self) -> list[str]:
         """The command line that `parse` reads."""
@@ -76,11 +91,13 @@ def parse(arguments: Sequence[str] | None = None) -> Run:
     parser.add_argument("--out", type=Path, help="folder for times, losses and traces of each rank")
     parser.add_argument("--iterations", type=int, default=50, help="iterations that are timed")
     parser.add_argument("--warm-up", type=int, default=0, help="iterations before them")
-    parser.add_argument("--profiled", type=int, default=0, help="iterations after them that are traced")
+    parser.add_argument("--timed", type=int, default=0, help="iterations after them whose operators are timed")
+    parser.add_argument("--profiled", type=int, default=0, help="iterations after these that are traced in full")
     parser.add_argument("--prepared", type=int, default=0, help="batches made beforehand and taken in turn")
     parser.add_argument("--data", type=Path, help="a file in Criteo's format")
     parser.add_argument("--checkpoints", type=Path, help="folder of checkpoints, resumed from when it has any")
     parser.add_argument("--checkpoint-every", type=int, default=0, help="iterations between checkpoints")
+    parser.add_argument("--yardstick-every", type=int, default=0, help="iterations between yardsticks")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--rendezvous", type=Path, help="file through which the ranks of one host find each other")
     parser.add_argument("--supervised", action="store_true", help="end when standard input closes")

@@ -1,35 +1,24 @@
-"""Fitting a CPU's kernel costs to micro-benchmarks of it.
-
-Every row is an operator and a time; the costs are the non-negative numbers by which the operator's amounts
-(`simulator.compute.cpu`) add up to the time. Minimised are relative errors, with a loss that grows linearly beyond
-10 %, so that a few rows that were disturbed do not bend the whole.
-"""
+"""Kernels timed alone (`trainer.microbench`) as the simulator's operators: what `validation.in_situ` fits costs to."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from hardware_specs.cpu_kernels import KernelClass, KernelCosts
-from simulator.compute.cpu import Caches, amounts_of, class_of
 from simulator.operators import (
     DenseOptimizer,
     Elementwise,
     EmbeddingLookup,
     EmbeddingUpdate,
-    FloatArray,
     Gemm,
     Operator,
 )
 from workloads.reuse import distinct_rows
 
 Row = Mapping[str, Any]
-LINEAR_BEYOND = 0.1
-SAME_PLACE = 1e-4
-"""Costs that change no row's time by more than this part are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,55 +43,6 @@ class KernelRow:
     def of(row: Row) -> KernelRow:
         """A row as `trainer.microbench` writes it."""
         return KernelRow(_OPERATORS[row["kind"]](row), tuple(row["times_s"]))
-
-
-def fit_costs(rows: Sequence[KernelRow], caches: Caches) -> dict[KernelClass, KernelCosts]:
-    """Costs of every kind of kernel among the rows."""
-    kinds: dict[KernelClass, list[KernelRow]] = {}
-    for row in rows:
-        kind = class_of(row.operator)
-        if kind is not None:
-            kinds.setdefault(kind, []).append(row)
-    return {kind: _fit(of_kind, caches) for kind, of_kind in kinds.items()}
-
-
-def _fit(rows: Sequence[KernelRow], caches: Caches) -> KernelCosts:
-    amounts = [amounts_of(row.operator, caches) for row in rows]
-    names = list(amounts[0])
-    matrix = np.array([[float(found[name]) for name in names] for found in amounts])
-    seconds = np.array([row.seconds for row in rows])
-    costs = nonnegative(matrix, seconds)
-    off = 100.0 * (matrix @ costs / seconds - 1.0)
-    kept = {
-        name: f"{float(f'{cost:.5g}')!r} s"
-        for name, cost, column in zip(names, costs, matrix.T, strict=True)
-        if np.max(column * cost / seconds) > SAME_PLACE
-    }
-    return KernelCosts.model_validate(
-        {
-            "seconds_per": kept,
-            "rows": len(rows),
-            "median_error_pct": round(float(np.median(np.abs(off))), 2),
-            "worst_error_pct": round(float(off[np.argmax(np.abs(off))]), 1),
-            "noise_pct": round(100.0 * float(np.median([row.noise for row in rows])), 2),
-        }
-    )
-
-
-def nonnegative(matrix: FloatArray, seconds: FloatArray) -> FloatArray:
-    """Costs ``[A]``, none negative, for which ``matrix @ costs`` is near ``seconds`` ``[R]`` in relation to it."""
-    from scipy.optimize import nnls
-
-    relative = matrix / seconds[:, None]
-    scale = np.maximum(np.abs(relative).max(axis=0), 1e-300)
-    weight = np.ones(len(seconds))
-    costs = np.zeros(matrix.shape[1])
-    for _ in range(20):  # reweighted: beyond LINEAR_BEYOND an error counts by its size, not by its square
-        costs = nnls(relative / scale * weight[:, None], weight)[0]
-        off = np.abs(relative / scale @ costs - 1.0)
-        weight = np.sqrt(np.minimum(1.0, LINEAR_BEYOND / np.maximum(off, 1e-12)))
-    fitted: FloatArray = costs / scale
-    return fitted
 
 
 def _gemm(row: Row) -> Operator:

@@ -3,24 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from hardware_specs.cpu_kernels import CpuKernels, KernelClass, KernelCosts
+from hardware_specs.cpu_kernels import CpuKernels, KernelCosts
 from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster
 from scenarios.progress import Progress
-from simulator.compute.cpu import Caches, CpuModel, amounts_of, class_of
-from simulator.operators import CollectiveCall, HostWork
-from simulator.program import TaskGraph
+from scenarios.resolve import ResolvedScenario
+from simulator.compute.cpu import Caches, amounts_of, class_of
 from validation.collectives import MeasuredCollective, Predictor
-from validation.cpu_fit import KERNELS, KernelRow, Row, fit_costs
+from validation.cpu_fit import KERNELS, KernelRow, Row
 from validation.fitting import fit_collectives
+from validation.in_situ import CollectiveWork, PartRow, alone, collective_costs, fit
+from validation.measured_prediction import predict
+
+Pieces = Mapping[str, float]
+"""Seconds of each piece of the trainer's yardstick."""
 
 LINK_BYTES_PER_S = 10e9
 """What fractions of the way between ranks count from; what is fitted is the product."""
+MOST_LATENCY_CORES, LATENCY_CORES_STEP = 64.0, 0.5
+"""Where the cores that latencies take are looked for, and how exactly."""
+LEAST_SHARE = 0.1
+"""Of a collective's time that is left at least when the time of issuing it is taken away."""
 SMALL_BYTES = 65536
 """Collectives up to this size take no longer to issue for their size."""
 
@@ -59,24 +67,97 @@ class HostFacts:
         return Caches(self.core_cache_bytes, self.shared_cache_bytes)
 
 
-def fit_kernels(rows: Sequence[Row], facts: HostFacts) -> tuple[CpuKernels, ...]:
-    """Costs of kernels for each number of threads that was measured."""
-    return tuple(_of_threads(rows, threads, facts) for threads in sorted({int(row["threads"]) for row in rows}))
+@dataclass(frozen=True, slots=True)
+class Trained:
+    """Jobs that were trained.
+
+    Attributes:
+        parts: of their iterations.
+        collectives: what each job's collectives asked of the cores of a rank.
+        yardstick_s: middle times of the yardstick's pieces meanwhile.
+        jobs: the jobs themselves.
+    """
+
+    parts: Sequence[PartRow]
+    collectives: Sequence[CollectiveWork]
+    yardstick_s: Pieces
+    jobs: Sequence[TrainedJob]
 
 
-def _of_threads(rows: Sequence[Row], threads: int, facts: HostFacts) -> CpuKernels:
+@dataclass(frozen=True, slots=True)
+class TrainedJob:
+    """A job, its time per iteration and what a rank's own thread worked, the mean over ranks, seconds."""
+
+    resolved: ResolvedScenario
+    iteration_s: float
+    thread_s: float
+
+
+def with_turns(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
+    """The cluster with what ranks lose that take turns on cores, from jobs with more ranks than cores.
+
+    First by how much longer their kernels take, then, for what is still missing of the iterations, what each second of
+    a collective's latency takes of a core.
+    """
+
+    def told(**changes: float) -> Cluster:
+        return with_kernels(cluster, [known.model_copy(update=changes) for known in cluster.node.cpu.kernels])
+
+    def errors(machine: Cluster) -> tuple[float, float]:
+        predicted = [predict(replace(job.resolved, cluster=machine)) for job in jobs]
+        iterations = [found.iteration_s / job.iteration_s for found, job in zip(predicted, jobs, strict=True)]
+        threads = [(found.thread_s or 0.0) / job.thread_s for found, job in zip(predicted, jobs, strict=True)]
+        return float(np.median(iterations)), float(np.median(threads))
+
+    if not jobs:
+        return cluster
+    slower = round(max(1.0, 1.0 / errors(cluster)[1]), 3)
+    low, high = 0.0, MOST_LATENCY_CORES
+    while high - low > LATENCY_CORES_STEP:
+        middle = (low + high) / 2
+        long = errors(told(shared_slower=slower, shared_latency_cores=middle))[0] > 1.0
+        low, high = (low, middle) if long else (middle, high)
+    return told(shared_slower=slower, shared_latency_cores=round((low + high) / 2, 2))
+
+
+def timed_alone(rows: Sequence[Row], threads: int, facts: HostFacts) -> list[PartRow]:
+    """The kernels that were timed alone with so many threads."""
     timed = [KernelRow.of(row) for row in rows if row["threads"] == threads and row["kind"] in KERNELS]
-    costs: dict[KernelClass, KernelCosts] = fit_costs(timed, facts.caches)
+    return [alone(row, facts.caches) for row in timed]
+
+
+def fit_kernels(
+    rows: Sequence[Row],
+    threads: int,
+    facts: HostFacts,
+    trained: Trained | None = None,
+) -> CpuKernels:
+    """Costs of kernels for a number of threads.
+
+    Args:
+        rows: kernels and collectives timed alone.
+        threads: of a rank.
+        facts: of the machine.
+        trained: jobs; without any, kernels cost what they cost alone and the host nothing.
+    """
+    costs = fit([*timed_alone(rows, threads, facts), *(trained.parts if trained else ())])
+    share, latency, moving = _collective_cores(rows, threads), 0.0, 0.0
+    if trained:
+        latency, moving = collective_costs(trained.collectives) if trained.collectives else (0.0, 0.0)
+        costs["host"] = with_issue(costs.get("host"), issue_s(rows))
     return CpuKernels.model_validate(
         {
             "threads": threads,
             "source": facts.source,
             "grade": "derived",
-            "note": "least squares of relative errors over kernels of the reference trainer",
+            "note": "fitted to iterations of the reference trainer and to its kernels alone",
             "core_cache_bytes": _read(f"{int(facts.core_cache_bytes)} B"),
             "shared_cache_bytes": _read(f"{int(facts.shared_cache_bytes)} B"),
-            "collective_cores": _collective_cores(rows, threads),
-            "costs": costs,
+            "collective_cores": share,
+            "collective_slower": round(max(1.0, moving / share), 3) if share else 1.0,
+            "collective_latency_cores": round(latency, 3),
+            "yardstick_s": {name: f"{value:.4g} s" for name, value in (trained.yardstick_s if trained else {}).items()},
+            "costs": {kind: costs[kind] for kind in sorted(costs)},
         }
     )
 
@@ -108,66 +189,71 @@ def issue_s(rows: Sequence[Row]) -> float:
     return float(np.median(found)) if found else 0.0
 
 
-def with_host_costs(kernels: CpuKernels, launch_s: float, collective_s: float, noise_pct: float) -> CpuKernels:
-    """The kernels with what the framework adds to each, and what it takes to issue a collective."""
-    told = KernelCosts.model_validate(
-        {
-            "seconds_per": {"launch": f"{launch_s:.5g} s", "collective": f"{collective_s:.5g} s"},
-            "rows": 1,
-            "median_error_pct": 0.0,
-            "worst_error_pct": 0.0,
-            "noise_pct": round(noise_pct, 2),
-        }
-    )
-    return kernels.model_copy(update={"costs": {**kernels.costs, "host": told}})
-
-
-def launch_s(graph: TaskGraph, compute: CpuModel, iteration_s: float) -> float:
-    """What each launch takes beside its kernel when an iteration of one rank takes ``iteration_s``; not below 0."""
-    works = [work for work in graph.programs[0].work if not isinstance(work, CollectiveCall)]
-    launches = sum(work.launches for work in works if isinstance(work, HostWork))
-    kernels_s = sum(float(np.max(compute.duration_s(work))) for work in works)
-    return max(0.0, (iteration_s - kernels_s) / launches)
+def with_issue(host: KernelCosts | None, collective_s: float) -> KernelCosts:
+    """Costs of the host's work with what it takes to issue a collective, which is timed apart."""
+    known = {} if host is None else {name: f"{seconds!r} s" for name, seconds in host.seconds_per.items()}
+    more = collective_s + (0.0 if host is None else host.seconds_per.get("collective", 0.0))
+    quality = {"rows": 1, "median_error_pct": 0.0, "worst_error_pct": 0.0, "noise_pct": 0.0}
+    told = quality if host is None else host.model_dump(exclude={"seconds_per"})
+    return KernelCosts.model_validate({**told, "seconds_per": {**known, "collective": f"{more:.5g} s"}})
 
 
 def host_cluster(rows: Sequence[Row], facts: HostFacts, kernels: Sequence[CpuKernels], progress: Progress) -> Cluster:
-    """The cluster: one node, its kernels, its collectives fitted to the rows."""
+    """The cluster: one node, its kernels, its collectives fitted to the rows.
+
+    They are fitted between ranks that have their cores to themselves, where any were timed so: that others take longer
+    follows from sharing cores (`simulator.lowering.cores`).
+    """
     cluster = Cluster.model_validate(_cluster_of(facts, kernels, _memory_bytes_per_s(rows, facts)))
-    timed = collective_rows(rows, kernels)
+    timed = [row for row in rows if row["kind"] not in KERNELS and row["times_s"]]
+    alone_rows = [row for row in timed if row["alone"]]
     if not timed:
         return cluster
-    fitted = fit_collectives(cluster, timed, facts.source, progress, launches=False)
+    fitted = fit_collectives(
+        cluster,
+        [_collective(row, issue_s(rows)) for row in alone_rows or timed],
+        facts.source,
+        progress,
+        launches=False,
+    )
     return cluster.model_copy(update={"fitted": fitted})
 
 
-def collective_rows(rows: Sequence[Row], kernels: Sequence[CpuKernels]) -> list[MeasuredCollective]:
-    """Timed collectives as they would be if every rank had its cores to itself.
-
-    Ranks that take turns on cores ask for more than there is: then a collective takes that much longer
-    (`simulator.lowering.cores`).
-    """
-    shares = {known.threads: known.collective_cores for known in kernels}
-    return [
-        MeasuredCollective(
-            op=row["kind"],
-            nodes=1,
-            ranks_per_node=int(row["ranks"]),
-            bytes=float(row["bytes"]),
-            time_s=float(np.median(row["times_s"])) / max(1.0, row["ranks_per_core"] * shares.get(row["threads"], 0.0)),
-            source="gloo",
-        )
-        for row in rows
-        if row["kind"] not in KERNELS and row["times_s"]
-    ]
+def with_kernels(cluster: Cluster, kernels: Sequence[CpuKernels]) -> Cluster:
+    """The cluster with other costs of kernels."""
+    cpu = cluster.node.cpu.model_copy(update={"kernels": tuple(kernels)})
+    return cluster.model_copy(update={"node": cluster.node.model_copy(update={"cpu": cpu})})
 
 
-def errors_pct(rows: Sequence[Row], cluster: Cluster, caches: Caches) -> list[float]:
-    """Predicted over measured, less 1, of every row, per cent."""
+def _collective(row: Row, issuing_s: float) -> MeasuredCollective:
+    """A timed collective without what it takes to issue one, which is the rank's own work."""
+    time_s = float(np.median(row["times_s"]))
+    return MeasuredCollective(
+        op=row["kind"],
+        nodes=1,
+        ranks_per_node=int(row["ranks"]),
+        bytes=float(row["bytes"]),
+        time_s=max(time_s - issuing_s, LEAST_SHARE * time_s),
+        source="gloo",
+    )
+
+
+def errors_pct(rows: Sequence[Row], cluster: Cluster, caches: Caches) -> list[float | None]:
+    """Predicted over measured, less 1, of every row, per cent; None for collectives of ranks that share cores."""
     kernels = {known.threads: known for known in cluster.node.cpu.kernels}
-    timed = collective_rows(rows, cluster.node.cpu.kernels)
+    timed = [
+        _collective(row, issue_s(rows))
+        for row in rows
+        if row["kind"] not in KERNELS and row["times_s"] and row["alone"]
+    ]
     seconds = iter(Predictor(cluster).seconds(timed) / np.array([row.time_s for row in timed])) if timed else iter(())
-    return [_error_pct(row, kernels[row["threads"]], caches) if row["kind"] in KERNELS else
-            100.0 * (float(next(seconds)) - 1.0) for row in rows if row["times_s"]]  # fmt: skip
+    found: list[float | None] = []
+    for row in rows:
+        if row["kind"] in KERNELS:
+            found.append(_error_pct(row, kernels[row["threads"]], caches))
+        else:
+            found.append(100.0 * (float(next(seconds)) - 1.0) if row["alone"] and row["times_s"] else None)
+    return [error for row, error in zip(rows, found, strict=True) if row["times_s"]]
 
 
 def _error_pct(row: Row, kernels: CpuKernels, caches: Caches) -> float:

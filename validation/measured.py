@@ -1,14 +1,14 @@
 """What a measurement of the reference trainer says: time per iteration, per class of operator and per collective.
 
 Classes add up to the iteration: lookups, updates of tables and GEMMs, waiting for collectives, and the
-rest. They come from the traced iterations, scaled to the time of those that were not traced.
+rest. They come from the iterations whose operators are timed, scaled to the time of those that were not traced.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 from traces.kineto.events import Events
 from traces.kineto.reader import read_kineto
+from validation.timed import GEMMS, LOOKUP, UPDATE, WAIT, step_edges
 
 if TYPE_CHECKING:  # loading it takes longer than a command line may take to start
     import pandas as pd
@@ -28,9 +29,6 @@ THREAD = "own thread"
 CLASSES = ("embedding_forward", "embedding_update", "gemm", "collectives", "rest")
 """Classes of operators, which add up to the iteration; ``collectives``: exposed, that is waited for."""
 RESOLVED = "scenario.resolved.yaml"
-_GEMMS = frozenset({"aten::addmm", "aten::mm", "aten::bmm"})
-_WAIT = "collective_wait"
-_STEP = "ProfilerStep#"
 _GLOO = "gloo:"
 
 
@@ -55,6 +53,7 @@ class Times:
         thread_s: what the rank's own thread worked: CPU time where it was measured; None with several threads.
         collectives_s: of each operation, from the rank's call to its end, the mean over ranks.
         bars: the tasks of one iteration on every rank.
+        yardstick_s: what the pieces of the trainer's yardstick took meanwhile, or when the machine was calibrated.
     """
 
     iteration_s: float
@@ -62,6 +61,7 @@ class Times:
     thread_s: float | None
     collectives_s: Mapping[str, float]
     bars: Sequence[Sequence[Bar]]
+    yardstick_s: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +94,9 @@ def read_measured(folder: Path) -> Measured:
         raise InputError("no measurement", file=folder, expected="a folder that `dlrmsim measure` wrote")
     summary = json.loads(file.read_text(encoding="utf-8"))
     rows = pd.read_parquet(folder / "iterations.parquet")
-    ends = rows[rows["phase"] != "profiled"].groupby("iteration")["end_s"].max().to_numpy()
-    times_s = np.diff(ends)[-int(summary["measured_iterations"]) :]
+    times_s = rows[(rows["phase"] == "measured") & (rows["rank"] == 0)]["iteration_time_s"].to_numpy()
     iteration_s = float(np.median(times_s))
-    ranks = [_rank(folder / "kineto" / f"rank{rank}.json.gz") for rank in range(summary["world_size"])]
+    ranks = [_rank(folder / "timed" / f"rank{rank}.json.gz") for rank in range(summary["world_size"])]
     thread_s, thread_noise_pct = _thread_s(rows, folder)
     scale = iteration_s / float(np.mean([rank.steps_s.mean() for rank in ranks]))
     classes = {name: _means([rank.classes_s[name] for rank in ranks], scale) for name in CLASSES}
@@ -110,6 +109,7 @@ def read_measured(folder: Path) -> Measured:
         thread_s,
         {op: float(values.mean()) for op, values in collectives.items()},
         [rank.bars for rank in ranks],
+        summary["yardstick_s"],
     )
     return Measured(folder, summary, times, {"iteration": spread_pct(times_s), THREAD: thread_noise_pct, **noise})
 
@@ -148,15 +148,11 @@ class _Rank:
 def _rank(file: Path) -> _Rank:
     events = read_kineto(file).events
     names = [events.names[number] for number in events.name.tolist()]
-    steps = np.array([row for row, name in enumerate(names) if name.startswith(_STEP)], dtype=np.int64)
-    if not len(steps):
-        raise InputError("the trace has no iterations", file=file, expected="a trace that `dlrmsim measure` wrote")
-    steps = steps[np.argsort(events.start_ps[steps])]
-    edges = np.append(events.start_ps[steps], events.end_ps[steps[-1]])
+    edges = step_edges(events, file)
     kinds = np.array([_kind(name) for name in names])
     seconds = {kind: _per_step(events, np.flatnonzero(kinds == kind), edges) for kind in np.unique(kinds) if kind}
     steps_s = np.diff(edges) / 1e12
-    classes = {name: seconds.get(name, np.zeros(len(steps))) for name in CLASSES[:-1]}
+    classes = {name: seconds.get(name, np.zeros(len(edges) - 1)) for name in CLASSES[:-1]}
     classes["rest"] = steps_s - np.sum(list(classes.values()), axis=0)
     collectives = {kind[len(_GLOO) :]: found for kind, found in seconds.items() if kind.startswith(_GLOO)}
     return _Rank(steps_s, classes, collectives, _bars(events, names, kinds, edges))
@@ -164,13 +160,13 @@ def _rank(file: Path) -> _Rank:
 
 def _kind(name: str) -> str:
     """Class or collective of an event; empty for others."""
-    if name in _GEMMS:
+    if name in GEMMS:
         return "gemm"
-    if name == _WAIT:
+    if name == WAIT:
         return "collectives"
-    if name.endswith("_lookup"):
+    if name.endswith(LOOKUP):
         return "embedding_forward"
-    if name.endswith("_update"):
+    if name.endswith(UPDATE):
         return "embedding_update"
     return name if name.startswith(_GLOO) else ""
 

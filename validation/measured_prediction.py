@@ -14,12 +14,14 @@ from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from simulator.analysis import iteration_time
 from simulator.analysis.metrics import SteadyRule
+from simulator.compute import CpuModel
 from simulator.engine import RunResult, run
 from simulator.lowering import lower
 from simulator.operators import CollectiveCall, EmbeddingLookup, EmbeddingUpdate, Gemm, Nothing, Work
 from simulator.program import Program
 from validation.errors import error_pct, statistics
 from validation.measured import CLASSES, RESOLVED, THREAD, Bar, Measured, Times
+from validation.yardstick import slowness
 
 Table = dict[str, Any]
 MARKED_SHARE = 0.05
@@ -70,7 +72,9 @@ def _times(prepared: Prepared, result: RunResult, iteration_s: float) -> Times:
     thread_s = prepared_thread_s(prepared)
     classes["collectives"] = max(0.0, iteration_s - sum(classes.values()))
     bars = [_bars(program, result, rank) for rank in range(program.rank_count)]
-    return Times(iteration_s, classes, thread_s, collectives, bars)
+    compute = prepared.machine.compute
+    yardstick_s = compute.kernels.yardstick_s if isinstance(compute, CpuModel) else {}
+    return Times(iteration_s, classes, thread_s, collectives, bars, yardstick_s)
 
 
 def prepared_thread_s(prepared: Prepared) -> float:
@@ -105,7 +109,11 @@ def _bars(program: Program, result: RunResult, rank: int) -> list[Bar]:
 
 
 def cases_of(measured: Measured, predicted: Times) -> list[Table]:
-    """A row for the iteration, each class and each collective: both times, error, noise, part of the iteration."""
+    """A row for the iteration, each class and each collective: both times, error, noise, part of the iteration.
+
+    Measured times are those of the machine as it was when it was calibrated (`validation.yardstick`).
+    """
+    slower = slowness(measured.times.yardstick_s, predicted.yardstick_s)
     pairs = [("iteration", measured.times.iteration_s, predicted.iteration_s)]
     if measured.times.thread_s is not None and predicted.thread_s is not None:
         pairs.append((THREAD, measured.times.thread_s, predicted.thread_s))
@@ -120,9 +128,9 @@ def cases_of(measured: Measured, predicted: Times) -> list[Table]:
         {
             "metric": name,
             "unit": "s",
-            "measured": seconds,
+            "measured": seconds / slower,
             "predicted": expected,
-            "error_pct": error_pct(expected, seconds) if seconds > 0.0 else None,
+            "error_pct": error_pct(expected, seconds / slower) if seconds > 0.0 else None,
             "noise_pct": measured.noise_pct.get(name, 0.0),
             "share": seconds / measured.times.iteration_s,
         }

@@ -110,6 +110,11 @@ class CpuModel:
         return min(self.local_world_size, int(self.node.cpu.cores.value * self.node.sockets.value))
 
     @property
+    def takes_turns(self) -> bool:
+        """Whether a rank shares its cores with others."""
+        return self.local_world_size > self.core_groups
+
+    @property
     def caches(self) -> Caches:
         """The caches of a rank."""
         return Caches(self.kernels.core_cache_bytes.value, self.kernels.shared_cache_bytes.value)
@@ -125,6 +130,8 @@ class CpuModel:
         seconds: Amount = 0.0
         for name, count in amounts_of(operator, self.caches).items():
             seconds = seconds + count * (0.0 if costs is None else costs.seconds_per.get(name, 0.0))
+        if self.takes_turns:
+            seconds = seconds * self.kernels.shared_slower
         if isinstance(operator, HostWork):
             fixed = operator.seconds * self.node.cpu.host_time_factor.value
             return (seconds + fixed) / self.host_speed

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from simulator.compute import CpuModel
 from simulator.lowered import Activity, Phase
 from simulator.network.model import picoseconds_of
 from simulator.network.topology import Topology
-from simulator.operators import Amount, CollectiveCall, FloatArray
+from simulator.operators import Amount, CollectiveCall
 from simulator.program import IntArray, Program
 
 
@@ -29,12 +31,16 @@ class Cores:
         count: how many there are.
         of_rank: number of the share that each rank is pinned to ``[world_size]``.
         collective_share: what a collective takes of a member's share while data move.
+        slower: by how much longer data are under way than in a collective alone.
+        latency_cores: what it takes of a core for each second in which none move.
     """
 
     first: int
     count: int
     of_rank: IntArray
     collective_share: float
+    slower: float
+    latency_cores: float
 
     @staticmethod
     def of(topology: Topology, compute: object) -> Cores | None:
@@ -43,7 +49,10 @@ class Cores:
             return None
         groups, first = compute.core_groups, topology.resource_count
         numbers = first + topology.node_of * groups + topology.local_rank_of % groups
-        return Cores(first, topology.nodes * groups, numbers, compute.kernels.collective_cores)
+        of = compute.kernels
+        latency_cores = of.shared_latency_cores if compute.takes_turns else of.collective_latency_cores
+        shares = of.collective_cores, of.collective_slower, latency_cores
+        return Cores(first, topology.nodes * groups, numbers, *shares)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -63,8 +72,6 @@ class Cores:
         whole = np.ones(1)
         return [
             Activity(f"{program.names[task]} [rank {rank}]", (Phase(0, int(work_ps[i]), self.of_rank[[rank]], whole),))
-            if work_ps[i]
-            else Activity(f"{program.names[task]} [rank {rank}]", ())
             for i, rank in enumerate(program.ranks)
         ]
 
@@ -74,20 +81,28 @@ class Cores:
         Where these ask for more than there is, even alone, it takes that much longer.
         """
         numbers, sharing = np.unique(self.of_rank[np.asarray(members)], return_counts=True)
-        asked = np.asarray(sharing * self.collective_share, dtype=np.float64)
-        if not self.collective_share or not activity.phases:
-            return activity
-        stretch = max(1.0, float(asked.max()))
-        phases = tuple(_beside(phase, numbers, asked / stretch, stretch) for phase in activity.phases)
-        return replace(activity, phases=phases)
+        phases: list[Phase] = []
+        for phase in activity.phases:
+            busy_ps = round(phase.latency_ps * max(1.0, self.latency_cores))
+            posting = Phase(0, busy_ps, np.zeros(0, dtype=np.int64), np.zeros(0))
+            moving = Phase(
+                phase.latency_ps, round(phase.work_ps * self.slower), phase.resources, phase.usage / self.slower
+            )
+            if self.latency_cores:
+                phases.append(_beside(posting, numbers, sharing * min(1.0, self.latency_cores)))
+                moving = replace(moving, latency_ps=0)
+            phases.append(_beside(moving, numbers, sharing * self.collective_share))
+        return replace(activity, phases=tuple(phases))
 
 
-def _beside(phase: Phase, cores: IntArray, usage: FloatArray, stretch: float) -> Phase:
-    if not phase.work_ps:
+def _beside(phase: Phase, cores: IntArray, asked: NDArray[np.floating[Any]]) -> Phase:
+    """A phase that asks for so much of each share of cores; for more than there is, it takes that much longer."""
+    if not phase.work_ps or not asked.any():
         return phase
+    stretch = max(1.0, float(asked.max()))
     return Phase(
         phase.latency_ps,
         round(phase.work_ps * stretch),
         np.concatenate([phase.resources, cores]),
-        np.concatenate([phase.usage / stretch, usage]),
+        np.concatenate([phase.usage / stretch, asked / stretch]),
     )

@@ -1,0 +1,272 @@
+"""Costs of kernels from whole training iterations.
+
+A kernel timed alone finds its data in the caches, its code too, and no thread of a collective beside it; in an
+iteration it takes 10 to 100 % longer, the short ones most. So costs are fitted to iterations of the trainer on jobs
+drawn at random: the time of every GEMM, lookup and update, and of what else is in each section, is the sum of amounts
+times costs, of several kinds of kernels and of the host's work at once. Kernels timed alone (`validation.cpu_fit`)
+enter with less weight: they say what the few jobs do not.
+
+Errors are relative to what is predicted, so that noise, which multiplies, does not pull costs down.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from hardware_specs.cpu_kernels import KernelClass, KernelCosts
+from scenarios.prepare import Prepared
+from simulator.compute import CpuModel
+from simulator.compute.cpu import Caches, amounts_of, class_of
+from simulator.operators import (
+    Amount,
+    CollectiveCall,
+    EmbeddingLookup,
+    EmbeddingUpdate,
+    FloatArray,
+    Gemm,
+    Operator,
+    Work,
+)
+from validation.cpu_fit import KernelRow
+from validation.timed import ENDS, ISSUE, WAIT, TimedRank, read_timed
+from validation.yardstick import middle_s
+
+Key = tuple[KernelClass, str]
+"""A kind of kernel and one of its amounts."""
+ALONE_WEIGHT = 0.3
+"""Of a kernel timed alone beside a part of an iteration."""
+FLOOR_SHARE = 0.02
+"""Errors are relative to what is predicted plus this part of the iteration: short parts count for less."""
+FLOOR_S = 2e-4
+"""The same of kernels timed alone."""
+LINEAR_BEYOND = 0.15
+SAME_PLACE = 1e-4
+"""Costs that change no row's time by more than this part are left out."""
+ROUNDS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class PartRow:
+    """A timed part of an iteration on one rank, or a kernel timed alone.
+
+    Attributes:
+        name: which.
+        counts: what it does, by kind of kernel and amount.
+        seconds: its time.
+        floor_s: what is added to it where errors are relative to it.
+        weight: of its error.
+        noise: half the spread of the middle half of repeats over the median; 0 where it was done once.
+    """
+
+    name: str
+    counts: Mapping[Key, float]
+    seconds: float
+    floor_s: float
+    weight: float = 1.0
+    noise: float = field(default=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedRank:
+    """What a rank recorded of a job, medians over iterations.
+
+    Attributes:
+        cpu_s: what its own thread had of a core, seconds.
+        others_s: what its other threads had, those of collectives.
+        wall_s: time.
+        yardstick_s: of the pieces of the yardstick.
+    """
+
+    cpu_s: float
+    others_s: float
+    wall_s: float
+    yardstick_s: Mapping[str, float]
+
+    @staticmethod
+    def read(folder: Path, rank: int, first: int, count: int) -> TrainedRank:
+        """Medians over ``count`` iterations from ``first`` on."""
+        found = json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8"))
+        columns = {name: np.array(values[first : first + count]) for name, values in found["iterations"].items()}
+        wall_s = columns["end_s"] - columns["start_s"]
+        others_s = columns["process_s"] - columns["cpu_s"]
+        return TrainedRank(
+            cpu_s=float(np.median(columns["cpu_s"])),
+            others_s=float(np.median(others_s)),
+            wall_s=float(np.median(wall_s)),
+            yardstick_s=middle_s(found["yardstick_s"]),
+        )
+
+
+def alone(row: KernelRow, caches: Caches) -> PartRow:
+    """A kernel timed alone."""
+    kind, counts = class_of(row.operator), _counts(row.operator, caches, 0, 1)
+    return PartRow(str(kind), counts, row.seconds, FLOOR_S, ALONE_WEIGHT, row.noise)
+
+
+def parts(
+    prepared: Prepared, folder: Path, rank: int, trained: TrainedRank, slower: float, issue_s: float
+) -> list[PartRow]:
+    """The timed parts of a job's iteration on a rank.
+
+    Traced iterations are scaled to those that were not: to the rank's CPU time where it has one thread, for that has
+    nothing of other threads on the same core, else to the time on the wall.
+
+    Args:
+        prepared: the job.
+        folder: of its record.
+        rank: whose.
+        trained: what it recorded.
+        slower: by how much the machine was slower than it usually is (`validation.yardstick`).
+        issue_s: what it takes to issue a collective, which is timed apart.
+    """
+    compute, (program,) = prepared.machine.compute, prepared.graph.programs
+    if not isinstance(compute, CpuModel):
+        raise TypeError("kernels of CPUs are fitted to jobs on CPUs")
+    timed = read_timed(folder / "timed" / f"rank{rank}.json.gz")
+    issued = sum(isinstance(work, CollectiveCall) for work in program.work)
+    scale = _scale(timed, trained, compute, issued * issue_s) / slower
+    groups: dict[str, dict[Key, float]] = {}
+    gemms: list[dict[Key, float]] = []
+    for name, work in zip(program.names, program.work, strict=True):
+        if isinstance(work, CollectiveCall) or class_of(work) is None:
+            continue
+        counts = _counts(work, compute.caches, rank, program.rank_count)
+        if isinstance(work, Gemm):
+            gemms.append(counts)
+            continue
+        group = groups.setdefault(group_of(name, work), {})
+        for key, count in counts.items():
+            group[key] = group.get(key, 0.0) + count
+    floor_s = FLOOR_SHARE * scale * float(np.median(timed.steps_s))
+    found = [
+        PartRow(name, groups[name], scale * seconds, floor_s)
+        for name, seconds in timed.groups_s.items()
+        if groups.get(name) and seconds > 0.0
+    ]
+    if len(gemms) == len(timed.gemms_s):
+        pairs = zip(gemms, timed.gemms_s.tolist(), strict=True)
+        found += [PartRow("gemm", counts, scale * seconds, floor_s) for counts, seconds in pairs if seconds > 0.0]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveWork:
+    """What a job's collectives ask of a rank's cores.
+
+    Attributes:
+        latency_s: seconds of an iteration in which none of their data move.
+        moving_s: seconds in which they do, when nothing is beside them.
+        cores_s: what their threads had of a core.
+    """
+
+    latency_s: float
+    moving_s: float
+    cores_s: float
+
+
+def collective_costs(jobs: Sequence[CollectiveWork]) -> tuple[float, float]:
+    """Seconds of a core for each second of latency, and for each in which data would move with nothing beside them."""
+    cores_s = np.array([job.cores_s for job in jobs])
+    matrix = np.array([[job.latency_s, job.moving_s] for job in jobs], dtype=np.float64)
+    latency, moving = _nonnegative(matrix, cores_s, np.full(len(jobs), FLOOR_S), np.ones(len(jobs))).tolist()
+    return latency, moving
+
+
+def group_of(name: str, work: Work) -> str:
+    """The group of sections (`validation.timed`) in which the trainer does a task of the simulator's."""
+    task = name.removeprefix("launch_")
+    back = "backward" in task or "gradient" in task
+    if task.endswith("_update") or isinstance(work, EmbeddingLookup | EmbeddingUpdate):
+        return task
+    told = {
+        "input": task.startswith("input_") or "_input_dist" in task or "bucketize" in task,
+        "interaction": task.startswith(("interaction", "pooled")) and not back,
+        ENDS: "loss" in task or "optimizer" in task,
+        "embedding": task.endswith(("_lookup", "output_dist_forward")),
+        "backward": back,
+        "bottom_mlp": task.startswith("bottom_"),
+        "top_mlp": task.startswith("top_"),
+    }
+    return next((group for group, is_it in told.items() if is_it), ENDS)
+
+
+def _scale(timed: TimedRank, trained: TrainedRank, compute: CpuModel, issuing_s: float) -> float:
+    step_s = float(np.median(timed.steps_s))
+    if compute.kernels.threads > 1:
+        return trained.wall_s / step_s
+    own_s = step_s - timed.groups_s.get(WAIT, 0.0) - timed.groups_s.get(ISSUE, 0.0)
+    return max(trained.cpu_s - issuing_s, 0.1 * trained.cpu_s) / own_s
+
+
+def _counts(work: Operator, caches: Caches, rank: int, ranks: int) -> dict[Key, float]:
+    kind = class_of(work)
+    if kind is None:
+        return {}
+
+    def of_rank(count: Amount) -> float:
+        return float(np.broadcast_to(np.asarray(count, dtype=np.float64), ranks)[rank])
+
+    return {(kind, name): of_rank(count) for name, count in amounts_of(work, caches).items()}
+
+
+def fit(rows: Sequence[PartRow]) -> dict[KernelClass, KernelCosts]:
+    """Costs of all kinds of kernels among the rows, none negative."""
+    keys = sorted({key for row in rows for key in row.counts})
+    matrix = np.array([[row.counts.get(key, 0.0) for key in keys] for row in rows])
+    seconds = np.array([row.seconds for row in rows])
+    floors = np.array([row.floor_s for row in rows])
+    costs = _nonnegative(matrix, seconds, floors, np.array([row.weight for row in rows]))
+    expected = matrix @ costs
+    off = 100.0 * (expected - seconds) / np.maximum(seconds, floors)
+    parts_of = matrix * costs
+    kinds = sorted({kind for kind, _ in keys})
+    of_kind = np.array([[key[0] == kind for key in keys] for kind in kinds], dtype=np.float64)
+    share = of_kind @ parts_of.T
+    told = np.argmax(share, axis=0)
+    found: dict[KernelClass, KernelCosts] = {}
+    for number, kind in enumerate(kinds):
+        mine = np.flatnonzero(told == number)
+        noise = [rows[row].noise for row in mine.tolist()]
+        worst = float(off[mine[np.argmax(np.abs(off[mine]))]]) if len(mine) else 0.0
+        kept = {
+            name: f"{float(f'{cost:.5g}')!r} s"
+            for (of, name), cost, column in zip(keys, costs, parts_of.T, strict=True)
+            if of == kind and np.max(column / np.maximum(expected, floors)) > SAME_PLACE
+        }
+        found[kind] = KernelCosts.model_validate(
+            {
+                "seconds_per": kept,
+                "rows": max(1, len(mine)),
+                "median_error_pct": round(float(np.median(np.abs(off[mine]))), 2) if len(mine) else 0.0,
+                "worst_error_pct": round(worst, 1),
+                "noise_pct": round(100.0 * float(np.median(noise)), 2) if noise else 0.0,
+            }
+        )
+    return found
+
+
+def _nonnegative(matrix: FloatArray, seconds: FloatArray, floors: FloatArray, weights: FloatArray) -> FloatArray:
+    """Costs ``[A]`` for which ``matrix @ costs`` is near ``seconds`` ``[R]`` in relation to itself.
+
+    Reweighted until they agree: errors are relative to the prediction of the round before, and beyond `LINEAR_BEYOND`
+    count by their size, not by its square.
+    """
+    from scipy.optimize import nnls
+
+    costs, expected, calm = np.zeros(matrix.shape[1]), seconds, np.ones(len(seconds))
+    for _ in range(ROUNDS):
+        each = weights * calm / (expected + floors)
+        rows = matrix * each[:, None]
+        scale = np.maximum(np.abs(rows).max(axis=0), 1e-300)
+        costs = nnls(rows / scale, seconds * each, maxiter=100 * matrix.shape[1])[0] / scale
+        now = matrix @ costs
+        off = np.abs(now - seconds) / (now + floors)
+        calm = np.sqrt(np.minimum(1.0, LINEAR_BEYOND / np.maximum(off, 1e-12)))
+        expected = (expected + now) / 2
+    found: FloatArray = costs
+    return found

@@ -7,11 +7,25 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from benchmarks import accuracy, choosers, cli, embedding, engine, gemms, oracle, planning, replays, skew, traces
+from benchmarks import (
+    accuracy,
+    choices,
+    choosers,
+    cli,
+    embedding,
+    engine,
+    gemms,
+    oracle,
+    planning,
+    replays,
+    skew,
+    traces,
+)
 from benchmarks.rows import Row, show
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "accuracy": lambda given: accuracy.rows(_study(given)),
+    "choices": lambda given: choices.rows(_choices(given)),
     "engine": lambda _: engine.rows(),
     "cli": lambda _: cli.rows(),
     "gemms": lambda given: gemms.rows(given.svg),
@@ -30,22 +44,27 @@ def _study(given: argparse.Namespace) -> accuracy.Study:
     return accuracy.Study(given.configs, given.seed, given.cluster, given.launches, file, given.resume, given.minutes)
 
 
+def _choices(given: argparse.Namespace) -> choices.Choices:
+    file = choices.FOLDER / f"choices_{given.seed}.csv" if given.out is None else given.out
+    return choices.Choices(given.sets, given.seed, given.cluster, given.launches, file)
+
+
 def main() -> int:
     """Run one benchmark and print its rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", choices=list(BENCHMARKS))
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
     parser.add_argument("--programs", type=int, default=10_000, help="oracle: how many programs")
-    parser.add_argument("--seed", type=int, default=0, help="oracle, planning, accuracy: seed of what is drawn")
+    parser.add_argument("--seed", type=int, default=0, help="oracle, planning, studies: seed of what is drawn")
     parser.add_argument("--refit", action="store_true", help="choosers: fit the constants anew for each")
     parser.add_argument("--svg", type=Path, help="gemms: file for a picture of predicted and measured times")
-    parser.add_argument("--sets", type=int, default=20, help="planning: how many sets of tables")
+    parser.add_argument("--sets", type=int, default=20, help="planning, choices: how many sets of tables")
     parser.add_argument("--configs", type=int, default=40, help="accuracy: how many configurations")
-    parser.add_argument("--cluster", default="host.yaml", help="accuracy: this machine, as calibrate host wrote it")
-    parser.add_argument("--launches", type=int, default=5, help="accuracy: how often each configuration is measured")
+    parser.add_argument("--cluster", default="host.yaml", help="studies: this machine, as calibrate host wrote it")
+    parser.add_argument("--launches", type=int, default=5, help="studies (accuracy, choices): times each is measured")
     parser.add_argument("--resume", action="store_true", help="accuracy: keep the rows that are there")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="accuracy: begin nothing after this time")
-    parser.add_argument("--out", type=Path, help="accuracy: file of rows (default traces/measured/accuracy_SEED.csv)")
+    parser.add_argument("--out", type=Path, help="studies: file of rows (default traces/measured/NAME_SEED.csv)")
     arguments = parser.parse_args()
     return 0 if show(BENCHMARKS[arguments.name](arguments), as_json=arguments.json) else 1
 

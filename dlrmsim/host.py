@@ -40,6 +40,8 @@ ALONE_SHARE, TRAINED_SHARE = 0.09, 0.19
 """Of the time, for kernels alone with one rank and with one on each core, and for training with these and more."""
 RANKS_PER_CORE = 2
 """Of ranks that take turns on cores."""
+MOST_CORES_WITH_TURNS = 8
+"""On larger machines nobody trains with more ranks than cores, and so many processes do not start in the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +85,9 @@ def calibrate_host(out: Path, minutes: float = 3.0, seed: int = 0, progress: Pro
     shown.stage("fitting the costs of kernels")
     kernels = [fit_kernels(rows, threads, facts, of) for threads, of in trained.items()]
     cluster = with_kernels(cluster, kernels)
-    beside = TrainRequest(RANKS_PER_CORE * facts.cores, seed, TRAINED_SHARE * 60.0 * minutes)
-    cluster = with_turns(cluster, train_jobs(beside, cluster, issue_s(rows), shown).jobs)
+    if facts.cores <= MOST_CORES_WITH_TURNS:
+        beside = TrainRequest(RANKS_PER_CORE * facts.cores, seed, TRAINED_SHARE * 60.0 * minutes)
+        cluster = with_turns(cluster, train_jobs(beside, cluster, issue_s(rows), shown).jobs)
     parts = [(counts[threads], threads, part) for threads, of in trained.items() for part in of.parts]
     table = out.with_suffix(".rows.csv")
     file_written_whole(table, _rows_csv(rows, errors_pct(rows, cluster, facts.caches), parts, kernels))

@@ -18,7 +18,8 @@ def costs(**seconds_per):
     }
 
 
-def kernels(threads=1, collective_cores=0.0, **kinds):
+def kernels(threads=1, collective_cores=0.0, latency_cores=0.0, shared=(1.0, 0.0), **kinds):
+    """Costs; ``shared``: how much slower ranks are that take turns, and cores that their latencies take."""
     return {
         "threads": threads,
         "source": "chosen",
@@ -26,6 +27,9 @@ def kernels(threads=1, collective_cores=0.0, **kinds):
         "core_cache_bytes": told("1 MiB"),
         "shared_cache_bytes": told("32 MiB"),
         "collective_cores": collective_cores,
+        "collective_latency_cores": latency_cores,
+        "shared_slower": shared[0],
+        "shared_latency_cores": shared[1],
         "costs": kinds,
     }
 

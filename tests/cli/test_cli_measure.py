@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -92,20 +93,30 @@ def test_a_measurement_writes_every_file_and_prints_its_figures(measured):
     folder, out = measured
     assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()) == [
         "environment.json", "et/rank0.json.gz", "et/rank1.json.gz", "iterations.parquet", "kineto/rank0.json.gz",
-        "kineto/rank1.json.gz", "measured.json", "run.json", "scenario.resolved.yaml",
+        "kineto/rank1.json.gz", "measured.json", "run.json", "scenario.resolved.yaml", "timed/rank0.json.gz",
+        "timed/rank1.json.gz",
     ]  # fmt: skip
     assert all(words in out for words in ("iteration time", "samples/s", "drift", "loss", "2 ranks of this machine"))
 
 
 def test_the_figures_are_those_of_the_recorded_iterations(measured):
-    """Iteration k ends when the last rank ends it: 10 of warm-up, 24 measured, 1 and 3 with the profiler."""
+    """10 of warm-up, 24 measured, 3 and 8 with operators timed, 1 and 3 with the profiler; yardsticks are in none."""
     import pandas as pd
 
     folder, _ = measured
     table, summary = pd.read_parquet(folder / "iterations.parquet"), read(folder / "measured.json")
-    assert table.groupby("phase", observed=True).size().to_dict() == {"warm_up": 20, "measured": 48, "profiled": 8}
-    ends_s = table.groupby("iteration").end_s.max().to_numpy()
-    assert summary["iteration_time_s"] == pytest.approx((ends_s[33] - ends_s[9]) / 24)
+    assert table.groupby("phase", observed=True).size().to_dict() == {
+        "warm_up": 20,
+        "measured": 48,
+        "timed": 22,
+        "profiled": 8,
+    }
+    ranks = table.groupby("iteration")
+    begins_s, ends_s = ranks.start_s.min().to_numpy(), ranks.end_s.max().to_numpy()
+    between_s = np.maximum(0.0, begins_s[1:] - ends_s[:-1])
+    assert summary["iteration_time_s"] == pytest.approx((ends_s[33] - ends_s[9] - between_s[9:33].sum()) / 24)
+    assert np.count_nonzero(between_s > 0) == 4, "a yardstick after every sixth measured iteration"
+    assert set(summary["yardstick_s"]) == {"product", "gather", "copy", "calls", "exchange_2"}
     assert summary["throughput_samples_per_s"] == pytest.approx(64 / summary["iteration_time_s"])
     assert (table.time_s > 0).all()
     losses = table.groupby("iteration").loss.mean()
@@ -116,6 +127,16 @@ def test_the_figures_are_those_of_the_recorded_iterations(measured):
 def test_no_large_temporaries_are_made_in_an_iteration(measured):
     """Less than 4 MB of new pages: the embedding vectors and activations of a batch are kept from one to the next."""
     assert read(measured[0] / "measured.json")["page_faults_per_iteration"] < 1000
+
+
+def test_operators_are_timed_in_traces_that_hold_nothing_else(measured):
+    """Eight iterations after the one that the profiler's start slows down, without shapes."""
+    for rank in range(2):
+        events = read(measured[0] / "timed" / f"rank{rank}.json.gz")["traceEvents"]
+        names = [event["name"] for event in events if event.get("ph") == "X"]
+        assert sum(name.startswith("ProfilerStep") for name in names) == 9
+        assert names.count("column_update") == 9
+        assert not any("Input Dims" in event.get("args", {}) for event in events)
 
 
 def test_traces_hold_three_iterations_with_their_stages(measured):

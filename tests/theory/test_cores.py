@@ -5,7 +5,7 @@ import pytest
 
 from simulator.engine import RunOptions, run
 from simulator.lowering import build_machine, lower
-from simulator.operators import CollectiveCall, Gemm
+from simulator.operators import CollectiveCall, EmbeddingLookup, Gemm
 from simulator.program import ProgramBuilder, TaskGraph
 from tests.host_machines import costs, host, kernels
 
@@ -77,3 +77,35 @@ def test_a_collective_that_needs_no_core_leaves_kernels_alone():
 def test_a_collective_of_ranks_that_take_turns_is_longer_by_what_they_ask_for_together():
     assert alone_s(2, 4, 0.8) == pytest.approx(1.6 * alone_s(4, 4, 0.8), rel=1e-3)
     assert alone_s(2, 4, 0.3) == pytest.approx(alone_s(4, 4, 0.3), rel=1e-9)
+
+
+def latency_s(cores, ranks, **measured):
+    """A collective without data."""
+    return seconds(host(cores, kernels(**measured)), ranks, [all_reduce(ranks, 0.0)])
+
+
+def test_a_latency_that_takes_cores_is_longer_where_it_takes_more_than_one():
+    plain = latency_s(2, 2)
+    assert plain > 0.0
+    assert latency_s(2, 2, latency_cores=0.5) == pytest.approx(plain, rel=1e-6)
+    assert latency_s(2, 2, latency_cores=3.0) == pytest.approx(3 * plain, rel=1e-6)
+
+
+def test_ranks_that_take_turns_pay_their_own_latency_each():
+    """Two ranks on each core ask for twice as much of it."""
+    assert latency_s(2, 4, shared=(1.0, 3.0)) == pytest.approx(6 * latency_s(4, 4), rel=1e-6)
+    assert latency_s(4, 4, shared=(1.0, 3.0)) == latency_s(4, 4)
+
+
+def test_kernels_of_ranks_that_take_turns_are_slower():
+    work = Gemm(1, 16, 1, "fp32")
+    measured = kernels(gemm=costs(call=1.0), shared=(1.25, 0.0))
+    assert seconds(host(2, measured), 2, [work]) == pytest.approx(1.0)
+    assert seconds(host(2, measured), 4, [work]) == pytest.approx(2.5)
+
+
+def test_a_rank_with_nothing_to_do_waits_for_nobody():
+    """Rank 1 has no rows to look up, as one without tables."""
+    lookups = EmbeddingLookup(np.array([1.0, 0.0]), *[np.zeros(2)] * 3, 1.0)
+    measured = kernels(lookup=costs(lookup=1.0))
+    assert seconds(host(2, measured), 2, [lookups]) == pytest.approx(1.0)

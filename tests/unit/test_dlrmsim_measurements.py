@@ -21,7 +21,16 @@ ENDS_S = np.array([[1.0, 2, 3, 5, 6], [1.5, 2, 4, 5, 9]])
 def measurement(cores=((0,), (1,)), load=0.1, device="cpu"):
     environments = tuple({"cores": list(own), "device": device, "backend": "gloo"} for own in cores)
     loss = np.array([[0.8, 0.7, 0.6, 0.5, 0.4], [0.6, 0.5, 0.4, 0.3, 0.2]])
-    return Measurement(STARTS_S, ENDS_S, loss, np.full((2, 5), 7.0), ENDS_S - STARTS_S, environments, load)
+    return Measurement(
+        STARTS_S,
+        ENDS_S,
+        loss,
+        np.full((2, 5), 7.0),
+        ENDS_S - STARTS_S,
+        environments,
+        ({"calls": [2.0, 1.0, 4.0]}, {"calls": [3.0]}),
+        load,
+    )
 
 
 def test_an_iteration_ends_when_the_last_rank_ends_it():
@@ -33,6 +42,14 @@ def test_an_iteration_ends_when_the_last_rank_ends_it():
     assert summary["rank_median_s"] == pytest.approx([1.5, 2.0])
     assert summary["loss"] == pytest.approx({"first": 0.7, "last": 0.3})
     assert (summary["page_faults_per_iteration"], summary["warnings"]) == (7.0, [])
+    assert summary["yardstick_s"] == {"calls": 2.5}, "the mean over ranks of medians"
+
+
+def test_what_ranks_do_between_iterations_is_part_of_none():
+    """As above, but between the second and the third iteration both ranks do something else for 10 s."""
+    later = np.array([0.0, 0.0, 10.0, 10.0, 10.0])
+    apart = replace(measurement(), start_s=STARTS_S + later, end_s=ENDS_S + later)
+    np.testing.assert_allclose(apart.times_s, measurement().times_s)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,169 @@
+"""``python -m benchmarks choices --cluster SPEC``: whether the plan predicted best is the best one measured.
+
+Sets of tables are drawn from a seed; each gets seven plans for the ranks of this machine's cores: at random,
+contiguous, greedy by size, by lookups and by cost, the largest table by rows with the others by cost, and the search's.
+All plans of a set are trained one after the other in the same processes, several rounds in another order each, started
+anew. A hit is a predicted best whose measured time is within the noise, or 2 %, of the measured best; regret is what
+it loses.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.rows import Row
+from dlrmsim.host_training import LIMITS, SCHEDULE
+from dlrmsim.measuring import with_plan
+from scenarios.progress import Silent
+from scenarios.resolve import ResolvedScenario, load_scenario
+from trainer.bench_series import SCENARIO, write_series
+from trainer.launch import run_ranks
+from trainer.pin import usable_cores
+from validation.in_situ import TrainedRank
+from validation.measured import spread_pct
+from validation.measured_prediction import predict
+from validation.random_jobs import random_job
+
+PLANNERS = ("greedy_size", "greedy_lookups", "greedy", "search")
+TOLERANCE = 0.02
+HITS_SHARE = 17 / 20
+MOST_REGRET_PCT = 2.0
+TRAINED = replace(SCHEDULE, iterations=24, timed=0)
+MODULE = "model.sparse_arch.embedding_bag_collection"
+FOLDER = Path(__file__).parents[1] / "traces" / "measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What is asked for: sets, seed, machine, rounds, file of rows."""
+
+    sets: int
+    seed: int
+    cluster: str
+    rounds: int
+    file: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """A plan: predicted time, measured time of each round, seconds."""
+
+    plan: str
+    predicted_s: float
+    rounds_s: tuple[float, ...]
+
+    @property
+    def measured_s(self) -> float:
+        """The median over rounds."""
+        return float(np.median(self.rounds_s))
+
+    @property
+    def noise(self) -> float:
+        """Half the spread of the middle half of rounds over their median."""
+        return spread_pct(np.array(self.rounds_s)) / 100.0
+
+
+def rows(asked: Choices) -> Iterator[Row]:
+    """Try the plans of every set, then count."""
+    found: list[tuple[bool, bool, float]] = []
+    asked.file.unlink(missing_ok=True)
+    for number in range(asked.sets):
+        tried = _tried(asked, number)
+        _append(asked, number, tried)
+        found.append(judged(tried))
+        yield Row(f"set_{number}_regret", 100.0 * found[-1][2], "%")
+    hits, exact, regret = zip(*found, strict=True)
+    yield Row("choices_hits", sum(hits), "sets", f">= {round(HITS_SHARE * len(hits))}")
+    yield Row("choices_hits_without_tolerance", sum(exact), "sets")
+    yield Row("choices_mean_regret", 100.0 * float(np.mean(regret)), "%", f"<= {MOST_REGRET_PCT:g}")
+
+
+def judged(tried: Sequence[Tried]) -> tuple[bool, bool, float]:
+    """Whether the plan predicted best is a hit, whether it is the best one measured, and its regret."""
+    chosen = min(tried, key=lambda plan: plan.predicted_s)
+    best = min(tried, key=lambda plan: plan.measured_s)
+    regret = chosen.measured_s / best.measured_s - 1.0
+    return regret <= max(TOLERANCE, chosen.noise, best.noise), chosen is best, regret
+
+
+def _tried(asked: Choices, number: int) -> list[Tried]:
+    random = np.random.default_rng([asked.seed, number])
+    ranks = max(2, len(usable_cores()))
+    with tempfile.TemporaryDirectory(prefix="dlrmsim-choices-") as name:
+        plans = _plans(asked, random, ranks, Path(name))
+        measured: dict[str, list[float]] = {plan: [] for plan in plans}
+        for _ in range(asked.rounds):
+            order = [list(plans)[place] for place in random.permutation(len(plans))]
+            write_series(Path(name) / "series.json", [Path(name) / plan for plan in order], float("inf"))
+            run = replace(TRAINED, scenario=Path(name) / "series.json", out=Path(name))
+            run_ranks(run, ranks, usable_cores(), "trainer.series")
+            for plan in order:
+                measured[plan].append(_iteration_s(Path(name) / plan, ranks))
+        return [Tried(plan, predict(job).iteration_s, tuple(measured[plan])) for plan, job in plans.items()]
+
+
+def _iteration_s(folder: Path, ranks: int) -> float:
+    """Middle time of an iteration, the mean over ranks, which wait for each other in each."""
+    found = [TrainedRank.read(folder, rank, TRAINED.warm_up, TRAINED.iterations).wall_s for rank in range(ranks)]
+    return float(np.mean(found))
+
+
+def _plans(asked: Choices, random: np.random.Generator, ranks: int, root: Path) -> dict[str, ResolvedScenario]:
+    """The seven plans of a set, each in a folder of its name."""
+    given = random_job(random, "set", _absolute(asked.cluster), ranks)
+    while not LIMITS.allow(given) or len(given["workload"]["model"]["tables"]["value"]) < 2 * ranks:
+        given = random_job(random, "set", _absolute(asked.cluster), ranks)
+    planned = {planner: _resolved(given, {"planner": planner}, root) for planner in PLANNERS}
+    tables = given["workload"]["model"]["tables"]["value"]
+    names = [f"table_{table}" for table in range(len(tables))]
+    largest = names[int(np.argmax([table["rows"] for table in tables]))]
+    by_cost: dict[str, Any] = json.loads(json.dumps(planned["greedy"].scenario.workload.sharding.plan))["plan"][MODULE]
+    drawn = random.integers(ranks, size=len(names))
+    written = {
+        "random": {name: _whole(int(rank)) for name, rank in zip(names, drawn, strict=True)},
+        "contiguous": {name: _whole(place * ranks // len(names)) for place, name in enumerate(names)},
+        "largest_row_wise": {**by_cost, largest: {"sharding_type": "row_wise"}},
+    }
+    for plan, content in written.items():
+        file = {"world_size": ranks, "local_world_size": ranks, "plan": {MODULE: content}}
+        planned[plan] = _resolved(given, {"plan": file}, root)
+    for plan, job in planned.items():
+        (root / plan).mkdir()
+        (root / plan / SCENARIO).write_text(job.to_yaml(), encoding="utf-8")
+    return planned
+
+
+def _resolved(given: Mapping[str, Any], sharding: Mapping[str, Any], root: Path) -> ResolvedScenario:
+    file = root / "scenario.json"
+    content = {**given, "workload": {**given["workload"], "sharding": sharding}}
+    file.write_text(json.dumps(content), encoding="utf-8")
+    return with_plan(load_scenario(file), Silent())
+
+
+def _whole(rank: int) -> dict[str, Any]:
+    return {"sharding_type": "table_wise", "ranks": [rank]}
+
+
+def _absolute(cluster: str) -> str:
+    return str(Path(cluster).resolve()) if Path(cluster).is_file() else cluster
+
+
+def _append(asked: Choices, number: int, tried: Sequence[Tried]) -> None:
+    asked.file.parent.mkdir(parents=True, exist_ok=True)
+    new = not asked.file.is_file()
+    with asked.file.open("a", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        if new:
+            writer.writerow(["seed", "cluster", "set", "plan", "predicted_s", "measured_s", "rounds_s"])
+        for plan in tried:
+            rounds = " ".join(f"{seconds:.5g}" for seconds in plan.rounds_s)
+            times = f"{plan.predicted_s:.5g}", f"{plan.measured_s:.5g}", rounds
+            writer.writerow([asked.seed, Path(asked.cluster).stem, number, plan.plan, *times])

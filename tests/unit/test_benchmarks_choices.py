@@ -1,0 +1,28 @@
+"""How choices between plans are judged."""
+
+import pytest
+
+from benchmarks.choices import Tried, judged
+
+
+def test_the_best_one_measured_is_a_hit_without_regret():
+    tried = [Tried("a", 1.0, (2.0, 2.0)), Tried("b", 2.0, (3.0, 3.0))]
+    assert judged(tried) == (True, True, 0.0)
+
+
+def test_a_choice_within_two_per_cent_is_a_hit_but_not_the_best():
+    tried = [Tried("a", 1.0, (2.02, 2.02)), Tried("b", 2.0, (2.0, 2.0))]
+    assert judged(tried) == (True, False, pytest.approx(0.01))
+
+
+def test_a_choice_within_the_noise_is_a_hit():
+    """The middle half of the chosen plan's rounds spreads by 10 % to either side."""
+    noisy = (2.0, 2.2, 2.2, 2.2, 2.6)
+    assert judged([Tried("a", 1.0, (1.8, 1.98, 2.2, 2.42, 2.6)), Tried("b", 2.0, (2.05, 2.05))])[0]
+    assert not judged([Tried("a", 1.0, noisy), Tried("b", 2.0, (1.0, 1.0))])[0]
+
+
+def test_the_loss_of_a_wrong_choice_is_told():
+    hit, exact, regret = judged([Tried("a", 1.0, (3.0,)), Tried("b", 2.0, (2.0,))])
+    assert (hit, exact) == (False, False)
+    assert regret == pytest.approx(0.5)

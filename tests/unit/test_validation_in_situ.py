@@ -1,0 +1,179 @@
+"""Fits of a CPU's costs: planted ones come back, odd rows do not bend them, noise does not pull them down."""
+
+import gzip
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from inputs.errors import InputError
+from simulator.compute.cpu import Caches, amounts_of, class_of
+from simulator.operators import EmbeddingLookup, EmbeddingUpdate, Gemm, HostWork
+from validation.cpu_fit import KernelRow
+from validation.in_situ import CollectiveWork, PartRow, alone, collective_costs, fit, group_of
+from validation.random_jobs import Limits, random_job
+from validation.timed import ENDS, ISSUE, WAIT, read_timed
+from validation.yardstick import middle_s, slowness
+
+CACHES = Caches(2.0**20, 2.0**25)
+
+
+def gemms(count, seed=0):
+    random = np.random.default_rng(seed)
+    return [Gemm(*random.integers(64, 1024, 3).tolist(), "fp32") for _ in range(count)]
+
+
+def part(costs, *works, factor=1.0):
+    """A part of an iteration in which these works take what the costs say, times a factor."""
+    counts, seconds = {}, 0.0
+    for work in works:
+        for name, count in amounts_of(work, CACHES).items():
+            key = (class_of(work), name)
+            counts[key] = counts.get(key, 0.0) + float(count)
+            seconds += float(count) * costs.get(key, 0.0)
+    return PartRow("part", counts, factor * seconds, 1e-9)
+
+
+def test_planted_costs_come_back_from_parts_of_one_kind():
+    costs = {("gemm", "call"): 5e-6, ("gemm", "flop"): 1e-11, ("gemm", "left"): 2e-10}
+    found = fit([part(costs, work) for work in gemms(60)])["gemm"]
+    assert found.worst_error_pct == pytest.approx(0.0, abs=0.5)
+    assert found.seconds_per["flop"] == pytest.approx(1e-11, rel=0.02)
+    assert found.rows == 60
+
+
+def test_costs_of_two_kinds_come_back_from_their_sums():
+    costs = {("gemm", "flop"): 1e-11, ("host", "launch"): 2e-5, ("host", "collective"): 3e-4}
+    hosts = [HostWork(0.0, launches=float(1 + i % 5), collectives=float(i % 3)) for i in range(40)]
+    found = fit([part(costs, work, host) for work, host in zip(gemms(40), hosts, strict=True)])
+    assert found["gemm"].seconds_per["flop"] == pytest.approx(1e-11, rel=0.02)
+    assert found["host"].seconds_per["collective"] == pytest.approx(3e-4, rel=0.05)
+
+
+def test_a_few_disturbed_rows_do_not_bend_the_rest():
+    costs = {("gemm", "flop"): 1e-11}
+    found = fit([part(costs, work, factor=5.0 if i % 10 == 0 else 1.0) for i, work in enumerate(gemms(40))])["gemm"]
+    assert found.median_error_pct < 6.0
+    assert found.worst_error_pct == pytest.approx(-80.0, abs=3.0)
+
+
+def test_noise_that_multiplies_leaves_the_mean_where_it_is():
+    """Errors relative to what was measured would pull the cost down by the noise's variance, here 9 %."""
+    factors = np.random.default_rng(2).choice([0.7, 1.3], 400)
+    rows = [
+        part({("gemm", "flop"): 1e-11}, work, factor=factor) for work, factor in zip(gemms(400), factors, strict=True)
+    ]
+    costs = fit(rows)["gemm"].seconds_per
+    predicted = sum(costs.get(name, 0.0) * count for row in rows for (_, name), count in row.counts.items())
+    assert predicted == pytest.approx(sum(row.seconds for row in rows), rel=0.04)
+
+
+def test_costs_are_never_negative():
+    random = np.random.default_rng(1)
+    rows = [replace(part({}, work), seconds=float(random.uniform(1e-5, 1e-2))) for work in gemms(30)]
+    assert min(fit(rows)["gemm"].seconds_per.values()) > 0.0
+
+
+def test_a_kernel_alone_counts_as_its_operator_does():
+    row = KernelRow(gemms(1)[0], (1.0, 1.1, 1.2, 1.3, 9.0))
+    found = alone(row, CACHES)
+    assert found.seconds == 1.2
+    assert found.noise == pytest.approx(0.1 / 1.2)
+    assert found.counts[("gemm", "flop")] == 2.0 * row.operator.m * row.operator.n * row.operator.k
+
+
+def test_cores_that_collectives_take_come_back():
+    jobs = [CollectiveWork(1e-3 * (1 + i % 4), 1e-3 * i, 2.0 * 1e-3 * (1 + i % 4) + 1.5e-3 * i) for i in range(12)]
+    assert collective_costs(jobs) == (pytest.approx(2.0, rel=0.01), pytest.approx(1.5, rel=0.01))
+
+
+def lookup():
+    return EmbeddingLookup(1.0, 1.0, 1.0, 1.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("task", "group"),
+    [
+        ("launch_input_copy", "input"), ("column_input_dist_values", "input"), ("row_wise_bucketize", "input"),
+        ("launch_column_lookup", "embedding"), ("launch_column_update", "column_update"),
+        ("launch_row_wise_output_dist_forward", "embedding"), ("bottom_0_activation", "bottom_mlp"),
+        ("interaction_cat", "interaction"), ("pooled_permute", "interaction"), ("interaction_backward", "backward"),
+        ("pooled_gradient_permute", "backward"), ("top_1_activation", "top_mlp"), ("loss_backward", ENDS),
+        ("bottom_0_gradient_scale", "backward"), ("launch_gradient_all_reduce_0", "backward"),
+        ("dense_optimizer", ENDS),
+    ],
+)  # fmt: skip
+def test_tasks_belong_to_the_sections_in_which_the_trainer_does_them(task, group):
+    assert group_of(task, HostWork(0.0)) == group
+
+
+def test_lookups_and_updates_are_counted_apart():
+    assert group_of("column_lookup", lookup()) == "column_lookup"
+    update = EmbeddingUpdate(1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 1.0)
+    assert group_of("row_wise_update", update) == "row_wise_update"
+
+
+def trace(tmp_path, *steps):
+    """A trace whose iterations hold these (name, begin, end) in microseconds after their own begin."""
+    events, begin = [], 0
+    for number, (length, inside) in enumerate(steps):
+        told = [(f"ProfilerStep#{number}", 0, length, "user_annotation"), *inside]
+        events += [
+            {"ph": "X", "name": name, "cat": kind, "ts": begin + low, "dur": high - low, "pid": 1, "tid": 1, "args": {}}
+            for name, low, high, kind in told
+        ]
+        begin += length
+    file = tmp_path / "rank0.json.gz"
+    with gzip.open(file, "wt") as stream:
+        json.dump({"traceEvents": events}, stream)
+    return file
+
+
+ITERATION = [
+    ("input_dist_wait", 0, 100, "user_annotation"),
+    (WAIT, 10, 60, "user_annotation"),
+    ("backward", 110, 500, "user_annotation"),
+    ("aten::mm", 120, 320, "cpu_op"),
+    ("c10d::allreduce_", 330, 350, "cpu_op"),
+    ("aten::mm", 360, 400, "cpu_op"),
+    ("embedding_backward", 500, 800, "user_annotation"),
+    ("column_update", 510, 790, "user_annotation"),
+    ("aten::mm", 520, 530, "cpu_op"),
+]
+
+
+def test_an_iteration_is_taken_apart_into_what_adds_up_to_it(tmp_path):
+    """The first iteration is the profiler's start; a product inside an update is part of the update."""
+    found = read_timed(trace(tmp_path, (5000, ITERATION), (1000, ITERATION), (1000, ITERATION)))
+    assert found.steps_s.tolist() == [0.001, 0.001]
+    microseconds = {name: round(seconds * 1e6) for name, seconds in found.groups_s.items()}
+    assert microseconds == {
+        "input": 50, WAIT: 50, "backward": 130, "gemm": 240, ISSUE: 20, "embedding": 20, "column_update": 280,
+        ENDS: 210,
+    }  # fmt: skip
+    assert [round(seconds * 1e6) for seconds in found.gemms_s] == [200, 40]
+
+
+def test_a_trace_of_one_iteration_says_nothing(tmp_path):
+    with pytest.raises(InputError, match="no iterations"):
+        read_timed(trace(tmp_path, (1000, ITERATION)))
+
+
+def test_a_machine_is_slower_by_the_root_of_what_two_pieces_say():
+    then = {"product": 1.0, "calls": 1.0, "copy": 1.0}
+    assert slowness({"product": 1.21, "calls": 1.0, "copy": 9.0}, then) == pytest.approx(1.1)
+    assert slowness({"product": 2.0}, {}) == 1.0
+    assert middle_s({"calls": [3.0, 1.0, 2.0], "none": []}) == {"calls": 2.0}
+
+
+def test_drawn_jobs_are_the_same_for_the_same_seed_and_keep_to_limits():
+    first, again = (random_job(np.random.default_rng(3), "x", "host", 2) for _ in range(2))
+    assert first == again
+    assert first["world_size"] == 2
+    tables = first["workload"]["model"]["tables"]["value"]
+    size = sum(4.0 * table["rows"] * table["dim"] for table in tables)
+    assert Limits(size).allow(first)
+    assert not Limits(size - 1).allow(first)
+    assert not Limits(size, flops=1.0).allow(first)
+    assert not Limits(size, gathered_bytes=1.0).allow(first)

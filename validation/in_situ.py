@@ -259,14 +259,15 @@ def _nonnegative(matrix: FloatArray, seconds: FloatArray, floors: FloatArray, we
     from scipy.optimize import nnls
 
     costs, expected, calm = np.zeros(matrix.shape[1]), seconds, np.ones(len(seconds))
-    for _ in range(ROUNDS):
+    for round_ in range(ROUNDS):
         each = weights * calm / (expected + floors)
         rows = matrix * each[:, None]
         scale = np.maximum(np.abs(rows).max(axis=0), 1e-300)
         costs = nnls(rows / scale, seconds * each, maxiter=100 * matrix.shape[1])[0] / scale
         now = matrix @ costs
         off = np.abs(now - seconds) / (now + floors)
-        calm = np.sqrt(np.minimum(1.0, LINEAR_BEYOND / np.maximum(off, 1e-12)))
+        if round_ >= ROUNDS // 4:  # not before the predictions have settled: what noise pulled down would stay there
+            calm = np.sqrt(np.minimum(1.0, LINEAR_BEYOND / np.maximum(off, 1e-12)))
         expected = (expected + now) / 2
     found: FloatArray = costs
     return found

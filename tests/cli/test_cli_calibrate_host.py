@@ -56,6 +56,8 @@ def test_the_spec_is_a_cluster_with_costs_and_collectives_of_this_machine(calibr
     assert {known.threads for known in cluster.node.cpu.kernels} == {1, cores}
     for known in cluster.node.cpu.kernels:
         assert {"gemm", "lookup", "update", "stream", "optimizer", "host"} <= set(known.costs)
+        assert {"product", "calls"} <= set(known.yardstick_s)
+        assert known.shared_slower >= 1.0
         assert all(cost.noise_pct >= 0 and cost.rows >= 1 for cost in known.costs.values())
         assert known.costs["gemm"].seconds_per
     assert cluster.fitted is not None
@@ -67,7 +69,11 @@ def test_what_was_measured_lies_beside_it_with_the_error_of_the_fit(calibrated):
         rows = list(csv.DictReader(stream))
     assert {"gemm", "update", "all_reduce", "all_to_all", "all_gather", "reduce_scatter"} <= {r["kind"] for r in rows}
     assert {"2", "4"} <= {row["ranks"] for row in rows if row["kind"] == "all_reduce"}
-    assert all(float(row["median_s"]) > 0 and row["error_pct"] for row in rows)
+    assert all(float(row["median_s"]) > 0 for row in rows)
+    cores = len(os.sched_getaffinity(0))
+    assert all(row["error_pct"] for row in rows if int(row["ranks"]) <= cores), "of what was fitted"
+    parts = {row["kind"] for row in rows if row["kind"].startswith("training ")}
+    assert {"training gemm", "training input", "training backward", "training ends"} <= parts
 
 
 def test_a_shipped_job_runs_on_the_spec(calibrated):

@@ -3,7 +3,7 @@
 Sets of tables are drawn from a seed; each gets seven plans for the ranks of this machine's cores: at random,
 contiguous, greedy by size, by lookups and by cost, the largest table by rows with the others by cost, and the search's.
 All plans of a set are trained one after the other in the same processes, several rounds in another order each, started
-anew. A hit is a predicted best whose measured time is within the noise, or 2 %, of the measured best; regret is what
+anew; planners that agree are one plan. A hit is a predicted best whose measured time is within the noise, or 2 %, of the measured best; regret is what
 it loses.
 """
 
@@ -28,9 +28,10 @@ from trainer.bench_series import SCENARIO, write_series
 from trainer.launch import run_ranks
 from trainer.pin import usable_cores
 from validation.in_situ import TrainedRank
-from validation.measured import spread_pct
+from validation.measured import Times, spread_pct
 from validation.measured_prediction import predict
 from validation.random_jobs import random_job
+from validation.yardstick import slowness
 
 PLANNERS = ("greedy_size", "greedy_lookups", "greedy", "search")
 TOLERANCE = 0.02
@@ -99,6 +100,7 @@ def _tried(asked: Choices, number: int) -> list[Tried]:
     ranks = max(2, len(usable_cores()))
     with tempfile.TemporaryDirectory(prefix="dlrmsim-choices-") as name:
         plans = _plans(asked, random, ranks, Path(name))
+        predicted = {plan: predict(job) for plan, job in plans.items()}
         measured: dict[str, list[float]] = {plan: [] for plan in plans}
         for _ in range(asked.rounds):
             order = [list(plans)[place] for place in random.permutation(len(plans))]
@@ -106,14 +108,14 @@ def _tried(asked: Choices, number: int) -> list[Tried]:
             run = replace(TRAINED, scenario=Path(name) / "series.json", out=Path(name))
             run_ranks(run, ranks, usable_cores(), "trainer.series")
             for plan in order:
-                measured[plan].append(_iteration_s(Path(name) / plan, ranks))
-        return [Tried(plan, predict(job).iteration_s, tuple(measured[plan])) for plan, job in plans.items()]
+                measured[plan].append(_iteration_s(Path(name) / plan, ranks, predicted[plan]))
+        return [Tried(plan, predicted[plan].iteration_s, tuple(measured[plan])) for plan in plans]
 
 
-def _iteration_s(folder: Path, ranks: int) -> float:
-    """Middle time of an iteration, the mean over ranks, which wait for each other in each."""
-    found = [TrainedRank.read(folder, rank, TRAINED.warm_up, TRAINED.iterations).wall_s for rank in range(ranks)]
-    return float(np.mean(found))
+def _iteration_s(folder: Path, ranks: int, predicted: Times) -> float:
+    """Middle time of an iteration, the mean over ranks, which wait for each other in each; without drift."""
+    found = [TrainedRank.read(folder, rank, TRAINED.warm_up, TRAINED.iterations) for rank in range(ranks)]
+    return float(np.mean([rank.wall_s / slowness(rank.yardstick_s, predicted.yardstick_s) for rank in found]))
 
 
 def _plans(asked: Choices, random: np.random.Generator, ranks: int, root: Path) -> dict[str, ResolvedScenario]:
@@ -135,10 +137,21 @@ def _plans(asked: Choices, random: np.random.Generator, ranks: int, root: Path) 
     for plan, content in written.items():
         file = {"world_size": ranks, "local_world_size": ranks, "plan": {MODULE: content}}
         planned[plan] = _resolved(given, {"plan": file}, root)
+    planned = _distinct(planned)
     for plan, job in planned.items():
         (root / plan).mkdir()
         (root / plan / SCENARIO).write_text(job.to_yaml(), encoding="utf-8")
     return planned
+
+
+def _distinct(planned: Mapping[str, ResolvedScenario]) -> dict[str, ResolvedScenario]:
+    """Plans that differ, each by the names of all who made it."""
+    makers: dict[str, list[str]] = {}
+    for maker, job in planned.items():
+        content = dict(json.loads(json.dumps(job.scenario.workload.sharding.plan)))
+        content.pop("planner", None)
+        makers.setdefault(json.dumps(content, sort_keys=True), []).append(maker)
+    return {"+".join(names): planned[names[0]] for names in makers.values()}
 
 
 def _resolved(given: Mapping[str, Any], sharding: Mapping[str, Any], root: Path) -> ResolvedScenario:

@@ -3,8 +3,8 @@
 Sets of tables are drawn from a seed; each gets seven plans for the ranks of this machine's cores: at random,
 contiguous, greedy by size, by lookups and by cost, the largest table by rows with the others by cost, and the search's.
 All plans of a set are trained one after the other in the same processes, several rounds in another order each, started
-anew; planners that agree are one plan. A hit is a predicted best whose measured time is within the noise, or 2 %, of the
-measured best; regret is what it loses.
+anew; planners that agree are one plan. A hit is a predicted best whose measured time is within the noise, or 2 %, of
+the measured best; regret is what it loses.
 """
 
 from __future__ import annotations

@@ -27,13 +27,14 @@ from inputs.errors import InfeasibleError
 from scenarios.resolve import ResolvedScenario, load_scenario
 from validation.errors import statistics
 from validation.measured import CLASSES, THREAD, Measured, Times, read_measured, spread_pct
-from validation.measured_prediction import MARKED_SHARE, predict, predict_measured
+from validation.measured_prediction import MARKED_SHARE, cluster_anywhere, predict, predict_measured
 from validation.random_jobs import Limits, random_job
 from validation.yardstick import slowness
 
 LEAST_S, MOST_S = 5e-3, 3.0
 LIMITS = Limits(table_bytes=6 * 2**30)
 BATCHES = 4
+"""Made before each launch and taken in turn: making them takes longer than training."""
 TOGETHER = 4
 """Configurations that are measured by turns."""
 BUDGET_S = 3.0
@@ -56,11 +57,6 @@ class Study:
     file: Path
     resume: bool
     minutes: float
-
-    @property
-    def machine(self) -> str:
-        """The cluster as a scenario anywhere may name it."""
-        return str(Path(self.cluster).resolve()) if Path(self.cluster).is_file() else self.cluster
 
     @property
     def first(self) -> dict[str, str]:
@@ -123,7 +119,7 @@ def _drawn(study: Study, number: int, folder: Path) -> tuple[ResolvedScenario, i
     """The configuration of a number, and how many were drawn before one that can be measured."""
     random = np.random.default_rng([study.seed, number])
     for again in range(1000):
-        given = random_job(random, f"random_{study.seed}_{number}", study.machine)
+        given = random_job(random, f"random_{study.seed}_{number}", cluster_anywhere(study.cluster))
         file = folder / f"config_{number}.yaml"
         file.write_text(yaml.safe_dump(given, sort_keys=False), encoding="utf-8")
         if not LIMITS.allow(given):

@@ -29,16 +29,19 @@ from trainer.launch import run_ranks
 from trainer.pin import usable_cores
 from validation.in_situ import TrainedRank
 from validation.measured import Times, spread_pct
-from validation.measured_prediction import predict
+from validation.measured_prediction import cluster_anywhere, predict
 from validation.random_jobs import random_job
 from validation.yardstick import slowness
 
 PLANNERS = ("greedy_size", "greedy_lookups", "greedy", "search")
 TOLERANCE = 0.02
-HITS_SHARE = 17 / 20
-MOST_REGRET_PCT = 2.0
+"""Of the best time: a choice that loses no more is a hit."""
+HITS_SHARE, MOST_REGRET_PCT = 17 / 20, 2.0
+"""Asked of all sets."""
 TRAINED = replace(SCHEDULE, iterations=24, timed=0)
+"""Of each plan in each round."""
 MODULE = "model.sparse_arch.embedding_bag_collection"
+"""Where plans of TorchRec have their tables."""
 FOLDER = Path(__file__).parents[1] / "traces" / "measured"
 
 
@@ -120,9 +123,9 @@ def _iteration_s(folder: Path, ranks: int, predicted: Times) -> float:
 
 def _plans(asked: Choices, random: np.random.Generator, ranks: int, root: Path) -> dict[str, ResolvedScenario]:
     """The seven plans of a set, each in a folder of its name."""
-    given = random_job(random, "set", _absolute(asked.cluster), ranks)
+    given = random_job(random, "set", cluster_anywhere(asked.cluster), ranks)
     while not LIMITS.allow(given) or len(given["workload"]["model"]["tables"]["value"]) < 2 * ranks:
-        given = random_job(random, "set", _absolute(asked.cluster), ranks)
+        given = random_job(random, "set", cluster_anywhere(asked.cluster), ranks)
     planned = {planner: _resolved(given, {"planner": planner}, root) for planner in PLANNERS}
     tables = given["workload"]["model"]["tables"]["value"]
     names = [f"table_{table}" for table in range(len(tables))]
@@ -163,10 +166,6 @@ def _resolved(given: Mapping[str, Any], sharding: Mapping[str, Any], root: Path)
 
 def _whole(rank: int) -> dict[str, Any]:
     return {"sharding_type": "table_wise", "ranks": [rank]}
-
-
-def _absolute(cluster: str) -> str:
-    return str(Path(cluster).resolve()) if Path(cluster).is_file() else cluster
 
 
 def _append(asked: Choices, number: int, tried: Sequence[Tried]) -> None:

@@ -36,7 +36,7 @@ from validation.in_situ import PartRow
 COLLECTIVE_BYTES = tuple(4**power for power in range(4, 13))
 """256 B to 16 MiB."""
 MOST_CASES = 30
-ALONE_SHARE, TRAINED_SHARE = 0.09, 0.19
+ALONE_SHARE, TRAINED_SHARE = 0.09, 0.15
 """Of the time, for kernels alone with one rank and with one on each core, and for training with these and more."""
 RANKS_PER_CORE = 2
 """Of ranks that take turns on cores."""
@@ -123,8 +123,7 @@ def _measure(ranks: int, plan: Plan, progress: Progress) -> list[dict[str, Any]]
         plan.write(folder / "plan.json")
         run_ranks(Run(scenario=folder / "plan.json", out=folder), ranks, cores, module="trainer.microbench")
         timed = [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(ranks)]
-    together = max(1.0, ranks / len(cores))
-    return [{**row, "ranks_per_core": together, "alone": ranks <= len(cores)} for row in joined(timed)]
+    return [{**row, "alone": ranks <= len(cores)} for row in joined(timed)]
 
 
 def _facts(name: str) -> HostFacts:
@@ -180,7 +179,7 @@ def _rows_csv(
     told = io.StringIO()
     writer = csv.writer(told, lineterminator="\n")
     writer.writerow(["kind", "ranks", "threads", "sizes", "rounds_s", "median_s", "error_pct"])
-    apart = {"kind", "ranks", "threads", "times_s", "issue_s", "cores", "ranks_per_core", "alone"}
+    apart = {"kind", "ranks", "threads", "times_s", "issue_s", "cores", "alone"}
     for row, error in zip([row for row in rows if row["times_s"]], errors, strict=True):
         sizes = json.dumps({name: value for name, value in row.items() if name not in apart})
         rounds = " ".join(f"{seconds:.4g}" for seconds in row["times_s"])

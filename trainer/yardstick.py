@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 PAGE_BYTES = 4096
+"""Of small pages (x86)."""
 REPEATS = 3
 """Times that a piece is done; the least counts, for what others do only ever adds time."""
 

@@ -43,11 +43,13 @@ ALONE_WEIGHT = 0.3
 FLOOR_SHARE = 0.02
 """Errors are relative to what is predicted plus this part of the iteration: short parts count for less."""
 FLOOR_S = 2e-4
-"""The same of kernels timed alone."""
+"""The same of kernels timed alone, seconds."""
 LINEAR_BEYOND = 0.15
+"""Relative errors up to this count by their square, larger ones by their size."""
 SAME_PLACE = 1e-4
 """Costs that change no row's time by more than this part are left out."""
 ROUNDS = 40
+"""Of reweighting: the predictions of one are the next one's weights."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,12 +39,12 @@ def predict_measured(measured: Measured, cluster: str | None, progress: Progress
     Raises:
         InputError: the scenario or the cluster is wrong.
     """
-    settings = [] if cluster is None else [f"cluster={_absolute(cluster)}"]
+    settings = [] if cluster is None else [f"cluster={cluster_anywhere(cluster)}"]
     return predict(load_scenario(str(measured.folder / RESOLVED), settings), progress)
 
 
-def _absolute(cluster: str) -> str:
-    """A path as any scenario may name it, a name as it is."""
+def cluster_anywhere(cluster: str) -> str:
+    """A path to a cluster as a scenario in any folder may name it, a name as it is."""
     return str(Path(cluster).resolve()) if Path(cluster).is_file() else cluster
 
 

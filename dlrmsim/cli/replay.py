@@ -7,6 +7,22 @@ from typing import Annotated
 
 import typer
 
+Absent = Annotated[
+    str | None,
+    typer.Option(
+        "--absent",
+        metavar="none|clones|late",
+        help="Ranks without a trace: left out, clones of the traced ranks (default on a cluster), or late by "
+        "what collectives take longer than their shortest.",
+    ),
+]
+Overlap = Annotated[
+    str,
+    typer.Option(
+        "--overlap", metavar="as_traced|none|hidden", help="Device work: on one stream, or comm awaited by none."
+    ),
+]
+
 
 def replay(
     traces: Annotated[list[Path], typer.Argument(help="Traces of one job.", metavar="TRACE...")],
@@ -24,23 +40,8 @@ def replay(
     local_batch: Annotated[
         int | None, typer.Option("--local-batch", help="Samples of each rank (default: as traced).")
     ] = None,
-    absent: Annotated[
-        str | None,
-        typer.Option(
-            "--absent",
-            metavar="none|clones|late",
-            help="Ranks without a trace: left out, clones of the traced ranks (default on a cluster), or late by "
-            "what collectives take longer than their shortest.",
-        ),
-    ] = None,
-    overlap: Annotated[
-        str,
-        typer.Option(
-            "--overlap",
-            metavar="as_traced|none|hidden",
-            help="Device work: on one stream, or comm awaited by none.",
-        ),
-    ] = "as_traced",
+    absent: Absent = None,
+    overlap: Overlap = "as_traced",
     delay: Annotated[
         list[str] | None, typer.Option("--delay", metavar="3=2ms", help="Rank 3 is 2 ms late in each step.")
     ] = None,

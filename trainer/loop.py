@@ -53,7 +53,7 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
                 recorder.end(pipeline.progress())
                 if profile is not None:
                     profile.step()
-                if yardstick and phase == "measured" and iteration % run.yardstick_every == 0:
+                if yardstick and phase == "measured" and (iteration - run.warm_up) % run.yardstick_every == 0:
                     yardstick.lay_on()
                     recorder.begin()
                 if checkpoints and run.checkpoint_every and (iteration + 1) % run.checkpoint_every == 0:

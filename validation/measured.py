@@ -90,8 +90,8 @@ def read_measured(folder: Path) -> Measured:
     import pandas as pd
 
     file = folder / "measured.json"
-    if not file.is_file() or not (folder / RESOLVED).is_file():
-        raise InputError("no measurement", file=folder, expected="a folder that `dlrmsim measure` wrote")
+    if not file.is_file() or not (folder / RESOLVED).is_file() or not (folder / "timed").is_dir():
+        raise InputError("no measurement", file=folder, expected="a folder that this `dlrmsim measure` wrote")
     summary = json.loads(file.read_text(encoding="utf-8"))
     rows = pd.read_parquet(folder / "iterations.parquet")
     times_s = rows[(rows["phase"] == "measured") & (rows["rank"] == 0)]["iteration_time_s"].to_numpy()

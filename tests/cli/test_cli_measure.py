@@ -256,3 +256,20 @@ def test_wrong_input_is_told_in_one_line(tmp_path, arguments, expected):
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert expected in err
     assert [path.name for path in tmp_path.iterdir()] == ["tiny.yaml"]
+
+
+def test_a_single_iteration_has_a_yardstick_too(tmp_path):
+    code, _, err = dlrmsim("measure", tiny(tmp_path), "--iterations", "1", "--out", "one", folder=tmp_path)
+    assert code == 0, err
+    told = read(tmp_path / "one" / "measured.json")["yardstick_s"]
+    assert told
+    assert all(seconds > 0.0 for seconds in told.values())
+
+
+def test_a_measurement_of_an_earlier_version_is_refused_with_one_message(measured, tmp_path):
+    """It has no iterations whose operators were timed."""
+    for name in ("measured.json", "scenario.resolved.yaml"):
+        (tmp_path / name).write_bytes((measured[0] / name).read_bytes())
+    code, _, err = dlrmsim("validate", "--measured", tmp_path, "--cluster", "zen5_2_cores", folder=tmp_path)
+    assert code == 2
+    assert "no measurement" in err

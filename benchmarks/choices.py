@@ -24,8 +24,7 @@ from dlrmsim.host_training import LIMITS, SCHEDULE
 from dlrmsim.measuring import with_plan
 from scenarios.progress import Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
-from trainer.bench_series import SCENARIO, write_series
-from trainer.launch import run_ranks
+from trainer.bench_series import SCENARIO, started_series
 from trainer.pin import usable_cores
 from validation.in_situ import TrainedRank
 from validation.measured import Times, spread_pct
@@ -107,9 +106,9 @@ def _tried(asked: Choices, number: int) -> list[Tried]:
         measured: dict[str, list[float]] = {plan: [] for plan in plans}
         for _ in range(asked.rounds):
             order = [list(plans)[place] for place in random.permutation(len(plans))]
-            write_series(Path(name) / "series.json", [Path(name) / plan for plan in order], float("inf"))
-            run = replace(TRAINED, scenario=Path(name) / "series.json", out=Path(name))
-            run_ranks(run, ranks, usable_cores(), "trainer.series")
+            with started_series(TRAINED, ranks, [Path(name) / plan for plan in order], Path(name)) as series:
+                while series.left:
+                    series.turn()
             for plan in order:
                 measured[plan].append(_iteration_s(Path(name) / plan, ranks, predicted[plan]))
         return [Tried(plan, predicted[plan].iteration_s, tuple(measured[plan])) for plan in plans]

@@ -30,14 +30,15 @@ from scenarios.progress import Progress, Silent
 from trainer.bench_plan import FEWEST_CASES, Plan, joined
 from trainer.pin import usable_cores
 from trainer.runs import Run
-from validation.host_fit import HostFacts, errors_pct, fit_kernels, host_cluster, issue_s, with_kernels, with_turns
+from validation.host_fit import HostFacts, errors_pct, fit_kernels, host_cluster, issue_s
+from validation.host_iterations import with_kernels, with_level, with_turns, with_waits
 from validation.in_situ import PartRow
 
 COLLECTIVE_BYTES = tuple(4**power for power in range(4, 13))
 """256 B to 16 MiB."""
 MOST_CASES = 30
-ALONE_SHARE, TRAINED_SHARE = 0.09, 0.15
-"""Of the time, for kernels alone with one rank and with one on each core, and for training with these and more."""
+ALONE_SHARE, COLLECTIVE_SHARE, TRAINED_SHARE = 0.07, 0.07, 0.46
+"""Of the time, for kernels alone with one rank and with one on each core, for collectives of more, and for training."""
 RANKS_PER_CORE = 2
 """Of ranks that take turns on cores."""
 MOST_CORES_WITH_TURNS = 8
@@ -78,16 +79,19 @@ def calibrate_host(out: Path, minutes: float = 3.0, seed: int = 0, progress: Pro
     shown.stage("fitting kernels and collectives alone")
     counts = {max(1, facts.cores // ranks): ranks for ranks in _rank_counts()}
     cluster = host_cluster(rows, facts, [fit_kernels(rows, threads, facts) for threads in sorted(counts)], shown)
-    trained = {
-        threads: train_jobs(TrainRequest(ranks, seed, TRAINED_SHARE * 60.0 * minutes), cluster, issue_s(rows), shown)
-        for threads, ranks in counts.items()
-    }
+    turns = RANKS_PER_CORE * facts.cores if facts.cores <= MOST_CORES_WITH_TURNS else None
+    request = TrainRequest([*counts.values(), *filter(None, [turns])], seed, TRAINED_SHARE * 60.0 * minutes)
+    by_ranks = train_jobs(request, cluster, issue_s(rows), shown)
+    trained = {threads: by_ranks[ranks] for threads, ranks in counts.items()}
     shown.stage("fitting the costs of kernels")
     kernels = [fit_kernels(rows, threads, facts, of) for threads, of in trained.items()]
     cluster = with_kernels(cluster, kernels)
-    if facts.cores <= MOST_CORES_WITH_TURNS:
-        beside = TrainRequest(RANKS_PER_CORE * facts.cores, seed, TRAINED_SHARE * 60.0 * minutes)
-        cluster = with_turns(cluster, train_jobs(beside, cluster, issue_s(rows), shown).jobs)
+    for threads, of in trained.items():
+        cluster = with_level(cluster, threads, of.jobs)
+    cluster = with_waits(cluster, trained[min(trained)].jobs)
+    if turns:
+        cluster = with_turns(cluster, by_ranks[turns].jobs)
+    kernels = list(cluster.node.cpu.kernels)
     parts = [(counts[threads], threads, part) for threads, of in trained.items() for part in of.parts]
     table = out.with_suffix(".rows.csv")
     file_written_whole(table, _rows_csv(rows, errors_pct(rows, cluster, facts.caches), parts, kernels))
@@ -105,7 +109,7 @@ def _layouts(minutes: float, seed: int) -> list[tuple[int, Plan]]:
         for ranks in kernels
     ]
     beside = [ranks for ranks in (2, 4) if ranks not in kernels]
-    return layouts + [(ranks, Plan(seed, 0, 3, 0.02, COLLECTIVE_BYTES, 0.08 * share_s)) for ranks in beside]
+    return layouts + [(ranks, Plan(seed, 0, 3, 0.02, COLLECTIVE_BYTES, COLLECTIVE_SHARE * share_s)) for ranks in beside]
 
 
 def _rank_counts() -> list[int]:

@@ -51,6 +51,9 @@ class CpuKernels(Strict):
     collective_latency_cores: Annotated[float, Field(ge=0)] = 0.0
     """Seconds of a core that a member's threads work for each second in which no data of a collective move: posting
     messages, being woken up."""
+    collective_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
+    """What each collective takes longer within an iteration than alone: sleeping threads are woken, and ranks wait for
+    the one that is slower this time."""
     shared_slower: Annotated[float, Field(ge=1)] = 1.0
     """By how much longer kernels take on a core on which several ranks take turns: each finds the other's data."""
     shared_latency_cores: Annotated[float, Field(ge=0)] = 0.0

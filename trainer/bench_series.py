@@ -1,15 +1,60 @@
-"""What `trainer.series` is asked to train. Needs no PyTorch."""
+"""Series of scenarios that the same ranks train, and groups of ranks that do so by turns. Needs no PyTorch."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from trainer.launch import Ranks, started_ranks
+from trainer.pin import usable_cores
+from trainer.runs import Run
 
 SCENARIO = "scenario.resolved.yaml"
 """The scenario in each folder."""
 
 
-def write_series(file: Path, folders: Sequence[Path], seconds: float) -> None:
-    """Write where the scenarios are, and after how many seconds none is begun any more."""
-    file.write_text(json.dumps({"folders": [str(folder) for folder in folders], "seconds": seconds}), encoding="utf-8")
+@dataclass(slots=True)
+class Series:
+    """Ranks and the folders whose scenarios they train, one each turn.
+
+    Attributes:
+        ranks: those that train.
+        folders: each with a scenario; takes its record.
+        done: how many were trained.
+    """
+
+    ranks: Ranks
+    folders: Sequence[Path]
+    done: int = 0
+
+    def turn(self) -> None:
+        """Train the next one; raises as `trainer.launch.started_ranks`."""
+        records = [self.folders[self.done] / f"rank{rank}.json" for rank in range(len(self.ranks.processes))]
+        for record in records:
+            record.unlink(missing_ok=True)
+        self.ranks.turn(lambda: all(record.is_file() for record in records))
+        self.done += 1
+
+    @property
+    def left(self) -> bool:
+        """Whether there are more to train."""
+        return self.done < len(self.folders)
+
+
+@contextmanager
+def started_series(run: Run, ranks: int, folders: Sequence[Path], root: Path) -> Iterator[Series]:
+    """Ranks that wait for their first turn, on all cores; they are ended when this is left.
+
+    Args:
+        run: how each is trained.
+        ranks: how many.
+        folders: each with a scenario.
+        root: where to write what the ranks read.
+    """
+    file = root / f"series_{ranks}.json"
+    file.write_text(json.dumps([str(folder) for folder in folders]), encoding="utf-8")
+    with started_ranks(replace(run, scenario=file, out=root), ranks, usable_cores(), "trainer.series") as started:
+        yield Series(started, folders)

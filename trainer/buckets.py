@@ -11,13 +11,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 from torch.nn import Parameter
 from torch.profiler import record_function
 
 from trainer.dense import LinearLayer
 from trainer.devices import DTYPES
+from trainer.exchange import Started, all_reduce
 from trainer.job import TrainingJob
 from trainer.waits import wait
 from workloads.dense import Bucket, gradient_buckets
@@ -39,7 +39,7 @@ class _Open:
     bucket: Bucket
     gradient: Tensor
     wire: Tensor
-    work: dist.Work | None = field(default=None)
+    work: Started | None = field(default=None)
 
 
 class GradientBuckets:
@@ -88,7 +88,7 @@ class GradientBuckets:
             if part.wire is not part.gradient:
                 part.wire.copy_(part.gradient)
             with record_function(f"gradient_all_reduce_{self._next}"):
-                part.work = dist.all_reduce(part.wire, async_op=True)
+                part.work = all_reduce(part.wire)
             self._next += 1
 
     def wait(self) -> None:

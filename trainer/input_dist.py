@@ -15,6 +15,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from trainer.batches import Batch
+from trainer.exchange import Started, all_to_all
 from trainer.job import TrainingJob
 from trainer.layout import Blocks, Kind, placement, rows_per_rank
 from trainer.lookups import Lookups, make_lookups, stable_order
@@ -108,7 +109,7 @@ class SplitsInFlight:
     outgoing: dict[Kind, _Outgoing]
     received: Tensor
     sent: Tensor
-    work: dist.Work
+    work: Started
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ class ValuesInFlight:
     lengths: dict[Kind, Tensor]
     values: dict[Kind, Tensor]
     received: dict[Kind, list[int]]
-    works: list[dist.Work]
+    works: list[Started]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ class InputDist:
             sent[:, 2 + 2 * number] = part.value_splits
         sent = sent.to(self._device, non_blocking=True)
         received = torch.empty_like(sent)
-        work = dist.all_to_all_single(received, sent, group=self._group, async_op=True)
+        work = all_to_all(received, sent, group=self._group)
         return SplitsInFlight(batch, outgoing, received, sent, work)
 
     def finish(self, splits: SplitsInFlight | Batch) -> ValuesInFlight:
@@ -205,7 +206,7 @@ class InputDist:
     def _exchange(self, flight: ValuesInFlight, out: Tensor, receive: list[int], send: list[int]) -> Tensor:
         """Start an all_to_all of indices or lengths."""
         received = torch.empty(sum(receive), dtype=out.dtype, device=out.device)
-        work = dist.all_to_all_single(received, out, receive, send, group=self._group, async_op=True)
+        work = all_to_all(received, out, receive, send, group=self._group)
         flight.works.append(work)
         return received
 

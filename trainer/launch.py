@@ -16,21 +16,25 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from inputs.errors import InputError, RankFailedError
 from trainer.pin import shares, usable_cores
 from trainer.runs import Run
+from trainer.turns import TURN
 
 POLL_S = 0.02
 """How often the launcher looks after its ranks, seconds: seldom enough to cost the ranks' cores nothing."""
 
 MAX_DETAILS = 10_000
 """Characters of a rank's own words in an error: the last ones."""
+
+SPINS = 10**7
+"""Looks of a thread for its next kernel (GNU OpenMP): a tenth of a second or so, longer than gaps of an iteration."""
 
 ALLOCATOR = {
     "MALLOC_MMAP_THRESHOLD_": str(2**30),
@@ -43,7 +47,16 @@ in small pages miss the TLB, which costs a virtual machine two walks."""
 
 
 def run_ranks(run: Run, world_size: int, cores: Sequence[int] | None = None, module: str = "trainer") -> None:
-    """Run all ranks on this host to their end.
+    """Run all ranks on this host to their end; takes and raises what `started_ranks` does."""
+    with started_ranks(run, world_size, cores, module) as ranks:
+        ranks.to_end()
+
+
+@contextmanager
+def started_ranks(
+    run: Run, world_size: int, cores: Sequence[int] | None = None, module: str = "trainer"
+) -> Iterator[Ranks]:
+    """Ranks on this host, which are ended when this is left.
 
     Args:
         run: what every rank does.
@@ -60,9 +73,41 @@ def run_ranks(run: Run, world_size: int, cores: Sequence[int] | None = None, mod
         try:
             for rank, share in enumerate(shares(cores or usable_cores(), world_size)):
                 processes.append(_start(replace(run, cores=share), rank, world_size, folder, module))
-            _supervise(processes, folder)
+            yield Ranks(processes, folder)
         finally:
             _end(processes)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Ranks that were started, and the folder of their logs."""
+
+    processes: Sequence[subprocess.Popen[bytes]]
+    folder: Path
+
+    def to_end(self) -> None:
+        """Wait for all of them; raises as `started_ranks`."""
+        while not self._all_ended():
+            time.sleep(POLL_S)
+
+    def turn(self, done: Callable[[], bool]) -> None:
+        """Let ranks that wait for their turn (`trainer.turns`) go on, until ``done``; raises as `started_ranks`."""
+        for process in self.processes:
+            if process.stdin is None:
+                raise ValueError("ranks are told of turns by their standard input")
+            with suppress(BrokenPipeError):  # it has ended: that is found below
+                process.stdin.write(TURN)
+                process.stdin.flush()
+        while not done() and not self._all_ended():
+            time.sleep(POLL_S)
+
+    def _all_ended(self) -> bool:
+        """Whether all have ended well; raises as soon as one has failed."""
+        codes = [process.poll() for process in self.processes]
+        failed = [rank for rank, code in enumerate(codes) if code]
+        if failed:
+            raise _failure(_first_failure(failed, self.folder), codes, self.folder)
+        return all(code == 0 for code in codes)
 
 
 def _start(run: Run, rank: int, world_size: int, folder: Path, module: str = "trainer") -> subprocess.Popen[bytes]:
@@ -81,11 +126,12 @@ def _start(run: Run, rank: int, world_size: int, folder: Path, module: str = "tr
 def _environment(rank: int, world_size: int, threads: int) -> Mapping[str, str]:
     """The environment of a rank; what the user has set stands.
 
-    Threads that wait for the next kernel spin: where each had to be woken up, two took as long as one.
+    Threads that wait for the next kernel spin: where each had to be woken up, two took as long as one. They stop after
+    `SPINS`, so that ranks that wait for their turn take nothing from others.
     """
     packages = str(Path(__file__).parents[1])
     paths = [packages, *filter(None, [os.environ.get("PYTHONPATH")])]
-    spinning = {"OMP_WAIT_POLICY": "active"} if threads > 1 else {}
+    spinning = {"OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": str(SPINS)} if threads > 1 else {}
     defaults = {"OMP_NUM_THREADS": str(threads), **spinning, **ALLOCATOR, **_loopback()}
     return {
         **defaults,
@@ -101,18 +147,6 @@ def _loopback() -> dict[str, str]:
     """Keep gloo on the loopback interface: the ranks share a host, whatever its name resolves to."""
     names = [name for _, name in socket.if_nameindex() if name in {"lo", "lo0"}]
     return {"GLOO_SOCKET_IFNAME": names[0]} if names else {}
-
-
-def _supervise(processes: Sequence[subprocess.Popen[bytes]], folder: Path) -> None:
-    """Wait for all ranks; raise as soon as one has failed."""
-    while True:
-        codes = [process.poll() for process in processes]
-        failed = [rank for rank, code in enumerate(codes) if code]
-        if failed:
-            raise _failure(_first_failure(failed, folder), codes, folder)
-        if all(code == 0 for code in codes):
-            return
-        time.sleep(POLL_S)
 
 
 def _first_failure(failed: Sequence[int], folder: Path) -> int:

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 from torch.profiler import record_function
@@ -21,6 +20,7 @@ from trainer.buckets import GradientBuckets
 from trainer.dense import DensePart
 from trainer.devices import arithmetic
 from trainer.embeddings import CopiedBlock, ShardedBlock
+from trainer.exchange import Started
 from trainer.input_dist import Distributed
 from trainer.job import TrainingJob
 from trainer.layout import KINDS, Block, Kind, placement
@@ -151,7 +151,7 @@ class RankModel:
         return torch.autocast(self._device.type, self._dtype, cache_enabled=False)
 
 
-def _wait(works: list[dist.Work | None]) -> None:
+def _wait(works: list[Started | None]) -> None:
     for work in works:
         if work is not None:
             wait(work)

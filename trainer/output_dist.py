@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from itertools import accumulate
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from trainer.devices import DTYPES
+from trainer.exchange import Started, all_gather, all_to_all, reduce_scatter
 from trainer.job import TrainingJob
 from trainer.layout import Block, Blocks, Kind, width_of
 
@@ -53,28 +53,28 @@ class OutputDist:
         self._places = _places(job, sources)
         self._sent_back = self._arrived(self._gradient_out)
 
-    def forward(self, pooled: Sequence[Tensor]) -> dist.Work | None:
+    def forward(self, pooled: Sequence[Tensor]) -> Started | None:
         """Start to send pooled vectors ``[bags, dim]`` of each block; None where nothing is sent."""
         out = self._whole(pooled, self._out)
         if self._kind == "data_parallel":
             self._in = out
             return None
         if self._kind == "row_wise":
-            return _reduce_scatter(self._in, out)
-        return _all_to_all(self._in, out, self._receive_splits, self._send_splits)
+            return reduce_scatter(self._in, out)
+        return all_to_all(self._in, out, self._receive_splits, self._send_splits)
 
     def collect(self, into: Tensor) -> None:
         """Bring what arrived into the columns of its tables ``[B, W]``, in their number format."""
         torch._foreach_copy_(self._columns(into), self._arrived(self._in))
 
-    def backward(self, gradient: Tensor) -> dist.Work | None:
+    def backward(self, gradient: Tensor) -> Started | None:
         """Start to send gradients ``[B, W]`` of pooled vectors back; None where nothing is sent."""
         torch._foreach_copy_(self._sent_back, self._columns(gradient))
         if self._kind == "data_parallel":
             return None
         if self._kind == "row_wise":
-            return _all_gather(self._gradient_in, self._gradient_out)
-        return _all_to_all(self._gradient_in, self._gradient_out, self._send_splits, self._receive_splits)
+            return all_gather(self._gradient_in, self._gradient_out)
+        return all_to_all(self._gradient_in, self._gradient_out, self._send_splits, self._receive_splits)
 
     def gradients(self) -> list[Tensor]:
         """Gradients of each block's bags ``[bags, dim]``, fp32, once they have arrived."""
@@ -121,23 +121,3 @@ def _places(job: TrainingJob, sources: Sequence[Blocks]) -> list[tuple[int, int]
         return [(first[slot.feature] + slot.piece.column, slot.piece.dim) for slot in block.slots]
 
     return [place for blocks in sources for block in blocks for place in of(block)]
-
-
-def _all_to_all(into: Tensor, out: Tensor, receive: list[int], send: list[int]) -> dist.Work | None:
-    """Every rank sends every other one its part."""
-    work: dist.Work | None = dist.all_to_all_single(into, out, receive, send, async_op=True)
-    return work
-
-
-def _reduce_scatter(into: Tensor, out: Tensor) -> dist.Work | None:
-    """Sum over ranks, each gets its part; gloo does it as an all_reduce."""
-    call = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor  # renamed in torch 2.13
-    work: dist.Work | None = call(into, out, async_op=True)
-    return work
-
-
-def _all_gather(into: Tensor, out: Tensor) -> dist.Work | None:
-    """Every rank gets all parts."""
-    call = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor  # renamed in torch 2.13
-    work: dist.Work | None = call(into, out, async_op=True)
-    return work

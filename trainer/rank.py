@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from trainer.pin import pin
 from trainer.runs import Run, parse
+from trainer.turns import read_turns
 
 if TYPE_CHECKING:  # loading PyTorch takes seconds, and a wrong command line none
     import torch
@@ -96,7 +97,6 @@ def _report(run: Run, rank: int, error: BaseException) -> int:
 
 
 def _end_with_launcher() -> NoReturn:
-    """Wait until the launcher's end of standard input closes, which it does however the launcher ends."""
-    while os.read(sys.stdin.fileno(), 1):  # not sys.stdin.read, whose lock would hold up the end of the interpreter
-        pass
+    """Take turns until the launcher's end of standard input closes."""
+    read_turns()
     os._exit(ORPHANED)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import torch.distributed as dist
 from torch.profiler import record_function
+
+from trainer.exchange import Started
 
 COLLECTIVE_WAIT = "collective_wait"
 """Name of such waits in traces; `validation.measured` looks for it."""
 
 
-def wait(work: dist.Work) -> None:
+def wait(work: Started) -> None:
     """Wait until a collective has ended; on a GPU its stream waits."""
     with record_function(COLLECTIVE_WAIT):
         work.wait()

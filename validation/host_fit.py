@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,21 +12,18 @@ from hardware_specs.cpu_kernels import CpuKernels, KernelCosts
 from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster
 from scenarios.progress import Progress
-from scenarios.resolve import ResolvedScenario
 from simulator.compute.cpu import Caches, amounts_of, class_of
 from validation.collectives import MeasuredCollective, Predictor
 from validation.cpu_fit import KERNELS, KernelRow, Row
 from validation.fitting import fit_collectives
+from validation.host_iterations import TrainedJob
 from validation.in_situ import CollectiveWork, PartRow, alone, collective_costs, fit
-from validation.measured_prediction import predict
 
 Pieces = Mapping[str, float]
 """Seconds of each piece of the trainer's yardstick."""
 
 LINK_BYTES_PER_S = 10e9
 """What fractions of the way between ranks count from; what is fitted is the product."""
-MOST_LATENCY_CORES, LATENCY_CORES_STEP = 64.0, 0.5
-"""Where the cores that latencies take are looked for, and how exactly."""
 LEAST_SHARE = 0.1
 """Of a collective's time that is left at least when the time of issuing it is taken away."""
 SMALL_BYTES = 65536
@@ -82,42 +79,6 @@ class Trained:
     collectives: Sequence[CollectiveWork]
     yardstick_s: Pieces
     jobs: Sequence[TrainedJob]
-
-
-@dataclass(frozen=True, slots=True)
-class TrainedJob:
-    """A job, its time per iteration and what a rank's own thread worked, the mean over ranks, seconds."""
-
-    resolved: ResolvedScenario
-    iteration_s: float
-    thread_s: float
-
-
-def with_turns(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
-    """The cluster with what ranks lose that take turns on cores, from jobs with more ranks than cores.
-
-    First by how much longer their kernels take, then, for what is still missing of the iterations, what each second of
-    a collective's latency takes of a core.
-    """
-
-    def told(**changes: float) -> Cluster:
-        return with_kernels(cluster, [known.model_copy(update=changes) for known in cluster.node.cpu.kernels])
-
-    def errors(machine: Cluster) -> tuple[float, float]:
-        predicted = [predict(replace(job.resolved, cluster=machine)) for job in jobs]
-        iterations = [found.iteration_s / job.iteration_s for found, job in zip(predicted, jobs, strict=True)]
-        threads = [(found.thread_s or 0.0) / job.thread_s for found, job in zip(predicted, jobs, strict=True)]
-        return float(np.median(iterations)), float(np.median(threads))
-
-    if not jobs:
-        return cluster
-    slower = round(max(1.0, 1.0 / errors(cluster)[1]), 3)
-    low, high = 0.0, MOST_LATENCY_CORES
-    while high - low > LATENCY_CORES_STEP:
-        middle = (low + high) / 2
-        long = errors(told(shared_slower=slower, shared_latency_cores=middle))[0] > 1.0
-        low, high = (low, middle) if long else (middle, high)
-    return told(shared_slower=slower, shared_latency_cores=round((low + high) / 2, 2))
 
 
 def timed_alone(rows: Sequence[Row], threads: int, facts: HostFacts) -> list[PartRow]:
@@ -217,12 +178,6 @@ def host_cluster(rows: Sequence[Row], facts: HostFacts, kernels: Sequence[CpuKer
         launches=False,
     )
     return cluster.model_copy(update={"fitted": fitted})
-
-
-def with_kernels(cluster: Cluster, kernels: Sequence[CpuKernels]) -> Cluster:
-    """The cluster with other costs of kernels."""
-    cpu = cluster.node.cpu.model_copy(update={"kernels": tuple(kernels)})
-    return cluster.model_copy(update={"node": cluster.node.model_copy(update={"cpu": cpu})})
 
 
 def _collective(row: Row, issuing_s: float) -> MeasuredCollective:

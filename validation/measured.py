@@ -1,6 +1,6 @@
 """What a measurement of the reference trainer says: time per iteration, per class of operator and per collective.
 
-Classes add up to the iteration: lookups, updates of tables and GEMMs, waiting for collectives, and the
+Classes add up to the iteration: lookups, updates of tables and GEMMs, issuing collectives and waiting for them, and the
 rest. They come from the iterations whose operators are timed, scaled to the time of those that were not traced.
 """
 
@@ -19,7 +19,7 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 from traces.kineto.events import Events
 from traces.kineto.reader import read_kineto
-from validation.timed import GEMMS, LOOKUP, UPDATE, WAIT, step_edges
+from validation.timed import GEMMS, ISSUE, LOOKUP, UPDATE, WAIT, step_edges
 
 if TYPE_CHECKING:  # loading it takes longer than a command line may take to start
     import pandas as pd
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # loading it takes longer than a command line may take to sta
 THREAD = "own thread"
 """The work of a rank's own thread, which others on the machine hardly change."""
 CLASSES = ("embedding_forward", "embedding_update", "gemm", "collectives", "rest")
-"""Classes of operators, which add up to the iteration; ``collectives``: exposed, that is waited for."""
+"""Classes of operators, which add up to the iteration; ``collectives``: exposed, that is issued and waited for."""
 RESOLVED = "scenario.resolved.yaml"
 _GLOO = "gloo:"
 
@@ -162,7 +162,7 @@ def _kind(name: str) -> str:
     """Class or collective of an event; empty for others."""
     if name in GEMMS:
         return "gemm"
-    if name == WAIT:
+    if name == WAIT or name.startswith(ISSUE):
         return "collectives"
     if name.endswith(LOOKUP):
         return "embedding_forward"

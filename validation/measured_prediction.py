@@ -17,7 +17,7 @@ from simulator.analysis.metrics import SteadyRule
 from simulator.compute import CpuModel
 from simulator.engine import RunResult, run
 from simulator.lowering import lower
-from simulator.operators import CollectiveCall, EmbeddingLookup, EmbeddingUpdate, Gemm, Nothing, Work
+from simulator.operators import CollectiveCall, EmbeddingLookup, EmbeddingUpdate, Gemm, HostWork, Nothing, Work
 from simulator.program import Program
 from validation.errors import error_pct, statistics
 from validation.measured import CLASSES, RESOLVED, THREAD, Bar, Measured, Times
@@ -67,8 +67,8 @@ def _times(prepared: Prepared, result: RunResult, iteration_s: float) -> Times:
         mean = float(np.mean(seconds[task]))
         if isinstance(work, CollectiveCall):
             collectives[work.op] = collectives.get(work.op, 0.0) + mean
-        elif not isinstance(work, Nothing):
-            classes[_class(work)] += mean
+        elif not isinstance(work, Nothing) and not (isinstance(work, HostWork) and work.collectives):
+            classes[_class(work)] += mean  # issuing collectives is among what is left for them
     thread_s = prepared_thread_s(prepared)
     classes["collectives"] = max(0.0, iteration_s - sum(classes.values()))
     bars = [_bars(program, result, rank) for rank in range(program.rank_count)]

@@ -20,6 +20,7 @@ from simulator.operators import (
     Amount,
     Category,
     CollectiveCall,
+    Copy,
     Delay,
     Elementwise,
     EmbeddingLookup,
@@ -82,7 +83,7 @@ class Recorder(PassBuilder):
         """Start an empty iteration of so many passes for ``ranks`` with the given streams."""
         super().__init__(ranks, streams, passes)
         self._operator_s = 0.0 if on_host else framework.operator_s.value
-        self._on_host = on_host
+        self._on_host, self._alone = on_host, on_host and len(ranks) == 1
         self._elementwise = 1.0 if on_host else framework.factor("elementwise_factor")
         self._embedding = 1.0 if on_host else framework.factor("embedding_factor")
         self._cuda_graph = "none" if on_host else cuda_graph
@@ -124,7 +125,13 @@ class Recorder(PassBuilder):
     def collective(
         self, name: str, call: CollectiveCall, *, section: str, issued_from: str = DEFAULT, stream: str = COMM
     ) -> int:
-        """Launch a collective on the stream of its process group; returns the task's number."""
+        """Launch a collective on the stream of its process group; returns the task's number.
+
+        A rank that is alone on its host has nobody to exchange with, and copies.
+        """
+        if self._alone:
+            work = Nothing(Category.COPY) if call.op == "all_reduce" else Copy(call.bytes, "d2d")
+            return self.kernel(name, work, section=section, stream=issued_from)
         launch = self._launch(name, 1, section, captured=False, collectives=1)
         issued_from = self._place(issued_from)
         event = [self._last[issued_from]] if issued_from in self._last else []

@@ -33,6 +33,7 @@ class Cores:
         collective_share: what a collective takes of a member's share while data move.
         slower: by how much longer data are under way than in a collective alone.
         latency_cores: what it takes of a core for each second in which none move.
+        wait_ps: what it takes longer than alone, before any move.
     """
 
     first: int
@@ -41,6 +42,7 @@ class Cores:
     collective_share: float
     slower: float
     latency_cores: float
+    wait_ps: int
 
     @staticmethod
     def of(topology: Topology, compute: object) -> Cores | None:
@@ -51,8 +53,9 @@ class Cores:
         numbers = first + topology.node_of * groups + topology.local_rank_of % groups
         of = compute.kernels
         latency_cores = of.shared_latency_cores if compute.takes_turns else of.collective_latency_cores
+        wait_ps = int(picoseconds_of(np.array(of.collective_wait_s)))
         shares = of.collective_cores, of.collective_slower, latency_cores
-        return Cores(first, topology.nodes * groups, numbers, *shares)
+        return Cores(first, topology.nodes * groups, numbers, *shares, wait_ps)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -81,10 +84,11 @@ class Cores:
         Where these ask for more than there is, even alone, it takes that much longer.
         """
         numbers, sharing = np.unique(self.of_rank[np.asarray(members)], return_counts=True)
-        phases: list[Phase] = []
+        nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
+        phases = [Phase(self.wait_ps, 0, *nothing)] if self.wait_ps and len(members) > 1 else []
         for phase in activity.phases:
             busy_ps = round(phase.latency_ps * max(1.0, self.latency_cores))
-            posting = Phase(0, busy_ps, np.zeros(0, dtype=np.int64), np.zeros(0))
+            posting = Phase(0, busy_ps, *nothing)
             moving = Phase(
                 phase.latency_ps, round(phase.work_ps * self.slower), phase.resources, phase.usage / self.slower
             )

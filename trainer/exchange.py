@@ -1,0 +1,69 @@
+"""Collectives of the trainer, started and not waited for.
+
+A rank that is alone on a CPU exchanges nothing and copies what it would send. gloo's thread would do that copy on the
+rank's cores, with threads of its own; from then on GNU OpenMP lets no thread of the process spin for its next kernel,
+since there are more than cores, and each kernel has to wake the others up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch.distributed as dist
+from torch import Tensor
+
+
+class Done:
+    """What is done already."""
+
+    def wait(self) -> None:
+        """Nothing is left to wait for."""
+
+
+Started = dist.Work | Done
+"""A collective that was started."""
+
+
+def all_to_all(
+    into: Tensor,
+    out: Tensor,
+    receive: Sequence[int] | None = None,
+    send: Sequence[int] | None = None,
+    group: dist.ProcessGroup | None = None,
+) -> Started:
+    """Every rank sends every other one its part: ``send`` elements to each, ``receive`` from each, or equal parts."""
+    if _alone(out):
+        into.copy_(out)
+        return Done()
+    return _started(dist.all_to_all_single(into, out, receive, send, group=group, async_op=True))
+
+
+def reduce_scatter(into: Tensor, out: Tensor) -> Started:
+    """Sum over ranks, each gets its part; gloo does it as an all_reduce."""
+    if _alone(out):
+        into.copy_(out)
+        return Done()
+    call = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor  # renamed in torch 2.13
+    return _started(call(into, out, async_op=True))
+
+
+def all_gather(into: Tensor, out: Tensor) -> Started:
+    """Every rank gets all parts."""
+    if _alone(out):
+        into.copy_(out)
+        return Done()
+    call = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor  # renamed in torch 2.13
+    return _started(call(into, out, async_op=True))
+
+
+def all_reduce(buffer: Tensor) -> Started:
+    """Sum over ranks, in place."""
+    return Done() if _alone(buffer) else _started(dist.all_reduce(buffer, async_op=True))
+
+
+def _alone(tensor: Tensor) -> bool:
+    return tensor.device.type == "cpu" and dist.get_world_size() == 1
+
+
+def _started(work: dist.Work | None) -> Started:
+    return Done() if work is None else work

@@ -1,0 +1,138 @@
+"""What is fitted to whole iterations of trained jobs, once kernels and collectives are known.
+
+Each is one number for the machine, such that jobs are predicted right in the middle: what it comes to in each follows
+from the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hardware_specs.cpu_kernels import CpuKernels, KernelCosts
+from hardware_specs.types import Cluster
+from scenarios.resolve import ResolvedScenario
+from simulator.operators import FloatArray
+from validation.measured import Times
+from validation.measured_prediction import predict
+
+MOST_LATENCY_CORES = 32.0
+"""Up to where the cores that latencies take are looked for."""
+MOST_WAIT_S = 2e-3
+"""The same of what a collective takes longer within an iteration, seconds."""
+HALVINGS = 5
+"""Of what is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainedJob:
+    """A job, its time per iteration and what a rank's own thread worked, the mean over ranks, seconds."""
+
+    resolved: ResolvedScenario
+    iteration_s: float
+    thread_s: float
+
+    @property
+    def ranks(self) -> int:
+        """Ranks that trained it."""
+        return self.resolved.world_size
+
+
+def with_kernels(cluster: Cluster, kernels: Sequence[CpuKernels]) -> Cluster:
+    """The cluster with other costs of kernels."""
+    cpu = cluster.node.cpu.model_copy(update={"kernels": tuple(kernels)})
+    return cluster.model_copy(update={"node": cluster.node.model_copy(update={"cpu": cpu})})
+
+
+def with_level(cluster: Cluster, threads: int, jobs: Sequence[TrainedJob]) -> Cluster:
+    """The cluster with the costs of kernels of so many threads scaled to the jobs.
+
+    The fit to parts of iterations (`validation.in_situ`) goes through the middle of each; where a few take much longer,
+    the sum is more than the sum of middles. Ranks of one thread are scaled to what that worked, others to iterations.
+    """
+    if not jobs:
+        return cluster
+    ratio = _thread_ratio if threads == 1 else _iteration_ratio
+    by = 1.0 / _middle(cluster, jobs, ratio)
+    kernels = cluster.node.cpu.kernels
+    return with_kernels(cluster, [_scaled(known, by) if known.threads == threads else known for known in kernels])
+
+
+def with_waits(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
+    """The cluster with what each collective takes longer in iterations than alone (`collective_wait_s`).
+
+    Args:
+        cluster: with all else that jobs of ranks with cores of their own need.
+        jobs: of such ranks.
+    """
+
+    def told(wait_s: float) -> Cluster:
+        return _told(cluster, collective_wait_s=wait_s)
+
+    several = [job for job in jobs if job.ranks > 1]
+    return told(float(f"{_sought(told, several, MOST_WAIT_S):.3g}")) if several else cluster
+
+
+def with_turns(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
+    """The cluster with what ranks lose that take turns on cores, from jobs with more ranks than cores.
+
+    First by how much longer their kernels take, then, for what is still missing of the iterations, what each second of
+    a collective's latency takes of a core.
+    """
+    if not jobs:
+        return cluster
+    slower = round(max(1.0, 1.0 / _middle(cluster, jobs, _thread_ratio)), 3)
+
+    def told(latency_cores: float) -> Cluster:
+        return _told(cluster, shared_slower=slower, shared_latency_cores=latency_cores)
+
+    return told(round(_sought(told, jobs, MOST_LATENCY_CORES), 2))
+
+
+def _sought(told: Callable[[float], Cluster], jobs: Sequence[TrainedJob], most: float) -> float:
+    """The value between 0 and ``most`` with the least sum of relative errors of iterations, which grow with it.
+
+    That is where those that are too long weigh as much as those that are too short, each by how much it depends on it.
+    """
+    low, high = 0.0, most
+    weights = _ratios(told(high), jobs, _iteration_ratio) - _ratios(told(low), jobs, _iteration_ratio)
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        long = float(weights @ np.sign(_ratios(told(middle), jobs, _iteration_ratio) - 1.0)) > 0.0
+        low, high = (low, middle) if long else (middle, high)
+    return low if low == 0.0 else (low + high) / 2
+
+
+def _middle(cluster: Cluster, jobs: Sequence[TrainedJob], ratio: Callable[[Times, TrainedJob], float]) -> float:
+    return float(np.median(_ratios(cluster, jobs, ratio)))
+
+
+def _ratios(cluster: Cluster, jobs: Sequence[TrainedJob], ratio: Callable[[Times, TrainedJob], float]) -> FloatArray:
+    return np.array([ratio(predict(replace(job.resolved, cluster=cluster)), job) for job in jobs])
+
+
+def _iteration_ratio(predicted: Times, job: TrainedJob) -> float:
+    return predicted.iteration_s / job.iteration_s
+
+
+def _thread_ratio(predicted: Times, job: TrainedJob) -> float:
+    return (predicted.thread_s or 0.0) / job.thread_s
+
+
+def _told(cluster: Cluster, **changes: float) -> Cluster:
+    return with_kernels(cluster, [known.model_copy(update=changes) for known in cluster.node.cpu.kernels])
+
+
+def _scaled(kernels: CpuKernels, by: float) -> CpuKernels:
+    costs = {
+        kind: KernelCosts.model_validate(
+            {
+                **of.model_dump(exclude={"seconds_per"}),
+                "seconds_per": {name: f"{by * seconds:.5g} s" for name, seconds in of.seconds_per.items()},
+            }
+        )
+        for kind, of in kernels.costs.items()
+    }
+    return kernels.model_copy(update={"costs": costs})

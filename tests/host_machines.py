@@ -18,8 +18,11 @@ def costs(**seconds_per):
     }
 
 
-def kernels(threads=1, collective_cores=0.0, latency_cores=0.0, shared=(1.0, 0.0), **kinds):
-    """Costs; ``shared``: how much slower ranks are that take turns, and cores that their latencies take."""
+def kernels(threads=1, collective_cores=0.0, latency_cores=0.0, shared=(1.0, 0.0), wait_s=0.0, **kinds):
+    """Costs; ``shared``: how much slower ranks are that take turns, and cores that their latencies take.
+
+    ``wait_s``: what collectives take longer than alone.
+    """
     return {
         "threads": threads,
         "source": "chosen",
@@ -28,6 +31,7 @@ def kernels(threads=1, collective_cores=0.0, latency_cores=0.0, shared=(1.0, 0.0
         "shared_cache_bytes": told("32 MiB"),
         "collective_cores": collective_cores,
         "collective_latency_cores": latency_cores,
+        "collective_wait_s": f"{wait_s!r} s",
         "shared_slower": shared[0],
         "shared_latency_cores": shared[1],
         "costs": kinds,

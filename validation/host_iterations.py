@@ -135,4 +135,4 @@ def _scaled(kernels: CpuKernels, by: float) -> CpuKernels:
         )
         for kind, of in kernels.costs.items()
     }
-    return kernels.model_copy(update={"costs": costs})
+    return kernels.model_copy(update={"costs": costs, "note": f"{kernels.note}; times {by:.3f} for whole iterations"})

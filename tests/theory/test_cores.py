@@ -97,6 +97,16 @@ def test_ranks_that_take_turns_pay_their_own_latency_each():
     assert latency_s(4, 4, shared=(1.0, 3.0)) == latency_s(4, 4)
 
 
+def test_a_collective_waits_before_it_moves_data_and_takes_no_core_meanwhile():
+    plain = latency_s(2, 2)
+    assert latency_s(2, 2, wait_s=0.25) == pytest.approx(plain + 0.25, rel=1e-6)
+    assert latency_s(2, 2, wait_s=0.25, latency_cores=3.0) == pytest.approx(3 * plain + 0.25, rel=1e-6)
+    assert latency_s(1, 1, wait_s=0.25) == 0.0, "nobody to wait for"
+    kernel_s = 10 * (plain + 0.25)
+    measured = kernels(wait_s=0.25, collective_cores=1.0, gemm=costs(call=kernel_s))
+    assert seconds(host(2, measured), 2, [Gemm(1, 16, 1, "fp32"), all_reduce(2, 0.0)]) == pytest.approx(kernel_s)
+
+
 def test_kernels_of_ranks_that_take_turns_are_slower():
     work = Gemm(1, 16, 1, "fp32")
     measured = kernels(gemm=costs(call=1.0), shared=(1.25, 0.0))

@@ -1,6 +1,8 @@
 """The trainer in real processes: any number of ranks trains alike, like plain PyTorch, and resumes to the bit."""
 
+import gzip
 import itertools
+import json
 import math
 import os
 import random
@@ -16,6 +18,7 @@ torch = pytest.importorskip("torch")
 from inputs.errors import InputError, RankFailedError  # noqa: E402
 from tests.trainer_jobs import TABLES, losses, scenario, whole_tables, write  # noqa: E402 - needs torch
 from trainer import launch, loop  # noqa: E402
+from trainer.bench_series import SCENARIO, started_series  # noqa: E402
 from trainer.checkpoint import state_of  # noqa: E402
 from trainer.job import read_job  # noqa: E402
 from trainer.model import RankModel  # noqa: E402
@@ -220,3 +223,40 @@ def test_ranks_share_cores_evenly(cores, ranks, expected):
     assert shares(cores, ranks) == expected
     if ranks <= len(cores):
         assert all(not set(a) & set(b) for a, b in itertools.combinations(expected, 2))
+
+
+def test_ranks_of_a_series_train_when_it_is_their_turn_and_not_before(tmp_path):
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        write(folder, scenario(2)).rename(folder / SCENARIO)
+    with started_series(replace(RUN, iterations=2), 2, folders, tmp_path) as series:
+        series.turn()
+        records = [folder / f"rank{rank}.json" for folder in folders for rank in range(2)]
+        assert [record.is_file() for record in records] == [True, True, False, False]
+        assert series.left
+        time.sleep(0.5)
+        assert not records[2].exists(), "the second scenario waits"
+        series.turn()
+        assert all(record.is_file() for record in records)
+        assert not series.left
+    assert all(process.poll() is not None for process in series.ranks.processes)
+
+
+def test_a_series_that_fails_tells_the_rank_and_its_error(tmp_path):
+    """The folder has no scenario."""
+    with (
+        pytest.raises(InputError, match=r"rank \d: .*nothing.*no such file"),
+        started_series(RUN, 2, [tmp_path / "nothing"], tmp_path) as series,
+    ):
+        series.turn()
+
+
+def test_a_rank_that_is_alone_on_cpus_needs_no_thread_of_gloo(tmp_path):
+    """Its copies are its own: with gloo's there would be more threads of OpenMP than cores, and none of them spins."""
+    run = replace(RUN, iterations=3, timed=2)
+    losses(tmp_path, scenario(1), run)
+    with gzip.open(tmp_path / "out" / "timed" / "rank0.json.gz", "rt") as stream:
+        events = [event for event in json.load(stream)["traceEvents"] if event.get("ph") == "X"]
+    names = {event["name"] for event in events}
+    assert "column_lookup" in names
+    assert not {name for name in names if name.startswith(("gloo:", "c10d::"))}

@@ -5,7 +5,7 @@ import pytest
 
 from simulator.engine import RunOptions, run
 from simulator.lowering import build_machine, lower
-from simulator.operators import CollectiveCall, EmbeddingLookup, EmbeddingUpdate, Gemm
+from simulator.operators import CollectiveCall, Copy, EmbeddingLookup, EmbeddingUpdate, Gemm, Nothing
 from tests.host_machines import costs, host, kernels
 from tests.pipeline_jobs import MODEL, small_plan, small_settings
 from workloads.dlrm import generate
@@ -80,3 +80,16 @@ def test_every_pipeline_runs_and_waits_for_no_more_than_its_work(pipeline, plann
     taken_s = int(result.iteration_end_ps[-1] - result.iteration_end_ps[-2]) / 1e12
     alone_s = sum(info.alone_s for info in lowered.collectives)
     assert 0.9 * busy_s <= taken_s <= 2 * (busy_s + alone_s)
+
+
+def test_a_rank_that_is_alone_copies_what_it_would_send():
+    """Each all_to_all becomes a copy of its bytes by the host; an all_reduce nothing."""
+    settings = small_settings(pipeline="none", on_host=True, world_size=1)
+    (found,) = generate(load_model(MODEL), small_plan(planner="table_wise", world_size=1), settings).programs
+    assert not [work for work in found.work if isinstance(work, CollectiveCall)]
+    by_name = dict(zip(found.names, found.work, strict=True))
+    pooled = by_name["column_output_dist_forward"]
+    assert isinstance(pooled, Copy)
+    assert pooled.bytes == by_name["column_output_dist_backward"].bytes
+    assert isinstance(by_name["gradient_all_reduce_0"], Nothing)
+    assert set(found.stream_of.tolist()) == {0}

@@ -25,7 +25,7 @@ WORDS = {
     "embedding_forward": "embedding forward",
     "embedding_update": "embedding update",
     "gemm": "GEMM",
-    "collectives": "collectives waited for",
+    "collectives": "collectives issued and waited for",
     "rest": "rest",
 }
 

@@ -58,6 +58,8 @@ def _do(work: Work, run: Run, rank: int) -> None:
     import torch
     import torch.distributed as dist
 
+    if run.out is not None:
+        run.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(max(1, len(run.cores)) if run.cores else torch.get_num_threads())
     torch.set_num_interop_threads(1)
     device = torch.device("cpu")

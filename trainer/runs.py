@@ -21,7 +21,7 @@ class Run:
 
     Attributes:
         scenario: the resolved scenario, with its plan.
-        out: existing folder for what each rank records; None: nothing is recorded.
+        out: folder for what each rank records; None: nothing is recorded.
         iterations: iterations that are timed.
         warm_up: iterations before them.
         timed: iterations after them of which each operator is timed, in traces that slow them down little.

@@ -195,7 +195,7 @@ def _row(
 def _value(times: Times, metric: str) -> float | None:
     if metric == "iteration":
         return times.iteration_s
-    return times.thread_s if metric == THREAD else times.classes_s[metric]
+    return times.thread_s if metric == THREAD else times.classes_s.get(metric)
 
 
 def _read(study: Study) -> dict[str, dict[str, str]]:

@@ -29,7 +29,7 @@ from trainer.pin import usable_cores
 from validation.in_situ import TrainedRank
 from validation.measured import Times, spread_pct
 from validation.measured_prediction import cluster_anywhere, predict
-from validation.random_jobs import random_job
+from validation.random_jobs import MOST_TABLES, random_job
 from validation.yardstick import slowness
 
 PLANNERS = ("greedy_size", "greedy_lookups", "greedy", "search")
@@ -122,8 +122,8 @@ def _iteration_s(folder: Path, ranks: int, predicted: Times) -> float:
 
 def _plans(asked: Choices, random: np.random.Generator, ranks: int, root: Path) -> dict[str, ResolvedScenario]:
     """The seven plans of a set, each in a folder of its name."""
-    given = random_job(random, "set", cluster_anywhere(asked.cluster), ranks)
-    while not LIMITS.allow(given) or len(given["workload"]["model"]["tables"]["value"]) < 2 * ranks:
+    given, fewest = random_job(random, "set", cluster_anywhere(asked.cluster), ranks), min(2 * ranks, MOST_TABLES // 2)
+    while not LIMITS.allow(given) or len(given["workload"]["model"]["tables"]["value"]) < fewest:
         given = random_job(random, "set", cluster_anywhere(asked.cluster), ranks)
     planned = {planner: _resolved(given, {"planner": planner}, root) for planner in PLANNERS}
     tables = given["workload"]["model"]["tables"]["value"]

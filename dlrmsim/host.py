@@ -20,7 +20,7 @@ import numpy as np
 from dlrmsim.host_training import TrainRequest, train_jobs
 from dlrmsim.measurements import load_average
 from dlrmsim.measuring import MAX_RANKS_PER_CORE, require_torch
-from dlrmsim.outputs import file_written_whole
+from dlrmsim.outputs import file_written_whole, require_file_writable
 from hardware_specs.cpu_kernels import CpuKernels
 from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster
@@ -74,6 +74,7 @@ def calibrate_host(out: Path, minutes: float = 3.0, seed: int = 0, progress: Pro
     require_torch()
     if not 0 < minutes < float("inf"):
         raise InputError("not a time", file="--minutes", given=minutes, expected="above 0, e.g. 3")
+    require_file_writable(out)
     facts = _facts(out.stem)
     rows = [row for layout in _layouts(minutes, seed) for row in _measure(*layout, shown)]
     shown.stage("fitting kernels and collectives alone")
@@ -125,7 +126,8 @@ def _measure(ranks: int, plan: Plan, progress: Progress) -> list[dict[str, Any]]
     with tempfile.TemporaryDirectory(prefix="dlrmsim-host-") as name:
         folder = Path(name)
         plan.write(folder / "plan.json")
-        run_ranks(Run(scenario=folder / "plan.json", out=folder), ranks, cores, module="trainer.microbench")
+        taken = cores if plan.cases else cores[:ranks]  # collectives are timed between ranks of one thread
+        run_ranks(Run(scenario=folder / "plan.json", out=folder), ranks, taken, module="trainer.microbench")
         timed = [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(ranks)]
     return [{**row, "alone": ranks <= len(cores)} for row in joined(timed)]
 

@@ -135,7 +135,9 @@ def _train(
         for of_ranks in series.values():  # starts ranks and profilers
             of_ranks.turn()
         taken_s = dict.fromkeys(series, 0.0)
-        while sum(taken_s.values()) < request.seconds and all(of.left for of in series.values()):
+        while all(of.left for of in series.values()) and (
+            sum(taken_s.values()) < request.seconds or min(taken_s.values()) == 0.0
+        ):
             ranks = min(taken_s, key=taken_s.__getitem__)
             begin = time.perf_counter()
             series[ranks].turn()

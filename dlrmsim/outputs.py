@@ -47,6 +47,17 @@ def require_replaceable(target: Path) -> None:
     _require_writable(target.absolute().parent)
 
 
+def require_file_writable(file: Path) -> None:
+    """Check that a file can be written before anything is done for it.
+
+    Raises:
+        InputError: it is a folder, or its folder is none that may be written.
+    """
+    if file.is_dir():
+        raise InputError("is a folder; nothing was written", file=file, expected="a file (--out)")
+    _require_writable(file.absolute().parent)
+
+
 @contextmanager
 def folder_written_whole(target: Path) -> Iterator[Path]:
     """Yield a temporary folder that becomes ``target`` when the block ends without an exception.

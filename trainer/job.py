@@ -100,6 +100,7 @@ def read_job(file: Path) -> TrainingJob:
     precision = _table_precision(document, scenario, model)
     plan = _plan(document, validate(PlanFile, document, prefix=PLAN), expand_tables(model, scenario.precision.tables))
     _check_schedule(document, scenario)
+    _check_overlaps(document, scenario, framework)
     settings = DlrmSettings(
         world_size=plan.world_size,
         local_world_size=plan.local_world_size,
@@ -172,6 +173,21 @@ def _check_schedule(document: Document, scenario: Scenario) -> None:
             given=workload.gradient_accumulation,
             expected="1",
         )
+
+
+def _check_overlaps(document: Document, scenario: Scenario, framework: Framework) -> None:
+    """Refuse iterations in which something else runs beside something than in the trainer's."""
+    chosen = scenario.workload.overlap
+    for key, given, own, done in (
+        ("exchange", chosen.exchange, framework.overlap_exchange.value, True),
+        ("all_reduce", chosen.all_reduce, framework.overlap_all_reduce.value, True),
+        ("weight_gradients", chosen.weight_gradients, framework.overlap_weight_gradients.value, False),
+    ):
+        resolved = own if given is None else given
+        if resolved is not done:
+            raise document.error(
+                ("workload", "overlap", key), "the trainer does not do this", given=resolved, expected=str(done).lower()
+            )
 
 
 def _plan(document: Document, file: PlanFile, tables: Tables) -> Plan:

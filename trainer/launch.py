@@ -33,11 +33,12 @@ POLL_S = 0.02
 MAX_DETAILS = 10_000
 """Characters of a rank's own words in an error: the last ones."""
 
-SPINS = 10**7
-"""Looks of a thread for its next kernel (GNU OpenMP): a tenth of a second or so, longer than gaps of an iteration."""
+SPINS, SPIN_MS = 10**7, 100
+"""How long a thread looks for its next kernel, in looks (GNU OpenMP) and in milliseconds (LLVM's): longer than gaps of
+an iteration."""
 
 ALLOCATOR = {
-    "MALLOC_MMAP_THRESHOLD_": str(2**30),
+    "MALLOC_MMAP_MAX_": "0",
     "MALLOC_TRIM_THRESHOLD_": str(2**40),
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
@@ -97,7 +98,6 @@ class Ranks:
                 raise ValueError("ranks are told of turns by their standard input")
             with suppress(BrokenPipeError):  # it has ended: that is found below
                 process.stdin.write(TURN)
-                process.stdin.flush()
         while not done() and not self._all_ended():
             time.sleep(POLL_S)
 
@@ -117,6 +117,7 @@ def _start(run: Run, rank: int, world_size: int, folder: Path, module: str = "tr
             [sys.executable, "-P", "-m", module, *told.arguments()],
             env=_environment(rank, world_size, len(run.cores)),
             stdin=subprocess.PIPE,
+            bufsize=0,  # what a rank that has died did not read would be flushed when its input is closed
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -131,8 +132,8 @@ def _environment(rank: int, world_size: int, threads: int) -> Mapping[str, str]:
     """
     packages = str(Path(__file__).parents[1])
     paths = [packages, *filter(None, [os.environ.get("PYTHONPATH")])]
-    spinning = {"OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": str(SPINS)} if threads > 1 else {}
-    defaults = {"OMP_NUM_THREADS": str(threads), **spinning, **ALLOCATOR, **_loopback()}
+    spinning = {"OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": str(SPINS), "KMP_BLOCKTIME": str(SPIN_MS)}
+    defaults = {"OMP_NUM_THREADS": str(threads), **(spinning if threads > 1 else {}), **ALLOCATOR, **_loopback()}
     return {
         **defaults,
         **os.environ,

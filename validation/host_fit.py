@@ -132,14 +132,15 @@ def _assumed(value: object, note: str) -> dict[str, object]:
 
 
 def _collective_cores(rows: Sequence[Row], threads: int) -> float:
-    """CPU time over time in large collectives of ranks that have their cores to themselves, the upper quartile.
+    """What large collectives take of so many threads' cores: CPU time over time, the upper quartile.
 
-    What others do on the machine lengthens the time but not the CPU time.
+    Those are of ranks of one thread with a core of their own: no thread spins in the CPU time. What others do on the
+    machine lengthens the time but not the CPU time.
     """
     shares = [
         float(np.max(row["cores"])) / threads
         for row in rows
-        if row["kind"] not in KERNELS and row["bytes"] > SMALL_BYTES and row["threads"] == threads and row["alone"]
+        if row["kind"] not in KERNELS and row["bytes"] > SMALL_BYTES and row["threads"] == 1 and row["alone"]
     ]
     return round(min(1.0, float(np.quantile(shares, 0.75))), 3) if shares else 0.0
 

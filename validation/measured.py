@@ -82,10 +82,12 @@ class Measured:
 
 
 def read_measured(folder: Path) -> Measured:
-    """Read the folder that ``dlrmsim measure`` wrote.
+    """Read the folder that ``dlrmsim measure`` wrote; of one measured on GPUs the iteration alone.
+
+    There what the host does are launches, which say nothing of kernels.
 
     Raises:
-        InputError: it is no such folder, or was measured on a GPU.
+        InputError: it is no such folder.
     """
     import pandas as pd
 
@@ -96,6 +98,9 @@ def read_measured(folder: Path) -> Measured:
     rows = pd.read_parquet(folder / "iterations.parquet")
     times_s = rows[(rows["phase"] == "measured") & (rows["rank"] == 0)]["iteration_time_s"].to_numpy()
     iteration_s = float(np.median(times_s))
+    if summary["device"] != "cpu":
+        nothing = Times(iteration_s, {}, None, {}, [[] for _ in range(summary["world_size"])], summary["yardstick_s"])
+        return Measured(folder, summary, nothing, {"iteration": spread_pct(times_s)})
     ranks = [_rank(folder / "timed" / f"rank{rank}.json.gz") for rank in range(summary["world_size"])]
     thread_s, thread_noise_pct = _thread_s(rows, folder)
     scale = iteration_s / float(np.mean([rank.steps_s.mean() for rank in ranks]))

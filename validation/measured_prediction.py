@@ -117,7 +117,7 @@ def cases_of(measured: Measured, predicted: Times) -> list[Table]:
     pairs = [("iteration", measured.times.iteration_s, predicted.iteration_s)]
     if measured.times.thread_s is not None and predicted.thread_s is not None:
         pairs.append((THREAD, measured.times.thread_s, predicted.thread_s))
-    pairs += [(name, measured.times.classes_s[name], predicted.classes_s[name]) for name in CLASSES]
+    pairs += [(name, measured.times.classes_s[name], predicted.classes_s[name]) for name in measured.times.classes_s]
     ops = {**measured.times.collectives_s, **predicted.collectives_s}
     pairs += [
         (op, measured.times.collectives_s[op], predicted.collectives_s[op])

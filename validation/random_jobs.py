@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 PLANNERS = ("greedy", "table_wise", "column_wise", "row_wise", "greedy_size", "greedy_lookups")
+MOST_TABLES = 40
 DIMS = (16, 32, 48, 64, 96, 128, 192, 256)
 
 
@@ -58,7 +59,7 @@ def random_job(random: np.random.Generator, name: str, cluster: str, ranks: int 
     def log_uniform(low: float, high: float) -> float:
         return float(np.exp(random.uniform(np.log(low), np.log(high))))
 
-    count, dim = int(random.integers(2, 41)), int(random.choice(DIMS))
+    count, dim = int(random.integers(2, MOST_TABLES + 1)), int(random.choice(DIMS))
     tables = [
         {"rows": int(log_uniform(1e3, 1e6)), "dim": dim, "pooling_factor": int(log_uniform(1, 101))}
         for _ in range(count)

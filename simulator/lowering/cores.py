@@ -52,7 +52,9 @@ class Cores:
         groups, first = compute.core_groups, topology.resource_count
         numbers = first + topology.node_of * groups + topology.local_rank_of % groups
         of = compute.kernels
-        latency_cores = of.shared_latency_cores if compute.takes_turns else of.collective_latency_cores
+        latency_cores = of.collective_latency_cores
+        if compute.takes_turns:
+            latency_cores = max(latency_cores, of.shared_latency_cores)
         wait_ps = int(picoseconds_of(np.array(of.collective_wait_s)))
         shares = of.collective_cores, of.collective_slower, latency_cores
         return Cores(first, topology.nodes * groups, numbers, *shares, wait_ps)

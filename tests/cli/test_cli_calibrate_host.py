@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -133,3 +134,11 @@ def test_a_time_that_is_none_is_refused(tmp_path, minutes):
     code, _, err = dlrmsim("calibrate", "host", "--out", "x.yaml", "--minutes", minutes, folder=tmp_path)
     assert code == 2
     assert "--minutes" in err
+
+
+def test_a_spec_that_could_not_be_written_is_refused_before_anything_is_measured(tmp_path):
+    begin = time.monotonic()
+    code, _, err = dlrmsim("calibrate", "host", "--out", "no/folder/here.yaml", folder=tmp_path)
+    assert code == 2
+    assert "nothing was written" in err
+    assert time.monotonic() - begin < 30.0

@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -273,3 +274,15 @@ def test_a_measurement_of_an_earlier_version_is_refused_with_one_message(measure
     code, _, err = dlrmsim("validate", "--measured", tmp_path, "--cluster", "zen5_2_cores", folder=tmp_path)
     assert code == 2
     assert "no measurement" in err
+
+
+def test_of_a_measurement_on_a_gpu_the_iteration_alone_is_validated(measured, tmp_path):
+    """What its host did were launches: they say nothing of kernels."""
+    shutil.copytree(measured[0], tmp_path / "on_gpu")
+    file = tmp_path / "on_gpu" / "measured.json"
+    file.write_text(json.dumps({**read(file), "device": "NVIDIA H100"}))
+    arguments = ("--measured", "on_gpu", "--cluster", "zen5_2_cores", "--report", "page.html", "--json")
+    code, out, err = dlrmsim("validate", *arguments, folder=tmp_path)
+    assert code == 0, err
+    assert {case["metric"] for run in json.loads(out)["runs"] for case in run["cases"]} == {"iteration"}
+    assert (tmp_path / "page.html").is_file()

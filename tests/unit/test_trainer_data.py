@@ -213,3 +213,23 @@ def test_schedules_that_the_trainer_lacks_are_refused(tmp_path, key, value):
     with pytest.raises(InputError) as refused:
         read_job(write(tmp_path, scenario(1, **{key: value})))
     assert refused.value.key == f"workload.{key}"
+
+
+@pytest.mark.parametrize(
+    ("workload", "key"),
+    [
+        ({"overlap": {"exchange": False}}, "exchange"),
+        ({"overlap": {"all_reduce": False}}, "all_reduce"),
+        ({"overlap": {"weight_gradients": True}}, "weight_gradients"),
+        ({"framework": "nvidia_pytorch"}, "exchange"),
+    ],
+)
+def test_other_overlaps_than_the_trainers_are_refused(tmp_path, workload, key):
+    with pytest.raises(InputError, match="does not do this") as refused:
+        read_job(write(tmp_path, scenario(1, **workload)))
+    assert refused.value.key == f"workload.overlap.{key}"
+
+
+def test_a_framework_without_the_trainers_overlaps_is_trained_where_the_scenario_asks_for_them(tmp_path):
+    content = scenario(1, framework="nvidia_pytorch", overlap={"exchange": True})
+    assert read_job(write(tmp_path, content)).settings.overlaps.exchange

@@ -251,6 +251,20 @@ def test_a_series_that_fails_tells_the_rank_and_its_error(tmp_path):
         series.turn()
 
 
+def test_a_rank_killed_while_it_waits_for_its_turn_is_told(tmp_path):
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        write(folder, scenario(2)).rename(folder / SCENARIO)
+    with started_series(replace(RUN, iterations=1), 2, folders, tmp_path) as series:
+        series.turn()
+        waiting = series.ranks.processes[0]
+        waiting.kill()
+        waiting.wait()
+        with pytest.raises(RankFailedError, match=r"rank 0 of 2 was ended by SIGKILL"):
+            series.turn()
+    assert all(process.poll() is not None for process in series.ranks.processes)
+
+
 def test_a_rank_that_is_alone_on_cpus_needs_no_thread_of_gloo(tmp_path):
     """Its copies are its own: with gloo's there would be more threads of OpenMP than cores, and none of them spins."""
     run = replace(RUN, iterations=3, timed=2)

@@ -11,7 +11,7 @@ from inputs.errors import InputError
 from simulator.compute.cpu import Caches, amounts_of, class_of
 from simulator.operators import EmbeddingLookup, EmbeddingUpdate, Gemm, HostWork
 from validation.cpu_fit import KernelRow
-from validation.in_situ import CollectiveWork, PartRow, alone, collective_costs, fit, group_of
+from validation.in_situ import CollectiveWork, PartRow, _nonnegative, alone, collective_costs, fit, group_of
 from validation.random_jobs import Limits, random_job
 from validation.timed import ENDS, ISSUE, WAIT, read_timed
 from validation.yardstick import middle_s, slowness
@@ -70,9 +70,14 @@ def test_noise_that_multiplies_leaves_the_mean_where_it_is():
 
 
 def test_costs_are_never_negative():
+    """Least squares over the same rows makes some negative."""
     random = np.random.default_rng(1)
     rows = [replace(part({}, work), seconds=float(random.uniform(1e-5, 1e-2))) for work in gemms(30)]
-    assert min(fit(rows)["gemm"].seconds_per.values()) > 0.0
+    keys = sorted({key for row in rows for key in row.counts})
+    matrix = np.array([[row.counts.get(key, 0.0) for key in keys] for row in rows])
+    seconds, floors = (np.array([getattr(row, name) for row in rows]) for name in ("seconds", "floor_s"))
+    assert np.linalg.lstsq(matrix, seconds, rcond=None)[0].min() < 0.0
+    assert _nonnegative(matrix, seconds, floors, np.ones(len(rows))).min() >= 0.0
 
 
 def test_a_kernel_alone_counts_as_its_operator_does():

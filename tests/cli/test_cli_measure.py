@@ -284,5 +284,5 @@ def test_of_a_measurement_on_a_gpu_the_iteration_alone_is_validated(measured, tm
     arguments = ("--measured", "on_gpu", "--cluster", "zen5_2_cores", "--report", "page.html", "--json")
     code, out, err = dlrmsim("validate", *arguments, folder=tmp_path)
     assert code == 0, err
-    assert {case["metric"] for run in json.loads(out)["runs"] for case in run["cases"]} == {"iteration"}
+    assert {case["metric"] for run in json.loads(out)["measured"] for case in run["cases"]} == {"iteration"}
     assert (tmp_path / "page.html").is_file()

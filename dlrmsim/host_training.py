@@ -21,6 +21,7 @@ from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from simulator.lowering import lower
 from trainer.bench_series import SCENARIO, started_series
+from trainer.pin import usable_cores
 from trainer.runs import Run
 from validation.host_fit import Trained
 from validation.host_iterations import TrainedJob
@@ -65,17 +66,27 @@ def train_jobs(request: TrainRequest, machine: Cluster, issue_s: float, progress
     with tempfile.TemporaryDirectory(prefix="dlrmsim-host-") as name:
         jobs = {ranks: _jobs(ranks, request, machine, Path(name) / f"ranks_{ranks}") for ranks in request.ranks}
         done = _train(request, {ranks: list(of_ranks) for ranks, of_ranks in jobs.items()}, Path(name), progress)
-        trained = {ranks: {folder: jobs[ranks][folder] for folder in folders} for ranks, folders in done.items()}
-        return {ranks: _found(of_ranks, ranks, issue_s) for ranks, of_ranks in trained.items()}
+        trained = {
+            ranks: {folder: [_trained(folder, rank) for rank in range(ranks)] for folder in folders}
+            for ranks, folders in done.items()
+        }
+        usual_s = {ranks: _usual(of_ranks) for ranks, of_ranks in trained.items()}
+        for ranks in usual_s:  # ranks of one thread have one reference, those that take turns, too
+            usual_s[ranks] = usual_s[min(ranks, len(usable_cores()))]
+        return {ranks: _found(of_ranks, usual_s[ranks], jobs[ranks], issue_s) for ranks, of_ranks in trained.items()}
 
 
-def _found(jobs: Mapping[Path, ResolvedScenario], ranks: int, issue_s: float) -> Trained:
-    """What jobs of so many ranks recorded."""
-    trained = {
-        folder: [TrainedRank.read(folder, rank, SCHEDULE.warm_up, SCHEDULE.iterations) for rank in range(ranks)]
-        for folder in jobs
-    }
-    usual_s = _usual([rank for of_job in trained.values() for rank in of_job])
+def _trained(folder: Path, rank: int) -> TrainedRank:
+    return TrainedRank.read(folder, rank, SCHEDULE.warm_up, SCHEDULE.iterations)
+
+
+def _found(
+    trained: Mapping[Path, Sequence[TrainedRank]],
+    usual_s: Mapping[str, float],
+    jobs: Mapping[Path, ResolvedScenario],
+    issue_s: float,
+) -> Trained:
+    """What ranks recorded of jobs, as if the machine had been as fast as usual all the time."""
     found: list[PartRow] = []
     collectives: list[CollectiveWork] = []
     known_jobs: list[TrainedJob] = []
@@ -88,7 +99,7 @@ def _found(jobs: Mapping[Path, ResolvedScenario], ranks: int, issue_s: float) ->
         iteration_s = float(np.mean([known.wall_s / by for known, by in evened]))
         thread_s = float(np.mean([known.cpu_s / by for known, by in evened]))
         known_jobs.append(TrainedJob(jobs[folder], iteration_s, thread_s))
-        if ranks > 1:
+        if len(of_job) > 1:
             others_s = [known.others_s / by for known, by in evened]
             collectives.append(_collectives(prepared, float(np.mean(others_s))))
     return Trained(found, collectives, usual_s, known_jobs)
@@ -145,6 +156,7 @@ def _train(
         return {ranks: of.folders[1 : of.done] for ranks, of in series.items()}
 
 
-def _usual(ranks: Sequence[TrainedRank]) -> dict[str, float]:
+def _usual(trained: Mapping[Path, Sequence[TrainedRank]]) -> dict[str, float]:
     """The middle time of each piece over all jobs and ranks."""
+    ranks = [rank for of_job in trained.values() for rank in of_job]
     return {name: float(np.median([rank.yardstick_s[name] for rank in ranks])) for name in ranks[0].yardstick_s}

@@ -20,6 +20,7 @@ from benchmarks import (
     replays,
     skew,
     traces,
+    yardstick,
 )
 from benchmarks.rows import Row, show
 
@@ -36,6 +37,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "skew": lambda _: skew.rows(),
     "embedding": lambda _: embedding.rows(),
     "replays": lambda _: replays.rows(),
+    "yardstick": lambda given: yardstick.rows(given.cluster, given.seed, min(given.minutes, 3.0)),
 }
 
 
@@ -63,7 +65,12 @@ def main() -> int:
     parser.add_argument("--cluster", default="host.yaml", help="studies: this machine, as calibrate host wrote it")
     parser.add_argument("--launches", type=int, default=5, help="studies (accuracy, choices): times each is measured")
     parser.add_argument("--resume", action="store_true", help="accuracy: keep the rows that are there")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="accuracy: begin nothing after this time")
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        default=float("inf"),
+        help="accuracy: begin nothing after this time; yardstick: time, at most 3",
+    )
     parser.add_argument("--out", type=Path, help="studies: file of rows (default traces/measured/NAME_SEED.csv)")
     arguments = parser.parse_args()
     return 0 if show(BENCHMARKS[arguments.name](arguments), as_json=arguments.json) else 1

@@ -172,9 +172,10 @@ def _row(
         "launches": str(len(launches)),
         "load": json.dumps([warning for warning in launches[0].summary["warnings"] if "busy" in warning]),
     }
-    slower = [slowness(measured.times.yardstick_s, predicted.yardstick_s) for measured in launches]
-    row["slower"] = " ".join(f"{by:.3f}" for by in slower)
+    pieces = [(measured.times.yardstick_s, predicted.yardstick_s) for measured in launches]
+    row["slower"] = " ".join(f"{slowness(*pair, scenario.world_size):.3f}" for pair in pieces)
     for metric in METRICS:
+        slower = [slowness(*pair, 1 if metric == THREAD else scenario.world_size) for pair in pieces]
         seconds = [_value(measured.times, metric) for measured in launches]
         expected = _value(predicted, metric)
         if expected is None or any(value is None for value in seconds):

@@ -64,7 +64,11 @@ def train_jobs(request: TrainRequest, machine: Cluster, issue_s: float, progress
         What was found by number of ranks.
     """
     with tempfile.TemporaryDirectory(prefix="dlrmsim-host-") as name:
-        jobs = {ranks: _jobs(ranks, request, machine, Path(name) / f"ranks_{ranks}") for ranks in request.ranks}
+        count = round(max(2.0, JOBS_PER_S * request.seconds / len(request.ranks)))
+        jobs = {
+            ranks: drawn_jobs(ranks, request.seed, count, machine, Path(name) / f"ranks_{ranks}")
+            for ranks in request.ranks
+        }
         done = _train(request, {ranks: list(of_ranks) for ranks, of_ranks in jobs.items()}, Path(name), progress)
         trained = {
             ranks: {folder: [_trained(folder, rank) for rank in range(ranks)] for folder in folders}
@@ -96,7 +100,8 @@ def _found(
         for rank, known in enumerate(of_job):
             found += parts(prepared, folder, rank, known, slower[rank], issue_s)
         evened = list(zip(of_job, slower, strict=True))
-        iteration_s = float(np.mean([known.wall_s / by for known, by in evened]))
+        together = [slowness(known.yardstick_s, usual_s, len(of_job)) for known in of_job]
+        iteration_s = float(np.mean([known.wall_s / by for known, by in zip(of_job, together, strict=True)]))
         thread_s = float(np.mean([known.cpu_s / by for known, by in evened]))
         known_jobs.append(TrainedJob(jobs[folder], iteration_s, thread_s))
         if len(of_job) > 1:
@@ -110,12 +115,12 @@ def _collectives(prepared: Prepared, cores_s: float) -> CollectiveWork:
     return CollectiveWork(sum(latency for latency, _ in phases), sum(moving for _, moving in phases), cores_s)
 
 
-def _jobs(ranks: int, request: TrainRequest, machine: Cluster, root: Path) -> dict[Path, ResolvedScenario]:
-    """A folder for each job with its scenario; the first is the one that is nearly all overhead."""
-    random = np.random.default_rng([request.seed, ranks, CALIBRATION])
+def drawn_jobs(ranks: int, seed: int, count: int, machine: Cluster, root: Path) -> dict[Path, ResolvedScenario]:
+    """A folder for each of ``count`` jobs with its scenario; the first is the one that is nearly all overhead."""
+    random = np.random.default_rng([seed, ranks, CALIBRATION])
     made = [with_plan(replace(load_scenario(TINY, [f"world_size={ranks}", SIMULATED]), cluster=machine), Silent())]
     root.mkdir()
-    while len(made) < max(2.0, JOBS_PER_S * request.seconds / len(request.ranks)):
+    while len(made) < count:
         given = random_job(random, f"job_{len(made)}", "dgx_a100_40", ranks)
         if not LIMITS.allow(given):
             continue

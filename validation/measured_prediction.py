@@ -113,7 +113,8 @@ def cases_of(measured: Measured, predicted: Times) -> list[Table]:
 
     Measured times are those of the machine as it was when it was calibrated (`validation.yardstick`).
     """
-    slower = slowness(measured.times.yardstick_s, predicted.yardstick_s)
+    now_s, then_s = measured.times.yardstick_s, predicted.yardstick_s
+    own, together = slowness(now_s, then_s), slowness(now_s, then_s, measured.summary["world_size"])
     pairs = [("iteration", measured.times.iteration_s, predicted.iteration_s)]
     if measured.times.thread_s is not None and predicted.thread_s is not None:
         pairs.append((THREAD, measured.times.thread_s, predicted.thread_s))
@@ -125,17 +126,21 @@ def cases_of(measured: Measured, predicted: Times) -> list[Table]:
         if op in measured.times.collectives_s and op in predicted.collectives_s
     ]
     return [
-        {
-            "metric": name,
-            "unit": "s",
-            "measured": seconds / slower,
-            "predicted": expected,
-            "error_pct": error_pct(expected, seconds / slower) if seconds > 0.0 else None,
-            "noise_pct": measured.noise_pct.get(name, 0.0),
-            "share": seconds / measured.times.iteration_s,
-        }
+        _case(name, seconds / (own if name == THREAD else together), expected, measured)
         for name, seconds, expected in pairs
     ]
+
+
+def _case(name: str, seconds: float, expected: float, measured: Measured) -> Table:
+    return {
+        "metric": name,
+        "unit": "s",
+        "measured": seconds,
+        "predicted": expected,
+        "error_pct": error_pct(expected, seconds) if seconds > 0.0 else None,
+        "noise_pct": measured.noise_pct.get(name, 0.0),
+        "share": seconds / measured.times.iteration_s,
+    }
 
 
 def statistics_of(runs: Sequence[Sequence[Table]]) -> dict[str, Table]:

@@ -6,16 +6,27 @@ from collections.abc import Mapping
 
 import numpy as np
 
-TELLING = ("product", "calls")
-"""Pieces of the yardstick (`trainer.yardstick`) that tell of an iteration. Of 40 jobs trained twice, the rank's own CPU
-time differed by 9 % in the middle, by 6 % once divided by the root of the product of these two; gathers and copies told
-nothing more (`docs/decisions/055`)."""
+OWN_WORK = {"product": 0.5, "calls": 0.5}
+"""Powers of the yardstick's pieces (`trainer.yardstick`) with which CPU time goes, and iterations of a rank alone."""
+TOGETHER = {"product": 0.6, "calls": 0.15}
+"""The same of iterations of several ranks, which wait for each other: that takes as long on a slow core. Both are rounded
+from fits (``python -m benchmarks yardstick``, `docs/decisions/056`); gathers and copies tell nothing more."""
 
 
-def slowness(now_s: Mapping[str, float], then_s: Mapping[str, float]) -> float:
-    """By how much longer work takes now than then, given the middle times of the pieces; 1 where they are not known."""
-    known = [name for name in TELLING if name in now_s and name in then_s]
-    return float(np.exp(np.mean([np.log(now_s[name] / then_s[name]) for name in known]))) if known else 1.0
+def slowness(now_s: Mapping[str, float], then_s: Mapping[str, float], ranks: int = 1) -> float:
+    """By how much longer work takes now than then.
+
+    Args:
+        now_s: middle times of the yardstick's pieces now.
+        then_s: the same then.
+        ranks: 1: of the own work of a rank; more: of iterations of so many.
+
+    Returns:
+        1 where the pieces are not known.
+    """
+    powers = OWN_WORK if ranks == 1 else TOGETHER
+    known = {name: power for name, power in powers.items() if name in now_s and name in then_s}
+    return float(np.exp(sum(power * np.log(now_s[name] / then_s[name]) for name, power in known.items())))
 
 
 def middle_s(times_s: Mapping[str, list[float]]) -> dict[str, float]:

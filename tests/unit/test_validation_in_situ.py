@@ -169,6 +169,7 @@ def test_a_machine_is_slower_by_the_root_of_what_two_pieces_say():
     then = {"product": 1.0, "calls": 1.0, "copy": 1.0}
     assert slowness({"product": 1.21, "calls": 1.0, "copy": 9.0}, then) == pytest.approx(1.1)
     assert slowness({"product": 2.0}, {}) == 1.0
+    assert slowness({"product": 2.0, "calls": 1.0}, then, ranks=4) == pytest.approx(2.0**0.6), "waits are as long"
     assert middle_s({"calls": [3.0, 1.0, 2.0], "none": []}) == {"calls": 2.0}
 
 

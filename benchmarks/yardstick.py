@@ -1,0 +1,125 @@
+"""``python -m benchmarks yardstick --cluster SPEC``: how times of jobs follow the pieces of the trainer's yardstick.
+
+A few random jobs are trained again and again, by turns on one rank, on one per core and on two per core. Within each
+job, the logarithm of its time is fitted to those of a product and of small calls: the powers of `validation.yardstick`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.rows import Row
+from dlrmsim.host_training import SCHEDULE, drawn_jobs
+from hardware_specs.loader import load_cluster
+from simulator.operators import FloatArray
+from trainer.bench_series import started_series
+from trainer.pin import usable_cores
+from validation.in_situ import TrainedRank
+from validation.yardstick import OWN_WORK, TOGETHER
+
+JOBS, VISITS = 5, 200
+"""Of each number of ranks, and how often they are trained at most."""
+FEWEST = 3
+"""Visits of a job that counts."""
+LINEAR_BEYOND = 0.05
+"""Deviations up to this count by their square, larger ones by their size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A job trained once: times, seconds, means over ranks."""
+
+    job: Path
+    ranks: int
+    wall_s: float
+    cpu_s: float
+    yardstick_s: Mapping[str, float]
+
+
+def rows(cluster: str, seed: int, minutes: float) -> Iterator[Row]:
+    """Train, then fit."""
+    visits = _visits(cluster, seed, 60.0 * minutes)
+    alone, several = ([visit for visit in visits if (visit.ranks > 1) is many] for many in (False, True))
+    yield Row("yardstick_visits", len(visits), "jobs trained")
+    for name, found, seconds, known in (
+        ("alone_wall", alone, _wall_s, OWN_WORK),
+        ("together_cpu", several, _cpu_s, OWN_WORK),
+        ("together_wall", several, _wall_s, TOGETHER),
+    ):
+        pieces, times = within(found, seconds, tuple(known))
+        if not len(times):
+            continue
+        powers = _powers(pieces, times)
+        for piece, power in zip(known, powers, strict=True):
+            yield Row(f"{name}_{piece}_power", float(power), "")
+        told = np.array(list(known.values()))
+        for when, left in (("raw", times), ("divided", times - pieces @ told), ("refitted", times - pieces @ powers)):
+            yield Row(f"{name}_{when}_deviation", 100.0 * float(np.median(np.abs(left))), "%")
+
+
+def within(
+    visits: Sequence[Visit], seconds: Callable[[Visit], float], names: Sequence[str]
+) -> tuple[FloatArray, FloatArray]:
+    """Logarithms of pieces ``[V, pieces]`` and of times ``[V]``, each less the middle one of its job."""
+    pieces, times = [np.zeros((0, len(names)))], [np.zeros(0)]
+    for job in dict.fromkeys(visit.job for visit in visits):
+        of_job = [visit for visit in visits if visit.job == job]
+        if len(of_job) < FEWEST:
+            continue
+        now = np.log([[visit.yardstick_s[name] for name in names] for visit in of_job])
+        took = np.log([seconds(visit) for visit in of_job])
+        pieces.append(now - np.median(now, axis=0))
+        times.append(took - np.median(took))
+    return np.concatenate(pieces), np.concatenate(times)
+
+
+def _powers(pieces: FloatArray, times: FloatArray) -> FloatArray:
+    """Powers ``[pieces]`` that explain the times best; large deviations count by their size."""
+    weights: FloatArray = np.ones(len(times))
+    powers: FloatArray = np.zeros(pieces.shape[1])
+    for _ in range(30):
+        powers = np.linalg.lstsq(pieces * weights[:, None], times * weights, rcond=None)[0]
+        weights = np.sqrt(np.minimum(1.0, LINEAR_BEYOND / np.maximum(np.abs(times - pieces @ powers), 1e-9)))
+    return powers
+
+
+def _visits(cluster: str, seed: int, seconds: float) -> list[Visit]:
+    machine, cores = load_cluster(cluster), len(usable_cores())
+    found: list[Visit] = []
+    with tempfile.TemporaryDirectory(prefix="dlrmsim-yardstick-") as name, ExitStack() as stack:
+        series = {}
+        for ranks in sorted({1, cores, 2 * cores}):
+            jobs = list(drawn_jobs(ranks, seed, JOBS + 1, machine, Path(name) / f"ranks_{ranks}"))[1:]
+            series[ranks] = stack.enter_context(started_series(SCHEDULE, ranks, jobs * VISITS, Path(name)))
+        for of_ranks in series.values():  # starts ranks and profilers
+            of_ranks.turn()
+        taken_s = dict.fromkeys(series, 0.0)
+        while sum(taken_s.values()) < seconds and all(of.left for of in series.values()):
+            ranks = min(taken_s, key=taken_s.__getitem__)
+            begin, folder = time.perf_counter(), series[ranks].folders[series[ranks].done]
+            series[ranks].turn()
+            taken_s[ranks] += time.perf_counter() - begin
+            found.append(_visit(folder, ranks))
+    return found
+
+
+def _visit(folder: Path, ranks: int) -> Visit:
+    trained = [TrainedRank.read(folder, rank, SCHEDULE.warm_up, SCHEDULE.iterations) for rank in range(ranks)]
+    pieces = {name: float(np.mean([rank.yardstick_s[name] for rank in trained])) for name in trained[0].yardstick_s}
+    wall_s, cpu_s = (float(np.mean([seconds(rank) for rank in trained])) for seconds in (_wall_s, _cpu_s))
+    return Visit(folder, ranks, wall_s, cpu_s, pieces)
+
+
+def _wall_s(of: Visit | TrainedRank) -> float:
+    return of.wall_s
+
+
+def _cpu_s(of: Visit | TrainedRank) -> float:
+    return of.cpu_s

@@ -85,8 +85,8 @@ def _powers(pieces: FloatArray, times: FloatArray) -> FloatArray:
     weights: FloatArray = np.ones(len(times))
     powers: FloatArray = np.zeros(pieces.shape[1])
     for _ in range(30):
-        powers = np.linalg.lstsq(pieces * weights[:, None], times * weights, rcond=None)[0]
-        weights = np.sqrt(np.minimum(1.0, LINEAR_BEYOND / np.maximum(np.abs(times - pieces @ powers), 1e-9)))
+        powers[:] = np.linalg.lstsq(pieces * weights[:, None], times * weights, rcond=None)[0]
+        weights[:] = np.sqrt(np.minimum(1.0, LINEAR_BEYOND / np.maximum(np.abs(times - pieces @ powers), 1e-9)))
     return powers
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch.profiler import record_function
 
-from trainer.exchange import Started
+from trainer.exchange import Done, Started
 
 COLLECTIVE_WAIT = "collective_wait"
 """Name of such waits in traces; `validation.measured` looks for it."""
@@ -12,5 +12,7 @@ COLLECTIVE_WAIT = "collective_wait"
 
 def wait(work: Started) -> None:
     """Wait until a collective has ended; on a GPU its stream waits."""
+    if isinstance(work, Done):
+        return
     with record_function(COLLECTIVE_WAIT):
         work.wait()

@@ -37,8 +37,9 @@ from validation.in_situ import PartRow
 COLLECTIVE_BYTES = tuple(4**power for power in range(4, 13))
 """256 B to 16 MiB."""
 MOST_CASES = 30
-ALONE_SHARE, COLLECTIVE_SHARE, TRAINED_SHARE = 0.07, 0.07, 0.46
-"""Of the time, for kernels alone with one rank and with one on each core, for collectives of more, and for training."""
+ALONE_SHARE, COLLECTIVE_SHARE, MEASURED_SHARE = 0.07, 0.07, 0.78
+"""Of the time: for kernels alone with one rank and with one on each core, for collectives of more, and until training
+ends; the rest is for plans and fits."""
 RANKS_PER_CORE = 2
 """Of ranks that take turns on cores."""
 MOST_CORES_WITH_TURNS = 8
@@ -81,7 +82,8 @@ def calibrate_host(out: Path, minutes: float = 3.0, seed: int = 0, progress: Pro
     counts = {max(1, facts.cores // ranks): ranks for ranks in _rank_counts()}
     cluster = host_cluster(rows, facts, [fit_kernels(rows, threads, facts) for threads in sorted(counts)], shown)
     turns = RANKS_PER_CORE * facts.cores if facts.cores <= MOST_CORES_WITH_TURNS else None
-    request = TrainRequest([*counts.values(), *filter(None, [turns])], seed, TRAINED_SHARE * 60.0 * minutes)
+    left_s = MEASURED_SHARE * 60.0 * minutes - (time.perf_counter() - begin)
+    request = TrainRequest([*counts.values(), *filter(None, [turns])], seed, left_s)
     by_ranks = train_jobs(request, cluster, issue_s(rows), shown)
     trained = {threads: by_ranks[ranks] for threads, ranks in counts.items()}
     shown.stage("fitting the costs of kernels")

@@ -44,7 +44,7 @@ SCHEDULE = Run(Path(), warm_up=3, iterations=7, timed=3, prepared=3, yardstick_e
 
 @dataclass(frozen=True, slots=True)
 class TrainRequest:
-    """Numbers of ranks that train by turns, from which seed, for how many seconds together."""
+    """Numbers of ranks that train by turns, from which seed, for how many seconds, their start included."""
 
     ranks: Sequence[int]
     seed: int
@@ -141,7 +141,7 @@ def _train(
     request: TrainRequest, folders: Mapping[int, Sequence[Path]], root: Path, progress: Progress
 ) -> dict[int, Sequence[Path]]:
     """Folders of the jobs that there was time for, by ranks; those train next that have had the least time."""
-    told = ", ".join(map(str, request.ranks))
+    told, end = ", ".join(map(str, request.ranks)), time.perf_counter() + request.seconds
     with ExitStack() as stack:
         series = {
             ranks: stack.enter_context(started_series(SCHEDULE, ranks, [of_ranks[0], *of_ranks], root))
@@ -151,9 +151,7 @@ def _train(
         for of_ranks in series.values():  # starts ranks and profilers
             of_ranks.turn()
         taken_s = dict.fromkeys(series, 0.0)
-        while all(of.left for of in series.values()) and (
-            sum(taken_s.values()) < request.seconds or min(taken_s.values()) == 0.0
-        ):
+        while all(of.left for of in series.values()) and (time.perf_counter() < end or min(taken_s.values()) == 0.0):
             ranks = min(taken_s, key=taken_s.__getitem__)
             begin = time.perf_counter()
             series[ranks].turn()

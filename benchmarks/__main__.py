@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks import (
     accuracy,
     choices,
@@ -22,7 +24,7 @@ from benchmarks import (
     traces,
     yardstick,
 )
-from benchmarks.rows import Row, show
+from benchmarks.rows import MEASURED, Row, show
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "accuracy": lambda given: accuracy.rows(_study(given)),
@@ -37,17 +39,19 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "skew": lambda _: skew.rows(),
     "embedding": lambda _: embedding.rows(),
     "replays": lambda _: replays.rows(),
-    "yardstick": lambda given: yardstick.rows(given.cluster, given.seed, min(given.minutes, 3.0)),
+    "yardstick": lambda given: yardstick.rows(
+        given.cluster, given.seed, given.minutes if np.isfinite(given.minutes) else 3.0
+    ),
 }
 
 
 def _study(given: argparse.Namespace) -> accuracy.Study:
-    file = accuracy.FOLDER / f"accuracy_{given.seed}.csv" if given.out is None else given.out
+    file = MEASURED / f"accuracy_{given.seed}.csv" if given.out is None else given.out
     return accuracy.Study(given.configs, given.seed, given.cluster, given.launches, file, given.resume, given.minutes)
 
 
 def _choices(given: argparse.Namespace) -> choices.Choices:
-    file = choices.FOLDER / f"choices_{given.seed}.csv" if given.out is None else given.out
+    file = MEASURED / f"choices_{given.seed}.csv" if given.out is None else given.out
     return choices.Choices(given.sets, given.seed, given.cluster, given.launches, file)
 
 
@@ -69,7 +73,7 @@ def main() -> int:
         "--minutes",
         type=float,
         default=float("inf"),
-        help="accuracy: begin nothing after this time; yardstick: time, at most 3",
+        help="accuracy: begin nothing after this time; yardstick: its time, else 3",
     )
     parser.add_argument("--out", type=Path, help="studies: file of rows (default traces/measured/NAME_SEED.csv)")
     arguments = parser.parse_args()

@@ -10,7 +10,6 @@ configuration ends; ``--resume`` goes on behind the last one.
 
 from __future__ import annotations
 
-import csv
 import json
 import tempfile
 import time
@@ -21,7 +20,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from benchmarks.rows import Row
+from benchmarks.rows import Row, append, read
 from dlrmsim.measuring import MeasureRequest, measure
 from inputs.errors import InfeasibleError
 from scenarios.resolve import ResolvedScenario, load_scenario
@@ -29,7 +28,7 @@ from validation.errors import statistics
 from validation.measured import CLASSES, THREAD, Measured, Times, read_measured, spread_pct
 from validation.measured_prediction import MARKED_SHARE, cluster_anywhere, predict, predict_measured
 from validation.random_jobs import Limits, random_job
-from validation.yardstick import slowness
+from validation.yardstick import OWN_WORK, slowness
 
 LEAST_S, MOST_S = 5e-3, 3.0
 LIMITS = Limits(table_bytes=6 * 2**30)
@@ -43,7 +42,6 @@ LEAST_ITERATIONS, MOST_ITERATIONS = 12, 60
 FLOOR_PCT = 0.1
 """Smallest error that enters the geometric mean."""
 METRICS = ("iteration", THREAD, *CLASSES)
-FOLDER = Path(__file__).parents[1] / "traces" / "measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +79,14 @@ def rows(study: Study) -> Iterator[Row]:
                 if time.monotonic() > end:
                     break
                 for row in _measured_by_turns(batch, study, Path(name)):
-                    _append(study.file, row)
+                    append(study.file, [row])
                     done[row["config"]] = row
                     yield Row(f"config_{row['config']}_error", float(row["iteration_error_pct"]), "%")
                 batch = []
     yield Row("accuracy_configs", len(done), "configurations")
     yield Row("accuracy_drawn_anew", rejected, "configurations")
     yield from _statistics(list(done.values()))
+    yield from _iterations(list(done.values()))
 
 
 def _statistics(done: Sequence[dict[str, str]]) -> Iterator[Row]:
@@ -104,15 +103,43 @@ def _statistics(done: Sequence[dict[str, str]]) -> Iterator[Row]:
         found = statistics(errors)
         name, whole = metric.replace(" ", "_"), metric == "iteration"
         noise = float(np.median([float(row[f"{metric}_noise_pct"]) for row in counted]))
-        floored = float(np.exp(np.mean(np.log(np.maximum(np.abs(errors), FLOOR_PCT)))))
         limit = f"<= {max(8.0, 1.5 * noise):.3g}" if whole else "" if metric == THREAD else "<= 12"
         yield Row(f"{name}_mape", found["mape_pct"], "%", limit)
-        yield Row(f"{name}_geomean", floored, "%", "<= 5" if whole else "")
+        yield Row(f"{name}_geomean", _geomean_pct(errors), "%", "<= 5" if whole else "")
         yield Row(f"{name}_bias", found["bias_pct"], "%")
         if whole:
             yield Row(f"{name}_bias_size", abs(found["bias_pct"]), "%", "<= 3")
         yield Row(f"{name}_worst", found["worst_pct"], "%")
         yield Row(f"{name}_noise", noise, "%")
+
+
+def _iterations(done: Sequence[dict[str, str]]) -> Iterator[Row]:
+    """Errors of iterations by number of ranks, and without the yardstick."""
+    for ranks in sorted({int(row["ranks"]) for row in done}):
+        errors = [float(row["iteration_error_pct"]) for row in done if int(row["ranks"]) == ranks]
+        yield Row(f"iteration_{ranks}_ranks", len(errors), "configurations")
+        yield from _three(f"iteration_{ranks}_ranks", errors)
+    raw = [_raw_error_pct(row) for row in done if "iterations_s" in row]
+    if raw:
+        yield from _three("iteration_without_yardstick", raw)
+
+
+def _raw_error_pct(row: dict[str, str]) -> float:
+    return 100.0 * (float(row["iteration_predicted_s"]) / float(np.median(_numbers(row["iterations_s"]))) - 1.0)
+
+
+def _three(name: str, errors: Sequence[float]) -> Iterator[Row]:
+    yield Row(f"{name}_mape", float(np.mean(np.abs(errors))), "%")
+    yield Row(f"{name}_geomean", _geomean_pct(errors), "%")
+    yield Row(f"{name}_bias", float(np.mean(errors)), "%")
+
+
+def _geomean_pct(errors: Sequence[float]) -> float:
+    return float(np.exp(np.mean(np.log(np.maximum(np.abs(errors), FLOOR_PCT)))))
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(number) for number in text.split()]
 
 
 def _drawn(study: Study, number: int, folder: Path) -> tuple[ResolvedScenario, int]:
@@ -174,6 +201,9 @@ def _row(
     }
     pieces = [(measured.times.yardstick_s, predicted.yardstick_s) for measured in launches]
     row["slower"] = " ".join(f"{slowness(*pair, scenario.world_size):.3f}" for pair in pieces)
+    row["iterations_s"] = " ".join(f"{measured.times.iteration_s:.5g}" for measured in launches)
+    for piece in OWN_WORK:
+        row[f"{piece}_slower"] = " ".join(f"{now[piece] / then[piece]:.4f}" for now, then in pieces)
     for metric in METRICS:
         slower = [slowness(*pair, 1 if metric == THREAD else scenario.world_size) for pair in pieces]
         seconds = [_value(measured.times, metric) for measured in launches]
@@ -203,20 +233,8 @@ def _read(study: Study) -> dict[str, dict[str, str]]:
     """Rows of this study that are there already, by configuration."""
     if not study.resume or not study.file.is_file():
         return {}
-    with study.file.open(encoding="utf-8", newline="") as stream:
-        found = list(csv.DictReader(stream))
     return {
         row["config"]: row
-        for row in found
+        for row in read(study.file)[1]
         if all(row[key] == value for key, value in study.first.items()) and int(row["config"]) < study.configs
     }
-
-
-def _append(file: Path, row: dict[str, str]) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    new = not file.is_file()
-    with file.open("a", encoding="utf-8", newline="") as stream:
-        writer = csv.DictWriter(stream, fieldnames=list(row), lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(row)

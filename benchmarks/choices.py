@@ -9,7 +9,6 @@ the measured best; regret is what it loses.
 
 from __future__ import annotations
 
-import csv
 import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.rows import Row
+from benchmarks.rows import Row, append
 from dlrmsim.host_training import LIMITS, SCHEDULE
 from dlrmsim.measuring import with_plan
 from scenarios.progress import Silent
@@ -41,7 +40,6 @@ TRAINED = replace(SCHEDULE, iterations=24, timed=0)
 """Of each plan in each round."""
 MODULE = "model.sparse_arch.embedding_bag_collection"
 """Where plans of TorchRec have their tables."""
-FOLDER = Path(__file__).parents[1] / "traces" / "measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +75,18 @@ class Tried:
 def rows(asked: Choices) -> Iterator[Row]:
     """Try the plans of every set, then count."""
     found: list[tuple[bool, bool, float]] = []
+    noise: list[float] = []
     asked.file.unlink(missing_ok=True)
     for number in range(asked.sets):
         tried = _tried(asked, number)
-        _append(asked, number, tried)
+        append(asked.file, _rows(asked, number, tried))
+        noise.append(float(np.median([plan.noise for plan in tried])))
         found.append(judged(tried))
         yield Row(f"set_{number}_regret", 100.0 * found[-1][2], "%")
     hits, exact, regret = zip(*found, strict=True)
     yield Row("choices_hits", sum(hits), "sets", f">= {round(HITS_SHARE * len(hits))}")
     yield Row("choices_hits_without_tolerance", sum(exact), "sets")
+    yield Row("choices_noise", 100.0 * float(np.median(noise)), "%")
     yield Row("choices_mean_regret", 100.0 * float(np.mean(regret)), "%", f"<= {MOST_REGRET_PCT:g}")
 
 
@@ -167,14 +168,15 @@ def _whole(rank: int) -> dict[str, Any]:
     return {"sharding_type": "table_wise", "ranks": [rank]}
 
 
-def _append(asked: Choices, number: int, tried: Sequence[Tried]) -> None:
-    asked.file.parent.mkdir(parents=True, exist_ok=True)
-    new = not asked.file.is_file()
-    with asked.file.open("a", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream, lineterminator="\n")
-        if new:
-            writer.writerow(["seed", "cluster", "set", "plan", "predicted_s", "measured_s", "rounds_s"])
-        for plan in tried:
-            rounds = " ".join(f"{seconds:.5g}" for seconds in plan.rounds_s)
-            times = f"{plan.predicted_s:.5g}", f"{plan.measured_s:.5g}", rounds
-            writer.writerow([asked.seed, Path(asked.cluster).stem, number, plan.plan, *times])
+def _rows(asked: Choices, number: int, tried: Sequence[Tried]) -> Iterator[dict[str, str]]:
+    """What is kept of a set."""
+    for plan in tried:
+        yield {
+            "seed": str(asked.seed),
+            "cluster": Path(asked.cluster).stem,
+            "set": str(number),
+            "plan": plan.plan,
+            "predicted_s": f"{plan.predicted_s:.5g}",
+            "measured_s": f"{plan.measured_s:.5g}",
+            "rounds_s": " ".join(f"{seconds:.5g}" for seconds in plan.rounds_s),
+        }

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from inputs.errors import InputError
+
+MEASURED = Path(__file__).parents[1] / "traces" / "measured"
+"""Where studies keep what they measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,32 @@ def show(rows: Iterable[Row], *, as_json: bool) -> bool:
     if as_json:
         print(json.dumps([asdict(row) for row in kept], indent=1))
     return all(row.holds for row in kept)
+
+
+def append(file: Path, rows: Iterable[Mapping[str, str]]) -> None:
+    """Append rows to a CSV file, which is made where there is none.
+
+    Raises:
+        InputError: the file has other columns.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    for row in rows:
+        begun = read(file)[0] if file.is_file() else None
+        if begun is not None and begun != list(row):
+            raise InputError("rows of another version", file=file, expected="another file (--out)")
+        with file.open("a", encoding="utf-8", newline="") as stream:
+            writer = csv.DictWriter(stream, fieldnames=list(row), lineterminator="\n")
+            if begun is None:
+                writer.writeheader()
+            writer.writerow(row)
+
+
+def read(file: Path) -> tuple[list[str], list[dict[str, str]]]:
+    """Columns and rows of a CSV file."""
+    with file.open(encoding="utf-8", newline="") as stream:
+        found = csv.DictReader(stream)
+        rows = list(found)
+        return list(found.fieldnames or ()), rows
 
 
 def in_fresh_process(

@@ -9,7 +9,6 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from benchmarks.rows import Row
 from dlrmsim.host_training import SCHEDULE, drawn_jobs
 from hardware_specs.loader import load_cluster
 from simulator.operators import FloatArray
-from trainer.bench_series import started_series
+from trainer.bench_series import by_turns, started_by_turns
 from trainer.pin import usable_cores
 from validation.in_situ import TrainedRank
 from validation.yardstick import OWN_WORK, TOGETHER
@@ -92,22 +91,14 @@ def _powers(pieces: FloatArray, times: FloatArray) -> FloatArray:
 
 def _visits(cluster: str, seed: int, seconds: float) -> list[Visit]:
     machine, cores = load_cluster(cluster), len(usable_cores())
-    found: list[Visit] = []
-    with tempfile.TemporaryDirectory(prefix="dlrmsim-yardstick-") as name, ExitStack() as stack:
-        series = {}
-        for ranks in sorted({1, cores, 2 * cores}):
-            jobs = list(drawn_jobs(ranks, seed, JOBS + 1, machine, Path(name) / f"ranks_{ranks}"))[1:]
-            series[ranks] = stack.enter_context(started_series(SCHEDULE, ranks, jobs * VISITS, Path(name)))
-        for of_ranks in series.values():  # starts ranks and profilers
-            of_ranks.turn()
-        taken_s = dict.fromkeys(series, 0.0)
-        while sum(taken_s.values()) < seconds and all(of.left for of in series.values()):
-            ranks = min(taken_s, key=taken_s.__getitem__)
-            begin, folder = time.perf_counter(), series[ranks].folders[series[ranks].done]
-            series[ranks].turn()
-            taken_s[ranks] += time.perf_counter() - begin
-            found.append(_visit(folder, ranks))
-    return found
+    with tempfile.TemporaryDirectory(prefix="dlrmsim-yardstick-") as name:
+        folders = {
+            ranks: list(drawn_jobs(ranks, seed, JOBS + 1, machine, Path(name) / f"ranks_{ranks}"))[1:] * VISITS
+            for ranks in sorted({1, cores, 2 * cores})
+        }
+        with started_by_turns(SCHEDULE, folders, Path(name)) as series:
+            end = time.perf_counter() + seconds
+            return [_visit(folder, ranks) for ranks, folder in by_turns(series, lambda: time.perf_counter() > end)]
 
 
 def _visit(folder: Path, ranks: int) -> Visit:

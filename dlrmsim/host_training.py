@@ -6,7 +6,6 @@ import json
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from importlib.resources import files
 from pathlib import Path
@@ -20,7 +19,7 @@ from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from simulator.lowering import lower
-from trainer.bench_series import SCENARIO, started_series
+from trainer.bench_series import SCENARIO, by_turns, started_by_turns
 from trainer.pin import usable_cores
 from trainer.runs import Run
 from validation.host_fit import Trained
@@ -62,6 +61,9 @@ def train_jobs(request: TrainRequest, machine: Cluster, issue_s: float, progress
 
     Returns:
         What was found by number of ranks.
+
+    Raises:
+        RankFailedError: a rank died.
     """
     with tempfile.TemporaryDirectory(prefix="dlrmsim-host-") as name:
         count = round(max(2.0, JOBS_PER_S * request.seconds / len(request.ranks)))
@@ -139,24 +141,15 @@ def drawn_jobs(ranks: int, seed: int, count: int, machine: Cluster, root: Path) 
 
 def _train(
     request: TrainRequest, folders: Mapping[int, Sequence[Path]], root: Path, progress: Progress
-) -> dict[int, Sequence[Path]]:
-    """Folders of the jobs that there was time for, by ranks; those train next that have had the least time."""
+) -> dict[int, list[Path]]:
+    """Folders of the jobs that there was time for, by ranks."""
     told, end = ", ".join(map(str, request.ranks)), time.perf_counter() + request.seconds
-    with ExitStack() as stack:
-        series = {
-            ranks: stack.enter_context(started_series(SCHEDULE, ranks, [of_ranks[0], *of_ranks], root))
-            for ranks, of_ranks in folders.items()
-        }
-        progress.stage(f"training jobs drawn at random by turns on {told} ranks")
-        for of_ranks in series.values():  # starts ranks and profilers
-            of_ranks.turn()
-        taken_s = dict.fromkeys(series, 0.0)
-        while all(of.left for of in series.values()) and (time.perf_counter() < end or min(taken_s.values()) == 0.0):
-            ranks = min(taken_s, key=taken_s.__getitem__)
-            begin = time.perf_counter()
-            series[ranks].turn()
-            taken_s[ranks] += time.perf_counter() - begin
-        return {ranks: of.folders[1 : of.done] for ranks, of in series.items()}
+    progress.stage(f"training jobs drawn at random by turns on {told} ranks")
+    done: dict[int, list[Path]] = {ranks: [] for ranks in folders}
+    with started_by_turns(SCHEDULE, folders, root) as series:
+        for ranks, folder in by_turns(series, lambda: time.perf_counter() > end):
+            done[ranks].append(folder)
+    return done
 
 
 def _usual(trained: Mapping[Path, Sequence[TrainedRank]]) -> dict[str, float]:

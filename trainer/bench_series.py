@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -53,8 +54,50 @@ def started_series(run: Run, ranks: int, folders: Sequence[Path], root: Path) ->
         ranks: how many.
         folders: each with a scenario.
         root: where to write what the ranks read.
+
+    Raises:
+        InputError: as `trainer.launch.started_ranks`.
+        RankFailedError: likewise.
     """
     file = root / f"series_{ranks}.json"
     file.write_text(json.dumps([str(folder) for folder in folders]), encoding="utf-8")
     with started_ranks(replace(run, scenario=file, out=root), ranks, usable_cores(), "trainer.series") as started:
         yield Series(started, folders)
+
+
+@contextmanager
+def started_by_turns(run: Run, folders: Mapping[int, Sequence[Path]], root: Path) -> Iterator[Mapping[int, Series]]:
+    """Series of several numbers of ranks, each started and trained once on its first folder, which is trained anew.
+
+    Args:
+        run: how each is trained.
+        folders: of each number of ranks.
+        root: where to write what the ranks read.
+
+    Raises:
+        InputError: as `started_series`.
+        RankFailedError: likewise.
+    """
+    with ExitStack() as stack:
+        series = {
+            ranks: stack.enter_context(started_series(run, ranks, [of_ranks[0], *of_ranks], root))
+            for ranks, of_ranks in folders.items()
+        }
+        for of_ranks in series.values():  # starts ranks and profilers
+            of_ranks.turn()
+        yield series
+
+
+def by_turns(series: Mapping[int, Series], late: Callable[[], bool]) -> Iterator[tuple[int, Path]]:
+    """Let those train that have had the least time, until it is late and all have trained, or one has no folder left.
+
+    Yields:
+        The number of ranks and the folder that they have trained.
+    """
+    taken_s = dict.fromkeys(series, 0.0)
+    while all(of.left for of in series.values()) and not (late() and min(taken_s.values()) > 0.0):
+        ranks = min(taken_s, key=taken_s.__getitem__)
+        begin, folder = time.perf_counter(), series[ranks].folders[series[ranks].done]
+        series[ranks].turn()
+        taken_s[ranks] += time.perf_counter() - begin
+        yield ranks, folder

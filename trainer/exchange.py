@@ -31,7 +31,7 @@ def all_to_all(
     send: Sequence[int] | None = None,
     group: dist.ProcessGroup | None = None,
 ) -> Started:
-    """Every rank sends every other one its part: ``send`` elements to each, ``receive`` from each, or equal parts."""
+    """Every rank sends each one its part of ``out``: ``send`` elements and gets ``receive``, or equal parts."""
     if _alone(out):
         into.copy_(out)
         return Done()
@@ -39,26 +39,27 @@ def all_to_all(
 
 
 def reduce_scatter(into: Tensor, out: Tensor) -> Started:
-    """Sum over ranks, each gets its part; gloo does it as an all_reduce."""
-    if _alone(out):
-        into.copy_(out)
-        return Done()
-    call = getattr(dist, "reduce_scatter_single", None) or dist.reduce_scatter_tensor  # renamed in torch 2.13
-    return _started(call(into, out, async_op=True))
+    """Sum over ranks of ``out`` ``[P n]``, each gets its part ``[n]``; gloo does it as an all_reduce."""
+    return _of_parts("reduce_scatter_single", "reduce_scatter_tensor", into, out)
 
 
 def all_gather(into: Tensor, out: Tensor) -> Started:
-    """Every rank gets all parts."""
-    if _alone(out):
-        into.copy_(out)
-        return Done()
-    call = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor  # renamed in torch 2.13
-    return _started(call(into, out, async_op=True))
+    """Every rank gets all parts ``[n]``, side by side ``[P n]``."""
+    return _of_parts("all_gather_single", "all_gather_into_tensor", into, out)
 
 
 def all_reduce(buffer: Tensor) -> Started:
     """Sum over ranks, in place."""
     return Done() if _alone(buffer) else _started(dist.all_reduce(buffer, async_op=True))
+
+
+def _of_parts(name: str, name_before: str, into: Tensor, out: Tensor) -> Started:
+    """Call one of c10d's functions by the name that it has since torch 2.13, or before."""
+    if _alone(out):
+        into.copy_(out)
+        return Done()
+    call = getattr(dist, name, None) or getattr(dist, name_before)
+    return _started(call(into, out, async_op=True))
 
 
 def _alone(tensor: Tensor) -> bool:

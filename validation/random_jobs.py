@@ -10,7 +10,9 @@ import numpy as np
 
 PLANNERS = ("greedy", "table_wise", "column_wise", "row_wise", "greedy_size", "greedy_lookups")
 MOST_TABLES = 40
+"""Of a job."""
 DIMS = (16, 32, 48, 64, 96, 128, 192, 256)
+"""Elements of a row; all tables of a job have the same."""
 
 
 @dataclass(frozen=True, slots=True)

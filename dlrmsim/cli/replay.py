@@ -22,6 +22,7 @@ Overlap = Annotated[
         "--overlap", metavar="as_traced|none|hidden", help="Device work: on one stream, or comm awaited by none."
     ),
 ]
+Delay = Annotated[list[str] | None, typer.Option("--delay", metavar="3=2ms", help="Rank 3 is 2 ms late in each step.")]
 
 
 def replay(
@@ -42,9 +43,7 @@ def replay(
     ] = None,
     absent: Absent = None,
     overlap: Overlap = "as_traced",
-    delay: Annotated[
-        list[str] | None, typer.Option("--delay", metavar="3=2ms", help="Rank 3 is 2 ms late in each step.")
-    ] = None,
+    delay: Delay = None,
     collective_precision: Annotated[
         str | None,
         typer.Option("--collective-precision", metavar="fp16|OP=TYPE,...", help="Floating-point collectives."),

@@ -225,10 +225,16 @@ def test_ranks_share_cores_evenly(cores, ranks, expected):
         assert all(not set(a) & set(b) for a, b in itertools.combinations(expected, 2))
 
 
-def test_ranks_of_a_series_train_when_it_is_their_turn_and_not_before(tmp_path):
-    folders = [tmp_path / "a", tmp_path / "b"]
+def two_folders(root):
+    """Each with a scenario for two ranks."""
+    folders = [root / "a", root / "b"]
     for folder in folders:
         write(folder, scenario(2)).rename(folder / SCENARIO)
+    return folders
+
+
+def test_ranks_of_a_series_train_when_it_is_their_turn_and_not_before(tmp_path):
+    folders = two_folders(tmp_path)
     with started_series(replace(RUN, iterations=2), 2, folders, tmp_path) as series:
         series.turn()
         records = [folder / f"rank{rank}.json" for folder in folders for rank in range(2)]
@@ -252,9 +258,7 @@ def test_a_series_that_fails_tells_the_rank_and_its_error(tmp_path):
 
 
 def test_a_rank_killed_while_it_waits_for_its_turn_is_told(tmp_path):
-    folders = [tmp_path / "a", tmp_path / "b"]
-    for folder in folders:
-        write(folder, scenario(2)).rename(folder / SCENARIO)
+    folders = two_folders(tmp_path)
     with started_series(replace(RUN, iterations=1), 2, folders, tmp_path) as series:
         series.turn()
         waiting = series.ranks.processes[0]

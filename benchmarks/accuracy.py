@@ -170,7 +170,9 @@ def _measured_by_turns(
             out = folder / f"measured_{number}_{launch}"
             expected_s = predict(scenario).iteration_s
             iterations = int(np.clip(BUDGET_S / expected_s, LEAST_ITERATIONS, MOST_ITERATIONS))
-            request = MeasureRequest(iterations=iterations, out=out, device="cpu", profiled=0, batches=BATCHES)
+            request = MeasureRequest(
+                iterations=iterations, out=out, device="cpu", profiled=0, batches=BATCHES, plain_tables=True
+            )
             measure(folder / f"config_{number}.yaml", (), request)
             found[number].append(read_measured(out))
     for number, scenario in batch:

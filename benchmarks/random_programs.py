@@ -69,13 +69,16 @@ class RandomProgram:
     iterations: int
 
 
-def draw_program(choices: Choices, *, controlled: bool = False, loaded: bool = False) -> RandomProgram:
+def draw_program(
+    choices: Choices, *, controlled: bool = False, loaded: bool = False, turns: bool = False
+) -> RandomProgram:
     """A random program.
 
     Args:
         choices: decide everything.
         controlled: some streams issue by readiness (controller ``readiness``).
         loaded: other jobs take shares of some resources, all the time or in bursts.
+        turns: owners take turns on resources that others share.
     """
     iterations = choices.integer(1, 5)
     sizes = [choices.integer(1, max(1, 8 // groups)) for groups in [choices.integer(1, 3)] for _ in range(groups)]
@@ -87,7 +90,21 @@ def draw_program(choices: Choices, *, controlled: bool = False, loaded: bool = F
         _add_collective(choices, shells, activities, number, resources)
     groups = tuple(shell.lowered(choices, iterations) for shell in shells)
     program = LoweredProgram(groups, activities, resources)
+    program = _taking_turns(choices, program) if turns else program
     return RandomProgram(_loaded(choices, program) if loaded else program, iterations)
+
+
+def _taking_turns(choices: Choices, program: LoweredProgram) -> LoweredProgram:
+    """The program with up to three owners of phases that use one resource, and slices as long as its short times."""
+    activities = [
+        replace(a, phases=tuple(replace(p, owner=_owner(choices) if len(p.resources) == 1 else -1) for p in a.phases))
+        for a in program.activities
+    ]
+    return replace(_brief(replace(program, activities=activities)), slice_ps=_one_of(choices, (1, 7, 10, 30, 200)))
+
+
+def _owner(choices: Choices) -> int:
+    return choices.integer(-1, 2)
 
 
 def _loaded(choices: Choices, program: LoweredProgram) -> LoweredProgram:

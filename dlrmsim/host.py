@@ -30,13 +30,16 @@ from scenarios.progress import Progress, Silent
 from trainer.bench_plan import FEWEST_CASES, Plan, joined
 from trainer.pin import usable_cores
 from trainer.runs import Run
+from trainer.slices import slice_s
 from validation.host_fit import HostFacts, errors_pct, fit_kernels, host_cluster, issue_s
-from validation.host_iterations import with_kernels, with_level, with_turns, with_waits
+from validation.host_iterations import with_classes, with_kernels, with_level, with_turns, with_waits
 from validation.in_situ import PartRow
 
 COLLECTIVE_BYTES = tuple(4**power for power in range(4, 13))
 """256 B to 16 MiB."""
 MOST_CASES = 30
+MOST_TABLE_BYTES, MEMORY_SHARE = 2e9, 0.25
+"""Of a rank's tables that are looked up alone, as many as there is memory for."""
 ALONE_SHARE, COLLECTIVE_SHARE, MEASURED_SHARE = 0.07, 0.07, 0.78
 """Of the time: for kernels alone with one rank and with one on each core, for collectives of more, and until training
 ends; the rest is for plans and fits."""
@@ -82,6 +85,7 @@ def calibrate_host(out: Path, minutes: float = 3.0, seed: int = 0, progress: Pro
     counts = {max(1, facts.cores // ranks): ranks for ranks in _rank_counts()}
     cluster = host_cluster(rows, facts, [fit_kernels(rows, threads, facts) for threads in sorted(counts)], shown)
     turns = RANKS_PER_CORE * facts.cores if facts.cores <= MOST_CORES_WITH_TURNS else None
+    turn_s = slice_s(usable_cores()[0]) if turns else 0.0
     left_s = MEASURED_SHARE * 60.0 * minutes - (time.perf_counter() - begin)
     request = TrainRequest([*counts.values(), *filter(None, [turns])], seed, left_s)
     by_ranks = train_jobs(request, cluster, issue_s(rows), shown)
@@ -90,10 +94,10 @@ def calibrate_host(out: Path, minutes: float = 3.0, seed: int = 0, progress: Pro
     kernels = [fit_kernels(rows, threads, facts, of) for threads, of in trained.items()]
     cluster = with_kernels(cluster, kernels)
     for threads, of in trained.items():
-        cluster = with_level(cluster, threads, of.jobs)
+        cluster = with_level(with_classes(cluster, threads, of.jobs), threads, of.jobs)
     cluster = with_waits(cluster, trained[min(trained)].jobs)
     if turns:
-        cluster = with_turns(cluster, by_ranks[turns].jobs)
+        cluster = with_turns(cluster, turn_s, by_ranks[turns].jobs)
     kernels = list(cluster.node.cpu.kernels)
     parts = [(counts[threads], threads, part) for threads, of in trained.items() for part in of.parts]
     table = out.with_suffix(".rows.csv")
@@ -108,11 +112,22 @@ def _layouts(minutes: float, seed: int) -> list[tuple[int, Plan]]:
     share_s = minutes * 60.0
     kernels = _rank_counts()
     layouts = [
-        (ranks, Plan(seed, count, 3, 0.02, COLLECTIVE_BYTES if ranks in (2, 4) else (), ALONE_SHARE * share_s))
+        (
+            ranks,
+            Plan(
+                seed=seed,
+                cases=count,
+                case_s=0.02,
+                collective_bytes=COLLECTIVE_BYTES if ranks in (2, 4) else (),
+                table_bytes=min(MOST_TABLE_BYTES, MEMORY_SHARE * physical_memory_bytes() / ranks),
+                seconds=ALONE_SHARE * share_s,
+            ),
+        )
         for ranks in kernels
     ]
     beside = [ranks for ranks in (2, 4) if ranks not in kernels]
-    return layouts + [(ranks, Plan(seed, 0, 3, 0.02, COLLECTIVE_BYTES, COLLECTIVE_SHARE * share_s)) for ranks in beside]
+    alone = Plan(cases=0, case_s=0.02, collective_bytes=COLLECTIVE_BYTES, seconds=COLLECTIVE_SHARE * share_s)
+    return layouts + [(ranks, alone) for ranks in beside]
 
 
 def _rank_counts() -> list[int]:

@@ -24,7 +24,7 @@ from trainer.pin import usable_cores
 from trainer.runs import Run
 from validation.host_fit import Trained
 from validation.host_iterations import TrainedJob
-from validation.in_situ import CollectiveWork, PartRow, TrainedRank, parts
+from validation.in_situ import CollectiveWork, TrainedRank, parts
 from validation.random_jobs import Limits, random_job
 from validation.yardstick import slowness
 
@@ -38,7 +38,7 @@ CALIBRATION = 0xCA1
 """Apart from the draws of the studies, whatever their seed."""
 JOBS_PER_S = 0.8
 """Drawn for each second of time; more than can be trained."""
-SCHEDULE = Run(Path(), warm_up=3, iterations=7, timed=3, prepared=3, yardstick_every=3)
+SCHEDULE = Run(Path(), warm_up=3, iterations=7, timed=3, prepared=3, yardstick_every=3, plain_tables=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,23 +93,22 @@ def _found(
     issue_s: float,
 ) -> Trained:
     """What ranks recorded of jobs, as if the machine had been as fast as usual all the time."""
-    found: list[PartRow] = []
     collectives: list[CollectiveWork] = []
     known_jobs: list[TrainedJob] = []
     for folder, of_job in trained.items():
         prepared = prepare(jobs[folder], Silent())
         slower = [slowness(known.yardstick_s, usual_s) for known in of_job]
-        for rank, known in enumerate(of_job):
-            found += parts(prepared, folder, rank, known, slower[rank], issue_s)
+        of_ranks = [parts(prepared, folder, rank, known, slower[rank], issue_s) for rank, known in enumerate(of_job)]
+        found = [part for of_rank in of_ranks for part in of_rank]
         evened = list(zip(of_job, slower, strict=True))
         together = [slowness(known.yardstick_s, usual_s, len(of_job)) for known in of_job]
         iteration_s = float(np.mean([known.wall_s / by for known, by in zip(of_job, together, strict=True)]))
         thread_s = float(np.mean([known.cpu_s / by for known, by in evened]))
-        known_jobs.append(TrainedJob(jobs[folder], iteration_s, thread_s))
+        known_jobs.append(TrainedJob(jobs[folder], iteration_s, thread_s, found))
         if len(of_job) > 1:
             others_s = [known.others_s / by for known, by in evened]
             collectives.append(_collectives(prepared, float(np.mean(others_s))))
-    return Trained(found, collectives, usual_s, known_jobs)
+    return Trained(collectives, usual_s, known_jobs)
 
 
 def _collectives(prepared: Prepared, cores_s: float) -> CollectiveWork:

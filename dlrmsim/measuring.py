@@ -61,6 +61,7 @@ class MeasureRequest:
         device: ``cpu`` or ``cuda``; None: ``cuda`` where every rank has a GPU.
         profiled: iterations that are traced in full.
         batches: made beforehand and taken in turn.
+        plain_tables: first weights of tables are not drawn: losses say nothing, times what they always say.
     """
 
     ranks: int | None = None
@@ -70,6 +71,7 @@ class MeasureRequest:
     device: str | None = None
     profiled: int = PROFILED
     batches: int = PREPARED_BATCHES
+    plain_tables: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +118,7 @@ def measure(
             yardstick_every=YARDSTICK_EVERY,
             profiled=request.profiled,
             prepared=request.batches,
+            plain_tables=request.plain_tables,
             data=request.data.absolute() if request.data else None,
             device=device,
         )

@@ -54,6 +54,9 @@ class CpuKernels(Strict):
     collective_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """What each collective takes longer within an iteration than alone: sleeping threads are woken, and ranks wait for
     the one that is slower this time."""
+    turn_s: Annotated[Seconds, Field(ge=0)] = 0.0
+    """How long a rank keeps a core that another one wants, too (the system's time slice); 0: each goes on at a part of
+    its speed all the time."""
     shared_slower: Annotated[float, Field(ge=1)] = 1.0
     """By how much longer kernels take on a core on which several ranks take turns: each finds the other's data."""
     shared_latency_cores: Annotated[float, Field(ge=0)] = 0.0

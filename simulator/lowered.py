@@ -28,12 +28,15 @@ class Phase:
         work_ps: duration of the work when the activity is alone; 0 for no work.
         resources: resource numbers the work uses ``[U]``, distinct.
         usage: share of each resource's capacity used when alone ``[U]``, in (0, 1].
+        owner: number of who takes turns with others on the one resource of the phase (`LoweredProgram.slice_ps`); -1:
+            it shares all of them at any time.
     """
 
     latency_ps: int
     work_ps: int
     resources: IntArray
     usage: FloatArray
+    owner: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +183,7 @@ class LoweredProgram:
         resource_count: L; resources are numbered 0..L-1.
         resource_names: a name per resource for reports (may be empty).
         background: traffic of other jobs on the resources.
+        slice_ps: how long an owner of phases keeps a resource that others want, too; 0: they all share it.
     """
 
     groups: tuple[LoweredGroup, ...]
@@ -187,6 +191,7 @@ class LoweredProgram:
     resource_count: int
     resource_names: Sequence[str] = field(default=())
     background: tuple[Background, ...] = ()
+    slice_ps: int = 0
 
     @property
     def world_size(self) -> int:
@@ -200,8 +205,13 @@ class LoweredProgram:
 
 
 def phase(
-    latency_ps: int = 0, work_ps: int = 0, resources: Sequence[int] = (), usage: Sequence[float] | float = 1.0
+    latency_ps: int = 0,
+    work_ps: int = 0,
+    resources: Sequence[int] = (),
+    usage: Sequence[float] | float = 1.0,
+    owner: int = -1,
 ) -> Phase:
     """A `Phase` from plain sequences; a scalar usage holds for all resources."""
     numbers = np.asarray(resources, dtype=np.int64)
-    return Phase(latency_ps, work_ps, numbers, np.broadcast_to(np.asarray(usage, dtype=np.float64), numbers.shape))
+    shares = np.broadcast_to(np.asarray(usage, dtype=np.float64), numbers.shape)
+    return Phase(latency_ps, work_ps, numbers, shares, owner)

@@ -24,6 +24,7 @@ class Plan:
         rounds: how often all of them.
         case_s: time for the calls of one case in one round.
         collective_bytes: sizes of collectives.
+        table_bytes: most of a rank's table with the state of its optimizer.
         seconds: time after which nothing further is timed, but `FEWEST_CASES` of each kind and each collective once.
     """
 
@@ -32,6 +33,7 @@ class Plan:
     rounds: int = 3
     case_s: float = 0.03
     collective_bytes: tuple[int, ...] = ()
+    table_bytes: float = 5e8
     seconds: float = 60.0
 
     def write(self, file: Path) -> None:

@@ -19,6 +19,8 @@ from trainer.lookups import Lookups, row_gradients
 from trainer.optimizers import TableOptimizer
 from workloads.optimizers import TableOptimizerKind
 
+PLAIN_WEIGHT = 0.01
+"""Every weight of tables that nobody cares for."""
 _INIT_VALUES = 2**22
 """Weights that are drawn at a time."""
 
@@ -26,13 +28,15 @@ _INIT_VALUES = 2**22
 class BlockTable:
     """The weights of a block ``[R, D]``."""
 
-    def __init__(self, block: Block, seed: int, device: torch.device) -> None:
-        """Draw the first weights."""
+    def __init__(self, block: Block, seed: int | None, device: torch.device) -> None:
+        """Draw the first weights; without a seed all are `PLAIN_WEIGHT`."""
         self.block = block
         rows = max(block.rows, 1)  # embedding_bag wants a row even when nothing is looked up
-        self.weight = torch.zeros(rows, block.dim, dtype=DTYPES[block.precision], device=device)
-        for piece, first in zip(block.pieces, block.first_rows, strict=False):
-            _fill(self.weight[first : first + piece.rows], piece, seed)
+        self.weight = torch.full((rows, block.dim), PLAIN_WEIGHT, dtype=DTYPES[block.precision], device=device)
+        if seed is not None:
+            self.weight.zero_()
+            for piece, first in zip(block.pieces, block.first_rows, strict=False):
+                _fill(self.weight[first : first + piece.rows], piece, seed)
 
     def pooled(self, lookups: Lookups) -> Tensor:
         """Sum of the rows of each bag ``[bags, D]``."""
@@ -47,7 +51,7 @@ class ShardedBlock(BlockTable):
     def __init__(
         self,
         block: Block,
-        seed: int,
+        seed: int | None,
         device: torch.device,
         *,
         optimizer: TableOptimizerKind,

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
+from itertools import repeat
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from trainer.dense import Columns
 from trainer.embeddings import update_rows
@@ -21,9 +24,12 @@ from workloads.optimizers import TableOptimizerKind
 
 Sizes = dict[str, float]
 Call = Callable[[], object]
-MOST_TABLE_BYTES = 512e6
-"""Of one rank's table in a case; larger ones miss every cache alike."""
 MOST_GEMM_FLOPS = 1.5e9
+LEAST_TABLE_BYTES = 2e6
+INDEXED_BYTES = 5e8
+"""Most of a table whose rows are only named."""
+MOST_LOOKUPS, MOST_GATHERED = 6e5, 4e7
+"""Of a call, and elements that these gather: 160 MB take some 10 ms."""
 TABLE_OPTIMIZERS: tuple[TableOptimizerKind, ...] = ("sgd", "rowwise_adagrad", "adagrad")
 
 
@@ -34,22 +40,35 @@ class Case:
     Attributes:
         kind: which.
         sizes: its sizes.
-        make: makes its data and returns the call to time.
+        make: makes its data and returns calls to time, each on data that the one before did not touch, or the same.
         cold: whether other work has driven its data out of a core's own caches when the trainer calls it.
     """
 
     kind: str
     sizes: Sizes
-    make: Callable[[], Call]
+    make: Callable[[], Iterator[Call]]
     cold: bool = False
 
+    @staticmethod
+    def of(kind: str, sizes: Sizes, make: Callable[[], Call], cold: bool = False) -> Case:
+        """A case that does the same again and again."""
+        return Case(kind, sizes, lambda: repeat(make()), cold)
 
-def cases(seed: int, count: int) -> Iterator[Case]:
-    """So many cases of every kind, of each kind one after the other; the same for the same arguments."""
-    random = {kind: np.random.default_rng([seed, *kind.encode()]) for kind in _KINDS}
+
+def cases(seed: int, count: int, table_bytes: float) -> Iterator[Case]:
+    """So many cases of every kind, twice as many of tables; the same for the same arguments.
+
+    Args:
+        seed: of the sizes.
+        count: of each kind, one after the other.
+        table_bytes: most of a rank's table and its optimizer's state.
+    """
+    random = {kind: np.random.default_rng([seed, *kind.encode()]) for kind in (*_KINDS, *_TABLE_KINDS)}
     for number in range(count):
         for kind, make in _KINDS.items():
             yield make(random[kind], number)
+        for twice in range(2 * number, 2 * number + 2):
+            yield from (of_table(random[kind], twice, table_bytes) for kind, of_table in _TABLE_KINDS.items())
 
 
 def _log_uniform(random: np.random.Generator, low: float, high: float) -> int:
@@ -75,7 +94,7 @@ def _gemm(random: np.random.Generator, number: int) -> Case:
         ]
         return calls[number % 3]
 
-    return Case("gemm", {"m": m, "n": n, "k": k, "transposed": number % 3 == 2}, make)
+    return Case.of("gemm", {"m": m, "n": n, "k": k, "transposed": number % 3 == 2}, make)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,42 +107,65 @@ class _Bags:
     pooling: int
 
     @staticmethod
-    def draw(random: np.random.Generator) -> _Bags:
+    def draw(random: np.random.Generator, table_bytes: float, state: int | None = 0) -> _Bags:
+        """A table that takes up to ``table_bytes`` with ``state`` numbers beside each row; None: as many as it has."""
         dim = int(4 * round(_log_uniform(random, 16, 256) / 4))
-        rows = min(_log_uniform(random, 1e3, 4e6), int(MOST_TABLE_BYTES / (4 * dim)))
-        bags, pooling = _log_uniform(random, 256, 65536), _log_uniform(random, 1, 64)
-        return _Bags(rows, dim, max(64, min(bags, int(6e5 / pooling), int(4e7 / (pooling * dim)))), pooling)
+        rows = max(64, _log_uniform(random, LEAST_TABLE_BYTES, table_bytes) // (4 * (dim + _state(state, dim))))
+        most = min(MOST_LOOKUPS, MOST_GATHERED / dim)
+        pooling = _log_uniform(random, 1, 100)
+        return _Bags(rows, dim, max(64, int(_log_uniform(random, 2e3, most) / pooling)), pooling)
 
     @property
     def sizes(self) -> Sizes:
         return {"rows": self.rows, "dim": self.dim, "bags": self.bags, "lookups": self.bags * self.pooling}
 
-    def lookups(self, seed: int) -> Lookups:
-        generator = torch.Generator().manual_seed(seed)
+    def lookups(self, generator: torch.Generator) -> Lookups:
         values = torch.randint(self.rows, (self.bags * self.pooling,), generator=generator)
         return make_lookups(values, torch.full((self.bags,), self.pooling, dtype=torch.int32), [0], 1, self.rows)
 
 
-def _lookup(random: np.random.Generator, number: int) -> Case:
-    bags = _Bags.draw(random)
+def _state(state: int | None, dim: int) -> int:
+    return dim if state is None else state
 
-    def make() -> Call:
-        weight, lookups = torch.zeros(bags.rows, bags.dim).fill_(0.1), bags.lookups(number)
-        return lambda: torch.nn.functional.embedding_bag(
-            lookups.rows, weight, lookups.offsets, mode="sum", include_last_offset=True
-        )
+
+@cache
+def _memory(numbers: int) -> Tensor:
+    """Memory that tables of all cases lie in: new pages take longer than what is timed."""
+    return torch.full((numbers,), 0.1)
+
+
+def _lookup(random: np.random.Generator, number: int, table_bytes: float) -> Case:
+    """Lookups of rows drawn anew for every call: in an iteration they are found where the one before left them."""
+    bags = _Bags.draw(random, table_bytes)
+
+    def make() -> Iterator[Call]:
+        generator = torch.Generator().manual_seed(number)
+        weight = _memory(int(table_bytes) // 4)[: bags.rows * bags.dim].view(bags.rows, bags.dim)
+        while True:
+            lookups = bags.lookups(generator)
+            yield lambda lookups=lookups: torch.nn.functional.embedding_bag(  # type: ignore[misc]
+                lookups.rows, weight, lookups.offsets, mode="sum", include_last_offset=True
+            )
 
     return Case("lookup", bags.sizes, make, cold=True)
 
 
-def _update(random: np.random.Generator, number: int) -> Case:
-    bags, kind = _Bags.draw(random), TABLE_OPTIMIZERS[number % len(TABLE_OPTIMIZERS)]
-    state = {"sgd": 0, "rowwise_adagrad": 1, "adagrad": bags.dim}[kind]
+def _update(random: np.random.Generator, number: int, table_bytes: float) -> Case:
+    kind = TABLE_OPTIMIZERS[number % len(TABLE_OPTIMIZERS)]
+    each = {"sgd": 0, "rowwise_adagrad": 1, "adagrad": None}[kind]
+    bags = _Bags.draw(random, table_bytes, each)
+    state = _state(each, bags.dim)
 
-    def make() -> Call:
-        weight, lookups = torch.zeros(bags.rows, bags.dim).fill_(0.1), bags.lookups(number)
-        optimizer, gradient = TableOptimizer(kind, weight), torch.full((bags.bags, bags.dim), 1e-6)
-        return lambda: update_rows(optimizer, lookups, gradient, 1.0)
+    def make() -> Iterator[Call]:
+        generator = torch.Generator().manual_seed(number)
+        weights, states = bags.rows * bags.dim, bags.rows * state
+        memory = _memory(int(table_bytes) // 4)
+        table, known = memory[:weights].view(bags.rows, bags.dim), memory[weights : weights + states]
+        optimizer = TableOptimizer(kind, table, known if state <= 1 else known.view_as(table))
+        gradient = torch.full((bags.bags, bags.dim), 1e-6)
+        while True:
+            lookups = bags.lookups(generator)
+            yield lambda lookups=lookups: update_rows(optimizer, lookups, gradient, 1.0)  # type: ignore[misc]
 
     return Case("update", {**bags.sizes, "state": state}, make, cold=True)
 
@@ -150,7 +192,7 @@ def _stream(random: np.random.Generator, number: int) -> Case:
         ]
         return calls[number % 4]
 
-    return Case("stream", {"read_bytes": moved[0] * size, "write_bytes": moved[1] * size}, make)
+    return Case.of("stream", {"read_bytes": moved[0] * size, "write_bytes": moved[1] * size}, make)
 
 
 def _dot(random: np.random.Generator) -> tuple[int, int, int]:
@@ -169,7 +211,7 @@ def _columns(random: np.random.Generator, number: int) -> Case:
         into, out = (places, parts) if number % 2 == 0 else (parts, places)
         return lambda: torch._foreach_copy_(into, out)
 
-    return Case("columns", {"bytes": 4.0 * batch * features * dim, "pieces": batch * features}, make)
+    return Case.of("columns", {"bytes": 4.0 * batch * features * dim, "pieces": batch * features}, make)
 
 
 def _transpose(random: np.random.Generator, number: int) -> Case:  # noqa: ARG001 - one signature for all kinds
@@ -180,7 +222,7 @@ def _transpose(random: np.random.Generator, number: int) -> Case:  # noqa: ARG00
         left, right = torch.zeros(batch, vectors, dim), torch.zeros(batch, dim, vectors)
         return lambda: left + right.transpose(1, 2)
 
-    return Case("transpose", {"bytes": 4.0 * batch * vectors * dim}, make)
+    return Case.of("transpose", {"bytes": 4.0 * batch * vectors * dim}, make)
 
 
 def _gather(random: np.random.Generator, number: int) -> Case:  # noqa: ARG001 - one signature for all kinds
@@ -192,7 +234,7 @@ def _gather(random: np.random.Generator, number: int) -> Case:  # noqa: ARG001 -
         columns, products = torch.tensor(_below_diagonal(vectors)), torch.randn(batch, vectors * vectors)
         return lambda: Columns.apply(products, columns)  # type: ignore[no-untyped-call]
 
-    return Case("gather", {"read_bytes": kept, "write_bytes": kept}, make)
+    return Case.of("gather", {"read_bytes": kept, "write_bytes": kept}, make)
 
 
 def _scatter(random: np.random.Generator, number: int) -> Case:  # noqa: ARG001 - one signature for all kinds
@@ -204,7 +246,7 @@ def _scatter(random: np.random.Generator, number: int) -> Case:  # noqa: ARG001 
         columns, gradient = torch.tensor(_below_diagonal(vectors)), torch.randn(batch, len(_below_diagonal(vectors)))
         return lambda: gradient.new_zeros(batch, vectors * vectors).index_copy_(1, columns, gradient)
 
-    return Case("scatter", {"read_bytes": kept, "write_bytes": whole}, make)
+    return Case.of("scatter", {"read_bytes": kept, "write_bytes": whole}, make)
 
 
 def _below_diagonal(vectors: int) -> list[int]:
@@ -227,22 +269,23 @@ def _batched(random: np.random.Generator, number: int) -> Case:
         ]
         return calls[number % 3]
 
-    return Case("batched", {"m": m, "n": n, "k": k, "count": batch, "transposed": number % 3 == 2}, make)
+    return Case.of("batched", {"m": m, "n": n, "k": k, "count": batch, "transposed": number % 3 == 2}, make)
 
 
 def _bucketize(random: np.random.Generator, number: int) -> Case:
-    bags, tables, ranks = _Bags.draw(random), 1 + number % 4, 2
+    bags, tables, ranks = _Bags.draw(random, INDEXED_BYTES), 1 + number % 4, 2
 
     def make() -> Call:
-        drawn = [(bags.lookups(number + table).rows, -(-bags.rows // ranks)) for table in range(tables)]
+        generator = torch.Generator().manual_seed(number)
+        drawn = [(bags.lookups(generator).rows, -(-bags.rows // ranks)) for _ in range(tables)]
         lengths = torch.full((bags.bags * tables,), bags.pooling, dtype=torch.int32)
         return lambda: bucketized(drawn, lengths, ranks)
 
-    return Case("bucketize", {"bytes": 8.0 * tables * bags.bags * bags.pooling}, make, cold=True)
+    return Case.of("bucketize", {"bytes": 8.0 * tables * bags.bags * bags.pooling}, make, cold=True)
 
 
 def _recat(random: np.random.Generator, number: int) -> Case:
-    bags, tables = _Bags.draw(random), 1 + number % 8
+    bags, tables = _Bags.draw(random, INDEXED_BYTES), 1 + number % 8
     each = max(1, bags.bags // tables)
 
     def make() -> Call:
@@ -253,7 +296,7 @@ def _recat(random: np.random.Generator, number: int) -> Case:
 
     lookups = each * tables * bags.pooling
     shifted = 8.0 * lookups if tables > 1 else 0.0  # rows of the first table stay as they are
-    return Case("recat", {"index_bytes": shifted, "length_bytes": 4.0 * each * tables}, make, cold=True)
+    return Case.of("recat", {"index_bytes": shifted, "length_bytes": 4.0 * each * tables}, make, cold=True)
 
 
 def _optimizer(random: np.random.Generator, number: int) -> Case:
@@ -265,13 +308,11 @@ def _optimizer(random: np.random.Generator, number: int) -> Case:
         return optimizer.step
 
     sizes = {"parameters": parameters, "traffic_bytes": 4.0 * parameters * (3 if sgd else 5)}
-    return Case("optimizer", sizes, make, cold=True)
+    return Case.of("optimizer", sizes, make, cold=True)
 
 
 _KINDS: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "gemm": _gemm,
-    "lookup": _lookup,
-    "update": _update,
     "stream": _stream,
     "columns": _columns,
     "transpose": _transpose,
@@ -282,5 +323,6 @@ _KINDS: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "recat": _recat,
     "optimizer": _optimizer,
 }
-KIND_COUNT = len(_KINDS)
-"""Kinds of kernels."""
+_TABLE_KINDS: dict[str, Callable[[np.random.Generator, int, float], Case]] = {"lookup": _lookup, "update": _update}
+KIND_COUNT = len(_KINDS) + 2 * len(_TABLE_KINDS)
+"""Cases of one of each kind, and two of those of tables."""

@@ -50,7 +50,7 @@ def measure(run: Run, rank: int, device: torch.device) -> None:  # noqa: ARG001 
 
 def _rows(plan: Plan) -> list[dict[str, Any]]:
     threads, ranks = torch.get_num_threads(), dist.get_world_size()
-    kernels = list(cases(plan.seed, plan.cases))
+    kernels = list(cases(plan.seed, plan.cases, plan.table_bytes))
     rows: list[dict[str, Any]] = [
         {"kind": case.kind, **case.sizes, "threads": threads, "ranks": ranks, "times_s": []} for case in kernels
     ]
@@ -117,14 +117,15 @@ def _clock() -> Callable[[], float]:
 
 def _time(case: Case, budget_s: float) -> float:
     """The lower quartile of a case's calls, seconds."""
-    call = case.make()
+    calls = case.make()
     evicted = torch.zeros(EVICTED_BYTES // 4) if case.cold else None
     dist.barrier()
     for _ in range(PATIENCE_CALLS):
-        call()
+        next(calls)()
     taken: list[float] = []
     clock = _clock()
     while len(taken) < LEAST_CALLS or (sum(taken) < budget_s and len(taken) < MOST_CALLS):
+        call = next(calls)
         if evicted is not None:
             evicted.add_(1.0)
         begin = clock()

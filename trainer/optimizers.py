@@ -28,11 +28,11 @@ DENSE_EPSILON = 1e-10
 class TableOptimizer:
     """Weights ``[R, D]`` of a block and the optimizer's state: none, ``[R, D]`` (adagrad) or ``[R]`` (rowwise)."""
 
-    def __init__(self, kind: TableOptimizerKind, weight: Tensor) -> None:
-        """Start with state 0."""
+    def __init__(self, kind: TableOptimizerKind, weight: Tensor, state: Tensor | None = None) -> None:
+        """Start with a state, None: with 0."""
         self._weight, self._learning_rate = weight, LEARNING_RATE[kind]
         shape = {"sgd": (0,), "adagrad": tuple(weight.shape), "rowwise_adagrad": tuple(weight.shape[:1])}[kind]
-        self.state = torch.zeros(shape, dtype=torch.float32, device=weight.device)
+        self.state = torch.zeros(shape, dtype=torch.float32, device=weight.device) if state is None else state
         self._scale = {"sgd": self._sgd, "adagrad": self._adagrad, "rowwise_adagrad": self._rowwise_adagrad}[kind]
 
     def update(self, rows: Tensor, gradient: Tensor) -> None:

@@ -69,16 +69,19 @@ class Trained:
     """Jobs that were trained.
 
     Attributes:
-        parts: of their iterations.
         collectives: what each job's collectives asked of the cores of a rank.
         yardstick_s: middle times of the yardstick's pieces meanwhile.
         jobs: the jobs themselves.
     """
 
-    parts: Sequence[PartRow]
     collectives: Sequence[CollectiveWork]
     yardstick_s: Pieces
     jobs: Sequence[TrainedJob]
+
+    @property
+    def parts(self) -> list[PartRow]:
+        """Parts of the jobs' iterations."""
+        return [part for job in self.jobs for part in job.parts]
 
 
 def timed_alone(rows: Sequence[Row], threads: int, facts: HostFacts) -> list[PartRow]:

@@ -6,15 +6,16 @@ from the model.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hardware_specs.cpu_kernels import CpuKernels, KernelCosts
+from hardware_specs.cpu_kernels import CpuKernels, KernelClass, KernelCosts
 from hardware_specs.types import Cluster
 from scenarios.resolve import ResolvedScenario
 from simulator.operators import FloatArray
+from validation.in_situ import PartRow
 from validation.measured import Times
 from validation.measured_prediction import predict
 
@@ -24,15 +25,28 @@ MOST_WAIT_S = 2e-3
 """The same of what a collective takes longer within an iteration, seconds."""
 HALVINGS = 5
 """Of what is looked for."""
+CLASS_OF: Mapping[KernelClass, str] = {
+    "lookup": "embedding_forward",
+    "update": "embedding_update",
+    "gemm": "gemm",
+    "batched": "gemm",
+}
+"""Classes that errors are told of (`validation.measured`); other kernels are the rest."""
+REST = "rest"
 
 
 @dataclass(frozen=True, slots=True)
 class TrainedJob:
-    """A job, its time per iteration and what a rank's own thread worked, the mean over ranks, seconds."""
+    """A job, its time per iteration and what a rank's own thread worked, the mean over ranks, seconds.
+
+    Attributes:
+        parts: of an iteration, of all ranks (`validation.in_situ`).
+    """
 
     resolved: ResolvedScenario
     iteration_s: float
     thread_s: float
+    parts: Sequence[PartRow] = ()
 
     @property
     def ranks(self) -> int:
@@ -46,6 +60,47 @@ def with_kernels(cluster: Cluster, kernels: Sequence[CpuKernels]) -> Cluster:
     return cluster.model_copy(update={"node": cluster.node.model_copy(update={"cpu": cpu})})
 
 
+def with_classes(cluster: Cluster, threads: int, jobs: Sequence[TrainedJob]) -> Cluster:
+    """The cluster with the costs of each class of kernels of so many threads scaled to what it takes in the jobs.
+
+    Of a fit to parts, each part is right in the middle, not the sum of a class's parts, of which a few are long. The
+    middle is that of jobs, each with the weight that the class has in it.
+    """
+    known = next(kernels for kernels in cluster.node.cpu.kernels if kernels.threads == threads)
+    by: dict[KernelClass, float] = {}
+    for name in dict.fromkeys([*CLASS_OF.values(), REST]):
+        taken = np.array([_of_class(job.parts, name, known) for job in jobs]).reshape(-1, 3)
+        expected, seconds, shares = taken[np.all(taken > 0.0, axis=1)].T
+        if len(shares):
+            level = 1.0 / _weighted_median(expected / seconds, shares)
+            by |= {kind: level for kind in known.costs if CLASS_OF.get(kind, REST) == name}
+    why = "classes times " + ", ".join(f"{kind} {level:.3f}" for kind, level in by.items())
+    scaled = _scaled(known, by, why)
+    return with_kernels(cluster, [scaled if each is known else each for each in cluster.node.cpu.kernels])
+
+
+def _of_class(parts: Sequence[PartRow], name: str, kernels: CpuKernels) -> tuple[float, float, float]:
+    """Seconds expected and measured of the parts that are mostly of a class, and their share of what all took."""
+    expected = seconds = 0.0
+    for part in parts:
+        took: dict[str, float] = {}
+        for (kind, amount), count in part.counts.items():
+            if kind in kernels.costs:
+                of_class = CLASS_OF.get(kind, REST)
+                each_s = kernels.costs[kind].seconds_per.get(amount, 0.0)
+                took[of_class] = took.get(of_class, 0.0) + count * each_s
+        if took and max(took, key=lambda of_class: took[of_class]) == name:
+            expected += sum(took.values())
+            seconds += part.seconds
+    return expected, seconds, seconds / max(sum(part.seconds for part in parts), 1e-12)
+
+
+def _weighted_median(values: FloatArray, weights: FloatArray) -> float:
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(reached, reached[-1] / 2)])
+
+
 def with_level(cluster: Cluster, threads: int, jobs: Sequence[TrainedJob]) -> Cluster:
     """The cluster with the costs of kernels of so many threads scaled to the jobs.
 
@@ -55,9 +110,17 @@ def with_level(cluster: Cluster, threads: int, jobs: Sequence[TrainedJob]) -> Cl
     if not jobs:
         return cluster
     ratio = _thread_ratio if threads == 1 else _iteration_ratio
-    by = 1.0 / _middle(cluster, jobs, ratio)
+    level = 1.0 / _middle(cluster, jobs, ratio)
     kernels = cluster.node.cpu.kernels
-    return with_kernels(cluster, [_scaled(known, by) if known.threads == threads else known for known in kernels])
+    return with_kernels(
+        cluster,
+        [
+            _scaled(known, dict.fromkeys(known.costs, level), f"times {level:.3f} for whole iterations")
+            if known.threads == threads
+            else known
+            for known in kernels
+        ],
+    )
 
 
 def with_waits(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
@@ -75,12 +138,13 @@ def with_waits(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
     return told(float(f"{_sought(told, several, MOST_WAIT_S):.3g}")) if several else cluster
 
 
-def with_turns(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
-    """The cluster with what ranks lose that take turns on cores, from jobs with more ranks than cores.
+def with_turns(cluster: Cluster, turn_s: float, jobs: Sequence[TrainedJob]) -> Cluster:
+    """The cluster with turns of so long, and what ranks lose that take them, from jobs with more ranks than cores.
 
     First by how much longer their kernels take, then, for what is still missing of the iterations, what each second of
     a collective's latency takes of a core.
     """
+    cluster = _told(cluster, turn_s=float(f"{turn_s:.3g}"))
     if not jobs:
         return cluster
     slower = round(max(1.0, 1.0 / _middle(cluster, jobs, _thread_ratio)), 3)
@@ -125,14 +189,17 @@ def _told(cluster: Cluster, **changes: float) -> Cluster:
     return with_kernels(cluster, [known.model_copy(update=changes) for known in cluster.node.cpu.kernels])
 
 
-def _scaled(kernels: CpuKernels, by: float) -> CpuKernels:
+def _scaled(kernels: CpuKernels, by: Mapping[KernelClass, float], why: str) -> CpuKernels:
+    """Costs of each kind of kernel times its factor; a note says why."""
     costs = {
         kind: KernelCosts.model_validate(
             {
                 **of.model_dump(exclude={"seconds_per"}),
-                "seconds_per": {name: f"{by * seconds:.5g} s" for name, seconds in of.seconds_per.items()},
+                "seconds_per": {
+                    name: f"{by.get(kind, 1.0) * seconds:.5g} s" for name, seconds in of.seconds_per.items()
+                },
             }
         )
         for kind, of in kernels.costs.items()
     }
-    return kernels.model_copy(update={"costs": costs, "note": f"{kernels.note}; times {by:.3f} for whole iterations"})
+    return kernels.model_copy(update={"costs": costs, "note": f"{kernels.note}; {why}"})

@@ -58,7 +58,7 @@ class _Engine:
         self._table = build_usage(program)
         self._membership = find_members(program)
         capacities = Capacities(program.background, self._table.class_of, self._table.class_count)
-        self._flows: Flows[Token] = Flows(self._table, options.sharing, capacities, options.observer)
+        self._flows: Flows[Token] = Flows(self._table, options.sharing, capacities, options.observer, program.slice_ps)
         self._agenda: Agenda[Token] = Agenda(self._env, self._latencies_over)
         self._private = private = private_durations(program, self._membership, self._table)
         self._frontiers = [

@@ -17,6 +17,7 @@ from inputs.errors import ModelRangeError
 from simulator.engine.capacity import NEVER, Capacities
 from simulator.engine.records import ShareObserver
 from simulator.engine.sharing import SharingModel
+from simulator.engine.turns import Turn
 from simulator.engine.usage import UsageTable
 from simulator.operators import FloatArray
 from simulator.program import IntArray
@@ -61,8 +62,13 @@ class Flows(Generic[Token]):
         sharing: SharingModel,
         capacities: Capacities,
         observer: ShareObserver | None = None,
+        slice_ps: int = 0,
     ) -> None:
         """No phase at work; ``sharing`` is called for connected components of ``table``."""
+        taken_in_turns = np.unique(table.classes[table.ptr[:-1][table.owners >= 0]]).tolist()
+        self._turns = {number: Turn(slice_ps) for number in taken_in_turns}
+        self._owned: dict[int, dict[int, int]] = {number: {} for number in taken_in_turns}  # slot: owner
+        self._paused: dict[int, int] = {}  # slot: row of a phase whose turn it is not
         self._table, self._sharing, self._observer = table, sharing, observer
         self._capacities, self._state = capacities, -1
         self._left = np.ones(table.class_count)
@@ -90,6 +96,8 @@ class Flows(Generic[Token]):
         classes = self._classes(row)
         self._users[classes] += 1
         self._fresh.append(slot)
+        if (owner := int(self._table.owners[row])) >= 0:
+            self._owned[int(classes[0])][slot] = owner
 
     def next_end(self) -> int:
         """Time of the next end in ps, `NEVER` when nothing is at work."""
@@ -103,9 +111,12 @@ class Flows(Generic[Token]):
         tokens = []
         for slot in ended.tolist():
             row = int(self._row[slot])
-            self._users[self._classes(row)] -= 1
+            classes = self._classes(row)
+            self._users[classes] -= 1
             self._end[slot], self._row[slot] = NEVER, -1
             self._touched.append(row)
+            if self._table.owners[row] >= 0:
+                del self._owned[int(classes[0])][slot]
             self._free.append(slot)
             token = self._tokens[slot]
             if token is not None:
@@ -119,7 +130,8 @@ class Flows(Generic[Token]):
 
     def solve(self, now: int) -> None:
         """Give every phase its speed from ``now`` on."""
-        fresh, self._fresh = self._fresh, []
+        self._pass_turns_on(now)
+        fresh, self._fresh = [slot for slot in self._fresh if slot not in self._paused], []
         touched, self._touched = self._touched, []
         touched += self._rows_with_other_capacity(now)
         for slot in fresh:
@@ -131,8 +143,35 @@ class Flows(Generic[Token]):
         self._share([row for row in dict.fromkeys(touched) if self._most_users(row) > 0], now)
 
     def next_change(self, now: int) -> int:
-        """When capacities change next while something is at work, in ps; `NEVER` when they do not."""
-        return self._capacities.next_change(now) if len(self._free) < len(self._tokens) else NEVER
+        """When capacities change or a slice ends next while something is at work, in ps; `NEVER` when none does."""
+        if len(self._free) == len(self._tokens):
+            return NEVER
+        return min(self._capacities.next_change(now), min((turn.until for turn in self._turns.values()), default=NEVER))
+
+    def _pass_turns_on(self, now: int) -> None:
+        """Pause what belongs to those whose turn it is not, go on with the others' (`simulator.engine.turns`)."""
+        for number, turn in self._turns.items():
+            owned = self._owned[number]
+            whose = turn.pass_on(now, set(owned.values()))
+            for slot, owner in owned.items():
+                if owner != whose and slot not in self._paused:
+                    self._pause(slot, now)
+                elif owner == whose and slot in self._paused:
+                    self._go_on(slot, now)
+
+    def _pause(self, slot: int, now: int) -> None:
+        row = int(self._row[slot])
+        self._remaining[slot] -= self._rate[slot] * (now - self._since[slot])
+        self._rate[slot], self._end[slot], self._row[slot] = 0, NEVER, -1
+        self._users[self._classes(row)] -= 1
+        self._touched.append(row)
+        self._paused[slot] = row
+
+    def _go_on(self, slot: int, now: int) -> None:
+        row = self._paused.pop(slot)
+        self._row[slot], self._since[slot] = row, now
+        self._users[self._classes(row)] += 1
+        self._fresh.append(slot)
 
     def _rows_with_other_capacity(self, now: int) -> list[int]:
         """Take over the capacities of ``now``; rows at work for which they are not what they were."""
@@ -150,7 +189,7 @@ class Flows(Generic[Token]):
     def _run_alone(self, slot: int, now: int) -> None:
         shift = int(self._shift[slot])
         self._rate[slot] = 1 << shift
-        self._end[slot] = now + (int(self._remaining[slot]) >> shift)
+        self._end[slot] = now - (-int(self._remaining[slot]) >> shift)
 
     def _share(self, seeds: list[int], now: int) -> None:
         if not seeds:

@@ -21,6 +21,7 @@ from simulator.engine.controllers import ControlRoom
 from simulator.engine.flows import integer_speeds, work_shift
 from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, Recorder, RunOptions, RunResult
 from simulator.engine.sharing import SharingModel
+from simulator.engine.turns import Turn
 from simulator.lowered import LoweredProgram, Phase
 
 Process = Generator[simpy.Event, object, None]
@@ -54,8 +55,10 @@ class _Flow:
 class _Network:
     """Divides resources among flows, all components at every change."""
 
-    def __init__(self, env: simpy.Environment, sharing: SharingModel, capacities: Capacities) -> None:
-        self._env, self._sharing, self._capacities = env, sharing, capacities
+    def __init__(
+        self, env: simpy.Environment, sharing: SharingModel, capacities: Capacities, turns: dict[int, Turn]
+    ) -> None:
+        self._env, self._sharing, self._capacities, self._turns = env, sharing, capacities, turns
         self._flows: list[_Flow] = []
         self._pending = False
 
@@ -73,7 +76,7 @@ class _Network:
 
     def _solve(self) -> None:
         self._pending = False
-        left = sorted(self._flows, key=lambda flow: flow.key)
+        left = sorted(self._at_work(), key=lambda flow: flow.key)
         while left:
             component = [left.pop(0)]
             for flow in component:
@@ -83,6 +86,20 @@ class _Network:
             self._share(sorted(component, key=lambda flow: flow.key))
         if self._flows and (change := self._capacities.next_change(int(self._env.now))) != NEVER:
             Alarm(self._env, change - int(self._env.now), self._changed)
+
+    def _at_work(self) -> list[_Flow]:
+        """The flows but those whose owner's turn it is not, which rest."""
+        now, resting = int(self._env.now), []
+        for resource, turn in self._turns.items():
+            here = [flow for flow in self._flows if flow.phase.owner >= 0 and flow.phase.resources[0] == resource]
+            whose = turn.pass_on(now, [flow.phase.owner for flow in here])
+            resting += [flow.key for flow in here if flow.phase.owner != whose]
+            if turn.until != NEVER:
+                Alarm(self._env, turn.until - now, self._changed)
+        for flow in self._flows:
+            if flow.key in resting:
+                self._set_rate(flow, 0)
+        return [flow for flow in self._flows if flow.key not in resting]
 
     def _share(self, flows: list[_Flow]) -> None:
         left = self._capacities.left(self._capacities.state(int(self._env.now)))
@@ -98,8 +115,9 @@ class _Network:
         now = int(self._env.now)
         flow.remaining -= flow.rate * (now - flow.since)
         flow.rate, flow.since, flow.version = rate, now, flow.version + 1
-        version, delay = flow.version, -(-flow.remaining // rate)
-        Alarm(self._env, delay, lambda: self._end(flow, version))
+        version = flow.version
+        if rate:
+            Alarm(self._env, -(-flow.remaining // rate), lambda: self._end(flow, version))
 
     def _end(self, flow: _Flow, version: int) -> None:
         if flow.version == version:
@@ -124,7 +142,8 @@ class _Oracle:
         self._env = simpy.Environment()
         resources = np.arange(program.resource_count)
         capacities = Capacities(program.background, resources, program.resource_count)
-        self._network = _Network(self._env, options.sharing, capacities)
+        turns = {number: Turn(program.slice_ps) for number in resources.tolist()} if program.slice_ps else {}
+        self._network = _Network(self._env, options.sharing, capacities, turns)
         self._done: dict[TaskKey, simpy.Event] = {}
         self._issued: dict[TaskKey, simpy.Event] = {}
         self._instances: dict[tuple[int, int], _Instance] = {}

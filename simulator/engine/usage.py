@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from inputs.errors import ProgramError
 from simulator.lowered import Activity, LoweredProgram, Phase
 from simulator.operators import FloatArray
 from simulator.program import IntArray
@@ -41,6 +42,7 @@ class UsageTable:
         usage: share of the class used when alone, of each entry.
         class_count: number of classes.
         class_of: class of each resource ``[L]``; resources nobody uses share the class of the first such one.
+        owners: who takes turns on the one class of each row ``[rows]``, -1 where it shares.
     """
 
     steps: tuple[tuple[Step, ...], ...]
@@ -49,6 +51,7 @@ class UsageTable:
     usage: FloatArray
     class_count: int
     class_of: IntArray
+    owners: IntArray
 
     def gather(self, rows: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
         """Entries of several rows: counts ``[len(rows)]``, classes and usage one row after the other."""
@@ -60,9 +63,16 @@ class UsageTable:
 
 
 def build_usage(program: LoweredProgram) -> UsageTable:
-    """The usage table of a lowered program."""
+    """The usage table of a lowered program.
+
+    Raises:
+        ProgramError: a phase would take turns on several resources.
+    """
     phases: list[Phase] = []
     steps = tuple(_steps(activity, phases) for activity in program.activities)
+    for phase in phases:
+        if phase.owner >= 0 and len(phase.resources) > 1:
+            raise ProgramError(f"a phase of owner {phase.owner} would take turns on {len(phase.resources)} resources")
     taken = [Phase(0, 1, b.resources, np.full(len(b.resources), b.share)) for b in program.background]
     first, class_of = _merge([*phases, *taken], program.resource_count)
     is_first = np.zeros(program.resource_count, dtype=np.bool_)
@@ -80,6 +90,7 @@ def build_usage(program: LoweredProgram) -> UsageTable:
         usage=np.concatenate(usage) if usage else np.zeros(0),
         class_count=len(first),
         class_of=class_of,
+        owners=np.array([phase.owner if program.slice_ps else -1 for phase in phases], dtype=np.int64),
     )
 
 

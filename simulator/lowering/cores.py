@@ -1,8 +1,9 @@
 """Cores of hosts that ranks compute on: resources that kernels, collectives and ranks in too great a number share.
 
 A rank is pinned to its share of a node's cores. A kernel uses all of it; the threads of a collective use the part that
-was measured (`hardware_specs.cpu_kernels`), of every member's share; with more ranks than cores, several ranks take
-turns on one. Each share is one resource, so that what meets on it is slowed as the engine slows everything else.
+was measured (`hardware_specs.cpu_kernels`), of every member's share. Each share is one resource, so that a kernel and a
+collective that meet on it are slowed as the engine slows everything else. With more ranks than cores, several take
+turns on one: the kernels of one rank at a time, for a slice of the system's, unless the ranks before have to wait.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ class Cores:
         slower: by how much longer data are under way than in a collective alone.
         latency_cores: what it takes of a core for each second in which none move.
         wait_ps: what it takes longer than alone, before any move.
+        slice_ps: how long a rank keeps cores that another one waits for; 0: they share them all the time.
     """
 
     first: int
@@ -43,6 +45,7 @@ class Cores:
     slower: float
     latency_cores: float
     wait_ps: int
+    slice_ps: int
 
     @staticmethod
     def of(topology: Topology, compute: object) -> Cores | None:
@@ -55,9 +58,10 @@ class Cores:
         latency_cores = of.collective_latency_cores
         if compute.takes_turns:
             latency_cores = max(latency_cores, of.shared_latency_cores)
-        wait_ps = int(picoseconds_of(np.array(of.collective_wait_s)))
+        turn_s = of.turn_s if compute.takes_turns else 0.0
+        wait_ps, slice_ps = picoseconds_of(np.array([of.collective_wait_s, turn_s])).tolist()
         shares = of.collective_cores, of.collective_slower, latency_cores
-        return Cores(first, topology.nodes * groups, numbers, *shares, wait_ps)
+        return Cores(first, topology.nodes * groups, numbers, *shares, wait_ps, slice_ps)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -76,7 +80,10 @@ class Cores:
         work_ps = picoseconds_of(np.broadcast_to(np.asarray(seconds, dtype=np.float64), program.rank_count))
         whole = np.ones(1)
         return [
-            Activity(f"{program.names[task]} [rank {rank}]", (Phase(0, int(work_ps[i]), self.of_rank[[rank]], whole),))
+            Activity(
+                f"{program.names[task]} [rank {rank}]",
+                (Phase(0, int(work_ps[i]), self.of_rank[[rank]], whole, owner=int(rank)),),
+            )
             for i, rank in enumerate(program.ranks)
         ]
 

@@ -69,6 +69,7 @@ def lower(
         topology.resource_count + (0 if cores is None else cores.count),
         topology.resource_names if cores is None else (*topology.resource_names, *cores.names),
         background_of(machine.background, topology),
+        0 if cores is None else cores.slice_ps,
     )
     infos: tuple[CollectiveInfo, ...] = tuple(call.info for call in calls)
     return Lowering(program, infos, warnings_of(graph, better, timed, calls))

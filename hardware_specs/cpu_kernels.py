@@ -54,13 +54,18 @@ class CpuKernels(Strict):
     collective_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """What each collective takes longer within an iteration than alone: sleeping threads are woken, and ranks wait for
     the one that is slower this time."""
+    collective_wait_share: Annotated[float, Field(ge=0)] = 0.0
+    """The same for each second that ranks work between two collectives: what differs from iteration to iteration grows
+    with the work."""
     turn_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """How long a rank keeps a core that another one wants, too (the system's time slice); 0: each goes on at a part of
     its speed all the time."""
     shared_slower: Annotated[float, Field(ge=1)] = 1.0
     """By how much longer kernels take on a core on which several ranks take turns: each finds the other's data."""
-    shared_latency_cores: Annotated[float, Field(ge=0)] = 0.0
-    """As ``collective_latency_cores``, of ranks that take turns."""
+    shared_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
+    """As ``collective_wait_s``, of ranks that take turns: they and their collectives' threads wait for a core, too."""
+    shared_wait_share: Annotated[float, Field(ge=0)] = 0.0
+    """As ``collective_wait_share``, of ranks that take turns."""
     yardstick_s: dict[Name, Annotated[Seconds, Field(gt=0)]] = Field(default_factory=dict)
     """What the pieces of the trainer's yardstick took meanwhile: how fast the machine was then."""
     costs: dict[KernelClass, KernelCosts]

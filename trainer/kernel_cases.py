@@ -26,6 +26,8 @@ Sizes = dict[str, float]
 Call = Callable[[], object]
 MOST_GEMM_FLOPS = 1.5e9
 LEAST_TABLE_BYTES = 2e6
+LARGE_SHARE = 0.1
+"""Of the largest table: from there on tables count as large."""
 INDEXED_BYTES = 5e8
 """Most of a table whose rows are only named."""
 MOST_LOOKUPS, MOST_GATHERED = 6e5, 4e7
@@ -108,9 +110,14 @@ class _Bags:
 
     @staticmethod
     def draw(random: np.random.Generator, table_bytes: float, state: int | None = 0) -> _Bags:
-        """A table that takes up to ``table_bytes`` with ``state`` numbers beside each row; None: as many as it has."""
+        """A table that takes up to ``table_bytes`` with ``state`` numbers beside each row; None: as many as it has.
+
+        Every other one is large.
+        """
         dim = int(4 * round(_log_uniform(random, 16, 256) / 4))
-        rows = max(64, _log_uniform(random, LEAST_TABLE_BYTES, table_bytes) // (4 * (dim + _state(state, dim))))
+        sizes = [LEAST_TABLE_BYTES, LARGE_SHARE * table_bytes, table_bytes]
+        large = int(random.random() < 0.5)
+        rows = max(64, _log_uniform(random, *sizes[large : large + 2]) // (4 * (dim + _state(state, dim))))
         most = min(MOST_LOOKUPS, MOST_GATHERED / dim)
         pooling = _log_uniform(random, 1, 100)
         return _Bags(rows, dim, max(64, int(_log_uniform(random, 2e3, most) / pooling)), pooling)

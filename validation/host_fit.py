@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hardware_specs.cpu_kernels import CpuKernels, KernelCosts
+from hardware_specs.cpu_kernels import CpuKernels, KernelClass, KernelCosts
 from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster
 from scenarios.progress import Progress
@@ -24,6 +24,9 @@ Pieces = Mapping[str, float]
 
 LINK_BYTES_PER_S = 10e9
 """What fractions of the way between ranks count from; what is fitted is the product."""
+TABLE_KERNELS: frozenset[KernelClass] = frozenset({"lookup", "update"})
+"""Kernels that are timed alone as they run in an iteration, in tables of all sizes: parts of iterations, of which few
+are in large tables, say by how much they are longer there (`validation.host_iterations.with_classes`)."""
 LEAST_SHARE = 0.1
 """Of a collective's time that is left at least when the time of issuing it is taken away."""
 SMALL_BYTES = 65536
@@ -104,7 +107,8 @@ def fit_kernels(
         facts: of the machine.
         trained: jobs; without any, kernels cost what they cost alone and the host nothing.
     """
-    costs = fit([*timed_alone(rows, threads, facts), *(trained.parts if trained else ())])
+    timed = timed_alone(rows, threads, facts)
+    costs = fit([*timed, *(trained.parts if trained else ())])
     share, latency, moving = _collective_cores(rows, threads), 0.0, 0.0
     if trained:
         latency, moving = collective_costs(trained.collectives) if trained.collectives else (0.0, 0.0)
@@ -157,10 +161,9 @@ def issue_s(rows: Sequence[Row]) -> float:
 def with_issue(host: KernelCosts | None, collective_s: float) -> KernelCosts:
     """Costs of the host's work with what it takes to issue a collective, which is timed apart."""
     known = {} if host is None else {name: f"{seconds!r} s" for name, seconds in host.seconds_per.items()}
-    more = collective_s + (0.0 if host is None else host.seconds_per.get("collective", 0.0))
     quality = {"rows": 1, "median_error_pct": 0.0, "worst_error_pct": 0.0, "noise_pct": 0.0}
     told = quality if host is None else host.model_dump(exclude={"seconds_per"})
-    return KernelCosts.model_validate({**told, "seconds_per": {**known, "collective": f"{more:.5g} s"}})
+    return KernelCosts.model_validate({**told, "seconds_per": {**known, "issue": f"{collective_s:.5g} s"}})
 
 
 def host_cluster(rows: Sequence[Row], facts: HostFacts, kernels: Sequence[CpuKernels], progress: Progress) -> Cluster:

@@ -19,12 +19,10 @@ from validation.in_situ import PartRow
 from validation.measured import Times
 from validation.measured_prediction import predict
 
-MOST_LATENCY_CORES = 32.0
-"""Up to where the cores that latencies take are looked for."""
-MOST_WAIT_S = 2e-3
-"""The same of what a collective takes longer within an iteration, seconds."""
-HALVINGS = 5
-"""Of what is looked for."""
+MOST_WAIT_S, MOST_WAIT_SHARE = 2e-3, 0.4
+"""Up to about where it is looked for what a collective waits, seconds, and of each second of work before it."""
+ROUNDS, GRID = 2, 41
+"""Of looking for these, among so many values of each."""
 CLASS_OF: Mapping[KernelClass, str] = {
     "lookup": "embedding_forward",
     "update": "embedding_update",
@@ -124,49 +122,56 @@ def with_level(cluster: Cluster, threads: int, jobs: Sequence[TrainedJob]) -> Cl
 
 
 def with_waits(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
-    """The cluster with what each collective takes longer in iterations than alone (`collective_wait_s`).
+    """The cluster with what collectives take longer in iterations than alone.
+
+    That is ``collective_wait_s`` and ``collective_wait_share``.
 
     Args:
         cluster: with all else that jobs of ranks with cores of their own need.
         jobs: of such ranks.
     """
-
-    def told(wait_s: float) -> Cluster:
-        return _told(cluster, collective_wait_s=wait_s)
-
-    several = [job for job in jobs if job.ranks > 1]
-    return told(float(f"{_sought(told, several, MOST_WAIT_S):.3g}")) if several else cluster
+    return _with_waits(cluster, [job for job in jobs if job.ranks > 1], "collective_wait")
 
 
 def with_turns(cluster: Cluster, turn_s: float, jobs: Sequence[TrainedJob]) -> Cluster:
-    """The cluster with turns of so long, and what ranks lose that take them, from jobs with more ranks than cores.
+    """The cluster with what ranks lose that take turns on cores, from jobs with more ranks than cores.
 
-    First by how much longer their kernels take, then, for what is still missing of the iterations, what each second of
-    a collective's latency takes of a core.
+    First by how much longer their kernels take, then, for what is still missing of the iterations, how long collectives
+    wait: ``shared_wait_s`` and ``shared_wait_share``.
+
+    Args:
+        cluster: with all else.
+        turn_s: how long a turn is.
+        jobs: of such ranks.
     """
-    cluster = _told(cluster, turn_s=float(f"{turn_s:.3g}"))
     if not jobs:
         return cluster
+    cluster = _told(cluster, turn_s=float(f"{turn_s:.3g}"))
     slower = round(max(1.0, 1.0 / _middle(cluster, jobs, _thread_ratio)), 3)
-
-    def told(latency_cores: float) -> Cluster:
-        return _told(cluster, shared_slower=slower, shared_latency_cores=latency_cores)
-
-    return told(round(_sought(told, jobs, MOST_LATENCY_CORES), 2))
+    return _with_waits(_told(cluster, shared_slower=slower), jobs, "shared_wait")
 
 
-def _sought(told: Callable[[float], Cluster], jobs: Sequence[TrainedJob], most: float) -> float:
-    """The value between 0 and ``most`` with the least sum of relative errors of iterations, which grow with it.
+def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], name: str) -> Cluster:
+    """The cluster with two numbers, a time and a share, with the least sum of absolute relative errors of iterations.
 
-    That is where those that are too long weigh as much as those that are too short, each by how much it depends on it.
+    They are looked for as if iterations grew in a straight line with them, then again from there.
     """
-    low, high = 0.0, most
-    weights = _ratios(told(high), jobs, _iteration_ratio) - _ratios(told(low), jobs, _iteration_ratio)
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        long = float(weights @ np.sign(_ratios(told(middle), jobs, _iteration_ratio) - 1.0)) > 0.0
-        low, high = (low, middle) if long else (middle, high)
-    return low if low == 0.0 else (low + high) / 2
+    if not jobs:
+        return cluster
+
+    def told(values: FloatArray) -> Cluster:
+        wait_s, share = (float(f"{value:.3g}") for value in values)
+        return _told(cluster, **{f"{name}_s": wait_s, f"{name}_share": share})
+
+    steps, values = np.array([MOST_WAIT_S, MOST_WAIT_SHARE]) / 4, np.zeros(2)
+    for _ in range(ROUNDS):
+        start = _ratios(told(values), jobs, _iteration_ratio)
+        slopes = np.stack([_ratios(told(values + step), jobs, _iteration_ratio) - start for step in np.diag(steps)], 1)
+        ways = (np.linspace(-value / step, 4.0, GRID) for value, step in zip(values, steps, strict=True))
+        tried = np.stack(np.meshgrid(*ways)).reshape(2, -1)
+        off = start[:, None] + slopes @ tried - 1.0
+        values = values + steps * tried[:, np.argmin(np.abs(off).sum(axis=0))]
+    return told(values)
 
 
 def _middle(cluster: Cluster, jobs: Sequence[TrainedJob], ratio: Callable[[Times, TrainedJob], float]) -> float:

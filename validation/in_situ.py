@@ -12,7 +12,7 @@ Errors are relative to what is predicted, so that noise, which multiplies, does 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,6 +71,10 @@ class PartRow:
     floor_s: float
     weight: float = 1.0
     noise: float = field(default=0.0)
+
+    def is_of(self, kinds: Collection[KernelClass]) -> bool:
+        """Whether there is such a kernel in it."""
+        return any(kind in kinds for kind, _ in self.counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,7 +217,7 @@ def _counts(work: Operator, caches: Caches, rank: int, ranks: int) -> dict[Key, 
     def of_rank(count: Amount) -> float:
         return float(np.broadcast_to(np.asarray(count, dtype=np.float64), ranks)[rank])
 
-    return {(kind, name): of_rank(count) for name, count in amounts_of(work, caches).items()}
+    return {(kind, name): of_rank(count) for name, count in amounts_of(work, caches).items() if name != "issue"}
 
 
 def fit(rows: Sequence[PartRow]) -> dict[KernelClass, KernelCosts]:

@@ -67,14 +67,20 @@ def _times(prepared: Prepared, result: RunResult, iteration_s: float) -> Times:
         mean = float(np.mean(seconds[task]))
         if isinstance(work, CollectiveCall):
             collectives[work.op] = collectives.get(work.op, 0.0) + mean
-        elif not isinstance(work, Nothing) and not (isinstance(work, HostWork) and work.collectives):
-            classes[_class(work)] += mean  # issuing collectives is among what is left for them
+        elif not isinstance(work, Nothing):
+            classes[_class(work)] += mean * (1.0 - _issuing(prepared, work))  # which is among what is left for them
     thread_s = prepared_thread_s(prepared)
     classes["collectives"] = max(0.0, iteration_s - sum(classes.values()))
     bars = [_bars(program, result, rank) for rank in range(program.rank_count)]
     compute = prepared.machine.compute
     yardstick_s = compute.kernels.yardstick_s if isinstance(compute, CpuModel) else {}
     return Times(iteration_s, classes, thread_s, collectives, bars, yardstick_s)
+
+
+def _issuing(prepared: Prepared, work: Work) -> float:
+    """What of a task is issuing collectives."""
+    compute = prepared.machine.compute
+    return compute.issuing_share(work) if isinstance(work, HostWork) and isinstance(compute, CpuModel) else 0.0
 
 
 def prepared_thread_s(prepared: Prepared) -> float:

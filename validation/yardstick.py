@@ -6,11 +6,12 @@ from collections.abc import Mapping
 
 import numpy as np
 
-OWN_WORK = {"product": 0.5, "calls": 0.5}
+OWN_WORK = {"product": 0.4, "calls": 0.5}
 """Powers of the yardstick's pieces (`trainer.yardstick`) with which CPU time goes, and iterations of a rank alone."""
-TOGETHER = {"product": 0.6, "calls": 0.15}
-"""The same of iterations of several ranks, which wait for each other: that takes as long on a slow core. Both are
-rounded from fits (``python -m benchmarks yardstick``, `docs/decisions/056`); gathers and copies tell nothing more."""
+TOGETHER = {"product": 0.45, "calls": 0.25}
+"""The same of iterations of several ranks, which wait for each other: that takes as long on a slow core. Both are the
+means of two fits (``python -m benchmarks yardstick``, `docs/decisions/056`), rounded to 0.05; gathers and copies tell
+nothing more."""
 
 
 def slowness(now_s: Mapping[str, float], then_s: Mapping[str, float], ranks: int = 1) -> float:

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hardware_specs.cpu_kernels import CpuKernels, KernelClass
+from hardware_specs.cpu_kernels import CpuKernels, KernelClass, KernelCosts
 from hardware_specs.types import Node
 from inputs.errors import InputError
 from simulator.operators import (
@@ -139,6 +139,16 @@ class CpuModel:
             fixed = operator.seconds * self.node.cpu.host_time_factor.value
             return (seconds + fixed) / self.host_speed
         return seconds / (self.gemm_speed if kind in ("gemm", "batched") else self.memory_speed)
+
+    def issuing_share(self, operator: HostWork) -> float:
+        """What of a host task is issuing collectives, and not what the framework does around that."""
+        costs = self.kernels.costs.get("host")
+        whole = sum(self._host_s(costs, name, count) for name, count in _host(operator, self.caches).items())
+        return self._host_s(costs, "issue", operator.collectives) / whole if whole else 0.0
+
+    @staticmethod
+    def _host_s(costs: KernelCosts | None, name: str, count: Amount) -> float:
+        return 0.0 if costs is None else float(np.mean(count)) * costs.seconds_per.get(name, 0.0)
 
     def pcie_s(self, traffic: HostTraffic | None) -> Amount:  # noqa: ARG002 - one signature for all models
         """Nothing: a rank computes where its memory is."""
@@ -273,7 +283,7 @@ def _gemm_like(operator: Interaction, caches: Caches) -> Amounts:
 
 
 def _host(operator: HostWork, caches: Caches) -> Amounts:  # noqa: ARG001 - one signature for all operators
-    return {"launch": operator.launches, "collective": operator.collectives}
+    return {"launch": operator.launches, "collective": operator.collectives, "issue": operator.collectives}
 
 
 def _nothing(operator: Nothing | Ingest, caches: Caches) -> Amounts:  # noqa: ARG001 - as above

@@ -20,7 +20,7 @@ from simulator.lowered import Activity, Phase
 from simulator.network.model import picoseconds_of
 from simulator.network.topology import Topology
 from simulator.operators import Amount, CollectiveCall
-from simulator.program import IntArray, Program
+from simulator.program import IntArray, Program, TaskGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +48,27 @@ class Cores:
     slice_ps: int
 
     @staticmethod
-    def of(topology: Topology, compute: object) -> Cores | None:
-        """The cores of a placed job; None where ranks compute on GPUs."""
+    def of(
+        topology: Topology, compute: object, graph: TaskGraph, seconds: Sequence[Mapping[int, Amount]]
+    ) -> Cores | None:
+        """The cores of a placed job; None where ranks compute on GPUs.
+
+        Args:
+            topology: where ranks are.
+            compute: the model of their kernels.
+            graph: what they do.
+            seconds: of the tasks of each program that take time, when nothing is in their way.
+        """
         if not isinstance(compute, CpuModel):
             return None
         groups, first = compute.core_groups, topology.resource_count
         numbers = first + topology.node_of * groups + topology.local_rank_of % groups
         of = compute.kernels
-        latency_cores = of.collective_latency_cores
-        if compute.takes_turns:
-            latency_cores = max(latency_cores, of.shared_latency_cores)
-        turn_s = of.turn_s if compute.takes_turns else 0.0
-        wait_ps, slice_ps = picoseconds_of(np.array([of.collective_wait_s, turn_s])).tolist()
-        shares = of.collective_cores, of.collective_slower, latency_cores
+        turns = compute.takes_turns
+        wait_s = of.shared_wait_s if turns else of.collective_wait_s
+        wait_s += (of.shared_wait_share if turns else of.collective_wait_share) * _between_collectives_s(graph, seconds)
+        wait_ps, slice_ps = picoseconds_of(np.array([wait_s, of.turn_s if turns else 0.0])).tolist()
+        shares = of.collective_cores, of.collective_slower, of.collective_latency_cores
         return Cores(first, topology.nodes * groups, numbers, *shares, wait_ps, slice_ps)
 
     @property
@@ -106,6 +114,20 @@ class Cores:
                 moving = replace(moving, latency_ps=0)
             phases.append(_beside(moving, numbers, sharing * self.collective_share))
         return replace(activity, phases=tuple(phases))
+
+
+def _between_collectives_s(graph: TaskGraph, seconds: Sequence[Mapping[int, Amount]]) -> float:
+    """What a rank works between two of its collectives, the mean over ranks."""
+    worked_s = calls = 0.0
+    for program, of_tasks in zip(graph.programs, seconds, strict=True):
+        issued = [task for task, work in enumerate(program.work) if isinstance(work, CollectiveCall)]
+        calls += len(issued) * program.rank_count
+        worked_s += sum(
+            float(np.broadcast_to(value, program.rank_count).sum())
+            for task, value in of_tasks.items()
+            if task not in issued
+        )
+    return worked_s / calls if calls else 0.0
 
 
 def _beside(phase: Phase, cores: IntArray, asked: NDArray[np.floating[Any]]) -> Phase:

@@ -39,6 +39,8 @@ TOGETHER = 4
 BUDGET_S = 3.0
 """Iterations of a launch last about so long together, within `LEAST_ITERATIONS` and `MOST_ITERATIONS`."""
 LEAST_ITERATIONS, MOST_ITERATIONS = 12, 60
+WARM_UP_S, LEAST_WARM_UP, MOST_WARM_UP = 1.0, 3, 10
+"""The same of iterations before them."""
 FLOOR_PCT = 0.1
 """Smallest error that enters the geometric mean."""
 METRICS = ("iteration", THREAD, *CLASSES)
@@ -171,7 +173,13 @@ def _measured_by_turns(
             expected_s = predict(scenario).iteration_s
             iterations = int(np.clip(BUDGET_S / expected_s, LEAST_ITERATIONS, MOST_ITERATIONS))
             request = MeasureRequest(
-                iterations=iterations, out=out, device="cpu", profiled=0, batches=BATCHES, plain_tables=True
+                iterations=iterations,
+                out=out,
+                device="cpu",
+                profiled=0,
+                batches=BATCHES,
+                repeated_weights=True,
+                warm_up=int(np.clip(WARM_UP_S / expected_s, LEAST_WARM_UP, MOST_WARM_UP)),
             )
             measure(folder / f"config_{number}.yaml", (), request)
             found[number].append(read_measured(out))

@@ -3,8 +3,8 @@
 Sets of tables are drawn from a seed; each gets seven plans for the ranks of this machine's cores: at random,
 contiguous, greedy by size, by lookups and by cost, the largest table by rows with the others by cost, and the search's.
 All plans of a set are trained one after the other in the same processes, several rounds in another order each, started
-anew; planners that agree are one plan. A hit is a predicted best whose measured time is within the noise, or 2 %, of
-the measured best; regret is what it loses.
+anew; what all plans of a round have in common is taken out; planners that agree are one plan. A hit is a predicted best
+whose measured time is within the noise, or 2 %, of the measured best; regret is what it loses.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from dlrmsim.host_training import LIMITS, SCHEDULE
 from dlrmsim.measuring import with_plan
 from scenarios.progress import Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
+from simulator.operators import FloatArray
 from trainer.bench_series import SCENARIO, started_series
 from trainer.pin import usable_cores
 from validation.in_situ import TrainedRank
@@ -112,7 +113,17 @@ def _tried(asked: Choices, number: int) -> list[Tried]:
                     series.turn()
             for plan in order:
                 measured[plan].append(_iteration_s(Path(name) / plan, ranks, predicted[plan]))
-        return [Tried(plan, predicted[plan].iteration_s, tuple(measured[plan])) for plan in plans]
+        even = evened(np.array(list(measured.values())))
+        return [
+            Tried(plan, predicted[plan].iteration_s, tuple(rounds))
+            for plan, rounds in zip(plans, even.tolist(), strict=True)
+        ]
+
+
+def evened(seconds: FloatArray) -> FloatArray:
+    """Times ``[plans, rounds]`` without what all plans of a round have in common, which says nothing of any."""
+    of_round = np.exp(np.mean(np.log(seconds), axis=0))
+    return np.asarray(seconds / of_round * np.median(of_round))
 
 
 def _iteration_s(folder: Path, ranks: int, predicted: Times) -> float:

@@ -92,6 +92,11 @@ def write_measurement(folder: Path, resolved: ResolvedScenario, run: Run, found:
     return summary
 
 
+def _number(value: float) -> float | None:
+    """None for what training made no number of."""
+    return value if np.isfinite(value) else None
+
+
 def summarise(resolved: ResolvedScenario, run: Run, found: Measurement) -> dict[str, Any]:
     """The content of ``measured.json``."""
     first, last = run.warm_up, run.warm_up + run.iterations
@@ -118,7 +123,7 @@ def summarise(resolved: ResolvedScenario, run: Run, found: Measurement) -> dict[
         "rank_median_s": [float(np.median(rank[first:last])) for rank in found.end_s - found.start_s],
         "page_faults_per_iteration": float(found.page_faults[:, first:last].mean()),
         "yardstick_s": _middle_of_pieces(found),
-        "loss": {"first": float(loss[0]), "last": float(loss[last - 1])},
+        "loss": {name: _number(float(loss[at])) for name, at in (("first", 0), ("last", last - 1))},
         "data": f"{run.data.name if run.data else 'synthetic'}, {run.prepared} batches in turn",
         "warnings": _warnings(resolved, found),
     }

@@ -61,7 +61,8 @@ class MeasureRequest:
         device: ``cpu`` or ``cuda``; None: ``cuda`` where every rank has a GPU.
         profiled: iterations that are traced in full.
         batches: made beforehand and taken in turn.
-        plain_tables: first weights of tables are not drawn: losses say nothing, times what they always say.
+        repeated_weights: few first weights of tables are drawn, and repeated.
+        warm_up: iterations before those that are timed.
     """
 
     ranks: int | None = None
@@ -71,7 +72,8 @@ class MeasureRequest:
     device: str | None = None
     profiled: int = PROFILED
     batches: int = PREPARED_BATCHES
-    plain_tables: bool = False
+    repeated_weights: bool = False
+    warm_up: int = WARM_UP
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,12 +115,12 @@ def measure(
             scenario=partial / RESOLVED,
             out=partial / "ranks",
             iterations=request.iterations,
-            warm_up=WARM_UP,
+            warm_up=request.warm_up,
             timed=TIMED,
             yardstick_every=YARDSTICK_EVERY,
             profiled=request.profiled,
             prepared=request.batches,
-            plain_tables=request.plain_tables,
+            repeated_weights=request.repeated_weights,
             data=request.data.absolute() if request.data else None,
             device=device,
         )

@@ -18,10 +18,13 @@ def costs(**seconds_per):
     }
 
 
-def kernels(threads=1, collective_cores=0.0, latency_cores=0.0, shared=(1.0, 0.0), wait_s=0.0, **kinds):
-    """Costs; ``shared``: how much slower ranks are that take turns, and cores that their latencies take.
+def kernels(
+    threads=1, collective_cores=0.0, latency_cores=0.0, waits=(0.0, 0.0), shared=(1.0, 0.0, 0.0), turn_s=0.0, **kinds
+):
+    """Costs.
 
-    ``wait_s``: what collectives take longer than alone.
+    ``waits``: what collectives take longer than alone, and for each second of work; ``shared``: how much slower ranks
+    are that take turns, and their waits.
     """
     return {
         "threads": threads,
@@ -31,9 +34,12 @@ def kernels(threads=1, collective_cores=0.0, latency_cores=0.0, shared=(1.0, 0.0
         "shared_cache_bytes": told("32 MiB"),
         "collective_cores": collective_cores,
         "collective_latency_cores": latency_cores,
-        "collective_wait_s": f"{wait_s!r} s",
+        "collective_wait_s": f"{waits[0]!r} s",
+        "collective_wait_share": waits[1],
+        "turn_s": f"{turn_s!r} s",
         "shared_slower": shared[0],
-        "shared_latency_cores": shared[1],
+        "shared_wait_s": f"{shared[1]!r} s",
+        "shared_wait_share": shared[2],
         "costs": kinds,
     }
 

@@ -19,8 +19,9 @@ from trainer.lookups import Lookups, row_gradients
 from trainer.optimizers import TableOptimizer
 from workloads.optimizers import TableOptimizerKind
 
-PLAIN_WEIGHT = 0.01
-"""Every weight of tables that nobody cares for."""
+REPEATED_VALUES = 2**18
+"""Weights of a shard that are drawn where the rest may repeat them. If all were the same number, training would soon
+have gradients that are no numbers, or denormal ones, which take longer."""
 _INIT_VALUES = 2**22
 """Weights that are drawn at a time."""
 
@@ -28,15 +29,13 @@ _INIT_VALUES = 2**22
 class BlockTable:
     """The weights of a block ``[R, D]``."""
 
-    def __init__(self, block: Block, seed: int | None, device: torch.device) -> None:
-        """Draw the first weights; without a seed all are `PLAIN_WEIGHT`."""
+    def __init__(self, block: Block, seed: int, device: torch.device, *, repeated: bool = False) -> None:
+        """Draw the first weights, or the first `REPEATED_VALUES` of each shard, ``repeated`` in all of it."""
         self.block = block
         rows = max(block.rows, 1)  # embedding_bag wants a row even when nothing is looked up
-        self.weight = torch.full((rows, block.dim), PLAIN_WEIGHT, dtype=DTYPES[block.precision], device=device)
-        if seed is not None:
-            self.weight.zero_()
-            for piece, first in zip(block.pieces, block.first_rows, strict=False):
-                _fill(self.weight[first : first + piece.rows], piece, seed)
+        self.weight = torch.zeros(rows, block.dim, dtype=DTYPES[block.precision], device=device)
+        for piece, first in zip(block.pieces, block.first_rows, strict=False):
+            _fill(self.weight[first : first + piece.rows], piece, seed, repeated=repeated)
 
     def pooled(self, lookups: Lookups) -> Tensor:
         """Sum of the rows of each bag ``[bags, D]``."""
@@ -51,13 +50,14 @@ class ShardedBlock(BlockTable):
     def __init__(
         self,
         block: Block,
-        seed: int | None,
+        seed: int,
         device: torch.device,
         *,
         optimizer: TableOptimizerKind,
+        repeated: bool = False,
     ) -> None:
         """Draw the first weights; start with state 0."""
-        super().__init__(block, seed, device)
+        super().__init__(block, seed, device, repeated=repeated)
         self.optimizer = TableOptimizer(optimizer, self.weight)
 
     def update(self, lookups: Lookups, gradient: Tensor, scale: float) -> None:
@@ -81,15 +81,21 @@ class CopiedBlock(BlockTable):
             into.index_copy_(0, rows, summed.mul_(scale))
 
 
-def _fill(weight: Tensor, piece: Piece, seed: int) -> None:
+def _fill(weight: Tensor, piece: Piece, seed: int, *, repeated: bool) -> None:
     """Write a shard's first weights, some rows at a time."""
-    width = piece.table_dim
-    step = max(1, _INIT_VALUES // width)
+    step = max(1, (REPEATED_VALUES if repeated else _INIT_VALUES) // piece.table_dim)
+    some = _rows(piece, 0, min(step, piece.rows), seed)
     for low in range(0, piece.rows, step):
         count = min(step, piece.rows - low)
-        drawn = _uniform(seed, piece.table, (piece.row + low) * width, count * width).reshape(count, width)
-        columns = np.ascontiguousarray(drawn[:, piece.column : piece.column + piece.dim])
-        weight[low : low + count].copy_(torch.from_numpy(columns / np.float32(math.sqrt(piece.table_rows))))
+        weight[low : low + count].copy_(some[:count] if repeated or not low else _rows(piece, low, count, seed))
+
+
+def _rows(piece: Piece, low: int, count: int, seed: int) -> Tensor:
+    """First weights of ``count`` rows of a shard from ``low`` on."""
+    width = piece.table_dim
+    drawn = _uniform(seed, piece.table, (piece.row + low) * width, count * width).reshape(count, width)
+    columns = np.ascontiguousarray(drawn[:, piece.column : piece.column + piece.dim])
+    return torch.from_numpy(columns / np.float32(math.sqrt(piece.table_rows)))
 
 
 def _uniform(seed: int, table: int, start: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.float32]]:

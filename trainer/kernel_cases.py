@@ -25,7 +25,8 @@ from workloads.optimizers import TableOptimizerKind
 Sizes = dict[str, float]
 Call = Callable[[], object]
 MOST_GEMM_FLOPS = 1.5e9
-LEAST_TABLE_BYTES = 2e6
+LEAST_TABLE_BYTES, LEAST_LOOKUPS = 2e6, 2e3
+"""Of a table with the state of its optimizer, and of a call: less takes no time that counts."""
 LARGE_SHARE = 0.1
 """Of the largest table: from there on tables count as large."""
 INDEXED_BYTES = 5e8
@@ -120,7 +121,7 @@ class _Bags:
         rows = max(64, _log_uniform(random, *sizes[large : large + 2]) // (4 * (dim + _state(state, dim))))
         most = min(MOST_LOOKUPS, MOST_GATHERED / dim)
         pooling = _log_uniform(random, 1, 100)
-        return _Bags(rows, dim, max(64, int(_log_uniform(random, 2e3, most) / pooling)), pooling)
+        return _Bags(rows, dim, max(64, int(_log_uniform(random, LEAST_LOOKUPS, most) / pooling)), pooling)
 
     @property
     def sizes(self) -> Sizes:

@@ -35,7 +35,7 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
         InputError: the data do not fit the model, or the checkpoint the scenario.
     """
     source = _source(job, run, rank, device)
-    model = RankModel(job, rank, device, plain_tables=run.plain_tables)
+    model = RankModel(job, rank, device, repeated_weights=run.repeated_weights)
     checkpoints = _checkpoints(job, run, rank)
     first = checkpoints.restore(model) if checkpoints else 0
     pipeline = make_pipeline(job, model, rank, device, source, first)

@@ -33,14 +33,16 @@ from workloads.job import COPIED_TABLES
 class RankModel:
     """What a rank holds: its shards, the dense part, and their optimizers."""
 
-    def __init__(self, job: TrainingJob, rank: int, device: torch.device, *, plain_tables: bool = False) -> None:
-        """Draw the first weights, those of tables unless they are to be ``plain_tables``, and make the buffers."""
+    def __init__(self, job: TrainingJob, rank: int, device: torch.device, *, repeated_weights: bool = False) -> None:
+        """Draw the first weights, of tables a part if they are to be ``repeated_weights``, and make the buffers."""
         self._job, self._device = job, device
-        self._table_seed = None if plain_tables else job.seed
+        self._repeated = repeated_weights
         self._dtype = arithmetic(device, job.settings.precision.dense)
         self.dense = DensePart(job, device)
         placed = {kind: placement(job, kind) for kind in KINDS}
-        self.copied = [CopiedBlock(block, self._table_seed, device) for block in placed["data_parallel"][rank]]
+        self.copied = [
+            CopiedBlock(block, job.seed, device, repeated=self._repeated) for block in placed["data_parallel"][rank]
+        ]
         used = [kind for kind in KINDS if any(placed[kind])]
         self.sharded = {
             kind: [self._sharded(block) for block in placed[kind][rank]] for kind in used if kind != "data_parallel"
@@ -143,7 +145,7 @@ class RankModel:
 
     def _sharded(self, block: Block) -> ShardedBlock:
         kind = self._job.settings.optimizer.tables
-        return ShardedBlock(block, self._table_seed, self._device, optimizer=kind)
+        return ShardedBlock(block, self._job.seed, self._device, optimizer=kind, repeated=self._repeated)
 
     def _autocast(self) -> AbstractContextManager[object]:
         """16-bit arithmetic from fp32 weights where the scenario asks for it."""

@@ -26,7 +26,7 @@ class Run:
         warm_up: iterations before them.
         timed: iterations after them of which each operator is timed, in traces that slow them down little.
         profiled: iterations after these that are traced in full; the first one more goes to the profiler's start.
-        plain_tables: all first weights of tables are the same number: drawing them takes longer than a short run.
+        repeated_weights: few first weights of tables are drawn and repeated: drawing all takes longer than a short run.
         prepared: batches made beforehand; 0: each is made when it is needed.
         data: a file in Criteo's format instead of synthetic clicks.
         checkpoints: folder of checkpoints; training resumes from the newest one in it.
@@ -44,7 +44,7 @@ class Run:
     warm_up: int = 0
     timed: int = 0
     profiled: int = 0
-    plain_tables: bool = False
+    repeated_weights: bool = False
     prepared: int = 0
     data: Path | None = None
     checkpoints: Path | None = None
@@ -95,7 +95,9 @@ def parse(arguments: Sequence[str] | None = None) -> Run:
     parser.add_argument("--warm-up", type=int, default=0, help="iterations before them")
     parser.add_argument("--timed", type=int, default=0, help="iterations after them whose operators are timed")
     parser.add_argument("--profiled", type=int, default=0, help="iterations after these that are traced in full")
-    parser.add_argument("--plain-tables", action="store_true", help="first weights of tables are all the same number")
+    parser.add_argument(
+        "--repeated-weights", action="store_true", help="few first weights of tables are drawn, and repeated"
+    )
     parser.add_argument("--prepared", type=int, default=0, help="batches made beforehand and taken in turn")
     parser.add_argument("--data", type=Path, help="a file in Criteo's format")
     parser.add_argument("--checkpoints", type=Path, help="folder of checkpoints, resumed from when it has any")

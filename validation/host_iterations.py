@@ -1,7 +1,8 @@
 """What is fitted to whole iterations of trained jobs, once kernels and collectives are known.
 
-Each is one number for the machine, such that jobs are predicted right in the middle: what it comes to in each follows
-from the model.
+Levels of classes of kernels and of all of them, then what collectives wait and what ranks lose that take turns. Each is
+a number for the machine, such that jobs are predicted right in the middle: what it comes to in each follows from the
+model.
 """
 
 from __future__ import annotations
@@ -35,9 +36,12 @@ REST = "rest"
 
 @dataclass(frozen=True, slots=True)
 class TrainedJob:
-    """A job, its time per iteration and what a rank's own thread worked, the mean over ranks, seconds.
+    """A job that was trained.
 
     Attributes:
+        resolved: its scenario.
+        iteration_s: time per iteration.
+        thread_s: what a rank's own thread worked in one, the mean over ranks.
         parts: of an iteration, of all ranks (`validation.in_situ`).
     """
 
@@ -72,6 +76,8 @@ def with_classes(cluster: Cluster, threads: int, jobs: Sequence[TrainedJob]) -> 
         if len(shares):
             level = 1.0 / _weighted_median(expected / seconds, shares)
             by |= {kind: level for kind in known.costs if CLASS_OF.get(kind, REST) == name}
+    if not by:
+        return cluster
     why = "classes times " + ", ".join(f"{kind} {level:.3f}" for kind, level in by.items())
     scaled = _scaled(known, by, why)
     return with_kernels(cluster, [scaled if each is known else each for each in cluster.node.cpu.kernels])

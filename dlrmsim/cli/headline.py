@@ -88,8 +88,8 @@ def _measured_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
     yield "throughput", f"{summary['throughput_samples_per_s']:,.0f} samples/s", ""
     halves = f"second half of {summary['measured_iterations']} iterations against the first"
     yield "drift", f"{100 * summary['drift']:+.1f} %", halves
-    loss = summary["loss"]
-    yield "loss", f"{loss['last']:.4f}", f"from {loss['first']:.4f}"
+    first, last = ("not a number" if loss is None else f"{loss:.4f}" for loss in summary["loss"].values())
+    yield "loss", last, f"from {first}"
 
 
 def _print_rows(console: Console, rows: Iterable[Row]) -> None:

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from hardware_specs.cpu_kernels import CpuKernels, KernelClass, KernelCosts
+from hardware_specs.cpu_kernels import CpuKernels, KernelClass
 from hardware_specs.types import Node
 from inputs.errors import InputError
 from simulator.operators import (
@@ -43,9 +43,6 @@ from simulator.operators import (
 
 STATELESS_BYTES = 14.0
 """An optimizer that moves more bytes for each fp32 parameter keeps a state (SGD: 12, Adagrad: 20)."""
-PAGE_BYTES, PAGE_ENTRY_BYTES, LINE_BYTES = 4096.0, 8.0, 64.0
-"""Of a page, of its entry in the page table, and of a cache line (x86-64, AArch64): random lookups in tables whose page
-table does not fit a core's cache wait for that, too."""
 VECTOR = 16
 """fp32 numbers of a 512-bit vector."""
 Amounts: TypeAlias = dict[str, Amount]
@@ -142,13 +139,11 @@ class CpuModel:
 
     def issuing_share(self, operator: HostWork) -> float:
         """What of a host task is issuing collectives, and not what the framework does around that."""
-        costs = self.kernels.costs.get("host")
-        whole = sum(self._host_s(costs, name, count) for name, count in _host(operator, self.caches).items())
-        return self._host_s(costs, "issue", operator.collectives) / whole if whole else 0.0
-
-    @staticmethod
-    def _host_s(costs: KernelCosts | None, name: str, count: Amount) -> float:
-        return 0.0 if costs is None else float(np.mean(count)) * costs.seconds_per.get(name, 0.0)
+        whole, costs = float(np.mean(self.duration_s(operator))) * self.host_speed, self.kernels.costs.get("host")
+        if costs is None or not whole:
+            return 0.0
+        issuing = float(np.mean(operator.collectives)) * costs.seconds_per.get("issue", 0.0)
+        return issuing * (self.kernels.shared_slower if self.takes_turns else 1.0) / whole
 
     def pcie_s(self, traffic: HostTraffic | None) -> Amount:  # noqa: ARG002 - one signature for all models
         """Nothing: a rank computes where its memory is."""
@@ -222,7 +217,6 @@ def _lookup(operator: EmbeddingLookup, caches: Caches) -> Amounts:
         "core_miss_byte": operator.row_bytes * core,
         "shared_miss": operator.lookups * shared,
         "shared_miss_byte": operator.row_bytes * shared,
-        "page_line": _page_lines(operator, caches),
         "index_byte": operator.index_bytes,
         "output_byte": operator.output_bytes,
     }
@@ -293,18 +287,6 @@ def _nothing(operator: Nothing | Ingest, caches: Caches) -> Amounts:  # noqa: AR
 def _pass_over(moved: Amount, caches: Caches) -> Amounts:
     core, shared = _passed(caches.core, moved), _passed(caches.shared, moved)
     return {"call": _any(moved), "byte": moved, "core_miss_byte": moved * core, "shared_miss_byte": moved * shared}
-
-
-def _page_lines(operator: EmbeddingLookup, caches: Caches) -> Amount:
-    """Lines of the page table that come from behind a core's cache, each once."""
-    table = operator.resident_bytes * PAGE_ENTRY_BYTES / PAGE_BYTES
-    return _distinct(operator.lookups, table / LINE_BYTES) * _missed(caches.core, table)
-
-
-def _distinct(draws: Amount, of: Amount) -> Amount:
-    """Different ones among so many draws of ``of``, all alike."""
-    many = np.maximum(of, 1.0)
-    return -many * np.expm1(-np.asarray(draws) / many)
 
 
 def _passed(cache: float, moved: Amount) -> Amount:

@@ -35,7 +35,7 @@ class Turn:
         """
         before, waiting = self._queue[:1], [owner for owner in self._queue[1:] if owner in present]
         contended = len(self._queue) > 1
-        waiting += sorted(owner for owner in present if owner not in self._queue)
+        waiting += sorted(set(present).difference(self._queue))
         spent = now - self._since
         if not before or before[0] not in present:
             self._queue, self._since = waiting, now

@@ -91,25 +91,75 @@ def test_a_latency_that_takes_cores_is_longer_where_it_takes_more_than_one():
     assert latency_s(2, 2, latency_cores=3.0) == pytest.approx(3 * plain, rel=1e-6)
 
 
-def test_ranks_that_take_turns_pay_their_own_latency_each():
-    """Two ranks on each core ask for twice as much of it."""
-    assert latency_s(2, 4, shared=(1.0, 3.0)) == pytest.approx(6 * latency_s(4, 4), rel=1e-6)
-    assert latency_s(4, 4, shared=(1.0, 3.0)) == latency_s(4, 4)
-
-
 def test_a_collective_waits_before_it_moves_data_and_takes_no_core_meanwhile():
     plain = latency_s(2, 2)
-    assert latency_s(2, 2, wait_s=0.25) == pytest.approx(plain + 0.25, rel=1e-6)
-    assert latency_s(2, 2, wait_s=0.25, latency_cores=3.0) == pytest.approx(3 * plain + 0.25, rel=1e-6)
-    assert latency_s(1, 1, wait_s=0.25) == 0.0, "nobody to wait for"
+    assert latency_s(2, 2, waits=(0.25, 0.0)) == pytest.approx(plain + 0.25, rel=1e-6)
+    assert latency_s(2, 2, waits=(0.25, 0.0), latency_cores=3.0) == pytest.approx(3 * plain + 0.25, rel=1e-6)
+    assert latency_s(1, 1, waits=(0.25, 0.0)) == 0.0, "nobody to wait for"
     kernel_s = 10 * (plain + 0.25)
-    measured = kernels(wait_s=0.25, collective_cores=1.0, gemm=costs(call=kernel_s))
+    measured = kernels(waits=(0.25, 0.0), collective_cores=1.0, gemm=costs(call=kernel_s))
     assert seconds(host(2, measured), 2, [Gemm(1, 16, 1, "fp32"), all_reduce(2, 0.0)]) == pytest.approx(kernel_s)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_waits_grow_with_what_ranks_work_between_collectives(ranks):
+    """Two kernels of a second and two collectives, one after the other: a second of work for each collective."""
+    shared = (1.0, 0.0, 0.3) if ranks == 4 else (1.0, 0.0, 0.0)
+    measured = kernels(waits=(0.0, 0.1), shared=shared, gemm=costs(call=1.0))
+    builder = ProgramBuilder("all", np.arange(ranks), ["host", "comm"])
+    for i in range(2):
+        builder.task(f"kernel_{i}", "host", Gemm(1, 16, 1, "fp32"))
+        builder.task(f"all_reduce_{i}", "comm", all_reduce(ranks, 0.0), after=[2 * i])
+    graph = TaskGraph((builder.build(),), {"world": np.zeros(ranks, dtype=np.int64)})
+    result = run(
+        lower(graph, build_machine(host(2, measured), ranks, launch_s=0.0)).program, RunOptions(max_iterations=1)
+    )
+    kernels_s, last_wait_s = (2.0, 0.1) if ranks == 2 else (4.0, 0.3)
+    assert int(result.iteration_end_ps[0]) / PS == pytest.approx(kernels_s + last_wait_s, rel=1e-3)
+
+
+def test_ranks_that_take_turns_wait_as_was_measured_with_them():
+    assert latency_s(2, 4, waits=(0.25, 0.0), shared=(1.0, 0.5, 0.0)) == pytest.approx(latency_s(4, 4) + 0.5, rel=1e-4)
+    assert latency_s(4, 4, shared=(1.0, 0.5, 0.0)) == latency_s(4, 4)
+
+
+def kernel_times(turn_s, calls, ranks=2, cores=1):
+    """Begin and end of kernels of so many seconds on each rank ``[kernels, ranks]``."""
+    builder = ProgramBuilder("all", np.arange(ranks), ["host"])
+    for i, of_ranks in enumerate(calls):
+        builder.task(f"t{i}", "host", EmbeddingLookup(np.array(of_ranks), *[np.zeros(ranks)] * 3, 1.0))
+    machine = build_machine(host(cores, kernels(turn_s=turn_s, lookup=costs(lookup=1.0))), ranks, launch_s=0.0)
+    times = run(lower(TaskGraph((builder.build(),), {}), machine).program, RunOptions(max_iterations=1))
+    group = times.records[0].groups[0]
+    return group.start_ps / PS, group.end_ps / PS
+
+
+def test_a_kernel_shorter_than_a_turn_is_not_slowed_down():
+    """Rank 0 works, then rank 1, as each would alone."""
+    _, ends = kernel_times(4.0, [[1.0, 1.0]])
+    assert ends.tolist() == [pytest.approx([1.0, 2.0])]
+    assert kernel_times(0.0, [[1.0, 1.0]])[1].tolist() == [pytest.approx([2.0, 2.0])], "without turns both take longer"
+
+
+def test_a_rank_keeps_its_turn_from_kernel_to_kernel():
+    _, ends = kernel_times(2.0, [[1.0, 1.0], [1.0, 1.0]])
+    assert ends.T.tolist() == [pytest.approx([1.0, 2.0]), pytest.approx([3.0, 4.0])]
+
+
+def test_long_kernels_take_turns_slice_by_slice():
+    """Slices of 1 s: rank 0 works in 0-1, 2-3 and 4-4.5, rank 1 in 1-2 and 3-4 and, then alone, until 5.5."""
+    _, ends = kernel_times(1.0, [[2.5, 3.0]])
+    assert ends.tolist() == [pytest.approx([4.5, 5.5])]
+
+
+def test_ranks_on_cores_of_their_own_take_no_turns():
+    _, ends = kernel_times(1.0, [[2.5, 3.0]], cores=2)
+    assert ends.tolist() == [pytest.approx([2.5, 3.0])]
 
 
 def test_kernels_of_ranks_that_take_turns_are_slower():
     work = Gemm(1, 16, 1, "fp32")
-    measured = kernels(gemm=costs(call=1.0), shared=(1.25, 0.0))
+    measured = kernels(gemm=costs(call=1.0), shared=(1.25, 0.0, 0.0))
     assert seconds(host(2, measured), 2, [work]) == pytest.approx(1.0)
     assert seconds(host(2, measured), 4, [work]) == pytest.approx(2.5)
 

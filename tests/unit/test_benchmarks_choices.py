@@ -1,8 +1,9 @@
 """How choices between plans are judged."""
 
+import numpy as np
 import pytest
 
-from benchmarks.choices import Tried, judged
+from benchmarks.choices import Tried, evened, judged
 
 
 def test_the_best_one_measured_is_a_hit_without_regret():
@@ -26,3 +27,10 @@ def test_the_loss_of_a_wrong_choice_is_told():
     hit, exact, regret = judged([Tried("a", 1.0, (3.0,)), Tried("b", 2.0, (2.0,))])
     assert (hit, exact) == (False, False)
     assert regret == pytest.approx(0.5)
+
+
+def test_what_a_round_does_to_all_plans_is_taken_out():
+    """The second round is half as fast for both plans, the third a quarter."""
+    found = evened(np.array([[1.0, 2.0, 4.0], [1.1, 2.2, 4.4]]))
+    assert found[0] == pytest.approx([2.0] * 3)
+    assert found[1] == pytest.approx([2.2] * 3)

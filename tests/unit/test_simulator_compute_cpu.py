@@ -56,6 +56,13 @@ def test_both_caches_count():
     assert made.duration_s(work) == pytest.approx(1000 * (63 / 64 * 1e-8 + 0.5 * 1e-7))
 
 
+def test_issuing_is_a_part_of_what_the_host_does_for_a_collective():
+    made = model(host=costs(launch=2e-6, collective=3e-5, issue=5e-5))
+    assert made.issuing_share(HostWork(launches=10, collectives=2)) == pytest.approx(1e-4 / (2e-5 + 6e-5 + 1e-4))
+    assert made.issuing_share(HostWork(launches=10)) == 0.0
+    assert model().issuing_share(HostWork(launches=10, collectives=2)) == 0.0, "nothing takes time"
+
+
 def test_ranks_without_tables_look_nothing_up():
     made = model(lookup=costs(call=1e-5, lookup=1e-8))
     none_and_some = EmbeddingLookup(np.array([0.0, 10.0]), np.array([0.0, 640.0]), 0.0, 0.0, 1.0)

@@ -25,6 +25,7 @@ from trainer.model import RankModel  # noqa: E402
 from trainer.optimizers import LEARNING_RATE  # noqa: E402
 from trainer.pin import shares, usable_cores  # noqa: E402
 from trainer.runs import Run, parse  # noqa: E402
+from trainer.slices import slice_s  # noqa: E402
 from trainer.synthetic import Synthetic  # noqa: E402
 
 CPU = torch.device("cpu")
@@ -202,12 +203,19 @@ def test_an_error_of_a_rank_ends_all_and_is_told_with_its_rank_and_traceback(tmp
 
 def test_a_run_reads_its_own_command_line():
     data, checkpoints, rendezvous = Path("x.tsv"), Path("c"), Path("r")
-    run = Run(Path("a b.yaml"), Path("out"), 7, 3, 4, 2, 8, data, checkpoints, 5, 6, "cuda", rendezvous, True, (0, 3))
+    run = Run(
+        Path("a b.yaml"), Path("out"), 7, 3, 4, 2, True, 8, data, checkpoints, 5, 6, "cuda", rendezvous, True, (0, 3)
+    )
     assert parse(run.arguments()) == run
     assert parse(["s.yaml"]) == Run(Path("s.yaml"))
     phases = {"warm_up": (0, 2), "measured": (3, 9), "timed": (10, 16), "profiled": (17, 19)}
     assert {run.phase(i): (i, j) for i, j in phases.values() if run.phase(i) == run.phase(j)}.keys() == phases.keys()
     assert run.total == 3 + 7 + (3 + 4) + (2 + 1)
+
+
+def test_two_busy_processes_take_turns_on_a_core():
+    """Linux gives a thread 1 to 10 ms before the next."""
+    assert 5e-4 < slice_s(usable_cores()[0], 0.5) < 0.1
 
 
 @pytest.mark.parametrize(

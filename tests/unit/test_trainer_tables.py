@@ -7,7 +7,10 @@ from hypothesis import strategies as st
 
 torch = pytest.importorskip("torch")
 
+from trainer import embeddings as embeddings_module  # noqa: E402 - needs torch
 from trainer import lookups as lookups_module  # noqa: E402 - needs torch
+from trainer.embeddings import BlockTable  # noqa: E402 - needs torch
+from trainer.layout import Block, Piece  # noqa: E402 - needs torch
 from trainer.lookups import make_lookups, row_gradients, stable_order  # noqa: E402
 from trainer.optimizers import LEARNING_RATE, DenseOptimizer, TableOptimizer  # noqa: E402
 
@@ -28,6 +31,16 @@ def autograd_gradient(values, lengths, gradient, rows=ROWS):
     pooled = torch.nn.functional.embedding_bag(values, weight, offsets, mode="sum", include_last_offset=True)
     pooled.backward(gradient)
     return weight.grad
+
+
+def test_weights_are_drawn_or_repeat_themselves(monkeypatch):
+    monkeypatch.setattr(embeddings_module, "REPEATED_VALUES", 8 * DIM)
+    block = Block((Piece(0, ROWS, DIM, 0, ROWS, 0, DIM, "fp32", (0,)),))
+    drawn, repeated = (BlockTable(block, 7, torch.device("cpu"), repeated=some).weight for some in (False, True))
+    assert len(drawn.unique()) == ROWS * DIM
+    assert torch.equal(repeated[:8], drawn[:8])
+    assert torch.equal(repeated[8:16], drawn[:8])
+    assert torch.equal(repeated[16:], drawn[: ROWS - 16])
 
 
 @given(seed=st.integers(0, 10_000), chunk_rows=st.integers(1, 40))

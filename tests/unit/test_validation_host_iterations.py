@@ -8,7 +8,8 @@ import pytest
 
 from scenarios.resolve import load_scenario
 from tests.host_machines import costs, host, kernels
-from validation.host_iterations import TrainedJob, with_level, with_turns, with_waits
+from validation.host_iterations import TrainedJob, with_classes, with_level, with_turns, with_waits
+from validation.in_situ import PartRow
 from validation.measured_prediction import predict
 
 JOBS = 5
@@ -68,19 +69,52 @@ def test_costs_of_one_number_of_threads_are_scaled_to_its_jobs(threads, ranks, t
 
 
 def test_what_collectives_take_longer_is_found(tmp_path):
-    told = with_waits(machine(), trained(machine(wait_s=5e-4), 2, tmp_path))
-    for known in told.node.cpu.kernels:
-        assert known.collective_wait_s == pytest.approx(5e-4, abs=7e-5)
+    jobs = trained(machine(waits=(5e-4, 0.1)), 2, tmp_path)
+    told = with_waits(machine(), jobs)
+    assert np.mean(np.abs(errors(machine(), jobs))) > 0.05
+    assert np.mean(np.abs(errors(told, jobs))) < 0.01
     assert with_waits(machine(), trained(machine(), 2, tmp_path)) == machine(), "nothing where nothing is missing"
-    assert with_waits(machine(), trained(machine(wait_s=5e-4), 1, tmp_path)) == machine(), "one rank waits for nobody"
+    alone = trained(machine(waits=(5e-4, 0.0)), 1, tmp_path)
+    assert with_waits(machine(), alone) == machine(), "one rank waits for nobody"
+
+
+def errors(cluster, jobs):
+    """Of predicted iterations, relative."""
+    predicted = [predict(replace(job.resolved, cluster=cluster)).iteration_s for job in jobs]
+    return np.array(predicted) / [job.iteration_s for job in jobs] - 1.0
 
 
 def test_what_ranks_that_take_turns_lose_is_found(tmp_path):
-    told = with_turns(machine(), trained(machine(shared=(1.2, 6.0)), 4, tmp_path))
+    jobs = trained(machine(shared=(1.2, 1e-3, 0.05), turn_s=4e-4), 4, tmp_path)
+    told = with_turns(machine(), 4e-4, jobs)
     for known in told.node.cpu.kernels:
+        assert known.turn_s == 4e-4
         assert known.shared_slower == pytest.approx(1.2, rel=0.01)
-        assert known.shared_latency_cores == pytest.approx(6.0, abs=1.0)
+        assert known.collective_wait_s == 0.0
+    assert np.mean(np.abs(errors(machine(), jobs))) > 0.1
+    assert np.mean(np.abs(errors(told, jobs))) < 0.02
+
+
+def test_classes_are_scaled_to_what_they_take_in_the_middle_job_by_its_share(tmp_path):
+    """Updates took twice as long in all jobs; GEMMs three times as long in one in which there is hardly any."""
+    jobs = trained(machine(), 1, tmp_path)
+    parts = [
+        (
+            PartRow("column_update", {("update", "lookup"): 1e6}, 2 * 2e-8 * 1e6, 0.0),
+            PartRow("gemm", {("gemm", "flop"): 1e9 if number else 1e3}, (1.0 if number else 3e-6) * 2e-2, 0.0),
+            PartRow("ends", {("host", "launch"): 1e3}, 5e-3, 0.0),
+        )
+        for number in range(JOBS)
+    ]
+    told = with_classes(machine(), 2, [replace(job, parts=part) for job, part in zip(jobs, parts, strict=True)])
+    one, two = sorted(told.node.cpu.kernels, key=lambda known: known.threads)
+    assert two.costs["update"].seconds_per["lookup"] == pytest.approx(4e-8)
+    assert two.costs["gemm"].seconds_per["flop"] == pytest.approx(2e-11)
+    assert two.costs["host"].seconds_per["launch"] == pytest.approx(5e-6)
+    assert two.costs["lookup"] == one.costs["lookup"], "in no job"
+    assert one.costs["update"].seconds_per["lookup"] == pytest.approx(2e-8), "of the other number of threads"
 
 
 def test_without_jobs_nothing_changes():
-    assert with_level(machine(), 1, []) == with_waits(machine(), []) == with_turns(machine(), []) == machine()
+    assert with_level(machine(), 1, []) == with_waits(machine(), []) == with_turns(machine(), 4e-3, []) == machine()
+    assert with_classes(machine(), 1, []) == machine()

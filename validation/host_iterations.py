@@ -158,9 +158,9 @@ def with_turns(cluster: Cluster, turn_s: float, jobs: Sequence[TrainedJob]) -> C
 
 
 def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], name: str) -> Cluster:
-    """The cluster with two numbers, a time and a share, with the least sum of absolute relative errors of iterations.
+    """The cluster with two numbers, a time and a share, for which iterations are off least.
 
-    They are looked for as if iterations grew in a straight line with them, then again from there.
+    That is the mean absolute relative error, and that of the mean: many pairs have nearly the same of the former. They are looked for as if iterations grew in a straight line with them, then again from there.
     """
     if not jobs:
         return cluster
@@ -176,7 +176,7 @@ def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], name: str) -> Clus
         ways = (np.linspace(-value / step, 4.0, GRID) for value, step in zip(values, steps, strict=True))
         tried = np.stack(np.meshgrid(*ways)).reshape(2, -1)
         off = start[:, None] + slopes @ tried - 1.0
-        values = values + steps * tried[:, np.argmin(np.abs(off).sum(axis=0))]
+        values = values + steps * tried[:, np.argmin(np.abs(off).mean(axis=0) + np.abs(off.mean(axis=0)))]
     return told(values)
 
 

@@ -160,7 +160,7 @@ def with_turns(cluster: Cluster, turn_s: float, jobs: Sequence[TrainedJob]) -> C
 def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], name: str) -> Cluster:
     """The cluster with two numbers, a time and a share, for which iterations are off least.
 
-    That is by the mean of absolute relative errors, of which many pairs have nearly the same, and the size of their mean.
+    That is by the mean of absolute relative errors, which many pairs have nearly the same, and the size of their mean.
     They are looked for as if iterations grew in a straight line with them, then again from there.
     """
     if not jobs:

@@ -121,9 +121,8 @@ def _iterations(done: Sequence[dict[str, str]]) -> Iterator[Row]:
         errors = [float(row["iteration_error_pct"]) for row in done if int(row["ranks"]) == ranks]
         yield Row(f"iteration_{ranks}_ranks", len(errors), "configurations")
         yield from _three(f"iteration_{ranks}_ranks", errors)
-    raw = [_raw_error_pct(row) for row in done if "iterations_s" in row]
-    if raw:
-        yield from _three("iteration_without_yardstick", raw)
+    if done:
+        yield from _three("iteration_without_yardstick", [_raw_error_pct(row) for row in done])
 
 
 def _raw_error_pct(row: dict[str, str]) -> float:

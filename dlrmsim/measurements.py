@@ -155,6 +155,9 @@ def _warnings(resolved: ResolvedScenario, found: Measurement) -> list[str]:
         warnings.append("this system does not pin processes to cores")
     if first["device"] == "cpu" and resolved.scenario.precision.dense == "tf32":
         warnings.append("dense layers computed in fp32: this device has no tf32")
+    diverged = np.flatnonzero(~np.isfinite(found.loss).all(axis=0))
+    if len(diverged):
+        warnings.append(f"training diverged: the loss is no number from iteration {diverged[0]} on")
     return warnings
 
 

@@ -66,5 +66,13 @@ def test_what_spoils_figures_is_told(changes, setting, warning):
     assert summarise(resolved, RUN, measurement(**changes))["warnings"] == [warning]
 
 
+def test_a_loss_that_is_no_number_is_told_and_written_as_none():
+    diverged = measurement()
+    diverged.loss[:, 3:] = np.nan
+    summary = summarise(load_scenario("criteo_small"), RUN, diverged)
+    assert summary["loss"] == {"first": pytest.approx(0.7), "last": None}
+    assert summary["warnings"] == ["training diverged: the loss is no number from iteration 3 on"]
+
+
 def test_a_system_that_tells_no_load_is_not_busy():
     assert summarise(load_scenario("criteo_small"), RUN, replace(measurement(), load=None))["warnings"] == []

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-
-import numpy as np
 
 from benchmarks import (
     accuracy,
@@ -40,7 +39,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "embedding": lambda _: embedding.rows(),
     "replays": lambda _: replays.rows(),
     "yardstick": lambda given: yardstick.rows(
-        given.cluster, given.seed, given.minutes if np.isfinite(given.minutes) else 3.0
+        given.cluster, given.seed, given.minutes if math.isfinite(given.minutes) else 3.0
     ),
 }
 

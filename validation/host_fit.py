@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hardware_specs.cpu_kernels import CpuKernels, KernelClass, KernelCosts
+from hardware_specs.cpu_kernels import CpuKernels, KernelCosts
 from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster
 from scenarios.progress import Progress
@@ -24,9 +24,6 @@ Pieces = Mapping[str, float]
 
 LINK_BYTES_PER_S = 10e9
 """What fractions of the way between ranks count from; what is fitted is the product."""
-TABLE_KERNELS: frozenset[KernelClass] = frozenset({"lookup", "update"})
-"""Kernels that are timed alone as they run in an iteration, in tables of all sizes: parts of iterations, of which few
-are in large tables, say by how much they are longer there (`validation.host_iterations.with_classes`)."""
 LEAST_SHARE = 0.1
 """Of a collective's time that is left at least when the time of issuing it is taken away."""
 SMALL_BYTES = 65536
@@ -107,8 +104,7 @@ def fit_kernels(
         facts: of the machine.
         trained: jobs; without any, kernels cost what they cost alone and the host nothing.
     """
-    timed = timed_alone(rows, threads, facts)
-    costs = fit([*timed, *(trained.parts if trained else ())])
+    costs = fit([*timed_alone(rows, threads, facts), *(trained.parts if trained else ())])
     share, latency, moving = _collective_cores(rows, threads), 0.0, 0.0
     if trained:
         latency, moving = collective_costs(trained.collectives) if trained.collectives else (0.0, 0.0)

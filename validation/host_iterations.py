@@ -18,20 +18,12 @@ from scenarios.resolve import ResolvedScenario
 from simulator.operators import FloatArray
 from validation.in_situ import PartRow
 from validation.measured import Times
-from validation.measured_prediction import predict
+from validation.measured_prediction import class_told, predict
 
 MOST_WAIT_S, MOST_WAIT_SHARE = 2e-3, 0.4
 """Up to about where it is looked for what a collective waits, seconds, and of each second of work before it."""
 ROUNDS, GRID = 2, 41
 """Of looking for these, among so many values of each."""
-CLASS_OF: Mapping[KernelClass, str] = {
-    "lookup": "embedding_forward",
-    "update": "embedding_update",
-    "gemm": "gemm",
-    "batched": "gemm",
-}
-"""Classes that errors are told of (`validation.measured`); other kernels are the rest."""
-REST = "rest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +62,12 @@ def with_classes(cluster: Cluster, threads: int, jobs: Sequence[TrainedJob]) -> 
     """
     known = next(kernels for kernels in cluster.node.cpu.kernels if kernels.threads == threads)
     by: dict[KernelClass, float] = {}
-    for name in dict.fromkeys([*CLASS_OF.values(), REST]):
+    for name in dict.fromkeys(map(class_told, known.costs)):
         taken = np.array([_of_class(job.parts, name, known) for job in jobs]).reshape(-1, 3)
         expected, seconds, shares = taken[np.all(taken > 0.0, axis=1)].T
         if len(shares):
             level = 1.0 / _weighted_median(expected / seconds, shares)
-            by |= {kind: level for kind in known.costs if CLASS_OF.get(kind, REST) == name}
+            by |= {kind: level for kind in known.costs if class_told(kind) == name}
     if not by:
         return cluster
     why = "classes times " + ", ".join(f"{kind} {level:.3f}" for kind, level in by.items())
@@ -90,7 +82,7 @@ def _of_class(parts: Sequence[PartRow], name: str, kernels: CpuKernels) -> tuple
         took: dict[str, float] = {}
         for (kind, amount), count in part.counts.items():
             if kind in kernels.costs:
-                of_class = CLASS_OF.get(kind, REST)
+                of_class = class_told(kind)
                 each_s = kernels.costs[kind].seconds_per.get(amount, 0.0)
                 took[of_class] = took.get(of_class, 0.0) + count * each_s
         if took and max(took, key=lambda of_class: took[of_class]) == name:

@@ -12,7 +12,7 @@ Errors are relative to what is predicted, so that noise, which multiplies, does 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,10 +71,6 @@ class PartRow:
     floor_s: float
     weight: float = 1.0
     noise: float = field(default=0.0)
-
-    def is_of(self, kinds: Collection[KernelClass]) -> bool:
-        """Whether there is such a kernel in it."""
-        return any(kind in kinds for kind, _ in self.counts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from hardware_specs.cpu_kernels import KernelClass
 from scenarios.engine_run import run_options, variation_of
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
@@ -15,15 +16,19 @@ from scenarios.resolve import ResolvedScenario, load_scenario
 from simulator.analysis import iteration_time
 from simulator.analysis.metrics import SteadyRule
 from simulator.compute import CpuModel
+from simulator.compute.cpu import class_of
 from simulator.engine import RunResult, run
 from simulator.lowering import lower
-from simulator.operators import CollectiveCall, EmbeddingLookup, EmbeddingUpdate, Gemm, HostWork, Nothing, Work
+from simulator.operators import CollectiveCall, HostWork, Nothing, Work
 from simulator.program import Program
 from validation.errors import error_pct, statistics
 from validation.measured import CLASSES, RESOLVED, THREAD, Bar, Measured, Times
 from validation.yardstick import slowness
 
 Table = dict[str, Any]
+_TOLD: Mapping[KernelClass, str] = {
+    "lookup": "embedding_forward", "update": "embedding_update", "gemm": "gemm", "batched": "gemm",
+}  # fmt: skip
 MARKED_SHARE = 0.05
 """Errors of classes that are a smaller part of the iteration enter no statistics of classes."""
 
@@ -89,12 +94,13 @@ def prepared_thread_s(prepared: Prepared) -> float:
     return sum(float(np.mean(prepared.machine.compute.duration_s(work))) for work in works)
 
 
+def class_told(kernel: KernelClass | None) -> str:
+    """The class of `validation.measured.CLASSES` in which a kind of kernel is told; ``rest`` where nothing runs."""
+    return "rest" if kernel is None else _TOLD.get(kernel, "rest")
+
+
 def _class(work: Work) -> str:
-    if isinstance(work, EmbeddingLookup):
-        return "embedding_forward"
-    if isinstance(work, EmbeddingUpdate):
-        return "embedding_update"
-    return "gemm" if isinstance(work, Gemm) else "rest"
+    return "rest" if isinstance(work, CollectiveCall | Nothing) else class_told(class_of(work))
 
 
 def _bars(program: Program, result: RunResult, rank: int) -> list[Bar]:

@@ -138,7 +138,10 @@ class CpuModel:
         return seconds / (self.gemm_speed if kind in ("gemm", "batched") else self.memory_speed)
 
     def issuing_share(self, operator: HostWork) -> float:
-        """What of a host task is issuing collectives, and not what the framework does around that."""
+        """Share, 0 to 1, of a host task that is issuing collectives, not what the framework does around that.
+
+        The mean over ranks where they differ; 0 where the task takes no time.
+        """
         whole, costs = float(np.mean(self.duration_s(operator))) * self.host_speed, self.kernels.costs.get("host")
         if costs is None or not whole:
             return 0.0

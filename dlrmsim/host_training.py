@@ -38,7 +38,7 @@ CALIBRATION = 0xCA1
 """Apart from the draws of the studies, whatever their seed."""
 JOBS_PER_S = 0.8
 """Drawn for each second of time; more than can be trained."""
-SCHEDULE = Run(Path(), warm_up=3, iterations=7, timed=3, prepared=3, yardstick_every=3, repeated_weights=True)
+SCHEDULE = Run(Path(), warm_up=3, iterations=6, timed=4, prepared=3, yardstick_every=3, repeated_weights=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from trainer.runs import TIMER_STARTS, Run
+from trainer.runs import SESSION, SESSION_STARTS, Run
 
 try:
     import resource
@@ -130,7 +130,7 @@ def write_record(
 def tracing(run: Run, phase: str, rank: int, device: torch.device) -> Iterator[torch.profiler.profile | None]:
     """Trace the iterations of a phase where it is to be; call ``step`` after each.
 
-    ``timed``: operators alone, in ``timed/rank{r}.json.gz``, which slows iterations down by a few per cent.
+    ``timed``: operators alone, in ``timed/rank{r}.json.gz``, a few iterations at a time.
     ``profiled``: with shapes and an execution trace, which takes two to three times as long and touches new memory.
     """
     if phase in ("warm_up", "measured"):
@@ -144,11 +144,41 @@ def tracing(run: Run, phase: str, rank: int, device: torch.device) -> Iterator[t
 
 @contextmanager
 def _timed(run: Run, rank: int, device: torch.device) -> Iterator[torch.profiler.profile]:
-    """Of the iterations that the profiler's start slows down the last one is left out by its readers."""
-    schedule = torch.profiler.schedule(wait=0, warmup=TIMER_STARTS - 1, active=run.timed + 1, repeat=1)
-    with torch.profiler.profile(activities=_activities(device), schedule=schedule) as profile:
+    """Sessions of few iterations; the one in which the profiler itself starts is not written."""
+    folder = _folder(run, "timed")
+    sessions: list[Path | None] = []
+
+    def ended(profile: torch.profiler.profile) -> None:
+        raw = folder / f"rank{rank}.{len(sessions)}.json" if sessions else None
+        if raw is not None:
+            profile.export_chrome_trace(str(raw))
+        sessions.append(raw)
+
+    with torch.profiler.profile(
+        activities=_activities(device), schedule=_session_action, on_trace_ready=ended
+    ) as profile:
         yield profile
-    _write_trace(profile, run, "timed", rank)
+    _join([raw for raw in sessions if raw is not None], folder / f"rank{rank}.json")
+
+
+def _session_action(iteration: int) -> torch.profiler.ProfilerAction:
+    """What the profiler does in an iteration of the timed ones: before each session it lays down what the last left."""
+    start = iteration < SESSION_STARTS
+    place, last = (iteration, SESSION_STARTS - 1) if start else ((iteration - SESSION_STARTS) % (1 + SESSION), SESSION)
+    if place == 0:
+        return torch.profiler.ProfilerAction.WARMUP
+    return torch.profiler.ProfilerAction.RECORD_AND_SAVE if place == last else torch.profiler.ProfilerAction.RECORD
+
+
+def _join(parts: Sequence[Path], whole: Path) -> None:
+    """One compressed trace of several of one process, whose clocks agree."""
+    joined: dict[str, Any] = {}
+    for part in parts:
+        found = json.loads(part.read_text(encoding="utf-8"))
+        joined = {**found, "traceEvents": [*joined.get("traceEvents", ()), *found["traceEvents"]]}
+        part.unlink()
+    whole.write_text(json.dumps(joined), encoding="utf-8")
+    _pack(whole)
 
 
 @contextmanager

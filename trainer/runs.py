@@ -11,8 +11,11 @@ PREPARED_BATCHES = 8
 """Batches made before a measurement and taken in turn: making them is not what is measured."""
 
 
-TIMER_STARTS = 3
-"""Iterations before those of which operators are timed: the profiler starts, and slows the next ones down."""
+SESSION = 2
+"""Iterations in a row whose operators are timed. Then the profiler frees what it holds: small pieces among free memory
+leave no place for the next iteration's tensors, which would be made of new pages, at 4 ms for 2 MB."""
+SESSION_STARTS = 2
+"""Iterations before the first session, which the profiler's own start slows down."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,8 @@ class Run:
         out: folder for what each rank records; None: nothing is recorded.
         iterations: iterations that are timed.
         warm_up: iterations before them.
-        timed: iterations after them of which each operator is timed, in traces that slow them down little.
+        timed: iterations after them whose operators are timed, in sessions of `SESSION` with one before each that is
+            not; rounded up to whole sessions.
         profiled: iterations after these that are traced in full; the first one more goes to the profiler's start.
         repeated_weights: few first weights of tables are drawn and repeated: drawing all takes longer than a short run.
         prepared: batches made beforehand; 0: each is made when it is needed.
@@ -64,14 +68,20 @@ class Run:
         """``warm_up``, ``measured``, ``timed`` or ``profiled``."""
         if iteration < self.warm_up:
             return "warm_up"
-        if iteration < self.warm_up + self.iterations:
+        if iteration < self._timed_from:
             return "measured"
         return "timed" if iteration < self._profiled_from else "profiled"
 
     @property
+    def _timed_from(self) -> int:
+        """The first iteration after the measured ones."""
+        return self.warm_up + self.iterations
+
+    @property
     def _profiled_from(self) -> int:
         """The first iteration that is traced in full."""
-        return self.warm_up + self.iterations + (self.timed + TIMER_STARTS if self.timed else 0)
+        sessions = -(-self.timed // SESSION)
+        return self._timed_from + (SESSION_STARTS + sessions * (1 + SESSION) if sessions else 0)
 
     def arguments(self) -> list[str]:
         """The command line that `parse` reads."""

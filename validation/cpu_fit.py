@@ -17,6 +17,7 @@ from simulator.operators import (
     Operator,
 )
 from workloads.reuse import distinct_rows
+from workloads.traffic import missed_by_chance
 
 Row = Mapping[str, Any]
 
@@ -57,6 +58,7 @@ def _lookup(row: Row) -> Operator:
         output_bytes=row["bags"] * row_bytes,
         index_bytes=8.0 * row["lookups"] + 4.0 * row["bags"],
         tables=1.0,
+        missed=missed_by_chance(int(row["rows"]), row_bytes, float(row["lookups"])),
         resident_bytes=row["rows"] * row_bytes,
     )
 

@@ -19,7 +19,7 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 from traces.kineto.events import Events
 from traces.kineto.reader import read_kineto
-from validation.timed import GEMMS, ISSUE, LOOKUP, UPDATE, WAIT, step_edges
+from validation.timed import GEMMS, ISSUE, LOOKUP, UPDATE, WAIT, timed_iterations
 
 if TYPE_CHECKING:  # loading it takes longer than a command line may take to start
     import pandas as pd
@@ -103,16 +103,17 @@ def read_measured(folder: Path) -> Measured:
         return Measured(folder, summary, nothing, {"iteration": spread_pct(times_s)})
     ranks = [_rank(folder / "timed" / f"rank{rank}.json.gz") for rank in range(summary["world_size"])]
     thread_s, thread_noise_pct = _thread_s(rows, folder)
-    scale = iteration_s / float(np.mean([rank.steps_s.mean() for rank in ranks]))
+    usual = _usual(np.mean([rank.steps_s for rank in ranks], axis=0))
+    scale = iteration_s / float(np.mean([rank.steps_s[usual] for rank in ranks]))
     classes = {name: _means([rank.classes_s[name] for rank in ranks], scale) for name in CLASSES}
     ops = sorted({op for rank in ranks for op in rank.collectives_s})
     collectives = {op: _means([rank.collectives_s[op] for rank in ranks], scale) for op in ops}
     noise = {name: spread_pct(values) for name, values in {**classes, **collectives}.items()}
     times = Times(
         iteration_s,
-        {name: float(values.mean()) for name, values in classes.items()},
+        {name: float(values[usual].mean()) for name, values in classes.items()},
         thread_s,
-        {op: float(values.mean()) for op, values in collectives.items()},
+        {op: float(values[usual].mean()) for op, values in collectives.items()},
         [rank.bars for rank in ranks],
         summary["yardstick_s"],
     )
@@ -134,6 +135,12 @@ def spread_pct(values: FloatArray) -> float:
     return 100.0 * float(high - low) / 2 / float(middle) if middle else 0.0
 
 
+def _usual(steps_s: FloatArray) -> IntArray:
+    """The half of the traced iterations whose times are nearest to the middle one: others were held up by something."""
+    off = np.abs(steps_s - np.median(steps_s))
+    return np.sort(np.argsort(off, kind="stable")[: (len(off) + 1) // 2])
+
+
 def _means(ranks: Sequence[FloatArray], scale: float) -> FloatArray:
     """Mean over ranks in each traced iteration ``[iterations]``."""
     means: FloatArray = np.mean(ranks, axis=0) * scale
@@ -153,14 +160,14 @@ class _Rank:
 def _rank(file: Path) -> _Rank:
     events = read_kineto(file).events
     names = [events.names[number] for number in events.name.tolist()]
-    edges = step_edges(events, file)
+    spans = timed_iterations(events, file)
     kinds = np.array([_kind(name) for name in names])
-    seconds = {kind: _per_step(events, np.flatnonzero(kinds == kind), edges) for kind in np.unique(kinds) if kind}
-    steps_s = np.diff(edges) / 1e12
-    classes = {name: seconds.get(name, np.zeros(len(edges) - 1)) for name in CLASSES[:-1]}
+    seconds = {kind: _per_step(events, np.flatnonzero(kinds == kind), spans) for kind in np.unique(kinds) if kind}
+    steps_s = (spans[:, 1] - spans[:, 0]) / 1e12
+    classes = {name: seconds.get(name, np.zeros(len(spans))) for name in CLASSES[:-1]}
     classes["rest"] = steps_s - np.sum(list(classes.values()), axis=0)
     collectives = {kind[len(_GLOO) :]: found for kind, found in seconds.items() if kind.startswith(_GLOO)}
-    return _Rank(steps_s, classes, collectives, _bars(events, names, kinds, edges))
+    return _Rank(steps_s, classes, collectives, _bars(events, names, kinds, spans))
 
 
 def _kind(name: str) -> str:
@@ -176,18 +183,18 @@ def _kind(name: str) -> str:
     return name if name.startswith(_GLOO) else ""
 
 
-def _per_step(events: Events, rows: IntArray, edges: IntArray) -> FloatArray:
+def _per_step(events: Events, rows: IntArray, spans: IntArray) -> FloatArray:
     """Seconds of events that begin in each iteration ``[iterations]``."""
-    step = np.searchsorted(edges, events.start_ps[rows], side="right") - 1
-    inside = (step >= 0) & (step < len(edges) - 1)
-    durations = (events.end_ps[rows] - events.start_ps[rows]) / 1e12
-    return np.asarray(np.bincount(step[inside], weights=durations[inside], minlength=len(edges) - 1), dtype=np.float64)
+    begin = events.start_ps[rows]
+    step = np.searchsorted(spans[:, 0], begin, side="right") - 1
+    inside = (step >= 0) & (begin < spans[step, 1])
+    durations = (events.end_ps[rows] - begin) / 1e12
+    return np.asarray(np.bincount(step[inside], weights=durations[inside], minlength=len(spans)), dtype=np.float64)
 
 
-def _bars(events: Events, names: Sequence[str], kinds: np.ndarray[Any, Any], edges: IntArray) -> list[Bar]:
+def _bars(events: Events, names: Sequence[str], kinds: np.ndarray[Any, Any], spans: IntArray) -> list[Bar]:
     """Bars of the middle iteration."""
-    middle = (len(edges) - 1) // 2
-    begin, end = int(edges[middle]), int(edges[middle + 1])
+    begin, end = spans[(len(spans) - 1) // 2].tolist()
     inside = np.flatnonzero((events.start_ps >= begin) & (events.start_ps < end) & (kinds != ""))
     return [
         Bar(

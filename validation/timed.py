@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -50,32 +49,32 @@ class TimedRank:
     gemms_s: FloatArray
 
 
-def step_edges(events: Events, file: Path) -> IntArray:
-    """Where iterations begin and the last one ends ``[iterations + 1]``, picoseconds.
+def timed_iterations(events: Events, file: Path) -> IntArray:
+    """Where iterations begin and end ``[iterations, 2]``, picoseconds.
 
     Raises:
         InputError: there are none.
     """
     rows = _steps(events)
-    if len(rows) < 2:
+    if not len(rows):
         raise InputError("the trace has no iterations", file=file, expected="a trace that `dlrmsim measure` wrote")
-    rows = rows[np.argsort(events.start_ps[rows])][1:]  # the first one is slowed down by the start of the profiler
-    return np.append(events.start_ps[rows], events.end_ps[rows[-1]])
+    rows = rows[np.argsort(events.start_ps[rows])]
+    return np.stack([events.start_ps[rows], events.end_ps[rows]], axis=1)
 
 
 def read_timed(file: Path) -> TimedRank:
-    """Read a rank's ``timed/rank{r}.json.gz``; raises as `step_edges`."""
+    """Read a rank's ``timed/rank{r}.json.gz``; raises as `timed_iterations`."""
     events = read_kineto(file).events
-    edges = step_edges(events, file)
+    spans = timed_iterations(events, file)
     own = np.flatnonzero(events.track == events.track[_steps(events)[0]])
     own = own[np.lexsort((-events.end_ps[own], events.start_ps[own]))]
-    found = [_iteration(events, own, int(low), int(high)) for low, high in itertools.pairwise(edges)]
+    found = [_iteration(events, own, low, high) for low, high in spans.tolist()]
     names = dict.fromkeys(name for groups, _ in found for name in groups)
     groups_s = {name: _middle([groups.get(name, 0.0) for groups, _ in found]) for name in names}
     counts = [len(gemms) for _, gemms in found]
     alike = [gemms for _, gemms in found if len(gemms) == max(counts, default=0)]
     gemms_s = np.array([_middle(same) for same in zip(*alike, strict=True)])
-    return TimedRank(np.diff(edges) / 1e12, groups_s, gemms_s)
+    return TimedRank((spans[:, 1] - spans[:, 0]) / 1e12, groups_s, gemms_s)
 
 
 def _steps(events: Events) -> IntArray:

@@ -17,11 +17,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from simulator.operators import FloatArray
+from simulator.operators import FloatArray, Misses
 from simulator.program import IntArray
 from workloads.batch_contents import batch_lookups
 from workloads.index_laws import Law, make_law, salt_of
 from workloads.popularity import Popularity
+from workloads.reuse import UNIFORM
 from workloads.settings import DlrmSettings
 from workloads.tables import Tables
 
@@ -126,6 +127,12 @@ def missed_shares(
         held, missing = _missed(law, rows, settings.global_batch_size * lookups, settings.global_batch_size, samples)
         found[:, shard] = np.interp(CACHE_BYTES / size * parts, held, missing)
     return found
+
+
+def missed_by_chance(rows: int, row_bytes: float, lookups: float) -> Misses:
+    """Bytes of ``lookups`` lookups, uniform over ``rows`` rows of ``row_bytes``, that caches do not serve."""
+    held, missing = _missed(make_law(UNIFORM), rows, lookups, 1.0, 1.0)
+    return Misses(CACHE_BYTES, lookups * row_bytes * np.interp(CACHE_BYTES / row_bytes, held, missing))
 
 
 def fetched_rows(

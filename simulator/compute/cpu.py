@@ -211,7 +211,7 @@ def _gemm(operator: Gemm, caches: Caches) -> Amounts:
 
 
 def _lookup(operator: EmbeddingLookup, caches: Caches) -> Amounts:
-    core, shared = caches.missed(operator.resident_bytes)
+    core, shared = (_rows_missed(operator, cache) for cache in (caches.core, caches.shared))
     return {
         "call": _any(operator.lookups),
         "lookup": operator.lookups,
@@ -225,17 +225,34 @@ def _lookup(operator: EmbeddingLookup, caches: Caches) -> Amounts:
     }
 
 
+def _rows_missed(operator: EmbeddingLookup, cache: float) -> Amount:
+    """Share of lookups that miss a cache: it keeps rows from one iteration to the next, or within one table's lookups.
+
+    What it keeps of all tables follows from their size; what it finds again of a table whose lookups follow each
+    other, from how often these repeat a row (`Misses`). The better of the two counts.
+    """
+    kept = _missed(cache, operator.resident_bytes)
+    if operator.missed is None:
+        return kept
+    whole = np.maximum(operator.missed.at(0.0), 1e-300)
+    return np.minimum(kept, np.asarray(operator.missed.at(cache)) / whole)
+
+
 def _update(operator: EmbeddingUpdate, caches: Caches) -> Amounts:
     core, shared = caches.missed(operator.resident_bytes)
     gathered = operator.gradient_bytes + operator.repeated_gradient_bytes
-    gradient_core, gradient_shared = caches.missed(operator.gradient_bytes)
+    first, again = caches.missed(operator.gradient_bytes), caches.missed(operator.gradient_block_bytes)
+    gradient_core, gradient_shared = (
+        operator.gradient_bytes * of_all + operator.repeated_gradient_bytes * of_table
+        for of_all, of_table in zip(first, again, strict=True)
+    )
     return {
         "call": _any(operator.lookups),
         "lookup": operator.lookups,
         "lookup_doubling": operator.lookups * np.log2(np.maximum(operator.lookups, 2.0)),
         "gathered_byte": gathered,
-        "gradient_core_miss_byte": gathered * gradient_core,
-        "gradient_shared_miss_byte": gathered * gradient_shared,
+        "gradient_core_miss_byte": gradient_core,
+        "gradient_shared_miss_byte": gradient_shared,
         "row": operator.unique_rows,
         "state_row": operator.unique_rows * _any(operator.state_bytes),
         "weight_byte": operator.weight_bytes,

@@ -1,6 +1,7 @@
 """``dlrmsim measure`` as a user starts it: its files, and what is left when a rank or the command dies."""
 
 import gzip
+import itertools
 import json
 import os
 import shutil
@@ -101,7 +102,7 @@ def test_a_measurement_writes_every_file_and_prints_its_figures(measured):
 
 
 def test_the_figures_are_those_of_the_recorded_iterations(measured):
-    """10 of warm-up, 24 measured, 3 and 8 with operators timed, 1 and 3 with the profiler; yardsticks are in none."""
+    """10 of warm-up, 24 measured, 2 and 4 times 3 for timed operators, 1 and 3 with the profiler; no yardsticks."""
     import pandas as pd
 
     folder, _ = measured
@@ -109,7 +110,7 @@ def test_the_figures_are_those_of_the_recorded_iterations(measured):
     assert table.groupby("phase", observed=True).size().to_dict() == {
         "warm_up": 20,
         "measured": 48,
-        "timed": 22,
+        "timed": 28,
         "profiled": 8,
     }
     ranks = table.groupby("iteration")
@@ -131,12 +132,20 @@ def test_no_large_temporaries_are_made_in_an_iteration(measured):
 
 
 def test_operators_are_timed_in_traces_that_hold_nothing_else(measured):
-    """Eight iterations after the one that the profiler's start slows down, without shapes."""
+    """Eight iterations, in sessions of two, without shapes."""
     for rank in range(2):
         events = read(measured[0] / "timed" / f"rank{rank}.json.gz")["traceEvents"]
-        names = [event["name"] for event in events if event.get("ph") == "X"]
-        assert sum(name.startswith("ProfilerStep") for name in names) == 9
-        assert names.count("column_update") == 9
+        steps = sorted(
+            (event["ts"], event["ts"] + event["dur"])
+            for event in events
+            if event.get("ph") == "X" and event["name"].startswith("ProfilerStep")
+        )
+        updates = sorted(event["ts"] for event in events if event.get("ph") == "X" and event["name"] == "column_update")
+        assert len(steps) == len(updates) == 8
+        assert all(begin < update < end for (begin, end), update in zip(steps, updates, strict=True))
+        shortest = min(end - begin for begin, end in steps)
+        between = [after[0] - before[1] for before, after in itertools.pairwise(steps)]
+        assert [gap > 0.5 * shortest for gap in between] == [False, True] * 3 + [False], "one between sessions"
         assert not any("Input Dims" in event.get("args", {}) for event in events)
 
 

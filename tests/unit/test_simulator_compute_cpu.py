@@ -1,5 +1,7 @@
 """Kernels on CPUs: amounts times costs, caches, threads."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -14,6 +16,7 @@ from simulator.operators import (
     Gemm,
     HostWork,
     Measured,
+    Misses,
     Nothing,
 )
 from tests.host_machines import costs, host, kernels
@@ -48,6 +51,25 @@ def test_lookups_in_tables_larger_than_a_cache_miss_it_in_proportion(resident, m
     made = model(lookup=costs(lookup=1e-8, core_miss=1e-7))
     work = EmbeddingLookup(1000.0, 64e3, 0.0, 0.0, 1.0, resident_bytes=resident)
     assert made.duration_s(work) == pytest.approx(1000 * (1e-8 + missed * 1e-7))
+
+
+@pytest.mark.parametrize(("resident", "share"), [(8 * MIB, 0.6), (2 * MIB, 0.5)])
+def test_a_cache_serves_rows_that_are_repeated_within_a_table_or_kept_of_all(resident, share):
+    """Of 1 MiB that the core holds: 40 % of the lookups find a row of their table again; half of 2 MiB stay."""
+    made = model(lookup=costs(core_miss=1e-7))
+    found = Misses(np.array([0.0, MIB, 2 * MIB]), np.array([100e3, 60e3, 0.0]))
+    work = EmbeddingLookup(1000.0, 64e3, 0.0, 0.0, 1.0, missed=found, resident_bytes=resident)
+    assert made.duration_s(work) == pytest.approx(1000 * share * 1e-7)
+
+
+def test_gradients_are_read_again_from_a_cache_that_holds_those_of_a_table():
+    """Of 2 MiB of all tables half are in the core's cache when first read, of 1 MiB of a table all when read again."""
+    made = model(update=costs(gradient_core_miss_byte=1e-9))
+    work = EmbeddingUpdate(
+        1.0, 1.0, 2.0 * MIB, 0.0, 0.0, 0.0, 2.0, repeated_gradient_bytes=5.0 * MIB, gradient_block_bytes=MIB
+    )
+    assert made.duration_s(work) == pytest.approx(MIB * 1e-9)
+    assert made.duration_s(replace(work, gradient_block_bytes=2.0 * MIB)) == pytest.approx(3.5 * MIB * 1e-9)
 
 
 def test_both_caches_count():

@@ -208,9 +208,10 @@ def test_a_run_reads_its_own_command_line():
     )
     assert parse(run.arguments()) == run
     assert parse(["s.yaml"]) == Run(Path("s.yaml"))
-    phases = {"warm_up": (0, 2), "measured": (3, 9), "timed": (10, 16), "profiled": (17, 19)}
+    phases = {"warm_up": (0, 2), "measured": (3, 9), "timed": (10, 17), "profiled": (18, 20)}
     assert {run.phase(i): (i, j) for i, j in phases.values() if run.phase(i) == run.phase(j)}.keys() == phases.keys()
-    assert run.total == 3 + 7 + (3 + 4) + (2 + 1)
+    assert run.total == 3 + 7 + 2 + 2 * (1 + 2) + (2 + 1), "two sessions of two, after the profiler's start"
+    assert replace(run, timed=3).total == run.total, "a session is not cut short"
 
 
 def test_two_busy_processes_take_turns_on_a_core():

@@ -28,7 +28,7 @@ from validation.errors import statistics
 from validation.measured import CLASSES, THREAD, Measured, Times, read_measured, spread_pct
 from validation.measured_prediction import MARKED_SHARE, cluster_anywhere, predict, predict_measured
 from validation.random_jobs import Limits, random_job
-from validation.yardstick import OWN_WORK, slowness
+from validation.yardstick import POWERS, slowness
 
 LEAST_S, MOST_S = 5e-3, 3.0
 LIMITS = Limits(table_bytes=6 * 2**30)
@@ -209,12 +209,12 @@ def _row(
         "load": json.dumps([warning for warning in launches[0].summary["warnings"] if "busy" in warning]),
     }
     pieces = [(measured.times.yardstick_s, predicted.yardstick_s) for measured in launches]
-    row["slower"] = " ".join(f"{slowness(*pair, scenario.world_size):.3f}" for pair in pieces)
+    slower = [slowness(*pair) for pair in pieces]
+    row["slower"] = " ".join(f"{by:.3f}" for by in slower)
     row["iterations_s"] = " ".join(f"{measured.times.iteration_s:.5g}" for measured in launches)
-    for piece in OWN_WORK:
+    for piece in POWERS:
         row[f"{piece}_slower"] = " ".join(f"{now[piece] / then[piece]:.4f}" for now, then in pieces)
     for metric in METRICS:
-        slower = [slowness(*pair, 1 if metric == THREAD else scenario.world_size) for pair in pieces]
         seconds = [_value(measured.times, metric) for measured in launches]
         expected = _value(predicted, metric)
         if expected is None or any(value is None for value in seconds):

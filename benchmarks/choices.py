@@ -129,7 +129,7 @@ def evened(seconds: FloatArray) -> FloatArray:
 def _iteration_s(folder: Path, ranks: int, predicted: Times) -> float:
     """Middle time of an iteration, the mean over ranks, which wait for each other in each; without drift."""
     found = [TrainedRank.read(folder, rank, TRAINED.warm_up, TRAINED.iterations) for rank in range(ranks)]
-    return float(np.mean([rank.wall_s / slowness(rank.yardstick_s, predicted.yardstick_s, ranks) for rank in found]))
+    return float(np.mean([rank.wall_s / slowness(rank.yardstick_s, predicted.yardstick_s) for rank in found]))
 
 
 def _plans(asked: Choices, random: np.random.Generator, ranks: int, root: Path) -> dict[str, ResolvedScenario]:

@@ -21,7 +21,7 @@ from simulator.operators import FloatArray
 from trainer.bench_series import by_turns, started_by_turns
 from trainer.pin import usable_cores
 from validation.in_situ import TrainedRank
-from validation.yardstick import OWN_WORK, TOGETHER
+from validation.yardstick import POWERS
 
 JOBS, VISITS = 5, 200
 """Of each number of ranks, and how often they are trained at most."""
@@ -47,18 +47,18 @@ def rows(cluster: str, seed: int, minutes: float) -> Iterator[Row]:
     visits = _visits(cluster, seed, 60.0 * minutes)
     alone, several = ([visit for visit in visits if (visit.ranks > 1) is many] for many in (False, True))
     yield Row("yardstick_visits", len(visits), "jobs trained")
-    for name, found, seconds, known in (
-        ("alone_wall", alone, _wall_s, OWN_WORK),
-        ("together_cpu", several, _cpu_s, OWN_WORK),
-        ("together_wall", several, _wall_s, TOGETHER),
+    for name, found, seconds in (
+        ("alone_wall", alone, _wall_s),
+        ("together_cpu", several, _cpu_s),
+        ("together_wall", several, _wall_s),
     ):
-        pieces, times = within(found, seconds, tuple(known))
+        pieces, times = within(found, seconds, tuple(POWERS))
         if not len(times):
             continue
         powers = _powers(pieces, times)
-        for piece, power in zip(known, powers, strict=True):
+        for piece, power in zip(POWERS, powers, strict=True):
             yield Row(f"{name}_{piece}_power", float(power), "")
-        told = np.array(list(known.values()))
+        told = np.array(list(POWERS.values()))
         for when, left in (("raw", times), ("divided", times - pieces @ told), ("refitted", times - pieces @ powers)):
             yield Row(f"{name}_{when}_deviation", 100.0 * float(np.median(np.abs(left))), "%")
 

@@ -100,14 +100,11 @@ def _found(
         slower = [slowness(known.yardstick_s, usual_s) for known in of_job]
         of_ranks = [parts(prepared, folder, rank, known, slower[rank], issue_s) for rank, known in enumerate(of_job)]
         found = [part for of_rank in of_ranks for part in of_rank]
-        evened = list(zip(of_job, slower, strict=True))
-        together = [slowness(known.yardstick_s, usual_s, len(of_job)) for known in of_job]
-        iteration_s = float(np.mean([known.wall_s / by for known, by in zip(of_job, together, strict=True)]))
-        thread_s = float(np.mean([known.cpu_s / by for known, by in evened]))
+        taken_s = np.array([[known.wall_s, known.cpu_s, known.others_s] for known in of_job])
+        iteration_s, thread_s, others_s = (taken_s / np.array(slower)[:, None]).mean(axis=0).tolist()
         known_jobs.append(TrainedJob(jobs[folder], iteration_s, thread_s, found))
         if len(of_job) > 1:
-            others_s = [known.others_s / by for known, by in evened]
-            collectives.append(_collectives(prepared, float(np.mean(others_s))))
+            collectives.append(_collectives(prepared, others_s))
     return Trained(collectives, usual_s, known_jobs)
 
 

@@ -53,7 +53,7 @@ def validate_measured(
             "folder": str(measured.folder),
             "scenario": measured.summary["scenario"],
             "world_size": measured.summary["world_size"],
-            "slower": slowness(measured.times.yardstick_s, predicted.yardstick_s, measured.summary["world_size"]),
+            "slower": slowness(measured.times.yardstick_s, predicted.yardstick_s),
             "warnings": measured.summary["warnings"],
             "cases": cases_of(measured, predicted),
         }

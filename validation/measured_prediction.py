@@ -125,8 +125,7 @@ def cases_of(measured: Measured, predicted: Times) -> list[Table]:
 
     Measured times are those of the machine as it was when it was calibrated (`validation.yardstick`).
     """
-    now_s, then_s = measured.times.yardstick_s, predicted.yardstick_s
-    own, together = slowness(now_s, then_s), slowness(now_s, then_s, measured.summary["world_size"])
+    slower = slowness(measured.times.yardstick_s, predicted.yardstick_s)
     pairs = [("iteration", measured.times.iteration_s, predicted.iteration_s)]
     if measured.times.thread_s is not None and predicted.thread_s is not None:
         pairs.append((THREAD, measured.times.thread_s, predicted.thread_s))
@@ -137,10 +136,7 @@ def cases_of(measured: Measured, predicted: Times) -> list[Table]:
         for op in ops
         if op in measured.times.collectives_s and op in predicted.collectives_s
     ]
-    return [
-        _case(name, seconds / (own if name == THREAD else together), expected, measured)
-        for name, seconds, expected in pairs
-    ]
+    return [_case(name, seconds / slower, expected, measured) for name, seconds, expected in pairs]
 
 
 def _case(name: str, seconds: float, expected: float, measured: Measured) -> Table:

@@ -206,7 +206,6 @@ def _gemm(operator: Gemm, caches: Caches) -> Amounts:
         "right": count * k * n,
         "result": count * m * n,
         "core_miss_byte": count * touched * _passed(caches.core, touched),
-        "shared_miss_byte": count * touched * _passed(caches.shared, touched),
     }
 
 

@@ -153,10 +153,17 @@ def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], name: str) -> Clus
     """The cluster with two numbers, a time and a share, for which iterations are off least.
 
     That is by the mean of absolute relative errors, which many pairs have nearly the same, and the size of their mean.
-    They are looked for as if iterations grew in a straight line with them, then again from there.
+    They are looked for as if iterations grew in a straight line with them, then again from there. What ranks work
+    counts as it was measured: how far kernels are off in a job says nothing of waiting.
     """
     if not jobs:
         return cluster
+    cores = int(cluster.node.cpu.cores.value * cluster.node.sockets.value)
+
+    def ratio(predicted: Times, job: TrainedJob) -> float:
+        """Of iterations, with the measured work of the ranks that share a core in place of the predicted."""
+        more_s = max(1.0, job.ranks / cores) * (job.thread_s - (predicted.thread_s or 0.0))
+        return (predicted.iteration_s + more_s) / job.iteration_s
 
     def told(values: FloatArray) -> Cluster:
         wait_s, share = (float(f"{value:.3g}") for value in values)
@@ -164,8 +171,8 @@ def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], name: str) -> Clus
 
     steps, values = np.array([MOST_WAIT_S, MOST_WAIT_SHARE]) / 4, np.zeros(2)
     for _ in range(ROUNDS):
-        start = _ratios(told(values), jobs, _iteration_ratio)
-        slopes = np.stack([_ratios(told(values + step), jobs, _iteration_ratio) - start for step in np.diag(steps)], 1)
+        start = _ratios(told(values), jobs, ratio)
+        slopes = np.stack([_ratios(told(values + step), jobs, ratio) - start for step in np.diag(steps)], 1)
         ways = (np.linspace(-value / step, 4.0, GRID) for value, step in zip(values, steps, strict=True))
         tried = np.stack(np.meshgrid(*ways)).reshape(2, -1)
         off = start[:, None] + slopes @ tried - 1.0

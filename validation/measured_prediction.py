@@ -19,8 +19,8 @@ from simulator.compute import CpuModel
 from simulator.compute.cpu import class_of
 from simulator.engine import RunResult, run
 from simulator.lowering import lower
-from simulator.operators import CollectiveCall, HostWork, Nothing, Work
-from simulator.program import Program
+from simulator.operators import CollectiveCall, FloatArray, HostWork, Nothing, Work
+from simulator.program import IntArray, Program
 from validation.errors import error_pct, statistics
 from validation.measured import CLASSES, RESOLVED, THREAD, Bar, Measured, Times
 from validation.yardstick import slowness
@@ -66,20 +66,47 @@ def _times(prepared: Prepared, result: RunResult, iteration_s: float) -> Times:
     (program,) = prepared.graph.programs
     times = result.records[-1].groups[0]
     seconds = (times.end_ps - times.start_ps) / 1e12
+    own_s = seconds - queued_s(program, prepared.machine.compute, times.start_ps, times.end_ps)
     classes = dict.fromkeys(CLASSES, 0.0)
     collectives: dict[str, float] = {}
     for task, work in enumerate(program.work):
-        mean = float(np.mean(seconds[task]))
         if isinstance(work, CollectiveCall):
-            collectives[work.op] = collectives.get(work.op, 0.0) + mean
-        elif not isinstance(work, Nothing):
-            classes[_class(work)] += mean * (1.0 - _issuing(prepared, work))  # which is among what is left for them
+            collectives[work.op] = collectives.get(work.op, 0.0) + float(np.mean(seconds[task]))
+        elif not isinstance(work, Nothing):  # what is issuing collectives is among what is left for them
+            classes[_class(work)] += float(np.mean(own_s[task])) * (1.0 - _issuing(prepared, work))
     thread_s = prepared_thread_s(prepared)
     classes["collectives"] = max(0.0, iteration_s - sum(classes.values()))
     bars = [_bars(program, result, rank) for rank in range(program.rank_count)]
     compute = prepared.machine.compute
     yardstick_s = compute.kernels.yardstick_s if isinstance(compute, CpuModel) else {}
     return Times(iteration_s, classes, thread_s, collectives, bars, yardstick_s)
+
+
+def queued_s(program: Program, compute: object, start_ps: IntArray, end_ps: IntArray) -> FloatArray:
+    """Of each task, how long its rank has not got a core back since it slept for a collective ``[T, P]``, seconds.
+
+    A thread that is woken up while another one has its core is still in its call that waits, until its turn comes:
+    at most a slice of each of the others later. What it is interrupted for after that is the kernel's.
+    """
+    queued = np.zeros(start_ps.shape)
+    if not isinstance(compute, CpuModel) or not compute.takes_turns:
+        return queued
+    most_s = (compute.local_world_size / compute.core_groups - 1.0) * compute.kernels.turn_s
+    ended = np.zeros((len(program.streams), program.rank_count), dtype=np.int64)
+    slept = np.zeros((len(program.streams), program.rank_count), dtype=bool)
+    for task, work in enumerate(program.work):
+        if isinstance(work, CollectiveCall):
+            continue
+        stream = int(program.stream_of[task])
+        if any(isinstance(program.work[before], CollectiveCall) for before, _ in program.dependencies(task)):
+            slept[stream] |= start_ps[task] > ended[stream]
+        needed_s = np.broadcast_to(np.asarray(compute.duration_s(work), dtype=np.float64), program.rank_count)
+        works = needed_s > 0.0
+        later_s = np.clip((end_ps[task] - start_ps[task]) / 1e12 - needed_s, 0.0, most_s)
+        queued[task] = np.where(works & slept[stream], later_s, 0.0)
+        slept[stream] &= ~works
+        ended[stream] = end_ps[task]
+    return queued
 
 
 def _issuing(prepared: Prepared, work: Work) -> float:

@@ -146,19 +146,18 @@ def tracing(run: Run, phase: str, rank: int, device: torch.device) -> Iterator[t
 def _timed(run: Run, rank: int, device: torch.device) -> Iterator[torch.profiler.profile]:
     """Sessions of few iterations; the one in which the profiler itself starts is not written."""
     folder = _folder(run, "timed")
-    sessions: list[Path | None] = []
+    sessions: list[Path] = []
 
     def ended(profile: torch.profiler.profile) -> None:
-        raw = folder / f"rank{rank}.{len(sessions)}.json" if sessions else None
-        if raw is not None:
-            profile.export_chrome_trace(str(raw))
-        sessions.append(raw)
+        if profile.step_num > SESSION_STARTS:
+            sessions.append(folder / f"rank{rank}.{len(sessions)}.json")
+            profile.export_chrome_trace(str(sessions[-1]))
 
     with torch.profiler.profile(
         activities=_activities(device), schedule=_session_action, on_trace_ready=ended
     ) as profile:
         yield profile
-    _join([raw for raw in sessions if raw is not None], folder / f"rank{rank}.json")
+    _join(sessions, folder / f"rank{rank}.json")
 
 
 def _session_action(iteration: int) -> torch.profiler.ProfilerAction:

@@ -87,6 +87,12 @@ def queued_s(program: Program, compute: object, start_ps: IntArray, end_ps: IntA
 
     A thread that is woken up while another one has its core is still in its call that waits, until its turn comes:
     at most a slice of each of the others later. What it is interrupted for after that is the kernel's.
+
+    Args:
+        program: T tasks of P ranks.
+        compute: the model of their kernels; all is 0 unless ranks take turns on CPUs.
+        start_ps: when tasks start in an iteration ``[T, P]``.
+        end_ps: when they end ``[T, P]``.
     """
     queued = np.zeros(start_ps.shape)
     if not isinstance(compute, CpuModel) or not compute.takes_turns:

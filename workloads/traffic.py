@@ -130,7 +130,13 @@ def missed_shares(
 
 
 def missed_by_chance(rows: int, row_bytes: float, lookups: float) -> Misses:
-    """Bytes of ``lookups`` lookups, uniform over ``rows`` rows of ``row_bytes``, that caches do not serve."""
+    """What caches of `CACHE_BYTES` do not serve of lookups in one table, each row as popular as any other, bytes.
+
+    Args:
+        rows: of the table.
+        row_bytes: of a row.
+        lookups: that follow each other; the cache has none of the rows before.
+    """
     held, missing = _missed(make_law(UNIFORM), rows, lookups, 1.0, 1.0)
     return Misses(CACHE_BYTES, lookups * row_bytes * np.interp(CACHE_BYTES / row_bytes, held, missing))
 

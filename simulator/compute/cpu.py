@@ -8,8 +8,9 @@ Amounts are counts of what a kernel does, so each cost has a meaning: for a GEMM
 
 is a rate that ramps up with the shortest sides: ``1 / rate x (1 + n_0 / n + m_0 / m + k_0 / k)``. What comes from
 memory behind a cache of C bytes is counted apart: of random accesses to W bytes the share ``max(0, 1 - C / W)`` misses
-it, of a pass over W bytes all when W exceeds C. The costs are those of the CPU's spec (`hardware_specs.cpu_kernels`),
-fitted by ``dlrmsim calibrate host`` for the number of threads of a rank.
+it, less where lookups of one table repeat its rows; of a pass over W bytes all when W exceeds C. The costs are those
+of the CPU's spec (`hardware_specs.cpu_kernels`), fitted by ``dlrmsim calibrate host`` for the number of threads of a
+rank.
 """
 
 from __future__ import annotations

@@ -78,6 +78,15 @@ def test_what_collectives_take_longer_is_found(tmp_path):
     assert with_waits(machine(), alone) == machine(), "one rank waits for nobody"
 
 
+@pytest.mark.parametrize("factor", [0.8, 1.25])
+def test_kernels_that_are_off_are_not_made_up_for_by_waiting(factor, tmp_path):
+    truth = trained(machine(waits=(5e-4, 0.0)), 2, tmp_path)
+    found = with_waits(machine(factor), truth).node.cpu.kernels[0]
+    per_job_s = [job.thread_s for job in truth]
+    told = [found.collective_wait_s + found.collective_wait_share * factor * work_s / 6 for work_s in per_job_s]
+    assert np.mean(told) == pytest.approx(5e-4, rel=0.3)
+
+
 def errors(cluster, jobs):
     """Of predicted iterations, relative."""
     predicted = [predict(replace(job.resolved, cluster=cluster)).iteration_s for job in jobs]

@@ -12,6 +12,7 @@ from simulator.compute.cpu import Caches, amounts_of, class_of
 from simulator.operators import EmbeddingLookup, EmbeddingUpdate, Gemm, HostWork
 from validation.cpu_fit import KernelRow
 from validation.in_situ import CollectiveWork, PartRow, _nonnegative, alone, collective_costs, fit, group_of
+from validation.measured import _usual
 from validation.random_jobs import Limits, random_job
 from validation.timed import ENDS, ISSUE, WAIT, read_timed
 from validation.yardstick import middle_s, slowness
@@ -188,3 +189,8 @@ def test_drawn_jobs_are_the_same_for_the_same_seed_and_keep_to_limits():
     assert not Limits(size - 1).allow(first)
     assert not Limits(size, flops=1.0).allow(first)
     assert not Limits(size, gathered_bytes=1.0).allow(first)
+
+
+def test_iterations_that_were_held_up_do_not_tell_what_classes_take():
+    assert _usual(np.array([0.31, 0.30, 0.67, 0.29, 0.30, 0.32])).tolist() == [0, 1, 4]
+    assert _usual(np.array([0.3])).tolist() == [0]

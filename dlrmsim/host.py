@@ -27,13 +27,14 @@ from hardware_specs.types import Cluster
 from inputs.errors import InputError
 from scenarios.host_memory import physical_memory_bytes
 from scenarios.progress import Progress, Silent
+from simulator.compute.cpu import caches_of
 from trainer.bench_plan import FEWEST_CASES, Plan, joined
 from trainer.pin import usable_cores
 from trainer.runs import Run
 from trainer.slices import slice_s
-from validation.host_fit import HostFacts, errors_pct, fit_kernels, host_cluster, issue_s
+from validation.host_fit import HostFacts, errors_pct, fit_kernels, host_cluster, issue_s, with_own_cache
 from validation.host_iterations import with_classes, with_kernels, with_level, with_turns, with_waits
-from validation.in_situ import PartRow
+from validation.in_situ import PartRow, expected_s
 
 COLLECTIVE_BYTES = tuple(4**power for power in range(4, 13))
 """256 B to 16 MiB."""
@@ -91,6 +92,7 @@ def calibrate_host(out: Path, minutes: float = 3.0, seed: int = 0, progress: Pro
     by_ranks = train_jobs(request, cluster, issue_s(rows), shown)
     trained = {threads: by_ranks[ranks] for threads, ranks in counts.items()}
     shown.stage("fitting the costs of kernels")
+    facts = with_own_cache(facts, rows, trained)
     kernels = [fit_kernels(rows, threads, facts, of) for threads, of in trained.items()]
     cluster = with_kernels(cluster, kernels)
     for threads, of in trained.items():
@@ -101,7 +103,7 @@ def calibrate_host(out: Path, minutes: float = 3.0, seed: int = 0, progress: Pro
     kernels = list(cluster.node.cpu.kernels)
     parts = [(counts[threads], threads, part) for threads, of in trained.items() for part in of.parts]
     table = out.with_suffix(".rows.csv")
-    file_written_whole(table, _rows_csv(rows, errors_pct(rows, cluster, facts.caches), parts, kernels))
+    file_written_whole(table, _rows_csv(rows, errors_pct(rows, cluster), parts, kernels))
     file_written_whole(out, _yaml(cluster))
     return HostSpec(cluster, out, table, time.perf_counter() - begin)
 
@@ -212,10 +214,9 @@ def _rows_csv(
         )
     known = {of.threads: of for of in kernels}
     for ranks, threads, part in parts:
-        costs = known[threads].costs
-        expected = sum(count * costs[kind].seconds_per.get(name, 0.0) for (kind, name), count in part.counts.items())
-        counts = json.dumps({f"{kind}.{name}": float(f"{count:.5g}") for (kind, name), count in part.counts.items()})
-        error = 100.0 * (expected / part.seconds - 1.0)
+        counted = part.counts(caches_of(known[threads]))
+        counts = json.dumps({f"{kind}.{name}": float(f"{count:.5g}") for (kind, name), count in counted.items()})
+        error = 100.0 * (expected_s(part, known[threads]) / part.seconds - 1.0)
         told_s = f"{part.seconds:.4g}"
         writer.writerow([f"training {part.name}", ranks, threads, counts, told_s, told_s, f"{error:.1f}"])
     return told.getvalue()

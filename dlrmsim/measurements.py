@@ -104,6 +104,7 @@ def summarise(resolved: ResolvedScenario, run: Run, found: Measurement) -> dict[
     mean_s = float(times_s.mean())
     halves = np.array_split(times_s, 2)
     loss = found.loss.mean(axis=0)
+    batches = found.environments[0]["prepared_batches"]
     return {
         "scenario": resolved.name,
         "scenario_hash": resolved.hash,
@@ -124,7 +125,7 @@ def summarise(resolved: ResolvedScenario, run: Run, found: Measurement) -> dict[
         "page_faults_per_iteration": float(found.page_faults[:, first:last].mean()),
         "yardstick_s": _middle_of_pieces(found),
         "loss": {name: _number(float(loss[at])) for name, at in (("first", 0), ("last", last - 1))},
-        "data": f"{run.data.name if run.data else 'synthetic'}, {run.prepared} batches in turn",
+        "data": f"{run.data.name if run.data else 'synthetic'}, {batches} batches in turn",
         "warnings": _warnings(resolved, found),
     }
 

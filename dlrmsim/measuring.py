@@ -60,7 +60,7 @@ class MeasureRequest:
         data: a file in Criteo's format instead of synthetic clicks.
         device: ``cpu`` or ``cuda``; None: ``cuda`` where every rank has a GPU.
         profiled: iterations that are traced in full.
-        batches: made beforehand and taken in turn.
+        batches: made beforehand at least, and taken in turn.
         repeated_weights: few first weights of tables are drawn, and repeated.
         warm_up: iterations before those that are timed.
     """

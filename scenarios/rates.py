@@ -39,7 +39,7 @@ def _embedding_bytes_per_s(cluster: Cluster, machine: Machine) -> float:
     if cluster.node.gpu is not None:
         return cluster.node.accelerator.achieved.embedding_bytes_per_s.value
     rows = COSTED_BYTES / LOOKUP_ROW_BYTES
-    lookup = EmbeddingLookup(rows, COSTED_BYTES, 0.0, 0.0, 1.0, resident_bytes=COSTED_BYTES)
+    lookup = EmbeddingLookup(rows, COSTED_BYTES, 0.0, 0.0, 1.0)
     return COSTED_BYTES / max(float(machine.compute.duration_s(lookup)), 1e-12)
 
 

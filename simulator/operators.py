@@ -96,8 +96,7 @@ class EmbeddingLookup:
     ``missed``: bytes of rows that memory delivers, by what a cache holds; None: all rows;
     ``deviation``: standard deviation of the work from batch to batch, over its mean;
     ``host``: rows that are not in device memory, None where all are;
-    ``factor``: on the time of the kernel on the device, where a framework's kernels take longer than this one;
-    ``resident_bytes``: of those tables, told where it decides what memory the rows come from (caches of a CPU).
+    ``factor``: on the time of the kernel on the device, where a framework's kernels take longer than this one.
     """
 
     lookups: Amount
@@ -109,7 +108,6 @@ class EmbeddingLookup:
     deviation: Amount = 0.0
     host: HostTraffic | None = None
     factor: float = 1.0
-    resident_bytes: Amount = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +125,9 @@ class EmbeddingUpdate:
     ``padding_bytes``: what memory moves beside weights and state of unique rows, as it moves whole sectors;
     ``deviation``: standard deviation of the work from batch to batch, over its mean;
     ``host``: weights and state that are not in device memory, None where all are;
-    ``factor`` and ``resident_bytes``: as of a lookup, the latter with the state.
+    ``factor``: as of a lookup;
+    ``missed`` and ``state_missed``: bytes of weights and of state that memory delivers, by what a cache of a CPU holds;
+    None: all.
     """
 
     lookups: Amount
@@ -143,7 +143,8 @@ class EmbeddingUpdate:
     deviation: Amount = 0.0
     host: HostTraffic | None = None
     factor: float = 1.0
-    resident_bytes: Amount = 0.0
+    missed: Misses | None = None
+    state_missed: Misses | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from trainer.batches import Prepared, Source
+from trainer.batches import Prepared, Source, prepared_count
 from trainer.checkpoint import Checkpoints
 from trainer.criteo import Criteo
 from trainer.job import TrainingJob
@@ -59,7 +59,8 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
                 if checkpoints and run.checkpoint_every and (iteration + 1) % run.checkpoint_every == 0:
                     checkpoints.save(model, iteration + 1)
     if run.out is not None:
-        found = {"first_iteration": first, **environment(run, device)}
+        batches = len(source) if isinstance(source, Prepared) else 0
+        found = {"first_iteration": first, "prepared_batches": batches, **environment(run, device)}
         write_record(run.out, rank, recorder.columns(), found, yardstick.times_s if yardstick else {})
 
 
@@ -92,4 +93,7 @@ def environment(run: Run, device: torch.device) -> dict[str, Any]:
 
 def _source(job: TrainingJob, run: Run, rank: int, device: torch.device) -> Source:
     source: Source = Criteo(run.data, job, rank) if run.data else Synthetic(job, rank)
-    return Prepared(source, run.prepared, pin=device.type == "cuda") if run.prepared else source
+    if not run.prepared:
+        return source
+    lookups = job.settings.local_batch_size * float(job.plan.tables.lookups_per_sample.sum())
+    return Prepared(source, prepared_count(run.prepared, run.total, lookups), pin=device.type == "cuda")

@@ -52,7 +52,15 @@ def _rows(plan: Plan) -> list[dict[str, Any]]:
     threads, ranks = torch.get_num_threads(), dist.get_world_size()
     kernels = list(cases(plan.seed, plan.cases, plan.table_bytes))
     rows: list[dict[str, Any]] = [
-        {"kind": case.kind, **case.sizes, "threads": threads, "ranks": ranks, "times_s": []} for case in kernels
+        {
+            "kind": case.kind,
+            **case.sizes,
+            "evicted_bytes": EVICTED_BYTES if case.cold else 0,
+            "threads": threads,
+            "ranks": ranks,
+            "times_s": [],
+        }
+        for case in kernels
     ]
     calls = [(op, size) for op in COLLECTIVES for size in plan.collective_bytes] if ranks > 1 else []
     rows += [

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 PREPARED_BATCHES = 8
-"""Batches made before a measurement and taken in turn: making them is not what is measured."""
+"""Batches made before a measurement at least, and taken in turn: making them is not what is measured."""
 
 
 SESSION = 2
@@ -32,7 +32,7 @@ class Run:
             not; rounded up to whole sessions.
         profiled: iterations after these that are traced in full; the first one more goes to the profiler's start.
         repeated_weights: few first weights of tables are drawn and repeated: drawing all takes longer than a short run.
-        prepared: batches made beforehand; 0: each is made when it is needed.
+        prepared: batches made beforehand at least, more of small ones; 0: each is made when it is needed.
         data: a file in Criteo's format instead of synthetic clicks.
         checkpoints: folder of checkpoints; training resumes from the newest one in it.
         checkpoint_every: iterations between checkpoints.
@@ -109,7 +109,7 @@ def parse(arguments: Sequence[str] | None = None) -> Run:
     parser.add_argument(
         "--repeated-weights", action="store_true", help="few first weights of tables are drawn, and repeated"
     )
-    parser.add_argument("--prepared", type=int, default=0, help="batches made beforehand and taken in turn")
+    parser.add_argument("--prepared", type=int, default=0, help="batches made beforehand at least and taken in turn")
     parser.add_argument("--data", type=Path, help="a file in Criteo's format")
     parser.add_argument("--checkpoints", type=Path, help="folder of checkpoints, resumed from when it has any")
     parser.add_argument("--checkpoint-every", type=int, default=0, help="iterations between checkpoints")

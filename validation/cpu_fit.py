@@ -14,10 +14,12 @@ from simulator.operators import (
     EmbeddingLookup,
     EmbeddingUpdate,
     Gemm,
+    Misses,
     Operator,
 )
-from workloads.reuse import distinct_rows
-from workloads.traffic import missed_by_chance
+from workloads.popularity import uniform
+from workloads.residency import SORTED_BYTES
+from workloads.retention import CACHE_BYTES, Touched, kept_back, reach
 
 Row = Mapping[str, Any]
 
@@ -51,39 +53,43 @@ def _gemm(row: Row) -> Operator:
 
 
 def _lookup(row: Row) -> Operator:
-    row_bytes = 4.0 * row["dim"]
+    touched = _touched(row)
+    output_bytes = row["bags"] * touched.row_bytes
+    back = kept_back(reach([touched], row["evicted_bytes"] + output_bytes))
     return EmbeddingLookup(
         lookups=row["lookups"],
-        row_bytes=row["lookups"] * row_bytes,
-        output_bytes=row["bags"] * row_bytes,
+        row_bytes=row["lookups"] * touched.row_bytes,
+        output_bytes=output_bytes,
         index_bytes=8.0 * row["lookups"] + 4.0 * row["bags"],
         tables=1.0,
-        missed=missed_by_chance(int(row["rows"]), row_bytes, float(row["lookups"])),
-        resident_bytes=row["rows"] * row_bytes,
+        missed=Misses(CACHE_BYTES, touched.missed_bytes(back)),
     )
 
 
 def _update(row: Row) -> Operator:
-    row_bytes, lookups = 4.0 * row["dim"], float(row["lookups"])
-    distinct = _distinct(row)
-    gradients = min(row["bags"], lookups) * row_bytes
+    """An update of rows that nothing has looked up before, on new rows each time."""
+    touched, lookups = _touched(row), float(row["lookups"])
+    gradients = min(row["bags"], lookups) * touched.row_bytes
+    back = kept_back(reach([touched], row["evicted_bytes"] + gradients + SORTED_BYTES * lookups))
+    distinct, new = float(touched.distinct(1.0)), touched.new(back)
     return EmbeddingUpdate(
         lookups=lookups,
         unique_rows=distinct,
         gradient_bytes=gradients,
-        weight_bytes=2.0 * distinct * row_bytes,
-        state_bytes=2.0 * distinct * 4.0 * row["state"],
+        weight_bytes=2.0 * distinct * touched.row_bytes,
+        state_bytes=2.0 * distinct * touched.state_bytes,
         sort_bytes=0.0,
         tables=1.0,
-        repeated_gradient_bytes=lookups * row_bytes - gradients,
+        repeated_gradient_bytes=lookups * touched.row_bytes - gradients,
         gradient_block_bytes=gradients,
-        resident_bytes=row["rows"] * (row_bytes + 4.0 * row["state"]),
+        missed=Misses(CACHE_BYTES, new * touched.row_bytes),
+        state_missed=Misses(CACHE_BYTES, new * touched.state_bytes),
     )
 
 
-def _distinct(row: Row) -> float:
-    """Rows that the lookups of a case touch, which are the same in every call."""
-    return float(distinct_rows(np.array([float(row["rows"])]), np.array([float(row["lookups"])]), 1.0, None)[0])
+def _touched(row: Row) -> Touched:
+    """Rows of a case's table, drawn by chance anew for each call."""
+    return Touched(uniform(int(row["rows"])), 1.0, float(row["lookups"]), 4.0 * row["dim"], 4.0 * row.get("state", 0))
 
 
 def _stream(row: Row) -> Operator:

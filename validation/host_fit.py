@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,13 @@ from hardware_specs.cpu_kernels import CpuKernels, KernelCosts
 from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster
 from scenarios.progress import Progress
-from simulator.compute.cpu import Caches, amounts_of, class_of
+from simulator.compute.cpu import Caches
+from simulator.operators import EmbeddingLookup, EmbeddingUpdate
 from validation.collectives import MeasuredCollective, Predictor
 from validation.cpu_fit import KERNELS, KernelRow, Row
 from validation.fitting import fit_collectives
 from validation.host_iterations import TrainedJob
-from validation.in_situ import CollectiveWork, PartRow, alone, collective_costs, fit
+from validation.in_situ import CollectiveWork, PartRow, alone, collective_costs, expected_s, fit, misfit
 
 Pieces = Mapping[str, float]
 """Seconds of each piece of the trainer's yardstick."""
@@ -26,6 +27,8 @@ LINK_BYTES_PER_S = 10e9
 """What fractions of the way between ranks count from; what is fitted is the product."""
 LEAST_SHARE = 0.1
 """Of a collective's time that is left at least when the time of issuing it is taken away."""
+MOST_HALVED = 5
+"""Times that a shared cache is halved at most in looking for how much of it a machine has."""
 SMALL_BYTES = 65536
 """Collectives up to this size take no longer to issue for their size."""
 
@@ -41,10 +44,11 @@ class HostFacts:
         cores: cores that may be used.
         clock_hz: nominal clock.
         core_cache_bytes: last cache that a core has for itself.
-        shared_cache_bytes: cache that cores share.
+        shared_cache_bytes: cache that cores share, as far as it is this machine's.
         memory_bytes: memory.
         most_ranks: ranks that it may hold.
         source: what measured it, when, with which versions.
+        shared_cache_note: how it is known how much of it is.
     """
 
     name: str
@@ -57,10 +61,11 @@ class HostFacts:
     memory_bytes: float
     most_ranks: int
     source: str
+    shared_cache_note: str = ""
 
     @property
     def caches(self) -> Caches:
-        """The caches of a core."""
+        """The caches of the machine."""
         return Caches(self.core_cache_bytes, self.shared_cache_bytes)
 
 
@@ -84,10 +89,39 @@ class Trained:
         return [part for job in self.jobs for part in job.parts]
 
 
-def timed_alone(rows: Sequence[Row], threads: int, facts: HostFacts) -> list[PartRow]:
+def timed_alone(rows: Sequence[Row], threads: int) -> list[PartRow]:
     """The kernels that were timed alone with so many threads."""
-    timed = [KernelRow.of(row) for row in rows if row["threads"] == threads and row["kind"] in KERNELS]
-    return [alone(row, facts.caches) for row in timed]
+    timed = [row for row in rows if row["threads"] == threads and row["kind"] in KERNELS]
+    return [alone(KernelRow.of(row), row["ranks"]) for row in timed]
+
+
+def with_own_cache(facts: HostFacts, rows: Sequence[Row], trained: Mapping[int, Trained]) -> HostFacts:
+    """The facts with as much of the shared cache as lookups and updates of tables show that this machine has.
+
+    Other tenants of a virtual machine's host use it, too. Of halves and halves of these, down to what cores have
+    alone, that is taken with which costs fit best.
+
+    Args:
+        facts: with what the system tells.
+        rows: kernels timed alone.
+        trained: jobs, by the number of threads of a rank.
+    """
+    tables = [
+        [part for part in [*timed_alone(rows, threads), *of.parts] if _is_of_tables(part)]
+        for threads, of in trained.items()
+    ]
+    tried = [facts.shared_cache_bytes / 2**halved for halved in range(MOST_HALVED + 1)]
+    tried = [size for size in tried if size >= facts.core_cache_bytes * facts.cores] or tried[:1]
+    off = [sum(misfit(parts, Caches(facts.core_cache_bytes, size)) for parts in tables if parts) for size in tried]
+    size = tried[int(np.argmin(off))]
+    told = ", ".join(
+        f"{100.0 * error / len(tables):.1f} % with {each / 2**20:g} MiB" for each, error in zip(tried, off, strict=True)
+    )
+    return replace(facts, shared_cache_bytes=size, shared_cache_note=f"lookups and updates are off by {told}")
+
+
+def _is_of_tables(part: PartRow) -> bool:
+    return all(isinstance(work, EmbeddingLookup | EmbeddingUpdate) for work in part.work)
 
 
 def fit_kernels(
@@ -104,7 +138,7 @@ def fit_kernels(
         facts: of the machine.
         trained: jobs; without any, kernels cost what they cost alone and the host nothing.
     """
-    costs = fit([*timed_alone(rows, threads, facts), *(trained.parts if trained else ())])
+    costs = fit([*timed_alone(rows, threads), *(trained.parts if trained else ())], facts.caches)
     share, latency, moving = _collective_cores(rows, threads), 0.0, 0.0
     if trained:
         latency, moving = collective_costs(trained.collectives) if trained.collectives else (0.0, 0.0)
@@ -116,7 +150,7 @@ def fit_kernels(
             "grade": "derived",
             "note": "fitted to iterations of the reference trainer and to its kernels alone",
             "core_cache_bytes": _read(f"{int(facts.core_cache_bytes)} B"),
-            "shared_cache_bytes": _read(f"{int(facts.shared_cache_bytes)} B"),
+            "shared_cache_bytes": _read(f"{int(facts.shared_cache_bytes)} B", facts.shared_cache_note),
             "collective_cores": share,
             "collective_slower": round(max(1.0, moving / share), 3) if share else 1.0,
             "collective_latency_cores": round(latency, 3),
@@ -196,7 +230,7 @@ def _collective(row: Row, issuing_s: float) -> MeasuredCollective:
     )
 
 
-def errors_pct(rows: Sequence[Row], cluster: Cluster, caches: Caches) -> list[float | None]:
+def errors_pct(rows: Sequence[Row], cluster: Cluster) -> list[float | None]:
     """Predicted over measured, less 1, of every row, per cent; None for collectives of ranks that share cores."""
     kernels = {known.threads: known for known in cluster.node.cpu.kernels}
     timed = [
@@ -208,19 +242,15 @@ def errors_pct(rows: Sequence[Row], cluster: Cluster, caches: Caches) -> list[fl
     found: list[float | None] = []
     for row in rows:
         if row["kind"] in KERNELS:
-            found.append(_error_pct(row, kernels[row["threads"]], caches))
+            found.append(_error_pct(row, kernels[row["threads"]]))
         else:
             found.append(100.0 * (float(next(seconds)) - 1.0) if row["alone"] and row["times_s"] else None)
     return [error for row, error in zip(rows, found, strict=True) if row["times_s"]]
 
 
-def _error_pct(row: Row, kernels: CpuKernels, caches: Caches) -> float:
-    timed = KernelRow.of(row)
-    kind = class_of(timed.operator)
-    costs = kernels.costs[kind].seconds_per if kind is not None else {}
-    counted = amounts_of(timed.operator, caches).items()
-    predicted = sum(float(np.max(count)) * costs.get(name, 0.0) for name, count in counted)
-    return 100.0 * (predicted / timed.seconds - 1.0)
+def _error_pct(row: Row, kernels: CpuKernels) -> float:
+    part = alone(KernelRow.of(row), row["ranks"])
+    return 100.0 * (expected_s(part, kernels) / part.seconds - 1.0)
 
 
 def _memory_bytes_per_s(rows: Sequence[Row], facts: HostFacts) -> float:

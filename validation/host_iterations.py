@@ -15,6 +15,7 @@ import numpy as np
 from hardware_specs.cpu_kernels import CpuKernels, KernelClass, KernelCosts
 from hardware_specs.types import Cluster
 from scenarios.resolve import ResolvedScenario
+from simulator.compute.cpu import caches_of
 from simulator.operators import FloatArray
 from validation.in_situ import PartRow
 from validation.measured import Times
@@ -80,7 +81,7 @@ def _of_class(parts: Sequence[PartRow], name: str, kernels: CpuKernels) -> tuple
     expected = seconds = 0.0
     for part in parts:
         took: dict[str, float] = {}
-        for (kind, amount), count in part.counts.items():
+        for (kind, amount), count in part.counts(caches_of(kernels)).items():
             if kind in kernels.costs:
                 of_class = class_told(kind)
                 each_s = kernels.costs[kind].seconds_per.get(amount, 0.0)

@@ -18,12 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
-from hardware_specs.cpu_kernels import KernelClass, KernelCosts
+from hardware_specs.cpu_kernels import CpuKernels, KernelClass, KernelCosts
 from scenarios.prepare import Prepared
 from simulator.compute import CpuModel
-from simulator.compute.cpu import Caches, amounts_of, class_of
+from simulator.compute.cpu import Caches, amounts_of, caches_of, class_of
 from simulator.operators import (
-    Amount,
     CollectiveCall,
     EmbeddingLookup,
     EmbeddingUpdate,
@@ -58,19 +57,40 @@ class PartRow:
 
     Attributes:
         name: which.
-        counts: what it does, by kind of kernel and amount.
+        work: what it does.
         seconds: its time.
         floor_s: what is added to it where errors are relative to it.
+        rank: whose it is.
+        ranks: that did the same at the same time.
         weight: of its error.
         noise: half the spread of the middle half of repeats over the median; 0 where it was done once.
     """
 
     name: str
-    counts: Mapping[Key, float]
+    work: Sequence[Operator]
     seconds: float
     floor_s: float
+    rank: int = 0
+    ranks: int = 1
     weight: float = 1.0
     noise: float = field(default=0.0)
+
+    def counts(self, machine: Caches) -> dict[Key, float]:
+        """Amounts of what it does, by kind of kernel and name.
+
+        Args:
+            machine: caches of the machine that did it.
+        """
+        found: dict[Key, float] = {}
+        for work in self.work:
+            kind = class_of(work)
+            if kind is None:
+                continue
+            for name, count in amounts_of(work, machine.of_each(self.ranks)).items():
+                if name != "issue":
+                    of_rank = float(np.broadcast_to(np.asarray(count, dtype=np.float64), self.ranks)[self.rank])
+                    found[kind, name] = found.get((kind, name), 0.0) + of_rank
+        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +124,10 @@ class TrainedRank:
         )
 
 
-def alone(row: KernelRow, caches: Caches) -> PartRow:
-    """A kernel timed alone."""
-    kind, counts = class_of(row.operator), _counts(row.operator, caches, 0, 1)
-    return PartRow(str(kind), counts, row.seconds, FLOOR_S, ALONE_WEIGHT, row.noise)
+def alone(row: KernelRow, ranks: int) -> PartRow:
+    """A kernel timed alone, on so many ranks at once."""
+    kind = str(class_of(row.operator))
+    return PartRow(kind, [row.operator], row.seconds, FLOOR_S, 0, ranks, ALONE_WEIGHT, row.noise)
 
 
 def parts(
@@ -132,27 +152,26 @@ def parts(
     timed = read_timed(folder / "timed" / f"rank{rank}.json.gz")
     issued = sum(isinstance(work, CollectiveCall) for work in program.work)
     scale = _scale(timed, trained, compute, issued * issue_s) / slower
-    groups: dict[str, dict[Key, float]] = {}
-    gemms: list[dict[Key, float]] = []
+    groups: dict[str, list[Operator]] = {}
+    gemms: list[Gemm] = []
     for name, work in zip(program.names, program.work, strict=True):
         if isinstance(work, CollectiveCall) or class_of(work) is None:
             continue
-        counts = _counts(work, compute.caches, rank, program.rank_count)
         if isinstance(work, Gemm):
-            gemms.append(counts)
-            continue
-        group = groups.setdefault(group_of(name, work), {})
-        for key, count in counts.items():
-            group[key] = group.get(key, 0.0) + count
-    floor_s = FLOOR_SHARE * scale * float(np.median(timed.steps_s))
+            gemms.append(work)
+        else:
+            groups.setdefault(group_of(name, work), []).append(work)
+    floor_s, ranks = FLOOR_SHARE * scale * float(np.median(timed.steps_s)), program.rank_count
     found = [
-        PartRow(name, groups[name], scale * seconds, floor_s)
+        PartRow(name, groups[name], scale * seconds, floor_s, rank, ranks)
         for name, seconds in timed.groups_s.items()
         if groups.get(name) and seconds > 0.0
     ]
     if len(gemms) == len(timed.gemms_s):
         pairs = zip(gemms, timed.gemms_s.tolist(), strict=True)
-        found += [PartRow("gemm", counts, scale * seconds, floor_s) for counts, seconds in pairs if seconds > 0.0]
+        found += [
+            PartRow("gemm", [work], scale * seconds, floor_s, rank, ranks) for work, seconds in pairs if seconds > 0.0
+        ]
     return found
 
 
@@ -177,6 +196,16 @@ def collective_costs(jobs: Sequence[CollectiveWork]) -> tuple[float, float]:
     matrix = np.array([[job.latency_s, job.moving_s] for job in jobs], dtype=np.float64)
     latency, moving = _nonnegative(matrix, cores_s, np.full(len(jobs), FLOOR_S), np.ones(len(jobs))).tolist()
     return latency, moving
+
+
+def expected_s(part: PartRow, kernels: CpuKernels) -> float:
+    """What a part should take with a spec's costs, seconds."""
+    counts = part.counts(caches_of(kernels)).items()
+    return sum(
+        count * kernels.costs[kind].seconds_per.get(name, 0.0)
+        for (kind, name), count in counts
+        if kind in kernels.costs
+    )
 
 
 def group_of(name: str, work: Work) -> str:
@@ -205,24 +234,16 @@ def _scale(timed: TimedRank, trained: TrainedRank, compute: CpuModel, issuing_s:
     return max(trained.cpu_s - issuing_s, 0.1 * trained.cpu_s) / own_s
 
 
-def _counts(work: Operator, caches: Caches, rank: int, ranks: int) -> dict[Key, float]:
-    kind = class_of(work)
-    if kind is None:
-        return {}
+def fit(rows: Sequence[PartRow], machine: Caches) -> dict[KernelClass, KernelCosts]:
+    """Costs of all kinds of kernels among the rows, none negative.
 
-    def of_rank(count: Amount) -> float:
-        return float(np.broadcast_to(np.asarray(count, dtype=np.float64), ranks)[rank])
-
-    return {(kind, name): of_rank(count) for name, count in amounts_of(work, caches).items() if name != "issue"}
-
-
-def fit(rows: Sequence[PartRow]) -> dict[KernelClass, KernelCosts]:
-    """Costs of all kinds of kernels among the rows, none negative."""
-    keys = sorted({key for row in rows for key in row.counts})
-    matrix = np.array([[row.counts.get(key, 0.0) for key in keys] for row in rows])
+    Args:
+        rows: what was timed.
+        machine: its caches.
+    """
+    keys, matrix, costs = _fitted(rows, machine)
     seconds = np.array([row.seconds for row in rows])
     floors = np.array([row.floor_s for row in rows])
-    costs = _nonnegative(matrix, seconds, floors, np.array([row.weight for row in rows]))
     expected = matrix @ costs
     off = 100.0 * (expected - seconds) / np.maximum(seconds, floors)
     parts_of = matrix * costs
@@ -250,6 +271,24 @@ def fit(rows: Sequence[PartRow]) -> dict[KernelClass, KernelCosts]:
             }
         )
     return found
+
+
+def _fitted(rows: Sequence[PartRow], machine: Caches) -> tuple[list[Key], FloatArray, FloatArray]:
+    """Kinds and amounts ``[A]``, those of each row ``[R, A]``, and the cost of each ``[A]``."""
+    counted = [row.counts(machine) for row in rows]
+    keys = sorted({key for counts in counted for key in counts})
+    matrix = np.array([[counts.get(key, 0.0) for key in keys] for counts in counted])
+    seconds, floors, weights = np.array([(row.seconds, row.floor_s, row.weight) for row in rows]).T
+    return keys, matrix, _nonnegative(matrix, seconds, floors, weights)
+
+
+def misfit(rows: Sequence[PartRow], machine: Caches) -> float:
+    """Mean error of the rows with the costs that fit them best, were the machine's caches these; relative."""
+    _, matrix, costs = _fitted(rows, machine)
+    seconds, floors, weights = np.array([(row.seconds, row.floor_s, row.weight) for row in rows]).T
+    expected = matrix @ costs
+    off = np.minimum(np.abs(expected - seconds) / (expected + floors), 1.0)
+    return float(np.average(off, weights=weights))
 
 
 def _nonnegative(matrix: FloatArray, seconds: FloatArray, floors: FloatArray, weights: FloatArray) -> FloatArray:

@@ -66,7 +66,7 @@ def _times(prepared: Prepared, result: RunResult, iteration_s: float) -> Times:
     (program,) = prepared.graph.programs
     times = result.records[-1].groups[0]
     seconds = (times.end_ps - times.start_ps) / 1e12
-    own_s = seconds - queued_s(program, prepared.machine.compute, times.start_ps, times.end_ps)
+    own_s = in_kernels_s(program, prepared.machine.compute, times.start_ps, times.end_ps)
     classes = dict.fromkeys(CLASSES, 0.0)
     collectives: dict[str, float] = {}
     for task, work in enumerate(program.work):
@@ -82,37 +82,59 @@ def _times(prepared: Prepared, result: RunResult, iteration_s: float) -> Times:
     return Times(iteration_s, classes, thread_s, collectives, bars, yardstick_s)
 
 
-def queued_s(program: Program, compute: object, start_ps: IntArray, end_ps: IntArray) -> FloatArray:
-    """Of each task, how long its rank has not got a core back since it slept for a collective ``[T, P]``, seconds.
+def in_kernels_s(program: Program, compute: object, start_ps: IntArray, end_ps: IntArray) -> FloatArray:
+    """How long each task takes as it is told of a measurement, on the average over iterations ``[T, P]``, seconds.
 
-    A thread that is woken up while another one has its core is still in its call that waits, until its turn comes:
-    at most a slice of each of the others later. What it is interrupted for after that is the kernel's.
+    Where ranks take turns on CPUs that is not what the simulation shows of one iteration:
+
+    - A thread that is woken up while another one has its core is still in its call that waits, until its turn comes: at
+      most a slice of each of the others later. That counts for no kernel.
+    - What it is interrupted for after that hits one kernel in an iteration, another in the next: it counts for all
+      between two waits, in proportion to their work.
 
     Args:
         program: T tasks of P ranks.
-        compute: the model of their kernels; all is 0 unless ranks take turns on CPUs.
+        compute: the model of their kernels.
         start_ps: when tasks start in an iteration ``[T, P]``.
         end_ps: when they end ``[T, P]``.
     """
-    queued = np.zeros(start_ps.shape)
+    seconds = (end_ps - start_ps) / 1e12
     if not isinstance(compute, CpuModel) or not compute.takes_turns:
-        return queued
+        return np.asarray(seconds)
+    ranks = program.rank_count
     most_s = (compute.local_world_size / compute.core_groups - 1.0) * compute.kernels.turn_s
-    ended = np.zeros((len(program.streams), program.rank_count), dtype=np.int64)
-    slept = np.zeros((len(program.streams), program.rank_count), dtype=bool)
+    ended = np.zeros((len(program.streams), ranks), dtype=np.int64)
+    slept = np.zeros((len(program.streams), ranks), dtype=bool)
+    waits = np.zeros((len(program.streams), ranks), dtype=np.int64)
+    needed_s, held_up_s, between = np.zeros(seconds.shape), np.zeros(seconds.shape), np.zeros(seconds.shape, np.int64)
     for task, work in enumerate(program.work):
         if isinstance(work, CollectiveCall):
             continue
         stream = int(program.stream_of[task])
         if any(isinstance(program.work[before], CollectiveCall) for before, _ in program.dependencies(task)):
-            slept[stream] |= start_ps[task] > ended[stream]
-        needed_s = np.broadcast_to(np.asarray(compute.duration_s(work), dtype=np.float64), program.rank_count)
-        works = needed_s > 0.0
-        later_s = np.clip((end_ps[task] - start_ps[task]) / 1e12 - needed_s, 0.0, most_s)
-        queued[task] = np.where(works & slept[stream], later_s, 0.0)
+            woken = start_ps[task] > ended[stream]
+            slept[stream] |= woken
+            waits[stream] += woken
+        needed_s[task] = np.broadcast_to(np.asarray(compute.duration_s(work), dtype=np.float64), ranks)
+        works = needed_s[task] > 0.0
+        later_s = np.maximum(seconds[task] - needed_s[task], 0.0)
+        queued_s = np.where(slept[stream], np.minimum(later_s, most_s), 0.0)
+        held_up_s[task] = np.where(works, later_s - queued_s, 0.0)
+        between[task] = waits[stream]
         slept[stream] &= ~works
         ended[stream] = end_ps[task]
-    return queued
+    return needed_s + _in_proportion(held_up_s, needed_s, between)
+
+
+def _in_proportion(amounts: FloatArray, weights: FloatArray, groups: IntArray) -> FloatArray:
+    """Amounts of each column's groups ``[T, P]``, divided among their members by weight ``[T, P]``."""
+    found = np.zeros(amounts.shape)
+    for column in range(amounts.shape[1]):
+        group = groups[:, column]
+        of_each = np.bincount(group, weights=weights[:, column])
+        share = np.bincount(group, weights=amounts[:, column]) / np.where(of_each > 0.0, of_each, 1.0)
+        found[:, column] = share[group] * weights[:, column]
+    return found
 
 
 def _issuing(prepared: Prepared, work: Work) -> float:

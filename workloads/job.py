@@ -141,7 +141,7 @@ def make_job(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Job:
     exchanged = bottom_is_exchanged(plan, settings)
     groups = embedding_groups(plan, settings, bottom_width=dense.bottom[-1].outputs if exchanged else 0)
     if settings.on_host:
-        groups = with_residency(groups, plan, settings)
+        groups = with_residency(groups, plan, settings, dense)
     summed = dense.layers[len(dense.bottom) if exchanged else 0 :]
     gradients = [(layer.name, layer.parameters) for layer in reversed(summed)]
     gradients += [(COPIED_TABLES, group.copied_parameters) for group in groups if group.kind == "frequent"]

@@ -13,10 +13,11 @@ from simulator.program import IntArray
 from workloads.batch_contents import batch_deviation
 from workloads.cache import SSD_READ_BYTES, RankRows, RowSplit, amount, cache_fill, split_rows
 from workloads.optimizers import STATE_BYTES, TABLE_STATE
+from workloads.retention import CACHE_BYTES
 from workloads.settings import DlrmSettings
 from workloads.storage import FUSED, Storage
 from workloads.tables import Tables
-from workloads.traffic import CACHE_BYTES, TableTraffic, missed_shares, sectors, sort_bytes, table_traffic
+from workloads.traffic import TableTraffic, missed_shares, sectors, sort_bytes, table_traffic
 
 __all__ = ["KernelShards", "Kernels", "Summed", "amount", "kernels"]
 

@@ -17,12 +17,12 @@ from functools import lru_cache
 
 import numpy as np
 
-from simulator.operators import FloatArray, Misses
+from simulator.operators import FloatArray
 from simulator.program import IntArray
 from workloads.batch_contents import batch_lookups
 from workloads.index_laws import Law, make_law, salt_of
 from workloads.popularity import Popularity
-from workloads.reuse import UNIFORM
+from workloads.retention import CACHE_BYTES
 from workloads.settings import DlrmSettings
 from workloads.tables import Tables
 
@@ -34,9 +34,6 @@ SORT_VALUE_BYTES = 4
 
 SECTOR_BYTES = 32
 """What a GPU's caches and memory move at least (CUDA C++ Programming Guide: transactions of 32 bytes)."""
-
-CACHE_BYTES = np.array([0.0, *(2.0**20 * 2.0 ** np.arange(9))])
-"""Sizes of caches for which misses are counted ``[G]``: none, 1 MiB to 256 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,18 +124,6 @@ def missed_shares(
         held, missing = _missed(law, rows, settings.global_batch_size * lookups, settings.global_batch_size, samples)
         found[:, shard] = np.interp(CACHE_BYTES / size * parts, held, missing)
     return found
-
-
-def missed_by_chance(rows: int, row_bytes: float, lookups: float) -> Misses:
-    """What caches of `CACHE_BYTES` do not serve of lookups in one table, each row as popular as any other, bytes.
-
-    Args:
-        rows: of the table.
-        row_bytes: of a row.
-        lookups: that follow each other; the cache has none of the rows before.
-    """
-    held, missing = _missed(make_law(UNIFORM), rows, lookups, 1.0, 1.0)
-    return Misses(CACHE_BYTES, lookups * row_bytes * np.interp(CACHE_BYTES / row_bytes, held, missing))
 
 
 def fetched_rows(

@@ -7,10 +7,9 @@ Amounts are counts of what a kernel does, so each cost has a meaning: for a GEMM
     call + flop x 2 m n k + left x m k + right x k n + result x m n (+ tail x m k, where n fills no whole vectors)
 
 is a rate that ramps up with the shortest sides: ``1 / rate x (1 + n_0 / n + m_0 / m + k_0 / k)``. What comes from
-memory behind a cache of C bytes is counted apart: of random accesses to W bytes the share ``max(0, 1 - C / W)`` misses
-it, less where lookups of one table repeat its rows; of a pass over W bytes all when W exceeds C. The costs are those
-of the CPU's spec (`hardware_specs.cpu_kernels`), fitted by ``dlrmsim calibrate host`` for the number of threads of a
-rank.
+memory behind a cache of C bytes is counted apart: of rows of tables what the operator says (`Misses`); of a pass over W
+bytes all when W exceeds C. The cache that all cores share has an equal part for each rank. The costs are those of the
+CPU's spec (`hardware_specs.cpu_kernels`), fitted by ``dlrmsim calibrate host`` for the number of threads of a rank.
 """
 
 from __future__ import annotations
@@ -38,6 +37,7 @@ from simulator.operators import (
     Ingest,
     Interaction,
     Measured,
+    Misses,
     Nothing,
     Operator,
 )
@@ -53,10 +53,14 @@ PRECISIONS = ("fp32", "tf32")
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """Sizes of the caches of a rank's cores, bytes."""
+    """Caches that a rank has: of its core, and its part of the one that all cores share, bytes."""
 
     core: float
     shared: float
+
+    def of_each(self, ranks: int) -> Caches:
+        """What each of so many ranks has of a machine's."""
+        return Caches(self.core, self.shared / ranks)
 
     def missed(self, resident: Amount) -> tuple[Amount, Amount]:
         """Shares of random accesses to ``resident`` bytes that miss the cache of a core, and the shared one."""
@@ -118,7 +122,7 @@ class CpuModel:
     @property
     def caches(self) -> Caches:
         """The caches of a rank."""
-        return Caches(self.kernels.core_cache_bytes.value, self.kernels.shared_cache_bytes.value)
+        return caches_of(self.kernels).of_each(self.local_world_size)
 
     def duration_s(self, operator: Operator) -> Amount:
         """Duration in seconds: a scalar, or ``[P]`` when an amount of the operator is ``[P]``."""
@@ -176,6 +180,11 @@ class CpuModel:
         )
 
 
+def caches_of(kernels: CpuKernels) -> Caches:
+    """The caches of a machine, as its spec tells them."""
+    return Caches(kernels.core_cache_bytes.value, kernels.shared_cache_bytes.value)
+
+
 def class_of(operator: Operator) -> KernelClass | None:
     """The kind of kernel that an operator is; None where nothing runs (a copy to the device it is on already)."""
     if isinstance(operator, Elementwise):
@@ -211,7 +220,7 @@ def _gemm(operator: Gemm, caches: Caches) -> Amounts:
 
 
 def _lookup(operator: EmbeddingLookup, caches: Caches) -> Amounts:
-    core, shared = (_rows_missed(operator, cache) for cache in (caches.core, caches.shared))
+    core, shared = (_share(operator.missed, cache) for cache in (caches.core, caches.shared))
     return {
         "call": _any(operator.lookups),
         "lookup": operator.lookups,
@@ -225,28 +234,20 @@ def _lookup(operator: EmbeddingLookup, caches: Caches) -> Amounts:
     }
 
 
-def _rows_missed(operator: EmbeddingLookup, cache: float) -> Amount:
-    """Share of lookups that miss a cache: it keeps rows from one iteration to the next, or within one table's lookups.
-
-    What it keeps of all tables follows from their size; what it finds again of a table whose lookups follow each
-    other, from how often these repeat a row (`Misses`). The better of the two counts.
-    """
-    kept = _missed(cache, operator.resident_bytes)
-    if operator.missed is None:
-        return kept
-    whole = np.maximum(operator.missed.at(0.0), 1e-300)
-    return np.minimum(kept, np.asarray(operator.missed.at(cache)) / whole)
+def _share(missed: Misses | None, cache: float) -> Amount:
+    """Of what is read, the part that misses a cache; all where that is not known."""
+    return 1.0 if missed is None else np.asarray(missed.at(cache)) / np.maximum(missed.at(0.0), 1e-300)
 
 
 def _update(operator: EmbeddingUpdate, caches: Caches) -> Amounts:
-    core, shared = caches.missed(operator.resident_bytes)
     gathered = operator.gradient_bytes + operator.repeated_gradient_bytes
     first, again = caches.missed(operator.gradient_bytes), caches.missed(operator.gradient_block_bytes)
     gradient_core, gradient_shared = (
         operator.gradient_bytes * of_all + operator.repeated_gradient_bytes * of_table
         for of_all, of_table in zip(first, again, strict=True)
     )
-    return {
+    stateful = _any(operator.state_bytes)
+    counts: Amounts = {
         "call": _any(operator.lookups),
         "lookup": operator.lookups,
         "lookup_doubling": operator.lookups * np.log2(np.maximum(operator.lookups, 2.0)),
@@ -254,14 +255,15 @@ def _update(operator: EmbeddingUpdate, caches: Caches) -> Amounts:
         "gradient_core_miss_byte": gradient_core,
         "gradient_shared_miss_byte": gradient_shared,
         "row": operator.unique_rows,
-        "state_row": operator.unique_rows * _any(operator.state_bytes),
+        "state_row": operator.unique_rows * stateful,
         "weight_byte": operator.weight_bytes,
         "state_byte": operator.state_bytes,
-        "core_miss": operator.unique_rows * core,
-        "core_miss_byte": operator.weight_bytes * core,
-        "shared_miss": operator.unique_rows * shared,
-        "shared_miss_byte": operator.weight_bytes * shared,
     }
+    for name, cache in (("core", caches.core), ("shared", caches.shared)):
+        weights, state = _share(operator.missed, cache), _share(operator.state_missed, cache)
+        counts[f"{name}_miss"] = operator.unique_rows * (weights + stateful * state)
+        counts[f"{name}_miss_byte"] = operator.weight_bytes * weights + operator.state_bytes * state
+    return counts
 
 
 def _elementwise(operator: Elementwise, caches: Caches) -> Amounts:

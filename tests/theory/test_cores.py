@@ -8,7 +8,7 @@ from simulator.lowering import build_machine, lower
 from simulator.operators import CollectiveCall, EmbeddingLookup, Gemm
 from simulator.program import ProgramBuilder, TaskGraph
 from tests.host_machines import costs, host, kernels
-from validation.measured_prediction import queued_s
+from validation.measured_prediction import in_kernels_s
 
 PS = 1e12
 
@@ -175,13 +175,13 @@ def test_a_rank_with_nothing_to_do_waits_for_nobody():
 @pytest.mark.parametrize(
     ("starts", "ends", "expected"),
     [
-        ([2.5, 2.5], [3.5, 4.5], [0.0, 1.0]),  # rank 1 gets the core when rank 0 has ended
-        ([2.5, 2.5], [3.5, 20.0], [0.0, 4.0]),  # a slice is the most that it waits; then it is interrupted
-        ([2.5, 2.0], [3.5, 4.5], [0.0, 0.0]),  # rank 1 had not slept: the collective was over when it came
+        ([2.5, 2.5], [3.5, 4.5], [1.0, 1.0]),  # rank 1 gets the core when rank 0 has ended: it still waits till then
+        ([2.5, 2.5], [3.5, 20.0], [1.0, 7.25]),  # a slice is the most that it waits; two kernels share the other 12.5 s
+        ([2.5, 2.0], [3.5, 4.5], [1.0, 1.5]),  # rank 1 had not slept, but was interrupted for 1.5 s: so are all three
     ],
 )
-def test_a_rank_that_was_woken_waits_in_its_call_until_its_turn(starts, ends, expected):
-    """Kernels of 1 s before and after a collective, of two ranks on a core with slices of 4 s."""
+def test_waits_for_a_turn_count_for_no_kernel_and_interruptions_for_all_between_two_waits(starts, ends, expected):
+    """Kernels of 1 s before and two after a collective, of two ranks on a core with slices of 4 s."""
     work = EmbeddingLookup(np.ones(2), *[np.zeros(2)] * 3, 1.0)
     builder = ProgramBuilder("all", np.arange(2), ["host", "network"])
     before = builder.task("before", "host", work)
@@ -190,6 +190,7 @@ def test_a_rank_that_was_woken_waits_in_its_call_until_its_turn(starts, ends, ex
     builder.task("last", "host", work)
     machine = build_machine(host(1, kernels(turn_s=4.0, lookup=costs(lookup=1.0))), 2, launch_s=0.0)
     start_ps = np.array([[0.0, 1.0], [1.0, 2.0], starts, ends]) * PS
-    end_ps = np.array([[1.0, 2.0], [2.5, 2.5], ends, [30.0, 40.0]]) * PS
-    queued = queued_s(builder.build(), machine.compute, start_ps, end_ps)
-    assert queued.tolist() == [[0.0, 0.0], [0.0, 0.0], pytest.approx(expected), [0.0, 0.0]]
+    end_ps = np.array([[1.0, 2.0], [2.5, 2.5], ends, np.array(ends) + 1.0]) * PS
+    told = in_kernels_s(builder.build(), machine.compute, start_ps, end_ps)
+    assert told[2].tolist() == pytest.approx(expected)
+    assert told[3].tolist() == pytest.approx(expected)

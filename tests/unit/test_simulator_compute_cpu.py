@@ -46,20 +46,27 @@ def test_many_small_products_are_a_kind_of_their_own():
     assert made.duration_s(Gemm(4, 4, 8, "fp32", count=100)) == pytest.approx(1e-6 + 100e-7)
 
 
-@pytest.mark.parametrize(("resident", "missed"), [(0.5 * MIB, 0.0), (4 * MIB, 0.75), (np.inf, 1.0)])
-def test_lookups_in_tables_larger_than_a_cache_miss_it_in_proportion(resident, missed):
+def test_lookups_miss_a_cache_of_which_nothing_is_known_that_it_holds():
     made = model(lookup=costs(lookup=1e-8, core_miss=1e-7))
-    work = EmbeddingLookup(1000.0, 64e3, 0.0, 0.0, 1.0, resident_bytes=resident)
-    assert made.duration_s(work) == pytest.approx(1000 * (1e-8 + missed * 1e-7))
+    assert made.duration_s(EmbeddingLookup(1000.0, 64e3, 0.0, 0.0, 1.0)) == pytest.approx(1000 * (1e-8 + 1e-7))
 
 
-@pytest.mark.parametrize(("resident", "share"), [(8 * MIB, 0.6), (2 * MIB, 0.5)])
-def test_a_cache_serves_rows_that_are_repeated_within_a_table_or_kept_of_all(resident, share):
-    """Of 1 MiB that the core holds: 40 % of the lookups find a row of their table again; half of 2 MiB stay."""
-    made = model(lookup=costs(core_miss=1e-7))
+def test_lookups_miss_a_cache_as_often_as_the_workload_says_for_its_size():
+    made = model(lookup=costs(lookup=1e-8, core_miss=1e-7))
     found = Misses(np.array([0.0, MIB, 2 * MIB]), np.array([100e3, 60e3, 0.0]))
-    work = EmbeddingLookup(1000.0, 64e3, 0.0, 0.0, 1.0, missed=found, resident_bytes=resident)
-    assert made.duration_s(work) == pytest.approx(1000 * share * 1e-7)
+    work = EmbeddingLookup(1000.0, 64e3, 0.0, 0.0, 1.0, missed=found)
+    assert made.duration_s(work) == pytest.approx(1000 * (1e-8 + 0.6e-7))
+
+
+def test_weights_and_state_of_rows_miss_a_cache_apart():
+    """Of 1 MiB that the core holds: a tenth of the weights' bytes is missed, half of the state's."""
+    made = model(update=costs(core_miss=1e-7, core_miss_byte=1e-9))
+    sizes = np.array([0.0, MIB, 2 * MIB])
+    weights, state = Misses(sizes, np.array([4000.0, 400.0, 0.0])), Misses(sizes, np.array([50.0, 25.0, 0.0]))
+    work = EmbeddingUpdate(9.0, 10.0, 0.0, 8000.0, 0.0, 0.0, 1.0, missed=weights, state_missed=state)
+    assert made.duration_s(work) == pytest.approx(10 * 0.1e-7 + 800e-9)
+    stateful = replace(work, state_bytes=1000.0)
+    assert made.duration_s(stateful) == pytest.approx(10 * 0.1e-7 + 800e-9 + 10 * 0.5e-7 + 500e-9)
 
 
 def test_gradients_are_read_again_from_a_cache_that_holds_those_of_a_table():
@@ -74,8 +81,15 @@ def test_gradients_are_read_again_from_a_cache_that_holds_those_of_a_table():
 
 def test_both_caches_count():
     made = model(lookup=costs(core_miss=1e-8, shared_miss=1e-7))
-    work = EmbeddingLookup(1000.0, 64e3, 0.0, 0.0, 1.0, resident_bytes=64 * MIB)
-    assert made.duration_s(work) == pytest.approx(1000 * (63 / 64 * 1e-8 + 0.5 * 1e-7))
+    found = Misses(np.array([0.0, MIB, 32 * MIB]), np.array([100.0, 80.0, 30.0]))
+    work = EmbeddingLookup(1000.0, 64e3, 0.0, 0.0, 1.0, missed=found)
+    assert made.duration_s(work) == pytest.approx(1000 * (0.8 * 1e-8 + 0.3 * 1e-7))
+
+
+def test_ranks_share_the_cache_that_their_cores_share():
+    one, two = (CpuModel(made.kernels, made.node, ranks) for made, ranks in ((model(), 1), (model(), 2)))
+    assert two.caches.core == one.caches.core == MIB
+    assert two.caches.shared == one.caches.shared / 2
 
 
 def test_issuing_is_a_part_of_what_the_host_does_for_a_collective():

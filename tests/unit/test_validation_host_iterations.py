@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from scenarios.resolve import load_scenario
+from simulator.operators import EmbeddingUpdate, Gemm, HostWork
 from tests.host_machines import costs, host, kernels
 from validation.host_iterations import TrainedJob, with_classes, with_level, with_turns, with_waits
 from validation.in_situ import PartRow
@@ -109,9 +110,9 @@ def test_classes_are_scaled_to_what_they_take_in_the_middle_job_by_its_share(tmp
     jobs = trained(machine(), 1, tmp_path)
     parts = [
         (
-            PartRow("column_update", {("update", "lookup"): 1e6}, 2 * 2e-8 * 1e6, 0.0),
-            PartRow("gemm", {("gemm", "flop"): 1e9 if number else 1e3}, (1.0 if number else 3e-6) * 2e-2, 0.0),
-            PartRow("ends", {("host", "launch"): 1e3}, 5e-3, 0.0),
+            PartRow("column_update", [EmbeddingUpdate(1e6, *[0.0] * 5, 1.0)], 2 * 2e-8 * 1e6, 0.0),
+            PartRow("gemm", [Gemm(5e8 if number else 5e2, 1, 1, "fp32")], (1.0 if number else 3e-6) * 2e-2, 0.0),
+            PartRow("ends", [HostWork(1e3)], 5e-3, 0.0),
         )
         for number in range(JOBS)
     ]

@@ -15,10 +15,8 @@ from tests.planning_jobs import job
 from workloads.dlrm import generate
 from workloads.embeddings import EmbeddingGroup, embedding_groups
 from workloads.plan import Plan
-from workloads.reuse import distinct_rows
 from workloads.settings import DlrmSettings
 from workloads.storage import ComputeKernel, Storage, uniform_storage
-from workloads.traffic import missed_by_chance
 
 PLANNERS = ("table_wise", "row_wise", "table_row_wise")
 
@@ -138,14 +136,3 @@ def test_the_fill_comes_before_the_lookup_of_its_group() -> None:
     fill, lookup = (program.names.index(f"row_wise_{name}") for name in ("cache_fill", "lookup"))
     assert fill < lookup
     assert program.stream_of[fill] == program.stream_of[lookup]
-
-
-def test_rows_met_by_chance_come_from_memory_once_where_a_cache_holds_them_all() -> None:
-    """1,000 rows of 1 KiB: no cache serves none, 1 MiB all but the first lookup of each, less those between."""
-    rows, lookups = 1000, 3000.0
-    found = missed_by_chance(rows, 1024.0, lookups)
-    first = float(distinct_rows(np.array([float(rows)]), np.array([lookups]), 1.0, None)[0])
-    assert found.at(0.0) == lookups * 1024.0
-    assert found.at(2.0**20) == pytest.approx(first * 1024.0, rel=0.01)
-    held = missed_by_chance(4 * rows, 1024.0, lookups).at(2.0**20)
-    assert first * 1024.0 < held < lookups * 1024.0

@@ -46,13 +46,19 @@ def test_indices_are_waited_for_and_joined_where_they_are_looked_up(pipeline):
     assert sent in found.dependencies(place["input_dist_recat"])
 
 
-def test_kernels_are_told_how_much_memory_their_tables_take():
-    found, tables = program(), small_plan().tables
+def test_kernels_are_told_what_caches_do_not_serve():
+    """Without a cache all; with one that holds everything no row, weight or state comes from memory."""
+    found = program()
     (lookup,) = (work for work in found.work if isinstance(work, EmbeddingLookup))
     (update,) = (work for work in found.work if isinstance(work, EmbeddingUpdate))
-    assert sum(lookup.resident_bytes) == pytest.approx(tables.weight_bytes.sum())
-    state = 4.0 * tables.rows.sum()  # rowwise_adagrad keeps a number per row
-    assert sum(update.resident_bytes) == pytest.approx(tables.weight_bytes.sum() + state)
+    for misses, whole in (
+        (lookup.missed, lookup.row_bytes),
+        (update.missed, update.weight_bytes),
+        (update.state_missed, update.state_bytes),
+    ):
+        assert misses.at(0.0) == pytest.approx(np.broadcast_to(whole, 2))
+        assert np.all(np.diff(misses.bytes, axis=0) <= 1e-9)
+        assert np.max(misses.at(2.0**28)) < 0.05 * np.max(whole)
 
 
 def test_the_dot_interaction_is_a_product_of_each_sample_and_two_of_its_gradient():

@@ -1,0 +1,93 @@
+"""What caches hold of rows that come again, against counting with a cache that keeps exactly what was touched last."""
+
+from collections import OrderedDict
+
+import numpy as np
+import pytest
+
+from workloads.popularity import uniform
+from workloads.retention import CACHE_BYTES, SMOOTHED, Touched, kept_back, lost_within, reach
+
+MIB = 2.0**20
+
+
+def touched(rows, lookups, row_bytes=1024.0, state_bytes=0.0, part=1.0):
+    return Touched(uniform(rows), part, lookups, row_bytes, state_bytes)
+
+
+class Lru:
+    """A cache of whole rows."""
+
+    def __init__(self, rows):
+        self.rows, self.held = rows, OrderedDict()
+
+    def misses(self, row):
+        missed = row not in self.held
+        self.held[row] = None
+        self.held.move_to_end(row)
+        if len(self.held) > self.rows:
+            self.held.popitem(last=False)
+        return missed
+
+
+def counted(tables, cache_rows, iterations=24, warm_up=12):
+    """Share of lookups that an LRU cache misses, table after table in each iteration, each with an update after all."""
+    random, cache = np.random.default_rng(0), Lru(cache_rows)
+    missed = np.zeros(len(tables))
+    for iteration in range(iterations):
+        drawn = [random.integers(table.popularity.rows, size=int(table.lookups)).tolist() for table in tables]
+        for table, rows in enumerate(drawn):
+            found = sum(cache.misses((table, row)) for row in rows)
+            missed[table] += found if iteration >= warm_up else 0.0
+        for table, rows in enumerate(drawn):
+            for row in sorted(set(rows)):
+                cache.misses((table, row))
+    return missed / [table.lookups * (iterations - warm_up) for table in tables]
+
+
+@pytest.mark.parametrize(
+    "tables",
+    [
+        [touched(2000, 3000.0)],  # all rows together twice the smallest cache, an iteration touches 3/4 of them
+        [touched(500, 2000.0), touched(20000, 2000.0)],  # one that is kept and one that is not
+        [touched(30000, 300.0), touched(400, 50.0)],  # iterations that touch little: caches reach back many
+        [touched(3000, 9000.0), touched(3000, 9000.0)],  # rows repeated within a table
+    ],
+)
+@pytest.mark.parametrize("mib", [1, 2, 4, 8])
+def test_misses_are_those_of_a_cache_that_keeps_what_was_touched_last(tables, mib):
+    size = int(np.flatnonzero(mib * MIB == CACHE_BYTES)[0])
+    back = kept_back(reach(tables, 0.0))
+    expected = counted(tables, mib * 1024)
+    found = [table.missed_bytes(back)[size] / (1024.0 * table.lookups) for table in tables]
+    assert found == pytest.approx(expected, abs=0.13)
+
+
+def test_no_cache_serves_nothing_and_one_that_holds_all_everything():
+    tables = [touched(1000, 3000.0), touched(5000, 100.0)]
+    far = reach(tables, 0.0)
+    for table in tables:
+        missed = table.missed_bytes(kept_back(far))
+        assert missed[0] == table.lookups * 1024.0
+        assert missed[-1] == pytest.approx(0.0, abs=1e-6 * missed[0])
+        assert np.all(np.diff(missed) <= 1e-9 * missed[0])
+    assert lost_within(far)[[0, -1]].tolist() == [1.0, 0.0]
+
+
+def test_what_else_an_iteration_touches_takes_room():
+    tables = [touched(20000, 3000.0)]
+    alone, beside = reach(tables, 0.0), reach(tables, 4 * MIB)
+    assert np.all(beside[1:] < alone[1:])
+    assert reach([], 4 * MIB)[CACHE_BYTES == 64 * MIB] == pytest.approx(16.0, rel=0.05)
+
+
+def test_rows_are_kept_until_the_update_where_an_iteration_touches_less_than_a_cache_holds():
+    reached = np.array([0.0, SMOOTHED, 1.0, 1.0 + SMOOTHED, 7.0])
+    assert lost_within(reached).tolist() == [1.0, 1.0, 0.5, 0.0, 0.0]
+    assert kept_back(reached).tolist() == [0.0, 0.0, 0.5, 1.0, 6.5]
+
+
+def test_a_part_of_a_table_misses_as_much_as_a_table_of_that_size():
+    whole, half = touched(4000, 2000.0), touched(8000, 2000.0, part=0.5)
+    back = kept_back(reach([whole], 0.0))
+    assert half.missed_bytes(back) == pytest.approx(whole.missed_bytes(back), rel=1e-3)

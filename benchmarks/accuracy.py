@@ -39,6 +39,8 @@ TOGETHER = 4
 BUDGET_S = 3.0
 """Iterations of a launch last about so long together, within `LEAST_ITERATIONS` and `MOST_ITERATIONS`."""
 LEAST_ITERATIONS, MOST_ITERATIONS = 12, 60
+TIMED, FEWER_TIMED, LONG_S = 8, 4, 0.2
+"""Iterations of a launch whose operators are timed, and of one whose iterations last so long."""
 WARM_UP_S, LEAST_WARM_UP, MOST_WARM_UP = 1.0, 3, 10
 """The same of iterations before them."""
 FLOOR_PCT = 0.1
@@ -175,6 +177,7 @@ def _measured_by_turns(
                 iterations=iterations,
                 out=out,
                 device="cpu",
+                timed=TIMED if expected_s < LONG_S else FEWER_TIMED,
                 profiled=0,
                 batches=BATCHES,
                 repeated_weights=True,

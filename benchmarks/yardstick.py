@@ -96,7 +96,7 @@ def _visits(cluster: str, seed: int, seconds: float) -> list[Visit]:
             ranks: list(drawn_jobs(ranks, seed, JOBS + 1, machine, Path(name) / f"ranks_{ranks}"))[1:] * VISITS
             for ranks in sorted({1, cores, 2 * cores})
         }
-        with started_by_turns(SCHEDULE, folders, Path(name)) as series:
+        with started_by_turns(dict.fromkeys(folders, SCHEDULE), folders, Path(name)) as series:
             end = time.perf_counter() + seconds
             return [_visit(folder, ranks) for ranks, folder in by_turns(series, lambda: time.perf_counter() > end)]
 

@@ -39,6 +39,8 @@ CALIBRATION = 0xCA1
 JOBS_PER_S = 0.8
 """Drawn for each second of time; more than can be trained."""
 SCHEDULE = Run(Path(), warm_up=3, iterations=6, timed=4, prepared=3, yardstick_every=3, repeated_weights=True)
+TURNS = replace(SCHEDULE, iterations=12, timed=0)
+"""Of ranks that take turns: costs of kernels come from those that do not, and iterations differ more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def train_jobs(request: TrainRequest, machine: Cluster, issue_s: float, progress
         }
         done = _train(request, {ranks: list(of_ranks) for ranks, of_ranks in jobs.items()}, Path(name), progress)
         trained = {
-            ranks: {folder: [_trained(folder, rank) for rank in range(ranks)] for folder in folders}
+            ranks: {folder: [_trained(folder, rank, ranks) for rank in range(ranks)] for folder in folders}
             for ranks, folders in done.items()
         }
         usual_s = {ranks: _usual(of_ranks) for ranks, of_ranks in trained.items()}
@@ -82,8 +84,14 @@ def train_jobs(request: TrainRequest, machine: Cluster, issue_s: float, progress
         return {ranks: _found(of_ranks, usual_s[ranks], jobs[ranks], issue_s) for ranks, of_ranks in trained.items()}
 
 
-def _trained(folder: Path, rank: int) -> TrainedRank:
-    return TrainedRank.read(folder, rank, SCHEDULE.warm_up, SCHEDULE.iterations)
+def _trained(folder: Path, rank: int, ranks: int) -> TrainedRank:
+    schedule = _schedule(ranks)
+    return TrainedRank.read(folder, rank, schedule.warm_up, schedule.iterations)
+
+
+def _schedule(ranks: int) -> Run:
+    """How so many ranks train a job."""
+    return TURNS if ranks > len(usable_cores()) else SCHEDULE
 
 
 def _found(
@@ -98,7 +106,8 @@ def _found(
     for folder, of_job in trained.items():
         prepared = prepare(jobs[folder], Silent())
         slower = [slowness(known.yardstick_s, usual_s) for known in of_job]
-        of_ranks = [parts(prepared, folder, rank, known, slower[rank], issue_s) for rank, known in enumerate(of_job)]
+        timed = enumerate(of_job) if _schedule(len(of_job)).timed else ()
+        of_ranks = [parts(prepared, folder, rank, known, slower[rank], issue_s) for rank, known in timed]
         found = [part for of_rank in of_ranks for part in of_rank]
         taken_s = np.array([[known.wall_s, known.cpu_s, known.others_s] for known in of_job])
         iteration_s, thread_s, others_s = (taken_s / np.array(slower)[:, None]).mean(axis=0).tolist()
@@ -142,7 +151,7 @@ def _train(
     told, end = ", ".join(map(str, request.ranks)), time.perf_counter() + request.seconds
     progress.stage(f"training jobs drawn at random by turns on {told} ranks")
     done: dict[int, list[Path]] = {ranks: [] for ranks in folders}
-    with started_by_turns(SCHEDULE, folders, root) as series:
+    with started_by_turns({ranks: _schedule(ranks) for ranks in folders}, folders, root) as series:
         for ranks, folder in by_turns(series, lambda: time.perf_counter() > end):
             done[ranks].append(folder)
     return done

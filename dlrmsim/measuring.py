@@ -59,6 +59,7 @@ class MeasureRequest:
         out: output folder; default ``runs/NAME-HASH8-measured``.
         data: a file in Criteo's format instead of synthetic clicks.
         device: ``cpu`` or ``cuda``; None: ``cuda`` where every rank has a GPU.
+        timed: iterations of which each operator is timed.
         profiled: iterations that are traced in full.
         batches: made beforehand at least, and taken in turn.
         repeated_weights: few first weights of tables are drawn, and repeated.
@@ -70,6 +71,7 @@ class MeasureRequest:
     out: Path | None = None
     data: Path | None = None
     device: str | None = None
+    timed: int = TIMED
     profiled: int = PROFILED
     batches: int = PREPARED_BATCHES
     repeated_weights: bool = False
@@ -116,7 +118,7 @@ def measure(
             out=partial / "ranks",
             iterations=request.iterations,
             warm_up=request.warm_up,
-            timed=TIMED,
+            timed=request.timed,
             yardstick_every=YARDSTICK_EVERY,
             profiled=request.profiled,
             prepared=request.batches,

@@ -66,11 +66,13 @@ def started_series(run: Run, ranks: int, folders: Sequence[Path], root: Path) ->
 
 
 @contextmanager
-def started_by_turns(run: Run, folders: Mapping[int, Sequence[Path]], root: Path) -> Iterator[Mapping[int, Series]]:
+def started_by_turns(
+    runs: Mapping[int, Run], folders: Mapping[int, Sequence[Path]], root: Path
+) -> Iterator[Mapping[int, Series]]:
     """Series of several numbers of ranks, each started and trained once on its first folder, which is trained anew.
 
     Args:
-        run: how each is trained.
+        runs: how each number of ranks trains.
         folders: of each number of ranks.
         root: where to write what the ranks read.
 
@@ -80,7 +82,7 @@ def started_by_turns(run: Run, folders: Mapping[int, Sequence[Path]], root: Path
     """
     with ExitStack() as stack:
         series = {
-            ranks: stack.enter_context(started_series(run, ranks, [of_ranks[0], *of_ranks], root))
+            ranks: stack.enter_context(started_series(runs[ranks], ranks, [of_ranks[0], *of_ranks], root))
             for ranks, of_ranks in folders.items()
         }
         for of_ranks in series.values():  # starts ranks and profilers

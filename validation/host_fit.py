@@ -150,7 +150,7 @@ def fit_kernels(
             "grade": "derived",
             "note": "fitted to iterations of the reference trainer and to its kernels alone",
             "core_cache_bytes": _read(f"{int(facts.core_cache_bytes)} B"),
-            "shared_cache_bytes": _read(f"{int(facts.shared_cache_bytes)} B", facts.shared_cache_note),
+            "shared_cache_bytes": _shared_cache(facts),
             "collective_cores": share,
             "collective_slower": round(max(1.0, moving / share), 3) if share else 1.0,
             "collective_latency_cores": round(latency, 3),
@@ -162,6 +162,11 @@ def fit_kernels(
 
 def _read(value: object, note: str = "") -> dict[str, object]:
     return {"value": value, "source": "the operating system", "grade": "read", "note": note}
+
+
+def _shared_cache(facts: HostFacts) -> dict[str, object]:
+    told = _read(f"{int(facts.shared_cache_bytes)} B", facts.shared_cache_note)
+    return {**told, "source": facts.source, "grade": "derived"} if facts.shared_cache_note else told
 
 
 def _assumed(value: object, note: str) -> dict[str, object]:

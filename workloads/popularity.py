@@ -174,6 +174,8 @@ class Popularity:
 
     def ranks(self, u: FloatArray) -> IntArray:
         """Popularity rank, from 0 on, of each draw ``[n]``: the law's inverse at ``u`` in [0, 1)."""
+        if len(self.count) == 1:
+            return np.asarray(np.minimum(u * self.count[0], self.count[0] - 1.0), dtype=np.int64)
         ends = np.cumsum(self.share)
         bins = np.minimum(np.searchsorted(ends, u * ends[-1], side="right"), len(ends) - 1)
         first = np.cumsum(self.count)[bins] - self.count[bins]

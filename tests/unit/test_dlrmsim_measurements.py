@@ -19,7 +19,8 @@ ENDS_S = np.array([[1.0, 2, 3, 5, 6], [1.5, 2, 4, 5, 9]])
 
 
 def measurement(cores=((0,), (1,)), load=0.1, device="cpu"):
-    environments = tuple({"cores": list(own), "device": device, "backend": "gloo"} for own in cores)
+    told = {"device": device, "backend": "gloo", "prepared_batches": 8}
+    environments = tuple({"cores": list(own), **told} for own in cores)
     loss = np.array([[0.8, 0.7, 0.6, 0.5, 0.4], [0.6, 0.5, 0.4, 0.3, 0.2]])
     return Measurement(
         STARTS_S,

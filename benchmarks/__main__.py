@@ -46,7 +46,9 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
 
 def _study(given: argparse.Namespace) -> accuracy.Study:
     file = MEASURED / f"accuracy_{given.seed}.csv" if given.out is None else given.out
-    return accuracy.Study(given.configs, given.seed, given.cluster, given.launches, file, given.resume, given.minutes)
+    return accuracy.Study(
+        given.configs, given.seed, given.cluster, given.launches, file, given.resume, given.minutes, given.device
+    )
 
 
 def _choices(given: argparse.Namespace) -> choices.Choices:
@@ -67,6 +69,7 @@ def main() -> int:
     parser.add_argument("--configs", type=int, default=40, help="accuracy: how many configurations")
     parser.add_argument("--cluster", default="host.yaml", help="studies: this machine, as calibrate host wrote it")
     parser.add_argument("--launches", type=int, default=5, help="studies (accuracy, choices): times each is measured")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="accuracy: where ranks train")
     parser.add_argument("--resume", action="store_true", help="accuracy: keep the rows that are there")
     parser.add_argument(
         "--minutes",

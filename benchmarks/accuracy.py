@@ -22,7 +22,7 @@ import yaml
 
 from benchmarks.rows import Row, append, read
 from dlrmsim.measuring import MeasureRequest, measure
-from inputs.errors import InfeasibleError
+from inputs.errors import InfeasibleError, InputError
 from scenarios.resolve import ResolvedScenario, load_scenario
 from validation.errors import statistics
 from validation.measured import CLASSES, THREAD, Measured, Times, read_measured, spread_pct
@@ -50,7 +50,7 @@ METRICS = ("iteration", THREAD, *CLASSES)
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What is asked for: configurations, seed, machine, launches of each, file of rows, time."""
+    """What is asked for: configurations, seed, machine, launches of each, file of rows, time, device (cpu or cuda)."""
 
     configs: int
     seed: int
@@ -59,6 +59,7 @@ class Study:
     file: Path
     resume: bool
     minutes: float
+    device: str = "cpu"
 
     @property
     def first(self) -> dict[str, str]:
@@ -149,7 +150,8 @@ def _drawn(study: Study, number: int, folder: Path) -> tuple[ResolvedScenario, i
     """The configuration of a number, and how many were drawn before one that can be measured."""
     random = np.random.default_rng([study.seed, number])
     for again in range(1000):
-        given = random_job(random, f"random_{study.seed}_{number}", cluster_anywhere(study.cluster))
+        ranks = None if study.device == "cpu" else int(random.choice(_ranks_on_gpus()))
+        given = random_job(random, f"random_{study.seed}_{number}", cluster_anywhere(study.cluster), ranks)
         file = folder / f"config_{number}.yaml"
         file.write_text(yaml.safe_dump(given, sort_keys=False), encoding="utf-8")
         if not LIMITS.allow(given):
@@ -161,6 +163,20 @@ def _drawn(study: Study, number: int, folder: Path) -> tuple[ResolvedScenario, i
         except InfeasibleError:
             continue
     raise RuntimeError("no configuration can be measured on this machine")
+
+
+def _ranks_on_gpus() -> list[int]:
+    """Numbers of ranks for which there are GPUs.
+
+    Raises:
+        InputError: there is none.
+    """
+    from trainer.gpus import gpu_count
+
+    allowed = [ranks for ranks in (1, 2, 4) if ranks <= gpu_count()]
+    if not allowed:
+        raise InputError("no GPU that PyTorch can use", file="--device", given="cuda", expected="cpu")
+    return allowed
 
 
 def _measured_by_turns(
@@ -176,7 +192,7 @@ def _measured_by_turns(
             request = MeasureRequest(
                 iterations=iterations,
                 out=out,
-                device="cpu",
+                device=study.device,
                 timed=TIMED if expected_s < LONG_S else FEWER_TIMED,
                 profiled=0,
                 batches=BATCHES,

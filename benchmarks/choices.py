@@ -37,7 +37,7 @@ TOLERANCE = 0.02
 """Of the best time: a choice that loses no more is a hit."""
 HITS_SHARE, MOST_REGRET_PCT = 17 / 20, 2.0
 """Asked of all sets."""
-TRAINED = replace(SCHEDULE, iterations=24, timed=0)
+TRAINED = replace(SCHEDULE, iterations=24, timed=0, yardstick_every=4)
 """Of each plan in each round."""
 MODULE = "model.sparse_arch.embedding_bag_collection"
 """Where plans of TorchRec have their tables."""

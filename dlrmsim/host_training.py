@@ -38,8 +38,8 @@ CALIBRATION = 0xCA1
 """Apart from the draws of the studies, whatever their seed."""
 JOBS_PER_S = 0.8
 """Drawn for each second of time; more than can be trained."""
-SCHEDULE = Run(Path(), warm_up=3, iterations=6, timed=4, prepared=3, yardstick_every=3, repeated_weights=True)
-TURNS = replace(SCHEDULE, iterations=12, timed=0)
+SCHEDULE = Run(Path(), warm_up=3, iterations=6, timed=4, prepared=3, yardstick_every=1, repeated_weights=True)
+TURNS = replace(SCHEDULE, iterations=12, timed=0, yardstick_every=2)
 """Of ranks that take turns: costs of kernels come from those that do not, and iterations differ more."""
 
 

@@ -37,6 +37,8 @@ from validation.yardstick import middle_s
 
 Key = tuple[KernelClass, str]
 """A kind of kernel and one of its amounts."""
+CALL, ALONE_CALL = "call", "alone_call"
+"""What a call costs within an iteration, and alone, which no spec tells."""
 ALONE_WEIGHT = 0.3
 """Of a kernel timed alone beside a part of an iteration."""
 FLOOR_SHARE = 0.02
@@ -63,6 +65,7 @@ class PartRow:
         rank: whose it is.
         ranks: that did the same at the same time.
         weight: of its error.
+        alone: whether the kernel was timed alone.
         noise: half the spread of the middle half of repeats over the median; 0 where it was done once.
     """
 
@@ -73,14 +76,21 @@ class PartRow:
     rank: int = 0
     ranks: int = 1
     weight: float = 1.0
-    noise: float = field(default=0.0)
+    alone: bool = False
+    noise: float = 0.0
+    _known: dict[Caches, Mapping[Key, float]] = field(default_factory=dict, repr=False, compare=False)
 
-    def counts(self, machine: Caches) -> dict[Key, float]:
+    def counts(self, machine: Caches) -> Mapping[Key, float]:
         """Amounts of what it does, by kind of kernel and name.
 
         Args:
             machine: caches of the machine that did it.
         """
+        if machine not in self._known:
+            self._known[machine] = self._counts(machine)
+        return self._known[machine]
+
+    def _counts(self, machine: Caches) -> dict[Key, float]:
         found: dict[Key, float] = {}
         for work in self.work:
             kind = class_of(work)
@@ -127,7 +137,7 @@ class TrainedRank:
 def alone(row: KernelRow, ranks: int) -> PartRow:
     """A kernel timed alone, on so many ranks at once."""
     kind = str(class_of(row.operator))
-    return PartRow(kind, [row.operator], row.seconds, FLOOR_S, 0, ranks, ALONE_WEIGHT, row.noise)
+    return PartRow(kind, [row.operator], row.seconds, FLOOR_S, 0, ranks, ALONE_WEIGHT, alone=True, noise=row.noise)
 
 
 def parts(
@@ -235,7 +245,7 @@ def _scale(timed: TimedRank, trained: TrainedRank, compute: CpuModel, issuing_s:
 
 
 def fit(rows: Sequence[PartRow], machine: Caches) -> dict[KernelClass, KernelCosts]:
-    """Costs of all kinds of kernels among the rows, none negative.
+    """Costs of all kinds of kernels among the rows, none negative; of a call as within an iteration, where any has one.
 
     Args:
         rows: what was timed.
@@ -256,10 +266,11 @@ def fit(rows: Sequence[PartRow], machine: Caches) -> dict[KernelClass, KernelCos
         mine = np.flatnonzero(told == number)
         noise = [rows[row].noise for row in mine.tolist()]
         worst = float(off[mine[np.argmax(np.abs(off[mine]))]]) if len(mine) else 0.0
+        left_out = (kind, ALONE_CALL if (kind, CALL) in keys else CALL)
         kept = {
-            name: f"{float(f'{cost:.5g}')!r} s"
-            for (of, name), cost, column in zip(keys, costs, parts_of.T, strict=True)
-            if of == kind and np.max(column / np.maximum(expected, floors)) > SAME_PLACE
+            CALL if key[1] == ALONE_CALL else key[1]: f"{float(f'{cost:.5g}')!r} s"
+            for key, cost, column in zip(keys, costs, parts_of.T, strict=True)
+            if key[0] == kind and key != left_out and np.max(column / np.maximum(expected, floors)) > SAME_PLACE
         }
         found[kind] = KernelCosts.model_validate(
             {
@@ -275,11 +286,17 @@ def fit(rows: Sequence[PartRow], machine: Caches) -> dict[KernelClass, KernelCos
 
 def _fitted(rows: Sequence[PartRow], machine: Caches) -> tuple[list[Key], FloatArray, FloatArray]:
     """Kinds and amounts ``[A]``, those of each row ``[R, A]``, and the cost of each ``[A]``."""
-    counted = [row.counts(machine) for row in rows]
+    counted = [_in_fit(row, machine) for row in rows]
     keys = sorted({key for counts in counted for key in counts})
     matrix = np.array([[counts.get(key, 0.0) for key in keys] for counts in counted])
     seconds, floors, weights = np.array([(row.seconds, row.floor_s, row.weight) for row in rows]).T
     return keys, matrix, _nonnegative(matrix, seconds, floors, weights)
+
+
+def _in_fit(row: PartRow, machine: Caches) -> dict[Key, float]:
+    """What costs are fitted to: a call alone, again and again, finds its code in the caches, and costs less."""
+    counts = row.counts(machine)
+    return {(kind, ALONE_CALL if row.alone and name == CALL else name): n for (kind, name), n in counts.items()}
 
 
 def misfit(rows: Sequence[PartRow], machine: Caches) -> float:

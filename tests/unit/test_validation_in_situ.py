@@ -195,3 +195,16 @@ def test_drawn_jobs_are_the_same_for_the_same_seed_and_keep_to_limits():
 def test_iterations_that_were_held_up_do_not_tell_what_classes_take():
     assert _usual(np.array([0.31, 0.30, 0.67, 0.29, 0.30, 0.32])).tolist() == [0, 1, 4]
     assert _usual(np.array([0.3])).tolist() == [0]
+
+
+def test_a_call_costs_what_it_costs_within_an_iteration():
+    """Alone it costs a tenth; where no iteration has such a kernel that is all that is known."""
+    within = {("gemm", "call"): 1e-4, ("gemm", "flop"): 1e-11}
+    alone_costs = {("gemm", "call"): 1e-5, ("gemm", "flop"): 1e-11}
+    in_jobs = [part(within, work) for work in gemms(30)]
+    by_themselves = [replace(part(alone_costs, work), alone=True) for work in gemms(30, seed=1)]
+    both = fit([*in_jobs, *by_themselves], CACHES)["gemm"].seconds_per
+    assert both["call"] == pytest.approx(1e-4, rel=0.02)
+    assert both["flop"] == pytest.approx(1e-11, rel=0.02)
+    assert set(both) <= set(amounts_of(gemms(1)[0], CACHES))
+    assert fit(by_themselves, CACHES)["gemm"].seconds_per["call"] == pytest.approx(1e-5, rel=0.02)

@@ -41,7 +41,7 @@ COLLECTIVE_BYTES = tuple(4**power for power in range(4, 13))
 MOST_CASES = 30
 MOST_TABLE_BYTES, MEMORY_SHARE = 2e9, 0.25
 """Of a rank's tables that are looked up alone, as many as there is memory for."""
-ALONE_SHARE, COLLECTIVE_SHARE, MEASURED_SHARE = 0.08, 0.06, 0.72
+ALONE_SHARE, COLLECTIVE_SHARE, MEASURED_SHARE = 0.08, 0.06, 0.66
 """Of the time: for kernels alone with one rank and with one on each core, for collectives of more, and until training
 ends; the rest is for plans and fits."""
 RANKS_PER_CORE = 2

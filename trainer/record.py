@@ -12,14 +12,15 @@ import json
 import shutil
 import time
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
+from torch.autograd.profiler import profile as autograd_profile
 
 from trainer.runs import SESSION, SESSION_STARTS, Run
 
@@ -126,8 +127,16 @@ def write_record(
     partial.rename(folder / f"rank{rank}.json")
 
 
+class Tracer(Protocol):
+    """What is told when an iteration has ended."""
+
+    def step(self) -> None:
+        """One has."""
+        ...
+
+
 @contextmanager
-def tracing(run: Run, phase: str, rank: int, device: torch.device) -> Iterator[torch.profiler.profile | None]:
+def tracing(run: Run, phase: str, rank: int, device: torch.device) -> Iterator[Tracer | None]:
     """Trace the iterations of a phase where it is to be; call ``step`` after each.
 
     ``timed``: operators alone, in ``timed/rank{r}.json.gz``, a few iterations at a time.
@@ -143,30 +152,70 @@ def tracing(run: Run, phase: str, rank: int, device: torch.device) -> Iterator[t
 
 
 @contextmanager
-def _timed(run: Run, rank: int, device: torch.device) -> Iterator[torch.profiler.profile]:
+def _timed(run: Run, rank: int, device: torch.device) -> Iterator[Tracer]:
     """Sessions of few iterations; the one in which the profiler itself starts is not written."""
     folder = _folder(run, "timed")
-    sessions: list[Path] = []
-
-    def ended(profile: torch.profiler.profile) -> None:
-        if profile.step_num > SESSION_STARTS:
-            sessions.append(folder / f"rank{rank}.{len(sessions)}.json")
-            profile.export_chrome_trace(str(sessions[-1]))
-
-    with torch.profiler.profile(
-        activities=_activities(device), schedule=_session_action, on_trace_ready=ended
-    ) as profile:
-        yield profile
-    _join(sessions, folder / f"rank{rank}.json")
+    sessions = Sessions(lambda number: folder / f"rank{rank}.{number}.json", cuda=device.type == "cuda")
+    yield sessions
+    sessions.end()
+    _join(sessions.files, folder / f"rank{rank}.json")
 
 
-def _session_action(iteration: int) -> torch.profiler.ProfilerAction:
-    """What the profiler does in an iteration of the timed ones: before each session it lays down what the last left."""
+class Sessions:
+    """Sessions of the profiler, each with an iteration before it in which it lays down what the last one left.
+
+    Its own loop, not ``torch.profiler.profile``'s: that loads the compiler first, which takes seconds.
+    """
+
+    def __init__(self, file_of: Callable[[int], Path], *, cuda: bool) -> None:
+        """Before the first iteration.
+
+        Args:
+            file_of: the file of a session by its number.
+            cuda: whether kernels of a GPU are traced, too.
+        """
+        self.files: list[Path] = []
+        self._file_of, self._cuda, self._iteration = file_of, cuda, 0
+        self._profile: Any = None
+        self._mark: Any = None
+        self._begin()
+
+    def step(self) -> None:
+        """An iteration has ended and the next one begins."""
+        self.end()
+        self._iteration += 1
+        self._begin()
+
+    def end(self) -> None:
+        """No further iteration belongs to the one that has begun."""
+        if self._mark is not None:
+            self._mark.__exit__(None, None, None)
+            self._mark = None
+        if self._profile is not None and _last_of_session(self._iteration):
+            self._profile.__exit__(None, None, None)
+            if self._iteration >= SESSION_STARTS:
+                self.files.append(self._file_of(len(self.files)))
+                self._profile.export_chrome_trace(str(self.files[-1]))
+            self._profile = None
+
+    def _begin(self) -> None:
+        if not _is_recorded(self._iteration):
+            return
+        if self._profile is None:
+            self._profile = autograd_profile(use_device="cuda" if self._cuda else None, use_kineto=True)
+            self._profile.__enter__()
+        self._mark = torch.profiler.record_function(f"ProfilerStep#{self._iteration}")
+        self._mark.__enter__()
+
+
+def _is_recorded(iteration: int) -> bool:
+    """Whether one of the timed iterations is part of a session."""
     start = iteration < SESSION_STARTS
-    place, last = (iteration, SESSION_STARTS - 1) if start else ((iteration - SESSION_STARTS) % (1 + SESSION), SESSION)
-    if place == 0:
-        return torch.profiler.ProfilerAction.WARMUP
-    return torch.profiler.ProfilerAction.RECORD_AND_SAVE if place == last else torch.profiler.ProfilerAction.RECORD
+    return (iteration if start else (iteration - SESSION_STARTS) % (1 + SESSION)) > 0
+
+
+def _last_of_session(iteration: int) -> bool:
+    return _is_recorded(iteration) and not (iteration + 1 != SESSION_STARTS and _is_recorded(iteration + 1))
 
 
 def _join(parts: Sequence[Path], whole: Path) -> None:

@@ -19,12 +19,12 @@ from simulator.compute.cpu import caches_of
 from simulator.operators import FloatArray
 from validation.in_situ import PartRow
 from validation.measured import Times
-from validation.measured_prediction import class_told, predict
+from validation.measured_prediction import class_told, predict, predict_thread_s
 
 MOST_WAIT_S, MOST_WAIT_SHARE = 2e-3, 0.4
 """Up to about where it is looked for what a collective waits, seconds, and of each second of work before it."""
-ROUNDS, GRID = 2, 41
-"""Of looking for these, among so many values of each."""
+GRID = 41
+"""Values of each that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +106,8 @@ def with_level(cluster: Cluster, threads: int, jobs: Sequence[TrainedJob]) -> Cl
     """
     if not jobs:
         return cluster
-    ratio = _thread_ratio if threads == 1 else _iteration_ratio
-    level = 1.0 / _middle(cluster, jobs, ratio)
+    ratios = _thread_ratios(cluster, jobs) if threads == 1 else _ratios(cluster, jobs, _iteration_ratio)
+    level = 1.0 / float(np.median(ratios))
     kernels = cluster.node.cpu.kernels
     return with_kernels(
         cluster,
@@ -146,7 +146,7 @@ def with_turns(cluster: Cluster, turn_s: float, jobs: Sequence[TrainedJob]) -> C
     if not jobs:
         return cluster
     cluster = _told(cluster, turn_s=float(f"{turn_s:.3g}"))
-    slower = round(max(1.0, 1.0 / _middle(cluster, jobs, _thread_ratio)), 3)
+    slower = round(max(1.0, 1.0 / float(np.median(_thread_ratios(cluster, jobs)))), 3)
     return _with_waits(_told(cluster, shared_slower=slower), jobs, "shared_wait")
 
 
@@ -171,18 +171,16 @@ def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], name: str) -> Clus
         return _told(cluster, **{f"{name}_s": wait_s, f"{name}_share": share})
 
     steps, values = np.array([MOST_WAIT_S, MOST_WAIT_SHARE]) / 4, np.zeros(2)
-    for _ in range(ROUNDS):
-        start = _ratios(told(values), jobs, ratio)
-        slopes = np.stack([_ratios(told(values + step), jobs, ratio) - start for step in np.diag(steps)], 1)
+    start = _ratios(told(values), jobs, ratio)
+    slopes = np.stack([_ratios(told(step), jobs, ratio) - start for step in np.diag(steps)], 1)
+    for last in (False, True):
         ways = (np.linspace(-value / step, 4.0, GRID) for value, step in zip(values, steps, strict=True))
         tried = np.stack(np.meshgrid(*ways)).reshape(2, -1)
         off = start[:, None] + slopes @ tried - 1.0
         values = values + steps * tried[:, np.argmin(np.abs(off).mean(axis=0) + np.abs(off.mean(axis=0)))]
+        if not last:  # an iteration is a simulation of half a second: its slopes are not looked at again
+            start = _ratios(told(values), jobs, ratio)
     return told(values)
-
-
-def _middle(cluster: Cluster, jobs: Sequence[TrainedJob], ratio: Callable[[Times, TrainedJob], float]) -> float:
-    return float(np.median(_ratios(cluster, jobs, ratio)))
 
 
 def _ratios(cluster: Cluster, jobs: Sequence[TrainedJob], ratio: Callable[[Times, TrainedJob], float]) -> FloatArray:
@@ -193,8 +191,8 @@ def _iteration_ratio(predicted: Times, job: TrainedJob) -> float:
     return predicted.iteration_s / job.iteration_s
 
 
-def _thread_ratio(predicted: Times, job: TrainedJob) -> float:
-    return (predicted.thread_s or 0.0) / job.thread_s
+def _thread_ratios(cluster: Cluster, jobs: Sequence[TrainedJob]) -> FloatArray:
+    return np.array([predict_thread_s(replace(job.resolved, cluster=cluster)) / job.thread_s for job in jobs])
 
 
 def _told(cluster: Cluster, **changes: float) -> Cluster:

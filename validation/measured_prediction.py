@@ -62,6 +62,11 @@ def predict(resolved: ResolvedScenario, progress: Progress | None = None) -> Tim
     return _times(prepared, result, iteration_s)
 
 
+def predict_thread_s(resolved: ResolvedScenario) -> float:
+    """Work of a rank's own thread in a scenario on CPUs, as `Times` tells it; raises as `predict_measured`."""
+    return prepared_thread_s(prepare(resolved, Silent()))
+
+
 def _times(prepared: Prepared, result: RunResult, iteration_s: float) -> Times:
     (program,) = prepared.graph.programs
     times = result.records[-1].groups[0]

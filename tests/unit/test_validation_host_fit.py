@@ -1,0 +1,45 @@
+"""How much of the shared cache is a machine's own."""
+
+import numpy as np
+import pytest
+
+from simulator.compute.cpu import Caches
+from simulator.operators import EmbeddingLookup, Misses
+from validation.host_fit import HostFacts, Trained, with_own_cache
+from validation.host_iterations import TrainedJob
+from validation.in_situ import PartRow
+
+MIB = 2.0**20
+FACTS = HostFacts("here", "a CPU", "intel", 2, 2e9, 2 * MIB, 64 * MIB, 1e10, 16, "a test")
+
+
+def lookup(random):
+    """Rows of 256 B of which caches of 0 to 64 MiB serve more and more."""
+    sizes = np.array([0.0, *(MIB * 2.0 ** np.arange(7))])
+    lookups = float(random.integers(10_000, 1_000_000))
+    held = np.sort(random.uniform(0.0, 1.0, len(sizes)))
+    shares = 1.0 - held + held[0]
+    return EmbeddingLookup(lookups, 256.0 * lookups, 0.0, 0.0, 1.0, missed=Misses(sizes, shares * 256.0 * lookups))
+
+
+def trained(own_bytes):
+    """Jobs on one rank whose lookups miss a shared cache of this size at 100 ns each."""
+    random = np.random.default_rng(0)
+    parts = [PartRow("lookup", [lookup(random)], 0.0, 1e-5) for _ in range(30)]
+    machine = Caches(FACTS.core_cache_bytes, own_bytes)
+    counted = [part.counts(machine) for part in parts]
+    seconds = [1e-8 * n["lookup", "lookup"] + 1e-7 * n["lookup", "shared_miss"] for n in counted]
+    timed = [PartRow(part.name, part.work, s, part.floor_s) for part, s in zip(parts, seconds, strict=True)]
+    return {2: Trained([], {}, [TrainedJob(None, 1.0, 1.0, timed)])}
+
+
+@pytest.mark.parametrize("own_mib", [64, 16, 4])
+def test_the_part_of_the_shared_cache_is_found_with_which_lookups_agree(own_mib):
+    found = with_own_cache(FACTS, [], trained(own_mib * MIB))
+    assert found.shared_cache_bytes == own_mib * MIB
+    assert "0.0 % with" in found.shared_cache_note
+
+
+def test_what_cores_have_alone_is_the_least():
+    found = with_own_cache(FACTS, [], trained(1 * MIB))
+    assert found.shared_cache_bytes >= FACTS.cores * FACTS.core_cache_bytes

@@ -13,7 +13,7 @@ from trainer.runs import SESSION, SESSION_STARTS, Run  # noqa: E402
 
 def test_sessions_record_two_iterations_behind_one_that_they_do_not(tmp_path):
     """The first session, in which the profiler starts, is not written."""
-    run = Run(tmp_path, timed=5)
+    run = Run(tmp_path, iterations=0, timed=5)
     sessions = Sessions(lambda number: tmp_path / f"{number}.json", cuda=False)
     with torch.no_grad():
         for iteration in range(run.total):

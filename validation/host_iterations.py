@@ -173,7 +173,7 @@ def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], name: str) -> Clus
     steps, values = np.array([MOST_WAIT_S, MOST_WAIT_SHARE]) / 4, np.zeros(2)
     start = _ratios(told(values), jobs, ratio)
     slopes = np.stack([_ratios(told(step), jobs, ratio) - start for step in np.diag(steps)], 1)
-    for last in (False, False, True):
+    for last in (False, True):
         ways = (np.linspace(-value / step, 4.0, GRID) for value, step in zip(values, steps, strict=True))
         tried = np.stack(np.meshgrid(*ways)).reshape(2, -1)
         off = start[:, None] + slopes @ tried - 1.0

@@ -73,7 +73,7 @@ def test_what_collectives_take_longer_is_found(tmp_path):
     jobs = trained(machine(waits=(5e-4, 0.1)), 2, tmp_path)
     told = with_waits(machine(), jobs)
     assert np.mean(np.abs(errors(machine(), jobs))) > 0.05
-    assert np.mean(np.abs(errors(told, jobs))) < 0.01
+    assert np.mean(np.abs(errors(told, jobs))) < 0.02
     assert with_waits(machine(), trained(machine(), 2, tmp_path)) == machine(), "nothing where nothing is missing"
     alone = trained(machine(waits=(5e-4, 0.0)), 1, tmp_path)
     assert with_waits(machine(), alone) == machine(), "one rank waits for nobody"

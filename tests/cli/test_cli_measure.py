@@ -117,7 +117,9 @@ def test_the_figures_are_those_of_the_recorded_iterations(measured):
     begins_s, ends_s = ranks.start_s.min().to_numpy(), ranks.end_s.max().to_numpy()
     between_s = np.maximum(0.0, begins_s[1:] - ends_s[:-1])
     assert summary["iteration_time_s"] == pytest.approx((ends_s[33] - ends_s[9] - between_s[9:33].sum()) / 24)
-    assert np.count_nonzero(between_s > 0) == 12, "a yardstick after every second of 24 measured iterations: at least ten"
+    assert np.count_nonzero(between_s > 0) == 12, (
+        "a yardstick after every second of 24 measured iterations: at least ten"
+    )
     assert set(summary["yardstick_s"]) == {"product", "gather", "copy", "calls", "exchange_2"}
     assert summary["throughput_samples_per_s"] == pytest.approx(64 / summary["iteration_time_s"])
     assert (table.time_s > 0).all()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.optimize import linprog
 
 from hardware_specs.cpu_kernels import CpuKernels, KernelClass, KernelCosts
 from hardware_specs.types import Cluster
@@ -21,10 +22,14 @@ from validation.in_situ import PartRow
 from validation.measured import Times
 from validation.measured_prediction import class_told, predict, predict_thread_s
 
-MOST_WAIT_S, MOST_WAIT_SHARE = 2e-3, 0.4
-"""Up to about where it is looked for what a collective waits, seconds, and of each second of work before it."""
-GRID = 41
-"""Values of each that are looked at."""
+MOST_WAIT_S, MOST_WAIT_SHARE = 4e-3, 0.4
+"""Up to where it is looked for what a collective waits, seconds, and of each second of work before it."""
+STEPS = 8
+"""Parts of that which slopes are looked at over."""
+ROUNDS = 2
+"""Times that they are mended."""
+LEAST_WAITING = 0.05
+"""Of an iteration: errors of shorter waits are relative to that, as validation counts no smaller part of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,36 +156,51 @@ def with_turns(cluster: Cluster, turn_s: float, jobs: Sequence[TrainedJob]) -> C
 
 
 def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], name: str) -> Cluster:
-    """The cluster with two numbers, a time and a share, for which iterations are off least.
+    """The cluster with two numbers, a time and a share, for which what ranks wait is off least.
 
-    That is by the mean of absolute relative errors, which many pairs have nearly the same, and the size of their mean.
-    They are looked for as if iterations grew in a straight line with them, then again from there. What ranks work
-    counts as it was measured: how far kernels are off in a job says nothing of waiting.
+    That is by the mean of errors relative to the measured waits, at least `LEAST_WAITING` of the iteration: a job that
+    something held up bends neither. They are looked for as if iterations grew in a straight line with them, then again
+    from there, with lines that meet both points. What ranks work counts as it was measured: how far kernels are off in
+    a job says nothing of waiting.
     """
     if not jobs:
         return cluster
-    cores = int(cluster.node.cpu.cores.value * cluster.node.sockets.value)
+    per_core = max(1.0, jobs[0].ranks / int(cluster.node.cpu.cores.value * cluster.node.sockets.value))
+    waiting = np.array([1.0 - per_core * job.thread_s / job.iteration_s for job in jobs])
+    weights = 1.0 / np.maximum(waiting, LEAST_WAITING)
 
     def ratio(predicted: Times, job: TrainedJob) -> float:
         """Of iterations, with the measured work of the ranks that share a core in place of the predicted."""
-        more_s = max(1.0, job.ranks / cores) * (job.thread_s - (predicted.thread_s or 0.0))
+        more_s = per_core * (job.thread_s - (predicted.thread_s or 0.0))
         return (predicted.iteration_s + more_s) / job.iteration_s
 
     def told(values: FloatArray) -> Cluster:
         wait_s, share = (float(f"{value:.3g}") for value in values)
         return _told(cluster, **{f"{name}_s": wait_s, f"{name}_share": share})
 
-    steps, values = np.array([MOST_WAIT_S, MOST_WAIT_SHARE]) / 4, np.zeros(2)
-    start = _ratios(told(values), jobs, ratio)
-    slopes = np.stack([_ratios(told(step), jobs, ratio) - start for step in np.diag(steps)], 1)
-    for last in (False, True):
-        ways = (np.linspace(-value / step, 4.0, GRID) for value, step in zip(values, steps, strict=True))
-        tried = np.stack(np.meshgrid(*ways)).reshape(2, -1)
-        off = start[:, None] + slopes @ tried - 1.0
-        values = values + steps * tried[:, np.argmin(np.abs(off).mean(axis=0) + np.abs(off.mean(axis=0)))]
-        if not last:  # an iteration is a simulation of half a second: its slopes are not looked at again
-            start = _ratios(told(values), jobs, ratio)
-    return told(values)
+    most = np.array([MOST_WAIT_S, MOST_WAIT_SHARE])
+    steps = most / STEPS
+    start = _ratios(told(np.zeros(2)), jobs, ratio)
+    slopes = np.stack([_ratios(told(step), jobs, ratio) - start for step in np.diag(steps)], 1) / steps
+    for again in range(ROUNDS + 1):
+        found = _least_off(start - 1.0, slopes, weights, most)
+        if not np.any(found) or again == ROUNDS:
+            break
+        missed = _ratios(told(found), jobs, ratio) - start - slopes @ found
+        slopes += missed[:, None] * (found / steps) / steps / np.sum((found / steps) ** 2)
+    return told(found)
+
+
+def _least_off(start: FloatArray, slopes: FloatArray, weights: FloatArray, most: FloatArray) -> FloatArray:
+    """Values ``[2]``, 0 to ``most [2]``, of the least ``weights [J] @ |start [J] + slopes [J, 2] @ values|``."""
+    size = np.eye(len(start))  # of each error, at least the error and its negative
+    found = linprog(
+        np.concatenate([np.zeros(2), weights]),
+        A_ub=np.block([[slopes, -size], [-slopes, -size]]),
+        b_ub=np.concatenate([-start, start]),
+        bounds=[*((0.0, limit) for limit in most.tolist()), *((0.0, None) for _ in start)],
+    )
+    return np.asarray(found.x, dtype=np.float64)[:2]
 
 
 def _ratios(cluster: Cluster, jobs: Sequence[TrainedJob], ratio: Callable[[Times, TrainedJob], float]) -> FloatArray:

@@ -215,7 +215,7 @@ def _is_recorded(iteration: int) -> bool:
 
 
 def _last_of_session(iteration: int) -> bool:
-    return _is_recorded(iteration) and not (iteration + 1 != SESSION_STARTS and _is_recorded(iteration + 1))
+    return _is_recorded(iteration) and not _is_recorded(iteration + 1)
 
 
 def _join(parts: Sequence[Path], whole: Path) -> None:

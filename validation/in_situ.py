@@ -15,6 +15,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -251,9 +252,8 @@ def fit(rows: Sequence[PartRow], machine: Caches) -> dict[KernelClass, KernelCos
         rows: what was timed.
         machine: its caches.
     """
-    keys, matrix, costs = _fitted(rows, machine)
-    seconds = np.array([row.seconds for row in rows])
-    floors = np.array([row.floor_s for row in rows])
+    keys, matrix, seconds, floors, weights = _amounts(rows, machine)
+    costs = _nonnegative(matrix, seconds, floors, weights)
     expected = matrix @ costs
     off = 100.0 * (expected - seconds) / np.maximum(seconds, floors)
     parts_of = matrix * costs
@@ -284,13 +284,21 @@ def fit(rows: Sequence[PartRow], machine: Caches) -> dict[KernelClass, KernelCos
     return found
 
 
-def _fitted(rows: Sequence[PartRow], machine: Caches) -> tuple[list[Key], FloatArray, FloatArray]:
-    """Kinds and amounts ``[A]``, those of each row ``[R, A]``, and the cost of each ``[A]``."""
+class _Amounts(NamedTuple):
+    """Kinds and amounts ``[A]`` of rows ``[R, A]``, what they took, what is added to it, and their weights ``[R]``."""
+
+    keys: list[Key]
+    matrix: FloatArray
+    seconds: FloatArray
+    floors: FloatArray
+    weights: FloatArray
+
+
+def _amounts(rows: Sequence[PartRow], machine: Caches) -> _Amounts:
     counted = [_in_fit(row, machine) for row in rows]
     keys = sorted({key for counts in counted for key in counts})
     matrix = np.array([[counts.get(key, 0.0) for key in keys] for counts in counted])
-    seconds, floors, weights = np.array([(row.seconds, row.floor_s, row.weight) for row in rows]).T
-    return keys, matrix, _nonnegative(matrix, seconds, floors, weights)
+    return _Amounts(keys, matrix, *np.array([(row.seconds, row.floor_s, row.weight) for row in rows]).T)
 
 
 def _in_fit(row: PartRow, machine: Caches) -> dict[Key, float]:
@@ -301,9 +309,8 @@ def _in_fit(row: PartRow, machine: Caches) -> dict[Key, float]:
 
 def misfit(rows: Sequence[PartRow], machine: Caches) -> float:
     """Mean error of the rows with the costs that fit them best, were the machine's caches these; relative."""
-    _, matrix, costs = _fitted(rows, machine)
-    seconds, floors, weights = np.array([(row.seconds, row.floor_s, row.weight) for row in rows]).T
-    expected = matrix @ costs
+    _, matrix, seconds, floors, weights = _amounts(rows, machine)
+    expected = matrix @ _nonnegative(matrix, seconds, floors, weights)
     off = np.minimum(np.abs(expected - seconds) / (expected + floors), 1.0)
     return float(np.average(off, weights=weights))
 

@@ -2,8 +2,9 @@
 
 Sets of tables are drawn from a seed; each gets seven plans for the ranks of this machine's cores: at random,
 contiguous, greedy by size, by lookups and by cost, the largest table by rows with the others by cost, and the search's.
-All plans of a set are trained one after the other in the same processes, several rounds in another order each, started
-anew; what all plans of a round have in common is taken out; planners that agree are one plan. A hit is a predicted best
+All plans of a set are trained one after the other in the same processes, several rounds in another order each; after a
+few rounds the processes are started anew. What all plans of a round have in common is taken out; planners that agree
+are one plan. A hit is a predicted best
 whose measured time is within the noise, or 2 %, of the measured best; regret is what it loses.
 """
 
@@ -37,40 +38,42 @@ TOLERANCE = 0.02
 """Of the best time: a choice that loses no more is a hit."""
 HITS_SHARE, MOST_REGRET_PCT = 17 / 20, 2.0
 """Asked of all sets."""
-TRAINED = replace(SCHEDULE, iterations=24, timed=0, yardstick_every=4)
+TRAINED = replace(SCHEDULE, iterations=12, timed=0)
 """Of each plan in each round."""
+ROUNDS_A_START = 3
+"""In which the same processes train all plans: starting them takes as long as two rounds."""
 MODULE = "model.sparse_arch.embedding_bag_collection"
 """Where plans of TorchRec have their tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What is asked for: sets, seed, machine, rounds, file of rows."""
+    """What is asked for: sets, seed, machine, starts of the processes for each set, file of rows."""
 
     sets: int
     seed: int
     cluster: str
-    rounds: int
+    starts: int
     file: Path
 
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A plan: predicted time, measured time of each round, seconds."""
+    """A plan: predicted time, measured time of each start, the median of its rounds, seconds."""
 
     plan: str
     predicted_s: float
-    rounds_s: tuple[float, ...]
+    starts_s: tuple[float, ...]
 
     @property
     def measured_s(self) -> float:
-        """The median over rounds."""
-        return float(np.median(self.rounds_s))
+        """The median over starts."""
+        return float(np.median(self.starts_s))
 
     @property
     def noise(self) -> float:
-        """Half the spread of the middle half of rounds over their median."""
-        return spread_pct(np.array(self.rounds_s)) / 100.0
+        """Half the spread of the middle half of starts over their median."""
+        return spread_pct(np.array(self.starts_s)) / 100.0
 
 
 def rows(asked: Choices) -> Iterator[Row]:
@@ -106,17 +109,19 @@ def _tried(asked: Choices, number: int) -> list[Tried]:
         plans = _plans(asked, random, ranks, Path(name))
         predicted = {plan: predict(job) for plan, job in plans.items()}
         measured: dict[str, list[float]] = {plan: [] for plan in plans}
-        for _ in range(asked.rounds):
-            order = [list(plans)[place] for place in random.permutation(len(plans))]
-            with started_series(TRAINED, ranks, [Path(name) / plan for plan in order], Path(name)) as series:
-                while series.left:
+        for _ in range(asked.starts):
+            rounds = [random.permutation(list(plans)).tolist() for _ in range(ROUNDS_A_START)]
+            order = [plan for of_round in rounds for plan in of_round]
+            folders = [Path(name) / plan for plan in [order[0], *order]]
+            with started_series(TRAINED, ranks, folders, Path(name)) as series:
+                series.turn()  # starts ranks; the same plan is trained again
+                for plan in order:
                     series.turn()
-            for plan in order:
-                measured[plan].append(_iteration_s(Path(name) / plan, ranks, predicted[plan]))
-        even = evened(np.array(list(measured.values())))
+                    measured[plan].append(_iteration_s(Path(name) / plan, ranks, predicted[plan]))
+        even = evened(np.array(list(measured.values()))).reshape(len(plans), asked.starts, ROUNDS_A_START)
         return [
-            Tried(plan, predicted[plan].iteration_s, tuple(rounds))
-            for plan, rounds in zip(plans, even.tolist(), strict=True)
+            Tried(plan, predicted[plan].iteration_s, tuple(of_starts))
+            for plan, of_starts in zip(plans, np.median(even, axis=2).tolist(), strict=True)
         ]
 
 
@@ -189,5 +194,5 @@ def _rows(asked: Choices, number: int, tried: Sequence[Tried]) -> Iterator[dict[
             "plan": plan.plan,
             "predicted_s": f"{plan.predicted_s:.5g}",
             "measured_s": f"{plan.measured_s:.5g}",
-            "rounds_s": " ".join(f"{seconds:.5g}" for seconds in plan.rounds_s),
+            "starts_s": " ".join(f"{seconds:.5g}" for seconds in plan.starts_s),
         }

@@ -28,7 +28,7 @@ from validation.errors import statistics
 from validation.measured import CLASSES, THREAD, Measured, Times, read_measured, spread_pct
 from validation.measured_prediction import MARKED_SHARE, cluster_anywhere, predict, predict_measured
 from validation.random_jobs import Limits, random_job
-from validation.yardstick import POWERS, slowness
+from validation.yardstick import PIECES, slowness
 
 LEAST_S, MOST_S = 5e-3, 3.0
 LIMITS = Limits(table_bytes=6 * 2**30)
@@ -231,7 +231,7 @@ def _row(
     slower = [slowness(*pair) for pair in pieces]
     row["slower"] = " ".join(f"{by:.3f}" for by in slower)
     row["iterations_s"] = " ".join(f"{measured.times.iteration_s:.5g}" for measured in launches)
-    for piece in POWERS:
+    for piece in PIECES:
         row[f"{piece}_slower"] = " ".join(f"{now[piece] / then[piece]:.4f}" for now, then in pieces)
     for metric in METRICS:
         seconds = [_value(measured.times, metric) for measured in launches]

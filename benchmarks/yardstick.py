@@ -1,7 +1,7 @@
 """``python -m benchmarks yardstick --cluster SPEC``: how times of jobs follow the pieces of the trainer's yardstick.
 
 A few random jobs are trained again and again, by turns on one rank, on one per core and on two per core. Within each
-job, the logarithm of its time is fitted to those of a product and of small calls: the powers of `validation.yardstick`.
+job, the logarithm of its time is fitted to the mean of those of the pieces: the power of `validation.yardstick`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from simulator.operators import FloatArray
 from trainer.bench_series import by_turns, started_by_turns
 from trainer.pin import usable_cores
 from validation.in_situ import TrainedRank
-from validation.yardstick import POWERS
+from validation.yardstick import PIECES, POWER
 
 JOBS, VISITS = 5, 200
 """Of each number of ranks, and how often they are trained at most."""
@@ -52,41 +52,36 @@ def rows(cluster: str, seed: int, minutes: float) -> Iterator[Row]:
         ("together_cpu", several, _cpu_s),
         ("together_wall", several, _wall_s),
     ):
-        pieces, times = within(found, seconds, tuple(POWERS))
+        pieces, times = within(found, seconds)
         if not len(times):
             continue
-        powers = _powers(pieces, times)
-        for piece, power in zip(POWERS, powers, strict=True):
-            yield Row(f"{name}_{piece}_power", float(power), "")
-        told = np.array(list(POWERS.values()))
-        for when, left in (("raw", times), ("divided", times - pieces @ told), ("refitted", times - pieces @ powers)):
+        power = fitted_power(pieces, times)
+        yield Row(f"{name}_power", power, "")
+        for when, left in (("raw", times), ("divided", times - POWER * pieces), ("refitted", times - power * pieces)):
             yield Row(f"{name}_{when}_deviation", 100.0 * float(np.median(np.abs(left))), "%")
 
 
-def within(
-    visits: Sequence[Visit], seconds: Callable[[Visit], float], names: Sequence[str]
-) -> tuple[FloatArray, FloatArray]:
-    """Logarithms of pieces ``[V, pieces]`` and of times ``[V]``, each less the middle one of its job."""
-    pieces, times = [np.zeros((0, len(names)))], [np.zeros(0)]
+def within(visits: Sequence[Visit], seconds: Callable[[Visit], float]) -> tuple[FloatArray, FloatArray]:
+    """Logarithms of the pieces' geometric mean ``[V]`` and of times ``[V]``, each less the middle one of its job."""
+    pieces, times = [np.zeros(0)], [np.zeros(0)]
     for job in dict.fromkeys(visit.job for visit in visits):
         of_job = [visit for visit in visits if visit.job == job]
         if len(of_job) < FEWEST:
             continue
-        now = np.log([[visit.yardstick_s[name] for name in names] for visit in of_job])
+        now = np.mean(np.log([[visit.yardstick_s[name] for name in PIECES] for visit in of_job]), axis=1)
         took = np.log([seconds(visit) for visit in of_job])
-        pieces.append(now - np.median(now, axis=0))
+        pieces.append(now - np.median(now))
         times.append(took - np.median(took))
     return np.concatenate(pieces), np.concatenate(times)
 
 
-def _powers(pieces: FloatArray, times: FloatArray) -> FloatArray:
-    """Powers ``[pieces]`` that explain the times best; large deviations count by their size."""
-    weights: FloatArray = np.ones(len(times))
-    powers: FloatArray = np.zeros(pieces.shape[1])
+def fitted_power(pieces: FloatArray, times: FloatArray) -> float:
+    """The power that explains the times best; large deviations count by their size, not its square."""
+    power, weights = 0.0, np.ones(len(times))
     for _ in range(30):
-        powers[:] = np.linalg.lstsq(pieces * weights[:, None], times * weights, rcond=None)[0]
-        weights[:] = np.sqrt(np.minimum(1.0, LINEAR_BEYOND / np.maximum(np.abs(times - pieces @ powers), 1e-9)))
-    return powers
+        power = float(np.sum(weights * pieces * times) / np.sum(weights * pieces**2))
+        weights = np.minimum(1.0, LINEAR_BEYOND / np.maximum(np.abs(times - power * pieces), 1e-9))
+    return power
 
 
 def _visits(cluster: str, seed: int, seconds: float) -> list[Visit]:

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-POWERS = {"product": 0.5, "calls": 0.4}
-"""Powers of the yardstick's pieces (`trainer.yardstick`) with which times go: means of three fits
-(``python -m benchmarks yardstick``, `docs/decisions/056`), rounded to 0.1; gathers and copies tell nothing more."""
+PIECES = ("product", "gather", "copy", "calls")
+"""Pieces of the yardstick (`trainer.yardstick`) that tell how fast a rank is."""
+POWER = 0.7
+"""Of their geometric mean with which times go: the mean of three fits (``python -m benchmarks yardstick``,
+`docs/decisions/056`), rounded to 0.1."""
 
 
 def slowness(now_s: Mapping[str, float], then_s: Mapping[str, float]) -> float:
@@ -18,8 +20,8 @@ def slowness(now_s: Mapping[str, float], then_s: Mapping[str, float]) -> float:
         now_s: middle times of the yardstick's pieces now.
         then_s: the same then.
     """
-    known = {name: power for name, power in POWERS.items() if name in now_s and name in then_s}
-    return float(np.exp(sum(power * np.log(now_s[name] / then_s[name]) for name, power in known.items())))
+    known = [name for name in PIECES if name in now_s and name in then_s]
+    return float(np.exp(POWER * np.mean([np.log(now_s[name] / then_s[name]) for name in known]))) if known else 1.0
 
 
 def middle_s(times_s: Mapping[str, list[float]]) -> dict[str, float]:

@@ -1,43 +1,39 @@
-"""How powers of the yardstick's pieces are fitted."""
+"""How the power of the yardstick is fitted."""
 
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from benchmarks.yardstick import Visit, _powers, within
+from benchmarks.yardstick import Visit, fitted_power, within
+from validation.yardstick import PIECES
 
-PIECES = ("product", "calls")
 
-
-def visits(random, job, powers, base_s):
-    """A job whose time goes with powers of the pieces, trained 20 times."""
-    pieces = np.exp(random.normal(0.0, 0.2, (20, 2)))
-    times = base_s * np.prod(pieces ** np.array(powers), axis=1)
+def visits(random, job, power, base_s):
+    """A job whose time goes with a power of the pieces' geometric mean, trained 20 times."""
+    pieces = np.exp(random.normal(0.0, 0.2, (20, len(PIECES))))
+    times = base_s * np.prod(pieces, axis=1) ** (power / len(PIECES))
     return [
         Visit(Path(job), 2, float(seconds), 0.0, dict(zip(PIECES, row.tolist(), strict=True)))
         for seconds, row in zip(times, pieces, strict=True)
     ]
 
 
-def test_powers_come_back_from_jobs_of_all_lengths():
-    """Not to the last digit: the middle time of a job is not quite that of its middle pieces."""
+def test_the_power_comes_back_from_jobs_of_all_lengths():
     random = np.random.default_rng(0)
-    found = [*visits(random, "a", (0.6, 0.2), 0.01), *visits(random, "b", (0.6, 0.2), 3.0)]
-    pieces, times = within(found, lambda visit: visit.wall_s, PIECES)
-    assert _powers(pieces, times) == pytest.approx([0.6, 0.2], abs=0.05)
+    found = [*visits(random, "a", 0.6, 0.01), *visits(random, "b", 0.6, 3.0)]
+    assert fitted_power(*within(found, lambda visit: visit.wall_s)) == pytest.approx(0.6, abs=1e-6)
 
 
 def test_a_few_visits_that_were_interrupted_change_little():
-    random = np.random.default_rng(1)
-    found = visits(random, "a", (0.5, 0.5), 0.1)
-    pieces, times = within(found, lambda visit: visit.wall_s, PIECES)
+    pieces, times = within(visits(np.random.default_rng(1), "a", 0.7, 0.1), lambda visit: visit.wall_s)
     times[:2] += 3.0
-    assert _powers(pieces, times) == pytest.approx([0.5, 0.5], abs=0.15)
+    assert fitted_power(pieces, times) == pytest.approx(0.7, abs=0.15)
+    assert abs(np.sum(pieces * times) / np.sum(pieces**2) - 0.7) > 0.15, "least squares would be bent"
 
 
 def test_a_job_trained_twice_says_nothing():
-    found = visits(np.random.default_rng(2), "a", (0.5, 0.5), 0.1)[:2]
-    pieces, times = within(found, lambda visit: visit.wall_s, PIECES)
-    assert pieces.shape == (0, 2)
+    found = visits(np.random.default_rng(2), "a", 0.5, 0.1)[:2]
+    pieces, times = within(found, lambda visit: visit.wall_s)
+    assert not len(pieces)
     assert not len(times)

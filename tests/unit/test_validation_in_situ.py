@@ -15,7 +15,7 @@ from validation.in_situ import CollectiveWork, PartRow, _nonnegative, alone, col
 from validation.measured import _usual
 from validation.random_jobs import Limits, random_job
 from validation.timed import ENDS, ISSUE, WAIT, read_timed
-from validation.yardstick import middle_s, slowness
+from validation.yardstick import PIECES, POWER, middle_s, slowness
 
 CACHES = Caches(2.0**20, 2.0**25)
 
@@ -172,11 +172,12 @@ def test_a_trace_without_iterations_says_nothing(tmp_path):
         read_timed(trace(tmp_path))
 
 
-def test_a_machine_is_slower_by_the_root_of_what_two_pieces_say():
-    then = {"product": 1.0, "calls": 1.0, "copy": 1.0}
-    assert slowness({"product": 1.21, "calls": 1.0, "copy": 9.0}, then) == pytest.approx(1.1)
+def test_a_machine_is_slower_by_a_power_of_the_mean_of_the_pieces_that_are_known():
+    then = dict.fromkeys([*PIECES, "exchange_2"], 1.0)
+    assert slowness(dict.fromkeys(PIECES, 1.2), then) == pytest.approx(1.2**POWER)
+    assert slowness({**then, "copy": 2.0, "exchange_2": 9.0}, then) == pytest.approx(2.0 ** (POWER / 4))
+    assert slowness({"product": 2.0, "calls": 2.0}, then) == pytest.approx(2.0**POWER)
     assert slowness({"product": 2.0}, {}) == 1.0
-    assert slowness({"product": 2.0, "calls": 3.0}, then) == pytest.approx(2.0**0.5 * 3.0**0.4)
     assert middle_s({"calls": [3.0, 1.0, 2.0], "none": []}) == {"calls": 2.0}
 
 

@@ -32,8 +32,10 @@ from trainer.bench_plan import FEWEST_CASES, Plan, joined
 from trainer.pin import usable_cores
 from trainer.runs import Run
 from trainer.slices import slice_s
-from validation.host_fit import HostFacts, errors_pct, fit_kernels, host_cluster, issue_s, with_own_cache
-from validation.host_iterations import with_classes, with_kernels, with_level, with_turns, with_waits
+from validation.cpu_fit import Row
+from validation.host_calibration import as_alone, fit_host, rank_counts
+from validation.host_fit import HostFacts, errors_pct
+from validation.host_record import SUFFIX, HostRecord, rounded
 from validation.in_situ import PartRow, expected_s
 
 COLLECTIVE_BYTES = tuple(4**power for power in range(4, 13))
@@ -57,7 +59,7 @@ class HostSpec:
     Attributes:
         cluster: what it says.
         file: where.
-        rows: the file of what was measured, beside it.
+        rows: the table of what was measured, beside it.
         seconds: how long it took.
     """
 
@@ -81,38 +83,59 @@ def calibrate_host(out: Path, minutes: float = 3.0, seed: int = 0, progress: Pro
         raise InputError("not a time", file="--minutes", given=minutes, expected="above 0, e.g. 3")
     require_file_writable(out)
     facts = _facts(out.stem)
-    rows = [row for layout in _layouts(minutes, seed) for row in _measure(*layout, shown)]
+    rows = rounded([row for layout in _layouts(minutes, seed) for row in _measure(*layout, shown)])
     shown.stage("fitting kernels and collectives alone")
-    counts = {max(1, facts.cores // ranks): ranks for ranks in _rank_counts()}
-    cluster = host_cluster(rows, facts, [fit_kernels(rows, threads, facts) for threads in sorted(counts)], shown)
+    alone = as_alone(facts, rows, shown)
     turns = RANKS_PER_CORE * facts.cores if facts.cores <= MOST_CORES_WITH_TURNS else None
     turn_s = slice_s(usable_cores()[0]) if turns else 0.0
     left_s = MEASURED_SHARE * 60.0 * minutes - (time.perf_counter() - begin)
-    request = TrainRequest([*counts.values(), *filter(None, [turns])], seed, left_s)
-    by_ranks = train_jobs(request, cluster, issue_s(rows), shown)
-    trained = {threads: by_ranks[ranks] for threads, ranks in counts.items()}
-    shown.stage("fitting the costs of kernels")
-    facts = with_own_cache(facts, rows, trained)
-    kernels = [fit_kernels(rows, threads, facts, of) for threads, of in trained.items()]
-    cluster = with_kernels(cluster, kernels)
-    for threads, of in trained.items():
-        cluster = with_level(with_classes(cluster, threads, of.jobs), threads, of.jobs)
-    cluster = with_waits(cluster, trained[min(trained)].jobs)
-    if turns:
-        cluster = with_turns(cluster, turn_s, by_ranks[turns].jobs)
-    kernels = list(cluster.node.cpu.kernels)
-    parts = [(counts[threads], threads, part) for threads, of in trained.items() for part in of.parts]
-    table = out.with_suffix(".rows.csv")
-    file_written_whole(table, _rows_csv(rows, errors_pct(rows, cluster), parts, kernels))
+    request = TrainRequest([*rank_counts(facts.cores).values(), *filter(None, [turns])], seed, left_s)
+    packed = HostRecord(facts, turn_s, rows, train_jobs(request, alone, shown)).packed()
+    cluster, table = _fitted(HostRecord.unpacked(packed, out), alone, shown)
+    file_written_whole(out.with_suffix(SUFFIX), packed)
+    return _written(out, cluster, table, begin)
+
+
+def refit_host(record: str, out: Path, progress: Progress | None = None) -> HostSpec:
+    """Fit what an earlier calibration measured, on whatever machine, and write the spec.
+
+    Args:
+        record: file that it wrote, or the name of a shipped one (`validation.host_record`).
+        out: the spec.
+        progress: told what is being done.
+
+    Raises:
+        InputError: there is no such record, or ``out`` cannot be written.
+    """
+    shown, begin = progress or Silent(), time.perf_counter()
+    found = HostRecord.read(record)
+    require_file_writable(out)
+    shown.stage("fitting kernels and collectives alone")
+    cluster, table = _fitted(found, as_alone(found.facts, found.rows, shown), shown)
+    return _written(out, cluster, table, begin)
+
+
+def _fitted(record: HostRecord, alone: Cluster, progress: Progress) -> tuple[Cluster, str]:
+    """The machine, and its table of rows."""
+    progress.stage("fitting the costs of kernels")
+    fit, counts = fit_host(record, alone), rank_counts(record.facts.cores)
+    parts = [(counts[threads], threads, part) for threads, of in fit.parts.items() for part in of]
+    errors = errors_pct(record.rows, fit.cluster)
+    return fit.cluster, _rows_csv(record.rows, errors, parts, list(fit.cluster.node.cpu.kernels))
+
+
+def _written(out: Path, cluster: Cluster, table: str, begin: float) -> HostSpec:
+    file = out.with_suffix(".rows.csv")
+    file_written_whole(file, table)
     file_written_whole(out, _yaml(cluster))
-    return HostSpec(cluster, out, table, time.perf_counter() - begin)
+    return HostSpec(cluster, out, file, time.perf_counter() - begin)
 
 
 def _layouts(minutes: float, seed: int) -> list[tuple[int, Plan]]:
     """Ranks, and what they time: one rank with all cores, one on each core, and collectives of 2 and 4."""
     count = int(np.clip(minutes * 10, FEWEST_CASES, MOST_CASES))
     share_s = minutes * 60.0
-    kernels = _rank_counts()
+    kernels = rank_counts(len(usable_cores())).values()
     layouts = [
         (
             ranks,
@@ -130,11 +153,6 @@ def _layouts(minutes: float, seed: int) -> list[tuple[int, Plan]]:
     beside = [ranks for ranks in (2, 4) if ranks not in kernels]
     alone = Plan(cases=0, case_s=0.02, collective_bytes=COLLECTIVE_BYTES, seconds=COLLECTIVE_SHARE * share_s)
     return layouts + [(ranks, alone) for ranks in beside]
-
-
-def _rank_counts() -> list[int]:
-    """One rank with all cores, and one on each."""
-    return sorted({1, len(usable_cores())})
 
 
 def _measure(ranks: int, plan: Plan, progress: Progress) -> list[dict[str, Any]]:
@@ -195,7 +213,7 @@ def _cache_bytes(level: int, default: float) -> float:
 
 
 def _rows_csv(
-    rows: Sequence[dict[str, Any]],
+    rows: Sequence[Row],
     errors: Sequence[float | None],
     parts: Sequence[tuple[int, int, PartRow]],
     kernels: Sequence[CpuKernels],

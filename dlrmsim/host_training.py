@@ -15,18 +15,15 @@ import numpy as np
 from dlrmsim.measuring import with_plan
 from hardware_specs.types import Cluster
 from inputs.errors import InfeasibleError
-from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
-from simulator.lowering import lower
 from trainer.bench_series import SCENARIO, by_turns, started_by_turns
 from trainer.pin import usable_cores
 from trainer.runs import Run
-from validation.host_fit import Trained
-from validation.host_iterations import TrainedJob
-from validation.in_situ import CollectiveWork, TrainedRank, parts
+from validation.host_record import JobRecord
+from validation.in_situ import TrainedRank
 from validation.random_jobs import Limits, random_job
-from validation.yardstick import slowness
+from validation.timed import read_timed
 
 TINY = Path(str(files("trainer") / "samples" / "host_overhead.yaml"))
 """Scenario whose iterations are nearly all overhead of the framework."""
@@ -52,17 +49,13 @@ class TrainRequest:
     seconds: float
 
 
-def train_jobs(request: TrainRequest, machine: Cluster, issue_s: float, progress: Progress) -> dict[int, Trained]:
+def train_jobs(request: TrainRequest, machine: Cluster, progress: Progress) -> list[JobRecord]:
     """Train jobs by turns for as long as there is time: how fast the machine is drifts for all of them alike.
 
     Args:
         request: what to train.
         machine: with kernels and collectives as they are alone: planners go by them.
-        issue_s: what it takes to issue a collective.
         progress: told what is being done.
-
-    Returns:
-        What was found by number of ranks.
 
     Raises:
         RankFailedError: a rank died.
@@ -74,52 +67,19 @@ def train_jobs(request: TrainRequest, machine: Cluster, issue_s: float, progress
             for ranks in request.ranks
         }
         done = _train(request, {ranks: list(of_ranks) for ranks, of_ranks in jobs.items()}, Path(name), progress)
-        trained = {
-            ranks: {folder: [_trained(folder, rank, ranks) for rank in range(ranks)] for folder in folders}
-            for ranks, folders in done.items()
-        }
-        usual_s = {ranks: _usual(of_ranks) for ranks, of_ranks in trained.items()}
-        for ranks in usual_s:  # ranks of one thread have one reference, those that take turns, too
-            usual_s[ranks] = usual_s[min(ranks, len(usable_cores()))]
-        return {ranks: _found(of_ranks, usual_s[ranks], jobs[ranks], issue_s) for ranks, of_ranks in trained.items()}
+        return [_record(jobs[ranks][folder], folder, ranks) for ranks, folders in done.items() for folder in folders]
 
 
-def _trained(folder: Path, rank: int, ranks: int) -> TrainedRank:
+def _record(job: ResolvedScenario, folder: Path, ranks: int) -> JobRecord:
     schedule = _schedule(ranks)
-    return TrainedRank.read(folder, rank, schedule.warm_up, schedule.iterations)
+    trained = [TrainedRank.read(folder, rank, schedule.warm_up, schedule.iterations) for rank in range(ranks)]
+    timed = range(ranks) if schedule.timed else ()
+    return JobRecord.of(job, trained, [read_timed(folder / "timed" / f"rank{rank}.json.gz") for rank in timed])
 
 
 def _schedule(ranks: int) -> Run:
     """How so many ranks train a job."""
     return TURNS if ranks > len(usable_cores()) else SCHEDULE
-
-
-def _found(
-    trained: Mapping[Path, Sequence[TrainedRank]],
-    usual_s: Mapping[str, float],
-    jobs: Mapping[Path, ResolvedScenario],
-    issue_s: float,
-) -> Trained:
-    """What ranks recorded of jobs, as if the machine had been as fast as usual all the time."""
-    collectives: list[CollectiveWork] = []
-    known_jobs: list[TrainedJob] = []
-    for folder, of_job in trained.items():
-        prepared = prepare(jobs[folder], Silent())
-        slower = [slowness(known.yardstick_s, usual_s) for known in of_job]
-        timed = enumerate(of_job) if _schedule(len(of_job)).timed else ()
-        of_ranks = [parts(prepared, folder, rank, known, slower[rank], issue_s) for rank, known in timed]
-        found = [part for of_rank in of_ranks for part in of_rank]
-        taken_s = np.array([[known.wall_s, known.cpu_s, known.others_s] for known in of_job])
-        iteration_s, thread_s, others_s = (taken_s / np.array(slower)[:, None]).mean(axis=0).tolist()
-        known_jobs.append(TrainedJob(jobs[folder], iteration_s, thread_s, found))
-        if len(of_job) > 1:
-            collectives.append(_collectives(prepared, others_s))
-    return Trained(collectives, usual_s, known_jobs)
-
-
-def _collectives(prepared: Prepared, cores_s: float) -> CollectiveWork:
-    phases = [phase for each in lower(prepared.graph, prepared.machine).collectives for phase in each.phases]
-    return CollectiveWork(sum(latency for latency, _ in phases), sum(moving for _, moving in phases), cores_s)
 
 
 def drawn_jobs(ranks: int, seed: int, count: int, machine: Cluster, root: Path) -> dict[Path, ResolvedScenario]:
@@ -155,9 +115,3 @@ def _train(
         for ranks, folder in by_turns(series, lambda: time.perf_counter() > end):
             done[ranks].append(folder)
     return done
-
-
-def _usual(trained: Mapping[Path, Sequence[TrainedRank]]) -> dict[str, float]:
-    """The middle time of each piece over all jobs and ranks."""
-    ranks = [rank for of_job in trained.values() for rank in of_job]
-    return {name: float(np.median([rank.yardstick_s[name] for rank in ranks])) for name in ranks[0].yardstick_s}

@@ -90,8 +90,8 @@ def folder_written_whole(target: Path) -> Iterator[Path]:
         raise
 
 
-def file_written_whole(target: Path, text: str) -> None:
-    """Write a file of text that appears whole or not at all; an older one is replaced.
+def file_written_whole(target: Path, content: str | bytes) -> None:
+    """Write a file that appears whole or not at all; an older one is replaced.
 
     Raises:
         InputError: ``target`` is a folder, or cannot be written.
@@ -101,8 +101,8 @@ def file_written_whole(target: Path, text: str) -> None:
     try:
         handle, partial = tempfile.mkstemp(prefix=f".{target.name}.partial-", dir=target.absolute().parent)
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
+            with os.fdopen(handle, "wb") as file:
+                file.write(content.encode() if isinstance(content, str) else content)
             Path(partial).chmod(0o666 & ~_umask())
             Path(partial).replace(target)
         except BaseException:

@@ -33,7 +33,7 @@ from simulator.operators import (
     Work,
 )
 from validation.cpu_fit import KernelRow
-from validation.timed import ENDS, ISSUE, WAIT, TimedRank, read_timed
+from validation.timed import ENDS, ISSUE, WAIT, TimedRank
 from validation.yardstick import middle_s
 
 Key = tuple[KernelClass, str]
@@ -142,7 +142,7 @@ def alone(row: KernelRow, ranks: int) -> PartRow:
 
 
 def parts(
-    prepared: Prepared, folder: Path, rank: int, trained: TrainedRank, slower: float, issue_s: float
+    prepared: Prepared, timed: TimedRank, rank: int, trained: TrainedRank, slower: float, issue_s: float
 ) -> list[PartRow]:
     """The timed parts of a job's iteration on a rank.
 
@@ -151,8 +151,8 @@ def parts(
 
     Args:
         prepared: the job.
-        folder: of its record.
-        rank: whose.
+        timed: the rank's traced iterations.
+        rank: whose they are.
         trained: what it recorded.
         slower: by how much the machine was slower than it usually is (`validation.yardstick`).
         issue_s: what it takes to issue a collective, which is timed apart.
@@ -160,7 +160,6 @@ def parts(
     compute, (program,) = prepared.machine.compute, prepared.graph.programs
     if not isinstance(compute, CpuModel):
         raise TypeError("kernels of CPUs are fitted to jobs on CPUs")
-    timed = read_timed(folder / "timed" / f"rank{rank}.json.gz")
     issued = sum(isinstance(work, CollectiveCall) for work in program.work)
     scale = _scale(timed, trained, compute, issued * issue_s) / slower
     groups: dict[str, list[Operator]] = {}

@@ -115,16 +115,20 @@ def host(
     ),
     minutes: Annotated[float, typer.Option("--minutes", help="Time that measuring may take.")] = 3.0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the sizes that are timed.")] = 0,
+    record: Annotated[
+        str | None,
+        typer.Option("--record", metavar="FILE", help="Fit what an earlier one measured (or NAME: a shipped one)."),
+    ] = None,
 ) -> None:
     """Time kernels and collectives of this machine with PyTorch and write the cluster that it is."""
     from rich.table import Table
 
     from dlrmsim.cli.printing import text_console
     from dlrmsim.cli.progress import progress_display
-    from dlrmsim.host import calibrate_host
+    from dlrmsim.host import calibrate_host, refit_host
 
     with progress_display() as progress:
-        found = calibrate_host(out, minutes, seed, progress)
+        found = refit_host(record, out, progress) if record else calibrate_host(out, minutes, seed, progress)
     table = Table("threads", "kernels", "rows", "median error", "worst", "noise", box=None, padding=(0, 2, 0, 0))
     for known in found.cluster.node.cpu.kernels:
         for kind, cost in known.costs.items():

@@ -78,6 +78,23 @@ def test_what_was_measured_lies_beside_it_with_the_error_of_the_fit(calibrated):
     assert {"training gemm", "training input", "training backward", "training ends"} <= parts
 
 
+def test_the_spec_is_made_anew_from_what_was_measured(calibrated):
+    arguments = ("--record", "here.record.json.gz", "--out", "again.yaml")
+    code, out, err = dlrmsim("calibrate", "host", *arguments, folder=calibrated)
+    assert code == 0, err
+    assert "again.rows.csv" in out
+    assert (calibrated / "again.yaml").read_bytes() == (calibrated / "here.yaml").read_bytes()
+    assert (calibrated / "again.rows.csv").read_bytes() == (calibrated / "here.rows.csv").read_bytes()
+
+
+def test_a_record_that_is_none_is_refused(calibrated):
+    arguments = ("--record", "here.rows.csv", "--out", "no.yaml")
+    code, _, err = dlrmsim("calibrate", "host", *arguments, folder=calibrated)
+    assert code == 2
+    assert "no record of a calibration" in err
+    assert not (calibrated / "no.yaml").exists()
+
+
 def test_a_shipped_job_runs_on_the_spec(calibrated):
     arguments = ("--set", "cluster=here.yaml", "--set", "world_size=4", "--json")
     code, out, err = dlrmsim("run", "criteo_small", *arguments, "--out", "run", folder=calibrated)

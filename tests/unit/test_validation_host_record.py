@@ -1,0 +1,82 @@
+"""The file of what was measured on a machine, of which its spec can be made anew."""
+
+import gzip
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hardware_specs.loader import load_cluster
+from inputs.errors import InputError
+from validation.host_record import HostRecord, rounded
+
+FILE = Path("here.record.json.gz")
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    return HostRecord.read("xeon_2_cores")
+
+
+def test_what_is_packed_is_unpacked(shipped):
+    packed = shipped.packed()
+    again = HostRecord.unpacked(packed, FILE)
+    assert again.packed() == packed
+    assert again.facts == shipped.facts
+    assert again.rows == shipped.rows
+    assert [job.trained for job in again.jobs] == [job.trained for job in shipped.jobs]
+    assert again.jobs[-1].scenario == shipped.jobs[-1].scenario
+
+
+def test_a_shipped_spec_is_of_its_record(shipped):
+    """Where the machine was measured, when, and how fast its yardstick was in the middle of all jobs."""
+    cluster = load_cluster("xeon_2_cores")
+    for known in cluster.node.cpu.kernels:
+        assert known.source == shipped.facts.source
+        assert known.turn_s == pytest.approx(shipped.turn_s, rel=0.01)
+        ranks = [rank for job in shipped.jobs if job.ranks == 2 // known.threads for rank in job.trained]
+        for piece, seconds in known.yardstick_s.items():
+            assert seconds == pytest.approx(np.median([rank.yardstick_s[piece] for rank in ranks]), rel=1e-3)
+
+
+def test_a_job_runs_on_any_machine_of_its_size(shipped):
+    job = next(job for job in shipped.jobs if job.ranks == 2)
+    resolved = job.on(load_cluster("zen5_2_cores"))
+    assert resolved.cluster.name == "zen5_2_cores"
+    assert resolved.world_size == 2
+    assert rounded(resolved.to_dict())["workload"] == job.scenario["workload"]
+
+
+def test_ranks_that_take_turns_have_no_traces(shipped):
+    assert {job.ranks for job in shipped.jobs} == {1, 2, 4}
+    assert {len(job.timed) for job in shipped.jobs if job.ranks == 4} == {0}
+    assert all(len(job.timed) == job.ranks for job in shipped.jobs if job.ranks < 4)
+
+
+def test_numbers_have_six_digits():
+    assert rounded({"a": [1.23456789e-3, np.array([2.0 / 3.0])], "b": ("text", 10**9, None)}) == {
+        "a": [1.23457e-3, [0.666667]],
+        "b": ["text", 10**9, None],
+    }
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"text", gzip.compress(b"text"), gzip.compress(b"[]"), gzip.compress(b'{"schema": 1}')]
+)
+def test_another_file_is_refused(content):
+    with pytest.raises(InputError, match=r"no record of a calibration.*NAME\.record\.json\.gz") as refused:
+        HostRecord.unpacked(content, FILE)
+    assert "here.record.json.gz" in str(refused.value)
+
+
+def test_another_format_is_refused(shipped):
+    content = json.loads(gzip.decompress(replace(shipped, rows=[], jobs=[]).packed()))
+    with pytest.raises(InputError, match="another format"):
+        HostRecord.unpacked(gzip.compress(json.dumps({**content, "schema": 2}).encode()), FILE)
+
+
+def test_a_name_that_does_not_ship_is_told_the_nearest():
+    with pytest.raises(InputError, match="xeon_2_cores"):
+        HostRecord.read("xeon_2_core")

@@ -1,0 +1,117 @@
+"""From what was measured on a machine to the cluster that it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hardware_specs.types import Cluster
+from scenarios.prepare import Prepared, prepare
+from scenarios.progress import Progress, Silent
+from simulator.lowering import lower
+from validation.cpu_fit import Row
+from validation.host_fit import HostFacts, Trained, fit_kernels, host_cluster, issue_s, with_own_cache
+from validation.host_iterations import TrainedJob, with_classes, with_kernels, with_level, with_turns, with_waits
+from validation.host_record import HostRecord, JobRecord
+from validation.in_situ import CollectiveWork, PartRow, parts
+from validation.yardstick import slowness
+
+
+@dataclass(frozen=True, slots=True)
+class HostFit:
+    """A machine that is fitted.
+
+    Attributes:
+        cluster: what it is.
+        parts: of iterations, those that costs were fitted to, by threads of a rank.
+    """
+
+    cluster: Cluster
+    parts: Mapping[int, Sequence[PartRow]]
+
+
+def rank_counts(cores: int) -> dict[int, int]:
+    """Ranks that kernels are fitted for by their threads: one with all cores, and one on each."""
+    return {max(1, cores // ranks): ranks for ranks in sorted({1, cores})}
+
+
+def as_alone(facts: HostFacts, rows: Sequence[Row], progress: Progress) -> Cluster:
+    """The machine with kernels and collectives as they are alone, and a host that takes no time.
+
+    Args:
+        facts: of the machine.
+        rows: kernels and collectives that were timed alone.
+        progress: told what is being done.
+    """
+    kernels = [fit_kernels(rows, threads, facts) for threads in sorted(rank_counts(facts.cores))]
+    return host_cluster(rows, facts, kernels, progress)
+
+
+def fit_host(record: HostRecord, alone: Cluster) -> HostFit:
+    """The machine as a record tells it.
+
+    Args:
+        record: of the machine.
+        alone: what `as_alone` makes of its rows.
+
+    Raises:
+        InputError: a job of the record cannot run on it.
+    """
+    facts, counts = record.facts, rank_counts(record.facts.cores)
+    by_ranks = _trained(record, alone)
+    trained = {threads: by_ranks[ranks] for threads, ranks in counts.items()}
+    facts = with_own_cache(facts, record.rows, trained)
+    cluster = with_kernels(alone, [fit_kernels(record.rows, threads, facts, of) for threads, of in trained.items()])
+    for threads, of in trained.items():
+        cluster = with_level(with_classes(cluster, threads, of.jobs), threads, of.jobs)
+    cluster = with_waits(cluster, trained[min(trained)].jobs)
+    for ranks, of in by_ranks.items():
+        if ranks > facts.cores:
+            cluster = with_turns(cluster, record.turn_s, of.jobs)
+    return HostFit(cluster, {threads: of.parts for threads, of in trained.items()})
+
+
+def _trained(record: HostRecord, alone: Cluster) -> dict[int, Trained]:
+    """What was found by number of ranks; all with one thread have one reference of the yardstick."""
+    counts = sorted({job.ranks for job in record.jobs})
+    by_ranks = {ranks: [job for job in record.jobs if job.ranks == ranks] for ranks in counts}
+    usual_s = {ranks: _usual(jobs) for ranks, jobs in by_ranks.items()}
+    issuing_s = issue_s(record.rows)
+    return {
+        ranks: _found(jobs, usual_s[min(ranks, record.facts.cores)], alone, issuing_s)
+        for ranks, jobs in by_ranks.items()
+    }
+
+
+def _found(jobs: Sequence[JobRecord], usual_s: Mapping[str, float], alone: Cluster, issuing_s: float) -> Trained:
+    """What ranks recorded of jobs, as if the machine had been as fast as usual all the time."""
+    collectives: list[CollectiveWork] = []
+    known_jobs: list[TrainedJob] = []
+    for job in jobs:
+        resolved = job.on(alone)
+        prepared = prepare(resolved, Silent())
+        slower = [slowness(rank.yardstick_s, usual_s) for rank in job.trained]
+        found = [
+            part
+            for rank, timed in enumerate(job.timed)
+            for part in parts(prepared, timed, rank, job.trained[rank], slower[rank], issuing_s)
+        ]
+        taken_s = np.array([[rank.wall_s, rank.cpu_s, rank.others_s] for rank in job.trained])
+        iteration_s, thread_s, others_s = (taken_s / np.array(slower)[:, None]).mean(axis=0).tolist()
+        known_jobs.append(TrainedJob(resolved, iteration_s, thread_s, found))
+        if job.ranks > 1:
+            collectives.append(_collectives(prepared, others_s))
+    return Trained(collectives, usual_s, known_jobs)
+
+
+def _collectives(prepared: Prepared, cores_s: float) -> CollectiveWork:
+    phases = [phase for each in lower(prepared.graph, prepared.machine).collectives for phase in each.phases]
+    return CollectiveWork(sum(latency for latency, _ in phases), sum(moving for _, moving in phases), cores_s)
+
+
+def _usual(jobs: Sequence[JobRecord]) -> dict[str, float]:
+    """The middle time of each piece over all jobs and ranks."""
+    ranks = [rank for job in jobs for rank in job.trained]
+    return {name: float(np.median([rank.yardstick_s[name] for rank in ranks])) for name in ranks[0].yardstick_s}

@@ -1,0 +1,164 @@
+"""What ``calibrate host`` measures, and a file of it: a spec can be fitted anew anywhere, and when models change."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardware_specs.types import Cluster
+from inputs.errors import InputError, nearest_name
+from inputs.yaml_lines import Document
+from scenarios.resolve import ResolvedScenario, resolve
+from validation.cpu_fit import Row
+from validation.host_fit import HostFacts
+from validation.in_situ import TrainedRank
+from validation.timed import TimedRank
+
+SUFFIX = ".record.json.gz"
+SCHEMA = 1
+DIGITS = 6
+"""Of each number."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A job that was trained.
+
+    Attributes:
+        scenario: what it was, with its plan, without a machine.
+        trained: what each rank recorded.
+        timed: each rank's traced iterations; none of ranks that take turns.
+    """
+
+    scenario: Mapping[str, Any]
+    trained: Sequence[TrainedRank]
+    timed: Sequence[TimedRank]
+
+    @staticmethod
+    def of(job: ResolvedScenario, trained: Sequence[TrainedRank], timed: Sequence[TimedRank]) -> JobRecord:
+        """The record of a scenario."""
+        return JobRecord({**job.to_dict(), "cluster": None}, trained, timed)
+
+    @property
+    def ranks(self) -> int:
+        """Ranks that trained it."""
+        return len(self.trained)
+
+    def on(self, machine: Cluster) -> ResolvedScenario:
+        """Its scenario on a machine.
+
+        Raises:
+            InputError: the machine cannot run it.
+        """
+        data = {**self.scenario, "cluster": machine.to_dict()}
+        return resolve(Document(data, {}, Path(str(self.scenario.get("name")))))
+
+
+@dataclass(frozen=True, slots=True)
+class HostRecord:
+    """A machine and what was measured on it.
+
+    Attributes:
+        facts: of the machine.
+        turn_s: how long one of two busy processes works before the other does; 0 where no ranks took turns.
+        rows: kernels and collectives alone.
+        jobs: those trained.
+    """
+
+    facts: HostFacts
+    turn_s: float
+    rows: Sequence[Row]
+    jobs: Sequence[JobRecord]
+
+    def packed(self) -> bytes:
+        """The file of it: compressed JSON, the same for the same record."""
+        content = {
+            "schema": SCHEMA,
+            "facts": asdict(self.facts),
+            "turn_s": self.turn_s,
+            "rows": list(self.rows),
+            "jobs": [
+                {
+                    "scenario": job.scenario,
+                    "trained": [asdict(rank) for rank in job.trained],
+                    "timed": [asdict(rank) for rank in job.timed],
+                }
+                for job in self.jobs
+            ],
+        }
+        return gzip.compress(json.dumps(rounded(content), separators=(",", ":")).encode(), mtime=0)
+
+    @staticmethod
+    def read(name_or_path: str) -> HostRecord:
+        """The record of a shipped cluster by its name, or of a file.
+
+        Raises:
+            InputError: there is none, or it is none.
+        """
+        shipped = {Path(str(item)).name.removesuffix(SUFFIX): Path(str(item)) for item in _shipped()}
+        file = shipped.get(name_or_path, Path(name_or_path))
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"cannot be read: {error.strerror}",
+                file="--record",
+                given=name_or_path,
+                expected=f"a file NAME{SUFFIX}, or one of {', '.join(sorted(shipped))}",
+                nearest=nearest_name(name_or_path, shipped),
+            ) from None
+        return HostRecord.unpacked(content, file)
+
+    @staticmethod
+    def unpacked(content: bytes, file: Path) -> HostRecord:
+        """What `packed` made.
+
+        Args:
+            content: of the file.
+            file: its name, for errors.
+
+        Raises:
+            InputError: it is no such file.
+        """
+        try:
+            found = json.loads(gzip.decompress(content))
+            if found["schema"] != SCHEMA:
+                raise InputError("another format", file=file, key="schema", given=found["schema"], expected=str(SCHEMA))
+            jobs = [
+                JobRecord(
+                    job["scenario"],
+                    [TrainedRank(**rank) for rank in job["trained"]],
+                    [
+                        TimedRank(np.array(rank["steps_s"]), rank["groups_s"], np.array(rank["gemms_s"]))
+                        for rank in job["timed"]
+                    ],
+                )
+                for job in found["jobs"]
+            ]
+            return HostRecord(HostFacts(**found["facts"]), found["turn_s"], found["rows"], jobs)
+        except (OSError, EOFError, ValueError, KeyError, TypeError):
+            expected = f"a file NAME{SUFFIX} that `dlrmsim calibrate host` wrote beside NAME.yaml"
+            raise InputError("no record of a calibration", file=file, expected=expected) from None
+
+
+def _shipped() -> Iterable[Traversable]:
+    return (item for item in files("validation").joinpath("hosts").iterdir() if item.name.endswith(SUFFIX))
+
+
+def rounded(value: Any) -> Any:
+    """Lists and mappings with all numbers to `DIGITS` digits, arrays as lists."""
+    if isinstance(value, np.ndarray):
+        return rounded(value.tolist())
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}")
+    if isinstance(value, Mapping):
+        return {name: rounded(of) for name, of in value.items()}
+    return [rounded(of) for of in value] if isinstance(value, list | tuple) else value

@@ -62,10 +62,6 @@ class Caches:
         """What each of so many ranks has of a machine's."""
         return Caches(self.core, self.shared / ranks)
 
-    def missed(self, resident: Amount) -> tuple[Amount, Amount]:
-        """Shares of random accesses to ``resident`` bytes that miss the cache of a core, and the shared one."""
-        return _missed(self.core, resident), _missed(self.shared, resident)
-
 
 def _missed(cache: float, resident: Amount) -> Amount:
     return np.maximum(0.0, 1.0 - cache / np.maximum(resident, cache))
@@ -241,19 +237,14 @@ def _share(missed: Misses | None, cache: float) -> Amount:
 
 def _update(operator: EmbeddingUpdate, caches: Caches) -> Amounts:
     gathered = operator.gradient_bytes + operator.repeated_gradient_bytes
-    first, again = caches.missed(operator.gradient_bytes), caches.missed(operator.gradient_block_bytes)
-    gradient_core, gradient_shared = (
-        operator.gradient_bytes * of_all + operator.repeated_gradient_bytes * of_table
-        for of_all, of_table in zip(first, again, strict=True)
-    )
+    first, again = (_missed(caches.core, size) for size in (operator.gradient_bytes, operator.gradient_block_bytes))
     stateful = _any(operator.state_bytes)
     counts: Amounts = {
         "call": _any(operator.lookups),
         "lookup": operator.lookups,
         "lookup_doubling": operator.lookups * np.log2(np.maximum(operator.lookups, 2.0)),
         "gathered_byte": gathered,
-        "gradient_core_miss_byte": gradient_core,
-        "gradient_shared_miss_byte": gradient_shared,
+        "gradient_core_miss_byte": operator.gradient_bytes * first + operator.repeated_gradient_bytes * again,
         "row": operator.unique_rows,
         "state_row": operator.unique_rows * stateful,
         "weight_byte": operator.weight_bytes,

@@ -225,7 +225,6 @@ def _lookup(operator: EmbeddingLookup, caches: Caches) -> Amounts:
         "core_miss_byte": operator.row_bytes * core,
         "shared_miss": operator.lookups * shared,
         "shared_miss_byte": operator.row_bytes * shared,
-        "index_byte": operator.index_bytes,
         "output_byte": operator.output_bytes,
     }
 

@@ -47,8 +47,8 @@ FLOOR_SHARE = 0.02
 FLOOR_S = 2e-4
 """The same of kernels timed alone, seconds."""
 PENALTY = 0.03
-"""On squares of what an amount's cost makes of the row with most of it, as a share of squared errors. Of jobs left out
-of three calibrations (scripts that were not kept) lookups and updates are then predicted best, others hardly worse."""
+"""On squares of what an amount's cost makes of the row with most of it, as a share of squared errors
+(`docs/decisions/055`)."""
 LINEAR_BEYOND = 0.15
 """Relative errors up to this count by their square, larger ones by their size."""
 SAME_PLACE = 1e-4

@@ -96,19 +96,21 @@ def calibrate_host(out: Path, minutes: float = 3.0, seed: int = 0, progress: Pro
     return _written(out, cluster, table, begin)
 
 
-def refit_host(record: str, out: Path, progress: Progress | None = None) -> HostSpec:
-    """Fit what an earlier calibration measured, on whatever machine, and write the spec.
+def refit_host(records: Sequence[str], out: Path, progress: Progress | None = None) -> HostSpec:
+    """Fit what earlier calibrations of one machine measured, on whatever machine, and write the spec.
 
     Args:
-        record: file that it wrote, or the name of a shipped one (`validation.host_record`).
+        records: files that they wrote, or names of shipped ones (`validation.host_record`); at least one.
         out: the spec.
         progress: told what is being done.
 
     Raises:
-        InputError: there is no such record, or ``out`` cannot be written.
+        InputError: there is no such record, one is of another machine, or ``out`` cannot be written.
     """
     shown, begin = progress or Silent(), time.perf_counter()
-    found = HostRecord.read(record)
+    found = HostRecord.read(records[0])
+    for name in records[1:]:
+        found = found.and_also(HostRecord.read(name), name)
     require_file_writable(out)
     shown.stage("fitting kernels and collectives alone")
     cluster, table = _fitted(found, as_alone(found.facts, found.rows, shown), shown)

@@ -78,6 +78,23 @@ class HostRecord:
     rows: Sequence[Row]
     jobs: Sequence[JobRecord]
 
+    def and_also(self, other: HostRecord, name: str) -> HostRecord:
+        """This and what was measured on the same machine at another time.
+
+        Args:
+            other: its record.
+            name: what it was called, for errors.
+
+        Raises:
+            InputError: it is of another machine.
+        """
+        for what in ("cpu", "cores"):
+            here, there = getattr(self.facts, what), getattr(other.facts, what)
+            if here != there:
+                raise InputError(f"of another machine: its {what}", file=name, given=there, expected=str(here))
+        turn_s = (self.turn_s + other.turn_s) / 2
+        return HostRecord(self.facts, turn_s, [*self.rows, *other.rows], [*self.jobs, *other.jobs])
+
     def packed(self) -> bytes:
         """The file of it: compressed JSON, the same for the same record."""
         content = {

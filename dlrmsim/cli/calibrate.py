@@ -116,8 +116,8 @@ def host(
     minutes: Annotated[float, typer.Option("--minutes", help="Time that measuring may take.")] = 3.0,
     seed: Annotated[int, typer.Option("--seed", min=0, help="Of the sizes that are timed.")] = 0,
     record: Annotated[
-        str | None,
-        typer.Option("--record", metavar="FILE", help="Fit what an earlier one measured (or NAME: a shipped one)."),
+        list[str] | None,
+        typer.Option("--record", metavar="FILE", help="Fit what earlier ones measured (or NAME: a shipped one)."),
     ] = None,
 ) -> None:
     """Time kernels and collectives of this machine with PyTorch and write the cluster that it is."""

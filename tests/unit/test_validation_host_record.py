@@ -55,6 +55,19 @@ def test_ranks_that_take_turns_have_no_traces(shipped):
     assert all(len(job.timed) == job.ranks for job in shipped.jobs if job.ranks < 4)
 
 
+def test_records_of_one_machine_are_joined(shipped):
+    joined = shipped.and_also(replace(shipped, turn_s=9.0), "other")
+    assert joined.jobs == [*shipped.jobs, *shipped.jobs]
+    assert len(joined.rows) == 2 * len(shipped.rows)
+    assert joined.turn_s == (shipped.turn_s + 9.0) / 2
+
+
+def test_records_of_two_machines_are_not_joined(shipped):
+    other = replace(shipped, facts=replace(shipped.facts, cores=4))
+    with pytest.raises(InputError, match=r"other: of another machine: its cores.*4.*2"):
+        shipped.and_also(other, "other")
+
+
 def test_numbers_have_six_digits():
     assert rounded({"a": [1.23456789e-3, np.array([2.0 / 3.0])], "b": ("text", 10**9, None)}) == {
         "a": [1.23457e-3, [0.666667]],

@@ -10,7 +10,7 @@ import re
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ def calibrate_host(out: Path, minutes: float = 3.0, seed: int = 0, progress: Pro
     if not 0 < minutes < float("inf"):
         raise InputError("not a time", file="--minutes", given=minutes, expected="above 0, e.g. 3")
     require_file_writable(out)
-    facts = _facts(out.stem)
+    facts = HostFacts(**rounded(asdict(_facts(out.stem))))
     rows = rounded([row for layout in _layouts(minutes, seed) for row in _measure(*layout, shown)])
     shown.stage("fitting kernels and collectives alone")
     alone = as_alone(facts, rows, shown)

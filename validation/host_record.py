@@ -171,11 +171,11 @@ def _shipped() -> Iterable[Traversable]:
 
 
 def rounded(value: Any) -> Any:
-    """Lists and mappings with all numbers to `DIGITS` digits, arrays as lists."""
+    """Lists and mappings with all fractions to `DIGITS` digits, arrays as lists."""
     if isinstance(value, np.ndarray):
         return rounded(value.tolist())
     if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}")
+        return value if value.is_integer() else float(f"{value:.{DIGITS}g}")
     if isinstance(value, Mapping):
         return {name: rounded(of) for name, of in value.items()}
     return [rounded(of) for of in value] if isinstance(value, list | tuple) else value

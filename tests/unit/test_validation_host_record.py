@@ -69,8 +69,9 @@ def test_records_of_two_machines_are_not_joined(shipped):
 
 
 def test_numbers_have_six_digits():
-    assert rounded({"a": [1.23456789e-3, np.array([2.0 / 3.0])], "b": ("text", 10**9, None)}) == {
-        "a": [1.23457e-3, [0.666667]],
+    """Whole ones have all: bytes, flops."""
+    assert rounded({"a": [1.23456789e-3, np.array([2.0 / 3.0, 25276502016.0])], "b": ("text", 10**9, None)}) == {
+        "a": [1.23457e-3, [0.666667, 25276502016.0]],
         "b": ["text", 10**9, None],
     }
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from hardware_specs.bounds import Amount, Name, Number
-from inputs.model import Strict
+from inputs.errors import nearest_name
+from inputs.model import Strict, problem
 from inputs.quantities import Seconds
 from inputs.sourced import Grade, Sourced
 
@@ -16,6 +18,30 @@ KernelClass = Literal[
     "optimizer", "host",
 ]  # fmt: skip
 """Kinds of kernels; `simulator.compute.cpu` says which operators they are and in what their costs are counted."""
+
+
+_PASS = frozenset({"call", "byte", "core_miss_byte", "shared_miss_byte"})
+_PRODUCT = frozenset(
+    {"call", "product", "row", "flop", "tail", "transposed", "left", "right", "result", "core_miss_byte"}
+)
+_ROWS = frozenset({"call", "lookup", "core_miss", "core_miss_byte", "shared_miss", "shared_miss_byte"})
+AMOUNTS: Mapping[KernelClass, frozenset[str]] = {
+    "gemm": _PRODUCT,
+    "batched": _PRODUCT,
+    "lookup": _ROWS | {"byte", "output_byte"},
+    "update": _ROWS
+    | {"lookup_doubling", "gathered_byte", "gradient_core_miss_byte", "row", "state_row", "weight_byte", "state_byte"},
+    "stream": _PASS,
+    "columns": _PASS | {"piece"},
+    "transpose": _PASS,
+    "gather": _PASS,
+    "scatter": _PASS,
+    "bucketize": _PASS,
+    "recat": frozenset({"call", "shift", "index_byte", "index_core_miss_byte", "bag_byte"}),
+    "optimizer": _PASS | {f"state_{name}" for name in _PASS},
+    "host": frozenset({"launch", "collective", "issue"}),
+}
+"""What each kind of kernel is counted in; a cost of anything else would count for nothing, and is refused."""
 
 
 class KernelCosts(Strict):
@@ -69,3 +95,18 @@ class CpuKernels(Strict):
     yardstick_s: dict[Name, Annotated[Seconds, Field(gt=0)]] = Field(default_factory=dict)
     """What the pieces of the trainer's yardstick took meanwhile: how fast the machine was then."""
     costs: dict[KernelClass, KernelCosts]
+
+    @field_validator("costs")
+    @classmethod
+    def _of_what_is_counted(cls, costs: dict[KernelClass, KernelCosts]) -> dict[KernelClass, KernelCosts]:
+        """A cost has the name of an amount."""
+        for kind, of in costs.items():
+            for name in of.seconds_per:
+                if name not in AMOUNTS[kind]:
+                    raise problem(
+                        f"no {kind} is counted in {name}",
+                        expected=f"one of {', '.join(sorted(AMOUNTS[kind]))}",
+                        nearest=nearest_name(name, AMOUNTS[kind]),
+                        key=f"{kind}.seconds_per.{name}",
+                    )
+        return costs

@@ -81,11 +81,16 @@ class Catalog:
         return InputError(message, given=given, expected=expected, nearest=nearest)
 
 
+def shipped_files(package: str, folder: str, suffix: str) -> dict[str, Path]:
+    """Files in a folder of a package by their names without ``suffix``."""
+    root = Path(str(files(package).joinpath(folder)))
+    return {file.name.removesuffix(suffix): file for file in root.glob(f"*{suffix}")}
+
+
 @cache
 def _shipped(package: str, folder: str) -> dict[str, Path]:
     """Name -> file; the package is installed as files, never zipped (it is an application)."""
-    root = Path(str(files(package).joinpath(folder)))
-    return {file.stem: file for suffix in SUFFIXES for file in root.glob(f"*{suffix}")}
+    return {name: file for suffix in SUFFIXES for name, file in shipped_files(package, folder, suffix).items()}
 
 
 def _is_path(text: str) -> bool:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from importlib.resources import files
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hardware_specs.types import Cluster
+from inputs.catalog import shipped_files
 from inputs.errors import InputError, nearest_name
 from inputs.yaml_lines import Document
 from scenarios.resolve import ResolvedScenario, resolve
@@ -23,9 +22,11 @@ from validation.in_situ import TrainedRank
 from validation.timed import TimedRank
 
 SUFFIX = ".record.json.gz"
+"""Ends the names of such files."""
 SCHEMA = 1
+"""Of the files: another one is another format."""
 DIGITS = 6
-"""Of each number."""
+"""Of each fraction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ class HostRecord:
         Raises:
             InputError: there is none, or it is none.
         """
-        shipped = {Path(str(item)).name.removesuffix(SUFFIX): Path(str(item)) for item in _shipped()}
+        shipped = shipped_files("validation", "hosts", SUFFIX)
         file = shipped.get(name_or_path, Path(name_or_path))
         try:
             content = file.read_bytes()
@@ -136,7 +137,7 @@ class HostRecord:
 
     @staticmethod
     def unpacked(content: bytes, file: Path) -> HostRecord:
-        """What `packed` made.
+        """The record that `packed` made ``content`` of.
 
         Args:
             content: of the file.
@@ -164,10 +165,6 @@ class HostRecord:
         except (OSError, EOFError, ValueError, KeyError, TypeError):
             expected = f"a file NAME{SUFFIX} that `dlrmsim calibrate host` wrote beside NAME.yaml"
             raise InputError("no record of a calibration", file=file, expected=expected) from None
-
-
-def _shipped() -> Iterable[Traversable]:
-    return (item for item in files("validation").joinpath("hosts").iterdir() if item.name.endswith(SUFFIX))
 
 
 def rounded(value: Any) -> Any:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, get_args
 
+from inputs.catalog import shipped_files
 from inputs.errors import InputError, nearest_name
 from simulator.operators import Elementwise, EmbeddingLookup, Gemm, Operator, Precision
 
@@ -63,7 +63,7 @@ def kernel_rows(name_or_path: str) -> list[MeasuredKernel]:
     Raises:
         InputError: no such table or file, or a row is wrong; with line and column.
     """
-    shipped = {Path(str(item)).stem: Path(str(item)) for item in files("validation").joinpath("kernels").iterdir()}
+    shipped = shipped_files("validation", "kernels", ".csv")
     file = shipped.get(name_or_path, Path(name_or_path))
     try:
         lines = file.read_text(encoding="utf-8").splitlines()

@@ -1,13 +1,18 @@
 """Kernels on CPUs: amounts times costs, caches, threads."""
 
 from dataclasses import replace
+from typing import get_args
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
+from hardware_specs.cpu_kernels import AMOUNTS
 from inputs.errors import InputError
 from simulator.compute import CpuModel
+from simulator.compute.cpu import Caches, amounts_of, class_of
 from simulator.operators import (
+    Access,
     Copy,
     DenseOptimizer,
     Elementwise,
@@ -163,3 +168,27 @@ def test_what_was_not_measured_is_said():
 def test_a_cpu_that_nobody_measured_is_refused():
     with pytest.raises(InputError, match="nobody measured"):
         CpuModel.of(host(2).node, 1)
+
+
+def of_every_kind():
+    return [
+        Gemm(8, 8, 8, "fp32"),
+        Gemm(8, 8, 8, "fp32", 4),
+        EmbeddingLookup(8.0, 8.0, 8.0, 8.0, 1.0),
+        EmbeddingUpdate(8.0, 8.0, 8.0, 8.0, 8.0, 8.0, 1.0),
+        *(Elementwise(8.0, 8.0, access, 2.0) for access in get_args(Access)),
+        DenseOptimizer(8.0, 96.0),
+        HostWork(1.0),
+    ]
+
+
+def test_what_kernels_are_counted_in_is_what_specs_may_price():
+    counted = {class_of(work): set(amounts_of(work, Caches(MIB, MIB))) for work in of_every_kind()}
+    assert counted == {kind: set(names) for kind, names in AMOUNTS.items()}
+
+
+def test_a_cost_of_what_is_not_counted_is_refused():
+    with pytest.raises(ValidationError, match="no update is counted in gradient_shared_miss_byte") as refused:
+        model(update=costs(gradient_shared_miss_byte=1e-9))
+    (error,) = refused.value.errors()
+    assert error["ctx"]["nearest"] == "gradient_core_miss_byte"

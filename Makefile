@@ -11,7 +11,7 @@ demo: $(STAMPS)/run  ## ZionEX, model A, 128 GPUs: headline numbers and a report
 	$(BIN)/dlrmsim run zionex_a_128
 
 test: $(STAMPS)/dev $(STAMPS)/browser  ## all tests, 10 to 15 minutes on 2 cores
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2
 
 check: $(STAMPS)/dev  ## lint, format, types, layers
 	$(BIN)/ruff check .

@@ -115,9 +115,12 @@ def _moves(state: _State, home: int, mine: IntArray) -> FloatArray:
 
 def _swaps(state: _State, home: int, mine: IntArray) -> FloatArray:
     """Change of the potential when a shard of rank ``home`` and another shard change places ``[mine, S]``."""
-    given = state.costs[mine][:, None] - state.costs[None]  # what the other rank gets more [mine, S, K]
-    there, here = state.over[state.ranks][None], state.over[home]
-    change = _squared(there + given) - _squared(there) + _squared(here - given) - _squared(here)
+    up, down = np.zeros((len(mine), len(state.ranks))), np.zeros((len(mine), len(state.ranks)))
+    for cost, there, here in zip(state.costs.T, state.over[state.ranks].T, state.over[home], strict=True):
+        given = cost[mine][:, None] - cost[None]  # what the other rank gets more in a phase [mine, S]
+        up += np.maximum(there[None] + given, 0.0) ** 2
+        down += np.maximum(here - given, 0.0) ** 2
+    change = up - _squared(state.over)[state.ranks][None] + down - _squared(state.over[home])
     growth = state.sizes[mine][:, None] - state.sizes[None]
     change[(state.ranks == home)[None] | (state.room[state.ranks][None] < growth) | (state.room[home] < -growth)] = (
         np.inf

@@ -19,7 +19,7 @@ from tests.trainer_jobs import scenario
 ROOT = Path(__file__).parents[2]
 
 pytest.importorskip("torch")
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("calibrate_host")]
+pytestmark = pytest.mark.slow
 
 
 def dlrmsim(*arguments, folder, environment=None):

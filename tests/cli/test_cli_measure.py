@@ -17,8 +17,6 @@ import yaml
 
 from tests.trainer_jobs import graded, model, scenario
 
-pytestmark = pytest.mark.xdist_group("measure")
-
 ROOT = Path(__file__).parents[2]
 LINUX = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
 SAMPLE = ROOT / "trainer" / "samples" / "criteo.tsv"

@@ -16,8 +16,6 @@ from validation.predict import Job
 from validation.suite import load_suite
 from workloads.framework import Constant, load_framework
 
-pytestmark = pytest.mark.xdist_group("framework_suites")
-
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT.parent / "shared" / "measured" / "dlrm_public_benchmarks.yaml"
 SUITES = ("mlperf_dlrm", "nvidia_examples", "synthetic_embeddings")

@@ -14,8 +14,6 @@ from inputs.errors import InputError
 from validation.score import error_pct, statistics
 from validation.suite import Band, Suite, load_suite
 
-pytestmark = pytest.mark.xdist_group("suites")
-
 ROOT = Path(__file__).parents[2]
 MEASURED = ROOT.parent / "shared" / "measured" / "zionex_dlrm.yaml"
 MLPERF = ROOT.parent / "shared" / "measured" / "mlperf_dlrm.yaml"

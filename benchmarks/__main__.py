@@ -16,6 +16,7 @@ from benchmarks import (
     embedding,
     engine,
     gemms,
+    host_fit,
     oracle,
     planning,
     replays,
@@ -30,6 +31,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "choices": lambda given: choices.rows(_choices(given)),
     "engine": lambda _: engine.rows(),
     "cli": lambda _: cli.rows(),
+    "host_fit": lambda given: host_fit.rows(given.record),
     "gemms": lambda given: gemms.rows(given.svg),
     "oracle": lambda given: oracle.rows(given.programs, given.seed),
     "choosers": lambda given: choosers.rows(refit=given.refit),
@@ -77,6 +79,7 @@ def main() -> int:
         default=float("inf"),
         help="accuracy: begin nothing after this time; yardstick: its time, else 3",
     )
+    parser.add_argument("--record", default="xeon_2_cores", help="host_fit: a calibration's record, as calibrate host")
     parser.add_argument("--out", type=Path, help="studies: file of rows (default traces/measured/NAME_SEED.csv)")
     arguments = parser.parse_args()
     return 0 if show(BENCHMARKS[arguments.name](arguments), as_json=arguments.json) else 1

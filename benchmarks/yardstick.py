@@ -1,7 +1,8 @@
 """``python -m benchmarks yardstick --cluster SPEC``: how times of jobs follow the pieces of the trainer's yardstick.
 
 A few random jobs are trained again and again, by turns on one rank, on one per core and on two per core. Within each
-job, the logarithm of its time is fitted to the mean of those of the pieces: the power of `validation.yardstick`.
+job, the logarithm of its time is fitted to the mean of those of the pieces: a power, which `validation.yardstick` takes
+as 1.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from simulator.operators import FloatArray
 from trainer.bench_series import by_turns, started_by_turns
 from trainer.pin import usable_cores
 from validation.in_situ import TrainedRank
-from validation.yardstick import PIECES, POWER
+from validation.yardstick import PIECES
 
 JOBS, VISITS = 5, 200
 """Of each number of ranks, and how often they are trained at most."""
@@ -57,7 +58,7 @@ def rows(cluster: str, seed: int, minutes: float) -> Iterator[Row]:
             continue
         power = fitted_power(pieces, times)
         yield Row(f"{name}_power", power, "")
-        for when, left in (("raw", times), ("divided", times - POWER * pieces), ("refitted", times - power * pieces)):
+        for when, left in (("raw", times), ("divided", times - pieces), ("refitted", times - power * pieces)):
             yield Row(f"{name}_{when}_deviation", 100.0 * float(np.median(np.abs(left))), "%")
 
 

@@ -21,6 +21,7 @@ from dlrmsim.outputs import RECORD_FILE, TOOL
 from dlrmsim.results import write_json
 from scenarios.resolve import ResolvedScenario
 from trainer.runs import Run
+from validation.yardstick import usual_s
 
 FloatArray = npt.NDArray[np.float64]
 BUSY_LOAD = 0.5
@@ -123,7 +124,7 @@ def summarise(resolved: ResolvedScenario, run: Run, found: Measurement) -> dict[
         "backend": found.environments[0]["backend"],
         "rank_median_s": [float(np.median(rank[first:last])) for rank in found.end_s - found.start_s],
         "page_faults_per_iteration": float(found.page_faults[:, first:last].mean()),
-        "yardstick_s": _middle_of_pieces(found),
+        "yardstick_s": _pieces(found),
         "loss": {name: _number(float(loss[at])) for name, at in (("first", 0), ("last", last - 1))},
         "data": f"{run.data.name if run.data else 'synthetic'}, {batches} batches in turn",
         "warnings": _warnings(resolved, found),
@@ -137,10 +138,10 @@ def iteration_times_s(start_s: FloatArray, end_s: FloatArray) -> FloatArray:
     return np.asarray(ends - np.maximum(before, begins))
 
 
-def _middle_of_pieces(found: Measurement) -> dict[str, float]:
-    """The median time of each piece of the yardstick, the mean over ranks, seconds."""
-    names = list(found.yardstick_s[0])
-    return {name: float(np.mean([np.median(rank[name]) for rank in found.yardstick_s])) for name in names}
+def _pieces(found: Measurement) -> dict[str, float]:
+    """The usual time of each piece of the yardstick, the mean over ranks, seconds."""
+    ranks = [usual_s(rank) for rank in found.yardstick_s]
+    return {name: float(np.mean([rank[name] for rank in ranks])) for name in ranks[0]}
 
 
 def _warnings(resolved: ResolvedScenario, found: Measurement) -> list[str]:

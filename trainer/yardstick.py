@@ -15,15 +15,17 @@ import torch.distributed as dist
 
 PAGE_BYTES = 4096
 """Of small pages (x86)."""
+FAR_ROWS, FAR_LOOKUPS = 2**19, 2**11
+"""Rows of 256 B, 128 MB, and how many are gathered each time: few, for they take others' place in caches."""
 REPEATS = 5
-"""Times that a piece is done; the least counts, for what others do only ever adds time."""
+"""Times that a piece is done each time."""
 
 
 class Yardstick:
-    """The pieces, and how long each took whenever it was laid on."""
+    """The pieces, and how long each took whenever it was laid on, `REPEATS` times each."""
 
     def __init__(self) -> None:
-        """Make their data: about 10 MB, one after the other from the begin of a page on, the same in every process."""
+        """Make their data: 128 MB, and 10 MB one after the other from begins of pages on, the same in every process."""
         self._memory = torch.zeros(2**22)
         self._taken = -self._memory.data_ptr() // 4 % (PAGE_BYTES // 4)
         self._a, self._product = self._next(256, 256).fill_(0.5), self._next(256, 256)
@@ -31,23 +33,34 @@ class Yardstick:
         self._rows = torch.randint(2**14, (2**14,), generator=torch.Generator().manual_seed(0))
         self._from, self._to, self._few = self._next(2**19), self._next(2**19), self._next(16)
         self._message, self._answer = self._next(2**14), self._next(2**14)
+        self._far = torch.full((FAR_ROWS, 64), 0.5)
+        self._drawn = torch.randint(FAR_ROWS, (FAR_ROWS,), generator=torch.Generator().manual_seed(1))
+        self._found, self._begin = self._next(FAR_LOOKUPS, 64), 0
         self._pieces: dict[str, Callable[[], object]] = {
             "product": lambda: torch.mm(self._a, self._a, out=self._product),
             "gather": lambda: torch.index_select(self._table, 0, self._rows, out=self._gathered),
             "copy": lambda: self._to.copy_(self._from),
+            "far": self._look_far,
             "calls": self._calls,
         }
+        exchange = ""
         if dist.is_initialized() and dist.get_backend() == "gloo" and dist.get_world_size() > 1:
             ranks = dist.get_world_size()
+            exchange = f"exchange_{ranks}"
             size = len(self._message) // ranks * ranks
             into, out = self._answer[:size], self._message[:size]
-            self._pieces[f"exchange_{ranks}"] = lambda: dist.all_to_all_single(into, out)
+            self._pieces[exchange] = lambda: dist.all_to_all_single(into, out)
         self.times_s: dict[str, list[float]] = {name: [] for name in self._pieces}
+        self._own = set() if torch.get_num_threads() > 1 else {*self._pieces} - {exchange}
 
     def lay_on(self) -> None:
         """Time every piece now; all ranks do it at the same place of their work."""
-        for name, of_piece in self.times_s.items():
-            of_piece.append(min(self._once(self._pieces[name]) for _ in range(REPEATS)))
+        for name, piece in self._pieces.items():
+            clock = time.thread_time if name in self._own else time.perf_counter
+            for _ in range(REPEATS):
+                begin = clock()
+                piece()
+                self.times_s[name].append(clock() - begin)
 
     def _next(self, *shape: int) -> torch.Tensor:
         """A zero tensor that begins a page: how fast memory is depends on where it lies in one."""
@@ -60,8 +73,8 @@ class Yardstick:
         for _ in range(20):
             self._few.add_(1.0)
 
-    @staticmethod
-    def _once(piece: Callable[[], object]) -> float:
-        begin = time.perf_counter()
-        piece()
-        return time.perf_counter() - begin
+    def _look_far(self) -> None:
+        """Gather rows that no cache has: others each time."""
+        drawn = self._drawn[self._begin : self._begin + FAR_LOOKUPS]
+        self._begin = (self._begin + FAR_LOOKUPS) % FAR_ROWS
+        torch.index_select(self._far, 0, drawn, out=self._found)

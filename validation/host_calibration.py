@@ -60,7 +60,7 @@ def fit_host(record: HostRecord, alone: Cluster) -> HostFit:
         InputError: a job of the record cannot run on it.
     """
     facts, counts = record.facts, rank_counts(record.facts.cores)
-    by_ranks = _trained(record, alone)
+    by_ranks = trained_jobs(record, alone)
     trained = {threads: by_ranks[ranks] for threads, ranks in counts.items()}
     facts = with_own_cache(facts, record.rows, trained)
     cluster = with_kernels(alone, [fit_kernels(record.rows, threads, facts, of) for threads, of in trained.items()])
@@ -73,8 +73,16 @@ def fit_host(record: HostRecord, alone: Cluster) -> HostFit:
     return HostFit(cluster, {threads: of.parts for threads, of in trained.items()})
 
 
-def _trained(record: HostRecord, alone: Cluster) -> dict[int, Trained]:
-    """What was found by number of ranks; all with one thread have one reference of the yardstick."""
+def trained_jobs(record: HostRecord, alone: Cluster) -> dict[int, Trained]:
+    """Jobs of a record by number of ranks; all with one thread have one reference of the yardstick.
+
+    Args:
+        record: of the machine.
+        alone: what `as_alone` makes of its rows.
+
+    Raises:
+        InputError: a job cannot run on it.
+    """
     counts = sorted({job.ranks for job in record.jobs})
     by_ranks = {ranks: [job for job in record.jobs if job.ranks == ranks] for ranks in counts}
     usual_s = {ranks: _usual(jobs) for ranks, jobs in by_ranks.items()}

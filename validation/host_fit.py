@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median_low
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from validation.collectives import MeasuredCollective, Predictor
 from validation.cpu_fit import KERNELS, KernelRow, Row
 from validation.fitting import fit_collectives
 from validation.host_iterations import TrainedJob
-from validation.in_situ import CollectiveWork, PartRow, alone, collective_costs, expected_s, fit, misfit
+from validation.in_situ import PENALTY, CollectiveWork, PartRow, alone, collective_costs, expected_s, fit, misfit
 
 Pieces = Mapping[str, float]
 """Seconds of each piece of the trainer's yardstick."""
@@ -75,7 +76,7 @@ class Trained:
 
     Attributes:
         collectives: what each job's collectives asked of the cores of a rank.
-        yardstick_s: middle times of the yardstick's pieces meanwhile.
+        yardstick_s: usual times of the yardstick's pieces meanwhile.
         jobs: the jobs themselves.
     """
 
@@ -129,6 +130,7 @@ def fit_kernels(
     threads: int,
     facts: HostFacts,
     trained: Trained | None = None,
+    penalty: float = PENALTY,
 ) -> CpuKernels:
     """Costs of kernels for a number of threads.
 
@@ -137,8 +139,9 @@ def fit_kernels(
         threads: of a rank.
         facts: of the machine.
         trained: jobs; without any, kernels cost what they cost alone and the host nothing.
+        penalty: as `validation.in_situ.fit`.
     """
-    costs = fit([*timed_alone(rows, threads), *(trained.parts if trained else ())], facts.caches)
+    costs = fit([*timed_alone(rows, threads), *(trained.parts if trained else ())], facts.caches, penalty)
     share, latency, moving = _collective_cores(rows, threads), 0.0, 0.0
     if trained:
         latency, moving = collective_costs(trained.collectives) if trained.collectives else (0.0, 0.0)
@@ -224,7 +227,7 @@ def host_cluster(rows: Sequence[Row], facts: HostFacts, kernels: Sequence[CpuKer
 
 def _collective(row: Row, issuing_s: float) -> MeasuredCollective:
     """A timed collective without what it takes to issue one, which is the rank's own work."""
-    time_s = float(np.median(row["times_s"]))
+    time_s = median_low(row["times_s"])  # of two rounds the one that was not interrupted
     return MeasuredCollective(
         op=row["kind"],
         nodes=1,

@@ -23,7 +23,7 @@ from validation.timed import TimedRank
 
 SUFFIX = ".record.json.gz"
 """Ends the names of such files."""
-SCHEMA = 1
+SCHEMA = 2
 """Of the files: another one is another format."""
 DIGITS = 6
 """Of each fraction."""

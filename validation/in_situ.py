@@ -34,7 +34,7 @@ from simulator.operators import (
 )
 from validation.cpu_fit import KernelRow
 from validation.timed import ENDS, ISSUE, WAIT, TimedRank
-from validation.yardstick import middle_s
+from validation.yardstick import usual_s
 
 Key = tuple[KernelClass, str]
 """A kind of kernel and one of its amounts."""
@@ -134,7 +134,7 @@ class TrainedRank:
             cpu_s=float(np.median(columns["cpu_s"])),
             others_s=float(np.median(others_s)),
             wall_s=float(np.median(wall_s)),
-            yardstick_s=middle_s(found["yardstick_s"]),
+            yardstick_s=usual_s(found["yardstick_s"]),
         )
 
 
@@ -247,15 +247,16 @@ def _scale(timed: TimedRank, trained: TrainedRank, compute: CpuModel, issuing_s:
     return max(trained.cpu_s - issuing_s, 0.1 * trained.cpu_s) / own_s
 
 
-def fit(rows: Sequence[PartRow], machine: Caches) -> dict[KernelClass, KernelCosts]:
+def fit(rows: Sequence[PartRow], machine: Caches, penalty: float = PENALTY) -> dict[KernelClass, KernelCosts]:
     """Costs of all kinds of kernels among the rows, none negative; of a call as within an iteration, where any has one.
 
     Args:
         rows: what was timed.
         machine: its caches.
+        penalty: as `PENALTY`.
     """
     keys, matrix, seconds, floors, weights = _amounts(rows, machine)
-    costs = _nonnegative(matrix, seconds, floors, weights)
+    costs = _nonnegative(matrix, seconds, floors, weights, penalty)
     expected = matrix @ costs
     off = 100.0 * (expected - seconds) / np.maximum(seconds, floors)
     parts_of = matrix * costs
@@ -317,11 +318,13 @@ def misfit(rows: Sequence[PartRow], machine: Caches) -> float:
     return float(np.average(off, weights=weights))
 
 
-def _nonnegative(matrix: FloatArray, seconds: FloatArray, floors: FloatArray, weights: FloatArray) -> FloatArray:
+def _nonnegative(
+    matrix: FloatArray, seconds: FloatArray, floors: FloatArray, weights: FloatArray, penalty: float = PENALTY
+) -> FloatArray:
     """Costs ``[A]`` for which ``matrix @ costs`` is near ``seconds`` ``[R]`` in relation to itself.
 
     Reweighted until they agree: errors are relative to the prediction of the round before, and beyond `LINEAR_BEYOND`
-    count by their size, not by its square. Where rows are noisy, `PENALTY` keeps costs of amounts small that few of
+    count by their size, not by its square. Where rows are noisy, the penalty keeps costs of amounts small that few of
     them tell of, and lets those that grow together share.
     """
     from scipy.optimize import nnls
@@ -332,7 +335,7 @@ def _nonnegative(matrix: FloatArray, seconds: FloatArray, floors: FloatArray, we
         each = weights * calm / (expected + floors)
         rows = matrix * each[:, None]
         scale = np.maximum(np.abs(rows).max(axis=0), 1e-300)
-        held = np.vstack([rows / scale, np.sqrt(PENALTY * noise) * np.eye(len(scale))])
+        held = np.vstack([rows / scale, np.sqrt(penalty * noise) * np.eye(len(scale))])
         costs = nnls(held, np.append(seconds * each, np.zeros(len(scale))), maxiter=100 * len(scale))[0] / scale
         now = matrix @ costs
         off = np.abs(now - seconds) / (now + floors)

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-PIECES = ("product", "gather", "copy", "calls")
+from simulator.operators import FloatArray
+
+PIECES = ("product", "gather", "copy", "far", "calls")
 """Pieces of the yardstick (`trainer.yardstick`) that tell how fast a rank is."""
-POWER = 0.7
-"""Of their geometric mean with which times go: the mean of three fits (``python -m benchmarks yardstick``,
-`docs/decisions/056`), rounded to 0.1."""
+MOST_MIDDLES = 3.0
+"""An interruption that is longer says nothing of how fast work goes."""
 
 
 def slowness(now_s: Mapping[str, float], then_s: Mapping[str, float]) -> float:
-    """By how much longer work takes now than then; 1 where the pieces are not known.
+    """By how much longer work takes now than then: the geometric mean over pieces, 1 where none is known.
+
+    Times go with it (``python -m benchmarks yardstick``, `docs/decisions/056`).
 
     Args:
-        now_s: middle times of the yardstick's pieces now.
+        now_s: usual times of the yardstick's pieces now.
         then_s: the same then.
     """
     known = [name for name in PIECES if name in now_s and name in then_s]
-    return float(np.exp(POWER * np.mean([np.log(now_s[name] / then_s[name]) for name in known]))) if known else 1.0
+    return float(np.exp(np.mean([np.log(now_s[name] / then_s[name]) for name in known]))) if known else 1.0
 
 
-def middle_s(times_s: Mapping[str, list[float]]) -> dict[str, float]:
-    """The median of each piece's times."""
-    return {name: float(np.median(of_piece)) for name, of_piece in times_s.items() if of_piece}
+def usual_s(times_s: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    """The mean of each piece's times, none of which counts for more than `MOST_MIDDLES` times the middle one.
+
+    What others do in short bursts lengthens iterations as it lengthens the mean; the least or the middle time misses
+    it.
+    """
+    return {name: _mean(np.array(of_piece)) for name, of_piece in times_s.items() if len(of_piece)}
+
+
+def _mean(seconds: FloatArray) -> float:
+    return float(np.minimum(seconds, MOST_MIDDLES * np.median(seconds)).mean())

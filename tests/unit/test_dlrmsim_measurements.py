@@ -43,7 +43,7 @@ def test_an_iteration_ends_when_the_last_rank_ends_it():
     assert summary["rank_median_s"] == pytest.approx([1.5, 2.0])
     assert summary["loss"] == pytest.approx({"first": 0.7, "last": 0.3})
     assert (summary["page_faults_per_iteration"], summary["warnings"]) == (7.0, [])
-    assert summary["yardstick_s"] == {"calls": 2.5}, "the mean over ranks of medians"
+    assert summary["yardstick_s"] == {"calls": 2.5}, "the mean over ranks"
 
 
 def test_what_ranks_do_between_iterations_is_part_of_none():

@@ -15,7 +15,7 @@ from validation.in_situ import CollectiveWork, PartRow, _nonnegative, alone, col
 from validation.measured import _usual
 from validation.random_jobs import Limits, random_job
 from validation.timed import ENDS, ISSUE, WAIT, read_timed
-from validation.yardstick import PIECES, POWER, middle_s, slowness
+from validation.yardstick import PIECES, slowness, usual_s
 
 CACHES = Caches(2.0**20, 2.0**25)
 
@@ -172,13 +172,18 @@ def test_a_trace_without_iterations_says_nothing(tmp_path):
         read_timed(trace(tmp_path))
 
 
-def test_a_machine_is_slower_by_a_power_of_the_mean_of_the_pieces_that_are_known():
+def test_a_machine_is_slower_by_the_mean_of_the_pieces_that_are_known():
     then = dict.fromkeys([*PIECES, "exchange_2"], 1.0)
-    assert slowness(dict.fromkeys(PIECES, 1.2), then) == pytest.approx(1.2**POWER)
-    assert slowness({**then, "copy": 2.0, "exchange_2": 9.0}, then) == pytest.approx(2.0 ** (POWER / 4))
-    assert slowness({"product": 2.0, "calls": 2.0}, then) == pytest.approx(2.0**POWER)
+    assert slowness(dict.fromkeys(PIECES, 1.2), then) == pytest.approx(1.2)
+    assert slowness({**then, "copy": 2.0, "exchange_2": 9.0}, then) == pytest.approx(2.0 ** (1 / len(PIECES)))
+    assert slowness({"product": 2.0, "calls": 2.0}, then) == pytest.approx(2.0)
     assert slowness({"product": 2.0}, {}) == 1.0
-    assert middle_s({"calls": [3.0, 1.0, 2.0], "none": []}) == {"calls": 2.0}
+
+
+def test_a_burst_counts_and_an_interruption_as_three_times_the_middle_at_most():
+    assert usual_s({"calls": [3.0, 1.0, 2.0], "none": []}) == {"calls": 2.0}
+    assert usual_s({"copy": [1.0, 1.0, 2.0, 1.0, 5.0]}) == pytest.approx({"copy": 1.6})
+    assert usual_s({"copy": [1.0, 1.0, 1.0, 500.0]}) == pytest.approx({"copy": 1.5})
 
 
 def test_drawn_jobs_are_the_same_for_the_same_seed_and_keep_to_limits():

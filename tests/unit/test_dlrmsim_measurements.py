@@ -29,7 +29,7 @@ def measurement(cores=((0,), (1,)), load=0.1, device="cpu"):
         np.full((2, 5), 7.0),
         ENDS_S - STARTS_S,
         environments,
-        ({"calls": [2.0, 1.0, 4.0]}, {"calls": [3.0]}),
+        ({"calls": [1.0, 2.0, 3.0]}, {"calls": [3.0]}),
         load,
     )
 

@@ -82,7 +82,7 @@ def test_a_file_that_is_not_compressed_is_refused(content):
         HostRecord.unpacked(content, FILE)
 
 
-@pytest.mark.parametrize("content", ["", "text", "[]", '{"schema": 1}'])
+@pytest.mark.parametrize("content", ["", "text", "[]", '{"schema": 2}'])
 def test_another_file_is_refused(content):
     content = gzip.compress(content.encode())
     with pytest.raises(InputError, match=r"no record of a calibration.*NAME\.record\.json\.gz") as refused:
@@ -93,7 +93,7 @@ def test_another_file_is_refused(content):
 def test_another_format_is_refused(shipped):
     content = json.loads(gzip.decompress(replace(shipped, rows=[], jobs=[]).packed()))
     with pytest.raises(InputError, match="another format"):
-        HostRecord.unpacked(gzip.compress(json.dumps({**content, "schema": 2}).encode()), FILE)
+        HostRecord.unpacked(gzip.compress(json.dumps({**content, "schema": 1}).encode()), FILE)
 
 
 def test_a_name_that_does_not_ship_is_told_the_nearest():

@@ -43,6 +43,8 @@ COLLECTIVE_BYTES = tuple(4**power for power in range(4, 13))
 MOST_CASES = 30
 MOST_TABLE_BYTES, MEMORY_SHARE = 2e9, 0.25
 """Of a rank's tables that are looked up alone, as many as there is memory for."""
+MINUTES = 3.0
+"""That measuring takes where nothing else is asked for."""
 ALONE_SHARE, COLLECTIVE_SHARE, MEASURED_SHARE = 0.08, 0.06, 0.66
 """Of the time: for kernels alone with one rank and with one on each core, for collectives of more, and until training
 ends; the rest is for plans and fits."""
@@ -69,7 +71,7 @@ class HostSpec:
     seconds: float
 
 
-def calibrate_host(out: Path, minutes: float = 3.0, seed: int = 0, progress: Progress | None = None) -> HostSpec:
+def calibrate_host(out: Path, minutes: float = MINUTES, seed: int = 0, progress: Progress | None = None) -> HostSpec:
     """Measure this machine for about so many minutes and write the spec.
 
     Raises:

@@ -113,8 +113,12 @@ def host(
     out: Annotated[Path, typer.Option("--out", metavar="FILE", help="YAML file of this machine as a cluster.")] = Path(
         "host.yaml"
     ),
-    minutes: Annotated[float, typer.Option("--minutes", help="Time that measuring may take.")] = 3.0,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of the sizes that are timed.")] = 0,
+    minutes: Annotated[
+        float | None, typer.Option("--minutes", help="Time that measuring may take.", show_default="3")
+    ] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Of the sizes that are timed.", show_default="0")
+    ] = None,
     record: Annotated[
         list[str] | None,
         typer.Option("--record", metavar="FILE", help="Fit what earlier ones measured (or NAME: a shipped one)."),
@@ -125,10 +129,17 @@ def host(
 
     from dlrmsim.cli.printing import text_console
     from dlrmsim.cli.progress import progress_display
-    from dlrmsim.host import calibrate_host, refit_host
+    from dlrmsim.host import MINUTES, calibrate_host, refit_host
+    from inputs.errors import InputError
 
+    for name, value in (("--minutes", minutes), ("--seed", seed)):
+        if record and value is not None:
+            raise InputError("nothing is measured with --record", file=name, given=value, expected="one of the two")
     with progress_display() as progress:
-        found = refit_host(record, out, progress) if record else calibrate_host(out, minutes, seed, progress)
+        if record:
+            found = refit_host(record, out, progress)
+        else:
+            found = calibrate_host(out, MINUTES if minutes is None else minutes, seed or 0, progress)
     table = Table("threads", "kernels", "rows", "median error", "worst", "noise", box=None, padding=(0, 2, 0, 0))
     for known in found.cluster.node.cpu.kernels:
         for kind, cost in known.costs.items():

@@ -95,6 +95,17 @@ def test_a_record_that_is_none_is_refused(calibrated):
     assert not (calibrated / "no.yaml").exists()
 
 
+@pytest.mark.parametrize("option", ["--minutes", "--seed"])
+def test_what_says_how_to_measure_is_refused_with_a_record(tmp_path, option):
+    code, _, err = dlrmsim(
+        "calibrate", "host", "--record", "xeon_2_cores", option, "1", "--out", "no.yaml", folder=tmp_path
+    )
+    assert code == 2
+    assert option in err
+    assert "nothing is measured with --record" in err
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_shipped_job_runs_on_the_spec(calibrated):
     arguments = ("--set", "cluster=here.yaml", "--set", "world_size=4", "--json")
     code, out, err = dlrmsim("run", "criteo_small", *arguments, "--out", "run", folder=calibrated)

@@ -10,21 +10,31 @@ from simulator.operators import FloatArray
 
 PIECES = ("product", "gather", "copy", "far", "calls")
 """Pieces of the yardstick (`trainer.yardstick`) that tell how fast a rank is."""
+FEWEST_TRIMMED = 4
+"""Pieces, of which the least and the most do not count."""
 MOST_MIDDLES = 3.0
 """An interruption that is longer says nothing of how fast work goes."""
 
 
 def slowness(now_s: Mapping[str, float], then_s: Mapping[str, float]) -> float:
-    """By how much longer work takes now than then: the geometric mean over pieces, 1 where none is known.
-
-    Times go with it (``python -m benchmarks yardstick``, `docs/decisions/056`).
+    """By how much longer work takes now than then, by the pieces that are known; 1 where none is.
 
     Args:
         now_s: usual times of the yardstick's pieces now.
         then_s: the same then.
     """
     known = [name for name in PIECES if name in now_s and name in then_s]
-    return float(np.exp(np.mean([np.log(now_s[name] / then_s[name]) for name in known]))) if known else 1.0
+    return float(np.exp(middle(np.log([now_s[name] / then_s[name] for name in known])))) if known else 1.0
+
+
+def middle(logarithms: FloatArray) -> FloatArray:
+    """The mean over pieces ``[..., P]`` without the least and the most of them where there are `FEWEST_TRIMMED`.
+
+    Times of jobs go with it (``python -m benchmarks yardstick``, `docs/decisions/056`); one piece that differs from all
+    others, as a gather does for which a cache has become too small, says little of them.
+    """
+    ordered = np.sort(logarithms, axis=-1)
+    return np.asarray(np.mean(ordered[..., 1:-1] if ordered.shape[-1] >= FEWEST_TRIMMED else ordered, axis=-1))
 
 
 def usual_s(times_s: Mapping[str, Sequence[float]]) -> dict[str, float]:

@@ -172,11 +172,12 @@ def test_a_trace_without_iterations_says_nothing(tmp_path):
         read_timed(trace(tmp_path))
 
 
-def test_a_machine_is_slower_by_the_mean_of_the_pieces_that_are_known():
+def test_a_machine_is_slower_by_the_middle_of_the_pieces_that_are_known():
     then = dict.fromkeys([*PIECES, "exchange_2"], 1.0)
     assert slowness(dict.fromkeys(PIECES, 1.2), then) == pytest.approx(1.2)
-    assert slowness({**then, "copy": 2.0, "exchange_2": 9.0}, then) == pytest.approx(2.0 ** (1 / len(PIECES)))
-    assert slowness({"product": 2.0, "calls": 2.0}, then) == pytest.approx(2.0)
+    assert slowness({**then, "copy": 2.0, "exchange_2": 9.0}, then) == pytest.approx(1.0), "one piece alone"
+    assert slowness({**then, "copy": 2.0, "far": 4.0}, then) == pytest.approx(2.0 ** (1 / 3))
+    assert slowness({"product": 2.0, "calls": 8.0}, then) == pytest.approx(4.0)
     assert slowness({"product": 2.0}, {}) == 1.0
 
 

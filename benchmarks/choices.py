@@ -41,7 +41,7 @@ HITS_SHARE, MOST_REGRET_PCT = 17 / 20, 2.0
 TRAINED = replace(SCHEDULE, iterations=12, timed=0)
 """Of each plan in each round."""
 ROUNDS_A_START = 3
-"""In which the same processes train all plans: starting them takes as long as two rounds."""
+"""In which the same processes train all plans."""
 MODULE = "model.sparse_arch.embedding_bag_collection"
 """Where plans of TorchRec have their tables."""
 

@@ -21,6 +21,7 @@ from validation.host_record import HostRecord
 from validation.in_situ import PENALTY, PartRow, expected_s
 
 FOLDS = 6
+"""Into which jobs are cut; each is left out once."""
 KINDS = ("lookup", "update", "gemm", "rest")
 
 
@@ -51,6 +52,6 @@ def _split(jobs: Sequence[TrainedJob], fold: int) -> tuple[list[TrainedJob], lis
 
 
 def _kind(part: PartRow) -> str:
-    """Which operator of the part takes longest."""
+    """The kind that errors of a part count for: that of its main operator."""
     told = {"lookup": EmbeddingLookup, "update": EmbeddingUpdate, "gemm": Gemm}
     return next((kind for kind, of in told.items() if any(isinstance(work, of) for work in part.work)), "rest")

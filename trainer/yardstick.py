@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.distributed as dist
@@ -22,10 +23,14 @@ REPEATS = 5
 
 
 class Yardstick:
-    """The pieces, and how long each took whenever it was laid on, `REPEATS` times each."""
+    """The pieces, and how long each took whenever it was laid on, `REPEATS` times each, in seconds.
+
+    Of a process of one thread it is the CPU time, for its core may be another's meanwhile; of several threads, which
+    work at once, and of the exchange it is the time on the wall.
+    """
 
     def __init__(self) -> None:
-        """Make their data: 128 MB, and 10 MB one after the other from begins of pages on, the same in every process."""
+        """Make their data: 128 MB, and 13 MB one after the other from begins of pages on, the same in every process."""
         self._memory = torch.zeros(2**22)
         self._taken = -self._memory.data_ptr() // 4 % (PAGE_BYTES // 4)
         self._a, self._product = self._next(256, 256).fill_(0.5), self._next(256, 256)
@@ -36,27 +41,26 @@ class Yardstick:
         self._far = torch.full((FAR_ROWS, 64), 0.5)
         self._drawn = torch.randint(FAR_ROWS, (FAR_ROWS,), generator=torch.Generator().manual_seed(1))
         self._found, self._begin = self._next(FAR_LOOKUPS, 64), 0
-        self._pieces: dict[str, Callable[[], object]] = {
+        clock = time.perf_counter if torch.get_num_threads() > 1 else time.thread_time
+        pieces: dict[str, Callable[[], object]] = {
             "product": lambda: torch.mm(self._a, self._a, out=self._product),
             "gather": lambda: torch.index_select(self._table, 0, self._rows, out=self._gathered),
             "copy": lambda: self._to.copy_(self._from),
             "far": self._look_far,
             "calls": self._calls,
         }
-        exchange = ""
+        self._pieces = {name: (clock, piece) for name, piece in pieces.items()}
         if dist.is_initialized() and dist.get_backend() == "gloo" and dist.get_world_size() > 1:
             ranks = dist.get_world_size()
-            exchange = f"exchange_{ranks}"
             size = len(self._message) // ranks * ranks
             into, out = self._answer[:size], self._message[:size]
-            self._pieces[exchange] = lambda: dist.all_to_all_single(into, out)
+            exchange = partial(dist.all_to_all_single, into, out)
+            self._pieces[f"exchange_{ranks}"] = time.perf_counter, exchange  # waits for the others
         self.times_s: dict[str, list[float]] = {name: [] for name in self._pieces}
-        self._own = set() if torch.get_num_threads() > 1 else {*self._pieces} - {exchange}
 
     def lay_on(self) -> None:
         """Time every piece now; all ranks do it at the same place of their work."""
-        for name, piece in self._pieces.items():
-            clock = time.thread_time if name in self._own else time.perf_counter
+        for name, (clock, piece) in self._pieces.items():
             for _ in range(REPEATS):
                 begin = clock()
                 piece()

@@ -93,7 +93,8 @@ class HostRecord:
             here, there = getattr(self.facts, what), getattr(other.facts, what)
             if here != there:
                 raise InputError(f"of another machine: its {what}", file=name, given=there, expected=str(here))
-        turn_s = (self.turn_s + other.turn_s) / 2
+        jobs = np.array([len(self.jobs), len(other.jobs)])
+        turn_s = float(np.average([self.turn_s, other.turn_s], weights=jobs if jobs.any() else None))
         return HostRecord(self.facts, turn_s, [*self.rows, *other.rows], [*self.jobs, *other.jobs])
 
     def packed(self) -> bytes:

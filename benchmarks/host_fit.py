@@ -1,7 +1,7 @@
 """``python -m benchmarks host_fit --record NAME``: how well costs of a host tell jobs that they were not fitted to.
 
-Of a calibration's jobs a sixth is left out at a time; costs are fitted to the others and to kernels alone, with and
-without the penalty of `validation.in_situ`, and told the parts of those left out.
+Of a calibration's jobs a sixth is left out at a time; costs are fitted to the others and to kernels alone, and tell
+what parts of those left out take.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from validation.host_calibration import as_alone, rank_counts, trained_jobs
 from validation.host_fit import Trained, fit_kernels, with_own_cache
 from validation.host_iterations import TrainedJob
 from validation.host_record import HostRecord
-from validation.in_situ import PENALTY, PartRow, expected_s
+from validation.in_situ import PartRow, expected_s
 
 FOLDS = 6
 """Into which jobs are cut; each is left out once."""
@@ -33,16 +33,15 @@ def rows(record: str) -> Iterator[Row]:
     facts = with_own_cache(known.facts, known.rows, by_threads)
     for threads, trained in by_threads.items():
         yield Row(f"host_fit_{threads}_threads", len(trained.jobs), "jobs")
-        for name, penalty in (("penalty", PENALTY), ("no_penalty", 0.0)):
-            off: dict[str, list[float]] = {kind: [] for kind in KINDS}
-            for fold in range(FOLDS):
-                others, left_out = _split(trained.jobs, fold)
-                kernels = fit_kernels(known.rows, threads, facts, replace(trained, jobs=others), penalty)
-                for part in Trained((), {}, left_out).parts:
-                    expected = expected_s(part, kernels) + part.floor_s
-                    off[_kind(part)].append(abs(part.seconds + part.floor_s - expected) / expected)
-            for kind in KINDS:
-                yield Row(f"{kind}_{threads}_threads_{name}", 100.0 * float(np.mean(off[kind])), "%")
+        off: dict[str, list[float]] = {kind: [] for kind in KINDS}
+        for fold in range(FOLDS):
+            others, left_out = _split(trained.jobs, fold)
+            kernels = fit_kernels(known.rows, threads, facts, replace(trained, jobs=others))
+            for part in Trained((), {}, left_out).parts:
+                expected = expected_s(part, kernels) + part.floor_s
+                off[_kind(part)].append(abs(part.seconds + part.floor_s - expected) / expected)
+        for kind in KINDS:
+            yield Row(f"{kind}_{threads}_threads", 100.0 * float(np.mean(off[kind])), "%")
 
 
 def _split(jobs: Sequence[TrainedJob], fold: int) -> tuple[list[TrainedJob], list[TrainedJob]]:

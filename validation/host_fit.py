@@ -19,7 +19,7 @@ from validation.collectives import MeasuredCollective, Predictor
 from validation.cpu_fit import KERNELS, KernelRow, Row
 from validation.fitting import fit_collectives
 from validation.host_iterations import TrainedJob
-from validation.in_situ import PENALTY, CollectiveWork, PartRow, alone, collective_costs, expected_s, fit, misfit
+from validation.in_situ import CollectiveWork, PartRow, alone, collective_costs, expected_s, fit, misfit
 
 Pieces = Mapping[str, float]
 """Seconds of each piece of the trainer's yardstick."""
@@ -130,7 +130,6 @@ def fit_kernels(
     threads: int,
     facts: HostFacts,
     trained: Trained | None = None,
-    penalty: float = PENALTY,
 ) -> CpuKernels:
     """Costs of kernels for a number of threads.
 
@@ -139,9 +138,8 @@ def fit_kernels(
         threads: of a rank.
         facts: of the machine.
         trained: jobs; without any, kernels cost what they cost alone and the host nothing.
-        penalty: as `validation.in_situ.fit`.
     """
-    costs = fit([*timed_alone(rows, threads), *(trained.parts if trained else ())], facts.caches, penalty)
+    costs = fit([*timed_alone(rows, threads), *(trained.parts if trained else ())], facts.caches)
     share, latency, moving = _collective_cores(rows, threads), 0.0, 0.0
     if trained:
         latency, moving = collective_costs(trained.collectives) if trained.collectives else (0.0, 0.0)

@@ -46,9 +46,6 @@ FLOOR_SHARE = 0.02
 """Errors are relative to what is predicted plus this part of the iteration: short parts count for less."""
 FLOOR_S = 2e-4
 """The same of kernels timed alone, seconds."""
-PENALTY = 0.03
-"""On squares of what an amount's cost makes of the row with most of it, as a share of squared errors
-(`docs/decisions/055`)."""
 LINEAR_BEYOND = 0.15
 """Relative errors up to this count by their square, larger ones by their size."""
 SAME_PLACE = 1e-4
@@ -247,16 +244,15 @@ def _scale(timed: TimedRank, trained: TrainedRank, compute: CpuModel, issuing_s:
     return max(trained.cpu_s - issuing_s, 0.1 * trained.cpu_s) / own_s
 
 
-def fit(rows: Sequence[PartRow], machine: Caches, penalty: float = PENALTY) -> dict[KernelClass, KernelCosts]:
+def fit(rows: Sequence[PartRow], machine: Caches) -> dict[KernelClass, KernelCosts]:
     """Costs of all kinds of kernels among the rows, none negative; of a call as within an iteration, where any has one.
 
     Args:
         rows: what was timed.
         machine: its caches.
-        penalty: as `PENALTY`.
     """
     keys, matrix, seconds, floors, weights = _amounts(rows, machine)
-    costs = _nonnegative(matrix, seconds, floors, weights, penalty)
+    costs = _nonnegative(matrix, seconds, floors, weights)
     expected = matrix @ costs
     off = 100.0 * (expected - seconds) / np.maximum(seconds, floors)
     parts_of = matrix * costs
@@ -318,30 +314,24 @@ def misfit(rows: Sequence[PartRow], machine: Caches) -> float:
     return float(np.average(off, weights=weights))
 
 
-def _nonnegative(
-    matrix: FloatArray, seconds: FloatArray, floors: FloatArray, weights: FloatArray, penalty: float = PENALTY
-) -> FloatArray:
+def _nonnegative(matrix: FloatArray, seconds: FloatArray, floors: FloatArray, weights: FloatArray) -> FloatArray:
     """Costs ``[A]`` for which ``matrix @ costs`` is near ``seconds`` ``[R]`` in relation to itself.
 
     Reweighted until they agree: errors are relative to the prediction of the round before, and beyond `LINEAR_BEYOND`
-    count by their size, not by its square. Where rows are noisy, the penalty keeps costs of amounts small that few of
-    them tell of, and lets those that grow together share.
+    count by their size, not by its square.
     """
     from scipy.optimize import nnls
 
     costs, expected, calm = np.zeros(matrix.shape[1]), seconds, np.ones(len(seconds))
-    noise = 0.0
     for round_ in range(ROUNDS):
         each = weights * calm / (expected + floors)
         rows = matrix * each[:, None]
         scale = np.maximum(np.abs(rows).max(axis=0), 1e-300)
-        held = np.vstack([rows / scale, np.sqrt(penalty * noise) * np.eye(len(scale))])
-        costs = nnls(held, np.append(seconds * each, np.zeros(len(scale))), maxiter=100 * len(scale))[0] / scale
+        costs = nnls(rows / scale, seconds * each, maxiter=100 * len(scale))[0] / scale
         now = matrix @ costs
         off = np.abs(now - seconds) / (now + floors)
         if round_ >= ROUNDS // 4:  # not before the predictions have settled: what noise pulled down would stay there
             calm = np.sqrt(np.minimum(1.0, LINEAR_BEYOND / np.maximum(off, 1e-12)))
-        noise = float(np.sum((weights * calm * off) ** 2))
         expected = (expected + now) / 2
     found: FloatArray = costs
     return found

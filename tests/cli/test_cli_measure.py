@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import yaml
 
+from tests.command import installed_command
 from tests.trainer_jobs import graded, model, scenario
 from validation.yardstick import PIECES
 
@@ -27,7 +28,7 @@ pytest.importorskip("torch")
 
 def start(*arguments, folder):
     pipe, environment = subprocess.PIPE, {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "dlrmsim", *map(str, arguments)]
+    command = [installed_command(), *map(str, arguments)]
     return subprocess.Popen(command, cwd=folder, env=environment, stdout=pipe, stderr=pipe, text=True)
 
 

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dlrmsim.cli import main
+from tests.command import installed_command
 
 ARGUMENTS = ["sweep", "zionex_a_128", "--over", "nodes=4,8,16"]
 
@@ -76,7 +76,7 @@ def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are counted in /proc")
 def test_an_interrupt_ends_all_workers_and_writes_nothing(tmp_path: Path) -> None:
     """Ctrl-C in a terminal reaches the whole process group."""
-    command = [sys.executable, "-m", "dlrmsim", "sweep", "zionex_a_128", "--over", "nodes=64,128,...,1024"]
+    command = [installed_command(), "sweep", "zionex_a_128", "--over", "nodes=64,128,...,1024"]
     process = subprocess.Popen(
         [*command, "--workers", "2", "--out", str(tmp_path / "out")],
         stderr=subprocess.PIPE,

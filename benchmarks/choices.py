@@ -21,25 +21,25 @@ import numpy as np
 
 from benchmarks.rows import Row, append
 from dlrmsim.host_training import LIMITS, SCHEDULE
+from dlrmsim.measurements import read_measurement
 from dlrmsim.measuring import with_plan
 from scenarios.progress import Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from simulator.operators import FloatArray
 from trainer.bench_series import SCENARIO, started_series
 from trainer.pin import usable_cores
-from validation.in_situ import TrainedRank
 from validation.measured import Times, spread_pct
 from validation.measured_prediction import cluster_anywhere, predict
 from validation.random_jobs import MOST_TABLES, random_job
-from validation.yardstick import slowness
+from validation.yardstick import slowness, usual_s
 
 PLANNERS = ("greedy_size", "greedy_lookups", "greedy", "search")
 TOLERANCE = 0.02
 """Of the best time: a choice that loses no more is a hit."""
 HITS_SHARE, MOST_REGRET_PCT = 17 / 20, 2.0
 """Asked of all sets."""
-TRAINED = replace(SCHEDULE, iterations=12, timed=0)
-"""Of each plan in each round."""
+TRAINED = replace(SCHEDULE, iterations=16, timed=0, yardstick_every=4)
+"""Of each plan in each round. The yardstick makes ranks wait for each other, so most iterations are without."""
 ROUNDS_A_START = 3
 """In which the same processes train all plans."""
 MODULE = "model.sparse_arch.embedding_bag_collection"
@@ -132,9 +132,10 @@ def evened(seconds: FloatArray) -> FloatArray:
 
 
 def _iteration_s(folder: Path, ranks: int, predicted: Times) -> float:
-    """Middle time of an iteration, the mean over ranks, which wait for each other in each; without drift."""
-    found = [TrainedRank.read(folder, rank, TRAINED.warm_up, TRAINED.iterations) for rank in range(ranks)]
-    return float(np.mean([rank.wall_s / slowness(rank.yardstick_s, predicted.yardstick_s) for rank in found]))
+    """Middle time of an iteration, from the last rank's end to the last rank's end, without drift."""
+    found = read_measurement(folder, ranks, None)
+    slower = [slowness(usual_s(pieces), predicted.yardstick_s) for pieces in found.yardstick_s]
+    return float(np.median(found.times_s[TRAINED.warm_up :])) / float(np.mean(slower))
 
 
 def _plans(asked: Choices, random: np.random.Generator, ranks: int, root: Path) -> dict[str, ResolvedScenario]:

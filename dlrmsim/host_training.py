@@ -15,6 +15,7 @@ import numpy as np
 from dlrmsim.measuring import with_plan
 from hardware_specs.types import Cluster
 from inputs.errors import InfeasibleError
+from scenarios.host_memory import physical_memory_bytes
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from trainer.bench_series import SCENARIO, by_turns, started_by_turns
@@ -22,13 +23,16 @@ from trainer.pin import usable_cores
 from trainer.runs import Run
 from validation.host_record import JobRecord
 from validation.in_situ import TrainedRank
-from validation.random_jobs import Limits, random_job
+from validation.random_jobs import DIMS, Limits, random_job
 from validation.timed import read_timed
 
 TINY = Path(str(files("trainer") / "samples" / "host_overhead.yaml"))
 """Scenario whose iterations are nearly all overhead of the framework."""
-LIMITS = Limits(table_bytes=4e8, gathered_bytes=1e9, flops=6e9)
+LIMITS = Limits(table_bytes=1e9, gathered_bytes=1e9, flops=6e9)
 """Of jobs: so many that each takes about two seconds, weights and batches included."""
+MEMORY_SHARE = 0.04
+"""Of the machine's memory, that tables of a job take at most: they may have two states, and three groups of ranks keep
+what they had."""
 SIMULATED = "run.iterations=5"
 """Enough for jobs whose iterations are all alike, once the pipeline is filled."""
 CALIBRATION = 0xCA1
@@ -83,13 +87,18 @@ def _schedule(ranks: int) -> Run:
 
 
 def drawn_jobs(ranks: int, seed: int, count: int, machine: Cluster, root: Path) -> dict[Path, ResolvedScenario]:
-    """A folder for each of ``count`` jobs with its scenario; the first is the one that is nearly all overhead."""
+    """A folder for each of ``count`` jobs with its scenario; the first is the one that is nearly all overhead.
+
+    Dims take turns: were they drawn, limits would leave few wide rows, which memory serves at another rate.
+    """
     random = np.random.default_rng([seed, ranks, CALIBRATION])
     made = [with_plan(replace(load_scenario(TINY, [f"world_size={ranks}", SIMULATED]), cluster=machine), Silent())]
     root.mkdir()
+    limits = replace(LIMITS, table_bytes=min(LIMITS.table_bytes, MEMORY_SHARE * physical_memory_bytes()))
+    dims = [int(dim) for _ in range(-(-count // len(DIMS))) for dim in random.permutation(DIMS)]
     while len(made) < count:
-        given = random_job(random, f"job_{len(made)}", "dgx_a100_40", ranks)
-        if not LIMITS.allow(given):
+        given = random_job(random, f"job_{len(made)}", "dgx_a100_40", ranks, dims[len(made) - 1])
+        if not limits.allow(given):
             continue
         file = root / "job.json"
         file.write_text(json.dumps(given), encoding="utf-8")

@@ -48,7 +48,9 @@ class Limits:
         return allowed
 
 
-def random_job(random: np.random.Generator, name: str, cluster: str, ranks: int | None = None) -> dict[str, Any]:
+def random_job(
+    random: np.random.Generator, name: str, cluster: str, ranks: int | None = None, dim: int | None = None
+) -> dict[str, Any]:
     """A scenario: 2 to 40 tables of 1e3 to 1e6 rows, pooling 1 to 100, batch 128 to 8192, dims 16 to 256.
 
     Args:
@@ -56,12 +58,14 @@ def random_job(random: np.random.Generator, name: str, cluster: str, ranks: int 
         name: of the scenario.
         cluster: name or path of its machine.
         ranks: None: 1, 2 or 4.
+        dim: elements of a row; None: one of `DIMS`.
     """
 
     def log_uniform(low: float, high: float) -> float:
         return float(np.exp(random.uniform(np.log(low), np.log(high))))
 
-    count, dim = int(random.integers(2, MOST_TABLES + 1)), int(random.choice(DIMS))
+    count, drawn_dim = int(random.integers(2, MOST_TABLES + 1)), int(random.choice(DIMS))
+    dim = drawn_dim if dim is None else dim
     tables = [
         {"rows": int(log_uniform(1e3, 1e6)), "dim": dim, "pooling_factor": int(log_uniform(1, 101))}
         for _ in range(count)

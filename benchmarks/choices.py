@@ -28,7 +28,7 @@ from scenarios.resolve import ResolvedScenario, load_scenario
 from simulator.operators import FloatArray
 from trainer.bench_series import SCENARIO, started_series
 from trainer.pin import usable_cores
-from validation.measured import Times, spread_pct
+from validation.measured import spread_pct
 from validation.measured_prediction import cluster_anywhere, predict
 from validation.random_jobs import MOST_TABLES, random_job
 from validation.yardstick import slowness, usual_s
@@ -117,7 +117,7 @@ def _tried(asked: Choices, number: int) -> list[Tried]:
                 series.turn()  # starts ranks; the same plan is trained again
                 for plan in order:
                     series.turn()
-                    measured[plan].append(_iteration_s(Path(name) / plan, ranks, predicted[plan]))
+                    measured[plan].append(taken_s(Path(name) / plan, ranks, predicted[plan].yardstick_s))
         even = evened(np.array(list(measured.values()))).reshape(len(plans), asked.starts, ROUNDS_A_START)
         return [
             Tried(plan, predicted[plan].iteration_s, tuple(of_starts))
@@ -131,10 +131,16 @@ def evened(seconds: FloatArray) -> FloatArray:
     return np.asarray(seconds / of_round * np.median(of_round))
 
 
-def _iteration_s(folder: Path, ranks: int, predicted: Times) -> float:
-    """Middle time of an iteration, from the last rank's end to the last rank's end, without drift."""
+def taken_s(folder: Path, ranks: int, then_s: Mapping[str, float]) -> float:
+    """Middle time of an iteration in a folder's records, to the last rank's end, without drift.
+
+    Args:
+        folder: of the records.
+        ranks: how many there are.
+        then_s: what the yardstick's pieces took when the machine was calibrated.
+    """
     found = read_measurement(folder, ranks, None)
-    slower = [slowness(usual_s(pieces), predicted.yardstick_s) for pieces in found.yardstick_s]
+    slower = [slowness(usual_s(pieces), then_s) for pieces in found.yardstick_s]
     return float(np.median(found.times_s[TRAINED.warm_up :])) / float(np.mean(slower))
 
 

@@ -1,9 +1,11 @@
 """How choices between plans are judged."""
 
+import json
+
 import numpy as np
 import pytest
 
-from benchmarks.choices import Tried, evened, judged
+from benchmarks.choices import TRAINED, Tried, evened, judged, taken_s
 
 
 def test_the_best_one_measured_is_a_hit_without_regret():
@@ -34,3 +36,15 @@ def test_what_a_round_does_to_all_plans_is_taken_out():
     found = evened(np.array([[1.0, 2.0, 4.0], [1.1, 2.2, 4.4]]))
     assert found[0] == pytest.approx([2.0] * 3)
     assert found[1] == pytest.approx([2.2] * 3)
+
+
+def test_an_iteration_takes_what_the_last_rank_takes(tmp_path):
+    """Ranks meet in the yardstick after each of these: there the light one waits, and not in its iteration."""
+    columns = dict.fromkeys(("loss", "page_faults", "cpu_s"), [0.0] * TRAINED.total)
+    start_s = 2.0 * np.arange(TRAINED.total)
+    for rank, seconds in enumerate([1.0, 0.5]):
+        times = {"start_s": start_s.tolist(), "end_s": (start_s + seconds).tolist()}
+        record = {"iterations": {**columns, **times}, "environment": {}, "yardstick_s": {"calls": [2e-3]}}
+        (tmp_path / f"rank{rank}.json").write_text(json.dumps(record), encoding="utf-8")
+    assert taken_s(tmp_path, 2, {"calls": 2e-3}) == pytest.approx(1.0)
+    assert taken_s(tmp_path, 2, {"calls": 1e-3}) == pytest.approx(0.5)

@@ -55,7 +55,7 @@ def _study(given: argparse.Namespace) -> accuracy.Study:
 
 def _choices(given: argparse.Namespace) -> choices.Choices:
     file = MEASURED / f"choices_{given.seed}.csv" if given.out is None else given.out
-    return choices.Choices(given.sets, given.seed, given.cluster, given.launches, file)
+    return choices.Choices(given.sets, given.seed, given.cluster, given.launches, file, given.resume, given.minutes)
 
 
 def main() -> int:
@@ -72,12 +72,12 @@ def main() -> int:
     parser.add_argument("--cluster", default="host.yaml", help="studies: this machine, as calibrate host wrote it")
     parser.add_argument("--launches", type=int, default=5, help="studies (accuracy, choices): times each is measured")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="accuracy: where ranks train")
-    parser.add_argument("--resume", action="store_true", help="accuracy: keep the rows that are there")
+    parser.add_argument("--resume", action="store_true", help="studies: keep the rows that are there")
     parser.add_argument(
         "--minutes",
         type=float,
         default=float("inf"),
-        help="accuracy: begin nothing after this time; yardstick: its time, else 3",
+        help="studies: begin nothing after this time; yardstick: its time, else 3",
     )
     parser.add_argument("--record", default="xeon_2_cores", help="host_fit: a calibration's record, as calibrate host")
     parser.add_argument("--out", type=Path, help="studies: file of rows (default traces/measured/NAME_SEED.csv)")

@@ -11,7 +11,9 @@ whose measured time is within the noise, or 2 %, of the measured best; regret is
 from __future__ import annotations
 
 import json
+import math
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.rows import Row, append
-from dlrmsim.host_training import LIMITS, SCHEDULE
+from benchmarks.rows import Row, append, read
+from dlrmsim.host_training import SCHEDULE
 from dlrmsim.measurements import read_measurement
 from dlrmsim.measuring import with_plan
 from scenarios.progress import Silent
@@ -30,12 +32,14 @@ from trainer.bench_series import SCENARIO, started_series
 from trainer.pin import usable_cores
 from validation.measured import spread_pct
 from validation.measured_prediction import cluster_anywhere, predict
-from validation.random_jobs import MOST_TABLES, random_job
+from validation.random_jobs import MOST_TABLES, Limits, random_job
 from validation.yardstick import slowness, usual_s
 
 PLANNERS = ("greedy_size", "greedy_lookups", "greedy", "search")
 TOLERANCE = 0.02
 """Of the best time: a choice that loses no more is a hit."""
+LIMITS = Limits(table_bytes=4e8, gathered_bytes=1e9, flops=6e9)
+"""Of jobs: so many that training all plans of a set takes about two minutes."""
 HITS_SHARE, MOST_REGRET_PCT = 17 / 20, 2.0
 """Asked of all sets."""
 TRAINED = replace(SCHEDULE, iterations=16, timed=0, yardstick_every=4)
@@ -48,13 +52,15 @@ MODULE = "model.sparse_arch.embedding_bag_collection"
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What is asked for: sets, seed, machine, starts of the processes for each set, file of rows."""
+    """What is asked for: sets, seed, machine, starts of the processes for each set, file of rows, time."""
 
     sets: int
     seed: int
     cluster: str
     starts: int
     file: Path
+    resume: bool
+    minutes: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +83,25 @@ class Tried:
 
 
 def rows(asked: Choices) -> Iterator[Row]:
-    """Try the plans of every set, then count."""
-    found: list[tuple[bool, bool, float]] = []
-    noise: list[float] = []
-    asked.file.unlink(missing_ok=True)
+    """Try the plans of every set that has not been tried, then count."""
+    end = time.monotonic() + 60.0 * asked.minutes
+    before = tried_before(asked.file, asked.seed, Path(asked.cluster).stem) if asked.resume else {}
+    done = {number: tried for number, tried in before.items() if number < asked.sets}
+    if not asked.resume:
+        asked.file.unlink(missing_ok=True)
     for number in range(asked.sets):
-        tried = _tried(asked, number)
-        append(asked.file, _rows(asked, number, tried))
-        noise.append(float(np.median([plan.noise for plan in tried])))
-        found.append(judged(tried))
-        yield Row(f"set_{number}_regret", 100.0 * found[-1][2], "%")
-    hits, exact, regret = zip(*found, strict=True)
-    yield Row("choices_hits", sum(hits), "sets", f">= {round(HITS_SHARE * len(hits))}")
+        if number not in done:
+            if time.monotonic() > end:
+                continue
+            done[number] = _tried(asked, number)
+            append(asked.file, _rows(asked, number, done[number]))
+        yield Row(f"set_{number}_regret", 100.0 * judged(done[number])[2], "%")
+    if not done:
+        return
+    hits, exact, regret = zip(*map(judged, done.values()), strict=True)
+    noise = [float(np.median([plan.noise for plan in tried])) for tried in done.values()]
+    yield Row("choices_sets", len(done), "sets")
+    yield Row("choices_hits", sum(hits), "sets", f">= {math.ceil(HITS_SHARE * len(hits))}")
     yield Row("choices_hits_without_tolerance", sum(exact), "sets")
     yield Row("choices_noise", 100.0 * float(np.median(noise)), "%")
     yield Row("choices_mean_regret", 100.0 * float(np.mean(regret)), "%", f"<= {MOST_REGRET_PCT:g}")
@@ -100,6 +113,22 @@ def judged(tried: Sequence[Tried]) -> tuple[bool, bool, float]:
     best = min(tried, key=lambda plan: plan.measured_s)
     regret = chosen.measured_s / best.measured_s - 1.0
     return regret <= max(TOLERANCE, chosen.noise, best.noise), chosen is best, regret
+
+
+def tried_before(file: Path, seed: int, cluster: str) -> dict[int, list[Tried]]:
+    """Plans of sets that a file has rows of, by number of the set.
+
+    Args:
+        file: of rows; there need not be one.
+        seed: of the sets.
+        cluster: name of the machine.
+    """
+    found: dict[int, list[Tried]] = {}
+    for row in read(file)[1] if file.is_file() else ():
+        if (row["seed"], row["cluster"]) == (str(seed), cluster):
+            starts = tuple(float(seconds) for seconds in row["starts_s"].split())
+            found.setdefault(int(row["set"]), []).append(Tried(row["plan"], float(row["predicted_s"]), starts))
+    return found
 
 
 def _tried(asked: Choices, number: int) -> list[Tried]:

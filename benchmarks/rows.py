@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import os
 import subprocess
@@ -49,21 +50,24 @@ def show(rows: Iterable[Row], *, as_json: bool) -> bool:
 
 
 def append(file: Path, rows: Iterable[Mapping[str, str]]) -> None:
-    """Append rows to a CSV file, which is made where there is none.
+    """Append rows to a CSV file at once; it is made where there is none.
 
     Raises:
         InputError: the file has other columns.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
+    begun = read(file)[0] if file.is_file() else None
+    text = io.StringIO(newline="")
     for row in rows:
-        begun = read(file)[0] if file.is_file() else None
-        if begun is not None and begun != list(row):
+        writer = csv.DictWriter(text, fieldnames=list(row), lineterminator="\n")
+        if begun is None:
+            writer.writeheader()
+            begun = list(row)
+        if begun != list(row):
             raise InputError("rows of another version", file=file, expected="another file (--out)")
-        with file.open("a", encoding="utf-8", newline="") as stream:
-            writer = csv.DictWriter(stream, fieldnames=list(row), lineterminator="\n")
-            if begun is None:
-                writer.writeheader()
-            writer.writerow(row)
+        writer.writerow(row)
+    with file.open("a", encoding="utf-8", newline="") as stream:
+        stream.write(text.getvalue())
 
 
 def read(file: Path) -> tuple[list[str], list[dict[str, str]]]:

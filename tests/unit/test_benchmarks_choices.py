@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.choices import TRAINED, Tried, evened, judged, taken_s
+from benchmarks.choices import TRAINED, Choices, Tried, evened, judged, rows, taken_s, tried_before
 
 
 def test_the_best_one_measured_is_a_hit_without_regret():
@@ -48,3 +48,16 @@ def test_an_iteration_takes_what_the_last_rank_takes(tmp_path):
         (tmp_path / f"rank{rank}.json").write_text(json.dumps(record), encoding="utf-8")
     assert taken_s(tmp_path, 2, {"calls": 2e-3}) == pytest.approx(1.0)
     assert taken_s(tmp_path, 2, {"calls": 1e-3}) == pytest.approx(0.5)
+
+
+def test_sets_that_were_tried_are_counted_again(tmp_path):
+    file = tmp_path / "choices.csv"
+    columns = "seed,cluster,set,plan,predicted_s,measured_s,starts_s"
+    plans = ["1,x,0,a,0.1,0.2,0.2 0.2", "1,x,0,b,0.3,0.3,0.3 0.3", "1,x,3,a,0.1,0.4,0.4 0.4", "1,x,3,b,0.3,0.2,0.2 0.2"]
+    file.write_text("\n".join([columns, *plans, "2,x,0,a,9,9,9 9", "1,y,0,a,9,9,9 9", ""]), encoding="utf-8")
+    assert tried_before(file, 1, "x")[3] == [Tried("a", 0.1, (0.4, 0.4)), Tried("b", 0.3, (0.2, 0.2))]
+    told = {row.name: row.value for row in rows(Choices(4, 1, "x.yaml", 1, file, resume=True, minutes=-1.0))}
+    assert told["choices_sets"] == 2
+    assert told["choices_hits"] == told["choices_hits_without_tolerance"] == 1
+    assert told["choices_mean_regret"] == pytest.approx(50.0)
+    assert "set_1_regret" not in told

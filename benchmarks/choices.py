@@ -30,6 +30,7 @@ from scenarios.resolve import ResolvedScenario, load_scenario
 from simulator.operators import FloatArray
 from trainer.bench_series import SCENARIO, started_series
 from trainer.pin import usable_cores
+from trainer.runs import Run
 from validation.measured import spread_pct
 from validation.measured_prediction import cluster_anywhere, predict
 from validation.random_jobs import MOST_TABLES, Limits, random_job
@@ -42,8 +43,8 @@ LIMITS = Limits(table_bytes=4e8, gathered_bytes=1e9, flops=6e9)
 """Of jobs: so many that training all plans of a set takes about two minutes."""
 HITS_SHARE, MOST_REGRET_PCT = 17 / 20, 2.0
 """Asked of all sets."""
-TRAINED = replace(SCHEDULE, iterations=16, timed=0, yardstick_every=4)
-"""Of each plan in each round. The yardstick makes ranks wait for each other, so most iterations are without."""
+TURN_S, LEAST_ITERATIONS, MOST_ITERATIONS, LOOKS = 1.5, 12, 60, 6
+"""For how long a plan is trained in each round, how many iterations that are, and looks at the yardstick meanwhile."""
 ROUNDS_A_START = 3
 """In which the same processes train all plans."""
 MODULE = "model.sparse_arch.embedding_bag_collection"
@@ -138,15 +139,16 @@ def _tried(asked: Choices, number: int) -> list[Tried]:
         plans = _plans(asked, random, ranks, Path(name))
         predicted = {plan: predict(job) for plan, job in plans.items()}
         measured: dict[str, list[float]] = {plan: [] for plan in plans}
+        run = schedule(min(times.iteration_s for times in predicted.values()))
         for _ in range(asked.starts):
             rounds = [random.permutation(list(plans)).tolist() for _ in range(ROUNDS_A_START)]
             order = [plan for of_round in rounds for plan in of_round]
             folders = [Path(name) / plan for plan in [order[0], *order]]
-            with started_series(TRAINED, ranks, folders, Path(name)) as series:
+            with started_series(run, ranks, folders, Path(name)) as series:
                 series.turn()  # starts ranks; the same plan is trained again
                 for plan in order:
                     series.turn()
-                    measured[plan].append(taken_s(Path(name) / plan, ranks, predicted[plan].yardstick_s))
+                    measured[plan].append(taken_s(Path(name) / plan, ranks, run, predicted[plan].yardstick_s))
         even = evened(np.array(list(measured.values()))).reshape(len(plans), asked.starts, ROUNDS_A_START)
         return [
             Tried(plan, predicted[plan].iteration_s, tuple(of_starts))
@@ -160,17 +162,28 @@ def evened(seconds: FloatArray) -> FloatArray:
     return np.asarray(seconds / of_round * np.median(of_round))
 
 
-def taken_s(folder: Path, ranks: int, then_s: Mapping[str, float]) -> float:
+def schedule(expected_s: float) -> Run:
+    """How a plan is trained in each round.
+
+    Args:
+        expected_s: of an iteration.
+    """
+    iterations = int(np.clip(TURN_S / expected_s, LEAST_ITERATIONS, MOST_ITERATIONS))
+    return replace(SCHEDULE, iterations=iterations, timed=0, yardstick_every=iterations // LOOKS)
+
+
+def taken_s(folder: Path, ranks: int, run: Run, then_s: Mapping[str, float]) -> float:
     """Middle time of an iteration in a folder's records, to the last rank's end, without drift.
 
     Args:
         folder: of the records.
         ranks: how many there are.
+        run: how they trained.
         then_s: what the yardstick's pieces took when the machine was calibrated.
     """
     found = read_measurement(folder, ranks, None)
     slower = [slowness(usual_s(pieces), then_s) for pieces in found.yardstick_s]
-    return float(np.median(found.times_s[TRAINED.warm_up :])) / float(np.mean(slower))
+    return float(np.median(found.times_s[run.warm_up :])) / float(np.mean(slower))
 
 
 def _plans(asked: Choices, random: np.random.Generator, ranks: int, root: Path) -> dict[str, ResolvedScenario]:

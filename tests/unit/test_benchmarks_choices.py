@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.choices import TRAINED, Choices, Tried, evened, judged, rows, taken_s, tried_before
+from benchmarks.choices import Choices, Tried, evened, judged, rows, schedule, taken_s, tried_before
 
 
 def test_the_best_one_measured_is_a_hit_without_regret():
@@ -40,14 +40,15 @@ def test_what_a_round_does_to_all_plans_is_taken_out():
 
 def test_an_iteration_takes_what_the_last_rank_takes(tmp_path):
     """Ranks meet in the yardstick after each of these: there the light one waits, and not in its iteration."""
-    columns = dict.fromkeys(("loss", "page_faults", "cpu_s"), [0.0] * TRAINED.total)
-    start_s = 2.0 * np.arange(TRAINED.total)
+    run = schedule(0.1)
+    columns = dict.fromkeys(("loss", "page_faults", "cpu_s"), [0.0] * run.total)
+    start_s = 2.0 * np.arange(run.total)
     for rank, seconds in enumerate([1.0, 0.5]):
         times = {"start_s": start_s.tolist(), "end_s": (start_s + seconds).tolist()}
         record = {"iterations": {**columns, **times}, "environment": {}, "yardstick_s": {"calls": [2e-3]}}
         (tmp_path / f"rank{rank}.json").write_text(json.dumps(record), encoding="utf-8")
-    assert taken_s(tmp_path, 2, {"calls": 2e-3}) == pytest.approx(1.0)
-    assert taken_s(tmp_path, 2, {"calls": 1e-3}) == pytest.approx(0.5)
+    assert taken_s(tmp_path, 2, run, {"calls": 2e-3}) == pytest.approx(1.0)
+    assert taken_s(tmp_path, 2, run, {"calls": 1e-3}) == pytest.approx(0.5)
 
 
 def test_sets_that_were_tried_are_counted_again(tmp_path):

@@ -28,9 +28,9 @@ from validation.timed import read_timed
 
 TINY = Path(str(files("trainer") / "samples" / "host_overhead.yaml"))
 """Scenario whose iterations are nearly all overhead of the framework."""
-LIMITS = Limits(table_bytes=1e9, gathered_bytes=1e9, flops=6e9)
+LIMITS = Limits(table_bytes=4e8, gathered_bytes=5e8, flops=4e9)
 """Of jobs: so many that each takes about two seconds, weights and batches included."""
-MEMORY_SHARE = 0.04
+MEMORY_SHARE = 0.02
 """Of the machine's memory, that tables of a job take at most: they may have two states, and three groups of ranks keep
 what they had."""
 SIMULATED = "run.iterations=5"
@@ -39,8 +39,10 @@ CALIBRATION = 0xCA1
 """Apart from the draws of the studies, whatever their seed."""
 JOBS_PER_S = 0.8
 """Drawn for each second of time; more than can be trained."""
-SCHEDULE = Run(Path(), warm_up=3, iterations=6, timed=4, prepared=3, yardstick_every=1, repeated_weights=True)
-TURNS = replace(SCHEDULE, iterations=12, timed=0, yardstick_every=2)
+SCHEDULE = Run(Path(), warm_up=3, iterations=9, timed=4, prepared=3, yardstick_every=3, repeated_weights=True)
+"""Ranks meet in the yardstick and begin the next iteration together, where a rank with less to do waits for no other: most
+iterations are without."""
+TURNS = replace(SCHEDULE, iterations=12, timed=0)
 """Of ranks that take turns: costs of kernels come from those that do not, and iterations differ more."""
 
 

@@ -20,9 +20,6 @@ FAR_ROWS, FAR_LOOKUPS = 2**19, 2**11
 """Rows of 256 B, 128 MB, and how many are gathered each time: few, for they take others' place in caches."""
 REPEATS = 5
 """Times that a piece is done each time."""
-EXCHANGE_EVERY = 4
-"""Looks of which one has the exchange: there ranks meet, and begin the next iteration together, as they never do in
-training."""
 
 
 class Yardstick:
@@ -53,24 +50,17 @@ class Yardstick:
             "calls": self._calls,
         }
         self._pieces = {name: (clock, piece) for name, piece in pieces.items()}
-        self._looks = 0
-        self._exchange: str | None = None
         if dist.is_initialized() and dist.get_backend() == "gloo" and dist.get_world_size() > 1:
             ranks = dist.get_world_size()
             size = len(self._message) // ranks * ranks
             into, out = self._answer[:size], self._message[:size]
             exchange = partial(dist.all_to_all_single, into, out)
-            self._exchange = f"exchange_{ranks}"
-            self._pieces[self._exchange] = time.perf_counter, exchange  # waits for the others
+            self._pieces[f"exchange_{ranks}"] = time.perf_counter, exchange  # waits for the others
         self.times_s: dict[str, list[float]] = {name: [] for name in self._pieces}
 
     def lay_on(self) -> None:
-        """Time every piece now, the exchange in some looks only; all ranks do it at the same place of their work."""
-        left_out = self._exchange if self._looks % EXCHANGE_EVERY else None
-        self._looks += 1
+        """Time every piece now; all ranks do it at the same place of their work."""
         for name, (clock, piece) in self._pieces.items():
-            if name == left_out:
-                continue
             for _ in range(REPEATS):
                 begin = clock()
                 piece()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from importlib.resources import files
+from pathlib import Path
 from statistics import median_low
 from typing import Any
 
 import numpy as np
+import yaml
 
 from hardware_specs.cpu_kernels import CpuKernels, KernelCosts
 from hardware_specs.loader import load_library
@@ -30,6 +33,8 @@ LEAST_SHARE = 0.1
 """Of a collective's time that is left at least when the time of issuing it is taken away."""
 MOST_HALVED = 5
 """Times that a shared cache is halved at most in looking for how much of it a machine has."""
+USUAL_COSTS = Path(str(files("validation") / "hosts" / "usual_costs.yaml"))
+"""Which costs others are held against where few rows tell them."""
 SMALL_BYTES = 65536
 """Collectives up to this size take no longer to issue for their size."""
 
@@ -139,7 +144,7 @@ def fit_kernels(
         facts: of the machine.
         trained: jobs; without any, kernels cost what they cost alone and the host nothing.
     """
-    costs = fit([*timed_alone(rows, threads), *(trained.parts if trained else ())], facts.caches)
+    costs = fit([*timed_alone(rows, threads), *(trained.parts if trained else ())], facts.caches, usual_costs(threads))
     share, latency, moving = _collective_cores(rows, threads), 0.0, 0.0
     if trained:
         latency, moving = collective_costs(trained.collectives) if trained.collectives else (0.0, 0.0)
@@ -159,6 +164,12 @@ def fit_kernels(
             "costs": {kind: costs[kind] for kind in sorted(costs)},
         }
     )
+
+
+def usual_costs(threads: int) -> Mapping[str, Mapping[str, float]]:
+    """Costs on a CPU that is known well, by kind and amount, for the number of threads that is nearest."""
+    known: dict[int, dict[str, dict[str, float]]] = yaml.safe_load(USUAL_COSTS.read_text(encoding="utf-8"))
+    return known[min(known, key=lambda each: abs(np.log(each / threads)))]
 
 
 def _read(value: object, note: str = "") -> dict[str, object]:

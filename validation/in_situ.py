@@ -32,6 +32,7 @@ from simulator.operators import (
     Operator,
     Work,
 )
+from simulator.program import IntArray
 from validation.cpu_fit import KernelRow
 from validation.timed import ENDS, ISSUE, WAIT, TimedRank
 from validation.yardstick import usual_s
@@ -50,6 +51,9 @@ LINEAR_BEYOND = 0.15
 """Relative errors up to this count by their square, larger ones by their size."""
 SAME_PLACE = 1e-4
 """Costs that change no row's time by more than this part are left out."""
+USUAL_OFF, UNUSUAL_SHARE = 0.5, 0.1
+"""Standard deviations: of costs from those of another CPU times a number for each kind of kernel; and of what an amount that
+cost nothing there makes of the row with most of it (`docs/decisions/055`)."""
 ROUNDS = 40
 """Of reweighting: the predictions of one are the next one's weights."""
 
@@ -244,15 +248,18 @@ def _scale(timed: TimedRank, trained: TrainedRank, compute: CpuModel, issuing_s:
     return max(trained.cpu_s - issuing_s, 0.1 * trained.cpu_s) / own_s
 
 
-def fit(rows: Sequence[PartRow], machine: Caches) -> dict[KernelClass, KernelCosts]:
+def fit(
+    rows: Sequence[PartRow], machine: Caches, usual: Mapping[str, Mapping[str, float]] | None = None
+) -> dict[KernelClass, KernelCosts]:
     """Costs of all kinds of kernels among the rows, none negative; of a call as within an iteration, where any has one.
 
     Args:
         rows: what was timed.
         machine: its caches.
+        usual: costs of another CPU by kind and amount, which count where few rows tell; None: they do not.
     """
     keys, matrix, seconds, floors, weights = _amounts(rows, machine)
-    costs = _nonnegative(matrix, seconds, floors, weights)
+    costs = _nonnegative(matrix, seconds, floors, weights, None if usual is None else _held(keys, usual))
     expected = matrix @ costs
     off = 100.0 * (expected - seconds) / np.maximum(seconds, floors)
     parts_of = matrix * costs
@@ -314,24 +321,57 @@ def misfit(rows: Sequence[PartRow], machine: Caches) -> float:
     return float(np.average(off, weights=weights))
 
 
-def _nonnegative(matrix: FloatArray, seconds: FloatArray, floors: FloatArray, weights: FloatArray) -> FloatArray:
+class _Usual(NamedTuple):
+    """What costs are held against ``[A]`` (0: it cost nothing, nan: it is not known), and the kind of each ``[A]``."""
+
+    costs: FloatArray
+    kinds: IntArray
+
+
+def _held(keys: Sequence[Key], usual: Mapping[str, Mapping[str, float]]) -> _Usual:
+    kinds = sorted({kind for kind, _ in keys})
+    costs = [usual[kind].get(name, 0.0) if kind in usual and name != ALONE_CALL else np.nan for kind, name in keys]
+    return _Usual(np.array(costs), np.array([kinds.index(kind) for kind, _ in keys]))
+
+
+def _nonnegative(
+    matrix: FloatArray, seconds: FloatArray, floors: FloatArray, weights: FloatArray, usual: _Usual | None = None
+) -> FloatArray:
     """Costs ``[A]`` for which ``matrix @ costs`` is near ``seconds`` ``[R]`` in relation to itself.
 
     Reweighted until they agree: errors are relative to the prediction of the round before, and beyond `LINEAR_BEYOND`
-    count by their size, not by its square.
+    count by their size, not by its square. Usual costs count as much as rows that are as noisy as these.
     """
     from scipy.optimize import nnls
 
-    costs, expected, calm = np.zeros(matrix.shape[1]), seconds, np.ones(len(seconds))
+    costs, expected, calm, noise = np.zeros(matrix.shape[1]), seconds, np.ones(len(seconds)), 0.0
     for round_ in range(ROUNDS):
         each = weights * calm / (expected + floors)
-        rows = matrix * each[:, None]
+        rows, told = matrix * each[:, None], seconds * each
+        if usual is not None:
+            rows, told = _with_usual(rows, told, usual, noise)
         scale = np.maximum(np.abs(rows).max(axis=0), 1e-300)
-        costs = nnls(rows / scale, seconds * each, maxiter=100 * len(scale))[0] / scale
+        costs = (nnls(rows / scale, told, maxiter=100 * len(scale))[0] / scale)[: matrix.shape[1]]
         now = matrix @ costs
         off = np.abs(now - seconds) / (now + floors)
+        noise = float(np.sqrt(np.sum((weights * calm * off) ** 2) / np.sum(weights**2)))
         if round_ >= ROUNDS // 4:  # not before the predictions have settled: what noise pulled down would stay there
             calm = np.sqrt(np.minimum(1.0, LINEAR_BEYOND / np.maximum(off, 1e-12)))
         expected = (expected + now) / 2
     found: FloatArray = costs
     return found
+
+
+def _with_usual(rows: FloatArray, told: FloatArray, usual: _Usual, noise: float) -> tuple[FloatArray, FloatArray]:
+    """The rows ``[R, A]``, with a column more for each kind of kernel and a row more for each cost that is held."""
+    kind_count, (count, amounts) = int(usual.kinds.max()) + 1, rows.shape
+    held = np.zeros((amounts, amounts + kind_count))
+    most = np.abs(rows).max(axis=0)
+    for amount in np.flatnonzero(~np.isnan(usual.costs)).tolist():
+        if usual.costs[amount] > 0.0:
+            held[amount, amount] = noise / USUAL_OFF / usual.costs[amount]
+            held[amount, amounts + usual.kinds[amount]] = -noise / USUAL_OFF
+        else:
+            held[amount, amount] = noise / UNUSUAL_SHARE * most[amount]
+    wider = np.hstack([rows, np.zeros((count, kind_count))])
+    return np.vstack([wider, held]), np.append(told, np.zeros(amounts))

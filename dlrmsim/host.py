@@ -45,7 +45,7 @@ MOST_TABLE_BYTES, MEMORY_SHARE = 2e9, 0.25
 """Of a rank's tables that are looked up alone, as many as there is memory for."""
 MINUTES = 3.0
 """That measuring takes where nothing else is asked for."""
-ALONE_SHARE, COLLECTIVE_SHARE, MEASURED_SHARE = 0.08, 0.06, 0.75
+ALONE_SHARE, COLLECTIVE_SHARE, MEASURED_SHARE = 0.08, 0.06, 0.7
 """Of the time: for kernels alone with one rank and with one on each core, for collectives of more, and until training
 ends; the rest is for plans and fits."""
 RANKS_PER_CORE = 2

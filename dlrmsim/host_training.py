@@ -40,8 +40,8 @@ CALIBRATION = 0xCA1
 JOBS_PER_S = 0.8
 """Drawn for each second of time; more than can be trained."""
 SCHEDULE = Run(Path(), warm_up=3, iterations=9, timed=4, prepared=3, yardstick_every=3, repeated_weights=True)
-"""Ranks meet in the yardstick and begin the next iteration together, where a rank with less to do waits for no other: most
-iterations are without."""
+"""Ranks meet in the yardstick and begin the next iteration together, in which one with less to do waits for no other:
+most iterations are without."""
 TURNS = replace(SCHEDULE, iterations=12, timed=0)
 """Of ranks that take turns: costs of kernels come from those that do not, and iterations differ more."""
 

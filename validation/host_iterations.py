@@ -28,11 +28,6 @@ STEPS = 8
 """Parts of that which slopes are looked at over."""
 ROUNDS = 2
 """Times that they are mended."""
-USUAL_WAITS = {"collective_wait": (1.5e-4, 0.1), "shared_wait": (1.5e-3, 0.09)}
-"""Seconds of each collective, and of each second of work before it, that ranks wait on two CPUs of which many jobs are known
-(`xeon_2_cores`, `zen5_2_cores`; `docs/decisions/055`)."""
-USUAL_WEIGHT = 0.5
-"""Of each as an error beside those of jobs: what is off by so much of itself counts like a wait of a job that is."""
 LEAST_WAITING = 0.05
 """Of an iteration: errors of shorter waits are relative to that, as validation counts no smaller part of one."""
 
@@ -164,7 +159,7 @@ def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], name: str) -> Clus
     """The cluster with two numbers, a time and a share, for which what ranks wait is off least.
 
     That is by the sum of errors relative to the measured waits, at least `LEAST_WAITING` of the iteration: a job that
-    something held up bends neither; where few jobs tell, `USUAL_WAITS` do. They are looked for as if iterations grew in a straight line with them, then again
+    something held up bends neither. They are looked for as if iterations grew in a straight line with them, then again
     from there, with lines that meet both points. What ranks work counts as it was measured: how far kernels are off in
     a job says nothing of waiting.
     """
@@ -183,13 +178,12 @@ def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], name: str) -> Clus
         wait_s, share = (float(f"{value:.3g}") for value in values)
         return _told(cluster, **{f"{name}_s": wait_s, f"{name}_share": share})
 
-    most, usual = np.array([MOST_WAIT_S, MOST_WAIT_SHARE]), np.diag(1.0 / np.array(USUAL_WAITS[name]))
-    weights = np.append(weights, [USUAL_WEIGHT, USUAL_WEIGHT])
+    most = np.array([MOST_WAIT_S, MOST_WAIT_SHARE])
     steps = most / STEPS
     start = _ratios(told(np.zeros(2)), jobs, ratio)
     slopes = np.stack([_ratios(told(step), jobs, ratio) - start for step in np.diag(steps)], 1) / steps
     for again in range(ROUNDS + 1):
-        found = _least_off(np.append(start, [0.0, 0.0]) - 1.0, np.vstack([slopes, usual]), weights, most)
+        found = _least_off(start - 1.0, slopes, weights, most)
         if not np.any(found) or again == ROUNDS:
             break
         missed = _ratios(told(found), jobs, ratio) - start - slopes @ found

@@ -52,8 +52,8 @@ LINEAR_BEYOND = 0.15
 SAME_PLACE = 1e-4
 """Costs that change no row's time by more than this part are left out."""
 USUAL_OFF, UNUSUAL_SHARE = 0.5, 0.1
-"""Standard deviations: of costs from those of another CPU times a number for each kind of kernel; and of what an amount that
-cost nothing there makes of the row with most of it (`docs/decisions/055`)."""
+"""Standard deviations: of costs from those of another CPU times a number for each kind of kernel; and of what an amount
+that cost nothing there makes of the row with most of it (`docs/decisions/055`)."""
 ROUNDS = 40
 """Of reweighting: the predictions of one are the next one's weights."""
 

@@ -10,7 +10,7 @@ import re
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dlrmsim.host_training import TrainRequest, train_jobs
-from dlrmsim.measurements import load_average
+from dlrmsim.measurements import load_average, stolen_s
 from dlrmsim.measuring import MAX_RANKS_PER_CORE, require_torch
 from dlrmsim.outputs import file_written_whole, require_file_writable
 from hardware_specs.cpu_kernels import CpuKernels
@@ -43,6 +43,10 @@ COLLECTIVE_BYTES = tuple(4**power for power in range(4, 13))
 MOST_CASES = 30
 MOST_TABLE_BYTES, MEMORY_SHARE = 2e9, 0.25
 """Of a rank's tables that are looked up alone, as many as there is memory for."""
+MOST_STOLEN = 0.03
+"""Share of the cores' time that the host of a virtual machine takes without doing harm; iterations last longer by it,
+and that looks like waiting."""
+TAKEN = "the host took {:.0%} of the cores' time: the costs are too high, measure again when it is quiet"
 MINUTES = 3.0
 """That measuring takes where nothing else is asked for."""
 ALONE_SHARE, COLLECTIVE_SHARE, MEASURED_SHARE = 0.08, 0.06, 0.7
@@ -63,12 +67,14 @@ class HostSpec:
         file: where.
         rows: the table of what was measured, beside it.
         seconds: how long it took.
+        warning: what is wrong with it; empty: nothing that is known.
     """
 
     cluster: Cluster
     file: Path
     rows: Path
     seconds: float
+    warning: str = ""
 
 
 def calibrate_host(out: Path, minutes: float = MINUTES, seed: int = 0, progress: Progress | None = None) -> HostSpec:
@@ -79,7 +85,7 @@ def calibrate_host(out: Path, minutes: float = MINUTES, seed: int = 0, progress:
         InputError: ``out`` cannot be written, or ``minutes`` is not above 0.
         RankFailedError: a rank died.
     """
-    shown, begin = progress or Silent(), time.perf_counter()
+    shown, begin, stolen = progress or Silent(), time.perf_counter(), stolen_s()
     require_torch()
     if not 0 < minutes < float("inf"):
         raise InputError("not a time", file="--minutes", given=minutes, expected="above 0, e.g. 3")
@@ -92,10 +98,14 @@ def calibrate_host(out: Path, minutes: float = MINUTES, seed: int = 0, progress:
     turn_s = slice_s(usable_cores()[0]) if turns else 0.0
     left_s = MEASURED_SHARE * 60.0 * minutes - (time.perf_counter() - begin)
     request = TrainRequest([*rank_counts(facts.cores).values(), *filter(None, [turns])], seed, left_s)
-    packed = HostRecord(facts, turn_s, rows, train_jobs(request, alone, shown)).packed()
+    jobs = train_jobs(request, alone, shown)
+    share = (stolen_s() - stolen) / (time.perf_counter() - begin) / facts.cores
+    facts = replace(facts, source=f"{facts.source}, {share:.1%} of their time taken by the host")
+    packed = HostRecord(facts, turn_s, rows, jobs).packed()
     cluster, table = _fitted(HostRecord.unpacked(packed, out), alone, shown)
     file_written_whole(out.with_suffix(SUFFIX), packed)
-    return _written(out, cluster, table, begin)
+    written = _written(out, cluster, table, begin)
+    return replace(written, warning=TAKEN.format(share)) if share > MOST_STOLEN else written
 
 
 def refit_host(records: Sequence[str], out: Path, progress: Progress | None = None) -> HostSpec:

@@ -149,3 +149,5 @@ def host(
     if found.cluster.fitted is not None:
         typer.echo(f"  collectives: {found.cluster.fitted.residuals}")
     typer.echo(f"  wrote {found.file} and {found.rows} in {found.seconds:.0f} s; use it as cluster: {found.file}")
+    if found.warning:
+        typer.echo(f"  warning: {found.warning}", err=True)

@@ -220,3 +220,37 @@ def test_a_call_costs_what_it_costs_within_an_iteration():
 def of_a_call(costs):
     """Of a call of one product: for one that is not batched they are the same."""
     return costs.get("call", 0.0) + costs.get("product", 0.0)
+
+
+USUAL = {"gemm": {"flop": 5e-12, "left": 1e-10, "right": 1e-10, "result": 2e-10}}
+TRUTH = {("gemm", "flop"): 1e-11, ("gemm", "left"): 2e-10, ("gemm", "right"): 2e-10, ("gemm", "result"): 4e-10}
+
+
+def noisy(count, seed):
+    factors = np.random.default_rng(seed).uniform(0.7, 1.3, count)
+    return [part(TRUTH, work, factor=factor) for work, factor in zip(gemms(count, seed), factors, strict=True)]
+
+
+def missed(costs, rows):
+    """Mean error of what the truth says these rows take."""
+    expected = [sum(costs.get(name, 0.0) * count for (_, name), count in row.counts(CACHES).items()) for row in rows]
+    return np.mean([abs(of_row / row.seconds - 1.0) for of_row, row in zip(expected, rows, strict=True)])
+
+
+def test_few_noisy_rows_lean_on_costs_of_another_cpu():
+    """That one is twice as fast in everything. No row is as flat or as long as these products."""
+    shapes = [(2000, 64, 64), (64, 2000, 64), (64, 64, 2000), (3000, 512, 32)]
+    others = [part(TRUTH, Gemm(*shape, "fp32")) for shape in shapes]
+    off = [
+        [missed(fit(noisy(6, seed), CACHES, usual)["gemm"].seconds_per, others) for usual in (USUAL, None)]
+        for seed in range(8)
+    ]
+    leaning, free = np.mean(off, axis=0)
+    assert leaning < 0.2
+    assert leaning < 0.5 * free
+
+
+def test_many_rows_tell_costs_whatever_another_cpu_has():
+    usual = {"gemm": {"flop": 5e-12, "left": 4e-9, "result": 1e-12}}
+    rows = [part(TRUTH, work) for work in gemms(100)]
+    assert missed(fit(rows, CACHES, usual)["gemm"].seconds_per, rows) < 0.01

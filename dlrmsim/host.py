@@ -100,7 +100,6 @@ def calibrate_host(out: Path, minutes: float = MINUTES, seed: int = 0, progress:
     request = TrainRequest([*rank_counts(facts.cores).values(), *filter(None, [turns])], seed, left_s)
     jobs = train_jobs(request, alone, shown)
     share = (stolen_s() - stolen) / (time.perf_counter() - begin) / facts.cores
-    facts = replace(facts, source=f"{facts.source}, {share:.1%} of their time taken by the host")
     packed = HostRecord(facts, turn_s, rows, jobs).packed()
     cluster, table = _fitted(HostRecord.unpacked(packed, out), alone, shown)
     file_written_whole(out.with_suffix(SUFFIX), packed)

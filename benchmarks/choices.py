@@ -40,7 +40,7 @@ PLANNERS = ("greedy_size", "greedy_lookups", "greedy", "search")
 TOLERANCE = 0.02
 """Of the best time: a choice that loses no more is a hit."""
 LIMITS = Limits(table_bytes=4e8, gathered_bytes=1e9, flops=6e9)
-"""Of jobs: so many that training all plans of a set takes about two minutes."""
+"""Of jobs: so many that training all plans of a set takes about four minutes with three starts."""
 HITS_SHARE, MOST_REGRET_PCT = 17 / 20, 2.0
 """Asked of all sets."""
 TURN_S, LEAST_ITERATIONS, MOST_ITERATIONS, LOOKS = 1.5, 12, 60, 6
@@ -53,7 +53,7 @@ MODULE = "model.sparse_arch.embedding_bag_collection"
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What is asked for: sets, seed, machine, starts of the processes for each set, file of rows, time."""
+    """What is asked for: sets, seed, machine, starts for each set, file of rows, whether to keep those, minutes."""
 
     sets: int
     seed: int

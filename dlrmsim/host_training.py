@@ -29,7 +29,7 @@ from validation.timed import read_timed
 TINY = Path(str(files("trainer") / "samples" / "host_overhead.yaml"))
 """Scenario whose iterations are nearly all overhead of the framework."""
 LIMITS = Limits(table_bytes=4e8, gathered_bytes=5e8, flops=4e9)
-"""Of jobs: so many that each takes about two seconds, weights and batches included."""
+"""Of jobs: so many that each takes a few seconds, weights and batches included."""
 MEMORY_SHARE = 0.02
 """Of the machine's memory, that tables of a job take at most: they may have two states, and three groups of ranks keep
 what they had."""

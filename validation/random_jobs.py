@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,16 +61,7 @@ def random_job(
         ranks: None: 1, 2 or 4.
         dim: elements of a row; None: one of `DIMS`.
     """
-
-    def log_uniform(low: float, high: float) -> float:
-        return float(np.exp(random.uniform(np.log(low), np.log(high))))
-
-    count, drawn_dim = int(random.integers(2, MOST_TABLES + 1)), int(random.choice(DIMS))
-    dim = drawn_dim if dim is None else dim
-    tables = [
-        {"rows": int(log_uniform(1e3, 1e6)), "dim": dim, "pooling_factor": int(log_uniform(1, 101))}
-        for _ in range(count)
-    ]
+    tables = _tables(random, int(random.integers(2, MOST_TABLES + 1)), DIMS if dim is None else [dim])
     widths = [int(2 ** random.integers(4, 11)) for _ in range(4)]
     drawn = int(random.choice([1, 2, 4]))
     ranks = drawn if ranks is None else ranks
@@ -81,7 +73,7 @@ def random_job(
         "tables": {**source, "value": tables},
         "mlp": {
             "dense_features": {**source, "value": int(random.integers(8, 513))},
-            "bottom": {**source, "value": [widths[0], widths[1], dim]},
+            "bottom": {**source, "value": [widths[0], widths[1], tables[0]["dim"]]},
             "top": {**source, "value": [widths[2], widths[3], 1]},
         },
         "interaction": {**source, "value": str(random.choice(["dot", "cat"]))},
@@ -108,3 +100,13 @@ def random_job(
             ("dense", "tables", "forward_all_to_all", "backward_all_to_all", "all_reduce"), "fp32"
         ),
     }
+
+
+def _tables(random: np.random.Generator, count: int, dims: Sequence[int]) -> list[dict[str, int]]:
+    """So many tables, all of one of the dims."""
+
+    def log_uniform(low: float, high: float) -> int:
+        return int(np.exp(random.uniform(np.log(low), np.log(high))))
+
+    dim = int(random.choice(dims))
+    return [{"rows": log_uniform(1e3, 1e6), "dim": dim, "pooling_factor": log_uniform(1, 101)} for _ in range(count)]

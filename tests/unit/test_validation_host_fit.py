@@ -1,11 +1,12 @@
-"""How much of the shared cache is a machine's own."""
+"""How much of the shared cache is a machine's own; costs of another CPU."""
 
 import numpy as np
 import pytest
 
+from hardware_specs.cpu_kernels import AMOUNTS
 from simulator.compute.cpu import Caches
 from simulator.operators import EmbeddingLookup, Misses
-from validation.host_fit import HostFacts, Trained, with_own_cache
+from validation.host_fit import HostFacts, Trained, usual_costs, with_own_cache
 from validation.host_iterations import TrainedJob
 from validation.in_situ import PartRow
 
@@ -43,3 +44,17 @@ def test_the_part_of_the_shared_cache_is_found_with_which_lookups_agree(own_mib)
 def test_what_cores_have_alone_is_the_least():
     found = with_own_cache(FACTS, [], trained(1 * MIB))
     assert found.shared_cache_bytes >= FACTS.cores * FACTS.core_cache_bytes
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_usual_costs_are_of_amounts_that_models_count(threads):
+    known = usual_costs(threads)
+    assert set(known) == set(AMOUNTS)
+    for kind, costs in known.items():
+        assert costs, kind
+        assert set(costs) <= AMOUNTS[kind]
+        assert all(0.0 < seconds < 1e-2 for seconds in costs.values())
+
+
+def test_usual_costs_are_those_of_the_nearest_number_of_threads():
+    assert usual_costs(64) == usual_costs(2) != usual_costs(1)

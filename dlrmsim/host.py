@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 
 from dlrmsim.host_training import TrainRequest, train_jobs
-from dlrmsim.measurements import load_average, stolen_s
+from dlrmsim.measurements import load_average
 from dlrmsim.measuring import MAX_RANKS_PER_CORE, require_torch
 from dlrmsim.outputs import file_written_whole, require_file_writable
+from dlrmsim.stolen import StolenTime
 from hardware_specs.cpu_kernels import CpuKernels
 from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster
@@ -35,7 +36,7 @@ from trainer.slices import slice_s
 from validation.cpu_fit import Row
 from validation.host_calibration import as_alone, fit_host, rank_counts
 from validation.host_fit import HostFacts, errors_pct
-from validation.host_record import SUFFIX, HostRecord, rounded
+from validation.host_record import MOST_STOLEN, SUFFIX, HostRecord, rounded
 from validation.in_situ import PartRow, expected_s
 
 COLLECTIVE_BYTES = tuple(4**power for power in range(4, 13))
@@ -43,10 +44,7 @@ COLLECTIVE_BYTES = tuple(4**power for power in range(4, 13))
 MOST_CASES = 30
 MOST_TABLE_BYTES, MEMORY_SHARE = 2e9, 0.25
 """Of a rank's tables that are looked up alone, as many as there is memory for."""
-MOST_STOLEN = 0.03
-"""Share of the cores' time that the host of a virtual machine takes without doing harm; iterations last longer by it,
-and that looks like waiting."""
-TAKEN = "the host took {:.0%} of the cores' time: the costs are too high, measure again when it is quiet"
+TAKEN = "the host took {:.0%} of the cores' time: costs may be too high, measure again when it is quiet"
 MINUTES = 3.0
 """That measuring takes where nothing else is asked for."""
 ALONE_SHARE, COLLECTIVE_SHARE, MEASURED_SHARE = 0.08, 0.06, 0.7
@@ -85,7 +83,7 @@ def calibrate_host(out: Path, minutes: float = MINUTES, seed: int = 0, progress:
         InputError: ``out`` cannot be written, or ``minutes`` is not above 0.
         RankFailedError: a rank died.
     """
-    shown, begin, stolen = progress or Silent(), time.perf_counter(), stolen_s()
+    shown, begin, stolen = progress or Silent(), time.perf_counter(), StolenTime(usable_cores())
     require_torch()
     if not 0 < minutes < float("inf"):
         raise InputError("not a time", file="--minutes", given=minutes, expected="above 0, e.g. 3")
@@ -99,7 +97,7 @@ def calibrate_host(out: Path, minutes: float = MINUTES, seed: int = 0, progress:
     left_s = MEASURED_SHARE * 60.0 * minutes - (time.perf_counter() - begin)
     request = TrainRequest([*rank_counts(facts.cores).values(), *filter(None, [turns])], seed, left_s)
     jobs = train_jobs(request, alone, shown)
-    share = (stolen_s() - stolen) / (time.perf_counter() - begin) / facts.cores
+    share = stolen.share()
     packed = HostRecord(facts, turn_s, rows, jobs).packed()
     cluster, table = _fitted(HostRecord.unpacked(packed, out), alone, shown)
     file_written_whole(out.with_suffix(SUFFIX), packed)

@@ -68,19 +68,6 @@ def load_average() -> float | None:
     return os.getloadavg()[0] if hasattr(os, "getloadavg") else None
 
 
-def stolen_s(file: Path = Path("/proc/stat")) -> float:
-    """Seconds that the host of a virtual machine kept its cores from it while they had work, since it began.
-
-    Args:
-        file: Linux's table of what cores did; 0 where there is none.
-    """
-    try:
-        ticks = file.read_text(encoding="ascii").split("\n", 1)[0].split()[8]
-    except (OSError, IndexError):
-        return 0.0
-    return float(ticks) / float(os.sysconf("SC_CLK_TCK"))
-
-
 def read_measurement(folder: Path, world_size: int, load: float | None) -> Measurement:
     """Read what the ranks wrote; ``load``: of the machine before they started."""
     ranks = [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(world_size)]

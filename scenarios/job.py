@@ -5,6 +5,7 @@ from __future__ import annotations
 from scenarios.resolve import ResolvedScenario
 from scenarios.schedule import schedule_settings
 from scenarios.types import Bursts
+from simulator.compute import threads_of
 from simulator.lowering import Machine, build_machine
 from simulator.network.background import OtherJob
 from workloads.index_laws import make_law
@@ -31,6 +32,7 @@ def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
         cache_hit_rate=workload.sharding.cache_hit_rate,
         gradient_accumulation=workload.gradient_accumulation,
         on_host=resolved.cluster.node.gpu is None,
+        threads=threads_of(resolved.cluster.node, min(resolved.cluster.node.ranks, resolved.world_size)),
         **schedule_settings(workload, resolved.framework),
     )
 

@@ -88,6 +88,19 @@ class HostTraffic:
 
 
 @dataclass(frozen=True, slots=True)
+class Busiest:
+    """What the thread of a rank that has most of a lookup to do has of it, times the number of threads.
+
+    Attributes:
+        lookups: rows gathered.
+        missed: bytes of rows that memory delivers, by what a cache holds.
+    """
+
+    lookups: Amount
+    missed: Misses
+
+
+@dataclass(frozen=True, slots=True)
 class EmbeddingLookup:
     """Table-batched embedding forward: rows gathered, pooled, written.
 
@@ -96,6 +109,7 @@ class EmbeddingLookup:
     ``missed``: bytes of rows that memory delivers, by what a cache holds; None: all rows;
     ``deviation``: standard deviation of the work from batch to batch, over its mean;
     ``host``: rows that are not in device memory, None where all are;
+    ``busiest``: on CPUs, the thread that the others wait for; None: all have the same;
     ``factor``: on the time of the kernel on the device, where a framework's kernels take longer than this one.
     """
 
@@ -107,6 +121,7 @@ class EmbeddingLookup:
     missed: Misses | None = None
     deviation: Amount = 0.0
     host: HostTraffic | None = None
+    busiest: Busiest | None = None
     factor: float = 1.0
 
 

@@ -14,7 +14,7 @@ from simulator.lowering import lower
 from validation.cpu_fit import Row
 from validation.host_fit import HostFacts, Trained, fit_kernels, host_cluster, issue_s, with_own_cache
 from validation.host_iterations import TrainedJob, with_classes, with_kernels, with_level, with_turns, with_waits
-from validation.host_record import HostRecord, JobRecord
+from validation.host_record import HostRecord, JobRecord, undisturbed
 from validation.in_situ import CollectiveWork, PartRow, parts
 from validation.yardstick import slowness
 
@@ -74,7 +74,7 @@ def fit_host(record: HostRecord, alone: Cluster) -> HostFit:
 
 
 def trained_jobs(record: HostRecord, alone: Cluster) -> dict[int, Trained]:
-    """Jobs of a record by number of ranks; all with one thread have one reference of the yardstick.
+    """Undisturbed jobs of a record by number of ranks; all with one thread have one reference of the yardstick.
 
     Args:
         record: of the machine.
@@ -84,7 +84,7 @@ def trained_jobs(record: HostRecord, alone: Cluster) -> dict[int, Trained]:
         InputError: a job cannot run on it.
     """
     counts = sorted({job.ranks for job in record.jobs})
-    by_ranks = {ranks: [job for job in record.jobs if job.ranks == ranks] for ranks in counts}
+    by_ranks = {ranks: undisturbed([job for job in record.jobs if job.ranks == ranks]) for ranks in counts}
     usual_s = {ranks: _usual(jobs) for ranks, jobs in by_ranks.items()}
     issuing_s = issue_s(record.rows)
     return {

@@ -27,6 +27,9 @@ SCHEMA = 2
 """Of the files: another one is another format."""
 DIGITS = 6
 """Of each fraction."""
+MOST_STOLEN = 0.03
+"""Share of the cores' time that the host of a virtual machine takes without doing harm; iterations last longer by it,
+and that looks like waiting."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +40,20 @@ class JobRecord:
         scenario: what it was, with its plan, without a machine.
         trained: what each rank recorded.
         timed: each rank's traced iterations; none of ranks that take turns.
+        stolen: share of the cores' time that the host of a virtual machine took meanwhile; 0: where nobody looked, too.
     """
 
     scenario: Mapping[str, Any]
     trained: Sequence[TrainedRank]
     timed: Sequence[TimedRank]
+    stolen: float = 0.0
 
     @staticmethod
-    def of(job: ResolvedScenario, trained: Sequence[TrainedRank], timed: Sequence[TimedRank]) -> JobRecord:
+    def of(
+        job: ResolvedScenario, trained: Sequence[TrainedRank], timed: Sequence[TimedRank], stolen: float
+    ) -> JobRecord:
         """The record of a scenario."""
-        return JobRecord({**job.to_dict(), "cluster": None}, trained, timed)
+        return JobRecord({**job.to_dict(), "cluster": None}, trained, timed, stolen)
 
     @property
     def ranks(self) -> int:
@@ -61,6 +68,16 @@ class JobRecord:
         """
         data = {**self.scenario, "cluster": machine.to_dict()}
         return resolve(Document(data, {}, Path(str(self.scenario.get("name")))))
+
+
+def undisturbed(jobs: Sequence[JobRecord]) -> list[JobRecord]:
+    """Jobs of which the host took no more than `MOST_STOLEN`; half of them, the least disturbed, where they are fewer.
+
+    Args:
+        jobs: of one number of ranks.
+    """
+    limit = max(MOST_STOLEN, float(np.median([job.stolen for job in jobs])) if jobs else 0.0)
+    return [job for job in jobs if job.stolen <= limit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +126,7 @@ class HostRecord:
                     "scenario": job.scenario,
                     "trained": [asdict(rank) for rank in job.trained],
                     "timed": [asdict(rank) for rank in job.timed],
+                    "stolen": job.stolen,
                 }
                 for job in self.jobs
             ],
@@ -159,6 +177,7 @@ class HostRecord:
                         TimedRank(np.array(rank["steps_s"]), rank["groups_s"], np.array(rank["gemms_s"]))
                         for rank in job["timed"]
                     ],
+                    job.get("stolen", 0.0),
                 )
                 for job in found["jobs"]
             ]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from simulator.operators import FloatArray, Misses
+from simulator.operators import Busiest, FloatArray, Misses
 from workloads.dense import DensePart
 from workloads.groups import EmbeddingGroup
+from workloads.kernels import amount
 from workloads.optimizers import STATE_BYTES, state_elements
 from workloads.plan import Plan
 from workloads.retention import CACHE_BYTES, Touched, kept_back, lost_within, reach
 from workloads.settings import DlrmSettings
+from workloads.thread_runs import busiest
 from workloads.traffic import popularity_of
 
 _SHARDINGS = {
@@ -40,6 +43,15 @@ def with_residency(
     row_bytes = (shards.dim * tables.element_bytes[shards.table]).astype(np.float64)
     ones = np.ones_like(shards.dim)
     state_bytes = STATE_BYTES * state_elements(settings.optimizer.tables, ones, shards.dim) * ~copied
+    blocks = [
+        _Block(*of)
+        for of in zip(
+            shards.dim.tolist(),
+            tables.element_bytes[shards.table].tolist(),
+            tables.features[shards.table].tolist(),
+            strict=True,
+        )
+    ]
     known = {table: popularity_of(tables, settings, table) for table in np.unique(shards.table).tolist()}
     touched = [
         Touched(known[table], part, looked_up, of_row, of_state)
@@ -58,26 +70,68 @@ def with_residency(
     found = []
     for group in groups:
         in_group = np.isin(types[shards.table], _SHARDINGS[group.kind])
-        mine = [[touched[s] for s in here if in_group[s]] for here in of_rank]
-        found.append(_told(group, mine, reached))
+        mine = [[(touched[s], blocks[s]) for s in here if in_group[s]] for here in of_rank]
+        sources = 1 if group.kind == "data_parallel" else plan.world_size
+        found.append(_told(group, mine, reached, (settings.threads, sources)))
     return tuple(found)
 
 
-def _told(group: EmbeddingGroup, touched: list[list[Touched]], reached: list[FloatArray]) -> EmbeddingGroup:
-    """The group with its misses; touched shards of each rank, and how far back its caches reach."""
-    rows, state, lost = [], [], []
-    for mine, far in zip(touched, reached, strict=True):
+class _Block(NamedTuple):
+    """Which kernel serves a shard (rows of one width and format lie in one matrix), and features looked up in it."""
+
+    dim: int
+    element_bytes: int
+    features: int
+
+
+def _told(
+    group: EmbeddingGroup,
+    shards: list[list[tuple[Touched, _Block]]],
+    reached: list[FloatArray],
+    shared_by: tuple[int, int],
+) -> EmbeddingGroup:
+    """The group with its misses.
+
+    Args:
+        group: without them.
+        shards: of each rank.
+        reached: how far back its caches reach.
+        shared_by: threads of a rank, and ranks that its bags are from.
+    """
+    rows, state, lost, most = [], [], [], []
+    for mine, far in zip(shards, reached, strict=True):
         back = kept_back(far)
-        rows.append(sum((t.missed_bytes(back) for t in mine), np.zeros(len(far))))
-        new = sum((t.state_bytes * t.new(back) for t in mine), np.zeros(len(far)))
+        missed = [t.missed_bytes(back) for t, _ in mine]
+        rows.append(sum(missed, np.zeros(len(far))))
+        new = sum((t.state_bytes * t.new(back) for t, _ in mine), np.zeros(len(far)))
         state.append(new / max(float(new[0]), 1e-300))
         lost.append(lost_within(far))
+        if shared_by[0] > 1:
+            most.append(_of_busiest(mine, missed, *shared_by, len(far)))
     update = replace(
         group.update,
         missed=_misses(np.array(lost).T * group.update.weight_bytes),
         state_missed=_misses(np.array(state).T * group.update.state_bytes),
     )
-    return replace(group, lookup=replace(group.lookup, missed=_misses(np.array(rows).T)), update=update)
+    lookup = replace(group.lookup, missed=_misses(np.array(rows).T))
+    if most:
+        scaled = np.array(most).T
+        lookup = replace(lookup, busiest=Busiest(amount(group.lookup.lookups * scaled[0]), _misses(scaled[1:])))
+    return replace(group, lookup=lookup, update=update)
+
+
+def _of_busiest(
+    mine: list[tuple[Touched, _Block]], missed: list[FloatArray], threads: int, sources: int, sizes: int
+) -> FloatArray:
+    """What the busiest thread has, times the number of threads: lookups over all there are, and bytes ``[1 + G]``."""
+    found, blocks = np.zeros(1 + sizes), {block[:2] for _, block in mine}
+    for kernel in sorted(blocks):
+        places = [place for place, (_, block) in enumerate(mine) if block[:2] == kernel]
+        amounts = np.array([[mine[place][0].lookups, *missed[place]] for place in places])
+        bags = np.array([float(mine[place][1].features) for place in places])
+        found += busiest(bags, amounts, threads, sources)
+    found[0] /= max(sum(t.lookups for t, _ in mine), 1e-300)
+    return found
 
 
 def _misses(found: FloatArray) -> Misses:

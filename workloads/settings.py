@@ -103,6 +103,7 @@ class DlrmSettings:
         ingestion: how batches come in; None: they are always there.
         on_host: ranks compute on CPUs: a kernel runs on the host thread when its turn comes; only collectives are
             beside it.
+        threads: of a rank that computes on CPUs.
 
     Raises:
         InputError: the ranks do not divide the batch.
@@ -124,6 +125,7 @@ class DlrmSettings:
     hybrid: HybridEmbedding | None = None
     ingestion: Ingestion | None = None
     on_host: bool = False
+    threads: int = 1
 
     def __post_init__(self) -> None:
         """Check that every rank gets the same batch."""

@@ -100,8 +100,7 @@ class CpuModel:
                 given=node.cpu.name,
                 expected="a CPU with `kernels`, as `dlrmsim calibrate host` writes it, or nodes with GPUs",
             )
-        cores = int(node.cpu.cores.value * node.sockets.value)
-        threads = max(1, cores // local_world_size)
+        threads = threads_of(node, local_world_size)
         kernels = min(node.cpu.kernels, key=lambda known: abs(np.log(known.threads / threads)))
         return CpuModel(kernels, node, local_world_size)
 
@@ -176,6 +175,11 @@ class CpuModel:
         )
 
 
+def threads_of(node: Node, local_world_size: int) -> int:
+    """Threads of each of so many ranks on a node: one on each of its cores; one where ranks share cores."""
+    return max(1, int(node.cpu.cores.value * node.sockets.value) // local_world_size)
+
+
 def caches_of(kernels: CpuKernels) -> Caches:
     """The caches of a machine, as its spec tells them."""
     return Caches(kernels.core_cache_bytes.value, kernels.shared_cache_bytes.value)
@@ -216,17 +220,26 @@ def _gemm(operator: Gemm, caches: Caches) -> Amounts:
 
 
 def _lookup(operator: EmbeddingLookup, caches: Caches) -> Amounts:
-    core, shared = (_share(operator.missed, cache) for cache in (caches.core, caches.shared))
+    most = operator.busiest
+    uneven = 1.0 if most is None else np.asarray(most.lookups) / np.maximum(operator.lookups, 1e-300)
+    core, shared = (_missed_share(operator, cache) for cache in (caches.core, caches.shared))
     return {
         "call": _any(operator.lookups),
-        "lookup": operator.lookups,
-        "byte": operator.row_bytes,
+        "lookup": operator.lookups * uneven,
+        "byte": operator.row_bytes * uneven,
         "core_miss": operator.lookups * core,
         "core_miss_byte": operator.row_bytes * core,
         "shared_miss": operator.lookups * shared,
         "shared_miss_byte": operator.row_bytes * shared,
         "output_byte": operator.output_bytes,
     }
+
+
+def _missed_share(operator: EmbeddingLookup, cache: float) -> Amount:
+    """Of the rows looked up, the part that misses a cache, as if all threads had what the busiest has of them."""
+    if operator.missed is None or operator.busiest is None:
+        return _share(operator.missed, cache)
+    return np.asarray(operator.busiest.missed.at(cache)) / np.maximum(operator.missed.at(0.0), 1e-300)
 
 
 def _share(missed: Misses | None, cache: float) -> Amount:

@@ -86,6 +86,16 @@ def test_direct_all_reduce_of_eight(hosts):
     assert found == picoseconds(first, (RENDEZVOUS, moved_s))
 
 
+@pytest.mark.parametrize(("op", "passes"), [("all_reduce", 2), ("reduce_scatter", 2), ("all_gather", 1)])
+@pytest.mark.parametrize("size", [64000.0, 1e8])
+def test_a_ring_in_segments_of_five(hosts, op, passes, size):
+    """Each pass goes four hops with both halves of a part; a reduce_scatter is an all_reduce."""
+    _, found = phases(hosts, 5, op, size, **{op: "segmented_ring"})
+    hop = EAGER if size / 5 / 2 < 8192 else RENDEZVOUS
+    copied_s = size / 5 / COPY + (1.5 * 4 / 5 * size / COPY if passes == 2 else 0.0)
+    assert found == picoseconds((START + 2 * passes * 4 * hop, passes * 4 / 5 * size / PORT + copied_s))
+
+
 @pytest.mark.parametrize("ranks", [3, 5, 6, 7, 12, 24, 31])
 def test_folding_moves_every_contribution_once(hosts, ranks):
     """What is sent at each step, added up along the messages, makes every member hold every contribution."""
@@ -133,7 +143,9 @@ def test_folding_moves_every_contribution_once(hosts, ranks):
         ("mvapich2", "all_to_all", 64, 64 * 4096, "linear"),
         ("mvapich2", "all_to_all", 64, 64 * 8192, "pairwise"),
         # gloo cc441984, oneCCL 5f701048
-        ("gloo", "all_reduce", 16, 8, "ring"),
+        ("gloo", "all_reduce", 16, 8, "segmented_ring"),
+        ("gloo", "all_to_all", 16, 2**20, "linear"),
+        ("gloo", "reduce_scatter", 16, 8, "segmented_ring"),
         ("one_ccl", "all_reduce", 16, 8192, "recursive_doubling"),
         ("one_ccl", "all_reduce", 16, 2**20, "direct"),
         ("one_ccl", "all_reduce", 16, 2**20 + 1, "ring"),

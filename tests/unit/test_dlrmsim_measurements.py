@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dlrmsim.measurements import Measurement, stolen_s, summarise
+from dlrmsim.measurements import Measurement, summarise
 from scenarios.resolve import load_scenario
 from trainer.runs import Run
 
@@ -78,11 +77,3 @@ def test_a_loss_that_is_no_number_is_told_and_written_as_none():
 
 def test_a_system_that_tells_no_load_is_not_busy():
     assert summarise(load_scenario("criteo_small"), RUN, replace(measurement(), load=None))["warnings"] == []
-
-
-def test_time_that_the_host_took_is_read(tmp_path):
-    table = tmp_path / "stat"
-    table.write_text("cpu  1 2 3 4 5 6 7 800 9 10\ncpu0 1 2 3 4 5 6 7 8 9 10\n", encoding="ascii")
-    assert stolen_s(table) == pytest.approx(800 / os.sysconf("SC_CLK_TCK"))
-    table.write_text("cpu  1 2 3 4\n", encoding="ascii")
-    assert stolen_s(table) == stolen_s(tmp_path / "none") == 0.0

@@ -10,7 +10,7 @@ import pytest
 
 from hardware_specs.loader import load_cluster
 from inputs.errors import InputError
-from validation.host_record import HostRecord, rounded
+from validation.host_record import MOST_STOLEN, HostRecord, rounded, undisturbed
 
 FILE = Path("here.record.json.gz")
 
@@ -53,6 +53,31 @@ def test_ranks_that_take_turns_have_no_traces(shipped):
     assert {job.ranks for job in shipped.jobs} == {1, 2, 4}
     assert {len(job.timed) for job in shipped.jobs if job.ranks == 4} == {0}
     assert all(len(job.timed) == job.ranks for job in shipped.jobs if job.ranks < 4)
+
+
+def test_what_was_stolen_is_kept_and_a_record_without_it_is_read(shipped):
+    jobs = [replace(job, stolen=0.25) for job in shipped.jobs]
+    again = HostRecord.unpacked(replace(shipped, jobs=jobs).packed(), FILE)
+    assert {job.stolen for job in again.jobs} == {0.25}
+    content = json.loads(gzip.decompress(shipped.packed()))
+    for job in content["jobs"]:
+        del job["stolen"]
+    earlier = HostRecord.unpacked(gzip.compress(json.dumps(content).encode()), FILE)
+    assert {job.stolen for job in earlier.jobs} == {0.0}
+
+
+@pytest.mark.parametrize(
+    ("stolen", "left"),
+    [
+        ([], []),
+        ([0.0, 0.5, MOST_STOLEN], [0.0, MOST_STOLEN]),
+        ([0.3, 0.1, 0.2, 0.4, 0.5], [0.3, 0.1, 0.2]),
+        ([0.3, 0.1], [0.1]),
+    ],
+)
+def test_jobs_are_left_out_that_the_host_disturbed_unless_they_are_most(shipped, stolen, left):
+    jobs = [replace(shipped.jobs[0], stolen=share) for share in stolen]
+    assert [job.stolen for job in undisturbed(jobs)] == left
 
 
 def test_records_of_one_machine_are_joined(shipped):

@@ -46,6 +46,21 @@ def test_indices_are_waited_for_and_joined_where_they_are_looked_up(pipeline):
     assert sent in found.dependencies(place["input_dist_recat"])
 
 
+def lookup_of(work):
+    (found,) = (each for each in work if isinstance(each, EmbeddingLookup))
+    return found
+
+
+def test_threads_wait_for_the_one_with_most_lookups():
+    """Of what caches do not serve it has no less than the mean; one thread waits for none."""
+    alone, several = lookup_of(program().work), lookup_of(program(threads=4).work)
+    assert alone.busiest is None
+    assert several.busiest.lookups == pytest.approx(several.lookups), "all tables have the same pooling"
+    assert np.all(several.busiest.missed.bytes >= several.missed.bytes * (1.0 - 1e-9))
+    assert np.any(several.busiest.missed.bytes > 1.1 * several.missed.bytes), "small tables are in caches"
+    assert several.missed.bytes == pytest.approx(alone.missed.bytes)
+
+
 def test_kernels_are_told_what_caches_do_not_serve():
     """Without a cache all; with one that holds everything no row, weight or state comes from memory."""
     found = program()

@@ -19,6 +19,7 @@ from simulator.network.collectives import (
     ring,
     scatter_doubling,
     scatter_ring,
+    segmented_ring,
     sends,
     tree,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "ring",
     "scatter_doubling",
     "scatter_ring",
+    "segmented_ring",
     "sends",
     "tree",
 ]

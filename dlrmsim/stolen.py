@@ -1,0 +1,55 @@
+"""What the host of a virtual machine took of its cores while something was measured."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+TABLE = Path("/proc/stat")
+"""Linux's table of what each core did."""
+COLUMN = 8
+"""Of stolen time, after the core's name."""
+
+
+@dataclass(slots=True)
+class StolenTime:
+    """Tells what was stolen since it was last asked, or made.
+
+    Attributes:
+        cores: whose time it is.
+        table: where to look.
+    """
+
+    cores: Sequence[int]
+    table: Path = TABLE
+    _since_s: float = field(init=False, repr=False)
+    _stolen_s: float = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Begin."""
+        self._since_s, self._stolen_s = time.perf_counter(), stolen_s(self.cores, self.table)
+
+    def share(self) -> float:
+        """Of the time of all cores since."""
+        since_s, before_s = self._since_s, self._stolen_s
+        self.__post_init__()
+        return (self._stolen_s - before_s) / ((self._since_s - since_s) * len(self.cores))
+
+
+def stolen_s(cores: Sequence[int], table: Path = TABLE) -> float:
+    """Seconds that cores had work and the host of the machine kept them from it, since it began.
+
+    Args:
+        cores: which.
+        table: where to look; 0 where there is none.
+    """
+    try:
+        lines = [line.split() for line in table.read_text(encoding="ascii").splitlines()]
+    except OSError:
+        return 0.0
+    names = {f"cpu{core}" for core in cores}
+    ticks = sum(int(line[COLUMN]) for line in lines if line and line[0] in names and len(line) > COLUMN)
+    return ticks / float(os.sysconf("SC_CLK_TCK"))

@@ -21,7 +21,6 @@ from dlrmsim.host_training import TrainRequest, train_jobs
 from dlrmsim.measurements import load_average
 from dlrmsim.measuring import MAX_RANKS_PER_CORE, require_torch
 from dlrmsim.outputs import file_written_whole, require_file_writable
-from dlrmsim.stolen import StolenTime
 from hardware_specs.cpu_kernels import CpuKernels
 from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster
@@ -33,6 +32,7 @@ from trainer.bench_plan import FEWEST_CASES, Plan, joined
 from trainer.pin import usable_cores
 from trainer.runs import Run
 from trainer.slices import slice_s
+from trainer.stolen import StolenTime
 from validation.cpu_fit import Row
 from validation.host_calibration import as_alone, fit_host, rank_counts
 from validation.host_fit import HostFacts, errors_pct

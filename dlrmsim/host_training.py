@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 
 from dlrmsim.measuring import with_plan
-from dlrmsim.stolen import StolenTime
 from hardware_specs.types import Cluster
 from inputs.errors import InfeasibleError
 from scenarios.host_memory import physical_memory_bytes
@@ -75,17 +74,15 @@ def train_jobs(request: TrainRequest, machine: Cluster, progress: Progress) -> l
         }
         done = _train(request, {ranks: list(of_ranks) for ranks, of_ranks in jobs.items()}, Path(name), progress)
         return [
-            _record(jobs[ranks][folder], folder, ranks, stolen)
-            for ranks, folders in done.items()
-            for folder, stolen in folders.items()
+            _record(jobs[ranks][folder], folder, ranks) for ranks, folders in done.items() for folder in folders
         ]
 
 
-def _record(job: ResolvedScenario, folder: Path, ranks: int, stolen: float) -> JobRecord:
+def _record(job: ResolvedScenario, folder: Path, ranks: int) -> JobRecord:
     schedule = _schedule(ranks)
     trained = [TrainedRank.read(folder, rank, schedule.warm_up, schedule.iterations) for rank in range(ranks)]
     timed = range(ranks) if schedule.timed else ()
-    return JobRecord.of(job, trained, [read_timed(folder / "timed" / f"rank{rank}.json.gz") for rank in timed], stolen)
+    return JobRecord.of(job, trained, [read_timed(folder / "timed" / f"rank{rank}.json.gz") for rank in timed])
 
 
 def _schedule(ranks: int) -> Run:
@@ -122,13 +119,12 @@ def drawn_jobs(ranks: int, seed: int, count: int, machine: Cluster, root: Path) 
 
 def _train(
     request: TrainRequest, folders: Mapping[int, Sequence[Path]], root: Path, progress: Progress
-) -> dict[int, dict[Path, float]]:
-    """Folders of the jobs that there was time for, by ranks, and what share of the cores' time was stolen meanwhile."""
+) -> dict[int, list[Path]]:
+    """Folders of the jobs that there was time for, by ranks."""
     told, end = ", ".join(map(str, request.ranks)), time.perf_counter() + request.seconds
     progress.stage(f"training jobs drawn at random by turns on {told} ranks")
-    done: dict[int, dict[Path, float]] = {ranks: {} for ranks in folders}
+    done: dict[int, list[Path]] = {ranks: [] for ranks in folders}
     with started_by_turns({ranks: _schedule(ranks) for ranks in folders}, folders, root) as series:
-        stolen = StolenTime(usable_cores())
         for ranks, folder in by_turns(series, lambda: time.perf_counter() > end):
-            done[ranks][folder] = stolen.share()
+            done[ranks].append(folder)
     return done

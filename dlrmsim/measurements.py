@@ -21,6 +21,7 @@ from dlrmsim.outputs import RECORD_FILE, TOOL
 from dlrmsim.results import write_json
 from scenarios.resolve import ResolvedScenario
 from trainer.runs import Run
+from validation.host_record import MOST_STOLEN
 from validation.yardstick import usual_s
 
 FloatArray = npt.NDArray[np.float64]
@@ -123,6 +124,7 @@ def summarise(resolved: ResolvedScenario, run: Run, found: Measurement) -> dict[
         "device": found.environments[0]["device"],
         "backend": found.environments[0]["backend"],
         "rank_median_s": [float(np.median(rank[first:last])) for rank in found.end_s - found.start_s],
+        "stolen_share": stolen_share(found),
         "page_faults_per_iteration": float(found.page_faults[:, first:last].mean()),
         "yardstick_s": _pieces(found),
         "loss": {name: _number(float(loss[at])) for name, at in (("first", 0), ("last", last - 1))},
@@ -144,12 +146,20 @@ def _pieces(found: Measurement) -> dict[str, float]:
     return {name: float(np.mean([rank[name] for rank in ranks])) for name in ranks[0]}
 
 
+def stolen_share(found: Measurement) -> float:
+    """Share of the ranks' cores' time that the host of a virtual machine took while iterations were measured."""
+    return float(np.mean([rank["stolen_share"] for rank in found.environments]))
+
+
 def _warnings(resolved: ResolvedScenario, found: Measurement) -> list[str]:
     """What a reader of the figures has to know."""
     first = found.environments[0]
     warnings = []
     if found.load is not None and found.load > BUSY_LOAD:
         warnings.append(f"the machine was busy: a load of {found.load:.1f} in the minute before")
+    stolen = stolen_share(found)
+    if stolen > MOST_STOLEN:
+        warnings.append(f"the host took {stolen:.0%} of the cores' time: iterations took longer for that")
     cores = [core for rank in found.environments for core in rank["cores"] or []]
     if len(set(cores)) < len(cores):
         warnings.append(f"{resolved.world_size} ranks share {len(set(cores))} cores")

@@ -32,7 +32,7 @@ AMOUNTS: Mapping[KernelClass, frozenset[str]] = {
     "update": _ROWS
     | {"lookup_doubling", "gathered_byte", "gradient_core_miss_byte", "row", "state_row", "weight_byte", "state_byte"},
     "stream": _PASS,
-    "columns": _PASS | {"piece"},
+    "columns": _PASS | {"piece", "part"},
     "transpose": _PASS,
     "gather": _PASS,
     "scatter": _PASS,

@@ -19,7 +19,9 @@ from trainer.launch import ALLOCATOR
 from trainer.model import RankModel
 from trainer.pipeline import make_pipeline
 from trainer.record import Recorder, tracing, write_record
+from trainer.pin import usable_cores
 from trainer.runs import Run
+from trainer.stolen import StolenTime
 from trainer.synthetic import Synthetic
 from trainer.yardstick import Yardstick
 
@@ -46,8 +48,11 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
     if device.type == "cpu":
         torch.zeros(SPARE_BYTES // 4)
     dist.barrier()
+    stolen = StolenTime(usable_cores())
     recorder.begin()
     for phase, iterations in groupby(range(first, run.total), run.phase):
+        if phase == "measured":
+            stolen = StolenTime(usable_cores())
         with tracing(run, phase, rank, device) as profile:
             for iteration in iterations:
                 recorder.end(pipeline.progress())
@@ -60,7 +65,8 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
                     checkpoints.save(model, iteration + 1)
     if run.out is not None:
         batches = len(source) if isinstance(source, Prepared) else 0
-        found = {"first_iteration": first, "prepared_batches": batches, **environment(run, device)}
+        told = {"first_iteration": first, "prepared_batches": batches, "stolen_share": stolen.share()}
+        found = {**told, **environment(run, device)}
         write_record(run.out, rank, recorder.columns(), found, yardstick.times_s if yardstick else {})
 
 

@@ -97,7 +97,7 @@ def _stream(row: Row) -> Operator:
 
 
 def _columns(row: Row) -> Operator:
-    return Elementwise(row["bytes"], row["bytes"], access="columns", pieces=row["pieces"])
+    return Elementwise(row["bytes"], row["bytes"], access="columns", pieces=row["pieces"], parts=row["parts"])
 
 
 def _transpose(row: Row) -> Operator:

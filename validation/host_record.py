@@ -23,7 +23,7 @@ from validation.timed import TimedRank
 
 SUFFIX = ".record.json.gz"
 """Ends the names of such files."""
-SCHEMA = 2
+SCHEMA = 3
 """Of the files: another one is another format."""
 DIGITS = 6
 """Of each fraction."""
@@ -40,20 +40,21 @@ class JobRecord:
         scenario: what it was, with its plan, without a machine.
         trained: what each rank recorded.
         timed: each rank's traced iterations; none of ranks that take turns.
-        stolen: share of the cores' time that the host of a virtual machine took meanwhile; 0: where nobody looked, too.
     """
 
     scenario: Mapping[str, Any]
     trained: Sequence[TrainedRank]
     timed: Sequence[TimedRank]
-    stolen: float = 0.0
 
     @staticmethod
-    def of(
-        job: ResolvedScenario, trained: Sequence[TrainedRank], timed: Sequence[TimedRank], stolen: float
-    ) -> JobRecord:
+    def of(job: ResolvedScenario, trained: Sequence[TrainedRank], timed: Sequence[TimedRank]) -> JobRecord:
         """The record of a scenario."""
-        return JobRecord({**job.to_dict(), "cluster": None}, trained, timed, stolen)
+        return JobRecord({**job.to_dict(), "cluster": None}, trained, timed)
+
+    @property
+    def stolen(self) -> float:
+        """Share of its cores' time that the host of a virtual machine took."""
+        return float(np.mean([rank.stolen for rank in self.trained]))
 
     @property
     def ranks(self) -> int:
@@ -126,7 +127,6 @@ class HostRecord:
                     "scenario": job.scenario,
                     "trained": [asdict(rank) for rank in job.trained],
                     "timed": [asdict(rank) for rank in job.timed],
-                    "stolen": job.stolen,
                 }
                 for job in self.jobs
             ],
@@ -177,7 +177,6 @@ class HostRecord:
                         TimedRank(np.array(rank["steps_s"]), rank["groups_s"], np.array(rank["gemms_s"]))
                         for rank in job["timed"]
                     ],
-                    job.get("stolen", 0.0),
                 )
                 for job in found["jobs"]
             ]

@@ -22,7 +22,7 @@ from simulator.operators import (
 )
 from workloads.dense import GRADIENT_BYTES, Bucket, Layer
 from workloads.dot_interaction import record_dot_backward
-from workloads.forward import FORWARD_SHARE, record_features
+from workloads.forward import FORWARD_SHARE, pooled_columns, record_features
 from workloads.gemms import input_gradient_gemm, weight_gradient_gemm
 from workloads.groups import WORLD
 from workloads.job import COPIED_TABLES, Job
@@ -131,8 +131,7 @@ class Backward:
         else:
             self._recorder.kernel("interaction_backward", Elementwise(outputs, inputs), section=section)
         wire = float(job.batch * job.pooled_width * job.settings.backward_bytes)
-        pieces = float(job.batch * job.plan.tables.feature_count)
-        cast = Elementwise(job.vector_bytes(job.pooled_width), wire, access="columns", pieces=pieces)
+        cast = pooled_columns(job, job.vector_bytes(job.pooled_width), wire)
         record_features(self._recorder, job, section)
         self._recorder.kernel("pooled_gradient_permute", cast, section=section)
 

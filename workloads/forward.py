@@ -127,8 +127,7 @@ def record_interaction(recorder: Recorder, job: Job) -> int:
     """
     section = "interaction_forward"
     arrived = float(job.batch * job.pooled_width * job.settings.forward_bytes)
-    pieces = float(job.batch * job.plan.tables.feature_count)
-    cast = Elementwise(arrived, job.vector_bytes(job.pooled_width), access="columns", pieces=pieces)
+    cast = pooled_columns(job, arrived, job.vector_bytes(job.pooled_width))
     record_features(recorder, job, section)
     reader = recorder.kernel(DENSE_READER, cast, section=section)
     inputs, outputs = job.vector_bytes(job.dense.interaction_inputs), job.vector_bytes(job.dense.interaction_outputs)
@@ -138,6 +137,12 @@ def record_interaction(recorder: Recorder, job: Job) -> int:
         recorder.kernel("interaction", Elementwise(inputs, outputs), section=section)
     record_cross(recorder, job)
     return reader
+
+
+def pooled_columns(job: Job, read_bytes: float, write_bytes: float) -> Elementwise:
+    """The pooled vectors from what arrives into their columns, or their gradients out of them."""
+    parts = float(job.pooled_parts)
+    return Elementwise(read_bytes, write_bytes, access="columns", pieces=job.batch * parts, parts=parts)
 
 
 def record_features(recorder: Recorder, job: Job, section: str) -> None:

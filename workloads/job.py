@@ -97,6 +97,13 @@ class Job:
         return sum(group.width for group in self.groups)
 
     @property
+    def pooled_parts(self) -> int:
+        """Parts in which the pooled vectors of a sample come: one for each feature of each range of columns."""
+        plan, features = self.plan, self.plan.tables.features
+        tables = [plan.columns.table, plan.nodes.table, plan.row_wise, plan.data_parallel]
+        return int(sum(features[table].sum() for table in tables))
+
+    @property
     def pairs(self) -> int:
         """Different pairs of vectors that the dot interaction has."""
         vectors = self.plan.tables.feature_count + 1

@@ -280,7 +280,8 @@ def _elementwise(operator: Elementwise, caches: Caches) -> Amounts:
             "bag_byte": operator.write_bytes,
         }
     moved = _pass_over(operator.read_bytes + operator.write_bytes, caches)
-    return moved | {"piece": operator.pieces} if operator.access == "columns" else moved
+    of_columns: Amounts = {"part": operator.parts, "piece": operator.pieces}
+    return moved | of_columns if operator.access == "columns" else moved
 
 
 def _optimizer(operator: DenseOptimizer, caches: Caches) -> Amounts:

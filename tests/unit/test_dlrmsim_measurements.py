@@ -18,8 +18,8 @@ ENDS_S = np.array([[1.0, 2, 3, 5, 6], [1.5, 2, 4, 5, 9]])
 """The last rank ends at 1.5, 2, 4, 5 and 9 s: iterations of 0.5, 2, 1 and 4 s after the warm-up."""
 
 
-def measurement(cores=((0,), (1,)), load=0.1, device="cpu"):
-    told = {"device": device, "backend": "gloo", "prepared_batches": 8}
+def measurement(cores=((0,), (1,)), load=0.1, device="cpu", stolen=0.01):
+    told = {"device": device, "backend": "gloo", "prepared_batches": 8, "stolen_share": stolen}
     environments = tuple({"cores": list(own), **told} for own in cores)
     loss = np.array([[0.8, 0.7, 0.6, 0.5, 0.4], [0.6, 0.5, 0.4, 0.3, 0.2]])
     return Measurement(
@@ -44,6 +44,7 @@ def test_an_iteration_ends_when_the_last_rank_ends_it():
     assert summary["loss"] == pytest.approx({"first": 0.7, "last": 0.3})
     assert (summary["page_faults_per_iteration"], summary["warnings"]) == (7.0, [])
     assert summary["yardstick_s"] == {"calls": 2.5}, "the mean over ranks"
+    assert summary["stolen_share"] == pytest.approx(0.01)
 
 
 def test_what_ranks_do_between_iterations_is_part_of_none():
@@ -57,6 +58,7 @@ def test_what_ranks_do_between_iterations_is_part_of_none():
     ("changes", "setting", "warning"),
     [
         ({"load": 3.0}, "fp32", "the machine was busy: a load of 3.0 in the minute before"),
+        ({"stolen": 0.1}, "fp32", "the host took 10% of the cores' time: iterations took longer for that"),
         ({"cores": ((0,), (0,))}, "fp32", "2 ranks share 1 cores"),
         ({"cores": ((), ())}, "fp32", "this system does not pin processes to cores"),
         ({}, "tf32", "dense layers computed in fp32: this device has no tf32"),

@@ -86,6 +86,20 @@ def test_the_dot_interaction_is_a_product_of_each_sample_and_two_of_its_gradient
     assert flops["interaction"] == 512 * 2 * 27 * 27 * 32
 
 
+@pytest.mark.parametrize("planner", ["table_wise", "column_wise", "row_wise", "data_parallel"])
+def test_pooled_vectors_are_copied_shard_by_shard(planner):
+    """Each of 26 tables in one part, or in two ranges of columns; into the interaction, and their gradients out of it."""
+    parts = 52 if planner == "column_wise" else 26
+    copies = [work for work in program(planner=planner).work if getattr(work, "access", "") == "columns"]
+    assert [(copy.parts, copy.pieces) for copy in copies] == [(parts, parts * 512)] * 2
+
+
+def test_the_gradient_of_pooled_vectors_is_copied_out_of_that_of_the_interaction():
+    found = program()
+    (copied,) = (w for n, w in zip(found.names, found.work, strict=True) if n == "interaction_pooled_gradient")
+    assert copied.read_bytes == copied.write_bytes == 512 * 26 * 32 * 4
+
+
 @pytest.mark.parametrize("planner", ["greedy", "row_wise", "data_parallel"])
 @pytest.mark.parametrize("pipeline", sorted(SCHEDULES))
 def test_every_pipeline_runs_and_waits_for_no_more_than_its_work(pipeline, planner):

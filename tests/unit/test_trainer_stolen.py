@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from dlrmsim import stolen
-from dlrmsim.stolen import StolenTime, stolen_s
+from trainer import stolen
+from trainer.stolen import StolenTime, stolen_s
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 TABLE = """\

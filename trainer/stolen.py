@@ -1,4 +1,4 @@
-"""What the host of a virtual machine took of its cores while something was measured."""
+"""What the host of a virtual machine took of its cores while something was measured. Needs no PyTorch."""
 
 from __future__ import annotations
 

@@ -73,9 +73,7 @@ def train_jobs(request: TrainRequest, machine: Cluster, progress: Progress) -> l
             for ranks in request.ranks
         }
         done = _train(request, {ranks: list(of_ranks) for ranks, of_ranks in jobs.items()}, Path(name), progress)
-        return [
-            _record(jobs[ranks][folder], folder, ranks) for ranks, folders in done.items() for folder in folders
-        ]
+        return [_record(jobs[ranks][folder], folder, ranks) for ranks, folders in done.items() for folder in folders]
 
 
 def _record(job: ResolvedScenario, folder: Path, ranks: int) -> JobRecord:

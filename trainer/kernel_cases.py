@@ -219,7 +219,9 @@ def _columns(random: np.random.Generator, number: int) -> Case:
         into, out = (places, parts) if number % 2 == 0 else (parts, places)
         return lambda: torch._foreach_copy_(into, out)
 
-    return Case.of("columns", {"bytes": 4.0 * batch * features * dim, "pieces": batch * features, "parts": features}, make)
+    return Case.of(
+        "columns", {"bytes": 4.0 * batch * features * dim, "pieces": batch * features, "parts": features}, make
+    )
 
 
 def _transpose(random: np.random.Generator, number: int) -> Case:  # noqa: ARG001 - one signature for all kinds

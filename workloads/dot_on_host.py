@@ -22,8 +22,8 @@ def record_dot_on_host(recorder: Recorder, job: Job) -> None:
 def record_dot_backward_on_host(recorder: Recorder, job: Job) -> None:
     """Gradients of both factors, ``[n, n] x [n, d]`` of each sample, which are the same vectors, added up.
 
-    Autograd keeps a leaf's gradient in a buffer as dense as the leaf: that of the pooled vectors, columns of the sum, is
-    copied (pytorch csrc/autograd/functions/accumulate_grad.h).
+    Autograd keeps a leaf's gradient in a buffer as dense as the leaf: that of the pooled vectors, a part of the
+    sum, is copied (pytorch csrc/autograd/functions/accumulate_grad.h).
     """
     section, (vectors, dim) = "interaction_backward", _shape(job)
     inputs, kept = job.vector_bytes(job.dense.interaction_inputs), job.vector_bytes(job.pairs)

@@ -43,15 +43,6 @@ def with_residency(
     row_bytes = (shards.dim * tables.element_bytes[shards.table]).astype(np.float64)
     ones = np.ones_like(shards.dim)
     state_bytes = STATE_BYTES * state_elements(settings.optimizer.tables, ones, shards.dim) * ~copied
-    blocks = [
-        _Block(*of)
-        for of in zip(
-            shards.dim.tolist(),
-            tables.element_bytes[shards.table].tolist(),
-            tables.features[shards.table].tolist(),
-            strict=True,
-        )
-    ]
     known = {table: popularity_of(tables, settings, table) for table in np.unique(shards.table).tolist()}
     touched = [
         Touched(known[table], part, looked_up, of_row, of_state)
@@ -64,29 +55,31 @@ def with_residency(
             strict=True,
         )
     ]
+    blocks = zip(shards.dim.tolist(), tables.element_bytes[shards.table].tolist(), strict=True)
+    held = [_Shard(*of) for of in zip(touched, blocks, tables.features[shards.table].tolist(), strict=True)]
     of_rank = [np.flatnonzero(shards.rank == rank).tolist() for rank in range(plan.world_size)]
     other = np.broadcast_to(_other_bytes(groups, dense, settings), plan.world_size).tolist()
     reached = [reach([touched[s] for s in mine], other[rank]) for rank, mine in enumerate(of_rank)]
     found = []
     for group in groups:
         in_group = np.isin(types[shards.table], _SHARDINGS[group.kind])
-        mine = [[(touched[s], blocks[s]) for s in here if in_group[s]] for here in of_rank]
+        mine = [[held[s] for s in here if in_group[s]] for here in of_rank]
         sources = 1 if group.kind == "data_parallel" else plan.world_size
         found.append(_told(group, mine, reached, (settings.threads, sources)))
     return tuple(found)
 
 
-class _Block(NamedTuple):
-    """Which kernel serves a shard (rows of one width and format lie in one matrix), and features looked up in it."""
+class _Shard(NamedTuple):
+    """What is touched of a shard, its columns and bytes of each (such shards lie in one matrix), and its features."""
 
-    dim: int
-    element_bytes: int
+    touched: Touched
+    block: tuple[int, int]
     features: int
 
 
 def _told(
     group: EmbeddingGroup,
-    shards: list[list[tuple[Touched, _Block]]],
+    shards: list[list[_Shard]],
     reached: list[FloatArray],
     shared_by: tuple[int, int],
 ) -> EmbeddingGroup:
@@ -101,13 +94,13 @@ def _told(
     rows, state, lost, most = [], [], [], []
     for mine, far in zip(shards, reached, strict=True):
         back = kept_back(far)
-        missed = [t.missed_bytes(back) for t, _ in mine]
+        missed = [shard.touched.missed_bytes(back) for shard in mine]
         rows.append(sum(missed, np.zeros(len(far))))
-        new = sum((t.state_bytes * t.new(back) for t, _ in mine), np.zeros(len(far)))
+        new = sum((s.touched.state_bytes * s.touched.new(back) for s in mine), np.zeros(len(far)))
         state.append(new / max(float(new[0]), 1e-300))
         lost.append(lost_within(far))
         if shared_by[0] > 1:
-            most.append(_of_busiest(mine, missed, *shared_by, len(far)))
+            most.append(_of_busiest(mine, np.array(missed).reshape(len(mine), len(far)), *shared_by))
     update = replace(
         group.update,
         missed=_misses(np.array(lost).T * group.update.weight_bytes),
@@ -120,17 +113,22 @@ def _told(
     return replace(group, lookup=lookup, update=update)
 
 
-def _of_busiest(
-    mine: list[tuple[Touched, _Block]], missed: list[FloatArray], threads: int, sources: int, sizes: int
-) -> FloatArray:
-    """What the busiest thread has, times the number of threads: lookups over all there are, and bytes ``[1 + G]``."""
-    found, blocks = np.zeros(1 + sizes), {block[:2] for _, block in mine}
-    for kernel in sorted(blocks):
-        places = [place for place, (_, block) in enumerate(mine) if block[:2] == kernel]
-        amounts = np.array([[mine[place][0].lookups, *missed[place]] for place in places])
-        bags = np.array([float(mine[place][1].features) for place in places])
-        found += busiest(bags, amounts, threads, sources)
-    found[0] /= max(sum(t.lookups for t, _ in mine), 1e-300)
+def _of_busiest(mine: list[_Shard], missed: FloatArray, threads: int, sources: int) -> FloatArray:
+    """What the busiest thread has, times the number of threads: lookups over all there are, and bytes ``[1 + G]``.
+
+    Args:
+        mine: shards of a rank ``[S]``.
+        missed: bytes that caches do not serve of each ``[S, G]``.
+        threads: of the rank.
+        sources: ranks that the bags are from.
+    """
+    lookups = np.array([shard.touched.lookups for shard in mine])
+    amounts = np.column_stack([lookups, missed])
+    found = np.zeros(amounts.shape[1])
+    for block in sorted({shard.block for shard in mine}):
+        places = [place for place, shard in enumerate(mine) if shard.block == block]
+        found += busiest(np.array([float(mine[place].features) for place in places]), amounts[places], threads, sources)
+    found[0] /= max(lookups.sum(), 1e-300)
     return found
 
 

@@ -188,7 +188,7 @@ def _ranks_on_gpus() -> list[int]:
 def _measured_by_turns(
     batch: Sequence[tuple[int, ResolvedScenario]], study: Study, folder: Path
 ) -> Iterator[dict[str, str]]:
-    """Launch each configuration so many times by turns, and again in place of launches that were disturbed; a row each."""
+    """Launch each configuration so many times by turns, and again for launches that were disturbed; a row each."""
     found: dict[int, list[Measured]] = {number: [] for number, _ in batch}
     for launch in range(MOST_AS_OFTEN * study.launches):
         for number, scenario in batch:

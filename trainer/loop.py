@@ -17,9 +17,9 @@ from trainer.criteo import Criteo
 from trainer.job import TrainingJob
 from trainer.launch import ALLOCATOR
 from trainer.model import RankModel
+from trainer.pin import usable_cores
 from trainer.pipeline import make_pipeline
 from trainer.record import Recorder, tracing, write_record
-from trainer.pin import usable_cores
 from trainer.runs import Run
 from trainer.stolen import StolenTime
 from trainer.synthetic import Synthetic

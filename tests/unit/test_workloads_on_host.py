@@ -88,7 +88,7 @@ def test_the_dot_interaction_is_a_product_of_each_sample_and_two_of_its_gradient
 
 @pytest.mark.parametrize("planner", ["table_wise", "column_wise", "row_wise", "data_parallel"])
 def test_pooled_vectors_are_copied_shard_by_shard(planner):
-    """Each of 26 tables in one part, or in two ranges of columns; into the interaction, and their gradients out of it."""
+    """Each of 26 tables in one part, or in two ranges of columns: into the interaction, and gradients out of it."""
     parts = 52 if planner == "column_wise" else 26
     copies = [work for work in program(planner=planner).work if getattr(work, "access", "") == "columns"]
     assert [(copy.parts, copy.pieces) for copy in copies] == [(parts, parts * 512)] * 2

@@ -94,8 +94,8 @@ def rows(study: Study) -> Iterator[Row]:
                 batch = []
     yield Row("accuracy_configs", len(done), "configurations")
     yield Row("accuracy_drawn_anew", rejected, "configurations")
-    again = [int(row["launched"]) - int(row["launches"]) for row in done.values() if row.get("launched")]
-    yield Row("accuracy_launched_anew", sum(again), "launches")
+    launched = [int(row["launched"]) - int(row["launches"]) for row in done.values() if row.get("launched")]
+    yield Row("accuracy_launched_anew", sum(launched), "launches")
     yield from _statistics(list(done.values()))
     yield from _iterations(list(done.values()))
 

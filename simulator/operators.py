@@ -191,7 +191,7 @@ class Elementwise:
     """A memory-bound kernel: activation, loss, cast, permute, concatenation.
 
     ``access``: how it walks through memory, which GPUs do at one rate: ``stream`` as it lies; ``columns`` of a matrix
-    that lie in ``pieces``, in ``parts`` one after the other; ``transpose`` of small matrices; ``gather`` and ``scatter``
+    that lie in ``pieces``, in ``parts`` one after the other; ``transpose`` of small matrices; ``gather``, ``scatter``
     single elements; ``bucketize`` indices sorted by owner; ``recat`` bags (written) and indices (read) that have come
     from several sources.
     """

@@ -1,11 +1,11 @@
 """``python -m benchmarks accuracy --cluster SPEC``: random configurations, measured with the trainer and predicted.
 
-Models, batches, plans, pipelines and numbers of ranks are drawn from a seed; nothing is picked by hand, and none that
-was measured is left out. A configuration is drawn anew, and counted, when its tables take more than 6 GiB or its
-iteration is predicted to last less than 5 ms or more than 3 s. Configurations are measured a few at a time by turns,
-so that what drifts drifts for all of them; a launch during which the host of a virtual machine took more than a little
-of the cores' time is made again. The median of the launches' medians counts, each divided by how much slower the
-yardstick of its ranks was than when the machine was calibrated (`validation.yardstick`). A row is written as each
+Models, batches, plans, pipelines and numbers of ranks are drawn from a seed; nothing is picked by hand, and no
+configuration that was measured is left out. A configuration is drawn anew, and counted, when its tables take more than
+6 GiB or its iteration is predicted to last less than 5 ms or more than 3 s. Configurations are measured a few at a time
+by turns, so that what drifts drifts for all of them; a launch during which the host of a virtual machine took more than
+a little of the cores' time is made again. The median of the launches' medians counts, each divided by how much slower
+the yardstick of its ranks was than when the machine was calibrated (`validation.yardstick`). A row is written as each
 configuration ends; ``--resume`` goes on behind the last one.
 """
 
@@ -26,11 +26,10 @@ from dlrmsim.measuring import MeasureRequest, measure
 from inputs.errors import InfeasibleError, InputError
 from scenarios.resolve import ResolvedScenario, load_scenario
 from validation.errors import statistics
-from validation.host_record import MOST_STOLEN
 from validation.measured import CLASSES, THREAD, Measured, Times, read_measured, spread_pct
 from validation.measured_prediction import MARKED_SHARE, cluster_anywhere, predict, predict_measured
 from validation.random_jobs import Limits, random_job
-from validation.yardstick import PIECES, slowness
+from validation.yardstick import MOST_STOLEN, PIECES, slowness
 
 LEAST_S, MOST_S = 5e-3, 3.0
 LIMITS = Limits(table_bytes=6 * 2**30)
@@ -47,6 +46,8 @@ TIMED, FEWER_TIMED, LONG_S = 8, 4, 0.2
 """Iterations of a launch whose operators are timed, and of one whose iterations last so long."""
 WARM_UP_S, LEAST_WARM_UP, MOST_WARM_UP = 1.0, 3, 10
 """The same of iterations before them."""
+LAST_COLUMN = "stolen_launched"
+"""Of rows: what was stolen of each launch, of those too that do not count."""
 FLOOR_PCT = 0.1
 """Smallest error that enters the geometric mean."""
 METRICS = ("iteration", THREAD, *CLASSES)
@@ -87,6 +88,7 @@ def rows(study: Study) -> Iterator[Row]:
             if len(batch) == TOGETHER or number == study.configs - 1:
                 if time.monotonic() > end:
                     break
+                _check_columns(study.file)
                 for row in _measured_by_turns(batch, study, Path(name)):
                     append(study.file, [row])
                     done[row["config"]] = row
@@ -98,6 +100,12 @@ def rows(study: Study) -> Iterator[Row]:
     yield Row("accuracy_launched_anew", sum(launched), "launches")
     yield from _statistics(list(done.values()))
     yield from _iterations(list(done.values()))
+
+
+def _check_columns(file: Path) -> None:
+    """Refuse a file that rows of today cannot be appended to, before they are measured."""
+    if file.is_file() and LAST_COLUMN not in read(file)[0]:
+        raise InputError("rows of another version", file=file, expected="another file (--out)")
 
 
 def _statistics(done: Sequence[dict[str, str]]) -> Iterator[Row]:
@@ -212,7 +220,9 @@ def _measured_by_turns(
     for number, scenario in batch:
         predicted = predict_measured(found[number][0], None)
         launches = undisturbed_first(found[number])[: study.launches]
-        yield {**_row(study, number, scenario, launches, predicted), "launched": str(len(found[number]))}
+        every = " ".join(f"{_stolen(launch):.3f}" for launch in found[number])
+        row = _row(study, number, scenario, launches, predicted)
+        yield {**row, "launched": str(len(found[number])), LAST_COLUMN: every}
 
 
 def undisturbed_first(launches: Sequence[Measured]) -> list[Measured]:

@@ -36,15 +36,16 @@ from trainer.stolen import StolenTime
 from validation.cpu_fit import Row
 from validation.host_calibration import as_alone, fit_host, rank_counts
 from validation.host_fit import HostFacts, errors_pct
-from validation.host_record import MOST_STOLEN, SUFFIX, HostRecord, rounded
+from validation.host_record import SUFFIX, HostRecord, rounded
 from validation.in_situ import PartRow, expected_s
+from validation.yardstick import MOST_STOLEN
 
 COLLECTIVE_BYTES = tuple(4**power for power in range(4, 13))
 """256 B to 16 MiB."""
 MOST_CASES = 30
 MOST_TABLE_BYTES, MEMORY_SHARE = 2e9, 0.25
 """Of a rank's tables that are looked up alone, as many as there is memory for."""
-TAKEN = "the host took {:.0%} of the cores' time: costs may be too high, measure again when it is quiet"
+TAKEN = "the host took {:.0%} of the cores' time; what it disturbed most is left out: measure again when it is quiet"
 MINUTES = 3.0
 """That measuring takes where nothing else is asked for."""
 ALONE_SHARE, COLLECTIVE_SHARE, MEASURED_SHARE = 0.08, 0.06, 0.7

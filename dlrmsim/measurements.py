@@ -21,8 +21,7 @@ from dlrmsim.outputs import RECORD_FILE, TOOL
 from dlrmsim.results import write_json
 from scenarios.resolve import ResolvedScenario
 from trainer.runs import Run
-from validation.host_record import MOST_STOLEN
-from validation.yardstick import usual_s
+from validation.yardstick import MOST_STOLEN, usual_s
 
 FloatArray = npt.NDArray[np.float64]
 BUSY_LOAD = 0.5
@@ -148,7 +147,7 @@ def _pieces(found: Measurement) -> dict[str, float]:
 
 def stolen_share(found: Measurement) -> float:
     """Share of the ranks' cores' time that the host of a virtual machine took while iterations were measured."""
-    return float(np.mean([rank["stolen_share"] for rank in found.environments]))
+    return float(np.mean([rank["stolen_measured"] for rank in found.environments]))
 
 
 def _warnings(resolved: ResolvedScenario, found: Measurement) -> list[str]:

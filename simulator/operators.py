@@ -89,7 +89,7 @@ class HostTraffic:
 
 @dataclass(frozen=True, slots=True)
 class Busiest:
-    """What the thread of a rank that has most of a lookup to do has of it, times the number of threads.
+    """The most that a thread of a rank has of a lookup, of each amount on its own, times the number of threads.
 
     Attributes:
         lookups: rows gathered.

@@ -48,12 +48,11 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
     if device.type == "cpu":
         torch.zeros(SPARE_BYTES // 4)
     dist.barrier()
-    stolen = StolenTime(usable_cores())
     recorder.begin()
+    stolen: dict[str, float] = {}
     for phase, iterations in groupby(range(first, run.total), run.phase):
-        if phase == "measured":
-            stolen = StolenTime(usable_cores())
         with tracing(run, phase, rank, device) as profile:
+            since = StolenTime(usable_cores())
             for iteration in iterations:
                 recorder.end(pipeline.progress())
                 if profile is not None:
@@ -63,10 +62,11 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
                     recorder.begin()
                 if checkpoints and run.checkpoint_every and (iteration + 1) % run.checkpoint_every == 0:
                     checkpoints.save(model, iteration + 1)
+            stolen[phase] = since.share()
     if run.out is not None:
         batches = len(source) if isinstance(source, Prepared) else 0
-        told = {"first_iteration": first, "prepared_batches": batches, "stolen_share": stolen.share()}
-        found = {**told, **environment(run, device)}
+        shares = {f"stolen_{name}": stolen.get(name, 0.0) for name in ("measured", "timed")}
+        found = {"first_iteration": first, "prepared_batches": batches, **shares, **environment(run, device)}
         write_record(run.out, rank, recorder.columns(), found, yardstick.times_s if yardstick else {})
 
 

@@ -33,10 +33,11 @@ class StolenTime:
         self._since_s, self._stolen_s = time.perf_counter(), stolen_s(self.cores, self.table)
 
     def share(self) -> float:
-        """Of the time of all cores since."""
+        """Of the time of all cores since; a tick of each core, which may have begun before, does not count."""
         since_s, before_s = self._since_s, self._stolen_s
         self.__post_init__()
-        return (self._stolen_s - before_s) / ((self._since_s - since_s) * len(self.cores))
+        taken_s = self._stolen_s - before_s - len(self.cores) / os.sysconf("SC_CLK_TCK")
+        return max(0.0, taken_s) / ((self._since_s - since_s) * len(self.cores))
 
 
 def stolen_s(cores: Sequence[int], table: Path = TABLE) -> float:

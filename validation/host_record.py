@@ -20,6 +20,7 @@ from validation.cpu_fit import Row
 from validation.host_fit import HostFacts
 from validation.in_situ import TrainedRank
 from validation.timed import TimedRank
+from validation.yardstick import MOST_STOLEN
 
 SUFFIX = ".record.json.gz"
 """Ends the names of such files."""
@@ -27,9 +28,6 @@ SCHEMA = 3
 """Of the files: another one is another format."""
 DIGITS = 6
 """Of each fraction."""
-MOST_STOLEN = 0.03
-"""Share of the cores' time that the host of a virtual machine takes without doing harm; iterations last longer by it,
-and that looks like waiting."""
 
 
 @dataclass(frozen=True, slots=True)

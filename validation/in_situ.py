@@ -117,14 +117,14 @@ class TrainedRank:
         others_s: what its other threads had, those of collectives.
         wall_s: time.
         yardstick_s: of the pieces of the yardstick.
-        stolen: share of its cores' time that the host of a virtual machine took; 0: where nobody looked, too.
+        stolen: share of its cores' time that the host of a virtual machine took.
     """
 
     cpu_s: float
     others_s: float
     wall_s: float
     yardstick_s: Mapping[str, float]
-    stolen: float = 0.0
+    stolen: float
 
     @staticmethod
     def read(folder: Path, rank: int, first: int, count: int) -> TrainedRank:
@@ -138,7 +138,7 @@ class TrainedRank:
             others_s=float(np.median(others_s)),
             wall_s=float(np.median(wall_s)),
             yardstick_s=usual_s(found["yardstick_s"]),
-            stolen=found["environment"]["stolen_share"],
+            stolen=max(found["environment"][f"stolen_{phase}"] for phase in ("measured", "timed")),
         )
 
 

@@ -10,6 +10,9 @@ from simulator.operators import FloatArray
 
 PIECES = ("product", "gather", "copy", "far", "calls")
 """Pieces of the yardstick (`trainer.yardstick`) that tell how fast a rank is."""
+MOST_STOLEN = 0.03
+"""Share of the cores' time that the host of a virtual machine takes without doing harm; iterations last longer by it,
+and that looks like waiting."""
 FEWEST_TRIMMED = 4
 """Pieces, of which the least and the most do not count."""
 MOST_MIDDLES = 3.0

@@ -226,7 +226,7 @@ def _lookup(operator: EmbeddingLookup, caches: Caches) -> Amounts:
     return {
         "call": _any(operator.lookups),
         "lookup": operator.lookups * uneven,
-        "byte": operator.row_bytes * uneven,
+        "byte": operator.row_bytes * (1.0 if most is None else _missed_share(operator, 0.0)),
         "core_miss": operator.lookups * core,
         "core_miss_byte": operator.row_bytes * core,
         "shared_miss": operator.lookups * shared,

@@ -19,7 +19,7 @@ ENDS_S = np.array([[1.0, 2, 3, 5, 6], [1.5, 2, 4, 5, 9]])
 
 
 def measurement(cores=((0,), (1,)), load=0.1, device="cpu", stolen=0.01):
-    told = {"device": device, "backend": "gloo", "prepared_batches": 8, "stolen_share": stolen}
+    told = {"device": device, "backend": "gloo", "prepared_batches": 8, "stolen_measured": stolen}
     environments = tuple({"cores": list(own), **told} for own in cores)
     loss = np.array([[0.8, 0.7, 0.6, 0.5, 0.4], [0.6, 0.5, 0.4, 0.3, 0.2]])
     return Measurement(

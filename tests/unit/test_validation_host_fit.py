@@ -6,7 +6,7 @@ import pytest
 from hardware_specs.cpu_kernels import AMOUNTS
 from simulator.compute.cpu import Caches
 from simulator.operators import EmbeddingLookup, Misses
-from validation.host_fit import HostFacts, Trained, usual_costs, with_own_cache
+from validation.host_fit import HostFacts, Trained, _collective, usual_costs, with_own_cache
 from validation.host_iterations import TrainedJob
 from validation.in_situ import PartRow
 
@@ -58,3 +58,16 @@ def test_usual_costs_are_of_amounts_that_models_count(threads):
 
 def test_usual_costs_are_those_of_the_nearest_number_of_threads():
     assert usual_costs(64) == usual_costs(2) != usual_costs(1)
+
+
+@pytest.mark.parametrize(
+    ("times_s", "issue_s", "left_s"),
+    [
+        ([8e-5, 9e-5], [3e-5, 5e-5], 4e-5),  # each its own time of issuing; of two rounds the lower
+        ([5e-3], [9e-4], 5e-3 - 1e-4),  # a large one moves within the call: no more than issuing takes
+        ([1e-4], [1e-4], 1e-5),  # done when issued: a tenth is left
+    ],
+)
+def test_issuing_is_no_part_of_a_collective_timed_alone(times_s, issue_s, left_s):
+    row = {"kind": "all_to_all", "ranks": 2, "bytes": 256, "times_s": times_s, "issue_s": issue_s}
+    assert _collective(row, 1e-4).time_s == pytest.approx(left_s)

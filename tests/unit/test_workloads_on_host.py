@@ -1,5 +1,7 @@
 """The generator for ranks on CPUs: one thread that launches nothing, collectives beside it."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -59,6 +61,16 @@ def test_threads_wait_for_the_one_with_most_lookups():
     assert np.all(several.busiest.missed.bytes >= several.missed.bytes * (1.0 - 1e-9))
     assert np.any(several.busiest.missed.bytes > 1.1 * several.missed.bytes), "small tables are in caches"
     assert several.missed.bytes == pytest.approx(alone.missed.bytes)
+
+
+def test_the_busiest_thread_has_the_tables_of_large_pooling_that_are_neighbours():
+    """One rank of two threads: of 26 tables the last 13 have three times the pooling of the first."""
+    settings, plan = small_settings(1, pipeline="none", on_host=True, threads=2), small_plan(1)
+    uneven = replace(plan.tables, pooling_factor=np.where(np.arange(26) < 13, 1.0, 3.0))
+    (found,) = generate(load_model(MODEL), replace(plan, tables=uneven), settings).programs
+    lookup = lookup_of(found.work)
+    assert lookup.busiest.lookups == pytest.approx(1.5 * lookup.lookups)
+    assert lookup.busiest.missed.at(0.0) == pytest.approx(1.5 * lookup.missed.at(0.0))
 
 
 def test_kernels_are_told_what_caches_do_not_serve():

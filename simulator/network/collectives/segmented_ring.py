@@ -6,7 +6,8 @@ With n members on m nodes, S bytes, p = 2 passes for all_reduce and reduce_scatt
 
 The two halves overlap in what moves their bytes, not in the software of their messages, which one thread does: so each
 half has hops of its own. A reduce_scatter is an all_reduce, of which each keeps its part. gloo cc441984
-``gloo/allreduce.cc``, ``gloo/allgather.cc``; PyTorch's ``ProcessGroupGloo.cpp`` for reduce_scatter.
+``gloo/allreduce.cc`` (halves of more than 1 MiB are cut further, which is left out: their bytes take far longer than
+their messages); PyTorch's ``ProcessGroupGloo.cpp`` for reduce_scatter; all_gather is assumed to be alike.
 """
 
 from __future__ import annotations

@@ -221,11 +221,10 @@ def _gemm(operator: Gemm, caches: Caches) -> Amounts:
 
 def _lookup(operator: EmbeddingLookup, caches: Caches) -> Amounts:
     most = operator.busiest
-    uneven = 1.0 if most is None else np.asarray(most.lookups) / np.maximum(operator.lookups, 1e-300)
     core, shared = (_missed_share(operator, cache) for cache in (caches.core, caches.shared))
     return {
         "call": _any(operator.lookups),
-        "lookup": operator.lookups * uneven,
+        "lookup": operator.lookups if most is None else most.lookups,
         "byte": operator.row_bytes * (1.0 if most is None else _missed_share(operator, 0.0)),
         "core_miss": operator.lookups * core,
         "core_miss_byte": operator.row_bytes * core,

@@ -153,6 +153,8 @@ class MessageConstants(Strict):
     """Smaller messages are sent at once."""
     copy_bytes_per_s: Sourced[Bandwidth]
     """Of one thread in host memory; adding two buffers moves three bytes where a copy moves two."""
+    threads: Sourced[Number] | None = None
+    """Threads of a process group that run its collectives, so many at once; None: one."""
     choices: dict[Operation, Choices]
     """What it uses, by operation; for others the fastest algorithm known is taken."""
 
@@ -171,3 +173,9 @@ class CollectiveLibrary(Strict):
         if (self.nccl is None) == (self.messages is None):
             raise problem("a library is of one kind", expected="one of the blocks `nccl` and `messages`")
         return self
+
+    @property
+    def threads(self) -> int:
+        """How many collectives of a process group it runs at once."""
+        threads = None if self.messages is None else self.messages.threads
+        return 1 if threads is None else int(threads.value)

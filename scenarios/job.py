@@ -33,6 +33,7 @@ def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
         gradient_accumulation=workload.gradient_accumulation,
         on_host=resolved.cluster.node.gpu is None,
         threads=threads_of(resolved.cluster.node, min(resolved.cluster.node.ranks, resolved.world_size)),
+        collective_threads=resolved.cluster.collectives.threads,
         **schedule_settings(workload, resolved.framework),
     )
 

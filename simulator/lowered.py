@@ -30,6 +30,7 @@ class Phase:
         usage: share of each resource's capacity used when alone ``[U]``, in (0, 1].
         owner: number of who takes turns with others on the one resource of the phase (`LoweredProgram.slice_ps`); -1:
             it shares all of them at any time.
+        yields: whether at its end the owner lets the next one have its turn.
     """
 
     latency_ps: int
@@ -37,6 +38,7 @@ class Phase:
     resources: IntArray
     usage: FloatArray
     owner: int = -1
+    yields: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,10 +24,23 @@ Dependency: TypeAlias = int | tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """An in-order queue of a rank. A ``controlled`` stream is fed at run time by the named controller."""
+    """A queue of a rank: each task starts when the one before has ended.
+
+    Attributes:
+        name: of the stream.
+        controller: the controller that starts its tasks at run time, in the order that it likes; None: nobody has to.
+        workers: threads that take tasks from the queue, as soon as these are ready: so many run at once. Several are
+            a controller (`simulator.engine.controllers.IssueByReadiness`) that needs no name.
+    """
 
     name: str
     controller: str | None = None
+    workers: int = 1
+
+    @property
+    def in_order(self) -> bool:
+        """Whether its tasks run one after the other, in their order."""
+        return self.controller is None and self.workers == 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,9 +117,8 @@ def in_kernels_s(program: Program, compute: object, start_ps: IntArray, end_ps: 
             continue
         stream = int(program.stream_of[task])
         if any(isinstance(program.work[before], CollectiveCall) for before, _ in program.dependencies(task)):
-            woken = start_ps[task] > ended[stream]
-            slept[stream] |= woken
-            waits[stream] += woken
+            waits[stream] += start_ps[task] > ended[stream]
+            slept[stream] = False
         needed_s[task] = np.broadcast_to(np.asarray(compute.duration_s(work), dtype=np.float64), ranks)
         works = needed_s[task] > 0.0
         later_s = np.maximum(seconds[task] - needed_s[task], 0.0)
@@ -127,6 +126,7 @@ def in_kernels_s(program: Program, compute: object, start_ps: IntArray, end_ps: 
         held_up_s[task] = np.where(works, later_s - queued_s, 0.0)
         between[task] = waits[stream]
         slept[stream] &= ~works
+        slept[stream] |= isinstance(work, HostWork) and work.collectives > 0
         ended[stream] = end_ps[task]
     return needed_s + _in_proportion(held_up_s, needed_s, between)
 

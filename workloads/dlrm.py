@@ -38,6 +38,7 @@ def generate(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> TaskGraph:
         node_groups=bool(len(plan.nodes)),
         ingestion=settings.ingestion is not None,
         on_host=settings.on_host,
+        collective_threads=settings.collective_threads,
     )
     recorder = Recorder(
         np.arange(settings.world_size, dtype=np.int64),

@@ -29,7 +29,7 @@ from simulator.operators import (
     Nothing,
     Work,
 )
-from simulator.program import IntArray
+from simulator.program import IntArray, Stream
 from workloads.framework import CudaGraph, Framework
 from workloads.passes import PassBuilder
 from workloads.schedule import Schedule
@@ -54,8 +54,18 @@ def streams_of(
     node_groups: bool = False,
     ingestion: bool = False,
     on_host: bool = False,
+    collective_threads: int = 1,
+) -> tuple[Stream, ...]:
+    """The streams that an iteration uses; those of process groups have as many workers as these have threads."""
+    names = _names_of_streams(
+        schedule, own_input_group=own_input_group, node_groups=node_groups, ingestion=ingestion, on_host=on_host
+    )
+    return tuple(Stream(name, workers=collective_threads if name in COMM_STREAMS else 1) for name in names)
+
+
+def _names_of_streams(
+    schedule: Schedule, *, own_input_group: bool, node_groups: bool, ingestion: bool, on_host: bool
 ) -> tuple[str, ...]:
-    """The streams that an iteration uses."""
     dist = (DATA_DIST,) if schedule.own_input_stream else ()
     own = (INPUT_COMM,) if own_input_group else ()
     nodes = (NODE_COMM, CROSS_NODE_COMM) if node_groups else ()
@@ -74,7 +84,7 @@ class Recorder(PassBuilder):
         self,
         ranks: IntArray,
         framework: Framework,
-        streams: Sequence[str],
+        streams: Sequence[Stream | str],
         *,
         cuda_graph: CudaGraph = "none",
         passes: int = 1,

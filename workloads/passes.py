@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from simulator.operators import Work
-from simulator.program import IntArray, Program, ProgramBuilder
+from simulator.program import IntArray, Program, ProgramBuilder, Stream
 
 
 class PassBuilder:
     """Builds the program of an iteration pass by pass."""
 
-    def __init__(self, ranks: IntArray, streams: Sequence[str], passes: int) -> None:
+    def __init__(self, ranks: IntArray, streams: Sequence[Stream | str], passes: int) -> None:
         """Start an iteration of so many passes; the first one is open."""
         self._builder = ProgramBuilder("dlrm", ranks, streams)
         self._passes = passes

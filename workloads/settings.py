@@ -104,6 +104,7 @@ class DlrmSettings:
         on_host: ranks compute on CPUs: a kernel runs on the host thread when its turn comes; only collectives are
             beside it.
         threads: of a rank that computes on CPUs.
+        collective_threads: that run the collectives of a process group, so many at once.
 
     Raises:
         InputError: the ranks do not divide the batch.
@@ -126,6 +127,7 @@ class DlrmSettings:
     ingestion: Ingestion | None = None
     on_host: bool = False
     threads: int = 1
+    collective_threads: int = 1
 
     def __post_init__(self) -> None:
         """Check that every rank gets the same batch."""

@@ -112,7 +112,7 @@ class History:
         """What a controller let run before this task on its stream: the order is known from the times only."""
         program = self.program(place)
         stream = program.stream_of[place.task]
-        if program.streams[stream].controller is None:
+        if program.streams[stream].in_order:
             return
         for iteration in self._records:
             for task in np.flatnonzero(program.stream_of == stream):
@@ -126,7 +126,7 @@ def _inputs(program: Program) -> list[list[tuple[int, int]]]:
     inputs = [program.dependencies(task) for task in range(program.task_count)]
     for stream, properties in enumerate(program.streams):
         tasks = [int(task) for task in np.flatnonzero(program.stream_of == stream)]
-        if properties.controller is None and tasks:
+        if properties.in_order and tasks:
             inputs[tasks[0]].append((tasks[-1], 1))
             for before, task in pairwise(tasks):
                 inputs[task].append((before, 0))

@@ -10,6 +10,7 @@ resources are divided. A controller that never ends is a daemon: it keeps neithe
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
@@ -63,7 +64,7 @@ class View:
 
     Attributes:
         ready: tasks that could start, by lane, in the order of `ReadyTask`.
-        busy: lanes with a task under way.
+        under_way: how many tasks of each lane are.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class View:
         self._numbers = numbers
         self._changed = env.event()
         self.ready: dict[Lane, list[ReadyTask]] = {}
-        self.busy: set[Lane] = set()
+        self.under_way: Counter[Lane] = Counter()
 
     @property
     def now_ps(self) -> int:
@@ -94,10 +95,10 @@ class View:
         return self._env.timeout(delay_ps)
 
     def issue(self, task: ReadyTask) -> None:
-        """Start a ready task now; its lane is busy until it ends."""
+        """Start a ready task now; it is under way until it ends."""
         group, _, member = task.lane
         self.ready[task.lane].remove(task)
-        self.busy.add(task.lane)
+        self.under_way[task.lane] += 1
         end = self._actor.issue(group, task.task, task.iteration, member)
         if end is not None:
             self._agenda.add(end, task.lane)
@@ -118,12 +119,16 @@ class View:
 class IssueByReadiness:
     """Each stream takes the task that became ready first, whatever the program order; ties by task number."""
 
+    def __init__(self, workers: int = 1) -> None:
+        """So many tasks of a stream may be under way."""
+        self._workers = workers
+
     def control(self, view: View) -> Generator[simpy.Event, object, None]:
         """Issue whenever a lane is free and something is ready."""
         while True:
             yield view.changed()
             for lane in sorted(view.ready):
-                if lane not in view.busy and view.ready[lane]:
+                while view.under_way[lane] < self._workers and view.ready[lane]:
                     view.issue(min(view.ready[lane]))
 
 
@@ -142,6 +147,8 @@ class ControlRoom:
         Raises:
             InputError: a stream names a controller that is not there.
         """
+        workers = {stream.workers for group in program.groups for stream in group.streams if stream.workers > 1}
+        controllers = {**controllers, **{_of_workers(number): IssueByReadiness(number) for number in workers}}
         self._env, self._program, self._controllers = env, program, controllers
         self._ended: Agenda[Lane] = Agenda(env, self._lanes_free)
         self._due: Agenda[ReadyTask] = Agenda(env, self._tasks_ready)
@@ -181,7 +188,7 @@ class ControlRoom:
     def ended(self, group: int, task: int, members: Members) -> None:
         """An activity on a controlled stream has ended for ``members``."""
         stream = int(self._program.groups[group].stream_of[task])
-        if self._program.groups[group].streams[stream].controller is not None:
+        if not self._program.groups[group].streams[stream].in_order:
             ranks = np.arange(self._program.groups[group].rank_count)[members]
             self._lanes_free([(group, stream, member) for member in ranks.tolist()])
 
@@ -198,15 +205,15 @@ class ControlRoom:
     def _lanes_free(self, lanes: list[Lane]) -> None:
         for lane in lanes:
             name = self._controller_of(lane)
-            self._views[name].busy.discard(lane)
+            self._views[name].under_way[lane] -= 1
             self._pending -= 1
             self._alert(name)
 
     def _controller_of(self, lane: Lane) -> str:
-        name = self._program.groups[lane[0]].streams[lane[1]].controller
-        if name is None:
+        stream = self._program.groups[lane[0]].streams[lane[1]]
+        if stream.in_order:
             raise RuntimeError(f"lane {lane} has no controller")
-        return name
+        return stream.controller or _of_workers(stream.workers)
 
     def _alert(self, name: str) -> None:
         if not self._restless:
@@ -217,3 +224,8 @@ class ControlRoom:
         restless, self._restless = self._restless, set()
         for name in sorted(restless):
             self._views[name].wake()
+
+
+def _of_workers(number: int) -> str:
+    """Name of the controller of streams with so many workers."""
+    return f"{number} workers"

@@ -68,6 +68,7 @@ class Flows(Generic[Token]):
         taken_in_turns = np.unique(table.classes[table.ptr[:-1][table.owners >= 0]]).tolist()
         self._turns = {number: Turn(slice_ps) for number in taken_in_turns}
         self._owned: dict[int, dict[int, int]] = {number: {} for number in taken_in_turns}  # slot: owner
+        self._yielding: dict[int, set[int]] = {number: set() for number in taken_in_turns}  # owners, since the last solve
         self._paused: dict[int, int] = {}  # slot: row of a phase whose turn it is not
         self._table, self._sharing, self._observer = table, sharing, observer
         self._capacities, self._state = capacities, -1
@@ -116,7 +117,9 @@ class Flows(Generic[Token]):
             self._end[slot], self._row[slot] = NEVER, -1
             self._touched.append(row)
             if self._table.owners[row] >= 0:
-                del self._owned[int(classes[0])][slot]
+                owner = self._owned[int(classes[0])].pop(slot)
+                if self._table.yields[row]:
+                    self._yielding[int(classes[0])].add(owner)
             self._free.append(slot)
             token = self._tokens[slot]
             if token is not None:
@@ -152,7 +155,8 @@ class Flows(Generic[Token]):
         """Pause what belongs to those whose turn it is not, go on with the others' (`simulator.engine.turns`)."""
         for number, turn in self._turns.items():
             owned = self._owned[number]
-            whose = turn.pass_on(now, set(owned.values()))
+            whose = turn.pass_on(now, set(owned.values()), self._yielding[number])
+            self._yielding[number].clear()
             for slot, owner in owned.items():
                 if owner != whose and slot not in self._paused:
                     self._pause(slot, now)

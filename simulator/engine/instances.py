@@ -93,7 +93,7 @@ def private_durations(program: LoweredProgram, membership: Membership, table: Us
     found: list[dict[int, IntArray]] = [{} for _ in program.groups]
     for number, group in enumerate(program.groups):
         for task, instances in zip(group.activity_tasks.tolist(), group.instances, strict=True):
-            if group.streams[int(group.stream_of[task])].controller is not None:
+            if not group.streams[int(group.stream_of[task])].in_order:
                 continue
             present = instances[instances >= 0]
             whole = all(program.activities[i].release_phase is None for i in present)

@@ -60,6 +60,7 @@ class _Network:
     ) -> None:
         self._env, self._sharing, self._capacities, self._turns = env, sharing, capacities, turns
         self._flows: list[_Flow] = []
+        self._yielding: set[tuple[int, int]] = set()
         self._pending = False
 
     def transfer(self, key: tuple[int, int, int], phase: Phase) -> simpy.Event:
@@ -92,10 +93,12 @@ class _Network:
         now, resting = int(self._env.now), []
         for resource, turn in self._turns.items():
             here = [flow for flow in self._flows if flow.phase.owner >= 0 and flow.phase.resources[0] == resource]
-            whose = turn.pass_on(now, [flow.phase.owner for flow in here])
+            yielding = [owner for owner, where in self._yielding if where == resource]
+            whose = turn.pass_on(now, [flow.phase.owner for flow in here], yielding)
             resting += [flow.key for flow in here if flow.phase.owner != whose]
             if turn.until != NEVER:
                 Alarm(self._env, turn.until - now, self._changed)
+        self._yielding.clear()
         for flow in self._flows:
             if flow.key in resting:
                 self._set_rate(flow, 0)
@@ -122,6 +125,8 @@ class _Network:
     def _end(self, flow: _Flow, version: int) -> None:
         if flow.version == version:
             self._flows.remove(flow)
+            if flow.phase.yields:
+                self._yielding.add((flow.phase.owner, int(flow.phase.resources[0])))
             self._changed()
             flow.done.succeed()
 
@@ -173,7 +178,7 @@ class _Oracle:
             for stream, description in enumerate(group.streams):
                 tasks = np.flatnonzero(group.stream_of == stream).tolist()
                 for member in range(group.rank_count):
-                    if description.controller is None:
+                    if description.in_order:
                         yield self._in_order(number, member, tasks)
                     else:
                         yield from (self._controlled(number, member, task) for task in tasks)

@@ -93,7 +93,7 @@ def _with_stream_order(group: LoweredGroup) -> list[tuple[Source, ...]]:
         entries = range(int(group.dep_ptr[task]), int(group.dep_ptr[task + 1]))
         inputs.append([(int(group.dep_task[e]), int(group.dep_lag[e])) for e in entries])
         stream = int(group.stream_of[task])
-        if group.streams[stream].controller is not None:
+        if not group.streams[stream].in_order:
             inputs[task].append((task, 1))
         elif stream in last_on_stream:
             inputs[task].append((last_on_stream[stream], 0))
@@ -130,7 +130,7 @@ def _kinds(group: LoweredGroup, private: frozenset[int], order: Sequence[int]) -
     kinds = [Kind.BLOCKED] * group.task_count
     activities = set(group.activity_tasks.tolist()) - private
     for task in order:
-        if group.streams[int(group.stream_of[task])].controller is not None:
+        if not group.streams[int(group.stream_of[task])].in_order:
             kinds[task] = Kind.CONTROLLED
         else:
             kinds[task] = Kind.ACTIVITY if task in activities else Kind.PRIVATE
@@ -163,7 +163,7 @@ def _unknowns(
 def _lane(group: LoweredGroup, task: int) -> int:
     """Tasks of one lane end in task order: the tasks of an in-order stream, a single task of a controlled one."""
     stream = int(group.stream_of[task])
-    return stream if group.streams[stream].controller is None else len(group.streams) + task
+    return stream if group.streams[stream].in_order else len(group.streams) + task
 
 
 def _keep_latest(earlier: dict[int, tuple[int, int]], lane: int, entry: tuple[int, int]) -> None:

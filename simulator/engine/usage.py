@@ -43,6 +43,7 @@ class UsageTable:
         class_count: number of classes.
         class_of: class of each resource ``[L]``; resources nobody uses share the class of the first such one.
         owners: who takes turns on the one class of each row ``[rows]``, -1 where it shares.
+        yields: whether that turn is over when the row is ``[rows]``.
     """
 
     steps: tuple[tuple[Step, ...], ...]
@@ -52,6 +53,7 @@ class UsageTable:
     class_count: int
     class_of: IntArray
     owners: IntArray
+    yields: NDArray[np.bool_]
 
     def gather(self, rows: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
         """Entries of several rows: counts ``[len(rows)]``, classes and usage one row after the other."""
@@ -91,6 +93,7 @@ def build_usage(program: LoweredProgram) -> UsageTable:
         class_count=len(first),
         class_of=class_of,
         owners=np.array([phase.owner if program.slice_ps else -1 for phase in phases], dtype=np.int64),
+        yields=np.array([phase.yields for phase in phases], dtype=np.bool_),
     )
 
 

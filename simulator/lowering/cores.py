@@ -19,8 +19,11 @@ from simulator.compute import CpuModel
 from simulator.lowered import Activity, Phase
 from simulator.network.model import picoseconds_of
 from simulator.network.topology import Topology
-from simulator.operators import Amount, CollectiveCall
+from simulator.operators import Amount, Category, CollectiveCall, HostWork, Nothing
 from simulator.program import IntArray, Program, TaskGraph
+
+AWAKE_S = 1e-12
+"""Work of a rank that takes turns once what it waited for has come: it goes on when it has its core again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,19 +81,22 @@ class Cores:
 
     def kernels(self, program: Program, seconds: Mapping[int, Amount]) -> dict[int, list[Activity]]:
         """Activities of all tasks that take time, one for each rank ``[P]``: each has the rank's cores to itself."""
-        return {
+        works = {
             task: self._kernel(program, task, value)
             for task, value in seconds.items()
             if np.any(np.asarray(value) > 0.0) and not isinstance(program.work[task], CollectiveCall)
         }
+        waits = [task for task, work in enumerate(program.work) if work == Nothing(Category.COMM)]
+        return works | {task: self._kernel(program, task, AWAKE_S) for task in waits if self.slice_ps}
 
     def _kernel(self, program: Program, task: int, seconds: Amount) -> list[Activity]:
         work_ps = picoseconds_of(np.broadcast_to(np.asarray(seconds, dtype=np.float64), program.rank_count))
-        whole = np.ones(1)
+        whole, work = np.ones(1), program.work[task]
+        yields = isinstance(work, HostWork) and work.collectives > 0
         return [
             Activity(
                 f"{program.names[task]} [rank {rank}]",
-                (Phase(0, int(work_ps[i]), self.of_rank[[rank]], whole, owner=int(rank)),),
+                (Phase(0, int(work_ps[i]), self.of_rank[[rank]], whole, owner=int(rank), yields=yields),),
             )
             for i, rank in enumerate(program.ranks)
         ]

@@ -76,9 +76,9 @@ def draw_program(
 
     Args:
         choices: decide everything.
-        controlled: some streams issue by readiness (controller ``readiness``).
+        controlled: some streams issue by readiness (controller ``readiness``), some have several workers.
         loaded: other jobs take shares of some resources, all the time or in bursts.
-        turns: owners take turns on resources that others share.
+        turns: owners take turns on resources that others share, and yield now and then.
     """
     iterations = choices.integer(1, 5)
     sizes = [choices.integer(1, max(1, 8 // groups)) for groups in [choices.integer(1, 3)] for _ in range(groups)]
@@ -97,14 +97,14 @@ def draw_program(
 def _taking_turns(choices: Choices, program: LoweredProgram) -> LoweredProgram:
     """The program with up to three owners of phases that use one resource, and slices as long as its short times."""
     activities = [
-        replace(a, phases=tuple(replace(p, owner=_owner(choices) if len(p.resources) == 1 else -1) for p in a.phases))
+        replace(a, phases=tuple(_owned(choices, p) if len(p.resources) == 1 else p for p in a.phases))
         for a in program.activities
     ]
     return replace(_brief(replace(program, activities=activities)), slice_ps=_one_of(choices, (1, 7, 10, 30, 200)))
 
 
-def _owner(choices: Choices) -> int:
-    return choices.integer(-1, 2)
+def _owned(choices: Choices, phase: Phase) -> Phase:
+    return replace(phase, owner=choices.integer(-1, 2), yields=_rarely(choices, 4))
 
 
 def _loaded(choices: Choices, program: LoweredProgram) -> LoweredProgram:
@@ -143,7 +143,7 @@ class _Shell:
     def __init__(self, choices: Choices, number: int, ranks: IntArray, *, controlled: bool) -> None:
         self.number, self.ranks = number, ranks
         self.streams = tuple(
-            Stream(f"s{i}", "readiness" if controlled and _rarely(choices, 2) else None)
+            _controlled(choices, f"s{i}") if controlled and _rarely(choices, 2) else Stream(f"s{i}")
             for i in range(choices.integer(1, 4))
         )
         self.tasks: list[IntArray | None] = [None] * choices.integer(1, 8)  # instances of an activity, None if private
@@ -177,6 +177,11 @@ class _Shell:
             activity_tasks=np.array(activity_tasks, dtype=np.int64),
             instances=np.array(instances, dtype=np.int64).reshape(len(instances), len(self.ranks)),
         )
+
+
+def _controlled(choices: Choices, name: str) -> Stream:
+    workers = choices.integer(1, 3)
+    return Stream(name, "readiness") if workers == 1 else Stream(name, workers=workers)
 
 
 def _durations(choices: Choices, shape: tuple[int, int, int]) -> IntArray:

@@ -18,8 +18,9 @@ import numpy as np
 
 from simulator.analysis.timeline import Timeline
 from simulator.operators import BYTES_PER_ELEMENT, Amount, Category, CollectiveCall, Copy, Delay, Measured, Work
-from simulator.program import Program, TaskGraph
+from simulator.program import IntArray, Program, TaskGraph
 from traces.imported import RankStep
+from traces.lanes import lane_name, lanes_of
 from traces.task_names import common_name
 
 Event: TypeAlias = dict[str, Any]
@@ -72,11 +73,12 @@ def chrome_trace(
     correlation = 1
     for rank in ranks:
         rows = timeline.select(ranks=[rank])
+        tracks = _tracks(of_rank[rank], rows)
         marked = [step for step in steps if step.rank == rank]
         events += map(_step_event, marked)
         for iteration in np.unique(rows.iteration):
             tasks = _RankIteration.of(
-                graph, of_rank[rank], rows, rank=rank, iteration=int(iteration), first_correlation=correlation
+                graph, of_rank[rank], rows, tracks, rank=rank, iteration=int(iteration), first_correlation=correlation
             )
             events.extend(tasks.events(annotated=not marked))
             correlation += of_rank[rank].task_count
@@ -116,10 +118,24 @@ def _labels(rank: int, program: Program) -> Iterator[Event]:
     """Metadata that names the process of a rank and the threads of its streams."""
     yield {"ph": "M", "name": "process_name", "pid": rank, "tid": 0, "args": {"name": f"rank {rank}"}}
     yield {"ph": "M", "name": "process_sort_index", "pid": rank, "tid": 0, "args": {"sort_index": rank}}
-    for number, name in enumerate(("steps", *(stream.name for stream in program.streams)), start=STEPS):
+    lanes = (lane_name(stream.name, lane) for stream in program.streams for lane in range(stream.workers))
+    for number, name in enumerate(("steps", *lanes), start=STEPS):
         label: Event = {"ph": "M", "pid": rank, "tid": number}
         yield label | {"name": "thread_name", "args": {"name": name}}
         yield label | {"name": "thread_sort_index", "args": {"sort_index": number}}
+
+
+def _tracks(program: Program, rows: Timeline) -> IntArray:
+    """The track of each row of a rank's timeline ``[rows]``: one for each worker of a stream."""
+    number = {name: task for task, name in enumerate(program.names)}
+    of_symbol = np.array([number.get(name, -1) for name in rows.symbols.tasks], dtype=np.int64)
+    stream_of = program.stream_of[of_symbol[rows.task]]
+    first = np.cumsum([STEPS + 1, *(stream.workers for stream in program.streams)])
+    found: IntArray = first[stream_of]
+    for stream in [number for number, of in enumerate(program.streams) if not of.in_order]:
+        mine = np.flatnonzero(stream_of == stream)
+        found[mine] += lanes_of(rows.start_ps[mine], rows.end_ps[mine])
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +151,7 @@ class _RankIteration:
     start_us: list[float]
     duration_us: list[float]
     waiting_us: list[float]
+    track: list[int]
 
     @classmethod
     def of(
@@ -142,6 +159,7 @@ class _RankIteration:
         graph: TaskGraph,
         program: Program,
         rows: Timeline,
+        tracks: IntArray,
         *,
         rank: int,
         iteration: int,
@@ -163,6 +181,7 @@ class _RankIteration:
             (start_ps / PS_PER_US).tolist(),
             ((rows.end_ps[keep][order] - start_ps) / PS_PER_US).tolist(),
             (rows.waiting_ps[keep][order] / PS_PER_US).tolist(),
+            tracks[keep][order].tolist(),
         )
 
     def events(self, *, annotated: bool) -> Iterator[Event]:
@@ -202,7 +221,7 @@ class _RankIteration:
 
     def _task(self, task: int, category: Category, launch: int) -> Event:
         work = self.program.work[task]
-        tid = int(self.program.stream_of[task]) + 1
+        tid = self.track[task]
         kind, name = self._kind(task, category)
         args: dict[str, Any] = {"task": task, "section": self.program.sections[task], "iteration": self.iteration}
         if kind != NO_EVENT:
@@ -252,5 +271,5 @@ class _RankIteration:
 
     def _arrow(self, phase: str, task: int, launch: int, ts: float) -> Event:
         event = {"ph": phase, "cat": "ac2g", "name": "ac2g", "id": self.first_correlation + launch, "pid": self.rank}
-        tid = int(self.program.stream_of[task]) + 1
+        tid = self.track[task]
         return {**event, "tid": tid, "ts": ts} | ({"bp": "e"} if phase == "f" else {})

@@ -14,6 +14,7 @@ from simulator.operators import Category, CollectiveCall, Delay, Measured
 from simulator.program import IntArray
 from traces.description import TAIL, About, CollectiveWords, CopyWords, ProgramWords, work_of
 from traces.imported import ABSENT, Gap, Imported, RankStep, absent_ranks
+from traces.lanes import lane_name, lanes_of
 from traces.measured import measured_run
 from traces.merge import merge
 from traces.rank_tasks import RankTasks, RankTasksBuilder
@@ -189,14 +190,17 @@ def _completed(
 ) -> RankTasks:
     """The tasks of a run, with a delay where one starts later than its inputs end, and a tail behind collectives."""
     builder = RankTasksBuilder(rank, str(file))
-    numbers = [builder.stream(stream) for stream in program.streams]
+    for stream in program.streams:
+        builder.stream(stream)
+    lanes = _lanes(program, iterations)
     made: dict[tuple[int, int], int] = {}
     last_on: dict[int, int] = {}
     for iteration, (starts, ends) in iterations.items():
         for task, words in enumerate(program.tasks):
             wanted = [(iteration - lag, dep) for dep, lag in words.dependencies]
             inputs = [made[input_of] for input_of in wanted if input_of in made]
-            number, label, section = numbers[words.stream], f"{words.name} @{iteration}", words.section
+            number = builder.stream(lane_name(program.streams[words.stream], lanes[iteration][task]))
+            label, section = f"{words.name} @{iteration}", words.section
             before = [last_on[number]] if number in last_on else []
             known = max((builder.end_ps[t] for t in (*inputs, *before)), default=0)
             start, end = int(starts[task]), int(ends[task])
@@ -210,3 +214,15 @@ def _completed(
                 own = builder.task(f"{label} (tail)", number, tail, end, end, section=section, after=[own])
             made[iteration, task], last_on[number] = own, own
     return builder.build()
+
+
+def _lanes(program: ProgramWords, iterations: Mapping[int, tuple[IntArray, IntArray]]) -> dict[int, list[int]]:
+    """The lane of its stream that each task of each iteration has: 0 where none of a stream's overlap."""
+    stream_of = np.array([task.stream for task in program.tasks], dtype=np.int64)
+    starts = np.stack([times[0] for times in iterations.values()])
+    ends = np.stack([times[1] for times in iterations.values()])
+    lanes = np.zeros(starts.shape, dtype=np.int64)
+    for stream in range(len(program.streams)):
+        mine = np.broadcast_to(stream_of == stream, starts.shape)
+        lanes[mine] = lanes_of(starts[mine], ends[mine])
+    return {iteration: lanes[row].tolist() for row, iteration in enumerate(iterations)}

@@ -26,7 +26,7 @@ MOST_WAIT_S, MOST_WAIT_SHARE = 4e-3, 0.4
 """Up to where it is looked for what a collective waits, seconds, and of each second of work before it."""
 STEPS = 8
 """Parts of that which slopes are looked at over."""
-ROUNDS = 2
+ROUNDS = 5
 """Times that they are mended."""
 LEAST_WAITING = 0.05
 """Of an iteration: errors of shorter waits are relative to that, as validation counts no smaller part of one."""

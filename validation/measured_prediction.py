@@ -93,7 +93,8 @@ def in_kernels_s(program: Program, compute: object, start_ps: IntArray, end_ps: 
     Where ranks take turns on CPUs that is not what the simulation shows of one iteration:
 
     - A thread that is woken up while another one has its core is still in its call that waits, until its turn comes: at
-      most a slice of each of the others later. That counts for no kernel.
+      most a slice of each of the others later. One that issues a collective is still in its call when the thread that
+      does it, and then another rank, has the core. That counts for no kernel.
     - What it is interrupted for after that hits one kernel in an iteration, another in the next: it counts for all
       between two waits, in proportion to their work.
 
@@ -117,7 +118,10 @@ def in_kernels_s(program: Program, compute: object, start_ps: IntArray, end_ps: 
             continue
         stream = int(program.stream_of[task])
         if any(isinstance(program.work[before], CollectiveCall) for before, _ in program.dependencies(task)):
-            waits[stream] += start_ps[task] > ended[stream]
+            woken = start_ps[task] > ended[stream]
+            slept[stream] |= woken
+            waits[stream] += woken
+        if isinstance(work, Nothing):  # a wait is over when its rank has its core again (`simulator.lowering.cores`)
             slept[stream] = False
         needed_s[task] = np.broadcast_to(np.asarray(compute.duration_s(work), dtype=np.float64), ranks)
         works = needed_s[task] > 0.0

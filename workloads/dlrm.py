@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.program import IntArray, TaskGraph
 from workloads.groups import CROSS_NODE, INPUT_WORLD, NODE, WORLD
+from workloads.host_waits import with_waits
 from workloads.iteration import record_pass
 from workloads.job import make_job
 from workloads.launch import Recorder, streams_of
@@ -52,7 +53,9 @@ def generate(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> TaskGraph:
     for _ in range(1, settings.gradient_accumulation):
         recorder.next_pass()
         record_pass(recorder, job, schedule)
-    graph = TaskGraph((recorder.build(),), _communicators(plan, own_input_group=own))
+    program = recorder.build()
+    program = with_waits(program) if settings.on_host else program
+    graph = TaskGraph((program,), _communicators(plan, own_input_group=own))
     graph.check()
     return graph
 

@@ -13,17 +13,30 @@ dlrmsim.timelineModel = (() => {
     return starts;
   }
 
-  /** The tasks of one embedded rank by stream, in order of their start: lanes of {stream, rows}. */
+  /** The tasks of one embedded rank by stream: lanes of {stream, rows} in order of start, another where tasks overlap. */
   function lanesOf(group, iterations, first, columns) {
     const tasks = group.names.length;
-    const lanes = group.streams.map((stream) => ({ stream, rows: [] }));
+    const streams = group.streams.map(() => []);
     for (let k = 0; k < iterations; k += 1) {
       for (let task = 0; task < tasks; task += 1) {
         const row = first + k * tasks + task;
-        if (columns.duration[row] > 0) lanes[group.stream_of[task]].rows.push(row);
+        if (columns.duration[row] > 0) streams[group.stream_of[task]].push(row);
       }
     }
-    return lanes.filter((lane) => lane.rows.length > 0);
+    return streams.flatMap((rows, number) => apart(rows, columns).map((lane) => ({ stream: group.streams[number], rows: lane })));
+  }
+
+  /** Rows dealt to as few lanes as they do not overlap on. */
+  function apart(rows, columns) {
+    const lanes = [];
+    for (const row of [...rows].sort((a, b) => columns.start[a] - columns.start[b])) {
+      const start = columns.start[row];
+      const last = (lane) => lane[lane.length - 1];
+      const free = lanes.find((lane) => columns.start[last(lane)] + columns.duration[last(lane)] <= start);
+      if (free) free.push(row);
+      else lanes.push([row]);
+    }
+    return lanes;
   }
 
   /** Build the model of `data` (see reports/run_timeline.py) with its decoded `columns`. */

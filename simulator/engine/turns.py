@@ -40,7 +40,7 @@ class Turn:
         spent = now - self._since
         if not before or before[0] not in present:
             self._queue, self._since = waiting, now
-        elif waiting and before[0] in yielding or contended and spent >= self._slice_ps:
+        elif (waiting and before[0] in yielding) or (contended and spent >= self._slice_ps):
             self._queue, self._since = waiting + before, now
         else:
             self._queue, self._since = before + waiting, now - spent % self._slice_ps

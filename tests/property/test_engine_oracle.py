@@ -112,11 +112,20 @@ def test_a_turn_that_never_ends_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
     class Endless(Turn):
         until = NEVER
 
-        def pass_on(self, now, present):
+        def pass_on(self, now, present, yielding=()):
             self._since = now
-            return super().pass_on(now, present)
+            return super().pass_on(now, present, yielding)
 
     monkeypatch.setattr(flows, "Turn", Endless)
+    assert caught(turns=True)
+
+
+def test_turns_that_nobody_yields_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Greedy(Turn):
+        def pass_on(self, now, present, yielding=()):
+            return super().pass_on(now, present)
+
+    monkeypatch.setattr(flows, "Turn", Greedy)
     assert caught(turns=True)
 
 

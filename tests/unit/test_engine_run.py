@@ -98,6 +98,14 @@ def test_a_stream_that_issues_by_readiness_takes_what_is_ready_first() -> None:
     assert by_readiness.records[0].groups[0].start_ps[2:, 0].tolist() == [50, 10]
 
 
+def test_workers_of_a_stream_take_the_next_task_when_they_are_free() -> None:
+    """Tasks of 50, 10 and 30 that are all ready: the third starts when the second ends, with two workers."""
+    tasks = [(0, 50, ()), (0, 10, ()), (0, 30, ())]
+    for workers, starts in ((1, [0, 50, 60]), (2, [0, 0, 10]), (3, [0, 0, 0])):
+        record = run(LoweredProgram((group([0], [Stream("s", workers=workers)], tasks),), [], 1), RunOptions(1))
+        assert record.records[0].groups[0].start_ps[:, 0].tolist() == starts
+
+
 def test_a_controller_can_load_the_network_in_the_background() -> None:
     """Background traffic over all of the port from 20 on halves a collective that starts at 0 and would take 40."""
 

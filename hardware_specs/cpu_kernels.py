@@ -88,6 +88,8 @@ class CpuKernels(Strict):
     its speed all the time."""
     shared_slower: Annotated[float, Field(ge=1)] = 1.0
     """By how much longer kernels take on a core on which several ranks take turns: each finds the other's data."""
+    shared_latency_cores: Annotated[float, Field(ge=0)] | None = None
+    """As ``collective_latency_cores``, of ranks that take turns: a switch between threads comes on top. None: alike."""
     shared_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """As ``collective_wait_s``, of ranks that take turns: they and their collectives' threads wait for a core, too."""
     shared_wait_share: Annotated[float, Field(ge=0)] = 0.0

@@ -19,7 +19,14 @@ def costs(**seconds_per):
 
 
 def kernels(
-    threads=1, collective_cores=0.0, latency_cores=0.0, waits=(0.0, 0.0), shared=(1.0, 0.0, 0.0), turn_s=0.0, **kinds
+    threads=1,
+    collective_cores=0.0,
+    latency_cores=0.0,
+    waits=(0.0, 0.0),
+    shared=(1.0, 0.0, 0.0),
+    shared_latency_cores=None,
+    turn_s=0.0,
+    **kinds,
 ):
     """Costs.
 
@@ -38,6 +45,7 @@ def kernels(
         "collective_wait_share": waits[1],
         "turn_s": f"{turn_s!r} s",
         "shared_slower": shared[0],
+        "shared_latency_cores": shared_latency_cores,
         "shared_wait_s": f"{shared[1]!r} s",
         "shared_wait_share": shared[2],
         "costs": kinds,

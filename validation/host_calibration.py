@@ -15,7 +15,7 @@ from validation.cpu_fit import Row
 from validation.host_fit import HostFacts, Trained, fit_kernels, host_cluster, issue_s, with_own_cache
 from validation.host_iterations import TrainedJob, with_classes, with_kernels, with_level, with_turns, with_waits
 from validation.host_record import HostRecord, JobRecord, undisturbed
-from validation.in_situ import CollectiveWork, PartRow, parts
+from validation.in_situ import CollectiveWork, PartRow, collective_costs, parts
 from validation.yardstick import slowness
 
 
@@ -69,7 +69,8 @@ def fit_host(record: HostRecord, alone: Cluster) -> HostFit:
     cluster = with_waits(cluster, trained[min(trained)].jobs)
     for ranks, of in by_ranks.items():
         if ranks > facts.cores:
-            cluster = with_turns(cluster, record.turn_s, of.jobs)
+            latency_cores = round(collective_costs(of.collectives)[0], 3) if of.collectives else None
+            cluster = with_turns(cluster, record.turn_s, of.jobs, latency_cores)
     return HostFit(cluster, {threads: of.parts for threads, of in trained.items()})
 
 

@@ -137,7 +137,9 @@ def with_waits(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
     return _with_waits(cluster, [job for job in jobs if job.ranks > 1], "collective_wait")
 
 
-def with_turns(cluster: Cluster, turn_s: float, jobs: Sequence[TrainedJob]) -> Cluster:
+def with_turns(
+    cluster: Cluster, turn_s: float, jobs: Sequence[TrainedJob], latency_cores: float | None = None
+) -> Cluster:
     """The cluster with what ranks lose that take turns on cores, from jobs with more ranks than cores.
 
     First by how much longer their kernels take, then, for what is still missing of the iterations, how long collectives
@@ -147,10 +149,11 @@ def with_turns(cluster: Cluster, turn_s: float, jobs: Sequence[TrainedJob]) -> C
         cluster: with all else.
         turn_s: how long a turn is.
         jobs: of such ranks.
+        latency_cores: what their threads work for each second of latency; None: as those of other ranks.
     """
     if not jobs:
         return cluster
-    cluster = _told(cluster, turn_s=float(f"{turn_s:.3g}"))
+    cluster = _told(cluster, turn_s=float(f"{turn_s:.3g}"), shared_latency_cores=latency_cores)
     slower = round(max(1.0, 1.0 / float(np.median(_thread_ratios(cluster, jobs)))), 3)
     return _with_waits(_told(cluster, shared_slower=slower), jobs, "shared_wait")
 
@@ -215,7 +218,7 @@ def _thread_ratios(cluster: Cluster, jobs: Sequence[TrainedJob]) -> FloatArray:
     return np.array([predict_thread_s(replace(job.resolved, cluster=cluster)) / job.thread_s for job in jobs])
 
 
-def _told(cluster: Cluster, **changes: float) -> Cluster:
+def _told(cluster: Cluster, **changes: float | None) -> Cluster:
     return with_kernels(cluster, [known.model_copy(update=changes) for known in cluster.node.cpu.kernels])
 
 

@@ -71,7 +71,9 @@ class Cores:
         wait_s = of.shared_wait_s if turns else of.collective_wait_s
         wait_s += (of.shared_wait_share if turns else of.collective_wait_share) * _between_collectives_s(graph, seconds)
         wait_ps, slice_ps = picoseconds_of(np.array([wait_s, of.turn_s if turns else 0.0])).tolist()
-        shares = of.collective_cores, of.collective_slower, of.collective_latency_cores
+        latency_cores = of.shared_latency_cores if turns else None
+        latency_cores = of.collective_latency_cores if latency_cores is None else latency_cores
+        shares = of.collective_cores, of.collective_slower, latency_cores
         return Cores(first, topology.nodes * groups, numbers, *shares, wait_ps, slice_ps)
 
     @property

@@ -165,6 +165,23 @@ def test_the_pointer_tells_name_and_times_of_a_task(visit):
     assert "duration" in tip
 
 
+def test_tasks_of_a_stream_that_overlap_are_drawn_in_lanes_of_their_own(visit):
+    """Of three tasks of a stream the second lies within the first; the third follows the second."""
+    lanes = visit.page.evaluate(
+        """() => {
+          const group = {streams: ["host", "comm"], stream_of: [1, 1, 1, 0], names: ["a", "b", "c", "d"], kinds: []};
+          const data = {groups: [group], group_of: [0], ranks: [0], iterations: [{index: 0}], critical: []};
+          const columns = {start: [0, 10, 20, 0], duration: [50, 10, 30, 5], waiting: [0, 0, 0, 0]};
+          return dlrmsim.timelineModel.create(data, columns).lanes(0);
+        }"""
+    )
+    assert lanes == [
+        {"stream": "host", "rows": [3]},
+        {"stream": "comm", "rows": [0]},
+        {"stream": "comm", "rows": [1, 2]},
+    ]
+
+
 def test_a_segment_of_the_critical_path_jumps_to_the_timeline(visit):
     end = visit.number("to")
     visit.page.click("#critical-path tbody tr >> nth=0")

@@ -5,7 +5,7 @@ import pytest
 
 from simulator.engine import RunOptions, run
 from simulator.lowering import build_machine, lower
-from simulator.operators import CollectiveCall, EmbeddingLookup, Gemm
+from simulator.operators import Category, CollectiveCall, EmbeddingLookup, Gemm, HostWork, Nothing
 from simulator.program import ProgramBuilder, TaskGraph
 from tests.host_machines import costs, host, kernels
 from validation.measured_prediction import in_kernels_s
@@ -92,6 +92,14 @@ def test_a_latency_that_takes_cores_is_longer_where_it_takes_more_than_one():
     assert latency_s(2, 2, latency_cores=3.0) == pytest.approx(3 * plain, rel=1e-6)
 
 
+def test_threads_of_ranks_that_take_turns_work_more_for_a_latency():
+    """Both ranks of a core ask for a core each."""
+    plain = latency_s(4, 4)
+    assert latency_s(2, 4, latency_cores=1.0) == pytest.approx(2 * plain, rel=1e-6)
+    assert latency_s(2, 4, latency_cores=1.0, shared_latency_cores=3.0) == pytest.approx(6 * plain, rel=1e-6)
+    assert latency_s(4, 4, latency_cores=1.0, shared_latency_cores=3.0) == pytest.approx(plain, rel=1e-6)
+
+
 def test_a_collective_waits_before_it_moves_data_and_takes_no_core_meanwhile():
     plain = latency_s(2, 2)
     assert latency_s(2, 2, waits=(0.25, 0.0)) == pytest.approx(plain + 0.25, rel=1e-6)
@@ -145,6 +153,35 @@ def test_a_kernel_shorter_than_a_turn_is_not_slowed_down():
 def test_a_rank_keeps_its_turn_from_kernel_to_kernel():
     _, ends = kernel_times(2.0, [[1.0, 1.0], [1.0, 1.0]])
     assert ends.T.tolist() == [pytest.approx([1.0, 2.0]), pytest.approx([3.0, 4.0])]
+
+
+def test_who_issues_a_collective_lets_the_other_rank_of_its_core_work():
+    """Both ranks work 1 s, issue a collective in 1 s and work 1 s again, in turns of 10 s: rank 0 stops after 2 s."""
+    builder = ProgramBuilder("all", np.arange(2), ["host", "comm"])
+    work = EmbeddingLookup(np.ones(2), *[np.zeros(2)] * 3, 1.0)
+    builder.task("before", "host", work)
+    builder.task("issue", "host", HostWork(launches=1, collectives=1))
+    builder.task("call", "comm", all_reduce(2, 0.0), after=[1])
+    builder.task("after", "host", work)
+    costs_of = {"lookup": costs(lookup=1.0), "host": costs(launch=1.0)}
+    machine = build_machine(host(1, kernels(turn_s=10.0, **costs_of)), 2, launch_s=0.0)
+    graph = TaskGraph((builder.build(),), {"world": np.zeros(2, dtype=np.int64)})
+    times = run(lower(graph, machine).program, RunOptions(max_iterations=1)).records[0].groups[0]
+    assert (times.end_ps[[0, 1, 3]] / PS).T.tolist() == [pytest.approx([1.0, 2.0, 5.0]), pytest.approx([3.0, 4.0, 6.0])]
+
+
+def test_a_wait_is_over_when_the_rank_has_its_core_again():
+    """Ranks 0 and 1 share a core and wake up together, in turns of 4 s: rank 1's wait ends after rank 0's 2 s."""
+    builder = ProgramBuilder("all", np.arange(2), ["host", "comm"])
+    builder.task("call", "comm", all_reduce(2, 0.0))
+    builder.task("wait", "host", Nothing(Category.COMM), after=[0])
+    builder.task("work", "host", EmbeddingLookup(2.0 * np.ones(2), *[np.zeros(2)] * 3, 1.0))
+    machine = build_machine(host(1, kernels(turn_s=4.0, lookup=costs(lookup=1.0))), 2, launch_s=0.0)
+    graph = TaskGraph((builder.build(),), {"world": np.zeros(2, dtype=np.int64)})
+    times = run(lower(graph, machine).program, RunOptions(max_iterations=1)).records[0].groups[0]
+    assert (times.end_ps[1] / PS).tolist() == pytest.approx([0.0, 2.0], abs=1e-3)
+    told = in_kernels_s(graph.programs[0], machine.compute, times.start_ps, times.end_ps)
+    assert told[2].tolist() == pytest.approx([2.0, 2.0])
 
 
 def test_long_kernels_take_turns_slice_by_slice():

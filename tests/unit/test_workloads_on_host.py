@@ -45,7 +45,37 @@ def test_indices_are_waited_for_and_joined_where_they_are_looked_up(pipeline):
     place = {name: task for task, name in enumerate(found.names)}
     assert place["input_dist_recat"] + 2 == place["column_lookup"]
     sent = (place["column_input_dist_values"], 0 if pipeline == "none" else 1)
-    assert sent in found.dependencies(place["input_dist_recat"])
+    assert sent in found.dependencies(place["wait_for_input_dist_recat"])
+
+
+def test_the_thread_waits_before_it_launches_what_needs_a_collective():
+    found = program()
+    place = {name: task for task, name in enumerate(found.names)}
+    collectives = {task for task, work in enumerate(found.work) if isinstance(work, CollectiveCall)}
+    waits = [name for name in found.names if name.startswith("wait_for_")]
+    assert {"wait_for_input_dist_recat", "wait_for_pooled_permute", "wait_for_dense_optimizer"} <= set(waits)
+    for name in waits:
+        kernel = name.removeprefix("wait_for_")
+        assert found.names[place[name] + 1] in {kernel, f"launch_{kernel}"}
+        assert {task for task, _ in found.dependencies(place[name])} <= collectives
+        assert not any(task in collectives for task, _ in found.dependencies(place[kernel]))
+    assert found.dependencies(place["launch_dense_optimizer"]) == []
+
+
+def test_other_dependencies_are_of_the_same_tasks_as_before():
+    """With the waits taken out again, each kernel follows what it follows on a GPU's host thread."""
+    found = program()
+    for task, name in enumerate(found.names):
+        launches = [found.names[other] for other, lag in found.dependencies(task) if lag == 0]
+        if name.startswith("launch_"):
+            assert launches == []
+        elif f"launch_{name}" in found.names:
+            assert f"launch_{name}" in launches
+
+
+def test_process_groups_have_as_many_workers_as_their_library_has_threads():
+    streams = {stream.name: stream.workers for stream in program(collective_threads=2).streams}
+    assert streams == {"host": 1, "comm": 2, "input_comm": 2}
 
 
 def lookup_of(work):

@@ -15,7 +15,7 @@ def with_waits(program: Program) -> Program:
     waited = {
         task: [each for each in program.dependencies(task) if each[0] in collectives]
         for task in range(program.task_count)
-        if task not in collectives
+        if not isinstance(program.work[task], CollectiveCall | Nothing)
     }
     place = {_launch_of(program, task): task for task, needed in waited.items() if needed}
     added = [sum(before <= task for before in place) for task in range(program.task_count)]

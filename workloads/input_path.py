@@ -22,7 +22,8 @@ SPLITS_BYTES = 8
 """A split is an int64 (torchrec dist_data.py)."""
 
 SECTION = "input"
-COPY, PERMUTE, SPLITS, INDICES = "input_copy", "input_dist_permute", "input_dist_splits_to_host", "input_dist_recat"
+COPY, PERMUTE, INDICES = "input_copy", "input_dist_permute", "input_dist_recat"
+EXCHANGE, SPLITS = "input_dist_splits", "input_dist_splits_to_host"
 """The copy, the first task of input_dist, the end of its exchange of splits, its last task."""
 
 _BUCKETIZE_LAUNCHES = 3
@@ -85,8 +86,9 @@ class InputPath:
             return
         entries = 1 + 2 * sum(g.values is not None for g in self._job.groups)  # stride; lengths and values per kind
         size = float(self._job.settings.world_size * SPLITS_BYTES * entries)
-        splits = self._collective("input_dist_splits", CollectiveCall("all_to_all", self._communicator, size, "int64"))
-        self._recorder.kernel(SPLITS, Copy(size, "d2h"), stream=self._stream, section=SECTION, after=[splits])
+        splits = self._collective(EXCHANGE, CollectiveCall("all_to_all", self._communicator, size, "int64"))
+        if not self._job.settings.on_host:
+            self._recorder.kernel(SPLITS, Copy(size, "d2h"), stream=self._stream, section=SECTION, after=[splits])
 
     def indices(self) -> None:
         """Wait for the splits on the host, exchange lengths and values, permute back."""
@@ -94,8 +96,10 @@ class InputPath:
             return
         ago = self._schedule.splits - self._schedule.indices
         if not self._fixed_sizes:
-            wait = self._recorder.host("wait_input_dist_splits", Nothing(), section=SECTION)
-            self._recorder.depend(wait, SPLITS, lag=ago)
+            on_host = self._job.settings.on_host
+            waiting = Nothing(Category.COMM if on_host else Category.HOST)
+            wait = self._recorder.host("wait_input_dist_splits", waiting, section=SECTION)
+            self._recorder.depend(wait, EXCHANGE if on_host else SPLITS, lag=ago)
         index = f"int{8 * self._job.settings.index_bytes}"
         arrived: list[int] = []
         for group in self._job.groups:

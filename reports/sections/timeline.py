@@ -39,8 +39,8 @@ def timeline_section(findings: Times) -> Section:
         anchor="timeline",
         title="Timeline",
         short="Timeline",
-        lede="One lane per stream of each rank, one iteration wide. Hatched: a rank has arrived at a collective and "
-        "waits for the last one.",
+        lede="One lane per stream of each rank (another where its tasks overlap), one iteration wide. Hatched: a rank "
+        "has arrived at a collective and waits for the last one.",
         body=body,
         payload={"timeline": _payload(findings, embedded)},
     )

@@ -31,11 +31,23 @@ class Stream:
         controller: the controller that starts its tasks at run time, in the order that it likes; None: nobody has to.
         workers: threads that take tasks from the queue, as soon as these are ready: so many run at once. Several are
             a controller (`simulator.engine.controllers.IssueByReadiness`) that needs no name.
+
+    Raises:
+        ProgramError: there is no worker, or several and a controller.
     """
 
     name: str
     controller: str | None = None
     workers: int = 1
+
+    def __post_init__(self) -> None:
+        """Check that one thing starts its tasks."""
+        if self.workers < 1 or (self.workers > 1 and self.controller is not None):
+            raise ProgramError(
+                f"stream {self.name!r} has an impossible number of workers",
+                given=self.workers,
+                expected="1 with a controller, else at least 1",
+            )
 
     @property
     def in_order(self) -> bool:

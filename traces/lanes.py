@@ -10,8 +10,11 @@ from simulator.program import IntArray
 def lanes_of(start_ps: IntArray, end_ps: IntArray) -> IntArray:
     """The lane of each bar ``[N]``: the first one that is free when it starts, so 0 for all where none overlap."""
     found = np.zeros(len(start_ps), dtype=np.int64)
+    order = np.lexsort((end_ps, start_ps))
+    if np.all(start_ps[order][1:] >= np.maximum.accumulate(end_ps[order])[:-1]):
+        return found
     free_from: list[int] = []
-    for bar in np.lexsort((end_ps, start_ps)).tolist():
+    for bar in order.tolist():
         start, end = int(start_ps[bar]), int(end_ps[bar])
         lane = next((lane for lane, free in enumerate(free_from) if free <= start), len(free_from))
         free_from[lane : lane + 1] = [end]

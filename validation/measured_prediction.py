@@ -92,9 +92,9 @@ def in_kernels_s(program: Program, compute: object, start_ps: IntArray, end_ps: 
 
     Where ranks take turns on CPUs that is not what the simulation shows of one iteration:
 
-    - A thread that is woken up while another one has its core is still in its call that waits, until its turn comes: at
-      most a slice of each of the others later. One that issues a collective is still in its call when the thread that
-      does it, and then another rank, has the core. That counts for no kernel.
+    - A thread that issues a collective is still in its call when the thread that does it, and then another rank, has
+      the core: until its turn comes, at most a slice of each of the others later. That counts for no kernel. (Waits
+      are tasks of their own, which end when the rank has its core again: `workloads.host_waits`.)
     - What it is interrupted for after that hits one kernel in an iteration, another in the next: it counts for all
       between two waits, in proportion to their work.
 
@@ -110,7 +110,7 @@ def in_kernels_s(program: Program, compute: object, start_ps: IntArray, end_ps: 
     ranks = program.rank_count
     most_s = (compute.local_world_size / compute.core_groups - 1.0) * compute.kernels.turn_s
     ended = np.zeros((len(program.streams), ranks), dtype=np.int64)
-    slept = np.zeros((len(program.streams), ranks), dtype=bool)
+    yielded = np.zeros((len(program.streams), ranks), dtype=bool)
     waits = np.zeros((len(program.streams), ranks), dtype=np.int64)
     needed_s, held_up_s, between = np.zeros(seconds.shape), np.zeros(seconds.shape), np.zeros(seconds.shape, np.int64)
     for task, work in enumerate(program.work):
@@ -118,19 +118,16 @@ def in_kernels_s(program: Program, compute: object, start_ps: IntArray, end_ps: 
             continue
         stream = int(program.stream_of[task])
         if any(isinstance(program.work[before], CollectiveCall) for before, _ in program.dependencies(task)):
-            woken = start_ps[task] > ended[stream]
-            slept[stream] |= woken
-            waits[stream] += woken
-        if isinstance(work, Nothing):  # a wait is over when its rank has its core again (`simulator.lowering.cores`)
-            slept[stream] = False
+            waits[stream] += start_ps[task] > ended[stream]
+            yielded[stream] = False
         needed_s[task] = np.broadcast_to(np.asarray(compute.duration_s(work), dtype=np.float64), ranks)
         works = needed_s[task] > 0.0
         later_s = np.maximum(seconds[task] - needed_s[task], 0.0)
-        queued_s = np.where(slept[stream], np.minimum(later_s, most_s), 0.0)
+        queued_s = np.where(yielded[stream], np.minimum(later_s, most_s), 0.0)
         held_up_s[task] = np.where(works, later_s - queued_s, 0.0)
         between[task] = waits[stream]
-        slept[stream] &= ~works
-        slept[stream] |= isinstance(work, HostWork) and work.collectives > 0
+        yielded[stream] &= ~works
+        yielded[stream] |= isinstance(work, HostWork) and work.collectives > 0
         ended[stream] = end_ps[task]
     return needed_s + _in_proportion(held_up_s, needed_s, between)
 

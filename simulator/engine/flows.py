@@ -68,9 +68,7 @@ class Flows(Generic[Token]):
         taken_in_turns = np.unique(table.classes[table.ptr[:-1][table.owners >= 0]]).tolist()
         self._turns = {number: Turn(slice_ps) for number in taken_in_turns}
         self._owned: dict[int, dict[int, int]] = {number: {} for number in taken_in_turns}  # slot: owner
-        self._yielding: dict[int, set[int]] = {
-            number: set() for number in taken_in_turns
-        }  # owners, since the last solve
+        self._yielding: dict[int, set[int]] = {number: set() for number in taken_in_turns}  # owners, till solved
         self._paused: dict[int, int] = {}  # slot: row of a phase whose turn it is not
         self._table, self._sharing, self._observer = table, sharing, observer
         self._capacities, self._state = capacities, -1

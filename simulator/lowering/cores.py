@@ -23,7 +23,8 @@ from simulator.operators import Amount, Category, CollectiveCall, HostWork, Noth
 from simulator.program import IntArray, Program, TaskGraph
 
 AWAKE_S = 1e-12
-"""Work of a rank that takes turns once what it waited for has come: it goes on when it has its core again."""
+"""Work of a rank that takes turns once what it waited for has come, seconds: the least there is, so that its wait ends
+when it has its core again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +89,10 @@ class Cores:
             for task, value in seconds.items()
             if np.any(np.asarray(value) > 0.0) and not isinstance(program.work[task], CollectiveCall)
         }
-        waits = [task for task, work in enumerate(program.work) if work == Nothing(Category.COMM)]
-        return works | {task: self._kernel(program, task, AWAKE_S) for task in waits if self.slice_ps}
+        if self.slice_ps:
+            waits = (task for task, work in enumerate(program.work) if work == Nothing(Category.COMM))
+            works |= {task: self._kernel(program, task, AWAKE_S) for task in waits}
+        return works
 
     def _kernel(self, program: Program, task: int, seconds: Amount) -> list[Activity]:
         work_ps = picoseconds_of(np.broadcast_to(np.asarray(seconds, dtype=np.float64), program.rank_count))

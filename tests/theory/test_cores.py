@@ -210,24 +210,43 @@ def test_a_rank_with_nothing_to_do_waits_for_nobody():
 
 
 @pytest.mark.parametrize(
-    ("starts", "ends", "expected"),
+    ("waits", "starts", "ends", "expected"),
     [
-        ([2.5, 2.5], [3.5, 4.5], [1.0, 1.0]),  # rank 1 gets the core when rank 0 has ended: it still waits till then
-        ([2.5, 2.5], [3.5, 20.0], [1.0, 7.25]),  # a slice is the most that it waits; two kernels share the other 12.5 s
-        ([2.5, 2.0], [3.5, 4.5], [1.0, 1.5]),  # rank 1 had not slept, but was interrupted for 1.5 s: so are all three
+        ([2.5, 2.5], [2.5, 3.5], [3.5, 4.5], [1.0, 1.0]),  # rank 1 has the core again when rank 0's kernel has ended
+        ([2.5, 2.5], [2.5, 6.5], [3.5, 20.0], [1.0, 7.25]),  # and is interrupted for 12.5 s, which two kernels share
+        ([2.5, 2.0], [2.5, 2.0], [3.5, 4.5], [1.0, 1.5]),  # rank 1 had not slept; all three share its 1.5 s
     ],
 )
-def test_waits_for_a_turn_count_for_no_kernel_and_interruptions_for_all_between_two_waits(starts, ends, expected):
+def test_waits_for_a_turn_count_for_no_kernel_and_interruptions_for_all_between_two_waits(
+    waits, starts, ends, expected
+):
     """Kernels of 1 s before and two after a collective, of two ranks on a core with slices of 4 s."""
     work = EmbeddingLookup(np.ones(2), *[np.zeros(2)] * 3, 1.0)
     builder = ProgramBuilder("all", np.arange(2), ["host", "network"])
     before = builder.task("before", "host", work)
     call = builder.task("call", "network", all_reduce(2, 1.0), after=[before])
-    builder.task("after", "host", work, after=[call])
+    builder.task("wait", "host", Nothing(Category.COMM), after=[call])
+    builder.task("after", "host", work)
     builder.task("last", "host", work)
     machine = build_machine(host(1, kernels(turn_s=4.0, lookup=costs(lookup=1.0))), 2, launch_s=0.0)
-    start_ps = np.array([[0.0, 1.0], [1.0, 2.0], starts, ends]) * PS
-    end_ps = np.array([[1.0, 2.0], [2.5, 2.5], ends, np.array(ends) + 1.0]) * PS
+    start_ps = np.array([[0.0, 1.0], [1.0, 2.0], waits, starts, ends]) * PS
+    end_ps = np.array([[1.0, 2.0], [2.5, 2.5], starts, ends, np.array(ends) + 1.0]) * PS
     told = in_kernels_s(builder.build(), machine.compute, start_ps, end_ps)
-    assert told[2].tolist() == pytest.approx(expected)
+    assert told[2].tolist() == [0.0, 0.0]
     assert told[3].tolist() == pytest.approx(expected)
+    assert told[4].tolist() == pytest.approx(expected)
+
+
+def test_what_follows_the_issue_of_a_collective_waits_at_most_a_slice_of_the_other_rank():
+    """Work of 1 s each after it: of 0.5 and of 6 s more, in slices of 4 s, 0.5 and 4 s are the call's."""
+    work = EmbeddingLookup(np.ones(2), *[np.zeros(2)] * 3, 1.0)
+    builder = ProgramBuilder("all", np.arange(2), ["host", "network"])
+    issue = builder.task("issue", "host", HostWork(launches=1, collectives=1))
+    builder.task("call", "network", all_reduce(2, 1.0), after=[issue])
+    builder.task("after", "host", work)
+    costs_of = {"lookup": costs(lookup=1.0), "host": costs(launch=1.0)}
+    machine = build_machine(host(1, kernels(turn_s=4.0, **costs_of)), 2, launch_s=0.0)
+    start_ps = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]]) * PS
+    end_ps = np.array([[1.0, 1.0], [1.0, 1.0], [2.5, 8.0]]) * PS
+    told = in_kernels_s(builder.build(), machine.compute, start_ps, end_ps)
+    assert (told[0] + told[2]).tolist() == pytest.approx([2.0, 4.0])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.engine_programs import global_program, grouped_program
-from inputs.errors import DeadlockError, InputError, ModelRangeError
+from inputs.errors import DeadlockError, InputError, ModelRangeError, ProgramError
 from simulator.engine import IssueByReadiness, RunOptions, run
 from simulator.engine.usage import build_usage
 from simulator.lowered import Activity, Background, ConstantDurations, LoweredGroup, LoweredProgram, phase
@@ -104,6 +104,12 @@ def test_workers_of_a_stream_take_the_next_task_when_they_are_free() -> None:
     for workers, starts in ((1, [0, 50, 60]), (2, [0, 0, 10]), (3, [0, 0, 0])):
         record = run(LoweredProgram((group([0], [Stream("s", workers=workers)], tasks),), [], 1), RunOptions(1))
         assert record.records[0].groups[0].start_ps[:, 0].tolist() == starts
+
+
+@pytest.mark.parametrize("wrong", [{"workers": 0}, {"workers": 2, "controller": "readiness"}])
+def test_a_stream_has_workers_or_a_controller(wrong) -> None:
+    with pytest.raises(ProgramError, match="stream 's' has an impossible number of workers"):
+        Stream("s", **wrong)
 
 
 def test_a_controller_can_load_the_network_in_the_background() -> None:

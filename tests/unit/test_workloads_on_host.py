@@ -8,9 +8,11 @@ import pytest
 from simulator.engine import RunOptions, run
 from simulator.lowering import build_machine, lower
 from simulator.operators import CollectiveCall, Copy, EmbeddingLookup, EmbeddingUpdate, Gemm, Nothing
+from simulator.program import ProgramBuilder
 from tests.host_machines import costs, host, kernels
 from tests.pipeline_jobs import MODEL, small_plan, small_settings
 from workloads.dlrm import generate
+from workloads.host_waits import with_waits
 from workloads.model import load_model
 from workloads.schedule import SCHEDULES
 
@@ -63,14 +65,27 @@ def test_the_thread_waits_before_it_launches_what_needs_a_collective():
 
 
 def test_other_dependencies_are_of_the_same_tasks_as_before():
-    """With the waits taken out again, each kernel follows what it follows on a GPU's host thread."""
-    found = program()
-    for task, name in enumerate(found.names):
-        launches = [found.names[other] for other, lag in found.dependencies(task) if lag == 0]
-        if name.startswith("launch_"):
-            assert launches == []
-        elif f"launch_{name}" in found.names:
-            assert f"launch_{name}" in launches
+    """Also those on tasks that come later, in the iteration before."""
+    builder = ProgramBuilder("all", [0, 1], ["host", "comm"])
+    work = Copy(8.0, "d2d")
+    builder.task("before", "host", work)
+    builder.task("call", "comm", CollectiveCall("all_reduce", "world", 8.0), after=[0])
+    builder.task("launch_sum", "host", work)
+    builder.task("sum", "host", work, after=[2, 1, (4, 1)])
+    builder.task("last", "host", work, after=[3])
+    found = with_waits(builder.build())
+    dependencies = {
+        name: [(found.names[on], lag) for on, lag in found.dependencies(task)] for task, name in enumerate(found.names)
+    }
+    assert dependencies == {
+        "before": [],
+        "call": [("before", 0)],
+        "wait_for_sum": [("call", 0)],
+        "launch_sum": [],
+        "sum": [("launch_sum", 0), ("last", 1)],
+        "last": [("sum", 0)],
+    }
+    assert list(dependencies) == list(found.names)
 
 
 def test_process_groups_have_as_many_workers_as_their_library_has_threads():

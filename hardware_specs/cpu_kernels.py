@@ -39,7 +39,7 @@ AMOUNTS: Mapping[KernelClass, frozenset[str]] = {
     "bucketize": _PASS,
     "recat": frozenset({"call", "shift", "index_byte", "index_core_miss_byte", "bag_byte"}),
     "optimizer": _PASS | {f"state_{name}" for name in _PASS},
-    "host": frozenset({"launch", "collective", "issue"}),
+    "host": frozenset({"launch", "cold_launch", "collective", "issue"}),
 }
 """What each kind of kernel is counted in; a cost of anything else would count for nothing, and is refused."""
 

@@ -223,12 +223,14 @@ class Copy:
 class HostWork:
     """Work of the host thread: ``launches`` kernels launched, plus ``seconds`` of anything else.
 
-    ``collectives``: how many of the launches start one.
+    ``collectives``: how many of the launches start one;
+    ``after_bytes``: what the kernel before read and wrote, where the host runs kernels itself: its caches hold that.
     """
 
     launches: float = 0.0
     seconds: float = 0.0
     collectives: float = 0.0
+    after_bytes: Amount = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +333,22 @@ def host_traffic(work: Work) -> HostTraffic | None:
     if isinstance(work, Copy) and work.direction != "d2d":
         return HostTraffic(work.bytes) if work.direction == "h2d" else HostTraffic(write_bytes=work.bytes)
     return None
+
+
+def touched_bytes(work: Work) -> Amount:
+    """Bytes that a kernel reads and writes in the memory of the processor that runs it; 0 of all that is no kernel."""
+    if isinstance(work, Gemm):
+        elements = work.m * work.k + work.k * work.n + work.m * work.n
+        return float(BYTES_PER_ELEMENT[work.precision]) * work.count * elements
+    if isinstance(work, EmbeddingLookup):
+        return work.row_bytes + work.output_bytes + work.index_bytes
+    if isinstance(work, EmbeddingUpdate):
+        return work.gradient_bytes + work.weight_bytes + work.state_bytes + work.sort_bytes
+    if isinstance(work, Elementwise | Interaction):
+        return work.read_bytes + work.write_bytes
+    if isinstance(work, DenseOptimizer):
+        return work.traffic_bytes
+    return 2.0 * work.bytes if isinstance(work, Copy) and work.direction == "d2d" else 0.0
 
 
 def category_of(work: Work) -> Category:

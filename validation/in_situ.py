@@ -58,6 +58,13 @@ ROUNDS = 40
 """Of reweighting: the predictions of one are the next one's weights."""
 
 
+_FORWARD: Mapping[str, str] = {
+    "input": "input", "embedding_forward": "embedding", "bottom_mlp_forward": "bottom_mlp",
+    "interaction_forward": "interaction", "top_mlp_forward": "top_mlp", "loss": ENDS, "optimizer": ENDS,
+}  # fmt: skip
+"""Sections of the simulator's tasks outside the trainer's ``backward``, and the group of each."""
+
+
 @dataclass(frozen=True, slots=True)
 class PartRow:
     """A timed part of an iteration on one rank, or a kernel timed alone.
@@ -171,13 +178,13 @@ def parts(
     scale = _scale(timed, trained, compute, issued * issue_s) / slower
     groups: dict[str, list[Operator]] = {}
     gemms: list[Gemm] = []
-    for name, work in zip(program.names, program.work, strict=True):
+    for name, section, work in zip(program.names, program.sections, program.work, strict=True):
         if isinstance(work, CollectiveCall) or class_of(work) is None:
             continue
         if isinstance(work, Gemm):
             gemms.append(work)
         else:
-            groups.setdefault(group_of(name, work), []).append(work)
+            groups.setdefault(group_of(name, section, work), []).append(work)
     floor_s, ranks = FLOOR_SHARE * scale * float(np.median(timed.steps_s)), program.rank_count
     found = [
         PartRow(name, groups[name], scale * seconds, floor_s, rank, ranks)
@@ -225,22 +232,18 @@ def expected_s(part: PartRow, kernels: CpuKernels) -> float:
     )
 
 
-def group_of(name: str, work: Work) -> str:
-    """The group of sections (`validation.timed`) in which the trainer does a task of the simulator's."""
+def group_of(name: str, section: str, work: Work) -> str:
+    """The group of sections (`validation.timed`) in which the trainer does a task of the simulator's.
+
+    Args:
+        name: of the task.
+        section: that it belongs to (`simulator.program.Program.sections`).
+        work: what it does.
+    """
     task = name.removeprefix("launch_")
-    back = "backward" in task or "gradient" in task
     if task.endswith("_update") or isinstance(work, EmbeddingLookup | EmbeddingUpdate):
         return task
-    told = {
-        "input": task.startswith("input_") or "_input_dist" in task or "bucketize" in task,
-        "interaction": task.startswith(("interaction", "pooled")) and not back,
-        ENDS: "loss" in task or "optimizer" in task,
-        "embedding": task.endswith(("_lookup", "output_dist_forward")),
-        "backward": back,
-        "bottom_mlp": task.startswith("bottom_"),
-        "top_mlp": task.startswith("top_"),
-    }
-    return next((group for group, is_it in told.items() if is_it), ENDS)
+    return _FORWARD.get(section, "backward")
 
 
 def _scale(timed: TimedRank, trained: TrainedRank, compute: CpuModel, issuing_s: float) -> float:

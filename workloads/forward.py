@@ -166,4 +166,4 @@ def record_loss(recorder: Recorder, job: Job) -> None:
     """The loss of the top MLP's output and its gradient."""
     size = job.vector_bytes(job.dense.top[-1].outputs)
     recorder.kernel("loss", Elementwise(2 * size, size), section="loss", launches=2)
-    recorder.kernel("loss_backward", Elementwise(2 * size, size), section="loss", launches=2)
+    recorder.kernel("loss_backward", Elementwise(2 * size, size), section="loss_backward", launches=2)

@@ -28,6 +28,7 @@ from simulator.operators import (
     HostWork,
     Nothing,
     Work,
+    touched_bytes,
 )
 from simulator.program import IntArray, Stream
 from workloads.framework import CudaGraph, Framework
@@ -100,6 +101,7 @@ class Recorder(PassBuilder):
         self._graph: int | None = None
         self._graphs = 0
         self._last: dict[str, int] = {}
+        self._before_bytes: Amount = 0.0
 
     def kernel(
         self,
@@ -116,6 +118,8 @@ class Recorder(PassBuilder):
         stream = self._place(stream)
         task = self.task(name, stream, self._scaled(work), after=[launch, *after], section=section)
         self._last[stream] = task
+        if self._on_host and np.any(touched := touched_bytes(work)):
+            self._before_bytes = touched
         return task
 
     def wait_for_launches(self, name: str, seconds: Amount, *, section: str, stream: str = DEFAULT) -> None:
@@ -166,7 +170,7 @@ class Recorder(PassBuilder):
     def _launch(self, name: str, launches: int, section: str, *, captured: bool, collectives: int = 0) -> int:
         """The host task that starts a kernel or collective: its own, or that of the graph it is in."""
         if self._cuda_graph == "none" or (self._cuda_graph == "network" and not captured):
-            work = HostWork(launches=launches, seconds=self._operator_s, collectives=collectives)
+            work = HostWork(launches, self._operator_s, collectives, after_bytes=self._before_bytes)
             return self.host(f"launch_{name}", work, section=section)
         if self._graph is None:
             work = HostWork(launches=1, seconds=self._operator_s)

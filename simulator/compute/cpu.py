@@ -44,6 +44,8 @@ from simulator.operators import (
 
 STATELESS_BYTES = 14.0
 """An optimizer that moves more bytes for each fp32 parameter keeps a state (SGD: 12, Adagrad: 20)."""
+EVICTING = 2.0
+"""Passing over so many times what the cache of a core holds leaves 1 / e of what was in it (`docs/decisions/096`)."""
 VECTOR = 16
 """fp32 numbers of a 512-bit vector."""
 Amounts: TypeAlias = dict[str, Amount]
@@ -301,11 +303,18 @@ def _gemm_like(operator: Interaction, caches: Caches) -> Amounts:
     return {"flop": operator.flops, "core_miss_byte": _pass_over(operator.read_bytes, caches)["core_miss_byte"]}
 
 
-def _host(operator: HostWork, caches: Caches) -> Amounts:  # noqa: ARG001 - one signature for all operators
-    return {"launch": operator.launches, "collective": operator.collectives, "issue": operator.collectives}
+def _host(operator: HostWork, caches: Caches) -> Amounts:
+    """Launches, and those for which the framework's code and data come from memory: a kernel took their place."""
+    evicted = -np.expm1(-np.asarray(operator.after_bytes) / (EVICTING * caches.core))
+    return {
+        "launch": operator.launches,
+        "cold_launch": operator.launches * evicted,
+        "collective": operator.collectives,
+        "issue": operator.collectives,
+    }
 
 
-def _nothing(operator: Nothing | Ingest, caches: Caches) -> Amounts:  # noqa: ARG001 - as above
+def _nothing(operator: Nothing | Ingest, caches: Caches) -> Amounts:  # noqa: ARG001 - one signature for all operators
     return {}
 
 

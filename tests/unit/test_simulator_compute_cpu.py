@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from hardware_specs.cpu_kernels import AMOUNTS
 from inputs.errors import InputError
 from simulator.compute import CpuModel
-from simulator.compute.cpu import Caches, amounts_of, class_of
+from simulator.compute.cpu import EVICTING, Caches, amounts_of, class_of
 from simulator.operators import (
     Access,
     Busiest,
@@ -21,9 +21,11 @@ from simulator.operators import (
     EmbeddingUpdate,
     Gemm,
     HostWork,
+    Interaction,
     Measured,
     Misses,
     Nothing,
+    touched_bytes,
 )
 from tests.host_machines import costs, host, kernels
 
@@ -150,6 +152,29 @@ def test_launches_and_collectives_cost_host_time():
     made = model(host=costs(launch=2e-6, collective=5e-5))
     assert made.duration_s(HostWork(launches=3, seconds=1e-3, collectives=1)) == pytest.approx(6e-6 + 5e-5 + 1e-3)
     assert made.improved({"host": 2.0}).duration_s(HostWork(launches=2)) == pytest.approx(2e-6)
+
+
+def test_a_launch_costs_more_the_more_of_the_cache_a_kernel_has_taken_before():
+    made = model(host=costs(launch=2e-6, cold_launch=1e-4))
+    for passed_over, gone in ((0.0, 0.0), (EVICTING * MIB, 1.0 - 1.0 / np.e), (1e3 * MIB, 1.0)):
+        work = HostWork(launches=3, after_bytes=passed_over)
+        assert made.duration_s(work) == pytest.approx(3 * (2e-6 + gone * 1e-4))
+    uneven = made.duration_s(HostWork(launches=1, after_bytes=np.array([0.0, 1e9])))
+    assert uneven == pytest.approx([2e-6, 1.02e-4])
+
+
+@pytest.mark.parametrize(
+    ("work", "touched"),
+    [
+        (Gemm(2, 3, 5, "fp32"), 4 * 31), (Gemm(2, 3, 5, "bf16", count=7), 2 * 7 * 31),
+        (EmbeddingLookup(4.0, 100.0, 20.0, 3.0, 1.0), 123.0),
+        (EmbeddingUpdate(4.0, 2.0, 100.0, 20.0, 3.0, 0.5, 1.0, repeated_gradient_bytes=1e6), 123.5),
+        (Elementwise(10.0, 5.0), 15.0), (Interaction(1e9, 10.0, 6.0, "fp32"), 16.0), (DenseOptimizer(1e9, 12.0), 12.0),
+        (Copy(8.0, "d2d"), 16.0), (Copy(8.0, "h2d"), 0.0), (Nothing(), 0.0), (HostWork(3.0), 0.0),
+    ],
+)  # fmt: skip
+def test_kernels_touch_what_they_read_and_write(work, touched):
+    assert touched_bytes(work) == touched
 
 
 def test_faster_gemms_leave_the_rest_alone():

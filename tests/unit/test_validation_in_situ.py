@@ -9,13 +9,16 @@ import pytest
 
 from inputs.errors import InputError
 from simulator.compute.cpu import Caches, amounts_of, class_of
-from simulator.operators import EmbeddingLookup, EmbeddingUpdate, Gemm, HostWork
+from simulator.operators import Gemm, HostWork
+from tests.pipeline_jobs import MODEL, small_plan, small_settings
 from validation.cpu_fit import KernelRow
 from validation.in_situ import CollectiveWork, PartRow, _nonnegative, alone, collective_costs, fit, group_of
 from validation.measured import _usual
 from validation.random_jobs import Limits, random_job
 from validation.timed import ENDS, ISSUE, WAIT, read_timed
 from validation.yardstick import PIECES, slowness, usual_s
+from workloads.dlrm import generate
+from workloads.model import load_model
 
 CACHES = Caches(2.0**20, 2.0**25)
 
@@ -97,30 +100,25 @@ def test_cores_that_collectives_take_come_back():
     assert collective_costs(jobs) == (pytest.approx(2.0, rel=0.01), pytest.approx(1.5, rel=0.01))
 
 
-def lookup():
-    return EmbeddingLookup(1.0, 1.0, 1.0, 1.0, 1.0)
-
-
 @pytest.mark.parametrize(
     ("task", "group"),
     [
-        ("launch_input_copy", "input"), ("column_input_dist_values", "input"), ("row_wise_bucketize", "input"),
-        ("launch_column_lookup", "embedding"), ("launch_column_update", "column_update"),
-        ("launch_row_wise_output_dist_forward", "embedding"), ("bottom_0_activation", "bottom_mlp"),
-        ("interaction_cat", "interaction"), ("pooled_permute", "interaction"), ("interaction_backward", "backward"),
-        ("pooled_gradient_permute", "backward"), ("top_1_activation", "top_mlp"), ("loss_backward", ENDS),
-        ("bottom_0_gradient_scale", "backward"), ("launch_gradient_all_reduce_0", "backward"),
-        ("dense_optimizer", ENDS),
+        ("launch_input_copy", "input"), ("column_input_dist_values", "input"), ("input_dist_recat", "input"),
+        ("launch_column_lookup", "embedding"), ("launch_column_output_dist_forward", "embedding"),
+        ("bottom_0_activation", "bottom_mlp"), ("interaction_cat", "interaction"), ("pooled_permute", "interaction"),
+        ("top_1_activation", "top_mlp"), ("loss", ENDS), ("dense_optimizer", ENDS),
+        ("loss_backward", "backward"), ("launch_top_1_weight_gradient", "backward"),
+        ("interaction_add", "backward"), ("pooled_gradient_permute", "backward"),
+        ("launch_column_output_dist_backward", "backward"), ("bottom_0_gradient_scale", "backward"),
+        ("launch_gradient_all_reduce_0", "backward"), ("launch_column_update", "column_update"),
+        ("column_lookup", "column_lookup"), ("column_update", "column_update"),
     ],
 )  # fmt: skip
 def test_tasks_belong_to_the_sections_in_which_the_trainer_does_them(task, group):
-    assert group_of(task, HostWork(0.0)) == group
-
-
-def test_lookups_and_updates_are_counted_apart():
-    assert group_of("column_lookup", lookup()) == "column_lookup"
-    update = EmbeddingUpdate(1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 1.0)
-    assert group_of("row_wise_update", update) == "row_wise_update"
+    settings = small_settings(pipeline="none", on_host=True)
+    (program,) = generate(load_model(MODEL), small_plan(planner="table_wise"), settings).programs
+    at = program.names.index(task)
+    assert group_of(task, program.sections[at], program.work[at]) == group
 
 
 def trace(tmp_path, *steps):

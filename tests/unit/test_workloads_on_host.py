@@ -7,7 +7,16 @@ import pytest
 
 from simulator.engine import RunOptions, run
 from simulator.lowering import build_machine, lower
-from simulator.operators import CollectiveCall, Copy, EmbeddingLookup, EmbeddingUpdate, Gemm, Nothing
+from simulator.operators import (
+    CollectiveCall,
+    Copy,
+    EmbeddingLookup,
+    EmbeddingUpdate,
+    Gemm,
+    HostWork,
+    Nothing,
+    touched_bytes,
+)
 from simulator.program import ProgramBuilder
 from tests.host_machines import costs, host, kernels
 from tests.pipeline_jobs import MODEL, small_plan, small_settings
@@ -39,6 +48,25 @@ def test_all_but_collectives_run_on_the_host_thread_in_the_order_of_their_launch
     names = [name for name, stream in zip(found.names, found.stream_of, strict=True) if stream == 0]
     for name in ("column_lookup", "top_0_forward", "column_update", "dense_optimizer"):
         assert names.index(name) == names.index(f"launch_{name}") + 1
+
+
+@pytest.mark.parametrize("planner", ["table_wise", "row_wise"])
+def test_launches_know_what_the_kernel_before_passed_over(planner):
+    found, before = program(planner=planner), 0.0
+    launches = 0
+    for work, stream in zip(found.work, found.stream_of, strict=True):
+        if isinstance(work, HostWork):
+            assert np.array_equal(work.after_bytes, before)
+            launches += 1
+        elif stream == 0 and np.any(touched_bytes(work)):
+            before = touched_bytes(work)
+    assert launches > 40
+    assert np.all(np.asarray(before) > 0.0)
+
+
+def test_launches_of_kernels_on_gpus_find_the_host_as_it_was():
+    (found,) = generate(load_model(MODEL), small_plan(), small_settings(pipeline="none")).programs
+    assert {work.after_bytes for work in found.work if isinstance(work, HostWork)} == {0.0}
 
 
 @pytest.mark.parametrize("pipeline", ["none", "sparse_dist"])

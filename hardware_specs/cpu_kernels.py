@@ -20,6 +20,8 @@ KernelClass = Literal[
 """Kinds of kernels; `simulator.compute.cpu` says which operators they are and in what their costs are counted."""
 
 
+MOST_SPREAD = 0.2
+"""Of work that only chance makes differ: four standard deviations are less than all of it."""
 _PASS = frozenset({"call", "byte", "core_miss_byte", "shared_miss_byte"})
 _PRODUCT = frozenset(
     {"call", "product", "row", "flop", "tail", "transposed", "left", "right", "result", "core_miss_byte"}
@@ -78,11 +80,10 @@ class CpuKernels(Strict):
     """Seconds of a core that a member's threads work for each second in which no data of a collective move: posting
     messages, being woken up."""
     collective_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
-    """What each collective takes longer within an iteration than alone: sleeping threads are woken, and ranks wait for
-    the one that is slower this time."""
-    collective_wait_share: Annotated[float, Field(ge=0)] = 0.0
-    """The same for each second that ranks work between two collectives: what differs from iteration to iteration grows
-    with the work."""
+    """What each collective takes longer within an iteration than alone: sleeping threads are woken up."""
+    work_spread: Annotated[float, Field(ge=0, le=MOST_SPREAD)] = 0.0
+    """By how much chance makes the work of ranks differ in an iteration, which the others wait for where they meet:
+    standard deviation over mean."""
     turn_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """How long a rank keeps a core that another one wants, too (the system's time slice); 0: each goes on at a part of
     its speed all the time."""
@@ -92,8 +93,8 @@ class CpuKernels(Strict):
     """As ``collective_latency_cores``, of ranks that take turns: a switch between threads comes on top. None: alike."""
     shared_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """As ``collective_wait_s``, of ranks that take turns: they and their collectives' threads wait for a core, too."""
-    shared_wait_share: Annotated[float, Field(ge=0)] = 0.0
-    """As ``collective_wait_share``, of ranks that take turns."""
+    shared_work_spread: Annotated[float, Field(ge=0, le=MOST_SPREAD)] = 0.0
+    """As ``work_spread``, of ranks that take turns."""
     yardstick_s: dict[Name, Annotated[Seconds, Field(gt=0)]] = Field(default_factory=dict)
     """What the pieces of the trainer's yardstick took meanwhile: how fast the machine was then."""
     costs: dict[KernelClass, KernelCosts]

@@ -30,8 +30,8 @@ def kernels(
 ):
     """Costs.
 
-    ``waits``: what collectives take longer than alone, and for each second of work; ``shared``: how much slower ranks
-    are that take turns, and their waits.
+    ``waits``: what collectives take longer than alone, and the spread of ranks' work; ``shared``: how much slower ranks
+    are that take turns, and the same of them.
     """
     return {
         "threads": threads,
@@ -42,12 +42,12 @@ def kernels(
         "collective_cores": collective_cores,
         "collective_latency_cores": latency_cores,
         "collective_wait_s": f"{waits[0]!r} s",
-        "collective_wait_share": waits[1],
+        "work_spread": waits[1],
         "turn_s": f"{turn_s!r} s",
         "shared_slower": shared[0],
         "shared_latency_cores": shared_latency_cores,
         "shared_wait_s": f"{shared[1]!r} s",
-        "shared_wait_share": shared[2],
+        "shared_work_spread": shared[2],
         "costs": kinds,
     }
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import linprog
 
-from hardware_specs.cpu_kernels import CpuKernels, KernelClass, KernelCosts
+from hardware_specs.cpu_kernels import MOST_SPREAD, CpuKernels, KernelClass, KernelCosts
 from hardware_specs.types import Cluster
 from scenarios.resolve import ResolvedScenario
 from simulator.compute.cpu import caches_of
@@ -22,8 +22,8 @@ from validation.in_situ import PartRow
 from validation.measured import Times
 from validation.measured_prediction import class_told, predict, predict_thread_s
 
-MOST_WAIT_S, MOST_WAIT_SHARE = 4e-3, 0.4
-"""Up to where it is looked for what a collective waits, seconds, and of each second of work before it."""
+MOST_WAIT_S = 4e-3
+"""Up to where it is looked for what a collective waits, seconds."""
 STEPS = 8
 """Parts of that which slopes are looked at over."""
 ROUNDS = 5
@@ -128,13 +128,13 @@ def with_level(cluster: Cluster, threads: int, jobs: Sequence[TrainedJob]) -> Cl
 def with_waits(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
     """The cluster with what collectives take longer in iterations than alone.
 
-    That is ``collective_wait_s`` and ``collective_wait_share``.
+    That is ``collective_wait_s`` and ``work_spread``.
 
     Args:
         cluster: with all else that jobs of ranks with cores of their own need.
         jobs: of such ranks.
     """
-    return _with_waits(cluster, [job for job in jobs if job.ranks > 1], "collective_wait")
+    return _with_waits(cluster, [job for job in jobs if job.ranks > 1], "collective_wait_s", "work_spread")
 
 
 def with_turns(
@@ -143,7 +143,7 @@ def with_turns(
     """The cluster with what ranks lose that take turns on cores, from jobs with more ranks than cores.
 
     First by how much longer their kernels take, then, for what is still missing of the iterations, how long collectives
-    wait: ``shared_wait_s`` and ``shared_wait_share``.
+    wait: ``shared_wait_s`` and ``shared_work_spread``.
 
     Args:
         cluster: with all else.
@@ -155,11 +155,11 @@ def with_turns(
         return cluster
     cluster = _told(cluster, turn_s=float(f"{turn_s:.3g}"), shared_latency_cores=latency_cores)
     slower = round(max(1.0, 1.0 / float(np.median(_thread_ratios(cluster, jobs)))), 3)
-    return _with_waits(_told(cluster, shared_slower=slower), jobs, "shared_wait")
+    return _with_waits(_told(cluster, shared_slower=slower), jobs, "shared_wait_s", "shared_work_spread")
 
 
-def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], name: str) -> Cluster:
-    """The cluster with two numbers, a time and a share, for which what ranks wait is off least.
+def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], wait: str, spread: str) -> Cluster:
+    """The cluster with what a collective waits and what ranks differ by, for which waits are off least.
 
     That is by the sum of errors relative to the measured waits, at least `LEAST_WAITING` of the iteration: a job that
     something held up bends neither. They are looked for as if iterations grew in a straight line with them, then again
@@ -178,10 +178,10 @@ def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], name: str) -> Clus
         return (predicted.iteration_s + more_s) / job.iteration_s
 
     def told(values: FloatArray) -> Cluster:
-        wait_s, share = (float(f"{value:.3g}") for value in values)
-        return _told(cluster, **{f"{name}_s": wait_s, f"{name}_share": share})
+        wait_s, of_work = (float(f"{value:.3g}") for value in values)
+        return _told(cluster, **{wait: wait_s, spread: of_work})
 
-    most = np.array([MOST_WAIT_S, MOST_WAIT_SHARE])
+    most = np.array([MOST_WAIT_S, MOST_SPREAD])
     steps = most / STEPS
     start = _ratios(told(np.zeros(2)), jobs, ratio)
     slopes = np.stack([_ratios(told(step), jobs, ratio) - start for step in np.diag(steps)], 1) / steps

@@ -19,6 +19,7 @@ from simulator.compute import CpuModel
 from simulator.compute.cpu import class_of
 from simulator.engine import RunResult, run
 from simulator.lowering import lower
+from simulator.lowering.cores import paces
 from simulator.operators import CollectiveCall, FloatArray, HostWork, Nothing, Work
 from simulator.program import IntArray, Program
 from validation.errors import error_pct, statistics
@@ -108,6 +109,7 @@ def in_kernels_s(program: Program, compute: object, start_ps: IntArray, end_ps: 
     if not isinstance(compute, CpuModel) or not compute.takes_turns:
         return np.asarray(seconds)
     ranks = program.rank_count
+    pace = paces(ranks, compute.work_spread)
     most_s = (compute.local_world_size / compute.core_groups - 1.0) * compute.kernels.turn_s
     ended = np.zeros((len(program.streams), ranks), dtype=np.int64)
     yielded = np.zeros((len(program.streams), ranks), dtype=bool)
@@ -120,7 +122,7 @@ def in_kernels_s(program: Program, compute: object, start_ps: IntArray, end_ps: 
         if any(isinstance(program.work[before], CollectiveCall) for before, _ in program.dependencies(task)):
             waits[stream] += start_ps[task] > ended[stream]
             yielded[stream] = False
-        needed_s[task] = np.broadcast_to(np.asarray(compute.duration_s(work), dtype=np.float64), ranks)
+        needed_s[task] = np.asarray(compute.duration_s(work), dtype=np.float64) * pace
         works = needed_s[task] > 0.0
         later_s = np.maximum(seconds[task] - needed_s[task], 0.0)
         queued_s = np.where(yielded[stream], np.minimum(later_s, most_s), 0.0)

@@ -117,6 +117,11 @@ class CpuModel:
         return self.local_world_size > self.core_groups
 
     @property
+    def work_spread(self) -> float:
+        """Standard deviation over mean of the work of ranks that do the same in an iteration."""
+        return self.kernels.shared_work_spread if self.takes_turns else self.kernels.work_spread
+
+    @property
     def caches(self) -> Caches:
         """The caches of a rank."""
         return caches_of(self.kernels).of_each(self.local_world_size)

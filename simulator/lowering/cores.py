@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -19,9 +20,12 @@ from simulator.compute import CpuModel
 from simulator.lowered import Activity, Phase
 from simulator.network.model import picoseconds_of
 from simulator.network.topology import Topology
-from simulator.operators import Amount, Category, CollectiveCall, HostWork, Nothing
-from simulator.program import IntArray, Program, TaskGraph
+from simulator.operators import Amount, Category, CollectiveCall, FloatArray, HostWork, Nothing
+from simulator.program import IntArray, Program
 
+BLOM = 0.375
+"""Of the numbers of a normal sample of n in order, the i-th is on the average the quantile ``(i - BLOM) / (n + 1 -
+2 BLOM)``. Blom, Statistical Estimates and Transformed Beta-Variables, 1958."""
 AWAKE_S = 1e-12
 """Work of a rank that takes turns once what it waited for has come, seconds: the least there is, so that its wait ends
 when it has its core again."""
@@ -39,6 +43,7 @@ class Cores:
         slower: by how much longer data are under way than in a collective alone.
         latency_cores: what it takes of a core for each second in which none move.
         wait_ps: what it takes longer than alone, before any move.
+        pace: by what factor each rank's kernels take longer than the mean ``[world_size]``.
         slice_ps: how long a rank keeps cores that another one waits for; 0: they share them all the time.
     """
 
@@ -49,19 +54,16 @@ class Cores:
     slower: float
     latency_cores: float
     wait_ps: int
+    pace: FloatArray
     slice_ps: int
 
     @staticmethod
-    def of(
-        topology: Topology, compute: object, graph: TaskGraph, seconds: Sequence[Mapping[int, Amount]]
-    ) -> Cores | None:
+    def of(topology: Topology, compute: object) -> Cores | None:
         """The cores of a placed job; None where ranks compute on GPUs.
 
         Args:
             topology: where ranks are.
             compute: the model of their kernels.
-            graph: what they do.
-            seconds: of the tasks of each program that take time, when nothing is in their way.
         """
         if not isinstance(compute, CpuModel):
             return None
@@ -70,12 +72,12 @@ class Cores:
         of = compute.kernels
         turns = compute.takes_turns
         wait_s = of.shared_wait_s if turns else of.collective_wait_s
-        wait_s += (of.shared_wait_share if turns else of.collective_wait_share) * _between_collectives_s(graph, seconds)
+        pace = paces(topology.world_size, compute.work_spread)
         wait_ps, slice_ps = picoseconds_of(np.array([wait_s, of.turn_s if turns else 0.0])).tolist()
         latency_cores = of.shared_latency_cores if turns else None
         latency_cores = of.collective_latency_cores if latency_cores is None else latency_cores
         shares = of.collective_cores, of.collective_slower, latency_cores
-        return Cores(first, topology.nodes * groups, numbers, *shares, wait_ps, slice_ps)
+        return Cores(first, topology.nodes * groups, numbers, *shares, wait_ps, pace, slice_ps)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -95,7 +97,8 @@ class Cores:
         return works
 
     def _kernel(self, program: Program, task: int, seconds: Amount) -> list[Activity]:
-        work_ps = picoseconds_of(np.broadcast_to(np.asarray(seconds, dtype=np.float64), program.rank_count))
+        alone_s = np.broadcast_to(np.asarray(seconds, dtype=np.float64), program.rank_count)
+        work_ps = np.maximum(picoseconds_of(alone_s * self.pace[program.ranks]), alone_s > 0.0)
         whole, work = np.ones(1), program.work[task]
         yields = isinstance(work, HostWork) and work.collectives > 0
         return [
@@ -127,18 +130,21 @@ class Cores:
         return replace(activity, phases=tuple(phases))
 
 
-def _between_collectives_s(graph: TaskGraph, seconds: Sequence[Mapping[int, Amount]]) -> float:
-    """What a rank works between two of its collectives, the mean over ranks."""
-    worked_s = calls = 0.0
-    for program, of_tasks in zip(graph.programs, seconds, strict=True):
-        issued = [task for task, work in enumerate(program.work) if isinstance(work, CollectiveCall)]
-        calls += len(issued) * program.rank_count
-        worked_s += sum(
-            float(np.broadcast_to(value, program.rank_count).sum())
-            for task, value in of_tasks.items()
-            if task not in issued
-        )
-    return worked_s / calls if calls else 0.0
+def paces(ranks: int, spread: float) -> FloatArray:
+    """Factors on the work of ranks ``[ranks]`` of mean 1 that lie as those of a normal sample on the average.
+
+    Which rank is slower changes from iteration to iteration, by how much the slowest is hardly does; so here one order
+    stands for all: every second rank is slower than the one before, the others faster, so that ranks that take turns
+    on a core have together about as much more than others as those of a random order have.
+
+    Args:
+        ranks: how many there are.
+        spread: standard deviation.
+    """
+    number = np.arange(ranks)
+    quantiles = (number + 1 - BLOM) / (ranks + 1 - 2 * BLOM)
+    sample = np.array([NormalDist().inv_cdf(quantile) for quantile in quantiles.tolist()])
+    return 1.0 + spread * sample[np.where(number % 2 == 0, number, ranks - ranks % 2 - number)]
 
 
 def _beside(phase: Phase, cores: IntArray, asked: NDArray[np.floating[Any]]) -> Phase:

@@ -52,7 +52,7 @@ def lower(
     shared = _Activities(len(graph.programs))
     evened = improve.get("imbalance", 1.0) - 1.0
     timed = [dict(of_program) for of_program in seconds]
-    cores = Cores.of(machine.topology, better.compute, graph, seconds)
+    cores = Cores.of(machine.topology, better.compute)
     calls = _lower_collectives(graph, better, shared, evened, cores)
     if cores is None:
         _lower_host_traffic(graph, better, shared, seconds, evened)

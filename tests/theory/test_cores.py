@@ -5,6 +5,7 @@ import pytest
 
 from simulator.engine import RunOptions, run
 from simulator.lowering import build_machine, lower
+from simulator.lowering.cores import paces
 from simulator.operators import Category, CollectiveCall, EmbeddingLookup, Gemm, HostWork, Nothing
 from simulator.program import ProgramBuilder, TaskGraph
 from tests.host_machines import costs, host, kernels
@@ -110,21 +111,38 @@ def test_a_collective_waits_before_it_moves_data_and_takes_no_core_meanwhile():
     assert seconds(host(2, measured), 2, [Gemm(1, 16, 1, "fp32"), all_reduce(2, 0.0)]) == pytest.approx(kernel_s)
 
 
+@pytest.mark.parametrize("waited", [False, True], ids=["at the end", "each"])
 @pytest.mark.parametrize("ranks", [2, 4])
-def test_waits_grow_with_what_ranks_work_between_collectives(ranks):
-    """Two kernels of a second and two collectives, one after the other: a second of work for each collective."""
-    shared = (1.0, 0.0, 0.3) if ranks == 4 else (1.0, 0.0, 0.0)
+def test_ranks_wait_for_the_slowest_where_they_meet(ranks, waited):
+    """Three kernels of a second, each before a collective: how often ranks meet changes nothing of what they wait.
+
+    Of two ranks the slower one is 0.589 standard deviations slower than the mean; of four on two cores the two on one
+    are 1.049 slower and 0.299 faster.
+    """
+    shared = (1.0, 0.0, 0.1) if ranks == 4 else (1.0, 0.0, 0.0)
     measured = kernels(waits=(0.0, 0.1), shared=shared, gemm=costs(call=1.0))
     builder = ProgramBuilder("all", np.arange(ranks), ["host", "comm"])
-    for i in range(2):
-        builder.task(f"kernel_{i}", "host", Gemm(1, 16, 1, "fp32"))
+    for i in range(3):
+        builder.task(f"kernel_{i}", "host", Gemm(1, 16, 1, "fp32"), after=[2 * i - 1] if waited and i else [])
         builder.task(f"all_reduce_{i}", "comm", all_reduce(ranks, 0.0), after=[2 * i])
     graph = TaskGraph((builder.build(),), {"world": np.zeros(ranks, dtype=np.int64)})
     result = run(
         lower(graph, build_machine(host(2, measured), ranks, launch_s=0.0)).program, RunOptions(max_iterations=1)
     )
-    kernels_s, last_wait_s = (2.0, 0.1) if ranks == 2 else (4.0, 0.3)
-    assert int(result.iteration_end_ps[0]) / PS == pytest.approx(kernels_s + last_wait_s, rel=1e-3)
+    slowest_s = 1.0 + 0.1 * 0.589 if ranks == 2 else 2.0 + 0.1 * (1.049 - 0.299)
+    assert int(result.iteration_end_ps[0]) / PS == pytest.approx(3 * slowest_s, rel=1e-3)
+
+
+def test_work_of_ranks_lies_as_a_normal_sample_does_on_the_average():
+    assert paces(1, 0.1).tolist() == [1.0]
+    assert paces(4, 0.1) == pytest.approx(1.0 + 0.1 * np.array([-1.049, 1.049, 0.299, -0.299]), abs=1e-4)
+    for ranks in (2, 5, 64, 1000):
+        found = paces(ranks, 0.05)
+        drawn = np.sort(np.random.default_rng(0).normal(1.0, 0.05, (4000, ranks)), axis=1).mean(axis=0)
+        assert np.sort(found) == pytest.approx(drawn, abs=0.004)
+        assert found.mean() == pytest.approx(1.0)
+        cores = [found[core::2].mean() for core in range(2)]
+        assert abs(cores[1] - cores[0]) < 0.15
 
 
 def test_ranks_that_take_turns_wait_as_was_measured_with_them():

@@ -69,7 +69,7 @@ def test_costs_of_one_number_of_threads_are_scaled_to_its_jobs(threads, ranks, t
         assert known.costs["update"].seconds_per["lookup"] == pytest.approx(expected * 2e-8, rel=0.01)
 
 
-@pytest.mark.parametrize("waits", [(5e-4, 0.1), (1e-4, 0.3), (1.5e-3, 0.02)])
+@pytest.mark.parametrize("waits", [(5e-4, 0.1), (1e-4, 0.15), (1.5e-3, 0.02)])
 def test_what_collectives_take_longer_is_found(waits, tmp_path):
     jobs = trained(machine(waits=waits), 2, tmp_path)
     told = with_waits(machine(), jobs)
@@ -81,7 +81,7 @@ def test_a_job_that_was_held_up_does_not_bend_what_collectives_wait(tmp_path):
     jobs = trained(machine(waits=(5e-4, 0.1)), 2, tmp_path)
     jobs[2] = replace(jobs[2], iteration_s=1.5 * jobs[2].iteration_s)
     found = with_waits(machine(), jobs).node.cpu.kernels[0]
-    assert (found.collective_wait_s, found.collective_wait_share) == pytest.approx((5e-4, 0.1), rel=0.05)
+    assert (found.collective_wait_s, found.work_spread) == pytest.approx((5e-4, 0.1), rel=0.05)
 
 
 def test_nothing_waits_where_nothing_is_missing(tmp_path):
@@ -95,7 +95,7 @@ def test_kernels_that_are_off_are_not_made_up_for_by_waiting(factor, tmp_path):
     truth = trained(machine(waits=(5e-4, 0.0)), 2, tmp_path)
     found = with_waits(machine(factor), truth).node.cpu.kernels[0]
     per_job_s = [job.thread_s for job in truth]
-    told = [found.collective_wait_s + found.collective_wait_share * factor * work_s / 6 for work_s in per_job_s]
+    told = [found.collective_wait_s + 0.589 * found.work_spread * factor * work_s / 6 for work_s in per_job_s]
     assert np.mean(told) == pytest.approx(5e-4, rel=0.3)
 
 

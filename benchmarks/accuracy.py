@@ -3,10 +3,11 @@
 Models, batches, plans, pipelines and numbers of ranks are drawn from a seed; nothing is picked by hand, and no
 configuration that was measured is left out. A configuration is drawn anew, and counted, when its tables take more than
 6 GiB or its iteration is predicted to last less than 5 ms or more than 3 s. Configurations are measured a few at a time
-by turns, so that what drifts drifts for all of them; a launch during which the host of a virtual machine took more than
-a little of the cores' time is made again. The median of the launches' medians counts, each divided by how much slower
-the yardstick of its ranks was than when the machine was calibrated (`validation.yardstick`). A row is written as each
-configuration ends; ``--resume`` goes on behind the last one.
+by turns, so that what drifts drifts for all of them; a launch waits a while until the host of a virtual machine leaves
+the cores alone, and one during which that took more than a little of their time is made again. The median of the
+launches' medians counts, each divided by how much slower the yardstick of its ranks was than when the machine was
+calibrated (`validation.yardstick`). A row is written as each configuration ends; ``--resume`` goes on behind the last
+one.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ from pathlib import Path
 import numpy as np
 import yaml
 
+from benchmarks.calm import wait_for_calm
 from benchmarks.rows import Row, append, read
 from dlrmsim.measuring import MeasureRequest, measure
 from inputs.errors import InfeasibleError, InputError
 from scenarios.resolve import ResolvedScenario, load_scenario
+from trainer.pin import usable_cores
 from validation.errors import statistics
 from validation.measured import CLASSES, THREAD, Measured, Times, read_measured, spread_pct
 from validation.measured_prediction import MARKED_SHARE, cluster_anywhere, predict, predict_measured
@@ -39,6 +42,8 @@ TOGETHER = 4
 """Configurations that are measured by turns."""
 MOST_AS_OFTEN = 2
 """As was asked for: launches during which the host of a virtual machine took the cores away are made again."""
+PATIENCE_S = 60.0
+"""That a launch waits for the host of a virtual machine to leave the cores alone; its spells last about a minute."""
 BUDGET_S = 3.0
 """Iterations of a launch last about so long together, within `LEAST_ITERATIONS` and `MOST_ITERATIONS`."""
 LEAST_ITERATIONS, MOST_ITERATIONS = 12, 60
@@ -215,6 +220,7 @@ def _measured_by_turns(
                 repeated_weights=True,
                 warm_up=int(np.clip(WARM_UP_S / expected_s, LEAST_WARM_UP, MOST_WARM_UP)),
             )
+            wait_for_calm(usable_cores(), PATIENCE_S)
             measure(folder / f"config_{number}.yaml", (), request)
             found[number].append(read_measured(out))
     for number, scenario in batch:

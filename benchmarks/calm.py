@@ -1,0 +1,65 @@
+"""Waiting until the host of a virtual machine leaves its cores alone.
+
+Only cores that have something to do can be kept from it, so they are kept busy for a moment.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from trainer.stolen import TABLE, StolenTime
+from validation.yardstick import MOST_STOLEN
+
+LOOK_S, PAUSE_S = 1.0, 10.0
+"""How long the cores are kept busy, and left alone before the next look."""
+_BUSY = """
+import os, sys, time
+if hasattr(os, "sched_setaffinity"):
+    os.sched_setaffinity(0, {int(sys.argv[1])})
+end = time.perf_counter() + float(sys.argv[2])
+while time.perf_counter() < end:
+    pass
+"""
+
+
+def stolen_share(cores: Sequence[int], look_s: float = LOOK_S, table: Path = TABLE) -> float:
+    """What the host takes of the time of busy cores, the mean over them.
+
+    Args:
+        cores: which.
+        look_s: how long they are kept busy.
+        table: where the system tells what was stolen (`trainer.stolen`).
+    """
+    stolen = StolenTime(cores, table)
+    busy = [subprocess.Popen([sys.executable, "-c", _BUSY, str(core), str(look_s)]) for core in cores]
+    for process in busy:
+        process.wait()
+    return stolen.share()
+
+
+def wait_for_calm(
+    cores: Sequence[int],
+    patience_s: float,
+    look_s: float = LOOK_S,
+    pause_s: float = PAUSE_S,
+    table: Path = TABLE,
+) -> float:
+    """Look until hardly anything is stolen (`MOST_STOLEN`), or patience is over; what was stolen at the last look.
+
+    Args:
+        cores: of which.
+        patience_s: no look begins later.
+        look_s: as of `stolen_share`.
+        pause_s: between two looks.
+        table: as of `stolen_share`.
+    """
+    begin = time.perf_counter()
+    share = stolen_share(cores, look_s, table)
+    while share > MOST_STOLEN and time.perf_counter() - begin + pause_s < patience_s:
+        time.sleep(pause_s)
+        share = stolen_share(cores, look_s, table)
+    return share

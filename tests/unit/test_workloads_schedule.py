@@ -77,7 +77,14 @@ def test_a_graph_of_the_iteration_is_launched_once() -> None:
 def test_a_graph_of_the_network_ends_at_collectives_and_embeddings() -> None:
     """Each dense kernel is in a graph; between two of a graph nothing else is launched."""
     program = small_program(small_settings(cuda_graph="network"))
-    dense = {"bottom_mlp_forward", "top_mlp_forward", "top_mlp_backward", "bottom_mlp_backward", "loss"}
+    dense = {
+        "bottom_mlp_forward",
+        "top_mlp_forward",
+        "top_mlp_backward",
+        "bottom_mlp_backward",
+        "loss",
+        "loss_backward",
+    }
     for task, section in enumerate(program.sections):
         before = [program.names[t] for t, lag in program.dependencies(task) if lag == 0]
         graphs = [name for name in before if name.startswith("launch_graph")]

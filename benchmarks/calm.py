@@ -5,39 +5,28 @@ Only cores that have something to do can be kept from it, so they are kept busy 
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from trainer.slices import keep_busy
 from trainer.stolen import TABLE, StolenTime
 from validation.yardstick import MOST_STOLEN
 
 LOOK_S, PAUSE_S = 1.0, 10.0
-"""How long the cores are kept busy, and left alone before the next look."""
-_BUSY = """
-import os, sys, time
-if hasattr(os, "sched_setaffinity"):
-    os.sched_setaffinity(0, {int(sys.argv[1])})
-end = time.perf_counter() + float(sys.argv[2])
-while time.perf_counter() < end:
-    pass
-"""
+"""How long the cores are kept busy, and left alone before the next look, seconds."""
 
 
 def stolen_share(cores: Sequence[int], look_s: float = LOOK_S, table: Path = TABLE) -> float:
-    """What the host takes of the time of busy cores, the mean over them.
+    """Share, 0 to 1, of the time of busy cores that the host takes, the mean over them; 0 where no table tells.
 
     Args:
         cores: which.
-        look_s: how long they are kept busy.
+        look_s: how long they are kept busy, seconds.
         table: where the system tells what was stolen (`trainer.stolen`).
     """
     stolen = StolenTime(cores, table)
-    busy = [subprocess.Popen([sys.executable, "-c", _BUSY, str(core), str(look_s)]) for core in cores]
-    for process in busy:
-        process.wait()
+    keep_busy(cores, look_s)
     return stolen.share()
 
 
@@ -48,13 +37,13 @@ def wait_for_calm(
     pause_s: float = PAUSE_S,
     table: Path = TABLE,
 ) -> float:
-    """Look until hardly anything is stolen (`MOST_STOLEN`), or patience is over; what was stolen at the last look.
+    """Look until hardly anything is stolen (`MOST_STOLEN`), or patience is over; the share at the last look, 0 to 1.
 
     Args:
         cores: of which.
-        patience_s: no look begins later.
+        patience_s: no look begins later, seconds.
         look_s: as of `stolen_share`.
-        pause_s: between two looks.
+        pause_s: between two looks, seconds.
         table: as of `stolen_share`.
     """
     begin = time.perf_counter()

@@ -336,7 +336,10 @@ def host_traffic(work: Work) -> HostTraffic | None:
 
 
 def touched_bytes(work: Work) -> Amount:
-    """Bytes that a kernel reads and writes in the memory of the processor that runs it; 0 of all that is no kernel."""
+    """Bytes that a kernel reads and writes in the memory of the processor that runs it: a scalar, or ``[P]``.
+
+    0 of all that is no kernel, or runs only on GPUs.
+    """
     if isinstance(work, Gemm):
         elements = work.m * work.k + work.k * work.n + work.m * work.n
         return float(BYTES_PER_ELEMENT[work.precision]) * work.count * elements

@@ -28,16 +28,27 @@ def slice_s(core: int, seconds: float = 1.0) -> float:
     """
     if not hasattr(os, "sched_setaffinity"):
         return 0.0
-    command = [sys.executable, "-m", "trainer.slices", str(core), str(seconds)]
-    both = [
-        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, start_new_session=True)  # noqa: S603
-        for _ in range(2)
-    ]
-    told = [process.communicate()[0] for process in both]
-    if any(process.returncode for process in both):
-        return 0.0
-    found = [each for text in told for each in json.loads(text)]
+    found = [length for lengths in keep_busy([core, core], seconds) for length in lengths]
     return statistics.median(found) if len(found) >= FEWEST else 0.0
+
+
+def keep_busy(cores: Sequence[int], seconds: float) -> list[Sequence[float]]:
+    """Keep cores busy, each with a process in a session of its own, one for each time that it is named.
+
+    Returns:
+        Of each process the times in which nobody else had its core, seconds; nothing where one did not end well.
+    """
+    running = [
+        subprocess.Popen(  # noqa: S603
+            [sys.executable, "-m", "trainer.slices", str(core), str(seconds)],
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        for core in cores
+    ]
+    told = [process.communicate()[0] for process in running]
+    return [] if any(process.returncode for process in running) else [json.loads(text) for text in told]
 
 
 def _busy(core: int, seconds: float) -> Sequence[float]:

@@ -58,11 +58,11 @@ ROUNDS = 40
 """Of reweighting: the predictions of one are the next one's weights."""
 
 
-_FORWARD: Mapping[str, str] = {
+_GROUPS: Mapping[str, str] = {
     "input": "input", "embedding_forward": "embedding", "bottom_mlp_forward": "bottom_mlp",
     "interaction_forward": "interaction", "top_mlp_forward": "top_mlp", "loss": ENDS, "optimizer": ENDS,
 }  # fmt: skip
-"""Sections of the simulator's tasks outside the trainer's ``backward``, and the group of each."""
+"""The group of each section of the simulator's tasks that is no part of the trainer's ``backward``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ def group_of(name: str, section: str, work: Work) -> str:
     task = name.removeprefix("launch_")
     if task.endswith("_update") or isinstance(work, EmbeddingLookup | EmbeddingUpdate):
         return task
-    return _FORWARD.get(section, "backward")
+    return _GROUPS.get(section, "backward")
 
 
 def _scale(timed: TimedRank, trained: TrainedRank, compute: CpuModel, issuing_s: float) -> float:

@@ -134,8 +134,9 @@ def paces(ranks: int, spread: float) -> FloatArray:
     """Factors on the work of ranks ``[ranks]`` of mean 1 that lie as those of a normal sample on the average.
 
     Which rank is slower changes from iteration to iteration, by how much the slowest is hardly does; so here one order
-    stands for all: every second rank is slower than the one before, the others faster, so that ranks that take turns
-    on a core have together about as much more than others as those of a random order have.
+    stands for all: every second rank is slower than the one before, the others faster. Up to eight ranks that take
+    turns on two cores so have together about as much more than the others as those of a random order have; more have
+    less.
 
     Args:
         ranks: how many there are.

@@ -141,8 +141,10 @@ def test_work_of_ranks_lies_as_a_normal_sample_does_on_the_average():
         drawn = np.sort(np.random.default_rng(0).normal(1.0, 0.05, (4000, ranks)), axis=1).mean(axis=0)
         assert np.sort(found) == pytest.approx(drawn, abs=0.004)
         assert found.mean() == pytest.approx(1.0)
-        cores = [found[core::2].mean() for core in range(2)]
-        assert abs(cores[1] - cores[0]) < 0.15
+    for ranks in (2, 4, 8):
+        between_cores = paces(ranks, 0.05)[1::2].mean() - paces(ranks, 0.05)[::2].mean()
+        of_a_random_order = 0.05 * 2.0 / np.sqrt(ranks)  # standard deviation
+        assert 0.5 * of_a_random_order < between_cores < 1.0 * of_a_random_order, "0.8 on the average"
 
 
 def test_ranks_that_take_turns_wait_as_was_measured_with_them():

@@ -19,10 +19,10 @@ from simulator.compute import CpuModel
 from simulator.compute.cpu import class_of
 from simulator.engine import RunResult, run
 from simulator.lowering import lower
-from simulator.lowering.cores import paces
-from simulator.operators import CollectiveCall, FloatArray, HostWork, Nothing, Work
-from simulator.program import IntArray, Program
+from simulator.operators import CollectiveCall, HostWork, Nothing, Work
+from simulator.program import Program
 from validation.errors import error_pct, statistics
+from validation.in_kernels import in_kernels_s
 from validation.measured import CLASSES, RESOLVED, THREAD, Bar, Measured, Times
 from validation.yardstick import slowness
 
@@ -60,7 +60,8 @@ def predict(resolved: ResolvedScenario, progress: Progress | None = None) -> Tim
     lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
     result = run(lowering.program, run_options(resolved, prepared.machine, keep_last=1))
     iteration_s = iteration_time(result.iteration_end_ps.tolist(), SteadyRule()).seconds
-    return _times(prepared, result, iteration_s)
+    alone_s = {info.task: info.alone_s for info in lowering.collectives}
+    return _times(prepared, result, iteration_s, alone_s)
 
 
 def predict_thread_s(resolved: ResolvedScenario) -> float:
@@ -68,11 +69,11 @@ def predict_thread_s(resolved: ResolvedScenario) -> float:
     return prepared_thread_s(prepare(resolved, Silent()))
 
 
-def _times(prepared: Prepared, result: RunResult, iteration_s: float) -> Times:
+def _times(prepared: Prepared, result: RunResult, iteration_s: float, alone_s: Mapping[str, float]) -> Times:
     (program,) = prepared.graph.programs
     times = result.records[-1].groups[0]
     seconds = (times.end_ps - times.start_ps) / 1e12
-    own_s = in_kernels_s(program, prepared.machine.compute, times.start_ps, times.end_ps)
+    own_s = in_kernels_s(program, prepared.machine.compute, times.start_ps, times.end_ps, alone_s)
     classes = dict.fromkeys(CLASSES, 0.0)
     collectives: dict[str, float] = {}
     for task, work in enumerate(program.work):
@@ -86,63 +87,6 @@ def _times(prepared: Prepared, result: RunResult, iteration_s: float) -> Times:
     compute = prepared.machine.compute
     yardstick_s = compute.kernels.yardstick_s if isinstance(compute, CpuModel) else {}
     return Times(iteration_s, classes, thread_s, collectives, bars, yardstick_s)
-
-
-def in_kernels_s(program: Program, compute: object, start_ps: IntArray, end_ps: IntArray) -> FloatArray:
-    """How long each task takes as it is told of a measurement, on the average over iterations ``[T, P]``, seconds.
-
-    Where ranks take turns on CPUs that is not what the simulation shows of one iteration:
-
-    - A thread that issues a collective is still in its call when the thread that does it, and then another rank, has
-      the core: until its turn comes, at most a slice of each of the others later. That counts for no kernel. (Waits
-      are tasks of their own, which end when the rank has its core again: `workloads.host_waits`.)
-    - What it is interrupted for after that hits one kernel in an iteration, another in the next: it counts for all
-      between two waits, in proportion to their work.
-
-    Args:
-        program: T tasks of P ranks.
-        compute: the model of their kernels.
-        start_ps: when tasks start in an iteration ``[T, P]``.
-        end_ps: when they end ``[T, P]``.
-    """
-    seconds = (end_ps - start_ps) / 1e12
-    if not isinstance(compute, CpuModel) or not compute.takes_turns:
-        return np.asarray(seconds)
-    ranks = program.rank_count
-    pace = paces(ranks, compute.work_spread)
-    most_s = (compute.local_world_size / compute.core_groups - 1.0) * compute.kernels.turn_s
-    ended = np.zeros((len(program.streams), ranks), dtype=np.int64)
-    yielded = np.zeros((len(program.streams), ranks), dtype=bool)
-    waits = np.zeros((len(program.streams), ranks), dtype=np.int64)
-    needed_s, held_up_s, between = np.zeros(seconds.shape), np.zeros(seconds.shape), np.zeros(seconds.shape, np.int64)
-    for task, work in enumerate(program.work):
-        if isinstance(work, CollectiveCall):
-            continue
-        stream = int(program.stream_of[task])
-        if any(isinstance(program.work[before], CollectiveCall) for before, _ in program.dependencies(task)):
-            waits[stream] += start_ps[task] > ended[stream]
-            yielded[stream] = False
-        needed_s[task] = np.asarray(compute.duration_s(work), dtype=np.float64) * pace
-        works = needed_s[task] > 0.0
-        later_s = np.maximum(seconds[task] - needed_s[task], 0.0)
-        queued_s = np.where(yielded[stream], np.minimum(later_s, most_s), 0.0)
-        held_up_s[task] = np.where(works, later_s - queued_s, 0.0)
-        between[task] = waits[stream]
-        yielded[stream] &= ~works
-        yielded[stream] |= isinstance(work, HostWork) and work.collectives > 0
-        ended[stream] = end_ps[task]
-    return needed_s + _in_proportion(held_up_s, needed_s, between)
-
-
-def _in_proportion(amounts: FloatArray, weights: FloatArray, groups: IntArray) -> FloatArray:
-    """Amounts of each column's groups ``[T, P]``, divided among their members by weight ``[T, P]``."""
-    found = np.zeros(amounts.shape)
-    for column in range(amounts.shape[1]):
-        group = groups[:, column]
-        of_each = np.bincount(group, weights=weights[:, column])
-        share = np.bincount(group, weights=amounts[:, column]) / np.where(of_each > 0.0, of_each, 1.0)
-        found[:, column] = share[group] * weights[:, column]
-    return found
 
 
 def _issuing(prepared: Prepared, work: Work) -> float:

@@ -9,7 +9,7 @@ from simulator.lowering.cores import paces
 from simulator.operators import Category, CollectiveCall, EmbeddingLookup, Gemm, HostWork, Nothing
 from simulator.program import ProgramBuilder, TaskGraph
 from tests.host_machines import costs, host, kernels
-from validation.measured_prediction import in_kernels_s
+from validation.in_kernels import in_kernels_s
 
 PS = 1e12
 
@@ -200,7 +200,7 @@ def test_a_wait_is_over_when_the_rank_has_its_core_again():
     graph = TaskGraph((builder.build(),), {"world": np.zeros(2, dtype=np.int64)})
     times = run(lower(graph, machine).program, RunOptions(max_iterations=1)).records[0].groups[0]
     assert (times.end_ps[1] / PS).tolist() == pytest.approx([0.0, 2.0], abs=1e-3)
-    told = in_kernels_s(graph.programs[0], machine.compute, times.start_ps, times.end_ps)
+    told = in_kernels_s(graph.programs[0], machine.compute, times.start_ps, times.end_ps, {})
     assert told[2].tolist() == pytest.approx([2.0, 2.0])
 
 
@@ -251,7 +251,7 @@ def test_waits_for_a_turn_count_for_no_kernel_and_interruptions_for_all_between_
     machine = build_machine(host(1, kernels(turn_s=4.0, lookup=costs(lookup=1.0))), 2, launch_s=0.0)
     start_ps = np.array([[0.0, 1.0], [1.0, 2.0], waits, starts, ends]) * PS
     end_ps = np.array([[1.0, 2.0], [2.5, 2.5], starts, ends, np.array(ends) + 1.0]) * PS
-    told = in_kernels_s(builder.build(), machine.compute, start_ps, end_ps)
+    told = in_kernels_s(builder.build(), machine.compute, start_ps, end_ps, {})
     assert told[2].tolist() == [0.0, 0.0]
     assert told[3].tolist() == pytest.approx(expected)
     assert told[4].tolist() == pytest.approx(expected)
@@ -268,5 +268,5 @@ def test_what_follows_the_issue_of_a_collective_waits_at_most_a_slice_of_the_oth
     machine = build_machine(host(1, kernels(turn_s=4.0, **costs_of)), 2, launch_s=0.0)
     start_ps = np.array([[0.0, 0.0], [1.0, 1.0], [1.0, 1.0]]) * PS
     end_ps = np.array([[1.0, 1.0], [1.0, 1.0], [2.5, 8.0]]) * PS
-    told = in_kernels_s(builder.build(), machine.compute, start_ps, end_ps)
+    told = in_kernels_s(builder.build(), machine.compute, start_ps, end_ps, {})
     assert (told[0] + told[2]).tolist() == pytest.approx([2.0, 4.0])

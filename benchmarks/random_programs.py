@@ -123,11 +123,19 @@ def _loaded(choices: Choices, program: LoweredProgram) -> LoweredProgram:
 def _brief(program: LoweredProgram) -> LoweredProgram:
     """The program with its longest times cut to under a nanosecond: it ends within a few thousand short bursts."""
     groups = tuple(replace(g, durations=DrawnDurations(_all_durations(g.durations) % 1000)) for g in program.groups)
-    activities = [
-        replace(a, phases=tuple(replace(p, latency_ps=p.latency_ps % 1000, work_ps=p.work_ps % 1000) for p in a.phases))
-        for a in program.activities
-    ]
+    activities = [replace(a, phases=tuple(_brief_phase(p) for p in a.phases)) for a in program.activities]
     return replace(program, groups=groups, activities=activities)
+
+
+def _brief_phase(phase: Phase) -> Phase:
+    odd = phase.odd_work_ps
+    work_ps = phase.work_ps % 1000
+    return replace(
+        phase,
+        latency_ps=phase.latency_ps % 1000,
+        work_ps=work_ps,
+        odd_work_ps=None if odd is None or not work_ps else max(1, odd % 1000),
+    )
 
 
 def _all_durations(durations: Durations) -> IntArray:
@@ -243,9 +251,9 @@ def _add_collective(
 
 
 def _activity(choices: Choices, label: str, members: int, resources: int) -> Activity:
-    phases = tuple(_phase(choices, resources) for _ in range(choices.integer(1, 3)))
+    phases = tuple(_phase(choices, resources) for _ in range(choices.integer(0 if members == 1 else 1, 3)))
     release = None
-    if _rarely(choices, 4):
+    if phases and _rarely(choices, 4):
         release = np.array([choices.integer(0, len(phases) - 1) for _ in range(members)], dtype=np.int64)
     return Activity(label, phases, release)
 
@@ -253,4 +261,8 @@ def _activity(choices: Choices, label: str, members: int, resources: int) -> Act
 def _phase(choices: Choices, resources: int) -> Phase:
     numbers = [r for r in range(resources) if _rarely(choices, 2)]
     usage = [_one_of(choices, _USAGES) for _ in numbers]
-    return Phase(_time(choices), _time(choices), np.array(numbers, dtype=np.int64), np.array(usage, dtype=np.float64))
+    work_ps, odd_ps = _time(choices), None
+    if numbers and work_ps and _rarely(choices, 4):
+        odd_ps = max(1, _time(choices))
+    numbers_and_usage = np.array(numbers, dtype=np.int64), np.array(usage, dtype=np.float64)
+    return Phase(_time(choices), work_ps, *numbers_and_usage, odd_work_ps=odd_ps)

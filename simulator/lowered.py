@@ -31,6 +31,8 @@ class Phase:
         owner: number of who takes turns with others on the one resource of the phase (`LoweredProgram.slice_ps`); -1:
             it shares all of them at any time.
         yields: whether at its end the owner lets the next one have its turn.
+        odd_work_ps: ``work_ps`` of every other iteration, from the second on; None: as in the others. Only of phases
+            with work on resources.
     """
 
     latency_ps: int
@@ -39,6 +41,7 @@ class Phase:
     usage: FloatArray
     owner: int = -1
     yields: bool = False
+    odd_work_ps: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

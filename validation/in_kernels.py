@@ -22,7 +22,12 @@ SENT = 0.5
 
 
 def in_kernels_s(
-    program: Program, compute: object, start_ps: IntArray, end_ps: IntArray, alone_s: Mapping[str, float]
+    program: Program,
+    compute: object,
+    start_ps: IntArray,
+    end_ps: IntArray,
+    alone_s: Mapping[str, float],
+    iteration: int = 0,
 ) -> FloatArray:
     """How long each task takes as it is told of a measurement, on the average over iterations ``[T, P]``, seconds.
 
@@ -42,11 +47,12 @@ def in_kernels_s(
         start_ps: when tasks start in an iteration ``[T, P]``.
         end_ps: when they end ``[T, P]``.
         alone_s: what collectives take on an idle machine, by task, seconds.
+        iteration: number of the iteration.
     """
     seconds = np.asarray((end_ps - start_ps) / 1e12)
     if not isinstance(compute, CpuModel):
         return seconds
-    pace = paces(program.rank_count, compute.work_spread)
+    pace = paces(program.rank_count, compute.work_spread)[iteration % 2]
     needed_s = np.zeros(seconds.shape)
     for task, work in enumerate(program.work):
         if not isinstance(work, CollectiveCall):

@@ -17,9 +17,9 @@ from simulator.analysis import iteration_time
 from simulator.analysis.metrics import SteadyRule
 from simulator.compute import CpuModel
 from simulator.compute.cpu import class_of
-from simulator.engine import RunResult, run
+from simulator.engine import IterationRecord, RunResult, run
 from simulator.lowering import lower
-from simulator.operators import CollectiveCall, HostWork, Nothing, Work
+from simulator.operators import CollectiveCall, FloatArray, HostWork, Nothing, Work
 from simulator.program import Program
 from validation.errors import error_pct, statistics
 from validation.in_kernels import in_kernels_s
@@ -58,7 +58,7 @@ def predict(resolved: ResolvedScenario, progress: Progress | None = None) -> Tim
     """Simulate a scenario on CPUs; raises as `predict_measured`."""
     prepared = prepare(resolved, progress or Silent())
     lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
-    result = run(lowering.program, run_options(resolved, prepared.machine, keep_last=1))
+    result = run(lowering.program, run_options(resolved, prepared.machine, keep_last=2))
     iteration_s = iteration_time(result.iteration_end_ps.tolist(), SteadyRule()).seconds
     alone_s = {info.task: info.alone_s for info in lowering.collectives}
     return _times(prepared, result, iteration_s, alone_s)
@@ -71,9 +71,7 @@ def predict_thread_s(resolved: ResolvedScenario) -> float:
 
 def _times(prepared: Prepared, result: RunResult, iteration_s: float, alone_s: Mapping[str, float]) -> Times:
     (program,) = prepared.graph.programs
-    times = result.records[-1].groups[0]
-    seconds = (times.end_ps - times.start_ps) / 1e12
-    own_s = in_kernels_s(program, prepared.machine.compute, times.start_ps, times.end_ps, alone_s)
+    seconds, own_s = np.mean([_task_times(prepared, record, alone_s) for record in result.records], axis=0)
     classes = dict.fromkeys(CLASSES, 0.0)
     collectives: dict[str, float] = {}
     for task, work in enumerate(program.work):
@@ -87,6 +85,13 @@ def _times(prepared: Prepared, result: RunResult, iteration_s: float, alone_s: M
     compute = prepared.machine.compute
     yardstick_s = compute.kernels.yardstick_s if isinstance(compute, CpuModel) else {}
     return Times(iteration_s, classes, thread_s, collectives, bars, yardstick_s)
+
+
+def _task_times(prepared: Prepared, record: IterationRecord, alone_s: Mapping[str, float]) -> FloatArray:
+    """How long tasks take in an iteration, and as a measurement tells it ``[2, T, P]``, seconds."""
+    (program,), times = prepared.graph.programs, record.groups[0]
+    told_s = in_kernels_s(program, prepared.machine.compute, times.start_ps, times.end_ps, alone_s, record.iteration)
+    return np.stack([(times.end_ps - times.start_ps) / 1e12, told_s])
 
 
 def _issuing(prepared: Prepared, work: Work) -> float:

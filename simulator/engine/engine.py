@@ -181,7 +181,8 @@ class _Engine:
         for instance, iteration, number in tokens:
             step = self._table.steps[instance][number]
             if step.row >= 0:
-                self._flows.start(step.row, step.work_ps, (instance, iteration, number), now)
+                work_ps = step.odd_work_ps if iteration % 2 and iteration > 0 else step.work_ps
+                self._flows.start(step.row, work_ps, (instance, iteration, number), now)
             else:
                 self._phase_over(instance, iteration, number)
         self._settle()

@@ -74,7 +74,7 @@ class Flows(Generic[Token]):
         self._capacities, self._state = capacities, -1
         self._left = np.ones(table.class_count)
         self._users = np.zeros(table.class_count, dtype=np.int64)
-        self._memo: dict[tuple[int, bytes], IntArray] = {}
+        self._memo: dict[tuple[int, bytes, bytes], IntArray] = {}
         self._tokens: list[Token | None] = []
         self._free: list[int] = []
         self._touched: list[int] = []  # rows of phases that ended since the last solve
@@ -211,7 +211,7 @@ class Flows(Generic[Token]):
 
     def _rates(self, slots: IntArray, now: int) -> IntArray:
         rows = self._row[slots]
-        key = (self._state, rows.tobytes()) if len(rows) <= _MEMO_SIZE else None
+        key = (self._state, rows.tobytes(), self._shift[slots].tobytes()) if len(rows) <= _MEMO_SIZE else None
         rates = self._memo.get(key) if key else None
         if rates is None or self._observer:
             counts, classes, usage = self._table.gather(rows)

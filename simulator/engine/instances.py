@@ -86,8 +86,8 @@ def _release(program: LoweredProgram, instance: int, group: LoweredGroup, member
 def private_durations(program: LoweredProgram, membership: Membership, table: UsageTable) -> list[dict[int, IntArray]]:
     """Activity tasks of each group that nothing can slow down, with their durations ``[P]`` in ps.
 
-    They have one member everywhere, who stays to the end, and all resources they use are used from one in-order stream
-    of one rank only.
+    They have one member everywhere, who stays to the end, all resources they use are used from one in-order stream
+    of one rank only, and they take as long in every iteration.
     """
     single = _single_lanes(program, membership, table)
     found: list[dict[int, IntArray]] = [{} for _ in program.groups]
@@ -138,7 +138,7 @@ def _lane(program: LoweredProgram, parts: tuple[Part, ...]) -> int:
 
 
 def _is_private(instance: int, membership: Membership, table: UsageTable, single: list[bool]) -> bool:
-    if membership.size[instance] != 1:
+    if membership.size[instance] != 1 or any(step.odd_work_ps != step.work_ps for step in table.steps[instance]):
         return False
     rows = [step.row for step in table.steps[instance] if step.row >= 0]
     return all(single[c] for row in rows for c in table.classes[table.ptr[row] : table.ptr[row + 1]].tolist())

@@ -64,8 +64,10 @@ class _Network:
         self._pending = False
 
     def transfer(self, key: tuple[int, int, int], phase: Phase) -> simpy.Event:
-        shift = work_shift(phase.work_ps)
-        flow = _Flow(key, phase, phase.work_ps << shift, shift, self._env.event(), since=int(self._env.now))
+        odd = phase.odd_work_ps is not None and key[2] > 0 and key[2] % 2 == 1
+        work_ps = int(phase.odd_work_ps or 0) if odd else phase.work_ps
+        shift = work_shift(work_ps)
+        flow = _Flow(key, phase, work_ps << shift, shift, self._env.event(), since=int(self._env.now))
         self._flows.append(flow)
         self._changed()
         return flow.done

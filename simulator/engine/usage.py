@@ -24,11 +24,15 @@ _MASK_64 = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A phase, ready to execute: wait ``latency_ps``, then ``work_ps`` of usage row ``row`` (-1: no work)."""
+    """A phase, ready to execute: wait ``latency_ps``, then ``work_ps`` of usage row ``row`` (-1: no work).
+
+    ``odd_work_ps`` stands for ``work_ps`` in every other iteration, from the second on.
+    """
 
     latency_ps: int
     work_ps: int
     row: int
+    odd_work_ps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +72,15 @@ def build_usage(program: LoweredProgram) -> UsageTable:
     """The usage table of a lowered program.
 
     Raises:
-        ProgramError: a phase would take turns on several resources.
+        ProgramError: a phase would take turns on several resources, or have work in some iterations only.
     """
     phases: list[Phase] = []
     steps = tuple(_steps(activity, phases) for activity in program.activities)
     for phase in phases:
         if phase.owner >= 0 and len(phase.resources) > 1:
             raise ProgramError(f"a phase of owner {phase.owner} would take turns on {len(phase.resources)} resources")
+        if phase.odd_work_ps is not None and phase.odd_work_ps <= 0:
+            raise ProgramError(f"a phase of {phase.work_ps} ps would have no work in every other iteration")
     taken = [Phase(0, 1, b.resources, np.full(len(b.resources), b.share)) for b in program.background]
     first, class_of = _merge([*phases, *taken], program.resource_count)
     is_first = np.zeros(program.resource_count, dtype=np.bool_)
@@ -98,15 +104,16 @@ def build_usage(program: LoweredProgram) -> UsageTable:
 
 
 def _steps(activity: Activity, phases: list[Phase]) -> tuple[Step, ...]:
-    """Steps of an activity; phases with work on resources are appended to ``phases`` and numbered as rows."""
+    """Steps of an activity, at least one; phases with work on resources go to ``phases`` and are numbered as rows."""
     steps = []
     for phase in activity.phases:
         if phase.work_ps > 0 and len(phase.resources):
-            steps.append(Step(phase.latency_ps, phase.work_ps, len(phases)))
+            odd_ps = phase.work_ps if phase.odd_work_ps is None else phase.odd_work_ps
+            steps.append(Step(phase.latency_ps, phase.work_ps, len(phases), odd_ps))
             phases.append(phase)
         else:
-            steps.append(Step(phase.latency_ps + phase.work_ps, 0, -1))
-    return tuple(steps)
+            steps.append(Step(phase.latency_ps + phase.work_ps, 0, -1, 0))
+    return tuple(steps) or (Step(0, 0, -1, 0),)  # a communicator of one rank
 
 
 def _merge(phases: Sequence[Phase], resource_count: int) -> tuple[IntArray, IntArray]:

@@ -134,15 +134,16 @@ def test_ranks_wait_for_the_slowest_where_they_meet(ranks, waited):
 
 
 def test_work_of_ranks_lies_as_a_normal_sample_does_on_the_average():
-    assert paces(1, 0.1).tolist() == [1.0]
-    assert paces(4, 0.1) == pytest.approx(1.0 + 0.1 * np.array([-1.049, 1.049, 0.299, -0.299]), abs=1e-4)
+    assert paces(1, 0.1).tolist() == [[1.0], [1.0]]
+    assert paces(4, 0.1)[0] == pytest.approx(1.0 + 0.1 * np.array([-1.049, 1.049, 0.299, -0.299]), abs=1e-4)
     for ranks in (2, 5, 64, 1000):
-        found = paces(ranks, 0.05)
+        found, reverse = paces(ranks, 0.05)
+        assert found + reverse == pytest.approx(2.0 * np.ones(ranks))
         drawn = np.sort(np.random.default_rng(0).normal(1.0, 0.05, (4000, ranks)), axis=1).mean(axis=0)
         assert np.sort(found) == pytest.approx(drawn, abs=0.004)
         assert found.mean() == pytest.approx(1.0)
     for ranks in (2, 4, 8):
-        between_cores = paces(ranks, 0.05)[1::2].mean() - paces(ranks, 0.05)[::2].mean()
+        between_cores = paces(ranks, 0.05)[0, 1::2].mean() - paces(ranks, 0.05)[0, ::2].mean()
         of_a_random_order = 0.05 * 2.0 / np.sqrt(ranks)  # standard deviation
         assert 0.5 * of_a_random_order < between_cores < 1.0 * of_a_random_order, "0.8 on the average"
 

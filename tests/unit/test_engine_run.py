@@ -8,6 +8,7 @@ import pytest
 from benchmarks.engine_programs import global_program, grouped_program
 from inputs.errors import DeadlockError, InputError, ModelRangeError, ProgramError
 from simulator.engine import IssueByReadiness, RunOptions, run
+from simulator.engine.oracle import run_oracle
 from simulator.engine.usage import build_usage
 from simulator.lowered import Activity, Background, ConstantDurations, LoweredGroup, LoweredProgram, phase
 from simulator.program import Stream
@@ -104,6 +105,16 @@ def test_workers_of_a_stream_take_the_next_task_when_they_are_free() -> None:
     for workers, starts in ((1, [0, 50, 60]), (2, [0, 0, 10]), (3, [0, 0, 0])):
         record = run(LoweredProgram((group([0], [Stream("s", workers=workers)], tasks),), [], 1), RunOptions(1))
         assert record.records[0].groups[0].start_ps[:, 0].tolist() == starts
+
+
+@pytest.mark.parametrize("stream", [Stream("s"), Stream("s", workers=2), Stream("s", "readiness")])
+@pytest.mark.parametrize("execute", [run, run_oracle])
+def test_a_collective_of_one_rank_takes_no_time_on_any_stream(stream, execute) -> None:
+    """A communicator of one rank has nothing to move: an activity without phases."""
+    tasks = [(0, 5, ()), (0, 0, [(0, 0)]), (0, 7, [(1, 0)])]
+    program = LoweredProgram((group([0], [stream], tasks, [1], [[0]]),), [Activity("c", ())], 0)
+    record = execute(program, RunOptions(1, controllers={"readiness": IssueByReadiness()}))
+    assert record.records[0].groups[0].end_ps[:, 0].tolist() == [5, 5, 12]
 
 
 @pytest.mark.parametrize("wrong", [{"workers": 0}, {"workers": 2, "controller": "readiness"}])

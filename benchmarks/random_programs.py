@@ -128,13 +128,13 @@ def _brief(program: LoweredProgram) -> LoweredProgram:
 
 
 def _brief_phase(phase: Phase) -> Phase:
-    odd = phase.odd_work_ps
+    other = phase.other_work_ps
     work_ps = phase.work_ps % 1000
     return replace(
         phase,
         latency_ps=phase.latency_ps % 1000,
         work_ps=work_ps,
-        odd_work_ps=None if odd is None or not work_ps else max(1, odd % 1000),
+        other_work_ps=None if other is None or not work_ps else max(1, other % 1000),
     )
 
 
@@ -261,8 +261,8 @@ def _activity(choices: Choices, label: str, members: int, resources: int) -> Act
 def _phase(choices: Choices, resources: int) -> Phase:
     numbers = [r for r in range(resources) if _rarely(choices, 2)]
     usage = [_one_of(choices, _USAGES) for _ in numbers]
-    work_ps, odd_ps = _time(choices), None
+    work_ps, other_ps = _time(choices), None
     if numbers and work_ps and _rarely(choices, 4):
-        odd_ps = max(1, _time(choices))
+        other_ps = max(1, _time(choices))
     numbers_and_usage = np.array(numbers, dtype=np.int64), np.array(usage, dtype=np.float64)
-    return Phase(_time(choices), work_ps, *numbers_and_usage, odd_work_ps=odd_ps)
+    return Phase(_time(choices), work_ps, *numbers_and_usage, other_work_ps=other_ps)

@@ -11,8 +11,8 @@ from scenarios.bursts import longest_period_s, steady_rule
 from scenarios.resolve import ResolvedScenario
 from simulator.analysis import iteration_time
 from simulator.engine import RunOptions, run
-from simulator.lowered import PS_PER_S
-from simulator.lowering import Machine, Variation, lower
+from simulator.lowered import OTHER_PERIOD, PS_PER_S
+from simulator.lowering import Lowering, Machine, Variation, lower
 from workloads.dlrm import generate
 from workloads.plan import Plan
 from workloads.settings import DlrmSettings
@@ -41,8 +41,9 @@ def iteration_s(
         plan: the plan.
         settings: the job.
         machine: the models.
-        at_most_s: the run is given up, and takes infinitely long, once `GIVE_UP_ITERATIONS` in succession took longer
-            by `GIVE_UP_SHARE`; never where iterations vary (jitter, bag lengths, bursts of other jobs).
+        at_most_s: the run is given up, and takes infinitely long, once `GIVE_UP_ITERATIONS` in succession (on hosts
+            `OTHER_PERIOD`) took longer by `GIVE_UP_SHARE`; never where iterations vary (jitter, bag lengths, bursts of
+            other jobs).
 
     Raises:
         InputError: the models refuse the scenario.
@@ -51,9 +52,15 @@ def iteration_s(
     lowering = lower(generate(resolved.model, plan, settings), machine, variation=variation)
     options = run_options(resolved, machine, keep_last=1)
     varies = lowering.program.varies or longest_period_s(machine) > 0.0
-    rule = _GiveUp(options.stop, inf if varies else at_most_s)
+    rule = _GiveUp(
+        options.stop, inf if varies else at_most_s, OTHER_PERIOD if _has_others(lowering) else GIVE_UP_ITERATIONS
+    )
     ends_ps = run(lowering.program, replace(options, stop=rule)).iteration_end_ps.tolist()
     return inf if rule.slow(ends_ps) else iteration_time(ends_ps, steady_rule(machine)).seconds
+
+
+def _has_others(lowering: Lowering) -> bool:
+    return any(phase.other_work_ps is not None for activity in lowering.program.activities for phase in activity.phases)
 
 
 GIVE_UP_ITERATIONS, GIVE_UP_SHARE = 2, 0.01
@@ -66,6 +73,7 @@ class _GiveUp:
 
     stop: Callable[[Sequence[int]], bool] | None
     at_most_s: float
+    iterations: int
 
     def __call__(self, iteration_end_ps: Sequence[int]) -> bool:
         """Whether the run may end."""
@@ -73,8 +81,8 @@ class _GiveUp:
 
     def slow(self, iteration_end_ps: Sequence[int]) -> bool:
         """Whether the last iterations took too long; the first one, which fills the pipeline, never counts."""
-        if len(iteration_end_ps) <= GIVE_UP_ITERATIONS:
+        if len(iteration_end_ps) <= self.iterations:
             return False
-        ends = [int(end) for end in iteration_end_ps[-GIVE_UP_ITERATIONS - 1 :]]
+        ends = [int(end) for end in iteration_end_ps[-self.iterations - 1 :]]
         limit_ps = self.at_most_s * (1.0 + GIVE_UP_SHARE) * PS_PER_S
         return all(after - before > limit_ps for before, after in pairwise(ends))

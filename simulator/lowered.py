@@ -31,8 +31,8 @@ class Phase:
         owner: number of who takes turns with others on the one resource of the phase (`LoweredProgram.slice_ps`); -1:
             it shares all of them at any time.
         yields: whether at its end the owner lets the next one have its turn.
-        odd_work_ps: ``work_ps`` of every other iteration, from the second on; None: as in the others. Only of phases
-            with work on resources.
+        other_work_ps: ``work_ps`` of every second pair of iterations (`is_other`); None: as in the others. Only of
+            phases with work on resources.
     """
 
     latency_ps: int
@@ -41,7 +41,19 @@ class Phase:
     usage: FloatArray
     owner: int = -1
     yields: bool = False
-    odd_work_ps: int | None = None
+    other_work_ps: int | None = None
+
+
+OTHER_PERIOD = 4
+"""Iterations after which `is_other` repeats."""
+
+
+def is_other(iteration: int) -> bool:
+    """Whether an iteration belongs to a second pair: 2, 3, 6, 7...
+
+    So each is followed as often by one of its own kind as by one of the other.
+    """
+    return iteration > 0 and iteration % OTHER_PERIOD >= OTHER_PERIOD // 2
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,9 @@ from validation.measured_prediction import class_told, predict, predict_thread_s
 
 MOST_WAIT_S = 4e-3
 """Up to where it is looked for what a collective waits, seconds."""
-STEPS = 8
-"""Parts of that which slopes are looked at over."""
+STEPS = 8, 2
+"""Parts of that, and of the largest spread, which slopes are looked at over: a spread below what ranks differ by anyway
+makes nobody wait."""
 ROUNDS = 5
 """Times that they are mended."""
 LEAST_WAITING = 0.05
@@ -182,7 +183,7 @@ def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], wait: str, spread:
         return _told(cluster, **{wait: wait_s, spread: of_work})
 
     most = np.array([MOST_WAIT_S, MOST_SPREAD])
-    steps = most / STEPS
+    steps = most / np.array(STEPS)
     start = _ratios(told(np.zeros(2)), jobs, ratio)
     slopes = np.stack([_ratios(told(step), jobs, ratio) - start for step in np.diag(steps)], 1) / steps
     for again in range(ROUNDS + 1):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.compute import CpuModel
+from simulator.lowered import is_other
 from simulator.lowering.cores import paces
 from simulator.operators import CollectiveCall, FloatArray, HostWork
 from simulator.program import IntArray, Program
@@ -52,7 +53,7 @@ def in_kernels_s(
     seconds = np.asarray((end_ps - start_ps) / 1e12)
     if not isinstance(compute, CpuModel):
         return seconds
-    pace = paces(program.rank_count, compute.work_spread)[iteration % 2]
+    pace = paces(program.rank_count, compute.work_spread)[int(is_other(iteration))]
     needed_s = np.zeros(seconds.shape)
     for task, work in enumerate(program.work):
         if not isinstance(work, CollectiveCall):

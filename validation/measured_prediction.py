@@ -18,6 +18,7 @@ from simulator.analysis.metrics import SteadyRule
 from simulator.compute import CpuModel
 from simulator.compute.cpu import class_of
 from simulator.engine import IterationRecord, RunResult, run
+from simulator.lowered import OTHER_PERIOD
 from simulator.lowering import lower
 from simulator.operators import CollectiveCall, FloatArray, HostWork, Nothing, Work
 from simulator.program import Program
@@ -58,7 +59,7 @@ def predict(resolved: ResolvedScenario, progress: Progress | None = None) -> Tim
     """Simulate a scenario on CPUs; raises as `predict_measured`."""
     prepared = prepare(resolved, progress or Silent())
     lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
-    result = run(lowering.program, run_options(resolved, prepared.machine, keep_last=2))
+    result = run(lowering.program, run_options(resolved, prepared.machine, keep_last=OTHER_PERIOD))
     iteration_s = iteration_time(result.iteration_end_ps.tolist(), SteadyRule()).seconds
     alone_s = {info.task: info.alone_s for info in lowering.collectives}
     return _times(prepared, result, iteration_s, alone_s)

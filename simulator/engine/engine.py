@@ -23,7 +23,7 @@ from simulator.engine.members import Members, join, pick, size_of
 from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, Recorder, RunOptions, RunResult
 from simulator.engine.units import compile_units
 from simulator.engine.usage import build_usage
-from simulator.lowered import LoweredProgram
+from simulator.lowered import LoweredProgram, is_other
 
 Token = tuple[int, int, int]
 """(instance, iteration, phase)."""
@@ -181,7 +181,7 @@ class _Engine:
         for instance, iteration, number in tokens:
             step = self._table.steps[instance][number]
             if step.row >= 0:
-                work_ps = step.odd_work_ps if iteration % 2 and iteration > 0 else step.work_ps
+                work_ps = step.other_work_ps if is_other(iteration) else step.work_ps
                 self._flows.start(step.row, work_ps, (instance, iteration, number), now)
             else:
                 self._phase_over(instance, iteration, number)

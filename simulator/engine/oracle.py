@@ -22,7 +22,7 @@ from simulator.engine.flows import integer_speeds, work_shift
 from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, Recorder, RunOptions, RunResult
 from simulator.engine.sharing import SharingModel
 from simulator.engine.turns import Turn
-from simulator.lowered import LoweredProgram, Phase
+from simulator.lowered import LoweredProgram, Phase, is_other
 
 Process = Generator[simpy.Event, object, None]
 TaskKey = tuple[int, int, int, int]
@@ -64,8 +64,8 @@ class _Network:
         self._pending = False
 
     def transfer(self, key: tuple[int, int, int], phase: Phase) -> simpy.Event:
-        odd = phase.odd_work_ps is not None and key[2] > 0 and key[2] % 2 == 1
-        work_ps = int(phase.odd_work_ps or 0) if odd else phase.work_ps
+        other = phase.other_work_ps if is_other(key[2]) else None
+        work_ps = phase.work_ps if other is None else other
         shift = work_shift(work_ps)
         flow = _Flow(key, phase, work_ps << shift, shift, self._env.event(), since=int(self._env.now))
         self._flows.append(flow)

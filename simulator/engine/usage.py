@@ -26,13 +26,13 @@ _MASK_64 = (1 << 64) - 1
 class Step:
     """A phase, ready to execute: wait ``latency_ps``, then ``work_ps`` of usage row ``row`` (-1: no work).
 
-    ``odd_work_ps`` stands for ``work_ps`` in every other iteration, from the second on.
+    ``other_work_ps`` stands for ``work_ps`` in every second pair of iterations (`simulator.lowered.is_other`).
     """
 
     latency_ps: int
     work_ps: int
     row: int
-    odd_work_ps: int
+    other_work_ps: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,8 @@ def build_usage(program: LoweredProgram) -> UsageTable:
     for phase in phases:
         if phase.owner >= 0 and len(phase.resources) > 1:
             raise ProgramError(f"a phase of owner {phase.owner} would take turns on {len(phase.resources)} resources")
-        if phase.odd_work_ps is not None and phase.odd_work_ps <= 0:
-            raise ProgramError(f"a phase of {phase.work_ps} ps would have no work in every other iteration")
+        if phase.other_work_ps is not None and phase.other_work_ps <= 0:
+            raise ProgramError(f"a phase of {phase.work_ps} ps would have no work in some iterations")
     taken = [Phase(0, 1, b.resources, np.full(len(b.resources), b.share)) for b in program.background]
     first, class_of = _merge([*phases, *taken], program.resource_count)
     is_first = np.zeros(program.resource_count, dtype=np.bool_)
@@ -108,8 +108,8 @@ def _steps(activity: Activity, phases: list[Phase]) -> tuple[Step, ...]:
     steps = []
     for phase in activity.phases:
         if phase.work_ps > 0 and len(phase.resources):
-            odd_ps = phase.work_ps if phase.odd_work_ps is None else phase.odd_work_ps
-            steps.append(Step(phase.latency_ps, phase.work_ps, len(phases), odd_ps))
+            other_ps = phase.work_ps if phase.other_work_ps is None else phase.other_work_ps
+            steps.append(Step(phase.latency_ps, phase.work_ps, len(phases), other_ps))
             phases.append(phase)
         else:
             steps.append(Step(phase.latency_ps + phase.work_ps, 0, -1, 0))

@@ -43,7 +43,7 @@ class Cores:
         slower: by how much longer data are under way than in a collective alone.
         latency_cores: what it takes of a core for each second in which none move.
         wait_ps: what it takes longer than alone, before any move.
-        pace: by what factor each rank's kernels take longer than the mean, in one iteration and the next
+        pace: by what factor each rank's kernels take longer than the mean, in two iterations and the next two
             ``[2, world_size]``.
         slice_ps: how long a rank keeps cores that another one waits for; 0: they share them all the time.
     """
@@ -99,15 +99,15 @@ class Cores:
 
     def _kernel(self, program: Program, task: int, seconds: Amount) -> list[Activity]:
         alone_s = np.broadcast_to(np.asarray(seconds, dtype=np.float64), program.rank_count)
-        even_ps, odd_ps = np.maximum(picoseconds_of(alone_s * self.pace[:, program.ranks]), alone_s > 0.0)
+        some_ps, other_ps = np.maximum(picoseconds_of(alone_s * self.pace[:, program.ranks]), alone_s > 0.0)
         whole, work = np.ones(1), program.work[task]
         yields = isinstance(work, HostWork) and work.collectives > 0
         return [
             Activity(
                 f"{program.names[task]} [rank {rank}]",
-                (Phase(0, even, self.of_rank[[rank]], whole, int(rank), yields, None if odd == even else odd),),
+                (Phase(0, some, self.of_rank[[rank]], whole, int(rank), yields, None if other == some else other),),
             )
-            for rank, even, odd in zip(program.ranks, even_ps.tolist(), odd_ps.tolist(), strict=True)
+            for rank, some, other in zip(program.ranks, some_ps.tolist(), other_ps.tolist(), strict=True)
         ]
 
     def collective(self, activity: Activity, members: Sequence[int] | IntArray) -> Activity:
@@ -135,9 +135,9 @@ def paces(ranks: int, spread: float) -> FloatArray:
     """Factors on the work of ranks of mean 1 that lie as those of a normal sample on the average ``[2, ranks]``.
 
     Which rank is slower changes from iteration to iteration, by how much the slowest is hardly does; so here an order
-    and its reverse take turns, and over two iterations all ranks are equal: every second rank is slower than the one
-    before, the others faster. Up to eight ranks that take turns on two cores so have together about as much more than
-    the others as those of a random order have; more have less.
+    and its reverse take turns (`simulator.lowered.is_other`), and over four iterations all ranks are equal: every
+    second rank is slower than the one before, the others faster. Up to eight ranks that take turns on two cores so have
+    together about as much more than the others as those of a random order have; more have less.
 
     Args:
         ranks: how many there are.

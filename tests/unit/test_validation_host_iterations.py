@@ -55,7 +55,7 @@ def trained(truth, ranks, tmp_path):
         file = tmp_path / f"job_{ranks}_{number}.json"
         content = {"schema": 1, "name": "job", "cluster": "dgx_a100_40", "world_size": ranks, "workload": workload}
         file.write_text(json.dumps(content))
-        resolved = replace(load_scenario(file, ["run.iterations=4"]), cluster=truth)
+        resolved = replace(load_scenario(file, ["run.iterations=8"]), cluster=truth)
         times = predict(resolved)
         found.append(TrainedJob(resolved, times.iteration_s, times.thread_s))
     return found

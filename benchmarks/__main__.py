@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from benchmarks import (
@@ -26,9 +26,37 @@ from benchmarks import (
 )
 from benchmarks.rows import MEASURED, Row, show
 
+
+def _accuracy(given: argparse.Namespace) -> Iterator[Row]:
+    file = given.out or MEASURED / f"accuracy_{given.seed}.csv"
+    study = accuracy.Study(
+        given.configs,
+        given.seed,
+        given.cluster,
+        given.launches,
+        file,
+        given.resume,
+        given.minutes,
+        given.device,
+        given.keep,
+    )
+    return accuracy.again(given.again, study, given.out) if given.again else accuracy.rows(study)
+
+
+def _choices(given: argparse.Namespace) -> Iterator[Row]:
+    if given.again:
+        return choices.again(given.again, given.cluster)
+    file = given.out or MEASURED / f"choices_{given.seed}.csv"
+    return choices.rows(
+        choices.Choices(
+            given.sets, given.seed, given.cluster, given.launches, file, given.resume, given.minutes, given.keep
+        )
+    )
+
+
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
-    "accuracy": lambda given: accuracy.rows(_study(given)),
-    "choices": lambda given: choices.rows(_choices(given)),
+    "accuracy": _accuracy,
+    "choices": _choices,
     "engine": lambda _: engine.rows(),
     "cli": lambda _: cli.rows(),
     "host_fit": lambda given: host_fit.rows(given.record),
@@ -44,18 +72,6 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
         given.cluster, given.seed, given.minutes if math.isfinite(given.minutes) else 3.0
     ),
 }
-
-
-def _study(given: argparse.Namespace) -> accuracy.Study:
-    file = MEASURED / f"accuracy_{given.seed}.csv" if given.out is None else given.out
-    return accuracy.Study(
-        given.configs, given.seed, given.cluster, given.launches, file, given.resume, given.minutes, given.device
-    )
-
-
-def _choices(given: argparse.Namespace) -> choices.Choices:
-    file = MEASURED / f"choices_{given.seed}.csv" if given.out is None else given.out
-    return choices.Choices(given.sets, given.seed, given.cluster, given.launches, file, given.resume, given.minutes)
 
 
 def main() -> int:
@@ -81,6 +97,10 @@ def main() -> int:
     )
     parser.add_argument("--record", default="xeon_2_cores", help="host_fit: a calibration's record, as calibrate host")
     parser.add_argument("--out", type=Path, help="studies: file of rows (default traces/measured/NAME_SEED.csv)")
+    parser.add_argument("--keep", type=Path, help="studies: folder to keep what is recorded in")
+    parser.add_argument(
+        "--again", type=Path, help="studies: predict anew what --keep kept in this folder, measure nothing"
+    )
     arguments = parser.parse_args()
     return 0 if show(BENCHMARKS[arguments.name](arguments), as_json=arguments.json) else 1
 

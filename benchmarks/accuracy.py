@@ -7,13 +7,14 @@ by turns, so that what drifts drifts for all of them; a launch waits a while unt
 the cores alone, and one during which that took more than a little of their time is made again. The median of the
 launches' medians counts, each divided by how much slower the yardstick of its ranks was than when the machine was
 calibrated (`validation.yardstick`). A row is written as each configuration ends; ``--resume`` goes on behind the last
-one.
+one. ``--keep DIR`` keeps what the launches recorded; ``--again DIR`` predicts that anew, as after a change of the
+machine's spec or of the model, and measures nothing.
 """
 
 from __future__ import annotations
 
 import json
-import tempfile
+import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +23,8 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from benchmarks.calm import wait_for_calm
+from benchmarks.calm import PATIENCE_S, wait_for_calm
+from benchmarks.kept import folder_of, kept_in
 from benchmarks.rows import Row, append, read
 from dlrmsim.measuring import MeasureRequest, measure
 from inputs.errors import InfeasibleError, InputError
@@ -38,12 +40,12 @@ LEAST_S, MOST_S = 5e-3, 3.0
 LIMITS = Limits(table_bytes=6 * 2**30)
 BATCHES = 4
 """Made before each launch and taken in turn: making them takes longer than training."""
+MEASURED = "measured_"
+"""Folders of launches begin with this, then the configuration's number and the launch's."""
 TOGETHER = 4
 """Configurations that are measured by turns."""
 MOST_AS_OFTEN = 2
 """As was asked for: launches during which the host of a virtual machine took the cores away are made again."""
-PATIENCE_S = 60.0
-"""That a launch waits for the host of a virtual machine to leave the cores alone; its spells last about a minute."""
 BUDGET_S = 3.0
 """Iterations of a launch last about so long together, within `LEAST_ITERATIONS` and `MOST_ITERATIONS`."""
 LEAST_ITERATIONS, MOST_ITERATIONS = 12, 60
@@ -60,7 +62,10 @@ METRICS = ("iteration", THREAD, *CLASSES)
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """What is asked for: configurations, seed, machine, launches of each, file of rows, time, device (cpu or cuda)."""
+    """What is asked for: configurations, seed, machine, launches of each, file of rows, time, device, what to keep.
+
+    ``device`` is cpu or cuda; ``keep`` a folder for what launches record, None: it is not kept.
+    """
 
     configs: int
     seed: int
@@ -70,6 +75,7 @@ class Study:
     resume: bool
     minutes: float
     device: str = "cpu"
+    keep: Path | None = None
 
     @property
     def first(self) -> dict[str, str]:
@@ -82,10 +88,10 @@ def rows(study: Study) -> Iterator[Row]:
     end = time.monotonic() + 60.0 * study.minutes
     done = _read(study)
     rejected = 0
-    with tempfile.TemporaryDirectory(prefix="dlrmsim-accuracy-") as name:
+    with folder_of(study.keep) as folder:
         batch: list[tuple[int, ResolvedScenario]] = []
         for number in range(study.configs):
-            scenario, again = _drawn(study, number, Path(name))
+            scenario, again = _drawn(study, number, folder)
             rejected += again
             if str(number) in done:
                 continue
@@ -94,17 +100,42 @@ def rows(study: Study) -> Iterator[Row]:
                 if time.monotonic() > end:
                     break
                 _check_columns(study.file)
-                for row in _measured_by_turns(batch, study, Path(name)):
+                for row in _measured_by_turns(batch, study, folder):
                     append(study.file, [row])
                     done[row["config"]] = row
                     yield Row(f"config_{row['config']}_error", float(row["iteration_error_pct"]), "%")
                 batch = []
     yield Row("accuracy_configs", len(done), "configurations")
     yield Row("accuracy_drawn_anew", rejected, "configurations")
-    launched = [int(row["launched"]) - int(row["launches"]) for row in done.values() if row.get("launched")]
+    yield from _told(list(done.values()))
+
+
+def again(folder: Path, study: Study, out: Path | None) -> Iterator[Row]:
+    """The same statistics over the launches that a study kept, predicted anew on a machine; nothing is measured.
+
+    Args:
+        folder: of the study's ``--keep``.
+        study: its machine, and how many launches count.
+        out: file to append rows to, if any.
+
+    Raises:
+        InputError: nothing is kept there, or the file has other columns.
+    """
+    done = []
+    for number, folders in kept_in(folder, MEASURED).items():
+        found = [read_measured(launch) for launch in folders]
+        done.append(_row_of(study, number, load_scenario(folder / f"config_{number}.yaml"), found))
+        if out is not None:
+            append(out, done[-1:])
+        yield Row(f"config_{number}_error", float(done[-1]["iteration_error_pct"]), "%")
+    yield from _told(done)
+
+
+def _told(done: Sequence[dict[str, str]]) -> Iterator[Row]:
+    launched = [int(row["launched"]) - int(row["launches"]) for row in done if row.get("launched")]
     yield Row("accuracy_launched_anew", sum(launched), "launches")
-    yield from _statistics(list(done.values()))
-    yield from _iterations(list(done.values()))
+    yield from _statistics(done)
+    yield from _iterations(done)
 
 
 def _check_columns(file: Path) -> None:
@@ -207,7 +238,8 @@ def _measured_by_turns(
         for number, scenario in batch:
             if sum(map(_is_undisturbed, found[number])) >= study.launches:
                 continue
-            out = folder / f"measured_{number}_{launch}"
+            out = folder / f"{MEASURED}{number}_{launch}"
+            shutil.rmtree(out, ignore_errors=True)  # of a study that was stopped
             expected_s = predict(scenario).iteration_s
             iterations = int(np.clip(BUDGET_S / expected_s, LEAST_ITERATIONS, MOST_ITERATIONS))
             request = MeasureRequest(
@@ -224,11 +256,14 @@ def _measured_by_turns(
             measure(folder / f"config_{number}.yaml", (), request)
             found[number].append(read_measured(out))
     for number, scenario in batch:
-        predicted = predict_measured(found[number][0], None)
-        launches = undisturbed_first(found[number])[: study.launches]
-        every = " ".join(f"{_stolen(launch):.3f}" for launch in found[number])
-        row = _row(study, number, scenario, launches, predicted)
-        yield {**row, "launched": str(len(found[number])), LAST_COLUMN: every}
+        yield _row_of(study, number, scenario, found[number])
+
+
+def _row_of(study: Study, number: int, scenario: ResolvedScenario, found: Sequence[Measured]) -> dict[str, str]:
+    predicted = predict_measured(found[0], study.cluster)
+    every = " ".join(f"{_stolen(launch):.3f}" for launch in found)
+    row = _row(study, number, scenario, undisturbed_first(found)[: study.launches], predicted)
+    return {**row, "launched": str(len(found)), LAST_COLUMN: every}
 
 
 def undisturbed_first(launches: Sequence[Measured]) -> list[Measured]:

@@ -13,6 +13,8 @@ from trainer.slices import keep_busy
 from trainer.stolen import TABLE, StolenTime
 from validation.yardstick import MOST_STOLEN
 
+PATIENCE_S = 60.0
+"""That studies wait for the host to leave the cores alone; its spells last about a minute."""
 LOOK_S, PAUSE_S = 1.0, 10.0
 """How long the cores are kept busy, and left alone before the next look, seconds."""
 

@@ -2,17 +2,17 @@
 
 Sets of tables are drawn from a seed; each gets seven plans for the ranks of this machine's cores: at random,
 contiguous, greedy by size, by lookups and by cost, the largest table by rows with the others by cost, and the search's.
-All plans of a set are trained one after the other in the same processes, several rounds in another order each; after a
-few rounds the processes are started anew. What all plans of a round have in common is taken out; planners that agree
-are one plan. A hit is a predicted best
-whose measured time is within the noise, or 2 %, of the measured best; regret is what it loses.
+All plans of a set are held by the same processes and trained by turns of a few iterations, in another order each round;
+the processes are started anew a few times. What all plans of a round have in common is taken out; planners that agree
+are one plan. A hit is a predicted best whose measured time is within the noise, or 2 %, of the measured best; regret is
+what it loses. ``--keep DIR`` keeps the plans and their rows; ``--again DIR`` predicts those plans anew and measures
+nothing (a search might find other plans by then).
 """
 
 from __future__ import annotations
 
 import json
 import math
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.calm import PATIENCE_S, wait_for_calm
+from benchmarks.kept import folder_of, kept_in
 from benchmarks.rows import Row, append, read
 from dlrmsim.host_training import SCHEDULE
 from dlrmsim.measurements import read_measurement
@@ -28,7 +30,8 @@ from dlrmsim.measuring import with_plan
 from scenarios.progress import Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from simulator.operators import FloatArray
-from trainer.bench_series import SCENARIO, started_series
+from trainer.bench_rounds import train_in_rounds
+from trainer.bench_series import SCENARIO
 from trainer.pin import usable_cores
 from trainer.runs import Run
 from validation.measured import spread_pct
@@ -43,17 +46,22 @@ LIMITS = Limits(table_bytes=4e8, gathered_bytes=1e9, flops=6e9)
 """Of jobs: so many that training all plans of a set takes about four minutes with three starts."""
 HITS_SHARE, MOST_REGRET_PCT = 17 / 20, 2.0
 """Asked of all sets."""
-TURN_S, LEAST_ITERATIONS, MOST_ITERATIONS, LOOKS = 1.5, 12, 60, 6
-"""For how long a plan is trained in each round, how many iterations that are, and looks at the yardstick meanwhile."""
-ROUNDS_A_START = 3
-"""In which the same processes train all plans."""
+TURN_S, LEAST_ITERATIONS, MOST_ITERATIONS = 0.4, 2, 20
+"""For how long a plan is trained in each turn, and how many iterations that are."""
+START_S, LEAST_ROUNDS, MOST_ROUNDS = 50.0, 6, 40
+"""For how long all plans are trained in the same processes, and how many rounds that are."""
+SET, ROWS = "set_", "rows.csv"
+"""A set's folder of ``--keep`` begins with this; in it, rows of its plans."""
 MODULE = "model.sparse_arch.embedding_bag_collection"
 """Where plans of TorchRec have their tables."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choices:
-    """What is asked for: sets, seed, machine, starts for each set, file of rows, whether to keep those, minutes."""
+    """What is asked for: sets, seed, machine, starts of each set, file of rows, whether to go on behind those, minutes.
+
+    ``keep`` is a folder for plans and rows, None: they are not kept.
+    """
 
     sets: int
     seed: int
@@ -62,6 +70,7 @@ class Choices:
     file: Path
     resume: bool
     minutes: float
+    keep: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +103,39 @@ def rows(asked: Choices) -> Iterator[Row]:
         if number not in done:
             if time.monotonic() > end:
                 continue
-            done[number] = _tried(asked, number)
-            append(asked.file, _rows(asked, number, done[number]))
+            with folder_of(asked.keep and asked.keep / f"{SET}{number}") as folder:
+                done[number] = _tried(asked, number, folder)
+                append(asked.file, _rows(asked, number, done[number]))
+                append(folder / ROWS, _rows(asked, number, done[number]))
         yield Row(f"set_{number}_regret", 100.0 * judged(done[number])[2], "%")
+    yield from _told(done)
+
+
+def again(kept: Path, cluster: str) -> Iterator[Row]:
+    """The same over the plans that a study kept, predicted anew on a machine; nothing is measured.
+
+    Args:
+        kept: the study's ``--keep``.
+        cluster: name or path of the machine.
+
+    Raises:
+        InputError: nothing is kept there.
+    """
+    done = {}
+    for number, (folder,) in kept_in(kept, SET).items():
+        done[number] = [
+            replace(tried, predicted_s=predict(_kept_plan(folder / tried.plan, cluster)).iteration_s)
+            for tried in (_tried_of(row) for row in read(folder / ROWS)[1])
+        ]
+        yield Row(f"set_{number}_regret", 100.0 * judged(done[number])[2], "%")
+    yield from _told(done)
+
+
+def _kept_plan(folder: Path, cluster: str) -> ResolvedScenario:
+    return load_scenario(folder / SCENARIO, [f"cluster={cluster_anywhere(cluster)}"])
+
+
+def _told(done: Mapping[int, Sequence[Tried]]) -> Iterator[Row]:
     if not done:
         return
     hits, exact, regret = zip(*map(judged, done.values()), strict=True)
@@ -127,33 +166,32 @@ def tried_before(file: Path, seed: int, cluster: str) -> dict[int, list[Tried]]:
     found: dict[int, list[Tried]] = {}
     for row in read(file)[1] if file.is_file() else ():
         if (row["seed"], row["cluster"]) == (str(seed), cluster):
-            starts = tuple(float(seconds) for seconds in row["starts_s"].split())
-            found.setdefault(int(row["set"]), []).append(Tried(row["plan"], float(row["predicted_s"]), starts))
+            found.setdefault(int(row["set"]), []).append(_tried_of(row))
     return found
 
 
-def _tried(asked: Choices, number: int) -> list[Tried]:
+def _tried_of(row: Mapping[str, str]) -> Tried:
+    starts = tuple(float(seconds) for seconds in row["starts_s"].split())
+    return Tried(row["plan"], float(row["predicted_s"]), starts)
+
+
+def _tried(asked: Choices, number: int, root: Path) -> list[Tried]:
     random = np.random.default_rng([asked.seed, number])
     ranks = max(2, len(usable_cores()))
-    with tempfile.TemporaryDirectory(prefix="dlrmsim-choices-") as name:
-        plans = _plans(asked, random, ranks, Path(name))
-        predicted = {plan: predict(job) for plan, job in plans.items()}
-        measured: dict[str, list[float]] = {plan: [] for plan in plans}
-        run = schedule(min(times.iteration_s for times in predicted.values()))
-        for _ in range(asked.starts):
-            rounds = [random.permutation(list(plans)).tolist() for _ in range(ROUNDS_A_START)]
-            order = [plan for of_round in rounds for plan in of_round]
-            folders = [Path(name) / plan for plan in [order[0], *order]]
-            with started_series(run, ranks, folders, Path(name)) as series:
-                series.turn()  # starts ranks; the same plan is trained again
-                for plan in order:
-                    series.turn()
-                    measured[plan].append(taken_s(Path(name) / plan, ranks, run, predicted[plan].yardstick_s))
-        even = evened(np.array(list(measured.values()))).reshape(len(plans), asked.starts, ROUNDS_A_START)
-        return [
-            Tried(plan, predicted[plan].iteration_s, tuple(of_starts))
-            for plan, of_starts in zip(plans, np.median(even, axis=2).tolist(), strict=True)
-        ]
+    plans = _plans(asked, random, ranks, root)
+    predicted = {plan: predict(job) for plan, job in plans.items()}
+    run, rounds = schedule([times.iteration_s for times in predicted.values()])
+    measured = []
+    for _ in range(asked.starts):
+        wait_for_calm(usable_cores(), PATIENCE_S)
+        order = [random.permutation(len(plans)).tolist() for _ in range(rounds)]
+        train_in_rounds(run, ranks, [root / plan for plan in plans], order, root)
+        measured.append([turns_s(root / plan, ranks, run, predicted[plan].yardstick_s) for plan in plans])
+    even = evened(np.concatenate(measured, axis=1)).reshape(len(plans), asked.starts, rounds)
+    return [
+        Tried(plan, predicted[plan].iteration_s, tuple(of_starts))
+        for plan, of_starts in zip(plans, np.median(even, axis=2).tolist(), strict=True)
+    ]
 
 
 def evened(seconds: FloatArray) -> FloatArray:
@@ -162,28 +200,29 @@ def evened(seconds: FloatArray) -> FloatArray:
     return np.asarray(seconds / of_round * np.median(of_round))
 
 
-def schedule(expected_s: float) -> Run:
-    """How a plan is trained in each round.
+def schedule(expected_s: Sequence[float]) -> tuple[Run, int]:
+    """How a plan is trained in each turn, and in how many rounds.
 
     Args:
-        expected_s: of an iteration.
+        expected_s: of an iteration with each plan.
     """
-    iterations = int(np.clip(TURN_S / expected_s, LEAST_ITERATIONS, MOST_ITERATIONS))
-    return replace(SCHEDULE, iterations=iterations, timed=0, yardstick_every=iterations // LOOKS)
+    iterations = int(np.clip(TURN_S / min(expected_s), LEAST_ITERATIONS, MOST_ITERATIONS))
+    run = replace(SCHEDULE, warm_up=1, iterations=iterations, timed=0, yardstick_every=0)
+    return run, int(np.clip(START_S / (run.total * sum(expected_s)), LEAST_ROUNDS, MOST_ROUNDS))
 
 
-def taken_s(folder: Path, ranks: int, run: Run, then_s: Mapping[str, float]) -> float:
-    """Middle time of an iteration in a folder's records, to the last rank's end, without drift.
+def turns_s(folder: Path, ranks: int, run: Run, then_s: Mapping[str, float]) -> FloatArray:
+    """Mean time of an iteration in each turn that a folder's records tell of, to the last rank's end, without drift.
 
     Args:
         folder: of the records.
         ranks: how many there are.
-        run: how they trained.
+        run: how they trained in each turn.
         then_s: what the yardstick's pieces took when the machine was calibrated.
     """
     found = read_measurement(folder, ranks, None)
     slower = [slowness(usual_s(pieces), then_s) for pieces in found.yardstick_s]
-    return float(np.median(found.times_s[run.warm_up :])) / float(np.mean(slower))
+    return np.asarray(found.times_s.reshape(-1, run.total)[:, run.warm_up :].mean(axis=1) / np.mean(slower))
 
 
 def _plans(asked: Choices, random: np.random.Generator, ranks: int, root: Path) -> dict[str, ResolvedScenario]:
@@ -207,7 +246,7 @@ def _plans(asked: Choices, random: np.random.Generator, ranks: int, root: Path) 
         planned[plan] = _resolved(given, {"plan": file}, root)
     planned = _distinct(planned)
     for plan, job in planned.items():
-        (root / plan).mkdir()
+        (root / plan).mkdir(exist_ok=True)
         (root / plan / SCENARIO).write_text(job.to_yaml(), encoding="utf-8")
     return planned
 

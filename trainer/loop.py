@@ -36,7 +36,7 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
     Raises:
         InputError: the data do not fit the model, or the checkpoint the scenario.
     """
-    source = _source(job, run, rank, device)
+    source = source_of(job, run, rank, device)
     model = RankModel(job, rank, device, repeated_weights=run.repeated_weights)
     checkpoints = _checkpoints(job, run, rank)
     first = checkpoints.restore(model) if checkpoints else 0
@@ -97,7 +97,12 @@ def environment(run: Run, device: torch.device) -> dict[str, Any]:
     }
 
 
-def _source(job: TrainingJob, run: Run, rank: int, device: torch.device) -> Source:
+def source_of(job: TrainingJob, run: Run, rank: int, device: torch.device) -> Source:
+    """Where a rank's batches come from.
+
+    Raises:
+        InputError: a file of clicks does not fit the model.
+    """
     source: Source = Criteo(run.data, job, rank) if run.data else Synthetic(job, rank)
     if not run.prepared:
         return source

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from benchmarks.choices import Choices, Tried, evened, judged, rows, schedule, taken_s, tried_before
+from benchmarks.choices import Choices, Tried, evened, judged, rows, schedule, tried_before, turns_s
 
 
 def test_the_best_one_measured_is_a_hit_without_regret():
@@ -38,17 +38,33 @@ def test_what_a_round_does_to_all_plans_is_taken_out():
     assert found[1] == pytest.approx([2.2] * 3)
 
 
-def test_an_iteration_takes_what_the_last_rank_takes(tmp_path):
-    """Ranks meet in the yardstick after each of these: there the light one waits, and not in its iteration."""
-    run = schedule(0.1)
-    columns = dict.fromkeys(("loss", "page_faults", "cpu_s"), [0.0] * run.total)
-    start_s = 2.0 * np.arange(run.total)
-    for rank, seconds in enumerate([1.0, 0.5]):
-        times = {"start_s": start_s.tolist(), "end_s": (start_s + seconds).tolist()}
+def test_an_iteration_of_a_turn_takes_what_the_last_rank_takes(tmp_path):
+    """Ranks meet before each of two turns: there the light one waits, and not in an iteration. The first of each turn
+    counts for nothing.
+    """
+    run, _ = schedule([0.1])
+    turns, count = 2, 2 * run.total
+    columns = dict.fromkeys(("loss", "page_faults", "cpu_s"), [0.0] * count)
+    heavy_s = np.tile([9.0, *[1.0] * run.iterations], turns)
+    heavy_s[-1] = 3.0
+    start_s = np.concatenate(
+        [10.0 + np.cumsum([0.0, *heavy_s[: run.total - 1]]), 99.0 + np.cumsum([0.0, *heavy_s[run.total : -1]])]
+    )
+    for rank, share in enumerate([1.0, 0.5]):
+        times = {"start_s": start_s.tolist(), "end_s": (start_s + share * heavy_s).tolist()}
         record = {"iterations": {**columns, **times}, "environment": {}, "yardstick_s": {"calls": [2e-3]}}
         (tmp_path / f"rank{rank}.json").write_text(json.dumps(record), encoding="utf-8")
-    assert taken_s(tmp_path, 2, run, {"calls": 2e-3}) == pytest.approx(1.0)
-    assert taken_s(tmp_path, 2, run, {"calls": 1e-3}) == pytest.approx(0.5)
+    expected = [1.0, 1.0 + 2.0 / run.iterations]
+    assert turns_s(tmp_path, 2, run, {"calls": 2e-3}) == pytest.approx(expected)
+    assert turns_s(tmp_path, 2, run, {"calls": 1e-3}) == pytest.approx(np.array(expected) / 2)
+
+
+def test_turns_are_short_and_rounds_many():
+    """Seven plans of 50 ms: turns of 8 iterations and one that does not count, 50 s of them."""
+    run, rounds = schedule([0.05] * 7)
+    assert (run.warm_up, run.iterations, rounds) == (1, 8, 15)
+    assert schedule([0.5] * 7)[0].iterations == 2, "of long ones few"
+    assert schedule([5e-3] * 2)[1] == 40, "no more than are needed"
 
 
 def test_sets_that_were_tried_are_counted_again(tmp_path):

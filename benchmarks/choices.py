@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import trim_mean
 
 from benchmarks.calm import PATIENCE_S, wait_for_calm
 from benchmarks.kept import folder_of, kept_in
@@ -44,12 +45,16 @@ TOLERANCE = 0.02
 """Of the best time: a choice that loses no more is a hit."""
 LIMITS = Limits(table_bytes=4e8, gathered_bytes=1e9, flops=6e9)
 """Of jobs: so many that training all plans of a set takes about four minutes with three starts."""
+DRAWS = 200
+"""Of measurements that noise might have made of right predictions."""
 HITS_SHARE, MOST_REGRET_PCT = 17 / 20, 2.0
 """Asked of all sets."""
 TURN_S, LEAST_ITERATIONS, MOST_ITERATIONS = 0.4, 2, 20
 """For how long a plan is trained in each turn, and how many iterations that are."""
-START_S, LEAST_ROUNDS, MOST_ROUNDS = 50.0, 6, 40
+START_S, LEAST_ROUNDS, MOST_ROUNDS = 100.0, 12, 80
 """For how long all plans are trained in the same processes, and how many rounds that are."""
+TRIMMED = 0.1
+"""Share of a start's rounds, of the fastest and of the slowest, that count for nothing in the geometric mean of all."""
 SET, ROWS = "set_", "rows.csv"
 """A set's folder of ``--keep`` begins with this; in it, rows of its plans."""
 MODULE = "model.sparse_arch.embedding_bag_collection"
@@ -75,7 +80,7 @@ class Choices:
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """A plan: predicted time, measured time of each start, the median of its rounds, seconds."""
+    """A plan: predicted time, measured time of each start, the middle of its rounds, seconds."""
 
     plan: str
     predicted_s: float
@@ -106,6 +111,7 @@ def rows(asked: Choices) -> Iterator[Row]:
             with folder_of(asked.keep and asked.keep / f"{SET}{number}") as folder:
                 done[number] = _tried(asked, number, folder)
                 append(asked.file, _rows(asked, number, done[number]))
+                (folder / ROWS).unlink(missing_ok=True)
                 append(folder / ROWS, _rows(asked, number, done[number]))
         yield Row(f"set_{number}_regret", 100.0 * judged(done[number])[2], "%")
     yield from _told(done)
@@ -145,6 +151,9 @@ def _told(done: Mapping[int, Sequence[Tried]]) -> Iterator[Row]:
     yield Row("choices_hits_without_tolerance", sum(exact), "sets")
     yield Row("choices_noise", 100.0 * float(np.median(noise)), "%")
     yield Row("choices_mean_regret", 100.0 * float(np.mean(regret)), "%", f"<= {MOST_REGRET_PCT:g}")
+    by_chance = np.array([were_it_right(tried, np.random.default_rng(number)) for number, tried in done.items()])
+    yield Row("choices_hits_were_it_right", float(by_chance[:, 0].sum()), "sets")
+    yield Row("choices_regret_were_it_right", 100.0 * float(by_chance[:, 1].mean()), "%")
 
 
 def judged(tried: Sequence[Tried]) -> tuple[bool, bool, float]:
@@ -153,6 +162,29 @@ def judged(tried: Sequence[Tried]) -> tuple[bool, bool, float]:
     best = min(tried, key=lambda plan: plan.measured_s)
     regret = chosen.measured_s / best.measured_s - 1.0
     return regret <= max(TOLERANCE, chosen.noise, best.noise), chosen is best, regret
+
+
+def were_it_right(tried: Sequence[Tried], random: np.random.Generator) -> tuple[float, float]:
+    """Share of hits and mean regret that noise alone would leave: what the same measurement says were each plan right.
+
+    Starts are drawn about the predicted times, as far from them as those of a plan are from one another.
+
+    Args:
+        tried: plans of a set, with as many starts each.
+        random: draws.
+    """
+    starts = np.log([plan.starts_s for plan in tried])
+    spread = float(np.sqrt(starts.var(axis=1, ddof=1).mean())) if starts.shape[1] > 1 else 0.0
+    judgements = [
+        judged(
+            [
+                replace(plan, starts_s=tuple((plan.predicted_s * np.exp(off)).tolist()))
+                for plan, off in zip(tried, by, strict=True)
+            ]
+        )
+        for by in random.normal(0.0, spread, (DRAWS, *starts.shape))
+    ]
+    return float(np.mean([hit for hit, _, _ in judgements])), float(np.mean([regret for _, _, regret in judgements]))
 
 
 def tried_before(file: Path, seed: int, cluster: str) -> dict[int, list[Tried]]:
@@ -190,7 +222,7 @@ def _tried(asked: Choices, number: int, root: Path) -> list[Tried]:
     even = evened(np.concatenate(measured, axis=1)).reshape(len(plans), asked.starts, rounds)
     return [
         Tried(plan, predicted[plan].iteration_s, tuple(of_starts))
-        for plan, of_starts in zip(plans, np.median(even, axis=2).tolist(), strict=True)
+        for plan, of_starts in zip(plans, np.exp(trim_mean(np.log(even), TRIMMED, axis=2)).tolist(), strict=True)
     ]
 
 

@@ -82,8 +82,8 @@ class CpuKernels(Strict):
     collective_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """What each collective takes longer within an iteration than alone: sleeping threads are woken up."""
     work_spread: Annotated[float, Field(ge=0, le=MOST_SPREAD)] = 0.0
-    """By how much chance makes the work of ranks differ in an iteration, which the others wait for where they meet:
-    standard deviation over mean."""
+    """By how much chance makes cores work faster or slower in an iteration, so that ranks wait for others where they
+    meet: standard deviation over mean."""
     turn_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """How long a rank keeps a core that another one wants, too (the system's time slice); 0: each goes on at a part of
     its speed all the time."""
@@ -94,7 +94,7 @@ class CpuKernels(Strict):
     shared_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """As ``collective_wait_s``, of ranks that take turns: they and their collectives' threads wait for a core, too."""
     shared_work_spread: Annotated[float, Field(ge=0, le=MOST_SPREAD)] = 0.0
-    """As ``work_spread``, of ranks that take turns."""
+    """As ``work_spread``, where ranks take turns on cores."""
     yardstick_s: dict[Name, Annotated[Seconds, Field(gt=0)]] = Field(default_factory=dict)
     """What the pieces of the trainer's yardstick took meanwhile: how fast the machine was then."""
     costs: dict[KernelClass, KernelCosts]

@@ -118,7 +118,7 @@ class CpuModel:
 
     @property
     def work_spread(self) -> float:
-        """Standard deviation over mean of the work of ranks that do the same in an iteration."""
+        """Standard deviation over mean of what the same work takes on different cores in an iteration."""
         return self.kernels.shared_work_spread if self.takes_turns else self.kernels.work_spread
 
     @property

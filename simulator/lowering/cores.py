@@ -73,7 +73,7 @@ class Cores:
         of = compute.kernels
         turns = compute.takes_turns
         wait_s = of.shared_wait_s if turns else of.collective_wait_s
-        pace = paces(topology.world_size, compute.work_spread)
+        pace = paces(numbers, compute.work_spread)
         wait_ps, slice_ps = picoseconds_of(np.array([wait_s, of.turn_s if turns else 0.0])).tolist()
         latency_cores = of.shared_latency_cores if turns else None
         latency_cores = of.collective_latency_cores if latency_cores is None else latency_cores
@@ -131,22 +131,24 @@ class Cores:
         return replace(activity, phases=tuple(phases))
 
 
-def paces(ranks: int, spread: float) -> FloatArray:
-    """Factors on the work of ranks of mean 1 that lie as those of a normal sample on the average ``[2, ranks]``.
+def paces(core_of: IntArray, spread: float) -> FloatArray:
+    """Factors on the work of ranks of mean 1 that lie as a normal sample does on the average ``[2, ranks]``.
 
-    Which rank is slower changes from iteration to iteration, by how much the slowest is hardly does; so here an order
-    and its reverse take turns (`simulator.lowered.is_other`), and over four iterations all ranks are equal: every
-    second rank is slower than the one before, the others faster. Up to eight ranks that take turns on two cores so have
-    together about as much more than the others as those of a random order have; more have less.
+    Whose work is slower changes from iteration to iteration, by how much the slowest is hardly does; so here an order
+    of the cores and its reverse take turns (`simulator.lowered.is_other`), and over four iterations all are equal:
+    every second one is slower than the one before, the others faster. What makes them so (others on the same core of
+    a virtual machine's host, its clock) is the core's: ranks that take turns on one have the same pace
+    (`docs/decisions/100`).
 
     Args:
-        ranks: how many there are.
+        core_of: number of the share of cores of each rank ``[ranks]``.
         spread: standard deviation.
     """
-    number = np.arange(ranks)
-    quantiles = (number + 1 - BLOM) / (ranks + 1 - 2 * BLOM)
+    _, number = np.unique(core_of, return_inverse=True)
+    count = int(number.max()) + 1
+    quantiles = (np.arange(count) + 1 - BLOM) / (count + 1 - 2 * BLOM)
     sample = np.array([NormalDist().inv_cdf(quantile) for quantile in quantiles.tolist()])
-    ordered = spread * sample[np.where(number % 2 == 0, number, ranks - ranks % 2 - number)]
+    ordered = spread * sample[np.where(number % 2 == 0, number, count - count % 2 - number)]
     return np.stack([1.0 + ordered, 1.0 - ordered])
 
 

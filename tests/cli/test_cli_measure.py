@@ -15,8 +15,12 @@ import numpy as np
 import pytest
 import yaml
 
+from benchmarks.accuracy import Study, again
+from benchmarks.rows import read as rows_of
 from tests.command import installed_command
 from tests.trainer_jobs import graded, model, scenario
+from validation.measured import read_measured
+from validation.measured_prediction import predict_measured
 from validation.yardstick import PIECES
 
 ROOT = Path(__file__).parents[2]
@@ -286,7 +290,7 @@ def test_a_measurement_of_an_earlier_version_is_refused_with_one_message(measure
     """It has no iterations whose operators were timed."""
     for name in ("measured.json", "scenario.resolved.yaml"):
         (tmp_path / name).write_bytes((measured[0] / name).read_bytes())
-    code, _, err = dlrmsim("validate", "--measured", tmp_path, "--cluster", "zen5_2_cores", folder=tmp_path)
+    code, _, err = dlrmsim("validate", "--measured", tmp_path, "--cluster", "zen4_2_cores", folder=tmp_path)
     assert code == 2
     assert "no measurement" in err
 
@@ -296,8 +300,23 @@ def test_of_a_measurement_on_a_gpu_the_iteration_alone_is_validated(measured, tm
     shutil.copytree(measured[0], tmp_path / "on_gpu")
     file = tmp_path / "on_gpu" / "measured.json"
     file.write_text(json.dumps({**read(file), "device": "NVIDIA H100"}))
-    arguments = ("--measured", "on_gpu", "--cluster", "zen5_2_cores", "--report", "page.html", "--json")
+    arguments = ("--measured", "on_gpu", "--cluster", "zen4_2_cores", "--report", "page.html", "--json")
     code, out, err = dlrmsim("validate", *arguments, folder=tmp_path)
     assert code == 0, err
     assert {case["metric"] for run in json.loads(out)["measured"] for case in run["cases"]} == {"iteration"}
     assert (tmp_path / "page.html").is_file()
+
+
+def test_launches_that_a_study_kept_are_predicted_anew(measured, tmp_path):
+    """Two launches of configuration 7, on a machine that the study does not name."""
+    for launch in range(2):
+        shutil.copytree(measured[0], tmp_path / f"measured_7_{launch}")
+    shutil.copy(measured[0] / "scenario.resolved.yaml", tmp_path / "config_7.yaml")
+    study = Study(1, 0, "zen4_2_cores", 5, tmp_path / "none.csv", resume=False, minutes=0.0)
+    told = {row.name: row.value for row in again(tmp_path, study, tmp_path / "rows.csv")}
+    (row,) = rows_of(tmp_path / "rows.csv")[1]
+    predicted = predict_measured(read_measured(measured[0]), "zen4_2_cores")
+    assert float(row["iteration_predicted_s"]) == pytest.approx(predicted.iteration_s, rel=1e-5)
+    assert told["config_7_error"] == float(row["iteration_error_pct"])
+    assert (row["config"], row["launched"], row["cluster"]) == ("7", "2", "zen4_2_cores")
+    assert not (tmp_path / "none.csv").exists()

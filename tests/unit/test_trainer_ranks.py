@@ -11,13 +11,15 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from inputs.errors import InputError, RankFailedError  # noqa: E402
-from tests.trainer_jobs import TABLES, losses, scenario, whole_tables, write  # noqa: E402 - needs torch
+from tests.trainer_jobs import TABLES, losses, plan, planned, scenario, whole_tables, write  # noqa: E402 - needs torch
 from trainer import launch, loop  # noqa: E402
+from trainer.bench_rounds import train_in_rounds  # noqa: E402
 from trainer.bench_series import SCENARIO, started_series  # noqa: E402
 from trainer.checkpoint import state_of  # noqa: E402
 from trainer.job import read_job  # noqa: E402
@@ -27,6 +29,7 @@ from trainer.pin import shares, usable_cores  # noqa: E402
 from trainer.runs import Run, parse  # noqa: E402
 from trainer.slices import slice_s  # noqa: E402
 from trainer.synthetic import Synthetic  # noqa: E402
+from trainer.yardstick import REPEATS  # noqa: E402
 
 CPU = torch.device("cpu")
 RUN = Run(Path())
@@ -276,6 +279,25 @@ def test_a_rank_killed_while_it_waits_for_its_turn_is_told(tmp_path):
         with pytest.raises(RankFailedError, match=r"rank 0 of 2 was ended by SIGKILL"):
             series.turn()
     assert all(process.poll() is not None for process in series.ranks.processes)
+
+
+def test_plans_that_are_trained_by_turns_have_the_loss_curve_of_one_rank_each(one_rank, tmp_path):
+    """Three rounds of turns of three iterations, in orders of their own: each plan goes on where it stopped."""
+    folders = [tmp_path / "a", tmp_path / "b"]
+    row_wise = {
+        "sharding_type": "row_wise"
+    }  # those that are copied or cut by columns stay so: they learn in another way
+    other = plan(2)["plan"]["tables"] | {f"table_{table}": row_wise for table in (0, 3, 4, 5)}
+    for folder, given in zip(folders, (plan(2), planned(2, other)), strict=True):
+        write(folder, scenario(2, sharding={"plan": given})).rename(folder / SCENARIO)
+    run = replace(RUN, warm_up=1, iterations=2)
+    train_in_rounds(run, 2, folders, [[0, 1], [1, 0], [0, 1]], tmp_path)
+    for folder in folders:
+        records = [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(2)]
+        found = np.mean([record["iterations"]["loss"] for record in records], axis=0)
+        assert found == pytest.approx(one_rank[:9], rel=1e-4)
+        assert {len(record["iterations"]["end_s"]) for record in records} == {9}
+        assert len(records[0]["yardstick_s"]["product"]) == 3 * REPEATS
 
 
 def test_a_rank_that_is_alone_on_cpus_needs_no_thread_of_gloo(tmp_path):

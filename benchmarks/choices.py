@@ -129,6 +129,8 @@ def again(kept: Path, cluster: str) -> Iterator[Row]:
     """
     done = {}
     for number, (folder,) in kept_in(kept, SET).items():
+        if not (folder / ROWS).is_file():  # the study was stopped in this one
+            continue
         done[number] = [
             replace(tried, predicted_s=predict(_kept_plan(folder / tried.plan, cluster)).iteration_s)
             for tried in (_tried_of(row) for row in read(folder / ROWS)[1])

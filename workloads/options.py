@@ -62,6 +62,7 @@ def compose(tables: Tables, context: PlanningContext, options: Sequence[Option],
     held = replace(
         empty, row_wise=np.flatnonzero(kinds == "row_wise"), data_parallel=np.flatnonzero(kinds == "data_parallel")
     )
+    check_everywhere(float(stored_on_ranks(held, context).max()), "copies and row blocks", context)
     held = add_nodes(held, context, np.flatnonzero(np.isin(kinds, ("table_row_wise", "grid_shard"))), pieces)
     held = add_columns(held, context, np.flatnonzero(np.isin(kinds, ("table_wise", "column_wise"))), pieces)
     return checked(held)

@@ -108,6 +108,7 @@ def test_plans_that_were_kept_are_predicted_anew(tmp_path):
         (tmp_path / "set_3" / plan / SCENARIO).write_text(job.to_yaml(), encoding="utf-8")
     columns = "seed,cluster,set,plan,predicted_s,measured_s,starts_s"
     rows_then = [columns, "1,x,3,greedy,0.2,1.0,1.0 1.0", "1,x,3,on_one,0.1,2.0,2.0 2.0", ""]
+    (tmp_path / "set_4").mkdir()  # the study was stopped before its plans were trained
     (tmp_path / "set_3" / ROWS).write_text("\n".join(rows_then), encoding="utf-8")
     assert judged(tried_before(tmp_path / "set_3" / ROWS, 1, "x")[3])[2] == pytest.approx(1.0)
     told = {row.name: row.value for row in again(tmp_path, "zen4_2_cores")}

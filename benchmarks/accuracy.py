@@ -17,14 +17,14 @@ import json
 import shutil
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import yaml
 
 from benchmarks.calm import PATIENCE_S, wait_for_calm
-from benchmarks.kept import folder_of, kept_in
+from benchmarks.kept import ROWS, folder_of, kept_in
 from benchmarks.rows import Row, append, read
 from dlrmsim.measuring import MeasureRequest, measure
 from inputs.errors import InfeasibleError, InputError
@@ -40,8 +40,11 @@ LEAST_S, MOST_S = 5e-3, 3.0
 LIMITS = Limits(table_bytes=6 * 2**30)
 BATCHES = 4
 """Made before each launch and taken in turn: making them takes longer than training."""
-MEASURED = "measured_"
-"""Folders of launches begin with this, then the configuration's number and the launch's."""
+CONFIG, LAUNCH, SCENARIO = "config_", "launch_", "scenario.yaml"
+"""A configuration's folder of ``--keep`` begins with the one, those of its launches in it with the other; beside them,
+its scenario."""
+DRAWN = "drawn.yaml"
+"""The scenario that was drawn last."""
 TOGETHER = 4
 """Configurations that are measured by turns."""
 MOST_AS_OFTEN = 2
@@ -102,6 +105,7 @@ def rows(study: Study) -> Iterator[Row]:
                 _check_columns(study.file)
                 for row in _measured_by_turns(batch, study, folder):
                     append(study.file, [row])
+                    append(folder / f"{CONFIG}{row['config']}" / ROWS, [row])
                     done[row["config"]] = row
                     yield Row(f"config_{row['config']}_error", float(row["iteration_error_pct"]), "%")
                 batch = []
@@ -115,16 +119,19 @@ def again(folder: Path, study: Study, out: Path | None) -> Iterator[Row]:
 
     Args:
         folder: of the study's ``--keep``.
-        study: its machine, and how many launches count.
+        study: on which machine; what else it asks for counts for nothing.
         out: file to append rows to, if any.
 
     Raises:
         InputError: nothing is kept there, or the file has other columns.
     """
     done = []
-    for number, folders in kept_in(folder, MEASURED).items():
-        found = [read_measured(launch) for launch in folders]
-        done.append(_row_of(study, number, load_scenario(folder / f"config_{number}.yaml"), found))
+    for number, of_config in kept_in(folder, CONFIG).items():
+        (then,) = read(of_config / ROWS)[1]
+        known = replace(study, seed=int(then["seed"]), launches=int(then["launches"]))
+        launches = [read_measured(of_config / f"{LAUNCH}{launch}") for launch in range(int(then["launched"]))]
+        scenario = load_scenario(of_config / SCENARIO, [f"cluster={cluster_anywhere(study.cluster)}"])
+        done.append(_row_of(known, number, scenario, launches))
         if out is not None:
             append(out, done[-1:])
         yield Row(f"config_{number}_error", float(done[-1]["iteration_error_pct"]), "%")
@@ -202,7 +209,7 @@ def _drawn(study: Study, number: int, folder: Path) -> tuple[ResolvedScenario, i
     for again in range(1000):
         ranks = None if study.device == "cpu" else int(random.choice(_ranks_on_gpus()))
         given = random_job(random, f"random_{study.seed}_{number}", cluster_anywhere(study.cluster), ranks)
-        file = folder / f"config_{number}.yaml"
+        file = folder / DRAWN
         file.write_text(yaml.safe_dump(given, sort_keys=False), encoding="utf-8")
         if not LIMITS.allow(given):
             continue
@@ -234,12 +241,14 @@ def _measured_by_turns(
 ) -> Iterator[dict[str, str]]:
     """Launch each configuration so many times by turns, and again for launches that were disturbed; a row each."""
     found: dict[int, list[Measured]] = {number: [] for number, _ in batch}
+    folders = {number: folder / f"{CONFIG}{number}" for number, _ in batch}
+    for number, scenario in batch:
+        _make_anew(folders[number], scenario)
     for launch in range(MOST_AS_OFTEN * study.launches):
         for number, scenario in batch:
             if sum(map(_is_undisturbed, found[number])) >= study.launches:
                 continue
-            out = folder / f"{MEASURED}{number}_{launch}"
-            shutil.rmtree(out, ignore_errors=True)  # of a study that was stopped
+            out = folders[number] / f"{LAUNCH}{launch}"
             expected_s = predict(scenario).iteration_s
             iterations = int(np.clip(BUDGET_S / expected_s, LEAST_ITERATIONS, MOST_ITERATIONS))
             request = MeasureRequest(
@@ -253,10 +262,19 @@ def _measured_by_turns(
                 warm_up=int(np.clip(WARM_UP_S / expected_s, LEAST_WARM_UP, MOST_WARM_UP)),
             )
             wait_for_calm(usable_cores(), PATIENCE_S)
-            measure(folder / f"config_{number}.yaml", (), request)
+            measure(folders[number] / SCENARIO, (), request)
             found[number].append(read_measured(out))
     for number, scenario in batch:
         yield _row_of(study, number, scenario, found[number])
+
+
+def _make_anew(folder: Path, scenario: ResolvedScenario) -> None:
+    """The folder of a configuration without the launches of another study, or of this one when it was stopped."""
+    (folder / ROWS).unlink(missing_ok=True)
+    for launch in folder.glob(f"{LAUNCH}*"):
+        shutil.rmtree(launch)
+    folder.mkdir(exist_ok=True)
+    (folder / SCENARIO).write_text(scenario.to_yaml(), encoding="utf-8")
 
 
 def _row_of(study: Study, number: int, scenario: ResolvedScenario, found: Sequence[Measured]) -> dict[str, str]:

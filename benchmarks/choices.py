@@ -23,7 +23,7 @@ import numpy as np
 from scipy.stats import trim_mean
 
 from benchmarks.calm import PATIENCE_S, wait_for_calm
-from benchmarks.kept import folder_of, kept_in
+from benchmarks.kept import ROWS, folder_of, kept_in
 from benchmarks.rows import Row, append, read
 from dlrmsim.host_training import SCHEDULE
 from dlrmsim.measurements import read_measurement
@@ -44,7 +44,7 @@ PLANNERS = ("greedy_size", "greedy_lookups", "greedy", "search")
 TOLERANCE = 0.02
 """Of the best time: a choice that loses no more is a hit."""
 LIMITS = Limits(table_bytes=4e8, gathered_bytes=1e9, flops=6e9)
-"""Of jobs: so many that training all plans of a set takes about four minutes with three starts."""
+"""Of jobs: all plans of a set are in the memory at once, with two states each at the most."""
 DRAWS = 200
 """Of measurements that noise might have made of right predictions."""
 HITS_SHARE, MOST_REGRET_PCT = 17 / 20, 2.0
@@ -55,8 +55,9 @@ START_S, LEAST_ROUNDS, MOST_ROUNDS = 100.0, 12, 80
 """For how long all plans are trained in the same processes, and how many rounds that are."""
 TRIMMED = 0.1
 """Share of a start's rounds, of the fastest and of the slowest, that count for nothing in the geometric mean of all."""
-SET, ROWS = "set_", "rows.csv"
-"""A set's folder of ``--keep`` begins with this; in it, rows of its plans."""
+SET, TURNS = "set_", "turns.json"
+"""A set's folder of ``--keep`` begins with this; in it, what each plan's iterations took in each start's turns,
+seconds."""
 MODULE = "model.sparse_arch.embedding_bag_collection"
 """Where plans of TorchRec have their tables."""
 
@@ -109,9 +110,9 @@ def rows(asked: Choices) -> Iterator[Row]:
             if time.monotonic() > end:
                 continue
             with folder_of(asked.keep and asked.keep / f"{SET}{number}") as folder:
+                (folder / ROWS).unlink(missing_ok=True)  # of another study: it tells that a set is whole
                 done[number] = _tried(asked, number, folder)
                 append(asked.file, _rows(asked, number, done[number]))
-                (folder / ROWS).unlink(missing_ok=True)
                 append(folder / ROWS, _rows(asked, number, done[number]))
         yield Row(f"set_{number}_regret", 100.0 * judged(done[number])[2], "%")
     yield from _told(done)
@@ -128,9 +129,7 @@ def again(kept: Path, cluster: str) -> Iterator[Row]:
         InputError: nothing is kept there.
     """
     done = {}
-    for number, (folder,) in kept_in(kept, SET).items():
-        if not (folder / ROWS).is_file():  # the study was stopped in this one
-            continue
+    for number, folder in kept_in(kept, SET).items():
         done[number] = [
             replace(tried, predicted_s=predict(_kept_plan(folder / tried.plan, cluster)).iteration_s)
             for tried in (_tried_of(row) for row in read(folder / ROWS)[1])
@@ -153,6 +152,8 @@ def _told(done: Mapping[int, Sequence[Tried]]) -> Iterator[Row]:
     yield Row("choices_hits_without_tolerance", sum(exact), "sets")
     yield Row("choices_noise", 100.0 * float(np.median(noise)), "%")
     yield Row("choices_mean_regret", 100.0 * float(np.mean(regret)), "%", f"<= {MOST_REGRET_PCT:g}")
+    if any(len(plan.starts_s) < 2 for tried in done.values() for plan in tried):
+        return  # nothing tells how far starts differ
     by_chance = np.array([were_it_right(tried, np.random.default_rng(number)) for number, tried in done.items()])
     yield Row("choices_hits_were_it_right", float(by_chance[:, 0].sum()), "sets")
     yield Row("choices_regret_were_it_right", 100.0 * float(by_chance[:, 1].mean()), "%")
@@ -169,14 +170,16 @@ def judged(tried: Sequence[Tried]) -> tuple[bool, bool, float]:
 def were_it_right(tried: Sequence[Tried], random: np.random.Generator) -> tuple[float, float]:
     """Share of hits and mean regret that noise alone would leave: what the same measurement says were each plan right.
 
-    Starts are drawn about the predicted times, as far from them as those of a plan are from one another.
+    Starts are drawn about the predicted times, as far from them as those of a plan are from one another. What all plans
+    have in common was taken out of these (`evened`), and with it a part of what each is off by itself.
 
     Args:
-        tried: plans of a set, with as many starts each.
+        tried: plans of a set, with as many starts each, two at least.
         random: draws.
     """
     starts = np.log([plan.starts_s for plan in tried])
-    spread = float(np.sqrt(starts.var(axis=1, ddof=1).mean())) if starts.shape[1] > 1 else 0.0
+    own = max(len(tried), 2) / (max(len(tried), 2) - 1)
+    spread = float(np.sqrt(own * starts.var(axis=1, ddof=1).mean()))
     judgements = [
         judged(
             [
@@ -221,6 +224,7 @@ def _tried(asked: Choices, number: int, root: Path) -> list[Tried]:
         order = [random.permutation(len(plans)).tolist() for _ in range(rounds)]
         train_in_rounds(run, ranks, [root / plan for plan in plans], order, root)
         measured.append([turns_s(root / plan, ranks, run, predicted[plan].yardstick_s) for plan in plans])
+    (root / TURNS).write_text(json.dumps(dict(zip(plans, np.stack(measured, axis=1).tolist(), strict=True))))
     even = evened(np.concatenate(measured, axis=1)).reshape(len(plans), asked.starts, rounds)
     return [
         Tried(plan, predicted[plan].iteration_s, tuple(of_starts))
@@ -314,7 +318,7 @@ def _rows(asked: Choices, number: int, tried: Sequence[Tried]) -> Iterator[dict[
             "cluster": Path(asked.cluster).stem,
             "set": str(number),
             "plan": plan.plan,
-            "predicted_s": f"{plan.predicted_s:.5g}",
+            "predicted_s": repr(float(plan.predicted_s)),  # plans may differ by a picosecond
             "measured_s": f"{plan.measured_s:.5g}",
             "starts_s": " ".join(f"{seconds:.5g}" for seconds in plan.starts_s),
         }

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from inputs.errors import InputError
 
+ROWS = "rows.csv"
+"""In a folder of a set or configuration, once all of it is measured: its rows."""
+
 
 @contextmanager
 def folder_of(keep: Path | None) -> Iterator[Path]:
@@ -21,16 +24,13 @@ def folder_of(keep: Path | None) -> Iterator[Path]:
         yield keep.resolve()
 
 
-def kept_in(folder: Path, prefix: str) -> dict[int, list[Path]]:
-    """Folders ``prefix``, a number and perhaps ``_`` and another, by the first number, in order of both.
+def kept_in(folder: Path, prefix: str) -> dict[int, Path]:
+    """Folders ``prefix`` and a number, by that, that are whole: a study was not stopped in them.
 
     Raises:
         InputError: there is none.
     """
-    found: dict[int, dict[int, Path]] = {}
-    for path in folder.glob(f"{prefix}*"):
-        first, _, second = path.name.removeprefix(prefix).partition("_")
-        found.setdefault(int(first), {})[int(second or 0)] = path
+    found = {int(file.parent.name.removeprefix(prefix)): file.parent for file in folder.glob(f"{prefix}*/{ROWS}")}
     if not found:
         raise InputError("nothing was kept here", file=folder, expected="what a study with --keep wrote")
-    return {number: [paths[turn] for turn in sorted(paths)] for number, paths in sorted(found.items())}
+    return dict(sorted(found.items()))

@@ -32,7 +32,8 @@ AMOUNTS: Mapping[KernelClass, frozenset[str]] = {
     "batched": _PRODUCT,
     "lookup": _ROWS | {"byte", "output_byte"},
     "update": _ROWS
-    | {"lookup_doubling", "gathered_byte", "gradient_core_miss_byte", "row", "state_row", "weight_byte", "state_byte"},
+    | {"sorted_shared_miss_byte", "gathered_byte", "gradient_core_miss_byte"}
+    | {"row", "state_row", "weight_byte", "state_weight_byte", "state_byte"},
     "stream": _PASS,
     "columns": _PASS | {"piece", "part"},
     "transpose": _PASS,
@@ -93,8 +94,6 @@ class CpuKernels(Strict):
     """As ``collective_latency_cores``, of ranks that take turns: a switch between threads comes on top. None: alike."""
     shared_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """As ``collective_wait_s``, of ranks that take turns: they and their collectives' threads wait for a core, too."""
-    shared_work_spread: Annotated[float, Field(ge=0, le=MOST_SPREAD)] = 0.0
-    """As ``work_spread``, where ranks take turns on cores."""
     yardstick_s: dict[Name, Annotated[Seconds, Field(gt=0)]] = Field(default_factory=dict)
     """What the pieces of the trainer's yardstick took meanwhile: how fast the machine was then."""
     costs: dict[KernelClass, KernelCosts]

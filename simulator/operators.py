@@ -28,6 +28,10 @@ BYTES_PER_ELEMENT: dict[str, int] = {
 }  # fmt: skip
 """Storage size in bytes of one element (tf32 is stored as fp32)."""
 
+SORTED_BYTES = 32.0
+"""Of a CPU's memory, touched for each lookup beside its index where an update sorts them by row: keys before and after
+the sort, rows and bags as int64."""
+
 
 class Category(StrEnum):
     """What kind of time a task is, for breakdowns."""

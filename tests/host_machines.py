@@ -23,15 +23,15 @@ def kernels(
     collective_cores=0.0,
     latency_cores=0.0,
     waits=(0.0, 0.0),
-    shared=(1.0, 0.0, 0.0),
+    shared=(1.0, 0.0),
     shared_latency_cores=None,
     turn_s=0.0,
     **kinds,
 ):
     """Costs.
 
-    ``waits``: what collectives take longer than alone, and the spread of ranks' work; ``shared``: how much slower ranks
-    are that take turns, and the same of them.
+    ``waits``: what collectives take longer than alone, and the spread of what cores work; ``shared``: how much slower
+    ranks are that take turns, and what their collectives take longer.
     """
     return {
         "threads": threads,
@@ -47,7 +47,6 @@ def kernels(
         "shared_slower": shared[0],
         "shared_latency_cores": shared_latency_cores,
         "shared_wait_s": f"{shared[1]!r} s",
-        "shared_work_spread": shared[2],
         "costs": kinds,
     }
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from simulator.operators import (
+    SORTED_BYTES,
     DenseOptimizer,
     Elementwise,
     EmbeddingLookup,
@@ -18,7 +19,6 @@ from simulator.operators import (
     Operator,
 )
 from workloads.popularity import uniform
-from workloads.residency import SORTED_BYTES
 from workloads.retention import CACHE_BYTES, Touched, kept_back, reach
 
 Row = Mapping[str, Any]

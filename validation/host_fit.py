@@ -17,7 +17,7 @@ from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster
 from scenarios.progress import Progress
 from simulator.compute.cpu import Caches
-from simulator.operators import EmbeddingLookup, EmbeddingUpdate
+from simulator.operators import EmbeddingLookup, EmbeddingUpdate, HostWork
 from validation.collectives import MeasuredCollective, Predictor
 from validation.cpu_fit import KERNELS, KernelRow, Row
 from validation.fitting import fit_collectives
@@ -127,7 +127,9 @@ def with_own_cache(facts: HostFacts, rows: Sequence[Row], trained: Mapping[int, 
 
 
 def _is_of_tables(part: PartRow) -> bool:
-    return all(isinstance(work, EmbeddingLookup | EmbeddingUpdate) for work in part.work)
+    """Whether a part is a lookup or an update of tables; launching it is part of it."""
+    kernels = [work for work in part.work if not isinstance(work, HostWork)]
+    return bool(kernels) and all(isinstance(work, EmbeddingLookup | EmbeddingUpdate) for work in kernels)
 
 
 def fit_kernels(

@@ -24,9 +24,9 @@ from validation.measured_prediction import class_told, predict, predict_thread_s
 
 MOST_WAIT_S = 4e-3
 """Up to where it is looked for what a collective waits, seconds."""
-STEPS = 8, 2
-"""Parts of that, and of the largest spread, which slopes are looked at over: a spread below what ranks differ by anyway
-makes nobody wait."""
+WAITS = {"collective_wait_s": (MOST_WAIT_S, 8), "shared_wait_s": (MOST_WAIT_S, 8), "work_spread": (MOST_SPREAD, 2)}
+"""The most of each, and parts of that which slopes are looked at over: a spread below what ranks differ by anyway makes
+nobody wait."""
 ROUNDS = 5
 """Times that they are mended."""
 LEAST_WAITING = 0.05
@@ -135,7 +135,7 @@ def with_waits(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
         cluster: with all else that jobs of ranks with cores of their own need.
         jobs: of such ranks.
     """
-    return _with_waits(cluster, [job for job in jobs if job.ranks > 1], "collective_wait_s", "work_spread")
+    return _with_waits(cluster, [job for job in jobs if job.ranks > 1], ["collective_wait_s", "work_spread"])
 
 
 def with_turns(
@@ -144,7 +144,7 @@ def with_turns(
     """The cluster with what ranks lose that take turns on cores, from jobs with more ranks than cores.
 
     First by how much longer their kernels take, then, for what is still missing of the iterations, how long collectives
-    wait: ``shared_wait_s`` and ``shared_work_spread``.
+    wait: ``shared_wait_s``. Cores differ as they do for other ranks (`docs/decisions/102`).
 
     Args:
         cluster: with all else.
@@ -156,11 +156,11 @@ def with_turns(
         return cluster
     cluster = _told(cluster, turn_s=float(f"{turn_s:.3g}"), shared_latency_cores=latency_cores)
     slower = round(max(1.0, 1.0 / float(np.median(_thread_ratios(cluster, jobs)))), 3)
-    return _with_waits(_told(cluster, shared_slower=slower), jobs, "shared_wait_s", "shared_work_spread")
+    return _with_waits(_told(cluster, shared_slower=slower), jobs, ["shared_wait_s"])
 
 
-def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], wait: str, spread: str) -> Cluster:
-    """The cluster with what a collective waits and what ranks differ by, for which waits are off least.
+def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[str]) -> Cluster:
+    """The cluster with those numbers of `WAITS` for which waits are off least.
 
     That is by the sum of errors relative to the measured waits, at least `LEAST_WAITING` of the iteration: a job that
     something held up bends neither. They are looked for as if iterations grew in a straight line with them, then again
@@ -179,12 +179,11 @@ def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], wait: str, spread:
         return (predicted.iteration_s + more_s) / job.iteration_s
 
     def told(values: FloatArray) -> Cluster:
-        wait_s, of_work = (float(f"{value:.3g}") for value in values)
-        return _told(cluster, **{wait: wait_s, spread: of_work})
+        return _told(cluster, **{name: float(f"{value:.3g}") for name, value in zip(names, values, strict=True)})
 
-    most = np.array([MOST_WAIT_S, MOST_SPREAD])
-    steps = most / np.array(STEPS)
-    start = _ratios(told(np.zeros(2)), jobs, ratio)
+    most, parts = np.array([WAITS[name] for name in names]).T
+    steps = most / parts
+    start = _ratios(told(np.zeros(len(names))), jobs, ratio)
     slopes = np.stack([_ratios(told(step), jobs, ratio) - start for step in np.diag(steps)], 1) / steps
     for again in range(ROUNDS + 1):
         found = _least_off(start - 1.0, slopes, weights, most)
@@ -196,15 +195,15 @@ def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], wait: str, spread:
 
 
 def _least_off(start: FloatArray, slopes: FloatArray, weights: FloatArray, most: FloatArray) -> FloatArray:
-    """Values ``[2]``, 0 to ``most [2]``, of the least ``weights [J] @ |start [J] + slopes [J, 2] @ values|``."""
+    """Values ``[N]``, 0 to ``most [N]``, of the least ``weights [J] @ |start [J] + slopes [J, N] @ values|``."""
     size = np.eye(len(start))  # of each error, at least the error and its negative
     found = linprog(
-        np.concatenate([np.zeros(2), weights]),
+        np.concatenate([np.zeros(len(most)), weights]),
         A_ub=np.block([[slopes, -size], [-slopes, -size]]),
         b_ub=np.concatenate([-start, start]),
         bounds=[*((0.0, limit) for limit in most.tolist()), *((0.0, None) for _ in start)],
     )
-    return np.asarray(found.x, dtype=np.float64)[:2]
+    return np.asarray(found.x, dtype=np.float64)[: len(most)]
 
 
 def _ratios(cluster: Cluster, jobs: Sequence[TrainedJob], ratio: Callable[[Times, TrainedJob], float]) -> FloatArray:

@@ -54,7 +54,7 @@ def in_kernels_s(
     if not isinstance(compute, CpuModel):
         return seconds
     core_of = program.ranks % compute.core_groups  # measurements are on one node
-    pace = paces(core_of, compute.work_spread)[int(is_other(iteration))]
+    pace = paces(core_of, compute.kernels.work_spread)[int(is_other(iteration))]
     needed_s = np.zeros(seconds.shape)
     for task, work in enumerate(program.work):
         if not isinstance(work, CollectiveCall):

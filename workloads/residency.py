@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.operators import Busiest, FloatArray, Misses
+from simulator.operators import SORTED_BYTES, Busiest, FloatArray, Misses
 from workloads.dense import DensePart
 from workloads.groups import EmbeddingGroup
 from workloads.kernels import amount
@@ -25,8 +25,6 @@ _SHARDINGS = {
     "data_parallel": ("data_parallel",),
 }
 """Sharding types whose tables share the kernels of a group."""
-SORTED_BYTES = 32.0
-"""Touched for each lookup beside its index: keys before and after the sort, rows and bags as int64."""
 PASSES = 2.0
 """Activations and their gradients; parameters and theirs."""
 

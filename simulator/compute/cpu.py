@@ -24,6 +24,7 @@ from hardware_specs.cpu_kernels import CpuKernels, KernelClass
 from hardware_specs.types import Node
 from inputs.errors import InputError
 from simulator.operators import (
+    SORTED_BYTES,
     Amount,
     Copy,
     Delay,
@@ -115,11 +116,6 @@ class CpuModel:
     def takes_turns(self) -> bool:
         """Whether a rank shares its cores with others."""
         return self.local_world_size > self.core_groups
-
-    @property
-    def work_spread(self) -> float:
-        """Standard deviation over mean of what the same work takes on different cores in an iteration."""
-        return self.kernels.shared_work_spread if self.takes_turns else self.kernels.work_spread
 
     @property
     def caches(self) -> Caches:
@@ -256,16 +252,17 @@ def _share(missed: Misses | None, cache: float) -> Amount:
 def _update(operator: EmbeddingUpdate, caches: Caches) -> Amounts:
     gathered = operator.gradient_bytes + operator.repeated_gradient_bytes
     first, again = (_missed(caches.core, size) for size in (operator.gradient_bytes, operator.gradient_block_bytes))
-    stateful = _any(operator.state_bytes)
+    stateful, sorting = _any(operator.state_bytes), SORTED_BYTES * np.asarray(operator.lookups)
     counts: Amounts = {
         "call": _any(operator.lookups),
         "lookup": operator.lookups,
-        "lookup_doubling": operator.lookups * np.log2(np.maximum(operator.lookups, 2.0)),
+        "sorted_shared_miss_byte": sorting * _passed(caches.shared, sorting),
         "gathered_byte": gathered,
         "gradient_core_miss_byte": operator.gradient_bytes * first + operator.repeated_gradient_bytes * again,
         "row": operator.unique_rows,
         "state_row": operator.unique_rows * stateful,
         "weight_byte": operator.weight_bytes,
+        "state_weight_byte": operator.weight_bytes * stateful,
         "state_byte": operator.state_bytes,
     }
     for name, cache in (("core", caches.core), ("shared", caches.shared)):

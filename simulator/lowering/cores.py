@@ -73,7 +73,7 @@ class Cores:
         of = compute.kernels
         turns = compute.takes_turns
         wait_s = of.shared_wait_s if turns else of.collective_wait_s
-        pace = paces(numbers, compute.work_spread)
+        pace = paces(numbers, compute.kernels.work_spread)
         wait_ps, slice_ps = picoseconds_of(np.array([wait_s, of.turn_s if turns else 0.0])).tolist()
         latency_cores = of.shared_latency_cores if turns else None
         latency_cores = of.collective_latency_cores if latency_cores is None else latency_cores
@@ -132,11 +132,11 @@ class Cores:
 
 
 def paces(core_of: IntArray, spread: float) -> FloatArray:
-    """Factors on the work of ranks of mean 1 that lie as a normal sample does on the average ``[2, ranks]``.
+    """Factors on the work of ranks that lie, of each core one, as a normal sample of mean 1 does ``[2, ranks]``.
 
     Whose work is slower changes from iteration to iteration, by how much the slowest is hardly does; so here an order
-    of the cores and its reverse take turns (`simulator.lowered.is_other`), and over four iterations all are equal:
-    every second one is slower than the one before, the others faster. What makes them so (others on the same core of
+    of the cores and its reverse take turns (`simulator.lowered.is_other`), and over four iterations all are equal.
+    What makes them so (others on the same core of
     a virtual machine's host, its clock) is the core's: ranks that take turns on one have the same pace
     (`docs/decisions/100`).
 

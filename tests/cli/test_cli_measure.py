@@ -9,13 +9,14 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import yaml
 
-from benchmarks.accuracy import Study, again
+from benchmarks.accuracy import Study, again, rows
 from benchmarks.rows import read as rows_of
 from tests.command import installed_command
 from tests.trainer_jobs import graded, model, scenario
@@ -308,10 +309,12 @@ def test_of_a_measurement_on_a_gpu_the_iteration_alone_is_validated(measured, tm
 
 
 def test_launches_that_a_study_kept_are_predicted_anew(measured, tmp_path):
-    """Two launches of configuration 7, on a machine that the study does not name."""
+    """Two launches of configuration 7, on a machine that the study does not name; in another one it was stopped."""
     for launch in range(2):
-        shutil.copytree(measured[0], tmp_path / f"measured_7_{launch}")
-    shutil.copy(measured[0] / "scenario.resolved.yaml", tmp_path / "config_7.yaml")
+        shutil.copytree(measured[0], tmp_path / "config_7" / f"launch_{launch}")
+    shutil.copytree(measured[0], tmp_path / "config_8" / "launch_0")
+    shutil.copy(measured[0] / "scenario.resolved.yaml", tmp_path / "config_7" / "scenario.yaml")
+    (tmp_path / "config_7" / "rows.csv").write_text("seed,launches,launched\n3,1,2\n", encoding="utf-8")
     study = Study(1, 0, "zen4_2_cores", 5, tmp_path / "none.csv", resume=False, minutes=0.0)
     told = {row.name: row.value for row in again(tmp_path, study, tmp_path / "rows.csv")}
     (row,) = rows_of(tmp_path / "rows.csv")[1]
@@ -319,4 +322,28 @@ def test_launches_that_a_study_kept_are_predicted_anew(measured, tmp_path):
     assert float(row["iteration_predicted_s"]) == pytest.approx(predicted.iteration_s, rel=1e-5)
     assert told["config_7_error"] == float(row["iteration_error_pct"])
     assert (row["config"], row["launched"], row["cluster"]) == ("7", "2", "zen4_2_cores")
+    assert (row["seed"], row["launches"]) == ("3", "1"), "as the study asked, not this command"
+    assert "config_8_error" not in told
     assert not (tmp_path / "none.csv").exists()
+
+
+def test_a_study_keeps_what_it_measured_and_nothing_of_another_one(tmp_path):
+    """One small configuration on two ranks, launched once; the folder has launches of a study with other jobs."""
+    kept, file = tmp_path / "kept", tmp_path / "rows.csv"
+    for other in ("config_0/launch_0", "config_0/launch_7", "config_1/launch_0"):
+        (kept / other).mkdir(parents=True)
+    (kept / "config_0" / "rows.csv").write_text("seed,launches,launched\n9,5,8\n", encoding="utf-8")
+    study = Study(1, 123, "zen4_2_cores", 1, file, resume=False, minutes=5.0, keep=kept)
+    told = {row.name: row.value for row in rows(study)}
+    (row,) = rows_of(file)[1]
+    assert (row["config"], row["seed"], row["ranks"]) == ("0", "123", "2")
+    assert told["config_0_error"] == float(row["iteration_error_pct"])
+    assert rows_of(kept / "config_0" / "rows.csv")[1] == [row]
+    launches = [launch.name for launch in (kept / "config_0").glob("launch_*")]
+    assert sorted(launches) == [f"launch_{number}" for number in range(int(row["launched"]))]
+    once_more = {row.name: row.value for row in again(kept, replace(study, seed=0, launches=5), None)}
+    assert once_more["config_0_error"] == told["config_0_error"]
+    assert "config_1_error" not in once_more
+    (resumed,) = [row for row in rows(replace(study, resume=True)) if row.name == "accuracy_configs"]
+    assert resumed.value == 1
+    assert len(rows_of(file)[1]) == 1, "nothing was measured anew"

@@ -118,8 +118,7 @@ def test_ranks_wait_for_the_slowest_where_they_meet(ranks, waited):
 
     Of two cores the slower one is 0.589 standard deviations slower than the mean; all ranks on it are.
     """
-    shared = (1.0, 0.0, 0.1) if ranks == 4 else (1.0, 0.0, 0.0)
-    measured = kernels(waits=(0.0, 0.1), shared=shared, gemm=costs(call=1.0))
+    measured = kernels(waits=(0.0, 0.1), gemm=costs(call=1.0))
     builder = ProgramBuilder("all", np.arange(ranks), ["host", "comm"])
     for i in range(3):
         builder.task(f"kernel_{i}", "host", Gemm(1, 16, 1, "fp32"), after=[2 * i - 1] if waited and i else [])
@@ -150,8 +149,8 @@ def test_ranks_on_one_core_have_one_pace():
 
 
 def test_ranks_that_take_turns_wait_as_was_measured_with_them():
-    assert latency_s(2, 4, waits=(0.25, 0.0), shared=(1.0, 0.5, 0.0)) == pytest.approx(latency_s(4, 4) + 0.5, rel=1e-4)
-    assert latency_s(4, 4, shared=(1.0, 0.5, 0.0)) == latency_s(4, 4)
+    assert latency_s(2, 4, waits=(0.25, 0.0), shared=(1.0, 0.5)) == pytest.approx(latency_s(4, 4) + 0.5, rel=1e-4)
+    assert latency_s(4, 4, shared=(1.0, 0.5)) == latency_s(4, 4)
 
 
 def kernel_times(turn_s, calls, ranks=2, cores=1):
@@ -219,7 +218,7 @@ def test_ranks_on_cores_of_their_own_take_no_turns():
 
 def test_kernels_of_ranks_that_take_turns_are_slower():
     work = Gemm(1, 16, 1, "fp32")
-    measured = kernels(gemm=costs(call=1.0), shared=(1.25, 0.0, 0.0))
+    measured = kernels(gemm=costs(call=1.0), shared=(1.25, 0.0))
     assert seconds(host(2, measured), 2, [work]) == pytest.approx(1.0)
     assert seconds(host(2, measured), 4, [work]) == pytest.approx(2.5)
 

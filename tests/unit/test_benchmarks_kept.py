@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.kept import folder_of, kept_in
+from benchmarks.kept import ROWS, folder_of, kept_in
 from inputs.errors import InputError
 
 
@@ -15,14 +15,16 @@ def test_what_is_not_kept_is_gone(tmp_path):
     assert (tmp_path / "kept" / "a").read_text(encoding="utf-8") == "x"
 
 
-def test_launches_are_found_by_configuration_in_their_order(tmp_path):
-    for name in ("measured_10_0", "measured_2_10", "measured_2_9", "config_2.yaml"):
+def test_what_is_whole_is_found_by_its_number(tmp_path):
+    for name in ("set_10", "set_2", "set_3", "others"):
         (tmp_path / name).mkdir()
-    found = kept_in(tmp_path, "measured_")
+    for name in ("set_10", "set_2"):  # in the third the study was stopped
+        (tmp_path / name / ROWS).write_text("a\n1\n", encoding="utf-8")
+    found = kept_in(tmp_path, "set_")
     assert list(found) == [2, 10]
-    assert [path.name for path in found[2]] == ["measured_2_9", "measured_2_10"]
+    assert found[10] == tmp_path / "set_10"
 
 
 def test_a_folder_in_which_nothing_was_kept_is_refused(tmp_path):
     with pytest.raises(InputError, match="nothing was kept"):
-        kept_in(tmp_path, "measured_")
+        kept_in(tmp_path, "set_")

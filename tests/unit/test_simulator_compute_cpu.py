@@ -12,6 +12,7 @@ from inputs.errors import InputError
 from simulator.compute import CpuModel
 from simulator.compute.cpu import EVICTING, Caches, amounts_of, class_of
 from simulator.operators import (
+    SORTED_BYTES,
     Access,
     Busiest,
     Copy,
@@ -123,10 +124,25 @@ def test_ranks_without_tables_look_nothing_up():
 
 
 def test_an_update_sorts_gathers_and_writes_distinct_rows():
-    made = model(update=costs(lookup=1e-8, lookup_doubling=1e-9, row=1e-7, weight_byte=1e-10, gathered_byte=1e-11))
+    made = model(update=costs(lookup=1e-8, row=1e-7, weight_byte=1e-10, gathered_byte=1e-11))
     work = EmbeddingUpdate(1024.0, 100.0, 4096.0, 800.0, 0.0, 0.0, 1.0, repeated_gradient_bytes=1000.0)
-    expected = 1024 * 1e-8 + 1024 * 10 * 1e-9 + 100 * 1e-7 + 800 * 1e-10 + 5096 * 1e-11
+    expected = 1024 * 1e-8 + 100 * 1e-7 + 800 * 1e-10 + 5096 * 1e-11
     assert made.duration_s(work) == pytest.approx(expected)
+
+
+def test_what_a_sort_goes_through_comes_from_behind_the_shared_cache_where_that_is_too_small():
+    made = model(update=costs(lookup=1e-8, sorted_shared_miss_byte=1e-10))
+    half = made.caches.shared / SORTED_BYTES / 2  # lookups that fill half of it
+    for lookups, missed in ((half, 0.0), (1.5 * half, 0.5), (4 * half, 1.0)):
+        work = EmbeddingUpdate(lookups, 100.0, 4096.0, 800.0, 0.0, 0.0, 1.0)
+        assert made.duration_s(work) == pytest.approx(lookups * (1e-8 + SORTED_BYTES * missed * 1e-10))
+
+
+@pytest.mark.parametrize(("state_bytes", "passes"), [(0.0, 0), (8.0 * 100, 1), (800.0, 1)])
+def test_optimizers_of_tables_that_keep_a_state_pass_over_the_gradients_of_rows_once_more(state_bytes, passes):
+    made = model(update=costs(weight_byte=1e-10, state_weight_byte=3e-10))
+    work = EmbeddingUpdate(1024.0, 100.0, 4096.0, 800.0, state_bytes, 0.0, 1.0)
+    assert made.duration_s(work) == pytest.approx(800 * (1e-10 + passes * 3e-10))
 
 
 def test_passes_over_more_than_a_cache_come_from_behind_it():

@@ -5,7 +5,7 @@ import pytest
 
 from hardware_specs.cpu_kernels import AMOUNTS
 from simulator.compute.cpu import Caches
-from simulator.operators import EmbeddingLookup, Misses
+from simulator.operators import EmbeddingLookup, HostWork, Misses
 from validation.host_fit import HostFacts, Trained, _collective, usual_costs, with_own_cache
 from validation.host_iterations import TrainedJob
 from validation.in_situ import PartRow
@@ -24,12 +24,12 @@ def lookup(random):
 
 
 def trained(own_bytes):
-    """Jobs on one rank whose lookups miss a shared cache of this size at 100 ns each."""
+    """Jobs on one rank whose lookups, launched for 10 us, miss a shared cache of this size at 100 ns each."""
     random = np.random.default_rng(0)
-    parts = [PartRow("lookup", [lookup(random)], 0.0, 1e-5) for _ in range(30)]
+    parts = [PartRow("lookup", [HostWork(launches=1.0), lookup(random)], 0.0, 1e-5) for _ in range(30)]
     machine = Caches(FACTS.core_cache_bytes, own_bytes)
     counted = [part.counts(machine) for part in parts]
-    seconds = [1e-8 * n["lookup", "lookup"] + 1e-7 * n["lookup", "shared_miss"] for n in counted]
+    seconds = [1e-5 + 1e-8 * n["lookup", "lookup"] + 1e-7 * n["lookup", "shared_miss"] for n in counted]
     timed = [PartRow(part.name, part.work, s, part.floor_s) for part, s in zip(parts, seconds, strict=True)]
     return {2: Trained([], {}, [TrainedJob(None, 1.0, 1.0, timed)])}
 

@@ -106,10 +106,13 @@ def errors(cluster, jobs):
 
 
 def test_what_ranks_that_take_turns_lose_is_found(tmp_path):
-    jobs = trained(machine(shared=(1.2, 1e-3, 0.05), turn_s=4e-4), 4, tmp_path)
-    told = with_turns(machine(), 4e-4, jobs)
+    """How far cores differ is known from other ranks."""
+    cores_differ = (0.0, 0.05)
+    jobs = trained(machine(waits=cores_differ, shared=(1.2, 1e-3), turn_s=4e-4), 4, tmp_path)
+    told = with_turns(machine(waits=cores_differ), 4e-4, jobs)
     for known in told.node.cpu.kernels:
         assert known.turn_s == 4e-4
+        assert known.shared_wait_s == pytest.approx(1e-3, rel=0.1)
         assert known.shared_slower == pytest.approx(1.2, rel=0.01)
         assert known.collective_wait_s == 0.0
     assert np.mean(np.abs(errors(machine(), jobs))) > 0.1

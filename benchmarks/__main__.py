@@ -45,7 +45,7 @@ def _accuracy(given: argparse.Namespace) -> Iterator[Row]:
 
 def _choices(given: argparse.Namespace) -> Iterator[Row]:
     if given.again:
-        return choices.again(given.again, given.cluster)
+        return choices.again(given.again, given.cluster, given.out)
     file = given.out or MEASURED / f"choices_{given.seed}.csv"
     return choices.rows(
         choices.Choices(

@@ -112,28 +112,32 @@ def rows(asked: Choices) -> Iterator[Row]:
             with folder_of(asked.keep and asked.keep / f"{SET}{number}") as folder:
                 (folder / ROWS).unlink(missing_ok=True)  # of another study: it tells that a set is whole
                 done[number] = _tried(asked, number, folder)
-                append(asked.file, _rows(asked, number, done[number]))
-                append(folder / ROWS, _rows(asked, number, done[number]))
+                for file in (asked.file, folder / ROWS):
+                    append(file, _rows(asked.seed, asked.cluster, number, done[number]))
         yield Row(f"set_{number}_regret", 100.0 * judged(done[number])[2], "%")
     yield from _told(done)
 
 
-def again(kept: Path, cluster: str) -> Iterator[Row]:
+def again(kept: Path, cluster: str, out: Path | None) -> Iterator[Row]:
     """The same over the plans that a study kept, predicted anew on a machine; nothing is measured.
 
     Args:
         kept: the study's ``--keep``.
         cluster: name or path of the machine.
+        out: file to append rows to, if any.
 
     Raises:
-        InputError: nothing is kept there.
+        InputError: nothing is kept there, or the file has other columns.
     """
     done = {}
     for number, folder in kept_in(kept, SET).items():
+        then = read(folder / ROWS)[1]
         done[number] = [
             replace(tried, predicted_s=predict(_kept_plan(folder / tried.plan, cluster)).iteration_s)
-            for tried in (_tried_of(row) for row in read(folder / ROWS)[1])
+            for tried in map(_tried_of, then)
         ]
+        if out is not None:
+            append(out, _rows(then[0]["seed"], cluster, number, done[number]))
         yield Row(f"set_{number}_regret", 100.0 * judged(done[number])[2], "%")
     yield from _told(done)
 
@@ -310,12 +314,12 @@ def _whole(rank: int) -> dict[str, Any]:
     return {"sharding_type": "table_wise", "ranks": [rank]}
 
 
-def _rows(asked: Choices, number: int, tried: Sequence[Tried]) -> Iterator[dict[str, str]]:
+def _rows(seed: int | str, cluster: str, number: int, tried: Sequence[Tried]) -> Iterator[dict[str, str]]:
     """What is kept of a set."""
     for plan in tried:
         yield {
-            "seed": str(asked.seed),
-            "cluster": Path(asked.cluster).stem,
+            "seed": str(seed),
+            "cluster": Path(cluster).stem,
             "set": str(number),
             "plan": plan.plan,
             "predicted_s": repr(float(plan.predicted_s)),  # plans may differ by a picosecond

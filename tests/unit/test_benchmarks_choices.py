@@ -125,9 +125,11 @@ def test_plans_that_were_kept_are_predicted_anew(tmp_path):
     (tmp_path / "set_4").mkdir()  # the study was stopped before its plans were trained
     (tmp_path / "set_3" / ROWS).write_text("\n".join(rows_then), encoding="utf-8")
     assert judged(tried_before(tmp_path / "set_3" / ROWS, 1, "x")[3])[2] == pytest.approx(1.0)
-    told = {row.name: row.value for row in again(tmp_path, "zen4_2_cores")}
+    told = {row.name: row.value for row in again(tmp_path, "zen4_2_cores", tmp_path / "new.csv")}
     assert told["set_3_regret"] == told["choices_mean_regret"] == 0.0
     assert told["choices_hits_without_tolerance"] == 1
+    on_one, greedy = sorted(tried_before(tmp_path / "new.csv", 1, "zen4_2_cores")[3], key=lambda plan: -plan.measured_s)
+    assert greedy.predicted_s < on_one.predicted_s
 
 
 def test_sets_that_were_tried_are_counted_again(tmp_path):

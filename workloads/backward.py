@@ -80,9 +80,10 @@ class Backward:
     ) -> int | None:
         """Layers in reverse; returns the last task, None when there is none or the weight gradients are deferred.
 
-        Per layer: gradient through the activation with the bias gradient, then of the inputs, then of the weights. The
-        first layer's inputs are data and need no gradient when ``input_gradient`` is false. ``samples`` as forward. For
-        GEMMs in fp8 the 16-bit gradient is cast first.
+        Per layer: gradient through the activation with the bias gradient, then of the inputs, then of the weights; of
+        layers without bias the weights first: autograd goes through ``mm(self, mat2)`` and ``addmm(self, mat1, mat2)``
+        by name. The first layer's inputs are data and need no gradient when ``input_gradient`` is false. ``samples`` as
+        forward. For GEMMs in fp8 the 16-bit gradient is cast first.
         """
         job, last, samples = self._job, None, self._job.batch if samples is None else samples
         kernels = not job.settings.framework.activates_in_gemm
@@ -95,15 +96,19 @@ class Backward:
                 )
             if job.precision == "fp8":
                 self._recorder.kernel(f"{layer.name}_gradient_in_fp8", Elementwise(size, size), section=section)
-            if input_gradient or layer is not layers[0]:
-                gemm = input_gradient_gemm(job, layer, samples)
-                self._recorder.kernel(f"{layer.name}_input_gradient", gemm, section=section)
-            weight_gradient = partial(self._weight_gradient, layer, section, samples)
+            gradients = [partial(self._weight_gradient, layer, section, samples)]
             if defer:
-                self._deferred.append(weight_gradient)
-            else:
-                last = weight_gradient()
-        return last
+                self._deferred.append(gradients.pop())
+            if input_gradient or layer is not layers[0]:
+                gradients.insert(0 if layer.bias else 1, partial(self._input_gradient, layer, section, samples))
+            for gradient in gradients:
+                last = gradient()
+        return None if defer else last
+
+    def _input_gradient(self, layer: Layer, section: str, samples: Amount) -> int:
+        """Gradient of a layer's inputs; returns the task."""
+        gemm = input_gradient_gemm(self._job, layer, samples)
+        return self._recorder.kernel(f"{layer.name}_input_gradient", gemm, section=section)
 
     def _weight_gradient(self, layer: Layer, section: str, samples: Amount) -> int:
         """Gradient of a layer's weights, added to that of earlier passes; returns the last task."""

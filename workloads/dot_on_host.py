@@ -22,8 +22,9 @@ def record_dot_on_host(recorder: Recorder, job: Job) -> None:
 def record_dot_backward_on_host(recorder: Recorder, job: Job) -> None:
     """Gradients of both factors, ``[n, n] x [n, d]`` of each sample, which are the same vectors, added up.
 
-    Autograd keeps a leaf's gradient in a buffer as dense as the leaf: that of the pooled vectors, a part of the
-    sum, is copied (pytorch csrc/autograd/functions/accumulate_grad.h).
+    That of the right factor comes first: autograd goes through ``bmm(self, mat2)`` by name. It keeps a leaf's gradient
+    in a buffer as dense as the leaf: that of the pooled vectors, a part of the sum, is copied (pytorch
+    csrc/autograd/functions/accumulate_grad.h).
     """
     section, (vectors, dim) = "interaction_backward", _shape(job)
     inputs, kept = job.vector_bytes(job.dense.interaction_inputs), job.vector_bytes(job.pairs)
@@ -31,8 +32,8 @@ def record_dot_backward_on_host(recorder: Recorder, job: Job) -> None:
     left = Gemm(m=vectors, n=dim, k=vectors, precision=job.precision, count=job.batch)
     right = Gemm(m=dim, n=vectors, k=vectors, precision=job.precision, count=job.batch, transposed=True)
     recorder.kernel("interaction_gather_backward", scattered, section=section)
-    recorder.kernel("interaction_left_gradient", left, section=section)
     recorder.kernel("interaction_right_gradient", right, section=section)
+    recorder.kernel("interaction_left_gradient", left, section=section)
     recorder.kernel("interaction_add", Elementwise(2 * inputs, inputs, access="transpose"), section=section)
     pooled = job.vector_bytes(job.pooled_width)
     recorder.kernel("interaction_pooled_gradient", Elementwise(pooled, pooled), section=section)

@@ -6,10 +6,11 @@ Amounts are counts of what a kernel does, so each cost has a meaning: for a GEMM
 
     call + flop x 2 m n k + left x m k + right x k n + result x m n (+ tail x m k, where n fills no whole vectors)
 
-is a rate that ramps up with the shortest sides: ``1 / rate x (1 + n_0 / n + m_0 / m + k_0 / k)``. What comes from
-memory behind a cache of C bytes is counted apart: of rows of tables what the operator says (`Misses`); of a pass over W
-bytes all when W exceeds C. The cache that all cores share has an equal part for each rank. The costs are those of the
-CPU's spec (`hardware_specs.cpu_kernels`), fitted by ``dlrmsim calibrate host`` for the number of threads of a rank.
+is a rate that ramps up with the shortest sides: ``1 / rate x (1 + n_0 / n + m_0 / m + k_0 / k)``. Many small products
+at once go by vectors (`_vectors`) instead of flop. What comes from memory behind a cache of C bytes is counted apart:
+of rows of tables what the operator says (`Misses`); of a pass over W bytes all when W exceeds C. The cache that all
+cores share has an equal part for each rank. The costs are those of the CPU's spec (`hardware_specs.cpu_kernels`),
+fitted by ``dlrmsim calibrate host`` for the number of threads of a rank.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ EVICTING = 2.0
 """Passing over so many times what the cache of a core holds leaves 1 / e of what was in it (`docs/decisions/096`)."""
 VECTOR = 16
 """fp32 numbers of a 512-bit vector."""
+SHORT = 12
+"""Small products of a transposed factor are computed in another way when each is a sum of fewer terms (oneMKL on Zen 4:
+`docs/decisions/103`)."""
 Amounts: TypeAlias = dict[str, Amount]
 PRECISIONS = ("fp32", "tf32")
 """Arithmetic that was measured; a CPU computes tf32 as fp32."""
@@ -207,19 +211,34 @@ def amounts_of(operator: Operator, caches: Caches) -> Amounts:
 
 def _gemm(operator: Gemm, caches: Caches) -> Amounts:
     m, n, k, count = operator.m, operator.n, operator.k, operator.count
-    touched = 4.0 * (m * k + k * n + m * n)
-    return {
+    touched = 4.0 * count * (m * k + k * n + m * n)
+    counts: Amounts = {
         "call": 1.0,
-        "product": count,
         "row": count * m,
-        "flop": 2.0 * count * m * n * k,
-        "tail": count * m * k * np.where(np.asarray(n) % VECTOR > 0, 1.0, 0.0),
-        "transposed": count * m * k if operator.transposed else 0.0,
         "left": count * m * k,
         "right": count * k * n,
         "result": count * m * n,
-        "core_miss_byte": count * touched * _passed(caches.core, touched),
+        "core_miss_byte": touched * _passed(caches.core, touched),
+        "shared_miss_byte": touched * _passed(caches.shared, touched),
     }
+    if np.max(count) > 1:
+        short = np.where(np.asarray(k) < SHORT, 1.0, 0.0)
+        return counts | {
+            "product": count,
+            "vector": count * m * k * _vectors(n),
+            "short_transposed": count * m * k * short if operator.transposed else 0.0,
+        }
+    return counts | {
+        "flop": 2.0 * count * m * n * k,
+        "tail": count * m * k * np.where(np.asarray(n) % VECTOR > 0, 1.0, 0.0),
+        "transposed": count * m * k if operator.transposed else 0.0,
+    }
+
+
+def _vectors(width: Amount) -> Amount:
+    """Vectors that so many numbers are computed in: whole ones, and one for each power of two of the rest."""
+    whole, rest = np.divmod(np.asarray(width, dtype=np.int64), VECTOR)
+    return np.asarray(whole + sum((rest >> bit) & 1 for bit in range(VECTOR.bit_length() - 1)), dtype=np.float64)
 
 
 def _lookup(operator: EmbeddingLookup, caches: Caches) -> Amounts:

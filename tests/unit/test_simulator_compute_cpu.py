@@ -145,6 +145,30 @@ def test_optimizers_of_tables_that_keep_a_state_pass_over_the_gradients_of_rows_
     assert made.duration_s(work) == pytest.approx(800 * (1e-10 + passes * 3e-10))
 
 
+@pytest.mark.parametrize(("width", "vectors"), [(16, 1), (32, 2), (8, 1), (12, 2), (15, 4), (17, 2), (39, 5), (1, 1)])
+def test_small_products_go_by_whole_vectors_and_powers_of_two_of_the_rest(width, vectors):
+    made = model(batched=costs(vector=1e-9))
+    assert made.duration_s(Gemm(5, width, 7, "fp32", count=100)) == pytest.approx(100 * 5 * 7 * vectors * 1e-9)
+
+
+@pytest.mark.parametrize(("terms", "transposed", "expected"), [(11, True, 1.0), (12, True, 0.0), (11, False, 0.0)])
+def test_small_transposed_products_of_few_terms_are_computed_in_another_way(terms, transposed, expected):
+    made = model(batched=costs(short_transposed=1e-9))
+    work = Gemm(64, 9, terms, "fp32", count=10, transposed=transposed)
+    assert made.duration_s(work) == pytest.approx(expected * 10 * 64 * terms * 1e-9)
+
+
+@pytest.mark.parametrize(("kind", "count"), [("gemm", 1), ("batched", 64)])
+@pytest.mark.parametrize(
+    ("touched", "core", "shared"), [(0.5, 0.0, 0.0), (0.75, 0.5, 0.0), (1, 1, 0), (24, 1, 0.5), (32, 1, 1)]
+)
+def test_products_of_matrices_that_fill_a_cache_come_from_behind_it(kind, count, touched, core, shared):
+    """Of a core's 1 MiB and of 32 MiB that are shared, half is filled before anything misses; all matrices count."""
+    made = model(**{kind: costs(core_miss_byte=1e-10, shared_miss_byte=1e-9)})
+    found = made.duration_s(Gemm((touched * MIB / count - 4) / 8, 1, 1, "fp32", count=count))
+    assert found == pytest.approx(touched * MIB * (core * 1e-10 + shared * 1e-9))
+
+
 def test_passes_over_more_than_a_cache_come_from_behind_it():
     made = model(stream=costs(byte=1e-10, core_miss_byte=1e-9))
     assert made.duration_s(Elementwise(0.25 * MIB, 0.25 * MIB)) == pytest.approx(0.5 * MIB * 1e-10)

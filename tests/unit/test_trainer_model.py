@@ -7,8 +7,13 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import torch.distributed as dist  # noqa: E402
+from torch.profiler import profile  # noqa: E402
 
 from inputs.errors import InputError  # noqa: E402
+from scenarios.prepare import prepare  # noqa: E402
+from scenarios.progress import Silent  # noqa: E402
+from scenarios.resolve import load_scenario  # noqa: E402
+from simulator.operators import Gemm  # noqa: E402
 from tests.trainer_jobs import TABLES, graded, model, plan, planned, scenario, write  # noqa: E402
 from trainer.job import read_job  # noqa: E402
 from trainer.model import RankModel  # noqa: E402
@@ -100,6 +105,28 @@ def test_every_kind_of_model_learns(tmp_path, changes):
     pipeline = make_pipeline(job, RankModel(job, 0, CPU), 0, CPU, Again(), 0)
     losses = [pipeline.progress().item() for _ in range(60)]
     assert sum(losses[-3:]) < 0.97 * sum(losses[:3])
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"interaction": graded("dcnv2"), "cross": {"layers": graded(2), "rank": graded(4)}}],
+    ids=["dot", "dcnv2"],
+)
+def test_matrix_products_are_those_of_the_simulator_in_their_order(tmp_path, changes):
+    """Shapes ``[count, m, n, k]`` as PyTorch was called; costs of products are fitted to times in this order."""
+    file = write(tmp_path, scenario(1, model=model(**changes)) | {"cluster": "zen4_2_cores"})
+    job = read_job(file)
+    pipeline = make_pipeline(job, RankModel(job, 0, CPU), 0, CPU, Synthetic(job, 0), 0)
+    with profile(record_shapes=True) as traced:
+        pipeline.progress()
+    made = []
+    for event in sorted(traced.events(), key=lambda event: event.time_range.start):
+        if event.name in ("aten::mm", "aten::addmm", "aten::bmm"):
+            left, right = [shape for shape in event.input_shapes if len(shape) > 1]
+            made.append((left[0] if len(left) == 3 else 1, left[-2], right[-1], left[-1]))
+    (program,) = prepare(load_scenario(str(file), []), Silent()).graph.programs
+    products = [work for work in program.work if isinstance(work, Gemm)]
+    assert made == [(work.count, work.m, work.n, work.k) for work in products]
 
 
 def test_tables_of_different_widths_and_formats_share_a_rank(mixed, tmp_path):

@@ -165,7 +165,7 @@ def test_the_dot_interaction_is_a_product_of_each_sample_and_two_of_its_gradient
     found = program()
     named = zip(found.names, found.work, strict=True)
     products = {name: work for name, work in named if isinstance(work, Gemm) and work.count > 1}
-    assert list(products) == ["interaction", "interaction_left_gradient", "interaction_right_gradient"]
+    assert list(products) == ["interaction", "interaction_right_gradient", "interaction_left_gradient"]
     flops = {name: 2 * work.count * work.m * work.n * work.k for name, work in products.items()}
     assert len(set(flops.values())) == 1
     assert flops["interaction"] == 512 * 2 * 27 * 27 * 32

@@ -28,7 +28,7 @@ from workloads.schedule import SCHEDULES
 MEASURED = kernels(
     collective_cores=0.5,
     gemm=costs(flop=1e-11),
-    batched=costs(flop=1e-11),
+    batched=costs(vector=1e-10),
     lookup=costs(lookup=1e-8),
     update=costs(lookup=1e-8),
     stream=costs(byte=1e-10),

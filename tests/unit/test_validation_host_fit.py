@@ -49,7 +49,7 @@ def test_what_cores_have_alone_is_the_least():
 @pytest.mark.parametrize("threads", [1, 2])
 def test_usual_costs_are_of_amounts_that_models_count(threads):
     known = usual_costs(threads)
-    assert set(known) == set(AMOUNTS)
+    assert set(known) == set(AMOUNTS) - {"batched"}  # another CPU says little of these
     for kind, costs in known.items():
         assert costs, kind
         assert set(costs) <= AMOUNTS[kind]

@@ -209,15 +209,10 @@ def test_a_call_costs_what_it_costs_within_an_iteration():
     in_jobs = [part(within, work) for work in gemms(30)]
     by_themselves = [replace(part(alone_costs, work), alone=True) for work in gemms(30, seed=1)]
     both = fit([*in_jobs, *by_themselves], CACHES)["gemm"].seconds_per
-    assert of_a_call(both) == pytest.approx(1e-4, rel=0.02)
+    assert both["call"] == pytest.approx(1e-4, rel=0.02)
     assert both["flop"] == pytest.approx(1e-11, rel=0.02)
     assert set(both) <= set(amounts_of(gemms(1)[0], CACHES))
-    assert of_a_call(fit(by_themselves, CACHES)["gemm"].seconds_per) == pytest.approx(1e-5, rel=0.02)
-
-
-def of_a_call(costs):
-    """Of a call of one product: for one that is not batched they are the same."""
-    return costs.get("call", 0.0) + costs.get("product", 0.0)
+    assert fit(by_themselves, CACHES)["gemm"].seconds_per["call"] == pytest.approx(1e-5, rel=0.02)
 
 
 USUAL = {"gemm": {"flop": 5e-12, "left": 1e-10, "right": 1e-10, "result": 2e-10}}

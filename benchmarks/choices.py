@@ -175,7 +175,8 @@ def were_it_right(tried: Sequence[Tried], random: np.random.Generator) -> tuple[
     """Share of hits and mean regret that noise alone would leave: what the same measurement says were each plan right.
 
     Starts are drawn about the predicted times, as far from them as those of a plan are from one another. What all plans
-    have in common was taken out of these (`evened`), and with it a part of what each is off by itself.
+    have in common was taken out of these (`evened`), and with it a part of what each is off by itself; so more is
+    drawn, and what they have in common taken out again.
 
     Args:
         tried: plans of a set, with as many starts each, two at least.
@@ -184,6 +185,7 @@ def were_it_right(tried: Sequence[Tried], random: np.random.Generator) -> tuple[
     starts = np.log([plan.starts_s for plan in tried])
     own = max(len(tried), 2) / (max(len(tried), 2) - 1)
     spread = float(np.sqrt(own * starts.var(axis=1, ddof=1).mean()))
+    drawn = random.normal(0.0, spread, (DRAWS, *starts.shape))
     judgements = [
         judged(
             [
@@ -191,7 +193,7 @@ def were_it_right(tried: Sequence[Tried], random: np.random.Generator) -> tuple[
                 for plan, off in zip(tried, by, strict=True)
             ]
         )
-        for by in random.normal(0.0, spread, (DRAWS, *starts.shape))
+        for by in drawn - drawn.mean(axis=1, keepdims=True)
     ]
     return float(np.mean([hit for hit, _, _ in judgements])), float(np.mean([regret for _, _, regret in judgements]))
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from benchmarks.rows import read
 from inputs.errors import InputError
 
 ROWS = "rows.csv"
@@ -28,9 +29,14 @@ def kept_in(folder: Path, prefix: str) -> dict[int, Path]:
     """Folders ``prefix`` and a number, by that, that are whole: a study was not stopped in them.
 
     Raises:
-        InputError: there is none.
+        InputError: there is none, or they are of several studies.
     """
     found = {int(file.parent.name.removeprefix(prefix)): file.parent for file in folder.glob(f"{prefix}*/{ROWS}")}
     if not found:
         raise InputError("nothing was kept here", file=folder, expected="what a study with --keep wrote")
+    firsts = [row for file in found.values() for row in read(file / ROWS)[1][:1]]
+    studies = sorted({f"seed {row.get('seed')} on {row.get('cluster')}" for row in firsts})
+    if len(studies) > 1:
+        expected = f"what one study wrote: remove the folders {prefix}N of the others"
+        raise InputError("several studies were kept here", file=folder, given=", ".join(studies), expected=expected)
     return dict(sorted(found.items()))

@@ -168,9 +168,12 @@ def fit_kernels(
     )
 
 
-def usual_costs(threads: int) -> Mapping[str, Mapping[str, float]]:
-    """Costs on a CPU that is known well, seconds by kind and amount, for the number of threads that is nearest."""
-    known: dict[int, dict[str, dict[str, float]]] = yaml.safe_load(USUAL_COSTS.read_text(encoding="utf-8"))
+def usual_costs(threads: int) -> Mapping[str, Mapping[str, float | None]]:
+    """Costs on a CPU that is known well, seconds by kind and amount, for the number of threads that is nearest.
+
+    None where what is known of it tells nothing.
+    """
+    known: dict[int, dict[str, dict[str, float | None]]] = yaml.safe_load(USUAL_COSTS.read_text(encoding="utf-8"))
     return known[min(known, key=lambda each: abs(np.log(each / threads)))]
 
 

@@ -53,7 +53,7 @@ def in_kernels_s(
     seconds = np.asarray((end_ps - start_ps) / 1e12)
     if not isinstance(compute, CpuModel):
         return seconds
-    core_of = program.ranks % compute.core_groups  # measurements are on one node
+    core_of = compute.core_group_of(program.ranks)  # measurements are on one node
     pace = paces(core_of, compute.kernels.work_spread)[int(is_other(iteration))]
     needed_s = np.zeros(seconds.shape)
     for task, work in enumerate(program.work):

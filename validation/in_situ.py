@@ -255,14 +255,15 @@ def _scale(timed: TimedRank, trained: TrainedRank, compute: CpuModel, issuing_s:
 
 
 def fit(
-    rows: Sequence[PartRow], machine: Caches, usual: Mapping[str, Mapping[str, float]] | None = None
+    rows: Sequence[PartRow], machine: Caches, usual: Mapping[str, Mapping[str, float | None]] | None = None
 ) -> dict[KernelClass, KernelCosts]:
     """Costs of all kinds of kernels among the rows, none negative; of a call as within an iteration, where any has one.
 
     Args:
         rows: what was timed.
         machine: its caches.
-        usual: costs of another CPU by kind and amount, which count where few rows tell; None: they do not.
+        usual: costs of another CPU by kind and amount, which count where few rows tell; None: they do not. An amount
+            without one cost nothing there, one of None is not known.
     """
     keys, matrix, seconds, floors, weights = _amounts(rows, machine)
     costs = _nonnegative(matrix, seconds, floors, weights, None if usual is None else _held(keys, usual))
@@ -334,10 +335,10 @@ class _Usual(NamedTuple):
     kinds: IntArray
 
 
-def _held(keys: Sequence[Key], usual: Mapping[str, Mapping[str, float]]) -> _Usual:
+def _held(keys: Sequence[Key], usual: Mapping[str, Mapping[str, float | None]]) -> _Usual:
     kinds = sorted({kind for kind, _ in keys})
-    costs = [usual[kind].get(name, 0.0) if kind in usual and name != ALONE_CALL else np.nan for kind, name in keys]
-    return _Usual(np.array(costs), np.array([kinds.index(kind) for kind, _ in keys]))
+    costs = [usual[kind].get(name, 0.0) if kind in usual and name != ALONE_CALL else None for kind, name in keys]
+    return _Usual(np.array(costs, dtype=np.float64), np.array([kinds.index(kind) for kind, _ in keys]))
 
 
 def _nonnegative(

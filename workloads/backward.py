@@ -96,25 +96,36 @@ class Backward:
                 )
             if job.precision == "fp8":
                 self._recorder.kernel(f"{layer.name}_gradient_in_fp8", Elementwise(size, size), section=section)
-            gradients = [partial(self._weight_gradient, layer, section, samples)]
-            if defer:
-                self._deferred.append(gradients.pop())
+            weights = partial(self._weight_product, layer, section, samples)
+            if not layer.bias and not defer:
+                last = weights()
             if input_gradient or layer is not layers[0]:
-                gradients.insert(0 if layer.bias else 1, partial(self._input_gradient, layer, section, samples))
-            for gradient in gradients:
-                last = gradient()
-        return None if defer else last
-
-    def _input_gradient(self, layer: Layer, section: str, samples: Amount) -> int:
-        """Gradient of a layer's inputs; returns the task."""
-        gemm = input_gradient_gemm(self._job, layer, samples)
-        return self._recorder.kernel(f"{layer.name}_input_gradient", gemm, section=section)
+                gemm = input_gradient_gemm(job, layer, samples)
+                self._recorder.kernel(f"{layer.name}_input_gradient", gemm, section=section)
+            if layer.bias and not defer:
+                last = weights()
+            if defer:
+                self._deferred.append(partial(self._weight_gradient, layer, section, samples))
+            else:
+                last = self._weights_ready(layer, section) or last
+        return last
 
     def _weight_gradient(self, layer: Layer, section: str, samples: Amount) -> int:
         """Gradient of a layer's weights, added to that of earlier passes; returns the last task."""
-        job = self._job
-        gemm = weight_gradient_gemm(job, layer, samples)
-        last = self._recorder.kernel(f"{layer.name}_weight_gradient", gemm, section=section)
+        product = self._weight_product(layer, section, samples)
+        return self._weights_ready(layer, section) or product
+
+    def _weight_product(self, layer: Layer, section: str, samples: Amount) -> int:
+        gemm = weight_gradient_gemm(self._job, layer, samples)
+        return self._recorder.kernel(f"{layer.name}_weight_gradient", gemm, section=section)
+
+    def _weights_ready(self, layer: Layer, section: str) -> int | None:
+        """What follows both gradients of a layer: that of its weights is cast, where it is, and may be reduced.
+
+        Returns:
+            The cast; None where there is none.
+        """
+        job, last = self._job, None
         size = float(layer.parameters * GRADIENT_BYTES)
         if job.casts_weights:
             cast = Elementwise(size / 2, size)

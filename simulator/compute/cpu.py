@@ -43,6 +43,7 @@ from simulator.operators import (
     Nothing,
     Operator,
 )
+from simulator.program import IntArray
 
 STATELESS_BYTES = 14.0
 """An optimizer that moves more bytes for each fp32 parameter keeps a state (SGD: 12, Adagrad: 20)."""
@@ -115,6 +116,10 @@ class CpuModel:
     def core_groups(self) -> int:
         """Shares of a node's cores that ranks are pinned to; with more ranks than cores they take turns on them."""
         return min(self.local_world_size, int(self.node.cpu.cores.value * self.node.sockets.value))
+
+    def core_group_of(self, local_ranks: IntArray) -> IntArray:
+        """Number of the share of its node's cores that each rank of a node is pinned to, in the shape of the ranks."""
+        return local_ranks % self.core_groups
 
     @property
     def takes_turns(self) -> bool:
@@ -198,7 +203,7 @@ def class_of(operator: Operator) -> KernelClass | None:
         return operator.access
     if isinstance(operator, Copy) and operator.direction != "d2d":
         return None
-    if isinstance(operator, Gemm) and np.max(operator.count) > 1:
+    if isinstance(operator, Gemm) and _is_batched(operator):
         return "batched"
     return _CLASSES.get(type(operator))
 
@@ -221,7 +226,7 @@ def _gemm(operator: Gemm, caches: Caches) -> Amounts:
         "core_miss_byte": touched * _passed(caches.core, touched),
         "shared_miss_byte": touched * _passed(caches.shared, touched),
     }
-    if np.max(count) > 1:
+    if _is_batched(operator):
         short = np.where(np.asarray(k) < SHORT, 1.0, 0.0)
         return counts | {
             "product": count,
@@ -233,6 +238,10 @@ def _gemm(operator: Gemm, caches: Caches) -> Amounts:
         "tail": count * m * k * np.where(np.asarray(n) % VECTOR > 0, 1.0, 0.0),
         "transposed": count * m * k if operator.transposed else 0.0,
     }
+
+
+def _is_batched(operator: Gemm) -> bool:
+    return bool(np.max(operator.count) > 1)
 
 
 def _vectors(width: Amount) -> Amount:
@@ -321,7 +330,8 @@ def _copy(operator: Copy, caches: Caches) -> Amounts:
 
 def _gemm_like(operator: Interaction, caches: Caches) -> Amounts:
     """Products of unknown shape: generators tell CPUs the shape (`Gemm`)."""
-    return {"flop": operator.flops, "core_miss_byte": _pass_over(operator.read_bytes, caches)["core_miss_byte"]}
+    passed = _pass_over(operator.read_bytes, caches)
+    return {"flop": operator.flops, **{name: passed[name] for name in ("core_miss_byte", "shared_miss_byte")}}
 
 
 def _host(operator: HostWork, caches: Caches) -> Amounts:

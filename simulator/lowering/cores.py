@@ -69,7 +69,7 @@ class Cores:
         if not isinstance(compute, CpuModel):
             return None
         groups, first = compute.core_groups, topology.resource_count
-        numbers = first + topology.node_of * groups + topology.local_rank_of % groups
+        numbers = first + topology.node_of * groups + compute.core_group_of(topology.local_rank_of)
         of = compute.kernels
         turns = compute.takes_turns
         wait_s = of.shared_wait_s if turns else of.collective_wait_s
@@ -135,10 +135,9 @@ def paces(core_of: IntArray, spread: float) -> FloatArray:
     """Factors on the work of ranks that lie, of each core one, as a normal sample of mean 1 does ``[2, ranks]``.
 
     Whose work is slower changes from iteration to iteration, by how much the slowest is hardly does; so here an order
-    of the cores and its reverse take turns (`simulator.lowered.is_other`), and over four iterations all are equal.
-    What makes them so (others on the same core of
-    a virtual machine's host, its clock) is the core's: ranks that take turns on one have the same pace
-    (`docs/decisions/100`).
+    of the cores and its reverse take turns (`simulator.lowered.is_other`), and over four iterations all are equal. What
+    makes them so (others on the same core of a virtual machine's host, its clock) is the core's: ranks that take turns
+    on one have the same pace (`docs/decisions/100`).
 
     Args:
         core_of: number of the share of cores of each rank ``[ranks]``.

@@ -18,6 +18,7 @@ import yaml
 
 from benchmarks.accuracy import Study, again, rows
 from benchmarks.rows import read as rows_of
+from inputs.errors import InputError
 from tests.command import installed_command
 from tests.trainer_jobs import graded, model, scenario
 from validation.measured import read_measured
@@ -332,7 +333,8 @@ def test_a_study_keeps_what_it_measured_and_nothing_of_another_one(tmp_path):
     kept, file = tmp_path / "kept", tmp_path / "rows.csv"
     for other in ("config_0/launch_0", "config_0/launch_7", "config_1/launch_0"):
         (kept / other).mkdir(parents=True)
-    (kept / "config_0" / "rows.csv").write_text("seed,launches,launched\n9,5,8\n", encoding="utf-8")
+    for config in ("config_0", "config_1"):
+        (kept / config / "rows.csv").write_text("seed,launches,launched\n9,5,8\n", encoding="utf-8")
     study = Study(1, 123, "zen4_2_cores", 1, file, resume=False, minutes=5.0, keep=kept)
     told = {row.name: row.value for row in rows(study)}
     (row,) = rows_of(file)[1]
@@ -341,6 +343,9 @@ def test_a_study_keeps_what_it_measured_and_nothing_of_another_one(tmp_path):
     assert rows_of(kept / "config_0" / "rows.csv")[1] == [row]
     launches = [launch.name for launch in (kept / "config_0").glob("launch_*")]
     assert sorted(launches) == [f"launch_{number}" for number in range(int(row["launched"]))]
+    with pytest.raises(InputError, match="several studies were kept here; given 'seed 123 on zen4_2_cores, seed 9"):
+        list(again(kept, study, None))
+    shutil.rmtree(kept / "config_1")
     once_more = {row.name: row.value for row in again(kept, replace(study, seed=0, launches=5), None)}
     assert once_more["config_0_error"] == told["config_0_error"]
     assert "config_1_error" not in once_more

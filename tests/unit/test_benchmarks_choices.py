@@ -64,6 +64,7 @@ def test_noise_alone_loses_some_of_right_predictions():
 def test_what_was_taken_out_of_starts_is_given_back_to_their_noise(plans):
     """Plans of one time that differ by 5 % from start to start; three starts tell a little less than that."""
     random, lost, told = np.random.default_rng(1), [], []
+    hits, told_hits = [], []
     for number in range(400):
         starts = np.exp(random.normal(0.0, 0.05, (plans, 3)))
         before, after = (
@@ -71,9 +72,13 @@ def test_what_was_taken_out_of_starts_is_given_back_to_their_noise(plans):
             for seconds in (starts, evened(starts))
         )
         lost.append(judged(before)[2])
+        hits.append(judged(after)[0])
         if number < 40:
-            told.append(were_it_right(after, np.random.default_rng(number))[1])
+            share, regret = were_it_right(after, np.random.default_rng(number))
+            told.append(regret)
+            told_hits.append(share)
     assert np.mean(told) == pytest.approx(np.mean(lost), rel=0.25)
+    assert np.mean(told_hits) == pytest.approx(np.mean(hits), abs=0.05)
 
 
 def test_what_a_round_does_to_all_plans_is_taken_out():

@@ -243,6 +243,18 @@ def test_few_noisy_rows_lean_on_costs_of_another_cpu():
     assert leaning < 0.5 * free
 
 
+def test_what_is_not_known_of_another_cpu_holds_nothing():
+    """An amount that it does not name cost nothing there, and few rows are pulled to that."""
+    known = {name: cost for name, cost in USUAL["gemm"].items() if name != "right"}
+    found = [
+        [fit(noisy(6, seed), CACHES, {"gemm": of})["gemm"].seconds_per.get("right", 0.0) for of in (unknown, known)]
+        for seed in range(8)
+        for unknown in [{**known, "right": None}]
+    ]
+    free, held = np.mean(found, axis=0)
+    assert held < 0.5 * free
+
+
 def test_many_rows_tell_costs_whatever_another_cpu_has():
     usual = {"gemm": {"flop": 5e-12, "left": 4e-9, "result": 1e-12}}
     rows = [part(TRUTH, work) for work in gemms(100)]

@@ -75,6 +75,24 @@ def test_every_combination_generates(tmp_path: Path, kind: str, planner: str, pi
     assert gemms == 3 * len(layers) - 1
 
 
+@pytest.mark.parametrize(
+    ("layer", "order"),
+    [
+        ("cross_0_v", ["weight_gradient", "input_gradient", "gradient_scale"]),
+        ("cross_0_u", ["input_gradient", "weight_gradient", "gradient_scale"]),
+    ],
+)
+def test_gradients_come_as_autograd_makes_them(tmp_path: Path, layer: str, order: list[str]) -> None:
+    """Of a layer without bias (v) the weights' first; both are there before one is scaled and may be reduced."""
+    model = small(tmp_path, "dcnv2")
+    settings = settings_for("zionex_i", 4, local_batch_size=64)
+    tables = expand_tables(model, "fp16")
+    plan = make_sharding_plan("table_wise", tables, context_for(tables, settings))
+    names = generate(model, plan, settings).programs[0].names
+    kept = [name.removeprefix(f"{layer}_") for name in names if name.startswith(layer) and "gradient" in name]
+    assert kept == order
+
+
 def test_a_dot_of_unequal_vectors_is_refused(tmp_path: Path) -> None:
     """Products need vectors of one length: the tables have 20, the bottom MLP ends with 16."""
     model = small(tmp_path, "dot", dim=20)

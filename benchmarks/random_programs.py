@@ -22,6 +22,7 @@ from simulator.program import IntArray, Stream
 
 T = TypeVar("T")
 _USAGES = (1.0, 1.0, 0.5, 0.6, 0.3, 0.25)
+_WEIGHTS = (1.0, 1.0, 1.0, 0.25, 3.7)
 
 
 class Choices(Protocol):
@@ -78,7 +79,7 @@ def draw_program(
         choices: decide everything.
         controlled: some streams issue by readiness (controller ``readiness``), some have several workers.
         loaded: other jobs take shares of some resources, all the time or in bursts.
-        turns: owners take turns on resources that others share, and yield now and then.
+        turns: owners take turns on resources that others share.
     """
     iterations = choices.integer(1, 5)
     sizes = [choices.integer(1, max(1, 8 // groups)) for groups in [choices.integer(1, 3)] for _ in range(groups)]
@@ -104,7 +105,7 @@ def _taking_turns(choices: Choices, program: LoweredProgram) -> LoweredProgram:
 
 
 def _owned(choices: Choices, phase: Phase) -> Phase:
-    return replace(phase, owner=choices.integer(-1, 2), yields=_rarely(choices, 4))
+    return replace(phase, owner=choices.integer(-1, 2))
 
 
 def _loaded(choices: Choices, program: LoweredProgram) -> LoweredProgram:
@@ -265,4 +266,5 @@ def _phase(choices: Choices, resources: int) -> Phase:
     if numbers and work_ps and _rarely(choices, 4):
         other_ps = max(1, _time(choices))
     numbers_and_usage = np.array(numbers, dtype=np.int64), np.array(usage, dtype=np.float64)
-    return Phase(_time(choices), work_ps, *numbers_and_usage, other_work_ps=other_ps)
+    weight = _one_of(choices, _WEIGHTS) if numbers and work_ps else 1.0
+    return Phase(_time(choices), work_ps, *numbers_and_usage, weight=weight, other_work_ps=other_ps)

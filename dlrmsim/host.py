@@ -234,7 +234,7 @@ def _rows_csv(
     told = io.StringIO()
     writer = csv.writer(told, lineterminator="\n")
     writer.writerow(["kind", "ranks", "threads", "sizes", "rounds_s", "median_s", "error_pct"])
-    apart = {"kind", "ranks", "threads", "times_s", "issue_s", "cores", "alone"}
+    apart = {"kind", "ranks", "threads", "times_s", "issue_s", "cores", "kept", "alone"}
     for row, error in zip([row for row in rows if row["times_s"]], errors, strict=True):
         sizes = json.dumps({name: value for name, value in row.items() if name not in apart})
         rounds = " ".join(f"{seconds:.4g}" for seconds in row["times_s"])

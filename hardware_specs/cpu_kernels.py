@@ -22,6 +22,10 @@ KernelClass = Literal[
 
 MOST_SPREAD = 0.2
 """Of work that only chance makes differ: four standard deviations are less than all of it."""
+SPREAD_WORK_S = 0.1
+"""Work of a core in an iteration, seconds, that spreads are told of."""
+MOST_FALL = 0.5
+"""Power of the work with which the spread of its pace falls when chance is another one every moment."""
 _PASS = frozenset({"call", "byte", "core_miss_byte", "shared_miss_byte"})
 _PRODUCT = frozenset({"call", "row", "left", "right", "result", "core_miss_byte", "shared_miss_byte"})
 _ROWS = frozenset({"call", "lookup", "core_miss", "core_miss_byte", "shared_miss", "shared_miss_byte"})
@@ -78,11 +82,17 @@ class CpuKernels(Strict):
     collective_latency_cores: Annotated[float, Field(ge=0)] = 0.0
     """Seconds of a core that a member's threads work for each second in which no data of a collective move: posting
     messages, being woken up."""
+    kernel_share_posting: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """Part of a core that a kernel keeps beside a collective of which no data move."""
+    kernel_share_moving: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """The same while its data move."""
     collective_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """What each collective takes longer within an iteration than alone: sleeping threads are woken up."""
     work_spread: Annotated[float, Field(ge=0, le=MOST_SPREAD)] = 0.0
-    """By how much chance makes cores work faster or slower in an iteration, so that ranks wait for others where they
-    meet: standard deviation over mean."""
+    """By how much chance makes cores work faster or slower in an iteration in which they work for `SPREAD_WORK_S`, so
+    that ranks wait for others where they meet: standard deviation over mean."""
+    work_spread_falls: Annotated[float, Field(ge=0, le=MOST_FALL)] = 0.0
+    """The power of a core's work in an iteration with which that falls: 0: not at all."""
     turn_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """How long a rank keeps a core that another one wants, too (the system's time slice); 0: each goes on at a part of
     its speed all the time."""
@@ -95,6 +105,11 @@ class CpuKernels(Strict):
     yardstick_s: dict[Name, Annotated[Seconds, Field(gt=0)]] = Field(default_factory=dict)
     """What the pieces of the trainer's yardstick took meanwhile: how fast the machine was then."""
     costs: dict[KernelClass, KernelCosts]
+
+    def spread(self, work_s: float) -> float:
+        """Standard deviation over mean of the pace of cores in iterations in which each works ``work_s`` seconds."""
+        longer = max(work_s, 1e-12) / SPREAD_WORK_S
+        return min(MOST_SPREAD, self.work_spread * float(longer**-self.work_spread_falls))
 
     @field_validator("costs")
     @classmethod

@@ -30,7 +30,7 @@ class Phase:
         usage: share of each resource's capacity used when alone ``[U]``, in (0, 1].
         owner: number of who takes turns with others on the one resource of the phase (`LoweredProgram.slice_ps`); -1:
             it shares all of them at any time.
-        yields: whether at its end the owner lets the next one have its turn.
+        weight: of its part of a resource that is asked for more than it has, above 0 (`simulator.engine.sharing`).
         other_work_ps: ``work_ps`` of every second pair of iterations (`is_other`); None: as in the others. Only of
             phases with work on resources.
     """
@@ -40,7 +40,7 @@ class Phase:
     resources: IntArray
     usage: FloatArray
     owner: int = -1
-    yields: bool = False
+    weight: float = 1.0
     other_work_ps: int | None = None
 
 

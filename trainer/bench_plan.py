@@ -46,7 +46,7 @@ def joined(ranks: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     rows = []
     for same in zip(*ranks, strict=True):
         row = dict(same[0])
-        for name in ("times_s", "issue_s", "cores"):
+        for name in ("times_s", "issue_s", "cores", "kept"):
             if name in row:
                 rounds = min(len(other[name]) for other in same)
                 row[name] = np.mean([other[name][:rounds] for other in same], axis=0).tolist()

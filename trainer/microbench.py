@@ -36,6 +36,11 @@ LEAST_ROUNDS = 1.5
 """More sizes say more than more rounds: of as many cases as there is time for in so many rounds."""
 PATIENCE_CALLS = 2
 """Calls before those that count."""
+BESIDE_OPS, BESIDE_BYTES = ("all_reduce", "all_to_all"), (2**14, 2**16, 2**22, 2**24)
+"""Collectives during which the ranks' own threads work: small ones are latency, large ones the moving of data."""
+BESIDE_CALLS = 5
+BESIDE_PRODUCT = 64
+"""Rows and columns of the products that own threads work on: a core's own cache holds them."""
 
 
 def measure(run: Run, rank: int, device: torch.device) -> None:  # noqa: ARG001 - what every rank is told
@@ -63,8 +68,9 @@ def _rows(plan: Plan) -> list[dict[str, Any]]:
         for case in kernels
     ]
     calls = [(op, size) for op in COLLECTIVES for size in plan.collective_bytes] if ranks > 1 else []
+    measured = ("times_s", "issue_s", "cores", "kept")
     rows += [
-        {"kind": op, "bytes": size, "threads": threads, "ranks": ranks, "times_s": [], "issue_s": [], "cores": []}
+        {"kind": op, "bytes": size, "threads": threads, "ranks": ranks, **{name: [] for name in measured}}
         for op, size in calls
     ]
     yardstick = Yardstick()
@@ -84,6 +90,8 @@ def _rows(plan: Plan) -> list[dict[str, Any]]:
                 break
             for name, value in _time_collective(op, size, plan.case_s).items():
                 row[name].append(value)
+            if threads == 1 and op in BESIDE_OPS and size in BESIDE_BYTES:
+                row["kept"].append(_kept_beside(op, size))
     return [row for row in rows if row["times_s"]]
 
 
@@ -166,6 +174,35 @@ def _time_collective(op: str, size: int, budget_s: float) -> dict[str, float]:
         taken.append(time.perf_counter() - begin)
     cores = (time.process_time() - cpu) / (time.perf_counter() - wall)
     return {"times_s": float(np.quantile(taken, 0.25)), "issue_s": float(np.median(issued)), "cores": cores}
+
+
+def _kept_beside(op: str, size: int) -> float:
+    """The part of a core that this rank's own thread keeps while a collective is under way, on all ranks alike.
+
+    It works before the collective is issued and after it is over, too, so that all ranks' threads do meanwhile.
+    """
+    start, factor, result = _collective(op, size), torch.zeros(BESIDE_PRODUCT, BESIDE_PRODUCT), None
+    own_s = all_s = 0.0
+    for call in range(PATIENCE_CALLS + BESIDE_CALLS):
+        dist.barrier()
+        begin = time.perf_counter()
+        start().wait()
+        alone_s = _most(time.perf_counter() - begin)
+        until = time.perf_counter() + alone_s
+        while time.perf_counter() < until:
+            result = torch.mm(factor, factor, out=result)
+        begin, begin_own = time.perf_counter(), time.thread_time()
+        work = start()
+        while not work.is_completed():
+            result = torch.mm(factor, factor, out=result)
+        end, end_own = time.perf_counter(), time.thread_time()
+        until = end + (end - begin)
+        while time.perf_counter() < until:
+            result = torch.mm(factor, factor, out=result)
+        work.wait()
+        if call >= PATIENCE_CALLS:
+            own_s, all_s = own_s + end_own - begin_own, all_s + end - begin
+    return own_s / all_s
 
 
 def _most(value: float) -> float:

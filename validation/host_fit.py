@@ -35,6 +35,8 @@ MOST_HALVED = 5
 """Times that a shared cache is halved at most in looking for how much of it a machine has."""
 USUAL_COSTS = Path(str(files("validation") / "hosts" / "usual_costs.yaml"))
 """Which costs others are held against where few rows tell them."""
+EQUAL, KEPT = 0.5, (0.05, 0.95)
+"""Of a core that two who want it have when nothing else is known, and what is believed of a measurement."""
 SMALL_BYTES = 65536
 """Collectives up to this size take no longer to issue for their size."""
 
@@ -148,6 +150,7 @@ def fit_kernels(
     """
     costs = fit([*timed_alone(rows, threads), *(trained.parts if trained else ())], facts.caches, usual_costs(threads))
     share, latency, moving = _collective_cores(rows, threads), 0.0, 0.0
+    posting_kept, moving_kept = (kept_of_cores(rows, facts.cores, large=large) for large in (False, True))
     if trained:
         latency, moving = collective_costs(trained.collectives) if trained.collectives else (0.0, 0.0)
         costs["host"] = with_issue(costs.get("host"), issue_s(rows))
@@ -162,6 +165,8 @@ def fit_kernels(
             "collective_cores": share,
             "collective_slower": round(max(1.0, moving / share), 3) if share else 1.0,
             "collective_latency_cores": round(latency, 3),
+            "kernel_share_posting": posting_kept,
+            "kernel_share_moving": moving_kept,
             "yardstick_s": {name: f"{value:.4g} s" for name, value in (trained.yardstick_s if trained else {}).items()},
             "costs": {kind: costs[kind] for kind in sorted(costs)},
         }
@@ -202,6 +207,22 @@ def _collective_cores(rows: Sequence[Row], threads: int) -> float:
         if row["kind"] not in KERNELS and row["bytes"] > SMALL_BYTES and row["threads"] == 1 and row["alone"]
     ]
     return round(min(1.0, float(np.quantile(shares, 0.75))), 3) if shares else 0.0
+
+
+def kept_of_cores(rows: Sequence[Row], cores: int, *, large: bool) -> float:
+    """The part of a core that kernels keep beside large collectives, or small ones; half where that was not measured.
+
+    Args:
+        rows: kernels and collectives that were timed.
+        cores: of the machine; ranks in a greater number share them, and what they keep.
+        large: whether beside those that move more than `SMALL_BYTES`.
+    """
+    found = [
+        float(np.median(row["kept"])) * max(1.0, row["ranks"] / cores)
+        for row in rows
+        if row.get("kept") and (row["bytes"] > SMALL_BYTES) == large
+    ]
+    return round(float(np.clip(np.median(found), *KEPT)), 3) if found else EQUAL
 
 
 def issue_s(rows: Sequence[Row]) -> float:

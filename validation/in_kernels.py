@@ -10,7 +10,6 @@ import math
 from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from simulator.compute import CpuModel
 from simulator.lowered import is_other
@@ -35,12 +34,10 @@ def in_kernels_s(
     On CPUs that is not what the simulation shows of one iteration:
 
     - The thread that does a collective has the core of the rank that issues it at once, until it has sent what it
-      sends or its slice is over. That counts for no kernel.
-    - Where ranks take turns a thread that issues a collective is still in its call when another rank has the core:
-      until its turn comes, at most a slice of each of the others later. That counts for no kernel either. (Waits
-      are tasks of their own, which end when the rank has its core again: `workloads.host_waits`.)
-    - What a rank that takes turns is interrupted for after that hits one kernel in an iteration, another in the next:
-      it counts for all between two waits, in proportion to their work.
+      sends or its slice is over. That counts for no kernel of ranks with cores of their own.
+    - What a rank that takes turns is interrupted for hits one kernel in an iteration, another in the next: it counts
+      for all between two waits, in proportion to their work. (Waits are tasks of their own, which end when the rank
+      has its core again: `workloads.host_waits`.)
 
     Args:
         program: T tasks of P ranks.
@@ -54,14 +51,15 @@ def in_kernels_s(
     if not isinstance(compute, CpuModel):
         return seconds
     core_of = compute.core_group_of(program.ranks)  # measurements are on one node
-    pace = paces(core_of, compute.kernels.work_spread)[int(is_other(iteration))]
     needed_s = np.zeros(seconds.shape)
     for task, work in enumerate(program.work):
         if not isinstance(work, CollectiveCall):
-            needed_s[task] = np.asarray(compute.duration_s(work), dtype=np.float64) * pace
+            needed_s[task] = np.asarray(compute.duration_s(work), dtype=np.float64)
+    spread = compute.pace_spread(float(needed_s.mean(axis=1).sum()))
+    needed_s *= paces(core_of, spread)[int(is_other(iteration))]
     later_s = np.maximum(seconds - needed_s, 0.0)
     if compute.takes_turns:
-        return _of_turns(program, compute, start_ps, end_ps, needed_s, later_s)
+        return _of_turns(program, start_ps, end_ps, needed_s, later_s)
     return seconds - _sent_s(program, compute, later_s, alone_s)
 
 
@@ -89,29 +87,20 @@ def _sent_s(program: Program, compute: CpuModel, later_s: FloatArray, alone_s: M
 
 
 def _of_turns(
-    program: Program, compute: CpuModel, start_ps: IntArray, end_ps: IntArray, needed_s: FloatArray, later_s: FloatArray
+    program: Program, start_ps: IntArray, end_ps: IntArray, needed_s: FloatArray, later_s: FloatArray
 ) -> FloatArray:
     """Times of tasks ``[T, P]`` of ranks that take turns, from what they need and take longer ``[T, P]``, seconds."""
-    shape = (len(program.streams), program.rank_count)
-    most_s = (compute.local_world_size / compute.core_groups - 1.0) * compute.kernels.turn_s
-    ended, waits = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-    yielded: NDArray[np.bool_] = np.zeros(shape, dtype=bool)
-    held_up_s, between = np.zeros(needed_s.shape), np.zeros(needed_s.shape, np.int64)
+    ended, waits = np.zeros((2, len(program.streams), program.rank_count), dtype=np.int64)
+    between = np.zeros(needed_s.shape, np.int64)
     for task, work in enumerate(program.work):
         if isinstance(work, CollectiveCall):
             continue
         stream = int(program.stream_of[task])
         if _waits(program, task):
             waits[stream] += start_ps[task] > ended[stream]
-            yielded[stream] = False
-        works = needed_s[task] > 0.0
-        queued_s = np.where(yielded[stream], np.minimum(later_s[task], most_s), 0.0)
-        held_up_s[task] = np.where(works, later_s[task] - queued_s, 0.0)
         between[task] = waits[stream]
-        yielded[stream] &= ~works
-        yielded[stream] |= _issues(program, task)
         ended[stream] = end_ps[task]
-    return needed_s + _in_proportion(held_up_s, needed_s, between)
+    return needed_s + _in_proportion(np.where(needed_s > 0.0, later_s, 0.0), needed_s, between)
 
 
 def _waits(program: Program, task: int) -> bool:

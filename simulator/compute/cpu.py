@@ -126,6 +126,14 @@ class CpuModel:
         """Whether a rank shares its cores with others."""
         return self.local_world_size > self.core_groups
 
+    def pace_spread(self, rank_s: float) -> float:
+        """Standard deviation over mean of the pace of cores, in iterations in which each rank on them works so long.
+
+        Args:
+            rank_s: work of a rank's own thread in an iteration, the mean over ranks, seconds.
+        """
+        return self.kernels.spread(rank_s * self.local_world_size / self.core_groups)
+
     @property
     def caches(self) -> Caches:
         """The caches of a rank."""

@@ -68,7 +68,6 @@ class Flows(Generic[Token]):
         taken_in_turns = np.unique(table.classes[table.ptr[:-1][table.owners >= 0]]).tolist()
         self._turns = {number: Turn(slice_ps) for number in taken_in_turns}
         self._owned: dict[int, dict[int, int]] = {number: {} for number in taken_in_turns}  # slot: owner
-        self._yielding: dict[int, set[int]] = {number: set() for number in taken_in_turns}  # owners, till solved
         self._paused: dict[int, int] = {}  # slot: row of a phase whose turn it is not
         self._table, self._sharing, self._observer = table, sharing, observer
         self._capacities, self._state = capacities, -1
@@ -117,9 +116,7 @@ class Flows(Generic[Token]):
             self._end[slot], self._row[slot] = NEVER, -1
             self._touched.append(row)
             if self._table.owners[row] >= 0:
-                owner = self._owned[int(classes[0])].pop(slot)
-                if self._table.yields[row]:
-                    self._yielding[int(classes[0])].add(owner)
+                self._owned[int(classes[0])].pop(slot)
             self._free.append(slot)
             token = self._tokens[slot]
             if token is not None:
@@ -155,8 +152,7 @@ class Flows(Generic[Token]):
         """Pause what belongs to those whose turn it is not, go on with the others' (`simulator.engine.turns`)."""
         for number, turn in self._turns.items():
             owned = self._owned[number]
-            whose = turn.pass_on(now, set(owned.values()), self._yielding[number])
-            self._yielding[number].clear()
+            whose = turn.pass_on(now, set(owned.values()))
             for slot, owner in owned.items():
                 if owner != whose and slot not in self._paused:
                     self._pause(slot, now)
@@ -214,8 +210,8 @@ class Flows(Generic[Token]):
         key = (self._state, rows.tobytes(), self._shift[slots].tobytes()) if len(rows) <= _MEMO_SIZE else None
         rates = self._memo.get(key) if key else None
         if rates is None or self._observer:
-            counts, classes, usage = self._table.gather(rows)
-            speeds = self._sharing(counts, classes, usage / self._left[classes])
+            counts, classes, usage, weights = self._table.gather(rows)
+            speeds = self._sharing(counts, classes, usage / self._left[classes], weights)
             rates = integer_speeds(speeds, self._shift[slots])
             if self._observer:
                 self._observer(now, rows.tolist(), speeds.tolist())
@@ -229,7 +225,7 @@ class Flows(Generic[Token]):
         slots = slots[np.argsort(self._row[slots], kind="stable")]
         if len(slots) < 2:
             return slots
-        counts, classes, _ = self._table.gather(self._row[slots])
+        counts, classes, *_ = self._table.gather(self._row[slots])
         begins = np.cumsum(counts) - counts
         reached = np.zeros(self._table.class_count, dtype=np.bool_)
         for row in seeds:

@@ -60,7 +60,6 @@ class _Network:
     ) -> None:
         self._env, self._sharing, self._capacities, self._turns = env, sharing, capacities, turns
         self._flows: list[_Flow] = []
-        self._yielding: set[tuple[int, int]] = set()
         self._pending = False
 
     def transfer(self, key: tuple[int, int, int], phase: Phase) -> simpy.Event:
@@ -95,12 +94,10 @@ class _Network:
         now, resting = int(self._env.now), []
         for resource, turn in self._turns.items():
             here = [flow for flow in self._flows if flow.phase.owner >= 0 and flow.phase.resources[0] == resource]
-            yielding = [owner for owner, where in self._yielding if where == resource]
-            whose = turn.pass_on(now, [flow.phase.owner for flow in here], yielding)
+            whose = turn.pass_on(now, [flow.phase.owner for flow in here])
             resting += [flow.key for flow in here if flow.phase.owner != whose]
             if turn.until != NEVER:
                 Alarm(self._env, turn.until - now, self._changed)
-        self._yielding.clear()
         for flow in self._flows:
             if flow.key in resting:
                 self._set_rate(flow, 0)
@@ -110,7 +107,8 @@ class _Network:
         left = self._capacities.left(self._capacities.state(int(self._env.now)))
         resources = np.concatenate([f.phase.resources for f in flows])
         usage = np.concatenate([f.phase.usage for f in flows])
-        speeds = self._sharing(np.array([len(f.phase.resources) for f in flows]), resources, usage / left[resources])
+        counts, weights = np.array([(len(f.phase.resources), f.phase.weight) for f in flows]).T
+        speeds = self._sharing(counts.astype(np.int64), resources, usage / left[resources], weights)
         rates = integer_speeds(speeds, np.array([f.shift for f in flows]))
         for flow, rate in zip(flows, rates.tolist(), strict=True):
             if rate != flow.rate:
@@ -127,8 +125,6 @@ class _Network:
     def _end(self, flow: _Flow, version: int) -> None:
         if flow.version == version:
             self._flows.remove(flow)
-            if flow.phase.yields:
-                self._yielding.add((flow.phase.owner, int(flow.phase.resources[0])))
             self._changed()
             flow.done.succeed()
 

@@ -15,8 +15,8 @@ class Turn:
     """Whose turn it is on one resource.
 
     Who comes queues up at the end, those who come at the same time in the order of their numbers. A slice goes on when
-    an owner begins something else at the instant at which it ended something, unless it yields. An owner that nobody
-    waits for begins a slice after the other; who comes then waits for the end of the present one.
+    an owner begins something else at the instant at which it ended something. An owner that nobody waits for begins a
+    slice after the other; who comes then waits for the end of the present one.
     """
 
     __slots__ = ("_queue", "_since", "_slice_ps")
@@ -26,13 +26,12 @@ class Turn:
         self._slice_ps, self._since = slice_ps, 0
         self._queue: list[int] = []
 
-    def pass_on(self, now: int, present: Collection[int], yielding: Collection[int] = ()) -> int | None:
+    def pass_on(self, now: int, present: Collection[int]) -> int | None:
         """Whose turn it is from ``now`` ps on.
 
         Args:
             now: not before that of the last call.
             present: numbers of owners that have something to do.
-            yielding: of those that let others go first.
         """
         before, waiting = self._queue[:1], [owner for owner in self._queue[1:] if owner in present]
         contended = len(self._queue) > 1
@@ -40,7 +39,7 @@ class Turn:
         spent = now - self._since
         if not before or before[0] not in present:
             self._queue, self._since = waiting, now
-        elif (waiting and before[0] in yielding) or (contended and spent >= self._slice_ps):
+        elif contended and spent >= self._slice_ps:
             self._queue, self._since = waiting + before, now
         else:
             self._queue, self._since = before + waiting, now - spent % self._slice_ps

@@ -47,7 +47,7 @@ class UsageTable:
         class_count: number of classes.
         class_of: class of each resource ``[L]``; resources nobody uses share the class of the first such one.
         owners: who takes turns on the one class of each row ``[rows]``, -1 where it shares.
-        yields: whether that turn is over when the row is ``[rows]``.
+        weights: of their parts of full resources ``[rows]``.
     """
 
     steps: tuple[tuple[Step, ...], ...]
@@ -57,15 +57,15 @@ class UsageTable:
     class_count: int
     class_of: IntArray
     owners: IntArray
-    yields: NDArray[np.bool_]
+    weights: FloatArray
 
-    def gather(self, rows: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
-        """Entries of several rows: counts ``[len(rows)]``, classes and usage one row after the other."""
+    def gather(self, rows: IntArray) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
+        """Entries of several rows: counts ``[rows]``, classes and usage one row after the other, weights ``[rows]``."""
         begin = self.ptr[rows]
         counts = self.ptr[rows + 1] - begin
         ends = np.cumsum(counts)
         entries = np.arange(ends[-1]) + np.repeat(begin - ends + counts, counts)
-        return counts, self.classes[entries], self.usage[entries]
+        return counts, self.classes[entries], self.usage[entries], self.weights[rows]
 
 
 def build_usage(program: LoweredProgram) -> UsageTable:
@@ -99,7 +99,7 @@ def build_usage(program: LoweredProgram) -> UsageTable:
         class_count=len(first),
         class_of=class_of,
         owners=np.array([phase.owner if program.slice_ps else -1 for phase in phases], dtype=np.int64),
-        yields=np.array([phase.yields for phase in phases], dtype=np.bool_),
+        weights=np.array([phase.weight for phase in phases], dtype=np.float64),
     )
 
 

@@ -8,7 +8,7 @@ turns on one: the kernels of one rank at a time, for a slice of the system's, un
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
@@ -20,7 +20,7 @@ from simulator.compute import CpuModel
 from simulator.lowered import Activity, Phase
 from simulator.network.model import picoseconds_of
 from simulator.network.topology import Topology
-from simulator.operators import Amount, Category, CollectiveCall, FloatArray, HostWork, Nothing
+from simulator.operators import Amount, Category, CollectiveCall, FloatArray, Nothing
 from simulator.program import IntArray, Program
 
 BLOM = 0.375
@@ -42,9 +42,11 @@ class Cores:
         collective_share: what a collective takes of a member's share while data move.
         slower: by how much longer data are under way than in a collective alone.
         latency_cores: what it takes of a core for each second in which none move.
+        posting_weight: of its part of a core beside a kernel's weight of 1, while none move.
+        moving_weight: the same while data move.
         wait_ps: what it takes longer than alone, before any move.
-        pace: by what factor each rank's kernels take longer than the mean, in two iterations and the next two
-            ``[2, world_size]``.
+        pace_spread: standard deviation of the pace of cores for what a rank works in an iteration, in seconds
+            (`simulator.compute.CpuModel.pace_spread`).
         slice_ps: how long a rank keeps cores that another one waits for; 0: they share them all the time.
     """
 
@@ -54,8 +56,10 @@ class Cores:
     collective_share: float
     slower: float
     latency_cores: float
+    posting_weight: float
+    moving_weight: float
     wait_ps: int
-    pace: FloatArray
+    pace_spread: Callable[[float], float]
     slice_ps: int
 
     @staticmethod
@@ -73,12 +77,22 @@ class Cores:
         of = compute.kernels
         turns = compute.takes_turns
         wait_s = of.shared_wait_s if turns else of.collective_wait_s
-        pace = paces(numbers, compute.kernels.work_spread)
         wait_ps, slice_ps = picoseconds_of(np.array([wait_s, of.turn_s if turns else 0.0])).tolist()
         latency_cores = of.shared_latency_cores if turns else None
         latency_cores = of.collective_latency_cores if latency_cores is None else latency_cores
-        shares = of.collective_cores, of.collective_slower, latency_cores
-        return Cores(first, topology.nodes * groups, numbers, *shares, wait_ps, pace, slice_ps)
+        return Cores(
+            first=first,
+            count=topology.nodes * groups,
+            of_rank=numbers,
+            collective_share=of.collective_cores,
+            slower=of.collective_slower,
+            latency_cores=latency_cores,
+            posting_weight=1.0 / of.kernel_share_posting - 1.0,
+            moving_weight=1.0 / of.kernel_share_moving - 1.0,
+            wait_ps=wait_ps,
+            pace_spread=compute.pace_spread,
+            slice_ps=slice_ps,
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,25 +101,31 @@ class Cores:
 
     def kernels(self, program: Program, seconds: Mapping[int, Amount]) -> dict[int, list[Activity]]:
         """Activities of all tasks that take time, one for each rank ``[P]``: each has the rank's cores to itself."""
+        own = {task: value for task, value in seconds.items() if not isinstance(program.work[task], CollectiveCall)}
+        spread = self.pace_spread(sum(float(np.mean(value)) for value in own.values()))
+        pace = paces(self.of_rank, spread)[:, program.ranks]
         works = {
-            task: self._kernel(program, task, value)
-            for task, value in seconds.items()
-            if np.any(np.asarray(value) > 0.0) and not isinstance(program.work[task], CollectiveCall)
+            task: self._kernel(program, task, value, pace)
+            for task, value in own.items()
+            if np.any(np.asarray(value) > 0.0)
         }
         if self.slice_ps:
             waits = (task for task, work in enumerate(program.work) if work == Nothing(Category.COMM))
-            works |= {task: self._kernel(program, task, AWAKE_S) for task in waits}
+            works |= {task: self._kernel(program, task, AWAKE_S, pace) for task in waits}
         return works
 
-    def _kernel(self, program: Program, task: int, seconds: Amount) -> list[Activity]:
+    def _kernel(self, program: Program, task: int, seconds: Amount, pace: FloatArray) -> list[Activity]:
         alone_s = np.broadcast_to(np.asarray(seconds, dtype=np.float64), program.rank_count)
-        some_ps, other_ps = np.maximum(picoseconds_of(alone_s * self.pace[:, program.ranks]), alone_s > 0.0)
-        whole, work = np.ones(1), program.work[task]
-        yields = isinstance(work, HostWork) and work.collectives > 0
+        some_ps, other_ps = np.maximum(picoseconds_of(alone_s * pace), alone_s > 0.0)
+        whole = np.ones(1)
         return [
             Activity(
                 f"{program.names[task]} [rank {rank}]",
-                (Phase(0, some, self.of_rank[[rank]], whole, int(rank), yields, None if other == some else other),),
+                (
+                    Phase(
+                        0, some, self.of_rank[[rank]], whole, int(rank), other_work_ps=None if other == some else other
+                    ),
+                ),
             )
             for rank, some, other in zip(program.ranks, some_ps.tolist(), other_ps.tolist(), strict=True)
         ]
@@ -125,9 +145,10 @@ class Cores:
                 phase.latency_ps, round(phase.work_ps * self.slower), phase.resources, phase.usage / self.slower
             )
             if self.latency_cores:
-                phases.append(_beside(posting, numbers, sharing * min(1.0, self.latency_cores)))
+                posting_cores = sharing * min(1.0, self.latency_cores)
+                phases.append(_beside(posting, numbers, posting_cores, self.posting_weight))
                 moving = replace(moving, latency_ps=0)
-            phases.append(_beside(moving, numbers, sharing * self.collective_share))
+            phases.append(_beside(moving, numbers, sharing * self.collective_share, self.moving_weight))
         return replace(activity, phases=tuple(phases))
 
 
@@ -151,7 +172,7 @@ def paces(core_of: IntArray, spread: float) -> FloatArray:
     return np.stack([1.0 + ordered, 1.0 - ordered])
 
 
-def _beside(phase: Phase, cores: IntArray, asked: NDArray[np.floating[Any]]) -> Phase:
+def _beside(phase: Phase, cores: IntArray, asked: NDArray[np.floating[Any]], weight: float) -> Phase:
     """A phase that asks for so much of each share of cores; for more than there is, it takes that much longer."""
     if not phase.work_ps or not asked.any():
         return phase
@@ -161,4 +182,5 @@ def _beside(phase: Phase, cores: IntArray, asked: NDArray[np.floating[Any]]) -> 
         round(phase.work_ps * stretch),
         np.concatenate([phase.resources, cores]),
         np.concatenate([phase.usage / stretch, asked / stretch]),
+        weight=weight,
     )

@@ -19,6 +19,7 @@ from simulator.engine.capacity import NEVER
 from simulator.engine.turns import Turn
 from simulator.engine.units import Units
 from simulator.engine.units import compile_units as real_compile_units
+from simulator.engine.usage import UsageTable
 
 
 class DrawnChoices:
@@ -112,21 +113,22 @@ def test_a_turn_that_never_ends_is_caught(monkeypatch: pytest.MonkeyPatch) -> No
     class Endless(Turn):
         until = NEVER
 
-        def pass_on(self, now, present, yielding=()):
+        def pass_on(self, now, present):
             self._since = now
-            return super().pass_on(now, present, yielding)
+            return super().pass_on(now, present)
 
     monkeypatch.setattr(flows, "Turn", Endless)
     assert caught(turns=True)
 
 
-def test_turns_that_nobody_yields_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Greedy(Turn):
-        def pass_on(self, now, present, yielding=()):
-            return super().pass_on(now, present)
+def test_weights_that_nobody_heeds_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gather(self, rows):
+        counts, classes, usage, weights = real_gather(self, rows)
+        return counts, classes, usage, np.ones_like(weights)
 
-    monkeypatch.setattr(flows, "Turn", Greedy)
-    assert caught(turns=True)
+    real_gather = UsageTable.gather
+    monkeypatch.setattr(UsageTable, "gather", gather)
+    assert caught()
 
 
 def test_pauses_that_cost_work_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """Turns on a resource: who has it, until when."""
 
-from dataclasses import replace
-
 import pytest
 
 from inputs.errors import ProgramError
@@ -49,21 +47,6 @@ def test_who_comes_late_waits_for_the_end_of_the_slice_under_way():
     assert turn.pass_on(30, {1, 2}) == 2
 
 
-def test_who_yields_queues_up_behind_those_who_wait():
-    turn = Turn(10)
-    turn.pass_on(0, {1, 2, 3})
-    assert turn.pass_on(4, {1, 2, 3}, yielding={1}) == 2
-    assert turn.until == 14
-    assert [turn.pass_on(now, {1, 2, 3}) for now in (14, 24, 34)] == [3, 1, 2]
-
-
-def test_who_yields_goes_on_where_nobody_waits():
-    turn = Turn(10)
-    turn.pass_on(0, {1})
-    assert turn.pass_on(4, {1}, yielding={1}) == 1
-    assert turn.pass_on(5, {1, 2}, yielding={2}) == 1, "it is not the turn of the one that would yield"
-
-
 def test_nobody_has_it_when_nobody_wants_it():
     turn = Turn(10)
     turn.pass_on(0, {1})
@@ -87,19 +70,6 @@ def test_owners_work_by_turns_and_who_has_no_owner_shares_with_the_one_whose_tur
     assert ends(30, *owned, phase(0, 100, [0])) == [300, 295, 200]
     assert ends(0, *owned) == [200, 200], "without slices they share"
     assert ends(30, phase(0, 100, [0], owner=0), phase(0, 100, [1], owner=1)) == [100, 100], "of two resources"
-
-
-def test_a_phase_that_yields_ends_its_owners_turn():
-    """Of 0 and 1, which work 20 each in two phases, 1 has its turn after 0's first one, not when both are done."""
-    tasks = [(0, 0, ()), (0, 0, ())]
-    shell = group([0, 1], ["host"], tasks, [0, 1], [[0, 1], [2, 3]])
-    for yields, expected in ((True, [[20, 40], [60, 80]]), (False, [[20, 60], [40, 80]])):
-        phases = [phase(0, 20, [0], owner=0), phase(0, 20, [0], owner=1)] * 2
-        phases[0] = replace(phases[0], yields=yields)
-        phases[1] = replace(phases[1], yields=yields)
-        activities = [Activity(f"a{number}", (each,)) for number, each in enumerate(phases)]
-        result = run(LoweredProgram((shell,), activities, 1, slice_ps=50), RunOptions(1))
-        assert result.records[0].groups[0].end_ps.tolist() == expected
 
 
 def test_nobody_takes_turns_on_two_resources_at_once():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import log2, sqrt
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
@@ -24,8 +25,11 @@ MOST_SPREAD = 0.2
 """Of work that only chance makes differ: four standard deviations are less than all of it."""
 SPREAD_WORK_S = 0.1
 """Work of a core in an iteration, seconds, that spreads are told of."""
-MOST_FALL = 0.5
-"""Power of the work with which the spread of its pace falls when chance is another one every moment."""
+LASTING_S = 5.0
+"""What makes a core faster or slower lasts up to so many seconds, each octave of time alike: in longer iterations cores
+differ less (`docs/decisions/105`; ``python -m benchmarks paces`` shows it of a machine)."""
+LEAST_WORK_S = 1e-3
+"""For which it was looked at; cores that work less differ no more."""
 _PASS = frozenset({"call", "byte", "core_miss_byte", "shared_miss_byte"})
 _PRODUCT = frozenset({"call", "row", "left", "right", "result", "core_miss_byte", "shared_miss_byte"})
 _ROWS = frozenset({"call", "lookup", "core_miss", "core_miss_byte", "shared_miss", "shared_miss_byte"})
@@ -91,8 +95,6 @@ class CpuKernels(Strict):
     work_spread: Annotated[float, Field(ge=0, le=MOST_SPREAD)] = 0.0
     """By how much chance makes cores work faster or slower in an iteration in which they work for `SPREAD_WORK_S`, so
     that ranks wait for others where they meet: standard deviation over mean."""
-    work_spread_falls: Annotated[float, Field(ge=0, le=MOST_FALL)] = 0.0
-    """The power of a core's work in an iteration with which that falls: 0: not at all."""
     turn_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """How long a rank keeps a core that another one wants, too (the system's time slice); 0: each goes on at a part of
     its speed all the time."""
@@ -108,8 +110,8 @@ class CpuKernels(Strict):
 
     def spread(self, work_s: float) -> float:
         """Standard deviation over mean of the pace of cores in iterations in which each works ``work_s`` seconds."""
-        longer = max(work_s, 1e-12) / SPREAD_WORK_S
-        return min(MOST_SPREAD, self.work_spread * float(longer**-self.work_spread_falls))
+        octaves, told = (log2(1.0 + LASTING_S / max(each_s, LEAST_WORK_S)) for each_s in (work_s, SPREAD_WORK_S))
+        return min(MOST_SPREAD, self.work_spread * sqrt(octaves / told))
 
     @field_validator("costs")
     @classmethod

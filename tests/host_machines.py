@@ -26,12 +26,14 @@ def kernels(
     shared=(1.0, 0.0),
     shared_latency_cores=None,
     turn_s=0.0,
+    kept=(0.5, 0.5),
     **kinds,
 ):
     """Costs.
 
     ``waits``: what collectives take longer than alone, and the spread of what cores work; ``shared``: how much slower
-    ranks are that take turns, and what their collectives take longer.
+    ranks are that take turns, and what their collectives take longer; ``kept``: what kernels keep of a core beside
+    collectives of which no data move, and of which they do.
     """
     return {
         "threads": threads,
@@ -43,6 +45,8 @@ def kernels(
         "collective_latency_cores": latency_cores,
         "collective_wait_s": f"{waits[0]!r} s",
         "work_spread": waits[1],
+        "kernel_share_posting": kept[0],
+        "kernel_share_moving": kept[1],
         "turn_s": f"{turn_s!r} s",
         "shared_slower": shared[0],
         "shared_latency_cores": shared_latency_cores,

@@ -11,18 +11,9 @@ from hardware_specs.types import Cluster
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
 from simulator.lowering import lower
-from validation.core_paces import spread_falls
 from validation.cpu_fit import Row
 from validation.host_fit import HostFacts, Trained, fit_kernels, host_cluster, issue_s, with_own_cache
-from validation.host_iterations import (
-    TrainedJob,
-    with_classes,
-    with_kernels,
-    with_level,
-    with_spread_falls,
-    with_turns,
-    with_waits,
-)
+from validation.host_iterations import TrainedJob, with_classes, with_kernels, with_level, with_turns, with_waits
 from validation.host_record import HostRecord, JobRecord, undisturbed
 from validation.in_situ import CollectiveWork, PartRow, collective_costs, parts
 from validation.yardstick import slowness
@@ -75,8 +66,7 @@ def fit_host(record: HostRecord, alone: Cluster) -> HostFit:
     cluster = with_kernels(alone, [fit_kernels(record.rows, threads, facts, of) for threads, of in trained.items()])
     for threads, of in trained.items():
         cluster = with_level(with_classes(cluster, threads, of.jobs), threads, of.jobs)
-    falls = spread_falls(undisturbed([job for job in record.jobs if job.ranks >= facts.cores]), facts.cores)
-    cluster = with_waits(with_spread_falls(cluster, falls), trained[min(trained)].jobs)
+    cluster = with_waits(cluster, trained[min(trained)].jobs)
     for ranks, of in by_ranks.items():
         if ranks > facts.cores:
             latency_cores = round(collective_costs(of.collectives)[0], 3) if of.collectives else None

@@ -126,11 +126,6 @@ def with_level(cluster: Cluster, threads: int, jobs: Sequence[TrainedJob]) -> Cl
     )
 
 
-def with_spread_falls(cluster: Cluster, power: float) -> Cluster:
-    """The cluster with the power of a core's work with which the spread of its pace falls (`validation.core_paces`)."""
-    return _told(cluster, work_spread_falls=round(power, 3))
-
-
 def with_waits(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
     """The cluster with what collectives take longer in iterations than alone.
 

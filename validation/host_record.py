@@ -24,9 +24,8 @@ from validation.yardstick import MOST_STOLEN
 
 SUFFIX = ".record.json.gz"
 """Ends the names of such files."""
-SCHEMA, SCHEMAS = 4, (3, 4)
-"""Of the files that are written, and of those that are read: 3 had no times of single iterations, and nothing of what
-kernels keep of a core."""
+SCHEMA = 3
+"""Of the files: another one is another format."""
 DIGITS = 6
 """Of each fraction."""
 
@@ -166,9 +165,8 @@ class HostRecord:
         """
         try:
             found = json.loads(gzip.decompress(content))
-            if found["schema"] not in SCHEMAS:
-                expected = " or ".join(map(str, SCHEMAS))
-                raise InputError("another format", file=file, key="schema", given=found["schema"], expected=expected)
+            if found["schema"] != SCHEMA:
+                raise InputError("another format", file=file, key="schema", given=found["schema"], expected=str(SCHEMA))
             jobs = [
                 JobRecord(
                     job["scenario"],

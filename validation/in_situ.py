@@ -125,7 +125,6 @@ class TrainedRank:
         wall_s: time.
         yardstick_s: of the pieces of the yardstick.
         stolen: share of its cores' time that the host of a virtual machine took.
-        each_cpu_s: what its own thread had of a core in each iteration, seconds; empty: that was not recorded.
     """
 
     cpu_s: float
@@ -133,7 +132,6 @@ class TrainedRank:
     wall_s: float
     yardstick_s: Mapping[str, float]
     stolen: float
-    each_cpu_s: Sequence[float] = ()
 
     @staticmethod
     def read(folder: Path, rank: int, first: int, count: int) -> TrainedRank:
@@ -148,7 +146,6 @@ class TrainedRank:
             wall_s=float(np.median(wall_s)),
             yardstick_s=usual_s(found["yardstick_s"]),
             stolen=max(found["environment"][f"stolen_{phase}"] for phase in ("measured", "timed")),
-            each_cpu_s=[float(f"{seconds:.4g}") for seconds in columns["cpu_s"].tolist()],
         )
 
 

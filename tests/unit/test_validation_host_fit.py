@@ -6,7 +6,7 @@ import pytest
 from hardware_specs.cpu_kernels import AMOUNTS
 from simulator.compute.cpu import Caches
 from simulator.operators import EmbeddingLookup, HostWork, Misses
-from validation.host_fit import HostFacts, Trained, _collective, usual_costs, with_own_cache
+from validation.host_fit import HostFacts, Trained, _collective, kept_of_cores, usual_costs, with_own_cache
 from validation.host_iterations import TrainedJob
 from validation.in_situ import PartRow
 
@@ -58,6 +58,21 @@ def test_usual_costs_are_of_amounts_that_models_count(threads):
 
 def test_usual_costs_are_those_of_the_nearest_number_of_threads():
     assert usual_costs(64) == usual_costs(2) != usual_costs(1)
+
+
+def test_kernels_keep_what_ranks_on_a_core_kept_together():
+    rows = [
+        {"kind": "gemm", "times_s": [1.0]},
+        {"kind": "all_reduce", "bytes": 2**14, "ranks": 2, "kept": [0.9, 0.5, 0.8]},
+        {"kind": "all_to_all", "bytes": 2**14, "ranks": 4, "kept": [0.45]},
+        {"kind": "all_to_all", "bytes": 2**16, "ranks": 2, "kept": [0.7]},
+        {"kind": "all_to_all", "bytes": 2**18, "ranks": 2, "kept": []},
+        {"kind": "all_reduce", "bytes": 2**24, "ranks": 4, "kept": [0.3]},
+    ]
+    assert kept_of_cores(rows, 2, large=False) == pytest.approx(0.8)
+    assert kept_of_cores(rows, 2, large=True) == pytest.approx(0.6)
+    assert kept_of_cores(rows[:1], 2, large=True) == 0.5, "of a record in which nobody measured it"
+    assert kept_of_cores([{"bytes": 1, "ranks": 2, "kept": [1.01]}], 2, large=False) < 1.0
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,9 @@ PATIENCE_CALLS = 2
 """Calls before those that count."""
 BESIDE_OPS, BESIDE_BYTES = ("all_reduce", "all_to_all"), (2**14, 2**16, 2**22, 2**24)
 """Collectives during which the ranks' own threads work: small ones are latency, large ones the moving of data."""
-BESIDE_CALLS = 5
+BESIDE_CALLS = 8
+BEFORE_S = (5e-3, 15e-3)
+"""For which they work before; slices of Linux are 3 to 4 ms."""
 BESIDE_PRODUCT = 64
 """Rows and columns of the products that own threads work on: a core's own cache holds them."""
 
@@ -179,30 +181,35 @@ def _time_collective(op: str, size: int, budget_s: float) -> dict[str, float]:
 def _kept_beside(op: str, size: int) -> float:
     """The part of a core that this rank's own thread keeps while a collective is under way, on all ranks alike.
 
-    It works before the collective is issued and after it is over, too, so that all ranks' threads do meanwhile.
+    It works for a few slices of the system's before the collective is issued, as ranks that train have, and goes on
+    until other ranks' collectives are over, too.
     """
-    start, factor, result = _collective(op, size), torch.zeros(BESIDE_PRODUCT, BESIDE_PRODUCT), None
+    start, random = _collective(op, size), np.random.default_rng(size)
     own_s = all_s = 0.0
     for call in range(PATIENCE_CALLS + BESIDE_CALLS):
+        before_s = float(random.uniform(*BEFORE_S))  # the same on all ranks
         dist.barrier()
-        begin = time.perf_counter()
-        start().wait()
-        alone_s = _most(time.perf_counter() - begin)
-        until = time.perf_counter() + alone_s
-        while time.perf_counter() < until:
-            result = torch.mm(factor, factor, out=result)
+        _work_on(before_s)
         begin, begin_own = time.perf_counter(), time.thread_time()
         work = start()
         while not work.is_completed():
-            result = torch.mm(factor, factor, out=result)
+            _work_on(0.0)
         end, end_own = time.perf_counter(), time.thread_time()
-        until = end + (end - begin)
-        while time.perf_counter() < until:
-            result = torch.mm(factor, factor, out=result)
+        _work_on(max(BEFORE_S[1], end - begin))
         work.wait()
         if call >= PATIENCE_CALLS:
             own_s, all_s = own_s + end_own - begin_own, all_s + end - begin
     return own_s / all_s
+
+
+def _work_on(seconds: float) -> None:
+    """Multiply small matrices for so long, once at least."""
+    until = time.perf_counter() + seconds
+    factor = torch.zeros(BESIDE_PRODUCT, BESIDE_PRODUCT)
+    while True:
+        torch.mm(factor, factor, out=torch.empty_like(factor))
+        if time.perf_counter() >= until:
+            return
 
 
 def _most(value: float) -> float:

@@ -29,7 +29,7 @@ LASTING_S = 5.0
 """What makes a core faster or slower lasts up to so many seconds, each octave of time alike: in longer iterations cores
 differ less (`docs/decisions/105`; ``python -m benchmarks paces`` shows it of a machine)."""
 LEAST_WORK_S = 1e-3
-"""For which it was looked at; cores that work less differ no more."""
+"""Less work counts as this: nothing is known of it."""
 _PASS = frozenset({"call", "byte", "core_miss_byte", "shared_miss_byte"})
 _PRODUCT = frozenset({"call", "row", "left", "right", "result", "core_miss_byte", "shared_miss_byte"})
 _ROWS = frozenset({"call", "lookup", "core_miss", "core_miss_byte", "shared_miss", "shared_miss_byte"})

@@ -2,9 +2,9 @@
 
 A process on each core multiplies and gathers, about 1 ms at a time, and notes its CPU time. Of the logarithm of that
 over the core's median, averaged over windows, the rows tell the spread of the difference between two cores over the
-root of 2: of windows in all the time (``spread``), which is what `hardware_specs.cpu_kernels` calls the spread of a core's
-pace, and between windows in a row (``allan``: alike for all windows where each octave of time has its part). The law is
-what the spread of the shortest windows makes of the others by `CpuKernels.spread`, less what lasts longer than the
+root of 2: of windows in all the time (``spread``), which is what `hardware_specs.cpu_kernels` calls the spread of a
+core's pace, and between windows in a row (``allan``: alike for all windows where each octave of time has its part).
+The law is what the spread of the shortest windows makes of the others by `CpuKernels.spread`, less what lasts longer than the
 measurement.
 """
 
@@ -37,8 +37,11 @@ STARTS_S = 2.0
 """For all processes to start."""
 
 
-def rows() -> Iterator[Row]:
-    """Spread of the paces of cores by the length of windows.
+def rows(seconds: float = SECONDS) -> Iterator[Row]:
+    """Spread of the paces of cores by the length of windows, per cent.
+
+    Args:
+        seconds: that all cores are kept busy.
 
     Raises:
         InputError: the machine has one core.
@@ -46,7 +49,7 @@ def rows() -> Iterator[Row]:
     cores = usable_cores()
     if len(cores) < 2:
         raise InputError("cores differ from others", given=len(cores), expected="a machine with two cores or more")
-    paces = [_windows(noted) for noted in _noted(cores)]
+    paces = [_windows(noted) for noted in _noted(cores, seconds)]
     count = min(map(len, paces))
     pairs = [(one[:count] - other[:count]) / np.sqrt(2.0) for one, other in combinations(paces, 2)]
     shortest, length = 0.0, 1
@@ -57,14 +60,14 @@ def rows() -> Iterator[Row]:
         shortest = shortest or spread
         name = f"{1e3 * window_s:.0f}_ms"
         yield Row(f"spread_{name}", 100.0 * spread, "%")
-        yield Row(f"law_{name}", 100.0 * shortest * _law(window_s) / _law(WINDOW_S), "%")
+        yield Row(f"law_{name}", 100.0 * shortest * _law(window_s, seconds) / _law(WINDOW_S, seconds), "%")
         yield Row(f"allan_{name}", 100.0 * float(np.mean([_between(pair) for pair in averaged])), "%")
         length *= 2
 
 
-def _law(window_s: float) -> float:
+def _law(window_s: float, seconds: float) -> float:
     """What the spread of a core's pace goes with, over windows within `LASTING_S` or the measurement."""
-    return float(np.sqrt(np.log2(1.0 + min(LASTING_S, SECONDS) / window_s)))
+    return float(np.sqrt(np.log2(1.0 + min(LASTING_S, seconds) / window_s)))
 
 
 def _between(values: FloatArray) -> float:
@@ -72,11 +75,11 @@ def _between(values: FloatArray) -> float:
     return float(np.sqrt(np.mean(np.diff(values) ** 2) / 2.0))
 
 
-def _noted(cores: Sequence[int]) -> list[FloatArray]:
+def _noted(cores: Sequence[int], seconds: float) -> list[FloatArray]:
     """Of each core when each piece of work ended, from the start on, and its CPU time ``[pieces, 2]``, seconds."""
     start = time.time() + STARTS_S
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    commands = [[sys.executable, "-m", "benchmarks.paces", str(core), str(start)] for core in cores]
+    commands = [[sys.executable, "-m", "benchmarks.paces", str(core), str(start), str(seconds)] for core in cores]
     running = [subprocess.Popen(each, stdout=subprocess.PIPE, text=True, env=environment) for each in commands]
     return [np.array(json.loads(process.communicate()[0])) for process in running]
 
@@ -90,7 +93,7 @@ def _windows(noted: FloatArray) -> FloatArray:
     return np.interp(np.arange(held[-1] + 1), held, means)
 
 
-def _work(core: int, start: float) -> list[tuple[float, float]]:
+def _work(core: int, start: float, seconds: float) -> list[tuple[float, float]]:
     pin([core])
     random = np.random.default_rng(core)
     factor, product = random.random((SIZE, SIZE), np.float32), np.empty((SIZE, SIZE), np.float32)
@@ -98,7 +101,7 @@ def _work(core: int, start: float) -> list[tuple[float, float]]:
     looked_up = random.integers(ROWS, size=LOOKUPS)
     time.sleep(max(0.0, start - time.time()))
     begin, noted = time.perf_counter(), list[tuple[float, float]]()
-    while (now := time.perf_counter() - begin) < SECONDS:
+    while (now := time.perf_counter() - begin) < seconds:
         before = time.thread_time()
         np.matmul(factor, factor, out=product)
         np.take(table, looked_up, axis=0, out=gathered)
@@ -107,4 +110,4 @@ def _work(core: int, start: float) -> list[tuple[float, float]]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(_work(int(sys.argv[1]), float(sys.argv[2]))))
+    sys.stdout.write(json.dumps(_work(int(sys.argv[1]), *map(float, sys.argv[2:]))))

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import torch.distributed as dist
 from torch import Tensor
 
+from trainer.stopwatch import IN_COLLECTIVES
+
 
 class Done:
     """What is done already."""
@@ -35,7 +37,8 @@ def all_to_all(
     if _alone(out):
         into.copy_(out)
         return Done()
-    return _started(dist.all_to_all_single(into, out, receive, send, group=group, async_op=True))
+    with IN_COLLECTIVES:
+        return _started(dist.all_to_all_single(into, out, receive, send, group=group, async_op=True))
 
 
 def reduce_scatter(into: Tensor, out: Tensor) -> Started:
@@ -50,7 +53,10 @@ def all_gather(into: Tensor, out: Tensor) -> Started:
 
 def all_reduce(buffer: Tensor) -> Started:
     """Sum over ranks, in place."""
-    return Done() if _alone(buffer) else _started(dist.all_reduce(buffer, async_op=True))
+    if _alone(buffer):
+        return Done()
+    with IN_COLLECTIVES:
+        return _started(dist.all_reduce(buffer, async_op=True))
 
 
 def _of_parts(name: str, name_before: str, into: Tensor, out: Tensor) -> Started:
@@ -59,7 +65,8 @@ def _of_parts(name: str, name_before: str, into: Tensor, out: Tensor) -> Started
         into.copy_(out)
         return Done()
     call = getattr(dist, name, None) or getattr(dist, name_before)
-    return _started(call(into, out, async_op=True))
+    with IN_COLLECTIVES:
+        return _started(call(into, out, async_op=True))
 
 
 def _alone(tensor: Tensor) -> bool:

@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.autograd.profiler import profile as autograd_profile
 
 from trainer.runs import SESSION, SESSION_STARTS, Run
+from trainer.stopwatch import IN_COLLECTIVES
 
 try:
     import resource
@@ -51,6 +52,7 @@ class Recorder:
         self._losses: list[Tensor] = []
         self._times_s, self._loss_values = array("d"), array("d")
         self._faults, self._cpu_s, self._process_s = array("q"), array("d"), array("d")
+        self._collectives_s = array("d")
 
     def begin(self) -> None:
         """Now an iteration begins; what lies between it and the end of the one before counts for neither."""
@@ -73,7 +75,8 @@ class Recorder:
         """What is known of each iteration.
 
         ``start_s`` and ``end_s`` on the host's monotonic clock, ``loss``, ``page_faults``, ``cpu_s``, what the rank's
-        own thread had of a core, and ``process_s``, what all its threads had.
+        own thread had of a core, ``process_s``, what all its threads had, and ``collectives_s``, in which its own
+        thread issued collectives and waited for them.
         """
         self._settle()
         ends = [place for place, training in enumerate(self._training) if training]
@@ -88,6 +91,7 @@ class Recorder:
             "page_faults": during(self._faults),
             "cpu_s": during(self._cpu_s),
             "process_s": during(self._process_s),
+            "collectives_s": during(self._collectives_s),
         }
 
     def _settle(self) -> None:
@@ -110,6 +114,7 @@ class Recorder:
             self._marks.append(time.perf_counter())
         self._cpu_s.append(time.thread_time())
         self._process_s.append(time.process_time())
+        self._collectives_s.append(IN_COLLECTIVES.total_s)
         self._faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt if resource else 0)
 
 

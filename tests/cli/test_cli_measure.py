@@ -161,6 +161,29 @@ def test_operators_are_timed_in_traces_that_hold_nothing_else(measured):
         assert not any("Input Dims" in event.get("args", {}) for event in events)
 
 
+def test_the_clock_of_collectives_tells_what_traces_tell(measured):
+    """Of each traced iteration on each rank, but for what Python does around calls, and a profiler that is at work."""
+    import pandas as pd
+
+    table = pd.read_parquet(measured[0] / "iterations.parquet")
+    assert (table.collectives_s > 0.0).all()
+    assert (table.collectives_s < table.time_s).all()
+    for rank in range(2):
+        events = read(measured[0] / "timed" / f"rank{rank}.json.gz")["traceEvents"]
+        events = [event for event in events if event.get("ph") == "X"]
+        told = table[(table["rank"] == rank) & (table["phase"] == "timed")].collectives_s.to_numpy()
+        for step in (event for event in events if event["name"].startswith("ProfilerStep#")):
+            begin, end = step["ts"], step["ts"] + step["dur"]
+            within = [event for event in events if begin <= event["ts"] < end and event["tid"] == step["tid"]]
+            traced_s = sum(
+                event["dur"]
+                for event in within
+                if event["name"] == "collective_wait" or event["name"].startswith("c10d::")
+            )
+            number = int(step["name"].removeprefix("ProfilerStep#"))
+            assert 1e-6 * traced_s <= told[number] <= 1e-6 * traced_s + 0.5 * (end - begin) * 1e-6
+
+
 def test_traces_hold_three_iterations_with_their_stages(measured):
     for rank in range(2):
         events = read(measured[0] / "kineto" / f"rank{rank}.json.gz")["traceEvents"]

@@ -1,0 +1,33 @@
+"""How long this rank's own thread has issued collectives and waited for them. Needs no PyTorch.
+
+One for the process, as its CPU time is: collectives are started and waited for all over the trainer. On a GPU only the
+host's part is in it.
+"""
+
+from __future__ import annotations
+
+import time
+
+
+class Stopwatch:
+    """Runs within a ``with`` block; blocks do not overlap.
+
+    Attributes:
+        total_s: time in all blocks that are over, seconds.
+    """
+
+    def __init__(self) -> None:
+        """No block yet."""
+        self.total_s = self._since = 0.0
+
+    def __enter__(self) -> None:
+        """Go on."""
+        self._since = time.perf_counter()
+
+    def __exit__(self, *_: object) -> None:
+        """Stop."""
+        self.total_s += time.perf_counter() - self._since
+
+
+IN_COLLECTIVES = Stopwatch()
+"""Of this process."""

@@ -4,8 +4,8 @@ A process on each core multiplies and gathers, about 1 ms at a time, and notes i
 over the core's median, averaged over windows, the rows tell the spread of the difference between two cores over the
 root of 2: of windows in all the time (``spread``), which is what `hardware_specs.cpu_kernels` calls the spread of a
 core's pace, and between windows in a row (``allan``: alike for all windows where each octave of time has its part).
-The law is what the spread of the shortest windows makes of the others by `CpuKernels.spread`, less what lasts longer than the
-measurement.
+The law is what the spread of the shortest windows makes of the others by `CpuKernels.spread`, less what lasts longer
+than the measurement.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 from traces.kineto.events import Events
 from traces.kineto.reader import read_kineto
-from validation.timed import GEMMS, ISSUE, LOOKUP, UPDATE, WAIT, step_numbers, timed_iterations
+from validation.timed import GEMMS, ISSUE, LOOKUP, UPDATE, WAIT, timed_iterations
 
 if TYPE_CHECKING:  # loading it takes longer than a command line may take to start
     import pandas as pd
@@ -108,7 +108,7 @@ def read_measured(folder: Path) -> Measured:
     scale = iteration_s / float(np.mean([rank.steps_s[usual] for rank in ranks]))
     classes = {name: _means([rank.classes_s[name] for rank in ranks], scale) for name in CLASSES}
     classes_s = {name: float(values[usual].mean()) for name, values in classes.items()}
-    each_s = _collectives_s(rows, ranks)
+    each_s = _collectives_s(rows)
     if each_s is not None:
         classes["collectives"] = each_s
         classes_s = _with_collectives(classes_s, iteration_s * float((each_s / times_s)[_usual(times_s)].mean()))
@@ -126,24 +126,15 @@ def read_measured(folder: Path) -> Measured:
     return Measured(folder, summary, times, {"iteration": spread_pct(times_s), THREAD: thread_noise_pct, **noise})
 
 
-def _collectives_s(rows: pd.DataFrame, ranks: Sequence[_Rank]) -> FloatArray | None:
+def _collectives_s(rows: pd.DataFrame) -> FloatArray | None:
     """Of each measured iteration what own threads issued and waited for collectives, the mean over ranks, seconds.
 
-    The trainer's clock has what Python does around each call, too; traces, as predictions, have it elsewhere. So what
-    it told more of traced iterations than their traces is taken off. None where it was not recorded (as it was not
-    until November 2026).
+    None where it was not recorded (as it was not until November 2026).
     """
     if "collectives_s" not in rows:
         return None
-    told_s = {
-        phase: np.stack(
-            [of_rank.to_numpy() for _, of_rank in rows[rows["phase"] == phase].groupby("rank")["collectives_s"]]
-        )
-        for phase in ("measured", "timed")
-    }
-    pairs = zip(told_s["timed"], ranks, strict=True)
-    more_s = [of_rank[rank.steps] - rank.classes_s["collectives"] for of_rank, rank in pairs]
-    return np.asarray(np.maximum(told_s["measured"].mean(axis=0) - np.median(more_s), 0.0), dtype=np.float64)
+    measured = rows[rows["phase"] == "measured"].groupby("iteration")["collectives_s"]
+    return np.asarray(measured.mean().to_numpy(), dtype=np.float64)
 
 
 def _with_collectives(classes_s: Mapping[str, float], collectives_s: float) -> dict[str, float]:
@@ -182,9 +173,8 @@ def _means(ranks: Sequence[FloatArray], scale: float) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class _Rank:
-    """A rank's traced iterations ``[iterations]``: numbers in their phase, times, those of classes and collectives."""
+    """A rank's traced iterations: their times, and those of classes and collectives in each ``[iterations]``."""
 
-    steps: IntArray
     steps_s: FloatArray
     classes_s: Mapping[str, FloatArray]
     collectives_s: Mapping[str, FloatArray]
@@ -201,7 +191,7 @@ def _rank(file: Path) -> _Rank:
     classes = {name: seconds.get(name, np.zeros(len(spans))) for name in CLASSES[:-1]}
     classes["rest"] = steps_s - np.sum(list(classes.values()), axis=0)
     collectives = {kind[len(_GLOO) :]: found for kind, found in seconds.items() if kind.startswith(_GLOO)}
-    return _Rank(step_numbers(events), steps_s, classes, collectives, _bars(events, names, kinds, spans))
+    return _Rank(steps_s, classes, collectives, _bars(events, names, kinds, spans))
 
 
 def _kind(name: str) -> str:

@@ -61,8 +61,7 @@ def predict(resolved: ResolvedScenario, progress: Progress | None = None) -> Tim
     lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
     result = run(lowering.program, run_options(resolved, prepared.machine, keep_last=OTHER_PERIOD))
     iteration_s = iteration_time(result.iteration_end_ps.tolist(), SteadyRule()).seconds
-    alone_s = {info.task: info.alone_s for info in lowering.collectives}
-    return _times(prepared, result, iteration_s, alone_s)
+    return _times(prepared, result, iteration_s)
 
 
 def predict_thread_s(resolved: ResolvedScenario) -> float:
@@ -70,9 +69,9 @@ def predict_thread_s(resolved: ResolvedScenario) -> float:
     return prepared_thread_s(prepare(resolved, Silent()))
 
 
-def _times(prepared: Prepared, result: RunResult, iteration_s: float, alone_s: Mapping[str, float]) -> Times:
+def _times(prepared: Prepared, result: RunResult, iteration_s: float) -> Times:
     (program,) = prepared.graph.programs
-    seconds, own_s = np.mean([_task_times(prepared, record, alone_s) for record in result.records], axis=0)
+    seconds, own_s = np.mean([_task_times(prepared, record) for record in result.records], axis=0)
     classes = dict.fromkeys(CLASSES, 0.0)
     collectives: dict[str, float] = {}
     for task, work in enumerate(program.work):
@@ -88,10 +87,10 @@ def _times(prepared: Prepared, result: RunResult, iteration_s: float, alone_s: M
     return Times(iteration_s, classes, thread_s, collectives, bars, yardstick_s)
 
 
-def _task_times(prepared: Prepared, record: IterationRecord, alone_s: Mapping[str, float]) -> FloatArray:
+def _task_times(prepared: Prepared, record: IterationRecord) -> FloatArray:
     """How long tasks take in an iteration, and as a measurement tells it ``[2, T, P]``, seconds."""
     (program,), times = prepared.graph.programs, record.groups[0]
-    told_s = in_kernels_s(program, prepared.machine.compute, times.start_ps, times.end_ps, alone_s, record.iteration)
+    told_s = in_kernels_s(program, prepared.machine.compute, times.start_ps, times.end_ps, record.iteration)
     return np.stack([(times.end_ps - times.start_ps) / 1e12, told_s])
 
 

@@ -62,13 +62,6 @@ def timed_iterations(events: Events, file: Path) -> IntArray:
     return np.stack([events.start_ps[rows], events.end_ps[rows]], axis=1)
 
 
-def step_numbers(events: Events) -> IntArray:
-    """Numbers of the timed iterations ``[iterations]`` among all of their phase, in the order of `timed_iterations`."""
-    rows = _steps(events)
-    rows = rows[np.argsort(events.start_ps[rows])]
-    return np.array([int(events.names[name].removeprefix(STEP)) for name in events.name[rows].tolist()], dtype=np.int64)
-
-
 def read_timed(file: Path) -> TimedRank:
     """Read a rank's ``timed/rank{r}.json.gz``; raises as `timed_iterations`."""
     events = read_kineto(file).events

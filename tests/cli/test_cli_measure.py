@@ -181,7 +181,9 @@ def test_the_clock_of_collectives_tells_what_traces_tell(measured):
                 if event["name"] == "collective_wait" or event["name"].startswith("c10d::")
             )
             number = int(step["name"].removeprefix("ProfilerStep#"))
-            assert 1e-6 * traced_s <= told[number] <= 1e-6 * traced_s + 0.5 * (end - begin) * 1e-6
+            calls = sum(event["name"].startswith("c10d::") for event in within)
+            assert calls > 4
+            assert 0.95e-6 * traced_s <= told[number] <= 1e-6 * traced_s + 1e-3 * calls
 
 
 def test_traces_hold_three_iterations_with_their_stages(measured):

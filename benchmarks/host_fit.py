@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.rows import Row
 from scenarios.progress import Silent
 from simulator.operators import EmbeddingLookup, EmbeddingUpdate, Gemm
-from validation.host_calibration import as_alone, rank_counts, trained_jobs
+from validation.host_calibration import as_alone, jobs_alone, rank_counts
 from validation.host_fit import Trained, fit_kernels, with_own_cache
 from validation.host_iterations import TrainedJob
 from validation.host_record import HostRecord
@@ -28,7 +28,7 @@ KINDS = ("lookup", "update", "gemm", "rest")
 def rows(record: str) -> Iterator[Row]:
     """Mean errors of parts of jobs left out, by kind and by threads of a rank."""
     known = HostRecord.read(record)
-    by_ranks = trained_jobs(known, as_alone(known.facts, known.rows, Silent()))
+    by_ranks = jobs_alone(known, as_alone(known.facts, known.rows, Silent()))
     by_threads = {threads: by_ranks[ranks] for threads, ranks in rank_counts(known.facts.cores).items()}
     facts = with_own_cache(known.facts, known.rows, by_threads)
     for threads, trained in by_threads.items():

@@ -16,6 +16,7 @@ from validation.host_fit import HostFacts, Trained, fit_kernels, host_cluster, i
 from validation.host_iterations import TrainedJob, with_classes, with_kernels, with_level, with_turns, with_waits
 from validation.host_record import HostRecord, JobRecord, undisturbed
 from validation.in_situ import CollectiveWork, PartRow, collective_costs, parts
+from validation.measured_prediction import predict_beside
 from validation.yardstick import slowness
 
 
@@ -59,27 +60,50 @@ def fit_host(record: HostRecord, alone: Cluster) -> HostFit:
     Raises:
         InputError: a job of the record cannot run on it.
     """
-    facts, counts = record.facts, rank_counts(record.facts.cores)
-    by_ranks = trained_jobs(record, alone)
-    trained = {threads: by_ranks[ranks] for threads, ranks in counts.items()}
-    facts = with_own_cache(facts, record.rows, trained)
-    cluster = with_kernels(alone, [fit_kernels(record.rows, threads, facts, of) for threads, of in trained.items()])
-    for threads, of in trained.items():
-        cluster = with_level(with_classes(cluster, threads, of.jobs), threads, of.jobs)
-    cluster = with_waits(cluster, trained[min(trained)].jobs)
+    cores = record.facts.cores
+    by_ranks = jobs_alone(record, alone)
+    trained = {threads: by_ranks[ranks] for threads, ranks in rank_counts(cores).items()}
+    cluster = with_waits(_with_costs(record, alone, trained), trained[min(trained)].jobs)
     for ranks, of in by_ranks.items():
-        if ranks > facts.cores:
+        if ranks > cores:
             latency_cores = round(collective_costs(of.collectives)[0], 3) if of.collectives else None
             cluster = with_turns(cluster, record.turn_s, of.jobs, latency_cores)
     return HostFit(cluster, {threads: of.parts for threads, of in trained.items()})
 
 
-def trained_jobs(record: HostRecord, alone: Cluster) -> dict[int, Trained]:
+def jobs_alone(record: HostRecord, alone: Cluster) -> dict[int, Trained]:
+    """Undisturbed jobs of a record by number of ranks, with parts as if no collectives had been beside them.
+
+    How much longer those made them is told by a simulation with costs that are fitted to the parts as they were.
+
+    Args:
+        record: of the machine.
+        alone: what `as_alone` makes of its rows.
+
+    Raises:
+        InputError: a job cannot run on it.
+    """
+    by_ranks = trained_jobs(record, alone)
+    trained = {threads: by_ranks[ranks] for threads, ranks in rank_counts(record.facts.cores).items()}
+    return trained_jobs(record, alone, _with_costs(record, alone, trained))
+
+
+def _with_costs(record: HostRecord, alone: Cluster, trained: Mapping[int, Trained]) -> Cluster:
+    """The machine with costs of kernels as its jobs tell them, by threads of a rank."""
+    facts = with_own_cache(record.facts, record.rows, trained)
+    cluster = with_kernels(alone, [fit_kernels(record.rows, threads, facts, of) for threads, of in trained.items()])
+    for threads, of in trained.items():
+        cluster = with_level(with_classes(cluster, threads, of.jobs), threads, of.jobs)
+    return cluster
+
+
+def trained_jobs(record: HostRecord, alone: Cluster, known: Cluster | None = None) -> dict[int, Trained]:
     """Undisturbed jobs of a record by number of ranks; all with one thread have one reference of the yardstick.
 
     Args:
         record: of the machine.
         alone: what `as_alone` makes of its rows.
+        known: the machine that tells how much longer collectives beside them make parts of iterations; None: all alike.
 
     Raises:
         InputError: a job cannot run on it.
@@ -89,12 +113,14 @@ def trained_jobs(record: HostRecord, alone: Cluster) -> dict[int, Trained]:
     usual_s = {ranks: _usual(jobs) for ranks, jobs in by_ranks.items()}
     issuing_s = issue_s(record.rows)
     return {
-        ranks: _found(jobs, usual_s[min(ranks, record.facts.cores)], alone, issuing_s)
+        ranks: _found(jobs, usual_s[min(ranks, record.facts.cores)], alone, issuing_s, known)
         for ranks, jobs in by_ranks.items()
     }
 
 
-def _found(jobs: Sequence[JobRecord], usual_s: Mapping[str, float], alone: Cluster, issuing_s: float) -> Trained:
+def _found(
+    jobs: Sequence[JobRecord], usual_s: Mapping[str, float], alone: Cluster, issuing_s: float, known: Cluster | None
+) -> Trained:
     """What ranks recorded of jobs, as if the machine had been as fast as usual all the time."""
     collectives: list[CollectiveWork] = []
     known_jobs: list[TrainedJob] = []
@@ -102,10 +128,11 @@ def _found(jobs: Sequence[JobRecord], usual_s: Mapping[str, float], alone: Clust
         resolved = job.on(alone)
         prepared = prepare(resolved, Silent())
         slower = [slowness(rank.yardstick_s, usual_s) for rank in job.trained]
+        beside = predict_beside(job.on(known)) if known and job.timed and job.ranks > 1 else None
         found = [
             part
             for rank, timed in enumerate(job.timed)
-            for part in parts(prepared, timed, rank, job.trained[rank], slower[rank], issuing_s)
+            for part in parts(prepared, timed, rank, job.trained[rank], slower[rank], issuing_s, beside)
         ]
         taken_s = np.array([[rank.wall_s, rank.cpu_s, rank.others_s] for rank in job.trained])
         iteration_s, thread_s, others_s = (taken_s / np.array(slower)[:, None]).mean(axis=0).tolist()

@@ -155,13 +155,38 @@ def alone(row: KernelRow, ranks: int) -> PartRow:
     return PartRow(kind, [row.operator], row.seconds, FLOOR_S, 0, ranks, ALONE_WEIGHT, alone=True, noise=row.noise)
 
 
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """How long tasks of a job take in the simulation, collectives beside them.
+
+    Attributes:
+        alone_s: what each would take with nothing beside it ``[T, P]``; 0 of what is no kernel.
+        beside_s: what it takes ``[T, P]``, likewise.
+    """
+
+    alone_s: FloatArray
+    beside_s: FloatArray
+
+    def longer(self, tasks: Sequence[int], rank: int) -> float:
+        """By how much longer some tasks of a rank take together than alone; 1 where they take nothing."""
+        alone_s = float(self.alone_s[tasks, rank].sum())
+        return float(self.beside_s[tasks, rank].sum()) / alone_s if alone_s > 0.0 else 1.0
+
+
 def parts(
-    prepared: Prepared, timed: TimedRank, rank: int, trained: TrainedRank, slower: float, issue_s: float
+    prepared: Prepared,
+    timed: TimedRank,
+    rank: int,
+    trained: TrainedRank,
+    slower: float,
+    issue_s: float,
+    beside: Beside | None = None,
 ) -> list[PartRow]:
     """The timed parts of a job's iteration on a rank.
 
     Traced iterations are scaled to those that were not: to the rank's CPU time where it has one thread, for that has
-    nothing of other threads on the same core, else to the time on the wall.
+    nothing of other threads on the same core, else to the time on the wall. What collectives beside them make of some
+    kernels and not of others is taken off before (`docs/decisions/107`).
 
     Args:
         prepared: the job.
@@ -170,33 +195,35 @@ def parts(
         trained: what it recorded.
         slower: by how much the machine was slower than it usually is (`validation.yardstick`).
         issue_s: what it takes to issue a collective, which is timed apart.
+        beside: how much longer tasks take for the collectives beside them; None: all alike.
     """
     compute, (program,) = prepared.machine.compute, prepared.graph.programs
     if not isinstance(compute, CpuModel):
         raise TypeError("kernels of CPUs are fitted to jobs on CPUs")
     issued = sum(isinstance(work, CollectiveCall) for work in program.work)
-    scale = _scale(timed, trained, compute, issued * issue_s) / slower
-    groups: dict[str, list[Operator]] = {}
-    gemms: list[Gemm] = []
-    for name, section, work in zip(program.names, program.sections, program.work, strict=True):
+    groups: dict[str, list[int]] = {}
+    gemms: list[int] = []
+    works: dict[int, Operator] = {}
+    for task, (name, section, work) in enumerate(zip(program.names, program.sections, program.work, strict=True)):
         if isinstance(work, CollectiveCall) or class_of(work) is None:
             continue
+        works[task] = work
         if isinstance(work, Gemm):
-            gemms.append(work)
+            gemms.append(task)
         else:
-            groups.setdefault(group_of(name, section, work), []).append(work)
-    floor_s, ranks = FLOOR_SHARE * scale * float(np.median(timed.steps_s)), program.rank_count
-    found = [
-        PartRow(name, groups[name], scale * seconds, floor_s, rank, ranks)
-        for name, seconds in timed.groups_s.items()
-        if groups.get(name) and seconds > 0.0
-    ]
+            groups.setdefault(group_of(name, section, work), []).append(task)
+    told = [(name, groups[name], seconds) for name, seconds in timed.groups_s.items() if groups.get(name)]
     if len(gemms) == len(timed.gemms_s):
-        pairs = zip(gemms, timed.gemms_s.tolist(), strict=True)
-        found += [
-            PartRow("gemm", [work], scale * seconds, floor_s, rank, ranks) for work, seconds in pairs if seconds > 0.0
-        ]
-    return found
+        told += [("gemm", [task], seconds) for task, seconds in zip(gemms, timed.gemms_s.tolist(), strict=True)]
+    longer = [beside.longer(tasks, rank) if beside else 1.0 for _, tasks, _ in told]
+    lost_s = sum(seconds * (1.0 - 1.0 / by) for (_, _, seconds), by in zip(told, longer, strict=True))
+    scale = _scale(timed, trained, compute, issued * issue_s, lost_s) / slower
+    floor_s, ranks = FLOOR_SHARE * scale * float(np.median(timed.steps_s)), program.rank_count
+    return [
+        PartRow(name, [works[task] for task in tasks], scale * seconds / by, floor_s, rank, ranks)
+        for (name, tasks, seconds), by in zip(told, longer, strict=True)
+        if seconds > 0.0
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,11 +273,11 @@ def group_of(name: str, section: str, work: Work) -> str:
     return _GROUPS.get(section, "backward")
 
 
-def _scale(timed: TimedRank, trained: TrainedRank, compute: CpuModel, issuing_s: float) -> float:
+def _scale(timed: TimedRank, trained: TrainedRank, compute: CpuModel, issuing_s: float, lost_s: float) -> float:
     step_s = float(np.median(timed.steps_s))
     if compute.kernels.threads > 1:
         return trained.wall_s / step_s
-    own_s = step_s - timed.groups_s.get(WAIT, 0.0) - timed.groups_s.get(ISSUE, 0.0)
+    own_s = step_s - timed.groups_s.get(WAIT, 0.0) - timed.groups_s.get(ISSUE, 0.0) - lost_s
     return max(trained.cpu_s - issuing_s, 0.1 * trained.cpu_s) / own_s
 
 

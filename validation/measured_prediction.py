@@ -24,6 +24,7 @@ from simulator.operators import CollectiveCall, FloatArray, HostWork, Nothing, W
 from simulator.program import Program
 from validation.errors import error_pct, statistics
 from validation.in_kernels import in_kernels_s
+from validation.in_situ import Beside
 from validation.measured import CLASSES, RESOLVED, THREAD, Bar, Measured, Times
 from validation.yardstick import slowness
 
@@ -58,10 +59,30 @@ def cluster_anywhere(cluster: str) -> str:
 def predict(resolved: ResolvedScenario, progress: Progress | None = None) -> Times:
     """Simulate a scenario on CPUs; raises as `predict_measured`."""
     prepared = prepare(resolved, progress or Silent())
-    lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
-    result = run(lowering.program, run_options(resolved, prepared.machine, keep_last=OTHER_PERIOD))
+    result = _run(resolved, prepared)
     iteration_s = iteration_time(result.iteration_end_ps.tolist(), SteadyRule()).seconds
     return _times(prepared, result, iteration_s)
+
+
+def predict_beside(resolved: ResolvedScenario) -> Beside:
+    """How long kernels of a scenario on CPUs take, with what its collectives take of the cores and without.
+
+    Raises:
+        InputError: as `predict_measured`.
+    """
+    prepared = prepare(resolved, Silent())
+    (program,), records = prepared.graph.programs, _run(resolved, prepared).records
+    taken_s = np.mean([(of.groups[0].end_ps - of.groups[0].start_ps) / 1e12 for of in records], axis=0)
+    alone_s = np.zeros(taken_s.shape)
+    for task, work in enumerate(program.work):
+        if not isinstance(work, CollectiveCall):
+            alone_s[task] = prepared.machine.compute.duration_s(work)
+    return Beside(alone_s, np.where(alone_s > 0.0, taken_s, 0.0))
+
+
+def _run(resolved: ResolvedScenario, prepared: Prepared) -> RunResult:
+    lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
+    return run(lowering.program, run_options(resolved, prepared.machine, keep_last=OTHER_PERIOD))
 
 
 def predict_thread_s(resolved: ResolvedScenario) -> float:

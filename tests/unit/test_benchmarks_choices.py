@@ -60,8 +60,8 @@ def test_noise_alone_loses_some_of_right_predictions():
     assert were_it_right(apart, np.random.default_rng(0)) == (1.0, 0.0)
 
 
-@pytest.mark.parametrize("plans", [2, 7])
-def test_what_was_taken_out_of_starts_is_given_back_to_their_noise(plans):
+@pytest.mark.parametrize(("plans", "near"), [(2, 0.1), (7, 0.05)])
+def test_what_was_taken_out_of_starts_is_given_back_to_their_noise(plans, near):
     """Plans of one time that differ by 5 % from start to start; three starts tell a little less than that."""
     random, lost, told = np.random.default_rng(1), [], []
     hits, told_hits = [], []
@@ -78,7 +78,7 @@ def test_what_was_taken_out_of_starts_is_given_back_to_their_noise(plans):
             told.append(regret)
             told_hits.append(share)
     assert np.mean(told) == pytest.approx(np.mean(lost), rel=0.25)
-    assert np.mean(told_hits) == pytest.approx(np.mean(hits), abs=0.1)
+    assert np.mean(told_hits) == pytest.approx(np.mean(hits), abs=near)
 
 
 def test_what_a_round_does_to_all_plans_is_taken_out():

@@ -1,7 +1,7 @@
 """``python -m benchmarks host_fit --record NAME``: how well costs of a host tell jobs that they were not fitted to.
 
 Of a calibration's jobs a sixth is left out at a time; costs are fitted to the others and to kernels alone, and tell
-what parts of those left out take.
+what parts of those left out take. (How much longer collectives beside them made parts was told with costs of all jobs.)
 """
 
 from __future__ import annotations

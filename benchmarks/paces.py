@@ -76,12 +76,15 @@ def _between(values: FloatArray) -> float:
 
 
 def _noted(cores: Sequence[int], seconds: float) -> list[FloatArray]:
-    """Of each core when each piece of work ended, from the start on, and its CPU time ``[pieces, 2]``, seconds."""
+    """Of each core when each piece of work began, from the start on, and its CPU time ``[pieces, 2]``, seconds."""
     start = time.time() + STARTS_S
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
     commands = [[sys.executable, "-m", "benchmarks.paces", str(core), str(start), str(seconds)] for core in cores]
     running = [subprocess.Popen(each, stdout=subprocess.PIPE, text=True, env=environment) for each in commands]
-    return [np.array(json.loads(process.communicate()[0])) for process in running]
+    found = [process.communicate()[0] for process in running]
+    if any(process.returncode for process in running):
+        raise RuntimeError("a process that keeps a core busy ended with an error")
+    return [np.array(json.loads(each)) for each in found]
 
 
 def _windows(noted: FloatArray) -> FloatArray:

@@ -227,8 +227,9 @@ def phase(
     resources: Sequence[int] = (),
     usage: Sequence[float] | float = 1.0,
     owner: int = -1,
+    weight: float = 1.0,
 ) -> Phase:
     """A `Phase` from plain sequences; a scalar usage holds for all resources."""
     numbers = np.asarray(resources, dtype=np.int64)
     shares = np.broadcast_to(np.asarray(usage, dtype=np.float64), numbers.shape)
-    return Phase(latency_ps, work_ps, numbers, shares, owner)
+    return Phase(latency_ps, work_ps, numbers, shares, owner, weight=weight)

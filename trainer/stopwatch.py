@@ -1,7 +1,7 @@
 """How long this rank's own thread has issued collectives and waited for them. Needs no PyTorch.
 
 One for the process, as its CPU time is: collectives are started and waited for all over the trainer. On a GPU only the
-host's part is in it.
+host's part is in it, that of autograd's thread included.
 """
 
 from __future__ import annotations

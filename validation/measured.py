@@ -1,8 +1,8 @@
 """What a measurement of the reference trainer says: time per iteration, per class of operator and per collective.
 
 Classes add up to the iteration: lookups, updates of tables and GEMMs, issuing collectives and waiting for them, and the
-rest. Collectives are told of all iterations that were measured; of what these leave, the other classes have the parts
-that they have in the iterations whose operators are timed.
+rest. Collectives are told of the usual half of the iterations that were measured; of what these leave, the other
+classes have the parts that they have in the usual half of those whose operators are timed.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class Measured:
         folder: where it is.
         summary: its ``measured.json``.
         times: what it says.
-        noise_pct: half the spread of the middle half: of iterations, of each class and collective over traced ones.
+        noise_pct: half the spread of the middle half: of iterations, of the collectives' part of the usual ones, and of
+            each other class and collective over traced ones.
     """
 
     folder: Path
@@ -110,8 +111,8 @@ def read_measured(folder: Path) -> Measured:
     classes_s = {name: float(values[usual].mean()) for name, values in classes.items()}
     each_s = _collectives_s(rows)
     if each_s is not None:
-        classes["collectives"] = each_s
-        classes_s = _with_collectives(classes_s, iteration_s * float((each_s / times_s)[_usual(times_s)].mean()))
+        classes["collectives"] = (each_s / times_s)[_usual(times_s)]
+        classes_s = _with_collectives(classes_s, iteration_s * float(classes["collectives"].mean()))
     ops = sorted({op for rank in ranks for op in rank.collectives_s})
     collectives = {op: _means([rank.collectives_s[op] for rank in ranks], scale) for op in ops}
     noise = {name: spread_pct(values) for name, values in {**classes, **collectives}.items()}
@@ -160,7 +161,7 @@ def spread_pct(values: FloatArray) -> float:
 
 
 def _usual(steps_s: FloatArray) -> IntArray:
-    """The half of the traced iterations whose times are nearest to the middle one: others were held up by something."""
+    """The half of some iterations whose times are nearest to the middle one: others were held up by something."""
     off = np.abs(steps_s - np.median(steps_s))
     return np.sort(np.argsort(off, kind="stable")[: (len(off) + 1) // 2])
 

@@ -72,7 +72,8 @@ def build_usage(program: LoweredProgram) -> UsageTable:
     """The usage table of a lowered program.
 
     Raises:
-        ProgramError: a phase would take turns on several resources, or have work in some iterations only.
+        ProgramError: a phase would take turns on several resources, have work in some iterations only, or a weight that
+            is none.
     """
     phases: list[Phase] = []
     steps = tuple(_steps(activity, phases) for activity in program.activities)
@@ -81,6 +82,8 @@ def build_usage(program: LoweredProgram) -> UsageTable:
             raise ProgramError(f"a phase of owner {phase.owner} would take turns on {len(phase.resources)} resources")
         if phase.other_work_ps is not None and phase.other_work_ps <= 0:
             raise ProgramError(f"a phase of {phase.work_ps} ps would have no work in some iterations")
+        if not 0.0 < phase.weight < np.inf:
+            raise ProgramError(f"a phase of {phase.work_ps} ps would have the weight {phase.weight}")
     taken = [Phase(0, 1, b.resources, np.full(len(b.resources), b.share)) for b in program.background]
     first, class_of = _merge([*phases, *taken], program.resource_count)
     is_first = np.zeros(program.resource_count, dtype=np.bool_)

@@ -21,7 +21,7 @@ from benchmarks.rows import read as rows_of
 from inputs.errors import InputError
 from tests.command import installed_command
 from tests.trainer_jobs import graded, model, scenario
-from validation.measured import read_measured
+from validation.measured import CLASSES, read_measured
 from validation.measured_prediction import predict_measured
 from validation.yardstick import PIECES
 
@@ -184,6 +184,31 @@ def test_the_clock_of_collectives_tells_what_traces_tell(measured):
             calls = sum(event["name"].startswith("c10d::") for event in within)
             assert calls > 4
             assert 0.95e-6 * traced_s <= told[number] <= 1e-6 * traced_s + 1e-3 * calls
+
+
+def test_collectives_are_told_of_the_usual_iterations(measured, tmp_path):
+    """Rank 0 is 0.2 of each iteration in collectives, rank 1 0.4; in the slowest, which is not usual, all of it."""
+    import pandas as pd
+
+    folder = shutil.copytree(measured[0], tmp_path / "measured")
+    table = pd.read_parquet(folder / "iterations.parquet")
+    of_rank_0 = table[table["rank"] == 0].set_index("iteration").iteration_time_s
+    times_s = table.iteration.map(of_rank_0)
+    table["collectives_s"] = times_s * table["rank"].map({0: 0.2, 1: 0.4})
+    slowest = of_rank_0[table[(table["rank"] == 0) & (table.phase == "measured")].iteration].idxmax()
+    table.loc[table.iteration == slowest, "collectives_s"] = times_s
+    table.to_parquet(folder / "iterations.parquet")
+    told = read_measured(folder)
+    assert told.times.classes_s["collectives"] == pytest.approx(0.3 * told.times.iteration_s)
+    assert told.noise_pct["collectives"] == pytest.approx(0.0, abs=1e-9)
+    table.drop(columns="collectives_s").to_parquet(folder / "iterations.parquet")
+    before = read_measured(folder)
+    others = [name for name in CLASSES if name != "collectives"]
+    scales = [told.times.classes_s[name] / before.times.classes_s[name] for name in others]
+    assert scales == pytest.approx([scales[0]] * len(others))
+    for read_as in (told, before):
+        assert sum(read_as.times.classes_s.values()) == pytest.approx(read_as.times.iteration_s)
+    assert before.times.classes_s["collectives"] != pytest.approx(0.3 * told.times.iteration_s, rel=1e-3)
 
 
 def test_traces_hold_three_iterations_with_their_stages(measured):

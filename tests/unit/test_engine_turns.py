@@ -75,3 +75,16 @@ def test_owners_work_by_turns_and_who_has_no_owner_shares_with_the_one_whose_tur
 def test_nobody_takes_turns_on_two_resources_at_once():
     with pytest.raises(ProgramError, match="take turns on 2 resources"):
         ends(30, phase(0, 100, [0, 1], owner=0))
+
+
+def test_parts_of_a_full_resource_are_by_weight():
+    """Alone 100 each: the heavy one has three quarters until it is done at 133, the other what is left of its 100."""
+    assert ends(0, phase(0, 100, [0], weight=3.0), phase(0, 100, [0])) == [134, 201], (
+        "each phase to the next whole picosecond"
+    )
+
+
+@pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_weight_that_is_none_is_refused(weight):
+    with pytest.raises(ProgramError, match="would have the weight"):
+        ends(0, phase(0, 100, [0], weight=weight))

@@ -162,9 +162,10 @@ def with_turns(
 def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[str]) -> Cluster:
     """The cluster with those numbers of `WAITS` for which waits are off least.
 
-    That is by the sum of errors relative to the measured waits, at least `LEAST_WAITING` of the iteration: a job that
-    something held up bends neither. They are looked for as if iterations grew in a straight line with them, then again
-    from there, with lines that meet both points. What ranks work counts as it was measured: how far kernels are off in
+    That is by the sum of errors relative to the predicted waits, at least `LEAST_WAITING` of the iteration: a job that
+    something held up bends neither, and noise, which multiplies, does not pull waits down (first the measured ones are
+    taken, then what the round before predicted). They are looked for as if iterations grew in a straight line with
+    them, then again from there, with lines that meet both points. What ranks work counts as it was measured: how far kernels are off in
     a job says nothing of waiting.
     """
     if not jobs:
@@ -191,6 +192,7 @@ def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[st
             break
         missed = _ratios(told(found), jobs, ratio) - start - slopes @ found
         slopes += missed[:, None] * (found / steps) / steps / np.sum((found / steps) ** 2)
+        weights = 1.0 / np.maximum(waiting + start - 1.0 + slopes @ found, LEAST_WAITING)
     return told(found)
 
 

@@ -187,16 +187,20 @@ def test_the_clock_of_collectives_tells_what_traces_tell(measured):
 
 
 def test_collectives_are_told_of_the_usual_iterations(measured, tmp_path):
-    """Rank 0 is 0.2 of each iteration in collectives, rank 1 0.4; in the slowest, which is not usual, all of it."""
+    """Rank 0 is 0.1 of each iteration in collectives and done 0.1 before rank 1, which is 0.4 of it in collectives.
+
+    In the slowest, which is not usual, both are all of it.
+    """
     import pandas as pd
 
     folder = shutil.copytree(measured[0], tmp_path / "measured")
     table = pd.read_parquet(folder / "iterations.parquet")
     of_rank_0 = table[table["rank"] == 0].set_index("iteration").iteration_time_s
     times_s = table.iteration.map(of_rank_0)
-    table["collectives_s"] = times_s * table["rank"].map({0: 0.2, 1: 0.4})
+    table["collectives_s"] = times_s * table["rank"].map({0: 0.1, 1: 0.4})
+    table["time_s"] = times_s * table["rank"].map({0: 0.9, 1: 1.0})
     slowest = of_rank_0[table[(table["rank"] == 0) & (table.phase == "measured")].iteration].idxmax()
-    table.loc[table.iteration == slowest, "collectives_s"] = times_s
+    table.loc[table.iteration == slowest, "collectives_s"] = table.time_s
     table.to_parquet(folder / "iterations.parquet")
     told = read_measured(folder)
     assert told.times.classes_s["collectives"] == pytest.approx(0.3 * told.times.iteration_s)

@@ -165,8 +165,8 @@ def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[st
     That is by the sum of errors relative to the predicted waits, at least `LEAST_WAITING` of the iteration: a job that
     something held up bends neither, and noise, which multiplies, does not pull waits down (first the measured ones are
     taken, then what the round before predicted). They are looked for as if iterations grew in a straight line with
-    them, then again from there, with lines that meet both points. What ranks work counts as it was measured: how far kernels are off in
-    a job says nothing of waiting.
+    them, then again from there, with lines that meet both points. What ranks work counts as it was measured: how far
+    kernels are off in a job says nothing of waiting.
     """
     if not jobs:
         return cluster

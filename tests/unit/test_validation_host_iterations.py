@@ -84,6 +84,19 @@ def test_a_job_that_was_held_up_does_not_bend_what_collectives_wait(tmp_path):
     assert (found.collective_wait_s, found.work_spread) == pytest.approx((5e-4, 0.1), rel=0.05)
 
 
+def test_noise_of_waits_does_not_pull_them_down(tmp_path):
+    """Each job three times, once with a third of its waits, once with 5 thirds: the middle is right, not the least."""
+    jobs = trained(machine(waits=(1.5e-3, 0.0)), 2, tmp_path)
+    waited_s = [job.iteration_s - predict(replace(job.resolved, cluster=machine())).iteration_s for job in jobs]
+    noisy = [
+        replace(job, iteration_s=job.iteration_s + noise * of_job_s)
+        for job, of_job_s in zip(jobs, waited_s, strict=True)
+        for noise in (-2 / 3, 0.0, 2 / 3)
+    ]
+    found = with_waits(machine(), noisy).node.cpu.kernels[0]
+    assert found.collective_wait_s == pytest.approx(1.5e-3, rel=0.1)
+
+
 def test_nothing_waits_where_nothing_is_missing(tmp_path):
     assert with_waits(machine(), trained(machine(), 2, tmp_path)) == machine()
     alone = trained(machine(waits=(5e-4, 0.0)), 1, tmp_path)

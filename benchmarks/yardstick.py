@@ -98,7 +98,7 @@ def _visits(cluster: str, seed: int, seconds: float) -> list[Visit]:
 
 
 def _visit(folder: Path, ranks: int) -> Visit:
-    trained = [TrainedRank.read(folder, rank, SCHEDULE.warm_up, SCHEDULE.iterations) for rank in range(ranks)]
+    trained = [TrainedRank.read(folder, rank, SCHEDULE.counted) for rank in range(ranks)]
     pieces = {name: float(np.mean([rank.yardstick_s[name] for rank in trained])) for name in trained[0].yardstick_s}
     wall_s, cpu_s = (float(np.mean([seconds(rank) for rank in trained])) for seconds in (_wall_s, _cpu_s))
     return Visit(folder, ranks, wall_s, cpu_s, pieces)

@@ -39,10 +39,9 @@ CALIBRATION = 0xCA1
 """Apart from the draws of the studies, whatever their seed."""
 JOBS_PER_S = 0.8
 """Drawn for each second of time; more than can be trained."""
-SCHEDULE = Run(Path(), warm_up=3, iterations=9, timed=4, prepared=3, yardstick_every=3, repeated_weights=True)
-"""Ranks meet in the yardstick and begin the next iteration together, in which one with less to do waits for no other:
-most iterations are without."""
-TURNS = replace(SCHEDULE, iterations=12, timed=0)
+SCHEDULE = Run(Path(), warm_up=3, iterations=8, timed=4, prepared=3, yardstick_every=4, repeated_weights=True)
+"""Three looks, two blocks of iterations between them."""
+TURNS = replace(SCHEDULE, iterations=12, timed=0, yardstick_every=6)
 """Of ranks that take turns: costs of kernels come from those that do not, and iterations differ more."""
 
 
@@ -78,7 +77,7 @@ def train_jobs(request: TrainRequest, machine: Cluster, progress: Progress) -> l
 
 def _record(job: ResolvedScenario, folder: Path, ranks: int) -> JobRecord:
     schedule = _schedule(ranks)
-    trained = [TrainedRank.read(folder, rank, schedule.warm_up, schedule.iterations) for rank in range(ranks)]
+    trained = [TrainedRank.read(folder, rank, schedule.counted) for rank in range(ranks)]
     timed = range(ranks) if schedule.timed else ()
     return JobRecord.of(job, trained, [read_timed(folder / "timed" / f"rank{rank}.json.gz") for rank in timed])
 

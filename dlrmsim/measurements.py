@@ -102,8 +102,8 @@ def _number(value: float) -> float | None:
 
 def summarise(resolved: ResolvedScenario, run: Run, found: Measurement) -> dict[str, Any]:
     """The content of ``measured.json``."""
-    first, last = run.warm_up, run.warm_up + run.iterations
-    times_s = found.times_s[first:last]
+    counted = run.counted
+    times_s = found.times_s[counted]
     mean_s = float(times_s.mean())
     halves = np.array_split(times_s, 2)
     loss = found.loss.mean(axis=0)
@@ -124,11 +124,11 @@ def summarise(resolved: ResolvedScenario, run: Run, found: Measurement) -> dict[
         "global_batch_size": resolved.global_batch_size,
         "device": found.environments[0]["device"],
         "backend": found.environments[0]["backend"],
-        "rank_median_s": [float(np.median(rank[first:last])) for rank in found.end_s - found.start_s],
+        "rank_median_s": [float(np.median(rank[counted])) for rank in found.end_s - found.start_s],
         "stolen_share": stolen_share(found),
-        "page_faults_per_iteration": float(found.page_faults[:, first:last].mean()),
+        "page_faults_per_iteration": float(found.page_faults[:, counted].mean()),
         "yardstick_s": _pieces(found),
-        "loss": {name: _number(float(loss[at])) for name, at in (("first", 0), ("last", last - 1))},
+        "loss": {name: _number(float(loss[at])) for name, at in (("first", 0), ("last", counted[-1]))},
         "data": f"{run.data.name if run.data else 'synthetic'}, {batches} batches in turn",
         "warnings": _warnings(resolved, found),
     }

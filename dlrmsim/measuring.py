@@ -29,9 +29,9 @@ from workloads.plan_file import read_plan
 WARM_UP = 10
 """Iterations before those that count: buffers are made and connections opened in the first, caches fill in the next."""
 
-YARDSTICK_EVERY, LOOKS = 6, 10
-"""Iterations between two looks at how fast the machine is just now, fewer where there would not be so many looks: two
-of them differ by a tenth."""
+YARDSTICK_EVERY, LEAST_EVERY, LOOKS = 6, 3, 10
+"""The most and the fewest iterations between two looks at how fast the machine is just now, as many between as give so
+many looks: two of them differ by a tenth."""
 
 TIMED = 8
 """Iterations after the measured ones of which each operator is timed."""
@@ -120,7 +120,7 @@ def measure(
             iterations=request.iterations,
             warm_up=request.warm_up,
             timed=request.timed,
-            yardstick_every=max(1, min(YARDSTICK_EVERY, request.iterations // LOOKS)),
+            yardstick_every=max(LEAST_EVERY, min(YARDSTICK_EVERY, request.iterations // LOOKS)),
             profiled=request.profiled,
             prepared=request.batches,
             repeated_weights=request.repeated_weights,

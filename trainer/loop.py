@@ -50,19 +50,22 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
     dist.barrier()
     recorder.begin()
     stolen: dict[str, float] = {}
-    for phase, iterations in groupby(range(first, run.total), run.phase):
-        with tracing(run, phase, rank, device) as profile:
+    for stage, iterations in groupby(range(first, run.total), run.stage):
+        with tracing(run, stage, rank, device) as profile:
             since = StolenTime(usable_cores())
             for iteration in iterations:
+                if yardstick and run.looks_before(iteration):
+                    yardstick.lay_on()
+                    recorder.begin()
                 recorder.end(pipeline.progress())
                 if profile is not None:
                     profile.step()
-                if yardstick and phase == "measured" and (iteration - run.warm_up) % run.yardstick_every == 0:
-                    yardstick.lay_on()
-                    recorder.begin()
                 if checkpoints and run.checkpoint_every and (iteration + 1) % run.checkpoint_every == 0:
                     checkpoints.save(model, iteration + 1)
-            stolen[phase] = since.share()
+            if yardstick and stage == "measured":
+                yardstick.lay_on()
+                recorder.begin()
+            stolen[stage] = since.share()
     if run.out is not None:
         batches = len(source) if isinstance(source, Prepared) else 0
         shares = {f"stolen_{name}": stolen.get(name, 0.0) for name in ("measured", "timed")}

@@ -141,18 +141,18 @@ class Tracer(Protocol):
 
 
 @contextmanager
-def tracing(run: Run, phase: str, rank: int, device: torch.device) -> Iterator[Tracer | None]:
-    """Trace the iterations of a phase where it is to be; call ``step`` after each.
+def tracing(run: Run, stage: str, rank: int, device: torch.device) -> Iterator[Tracer | None]:
+    """Trace the iterations of a stage where it is to be; call ``step`` after each.
 
     ``timed``: operators alone, in ``timed/rank{r}.json.gz``, a few iterations at a time.
     ``profiled``: with shapes and an execution trace, which takes two to three times as long and touches new memory.
     """
-    if phase in ("warm_up", "measured"):
+    if stage in ("warm_up", "measured"):
         yield None
         return
     if run.out is None:
         raise ValueError("traces need a folder")
-    with _timed(run, rank, device) if phase == "timed" else _profiled(run, rank, device) as profile:
+    with _timed(run, rank, device) if stage == "timed" else _profiled(run, rank, device) as profile:
         yield profile
 
 

@@ -17,6 +17,8 @@ leave no place for the next iteration's tensors, which would be made of new page
 (`docs/decisions/059`)."""
 SESSION_STARTS = 2
 """Iterations before the first session, which the profiler's own start slows down."""
+SETTLING = 1
+"""Iterations before and after a look that do not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,8 @@ class Run:
         data: a file in Criteo's format instead of synthetic clicks.
         checkpoints: folder of checkpoints; training resumes from the newest one in it.
         checkpoint_every: iterations between checkpoints.
-        yardstick_every: iterations between two looks at how fast the machine is just now; 0: none.
+        yardstick_every: timed iterations between two looks at how fast the machine is just now, in which ranks wait
+            for each other; one more before and after each look is not timed. 0: no looks.
         device: ``cpu`` or ``cuda``.
         rendezvous: file through which ranks of one host find each other; None: torchrun's environment variables.
         supervised: whether a launcher waits on standard input: the rank ends when that closes.
@@ -65,7 +68,7 @@ class Run:
         """Iterations of all kinds."""
         return self._profiled_from + (self.profiled + 1 if self.profiled else 0)
 
-    def phase(self, iteration: int) -> str:
+    def stage(self, iteration: int) -> str:
         """``warm_up``, ``measured``, ``timed`` or ``profiled``."""
         if iteration < self.warm_up:
             return "warm_up"
@@ -73,10 +76,38 @@ class Run:
             return "measured"
         return "timed" if iteration < self._profiled_from else "profiled"
 
+    def phase(self, iteration: int) -> str:
+        """`stage`, but ``settling`` beside a look: ranks begin the first iteration after it, and end the last, together.
+
+        In those no rank is ahead of another, and one that is done leaves its core to others, as it does not otherwise
+        (`docs/decisions/108`).
+        """
+        stage = self.stage(iteration)
+        return "settling" if stage == "measured" and self._settles(iteration) else stage
+
+    def looks_before(self, iteration: int) -> bool:
+        """Whether ranks look at how fast the machine is before an iteration; they do after the last measured one."""
+        return self._into_block(iteration) == 0 if self.yardstick_every and self.stage(iteration) == "measured" else False
+
+    @property
+    def counted(self) -> list[int]:
+        """Numbers of the iterations that are timed."""
+        return [number for number in range(self.warm_up, self._timed_from) if self.phase(number) == "measured"]
+
+    def _settles(self, iteration: int) -> bool:
+        if not self.yardstick_every:
+            return False
+        into = self._into_block(iteration)
+        return into < SETTLING or into >= SETTLING + self.yardstick_every or iteration >= self._timed_from - SETTLING
+
+    def _into_block(self, iteration: int) -> int:
+        return (iteration - self.warm_up) % (self.yardstick_every + 2 * SETTLING)
+
     @property
     def _timed_from(self) -> int:
-        """The first iteration after the measured ones."""
-        return self.warm_up + self.iterations
+        """The first iteration after the measured ones and those that settle."""
+        blocks = -(-self.iterations // self.yardstick_every) if self.yardstick_every else 0
+        return self.warm_up + self.iterations + 2 * SETTLING * blocks
 
     @property
     def _profiled_from(self) -> int:

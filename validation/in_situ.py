@@ -125,6 +125,8 @@ class TrainedRank:
         wall_s: time.
         yardstick_s: of the pieces of the yardstick.
         stolen: share of its cores' time that the host of a virtual machine took.
+        collectives_s: in which its own thread issued collectives and waited for them, the mean; None in records from
+            before it was told.
     """
 
     cpu_s: float
@@ -132,12 +134,13 @@ class TrainedRank:
     wall_s: float
     yardstick_s: Mapping[str, float]
     stolen: float
+    collectives_s: float | None = None
 
     @staticmethod
-    def read(folder: Path, rank: int, first: int, count: int) -> TrainedRank:
-        """Medians over ``count`` iterations from ``first`` on."""
+    def read(folder: Path, rank: int, counted: Sequence[int]) -> TrainedRank:
+        """What a rank wrote into a folder, of the iterations that count."""
         found = json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8"))
-        columns = {name: np.array(values[first : first + count]) for name, values in found["iterations"].items()}
+        columns = {name: np.array(values)[counted] for name, values in found["iterations"].items()}
         wall_s = columns["end_s"] - columns["start_s"]
         others_s = columns["process_s"] - columns["cpu_s"]
         return TrainedRank(
@@ -146,6 +149,7 @@ class TrainedRank:
             wall_s=float(np.median(wall_s)),
             yardstick_s=usual_s(found["yardstick_s"]),
             stolen=max(found["environment"][f"stolen_{phase}"] for phase in ("measured", "timed")),
+            collectives_s=float(columns["collectives_s"].mean()),
         )
 
 

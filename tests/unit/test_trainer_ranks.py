@@ -211,10 +211,21 @@ def test_a_run_reads_its_own_command_line():
     )
     assert parse(run.arguments()) == run
     assert parse(["s.yaml"]) == Run(Path("s.yaml"))
-    phases = {"warm_up": (0, 2), "measured": (3, 9), "timed": (10, 17), "profiled": (18, 20)}
-    assert {run.phase(i): (i, j) for i, j in phases.values() if run.phase(i) == run.phase(j)}.keys() == phases.keys()
-    assert run.total == 3 + 7 + 2 + 2 * (1 + 2) + (2 + 1), "two sessions of two, after the profiler's start"
+    assert run.total == 3 + (1 + 6 + 2 + 1 + 1) + 2 + 2 * (1 + 2) + (2 + 1), "two sessions of two, after a start"
     assert replace(run, timed=3).total == run.total, "a session is not cut short"
+
+
+def test_iterations_beside_a_look_are_not_counted():
+    """Seven in blocks of three between looks, which are before each block and after the last."""
+    run = Run(Path("s.yaml"), iterations=7, warm_up=2, timed=2, profiled=1, yardstick_every=3)
+    phases = [run.phase(number) for number in range(run.total)]
+    assert "".join(phase[0] for phase in phases) == "ww" + "smmms" * 2 + "sms" + "t" * 5 + "p" * 2
+    assert [number for number in range(run.total) if run.looks_before(number)] == [2, 7, 12]
+    assert run.counted == [3, 4, 5, 8, 9, 10, 13]
+    assert [run.stage(number) for number in (1, 2, 14, 15)] == ["warm_up", "measured", "measured", "timed"]
+    without = replace(run, yardstick_every=0)
+    assert (without.counted, without.total) == ([2, 3, 4, 5, 6, 7, 8], run.total - 6)
+    assert not any(without.looks_before(number) for number in range(without.total))
 
 
 def test_two_busy_processes_take_turns_on_a_core():

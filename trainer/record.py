@@ -52,7 +52,7 @@ class Recorder:
         self._losses: list[Tensor] = []
         self._times_s, self._loss_values = array("d"), array("d")
         self._faults, self._cpu_s, self._process_s = array("q"), array("d"), array("d")
-        self._collectives_s = array("d")
+        self._collectives_s, self._collectives_cpu_s = array("d"), array("d")
 
     def begin(self) -> None:
         """Now an iteration begins; what lies between it and the end of the one before counts for neither."""
@@ -76,7 +76,7 @@ class Recorder:
 
         ``start_s`` and ``end_s`` on the host's monotonic clock, ``loss``, ``page_faults``, ``cpu_s``, what the rank's
         own thread had of a core, ``process_s``, what all its threads had, and ``collectives_s``, in which its own
-        thread issued collectives and waited for them.
+        thread issued collectives and waited for them; ``collectives_cpu_s`` is what it had of a core in that time.
         """
         self._settle()
         ends = [place for place, training in enumerate(self._training) if training]
@@ -92,6 +92,7 @@ class Recorder:
             "cpu_s": during(self._cpu_s),
             "process_s": during(self._process_s),
             "collectives_s": during(self._collectives_s),
+            "collectives_cpu_s": during(self._collectives_cpu_s),
         }
 
     def _settle(self) -> None:
@@ -115,6 +116,7 @@ class Recorder:
         self._cpu_s.append(time.thread_time())
         self._process_s.append(time.process_time())
         self._collectives_s.append(IN_COLLECTIVES.total_s)
+        self._collectives_cpu_s.append(IN_COLLECTIVES.cpu_s)
         self._faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt if resource else 0)
 
 

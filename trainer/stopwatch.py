@@ -14,19 +14,23 @@ class Stopwatch:
 
     Attributes:
         total_s: time in all blocks that are over, seconds.
+        cpu_s: what the thread had of a core meanwhile.
     """
 
     def __init__(self) -> None:
         """No block yet."""
         self.total_s = self._since = 0.0
+        self.cpu_s = self._cpu_since = 0.0
 
     def __enter__(self) -> None:
         """Go on."""
+        self._cpu_since = time.thread_time()
         self._since = time.perf_counter()
 
     def __exit__(self, *_: object) -> None:
         """Stop."""
         self.total_s += time.perf_counter() - self._since
+        self.cpu_s += time.thread_time() - self._cpu_since
 
 
 IN_COLLECTIVES = Stopwatch()

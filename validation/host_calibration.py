@@ -136,10 +136,15 @@ def _found(
         ]
         taken_s = np.array([[rank.wall_s, rank.cpu_s, rank.others_s] for rank in job.trained])
         iteration_s, thread_s, others_s = (taken_s / np.array(slower)[:, None]).mean(axis=0).tolist()
-        known_jobs.append(TrainedJob(resolved, iteration_s, thread_s, found))
+        known_jobs.append(TrainedJob(resolved, iteration_s, thread_s, found, _in_collectives_s(job, slower)))
         if job.ranks > 1:
             collectives.append(_collectives(prepared, others_s))
     return Trained(collectives, usual_s, known_jobs)
+
+
+def _in_collectives_s(job: JobRecord, slower: Sequence[float]) -> float | None:
+    told = [rank.collectives_s for rank in job.trained if rank.collectives_s is not None]
+    return float(np.mean(np.array(told) / slower)) if len(told) == len(slower) else None
 
 
 def _collectives(prepared: Prepared, cores_s: float) -> CollectiveWork:

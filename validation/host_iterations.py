@@ -42,12 +42,15 @@ class TrainedJob:
         iteration_s: time per iteration.
         thread_s: what a rank's own thread worked in one, the mean over ranks.
         parts: of an iteration, of all ranks (`validation.in_situ`).
+        collectives_s: in which own threads issued collectives and waited for them, the mean over ranks; None in records
+            from before it was told.
     """
 
     resolved: ResolvedScenario
     iteration_s: float
     thread_s: float
     parts: Sequence[PartRow] = ()
+    collectives_s: float | None = None
 
     @property
     def ranks(self) -> int:
@@ -166,18 +169,23 @@ def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[st
     something held up bends neither, and noise, which multiplies, does not pull waits down (first the measured ones are
     taken, then what the round before predicted). They are looked for as if iterations grew in a straight line with
     them, then again from there, with lines that meet both points. What ranks work counts as it was measured: how far
-    kernels are off in a job says nothing of waiting.
+    kernels are off in a job says nothing of waiting. Where jobs tell what their collectives took (`docs/decisions/109`)
+    that is what counts, and other jobs do not; else it is what iterations are longer than work.
     """
+    jobs = [job for job in jobs if job.collectives_s is not None] or jobs
     if not jobs:
         return cluster
     per_core = max(1.0, jobs[0].ranks / int(cluster.node.cpu.cores.value * cluster.node.sockets.value))
-    waiting = np.array([1.0 - per_core * job.thread_s / job.iteration_s for job in jobs])
+    waiting = np.array([_waited(job, per_core) for job in jobs])
     weights = 1.0 / np.maximum(waiting, LEAST_WAITING)
 
     def ratio(predicted: Times, job: TrainedJob) -> float:
         """Of iterations, with the measured work of the ranks that share a core in place of the predicted."""
         more_s = per_core * (job.thread_s - (predicted.thread_s or 0.0))
-        return (predicted.iteration_s + more_s) / job.iteration_s
+        if job.collectives_s is None:
+            return (predicted.iteration_s + more_s) / job.iteration_s
+        others_s = (1.0 - 1.0 / per_core) * more_s  # a rank waits for those that have its core
+        return 1.0 + (predicted.classes_s["collectives"] + others_s - job.collectives_s) / job.iteration_s
 
     def told(values: FloatArray) -> Cluster:
         return _told(cluster, **{name: float(f"{value:.3g}") for name, value in zip(names, values, strict=True)})
@@ -194,6 +202,13 @@ def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[st
         slopes += missed[:, None] * (found / steps) / steps / np.sum((found / steps) ** 2)
         weights = 1.0 / np.maximum(waiting + start - 1.0 + slopes @ found, LEAST_WAITING)
     return told(found)
+
+
+def _waited(job: TrainedJob, per_core: float) -> float:
+    """What share of its iteration a rank waited, of ranks that so many of work on a core."""
+    if job.collectives_s is None:
+        return 1.0 - per_core * job.thread_s / job.iteration_s
+    return job.collectives_s / job.iteration_s
 
 
 def _least_off(start: FloatArray, slopes: FloatArray, weights: FloatArray, most: FloatArray) -> FloatArray:

@@ -127,6 +127,7 @@ class TrainedRank:
         stolen: share of its cores' time that the host of a virtual machine took.
         collectives_s: in which its own thread issued collectives and waited for them, the mean; None in records from
             before it was told.
+        collectives_cpu_s: what it had of a core in that time, the median; likewise.
     """
 
     cpu_s: float
@@ -135,6 +136,7 @@ class TrainedRank:
     yardstick_s: Mapping[str, float]
     stolen: float
     collectives_s: float | None = None
+    collectives_cpu_s: float | None = None
 
     @staticmethod
     def read(folder: Path, rank: int, counted: Sequence[int]) -> TrainedRank:
@@ -150,6 +152,7 @@ class TrainedRank:
             yardstick_s=usual_s(found["yardstick_s"]),
             stolen=max(found["environment"][f"stolen_{phase}"] for phase in ("measured", "timed")),
             collectives_s=float(columns["collectives_s"].mean()),
+            collectives_cpu_s=float(np.median(columns["collectives_cpu_s"])),
         )
 
 

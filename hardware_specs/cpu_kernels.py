@@ -90,6 +90,11 @@ class CpuKernels(Strict):
     """Part of a core that a kernel keeps beside a collective of which no data move."""
     kernel_share_moving: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """The same while its data move."""
+    call_lost_s: Annotated[Seconds, Field(ge=0)] = 0.0
+    """What a call that issues a collective loses of its core to the threads that do it, of ranks with cores of their
+    own: they are woken up."""
+    call_lost_share: Annotated[float, Field(ge=0)] = 0.0
+    """The same for each second that the collective's data are under way alone: they are sent."""
     collective_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """What each collective takes longer within an iteration than alone: sleeping threads are woken up."""
     work_spread: Annotated[float, Field(ge=0, le=MOST_SPREAD)] = 0.0
@@ -107,6 +112,10 @@ class CpuKernels(Strict):
     yardstick_s: dict[Name, Annotated[Seconds, Field(gt=0)]] = Field(default_factory=dict)
     """What the pieces of the trainer's yardstick took meanwhile: how fast the machine was then."""
     costs: dict[KernelClass, KernelCosts]
+
+    def call_lost(self, moving_s: float) -> float:
+        """Seconds that the call of a collective loses whose data are under way for ``moving_s`` seconds alone."""
+        return self.call_lost_s + self.call_lost_share * moving_s
 
     def spread(self, work_s: float) -> float:
         """Standard deviation over mean of the pace of cores in iterations in which each works ``work_s`` seconds."""

@@ -77,17 +77,19 @@ class Run:
         return "timed" if iteration < self._profiled_from else "profiled"
 
     def phase(self, iteration: int) -> str:
-        """`stage`, but ``settling`` beside a look: ranks begin the first iteration after it, and end the last, together.
+        """`stage`, but ``settling`` beside a look.
 
-        In those no rank is ahead of another, and one that is done leaves its core to others, as it does not otherwise
-        (`docs/decisions/108`).
+        Ranks begin the first iteration after it together, so that none is ahead, and one that is done with the last
+        takes the core that others on it need for it (`docs/decisions/108`).
         """
         stage = self.stage(iteration)
         return "settling" if stage == "measured" and self._settles(iteration) else stage
 
     def looks_before(self, iteration: int) -> bool:
         """Whether ranks look at how fast the machine is before an iteration; they do after the last measured one."""
-        return self._into_block(iteration) == 0 if self.yardstick_every and self.stage(iteration) == "measured" else False
+        return (
+            self._into_block(iteration) == 0 if self.yardstick_every and self.stage(iteration) == "measured" else False
+        )
 
     @property
     def counted(self) -> list[int]:

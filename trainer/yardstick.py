@@ -50,8 +50,7 @@ class Yardstick:
             "calls": self._calls,
         }
         self._pieces = {name: (clock, piece) for name, piece in pieces.items()}
-        self._meets = dist.is_initialized() and dist.get_backend() == "gloo" and dist.get_world_size() > 1
-        if self._meets:
+        if dist.is_initialized() and dist.get_backend() == "gloo" and dist.get_world_size() > 1:
             ranks = dist.get_world_size()
             size = len(self._message) // ranks * ranks
             into, out = self._answer[:size], self._message[:size]
@@ -60,12 +59,7 @@ class Yardstick:
         self.times_s: dict[str, list[float]] = {name: [] for name in self._pieces}
 
     def lay_on(self) -> None:
-        """Time every piece now, when all ranks are at the same place of their work.
-
-        Who is there first waits: of ranks on one core it would take that from others, which are still at work.
-        """
-        if self._meets:
-            dist.barrier()
+        """Time every piece now; all ranks do it at the same place of their work."""
         for name, (clock, piece) in self._pieces.items():
             for _ in range(REPEATS):
                 begin = clock()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,8 +15,9 @@ from validation.cpu_fit import Row
 from validation.host_fit import HostFacts, Trained, fit_kernels, host_cluster, issue_s, with_own_cache
 from validation.host_iterations import TrainedJob, with_classes, with_kernels, with_level, with_turns, with_waits
 from validation.host_record import HostRecord, JobRecord, undisturbed
-from validation.in_situ import CollectiveWork, PartRow, collective_costs, parts
+from validation.in_situ import CollectiveWork, PartRow, collective_costs, issued_in, parts
 from validation.measured_prediction import predict_beside
+from validation.timed import ISSUE
 from validation.yardstick import slowness
 
 
@@ -111,7 +112,7 @@ def trained_jobs(record: HostRecord, alone: Cluster, known: Cluster | None = Non
     counts = sorted({job.ranks for job in record.jobs})
     by_ranks = {ranks: undisturbed([job for job in record.jobs if job.ranks == ranks]) for ranks in counts}
     usual_s = {ranks: _usual(jobs) for ranks, jobs in by_ranks.items()}
-    issuing_s = issue_s(record.rows)
+    issuing_s = _issuing_s(record, alone)
     return {
         ranks: _found(jobs, usual_s[min(ranks, record.facts.cores)], alone, issuing_s, known)
         for ranks, jobs in by_ranks.items()
@@ -138,8 +139,30 @@ def _found(
         iteration_s, thread_s, others_s = (taken_s / np.array(slower)[:, None]).mean(axis=0).tolist()
         known_jobs.append(TrainedJob(resolved, iteration_s, thread_s, found, _in_collectives_s(job, slower)))
         if job.ranks > 1:
-            collectives.append(_collectives(prepared, others_s))
-    return Trained(collectives, usual_s, known_jobs)
+            collectives.append(_collectives(prepared, job, others_s, slower))
+    return Trained(collectives, usual_s, known_jobs, issuing_s)
+
+
+def _issuing_s(record: HostRecord, alone: Cluster) -> float:
+    """What a collective takes of the thread that issues it and waits for it, seconds: its CPU time, the middle job.
+
+    Of ranks with a core each whose records tell it; in iterations a call finds less in caches than alone. Else what
+    issuing takes alone.
+    """
+    told = [
+        job
+        for job in record.jobs
+        if 1 < job.ranks <= record.facts.cores and all(rank.collectives_cpu_s is not None for rank in job.trained)
+    ]
+    if not told:
+        return issue_s(record.rows)
+    usual_s = _usual(told)
+    each_s = [
+        np.mean([(rank.collectives_cpu_s or 0.0) / slowness(rank.yardstick_s, usual_s) for rank in job.trained])
+        / issued_in(prepare(job.on(alone), Silent()).graph.programs[0])
+        for job in told
+    ]
+    return float(np.median(each_s))
 
 
 def _in_collectives_s(job: JobRecord, slower: Sequence[float]) -> float | None:
@@ -147,9 +170,16 @@ def _in_collectives_s(job: JobRecord, slower: Sequence[float]) -> float | None:
     return float(np.mean(np.array(told) / slower)) if len(told) == len(slower) else None
 
 
-def _collectives(prepared: Prepared, cores_s: float) -> CollectiveWork:
+def _collectives(prepared: Prepared, job: JobRecord, cores_s: float, slower: Sequence[float]) -> CollectiveWork:
     phases = [phase for each in lower(prepared.graph, prepared.machine).collectives for phase in each.phases]
-    return CollectiveWork(sum(latency for latency, _ in phases), sum(moving for _, moving in phases), cores_s)
+    latency_s, moving_s = sum(latency for latency, _ in phases), sum(moving for _, moving in phases)
+    known = CollectiveWork(latency_s, moving_s, cores_s, issued_in(prepared.graph.programs[0]))
+    calling_s = [rank.collectives_cpu_s for rank in job.trained if rank.collectives_cpu_s is not None]
+    if not job.timed or len(calling_s) < len(slower):
+        return known
+    called_s = [timed.groups_s.get(ISSUE, 0.0) for timed in job.timed]
+    means_s = (np.array([called_s, calling_s]) / slower).mean(axis=1)
+    return replace(known, called_s=float(means_s[0]), calling_s=float(means_s[1]))
 
 
 def _usual(jobs: Sequence[JobRecord]) -> dict[str, float]:

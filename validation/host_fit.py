@@ -22,7 +22,7 @@ from validation.collectives import MeasuredCollective, Predictor
 from validation.cpu_fit import KERNELS, KernelRow, Row
 from validation.fitting import fit_collectives
 from validation.host_iterations import TrainedJob
-from validation.in_situ import CollectiveWork, PartRow, alone, collective_costs, expected_s, fit, misfit
+from validation.in_situ import CollectiveWork, PartRow, alone, calls_lost, collective_costs, expected_s, fit, misfit
 
 Pieces = Mapping[str, float]
 """Seconds of each piece of the trainer's yardstick."""
@@ -85,11 +85,13 @@ class Trained:
         collectives: what each job's collectives asked of the cores of a rank.
         yardstick_s: usual times of the yardstick's pieces meanwhile.
         jobs: the jobs themselves.
+        issue_s: what a collective takes of the thread that issues it and waits for it.
     """
 
     collectives: Sequence[CollectiveWork]
     yardstick_s: Pieces
     jobs: Sequence[TrainedJob]
+    issue_s: float = 0.0
 
     @property
     def parts(self) -> list[PartRow]:
@@ -150,10 +152,11 @@ def fit_kernels(
     """
     costs = fit([*timed_alone(rows, threads), *(trained.parts if trained else ())], facts.caches, usual_costs(threads))
     share, latency, moving = _collective_cores(rows, threads), 0.0, 0.0
+    call_lost_s, call_lost_share = calls_lost(trained.collectives) if trained else (0.0, 0.0)
     posting_kept, moving_kept = (kept_of_cores(rows, facts.cores, large=large) for large in (False, True))
     if trained:
         latency, moving = collective_costs(trained.collectives) if trained.collectives else (0.0, 0.0)
-        costs["host"] = with_issue(costs.get("host"), issue_s(rows))
+        costs["host"] = with_issue(costs.get("host"), trained.issue_s)
     return CpuKernels.model_validate(
         {
             "threads": threads,
@@ -165,6 +168,8 @@ def fit_kernels(
             "collective_cores": share,
             "collective_slower": round(max(1.0, moving / share), 3) if share else 1.0,
             "collective_latency_cores": round(latency, 3),
+            "call_lost_s": f"{call_lost_s:.3g} s",
+            "call_lost_share": round(call_lost_share, 3),
             "kernel_share_posting": posting_kept,
             "kernel_share_moving": moving_kept,
             "yardstick_s": {name: f"{value:.4g} s" for name, value in (trained.yardstick_s if trained else {}).items()},

@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from simulator.compute import CpuModel
 from simulator.lowered import is_other
 from simulator.lowering.cores import paces
-from simulator.operators import CollectiveCall, FloatArray
+from simulator.operators import CollectiveCall, FloatArray, HostWork
 from simulator.program import IntArray, Program
 
 
 def in_kernels_s(
-    program: Program, compute: object, start_ps: IntArray, end_ps: IntArray, iteration: int = 0
+    program: Program,
+    compute: object,
+    start_ps: IntArray,
+    end_ps: IntArray,
+    calls_lost_s: Mapping[str, float],
+    iteration: int = 0,
 ) -> FloatArray:
     """How long each task takes as it is told of a measurement, on the average over iterations ``[T, P]``, seconds.
 
-    What a rank that takes turns on a core is interrupted for hits one kernel in an iteration, another in the next; the
-    simulation shows one iteration. So it counts for all between two waits, in proportion to their work. (Waits are
-    tasks of their own, which end when the rank has its core again: `workloads.host_waits`.)
+    On CPUs that is not what the simulation shows of one iteration:
+
+    - A call that issues a collective is over for the thread that makes it when it has its core again: a part of what
+      the collective's threads take of that counts for the call, not for the kernels that follow (of ranks with cores of
+      their own).
+    - What a rank that takes turns is interrupted for hits one kernel in an iteration, another in the next: it counts
+      for all between two waits, in proportion to their work. (Waits are tasks of their own, which end when the rank has
+      its core again: `workloads.host_waits`.)
 
     Args:
         program: T tasks of P ranks.
         compute: the model of their kernels.
         start_ps: when tasks start in an iteration ``[T, P]``.
         end_ps: when they end ``[T, P]``.
+        calls_lost_s: what the call of each collective loses at most, by task, seconds.
         iteration: number of the iteration.
     """
     seconds = np.asarray((end_ps - start_ps) / 1e12)
-    if not isinstance(compute, CpuModel) or not compute.takes_turns:
+    if not isinstance(compute, CpuModel):
         return seconds
     core_of = compute.core_group_of(program.ranks)  # measurements are on one node
     needed_s = np.zeros(seconds.shape)
@@ -38,8 +51,35 @@ def in_kernels_s(
     spread = compute.pace_spread(float(needed_s.mean(axis=1).sum()))
     needed_s *= paces(core_of, spread)[int(is_other(iteration))]
     later_s = np.maximum(seconds - needed_s, 0.0)
+    if not compute.takes_turns:
+        return seconds - _in_calls_s(program, later_s, calls_lost_s)
     between = _between_waits(program, start_ps, end_ps)
     return needed_s + _in_proportion(np.where(needed_s > 0.0, later_s, 0.0), needed_s, between)
+
+
+def _in_calls_s(program: Program, later_s: FloatArray, calls_lost_s: Mapping[str, float]) -> FloatArray:
+    """What of the time that tasks take longer ``[T, P]`` calls before them lost, seconds.
+
+    Of each call, what it loses at most, or what kernels between it and the next wait lose.
+    """
+    lost_by: dict[int, float] = {}
+    for task, work in enumerate(program.work):
+        if isinstance(work, CollectiveCall):
+            for before, _ in program.dependencies(task):
+                lost_by[before] = lost_by.get(before, 0.0) + calls_lost_s.get(program.names[task], 0.0)
+    left_s = np.zeros((len(program.streams), program.rank_count))
+    found = np.zeros(later_s.shape)
+    for task, work in enumerate(program.work):
+        if isinstance(work, CollectiveCall):
+            continue
+        left = left_s[int(program.stream_of[task])]
+        if _waits(program, task):
+            left[:] = 0.0
+        found[task] = np.minimum(later_s[task], left)
+        left -= found[task]
+        if isinstance(work, HostWork) and np.any(np.asarray(work.collectives) > 0):
+            left += lost_by.get(task, 0.0)
+    return found
 
 
 def _between_waits(program: Program, start_ps: IntArray, end_ps: IntArray) -> IntArray:

@@ -32,7 +32,7 @@ from simulator.operators import (
     Operator,
     Work,
 )
-from simulator.program import IntArray
+from simulator.program import IntArray, Program
 from validation.cpu_fit import KernelRow
 from validation.timed import ENDS, ISSUE, WAIT, TimedRank
 from validation.yardstick import usual_s
@@ -201,13 +201,12 @@ def parts(
         rank: whose they are.
         trained: what it recorded.
         slower: by how much the machine was slower than it usually is (`validation.yardstick`).
-        issue_s: what it takes to issue a collective, which is timed apart.
+        issue_s: what it takes to issue a collective, where the rank did not tell.
         beside: how much longer tasks take for the collectives beside them; None: all alike.
     """
     compute, (program,) = prepared.machine.compute, prepared.graph.programs
     if not isinstance(compute, CpuModel):
         raise TypeError("kernels of CPUs are fitted to jobs on CPUs")
-    issued = sum(isinstance(work, CollectiveCall) for work in program.work)
     groups: dict[str, list[int]] = {}
     gemms: list[int] = []
     works: dict[int, Operator] = {}
@@ -224,13 +223,20 @@ def parts(
         told += [("gemm", [task], seconds) for task, seconds in zip(gemms, timed.gemms_s.tolist(), strict=True)]
     longer = [beside.longer(tasks, rank) if beside else 1.0 for _, tasks, _ in told]
     lost_s = sum(seconds * (1.0 - 1.0 / by) for (_, _, seconds), by in zip(told, longer, strict=True))
-    scale = _scale(timed, trained, compute, issued * issue_s, lost_s) / slower
+    issuing_s = trained.collectives_cpu_s
+    issuing_s = issued_in(program) * issue_s if issuing_s is None else issuing_s
+    scale = _scale(timed, trained, compute, issuing_s, lost_s) / slower
     floor_s, ranks = FLOOR_SHARE * scale * float(np.median(timed.steps_s)), program.rank_count
     return [
         PartRow(name, [works[task] for task in tasks], scale * seconds / by, floor_s, rank, ranks)
         for (name, tasks, seconds), by in zip(told, longer, strict=True)
         if seconds > 0.0
     ]
+
+
+def issued_in(program: Program) -> int:
+    """Collectives that a rank issues in an iteration."""
+    return sum(isinstance(work, CollectiveCall) for work in program.work)
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,11 +247,17 @@ class CollectiveWork:
         latency_s: seconds of an iteration in which none of their data move.
         moving_s: seconds in which they do, when nothing is beside them.
         cores_s: what their threads had of a core.
+        calls: collectives that a rank issues.
+        called_s: time in calls that issue them; 0 where it was not told.
+        calling_s: what the rank's own thread had of a core in these and in waits.
     """
 
     latency_s: float
     moving_s: float
     cores_s: float
+    calls: int = 0
+    called_s: float = 0.0
+    calling_s: float = 0.0
 
 
 def collective_costs(jobs: Sequence[CollectiveWork]) -> tuple[float, float]:
@@ -254,6 +266,21 @@ def collective_costs(jobs: Sequence[CollectiveWork]) -> tuple[float, float]:
     matrix = np.array([[job.latency_s, job.moving_s] for job in jobs], dtype=np.float64)
     latency, moving = _nonnegative(matrix, cores_s, np.full(len(jobs), FLOOR_S), np.ones(len(jobs))).tolist()
     return latency, moving
+
+
+def calls_lost(jobs: Sequence[CollectiveWork]) -> tuple[float, float]:
+    """What calls that issue collectives lose of their core: each, and for each second in which data would move alone.
+
+    It is what they take longer than their threads work. 0 where no job tells it.
+    """
+    told = [job for job in jobs if job.called_s > 0.0]
+    if not told:
+        return 0.0, 0.0
+    called_s = np.array([job.called_s for job in told])
+    lost_s = np.maximum(called_s - [job.calling_s for job in told], 0.0)
+    matrix = np.array([[job.calls, job.moving_s] for job in told], dtype=np.float64)
+    each, moving = _nonnegative(matrix, lost_s, called_s, np.ones(len(told))).tolist()
+    return each, moving
 
 
 def expected_s(part: PartRow, kernels: CpuKernels) -> float:

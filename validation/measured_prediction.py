@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -59,9 +59,9 @@ def cluster_anywhere(cluster: str) -> str:
 def predict(resolved: ResolvedScenario, progress: Progress | None = None) -> Times:
     """Simulate a scenario on CPUs; raises as `predict_measured`."""
     prepared = prepare(resolved, progress or Silent())
-    result = _run(resolved, prepared)
-    iteration_s = iteration_time(result.iteration_end_ps.tolist(), SteadyRule()).seconds
-    return _times(prepared, result, iteration_s)
+    ran = _run(resolved, prepared)
+    iteration_s = iteration_time(ran.result.iteration_end_ps.tolist(), SteadyRule()).seconds
+    return _times(prepared, ran, iteration_s)
 
 
 def predict_beside(resolved: ResolvedScenario) -> Beside:
@@ -71,8 +71,8 @@ def predict_beside(resolved: ResolvedScenario) -> Beside:
         InputError: as `predict_measured`.
     """
     prepared = prepare(resolved, Silent())
-    (program,), records = prepared.graph.programs, _run(resolved, prepared).records
-    taken_s = np.mean([(of.groups[0].end_ps - of.groups[0].start_ps) / 1e12 for of in records], axis=0)
+    (program,), ran = prepared.graph.programs, _run(resolved, prepared)
+    _, taken_s = np.mean([_task_times(prepared, ran, record) for record in ran.result.records], axis=0)
     alone_s = np.zeros(taken_s.shape)
     for task, work in enumerate(program.work):
         if not isinstance(work, CollectiveCall):
@@ -80,9 +80,24 @@ def predict_beside(resolved: ResolvedScenario) -> Beside:
     return Beside(alone_s, np.where(alone_s > 0.0, taken_s, 0.0))
 
 
-def _run(resolved: ResolvedScenario, prepared: Prepared) -> RunResult:
-    lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
-    return run(lowering.program, run_options(resolved, prepared.machine, keep_last=OTHER_PERIOD))
+class _Ran(NamedTuple):
+    """A run, and what the call of each collective loses at most, by task, seconds."""
+
+    result: RunResult
+    calls_lost_s: Mapping[str, float]
+
+
+def _run(resolved: ResolvedScenario, prepared: Prepared) -> _Ran:
+    compute, lowering = (
+        prepared.machine.compute,
+        lower(prepared.graph, prepared.machine, variation=variation_of(resolved)),
+    )
+    calls_lost_s = {
+        info.task: compute.kernels.call_lost(sum(moving_s for _, moving_s in info.phases))
+        for info in lowering.collectives
+        if isinstance(compute, CpuModel)
+    }
+    return _Ran(run(lowering.program, run_options(resolved, prepared.machine, keep_last=OTHER_PERIOD)), calls_lost_s)
 
 
 def predict_thread_s(resolved: ResolvedScenario) -> float:
@@ -90,9 +105,9 @@ def predict_thread_s(resolved: ResolvedScenario) -> float:
     return prepared_thread_s(prepare(resolved, Silent()))
 
 
-def _times(prepared: Prepared, result: RunResult, iteration_s: float) -> Times:
-    (program,) = prepared.graph.programs
-    seconds, own_s = np.mean([_task_times(prepared, record) for record in result.records], axis=0)
+def _times(prepared: Prepared, ran: _Ran, iteration_s: float) -> Times:
+    (program,), result = prepared.graph.programs, ran.result
+    seconds, own_s = np.mean([_task_times(prepared, ran, record) for record in result.records], axis=0)
     classes = dict.fromkeys(CLASSES, 0.0)
     collectives: dict[str, float] = {}
     for task, work in enumerate(program.work):
@@ -108,10 +123,12 @@ def _times(prepared: Prepared, result: RunResult, iteration_s: float) -> Times:
     return Times(iteration_s, classes, thread_s, collectives, bars, yardstick_s)
 
 
-def _task_times(prepared: Prepared, record: IterationRecord) -> FloatArray:
+def _task_times(prepared: Prepared, ran: _Ran, record: IterationRecord) -> FloatArray:
     """How long tasks take in an iteration, and as a measurement tells it ``[2, T, P]``, seconds."""
     (program,), times = prepared.graph.programs, record.groups[0]
-    told_s = in_kernels_s(program, prepared.machine.compute, times.start_ps, times.end_ps, record.iteration)
+    told_s = in_kernels_s(
+        program, prepared.machine.compute, times.start_ps, times.end_ps, ran.calls_lost_s, record.iteration
+    )
     return np.stack([(times.end_ps - times.start_ps) / 1e12, told_s])
 
 

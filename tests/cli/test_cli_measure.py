@@ -110,8 +110,8 @@ def test_a_measurement_writes_every_file_and_prints_its_figures(measured):
 
 
 def test_the_figures_are_those_of_the_recorded_iterations(measured):
-    """10 of warm-up, 24 measured in blocks of 3 between 2 that settle, 2 and 4 times 3 for timed operators, 1 and 3 with
-    the profiler."""
+    """10 of warm-up, 24 measured in blocks of 3 between 2 that settle, 2 and 4 times 3 for timed operators, 1 and 3
+    with the profiler."""
     import pandas as pd
 
     folder, _ = measured
@@ -128,7 +128,9 @@ def test_the_figures_are_those_of_the_recorded_iterations(measured):
     between_s = np.maximum(0.0, begins_s[1:] - ends_s[:-1])
     blocks_s = [ends_s[begin + 3] - ends_s[begin] for begin in range(10, 50, 5)]
     assert summary["iteration_time_s"] == pytest.approx(sum(blocks_s) / 24)
-    assert np.flatnonzero(between_s > 0).tolist() == [9, *range(14, 50, 5)], "a look before each block and after the last"
+    assert np.flatnonzero(between_s > 0).tolist() == [9, *range(14, 50, 5)], (
+        "a look before each block and after the last"
+    )
     assert set(summary["yardstick_s"]) == {*PIECES, "exchange_2"}
     assert summary["throughput_samples_per_s"] == pytest.approx(64 / summary["iteration_time_s"])
     assert (table.time_s > 0).all()

@@ -236,7 +236,7 @@ def test_a_wait_is_over_when_the_rank_has_its_core_again():
     graph = TaskGraph((builder.build(),), {"world": np.zeros(2, dtype=np.int64)})
     times = run(lower(graph, machine).program, RunOptions(max_iterations=1)).records[0].groups[0]
     assert (times.end_ps[1] / PS).tolist() == pytest.approx([0.0, 2.0], abs=1e-3)
-    told = in_kernels_s(graph.programs[0], machine.compute, times.start_ps, times.end_ps)
+    told = in_kernels_s(graph.programs[0], machine.compute, times.start_ps, times.end_ps, {})
     assert told[2].tolist() == pytest.approx([2.0, 2.0])
 
 
@@ -287,7 +287,35 @@ def test_waits_for_a_turn_count_for_no_kernel_and_interruptions_for_all_between_
     machine = build_machine(host(1, kernels(turn_s=4.0, lookup=costs(lookup=1.0))), 2, launch_s=0.0)
     start_ps = np.array([[0.0, 1.0], [1.0, 2.0], waits, starts, ends]) * PS
     end_ps = np.array([[1.0, 2.0], [2.5, 2.5], starts, ends, np.array(ends) + 1.0]) * PS
-    told = in_kernels_s(builder.build(), machine.compute, start_ps, end_ps)
+    told = in_kernels_s(builder.build(), machine.compute, start_ps, end_ps, {})
     assert told[2].tolist() == [0.0, 0.0]
     assert told[3].tolist() == pytest.approx(expected)
     assert told[4].tolist() == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("lost", "longer", "expected"),
+    [
+        (1.5, [3.0, 0.0], [2.5, 1.0]),  # the rest is the kernel's own
+        (1.5, [1.0, 1.0], [1.0, 1.5]),  # what the first kernel left of it, the second has
+        (0.0, [3.0, 0.0], [4.0, 1.0]),
+    ],
+)
+def test_what_a_call_loses_counts_for_no_kernel_of_ranks_with_cores_of_their_own(lost, longer, expected):
+    """Kernels of 1 s that take longer after a collective was issued, and one after the wait, which takes 2 s."""
+    work = EmbeddingLookup(np.ones(2), *[np.zeros(2)] * 3, 1.0)
+    builder = ProgramBuilder("all", np.arange(2), ["host", "network"])
+    issue = builder.task("issue", "host", HostWork(launches=1, collectives=1))
+    call = builder.task("call", "network", all_reduce(2, 1.0), after=[issue])
+    builder.task("first", "host", work)
+    builder.task("second", "host", work)
+    builder.task("wait", "host", Nothing(Category.COMM), after=[call])
+    builder.task("last", "host", work)
+    costs_of = {"lookup": costs(lookup=1.0), "host": costs(launch=1.0)}
+    machine = build_machine(host(2, kernels(**costs_of)), 2, launch_s=0.0)
+    seconds_of = np.array([1.0, 9.0, 1.0 + longer[0], 1.0 + longer[1], 0.0, 2.0])
+    end_ps = np.tile(seconds_of[:, None], 2) * PS
+    told = in_kernels_s(builder.build(), machine.compute, np.zeros_like(end_ps), end_ps, {"call": lost})
+    assert told[2].tolist() == pytest.approx([expected[0]] * 2)
+    assert told[3].tolist() == pytest.approx([expected[1]] * 2)
+    assert told[5].tolist() == [2.0, 2.0], "it was waited for before"

@@ -40,7 +40,7 @@ CALIBRATION = 0xCA1
 JOBS_PER_S = 0.8
 """Drawn for each second of time; more than can be trained."""
 SCHEDULE = Run(Path(), warm_up=3, iterations=8, timed=4, prepared=3, yardstick_every=4, repeated_weights=True)
-"""Three looks, two blocks of iterations between them."""
+"""Three looks, two blocks of iterations between them, and one of several ranks before and after each that settles."""
 TURNS = replace(SCHEDULE, iterations=12, timed=0, yardstick_every=6)
 """Of ranks that take turns: costs of kernels come from those that do not, and iterations differ more."""
 
@@ -84,7 +84,8 @@ def _record(job: ResolvedScenario, folder: Path, ranks: int) -> JobRecord:
 
 def _schedule(ranks: int) -> Run:
     """How so many ranks train a job."""
-    return TURNS if ranks > len(usable_cores()) else SCHEDULE
+    of = TURNS if ranks > len(usable_cores()) else SCHEDULE
+    return replace(of, settling=1) if ranks > 1 else of
 
 
 def drawn_jobs(ranks: int, seed: int, count: int, machine: Cluster, root: Path) -> dict[Path, ResolvedScenario]:

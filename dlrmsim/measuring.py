@@ -30,8 +30,8 @@ WARM_UP = 10
 """Iterations before those that count: buffers are made and connections opened in the first, caches fill in the next."""
 
 YARDSTICK_EVERY, LEAST_EVERY, LOOKS = 6, 3, 10
-"""The most and the fewest iterations between two looks at how fast the machine is just now, as many between as give so
-many looks: two of them differ by a tenth."""
+"""The most and, of several ranks, the fewest iterations between two looks at how fast the machine is just now, as many
+between as give so many looks: two of them differ by a tenth."""
 
 TIMED = 8
 """Iterations after the measured ones of which each operator is timed."""
@@ -114,13 +114,15 @@ def measure(
     with folder_written_whole(folder) as partial:
         (partial / RESOLVED).write_text(resolved.to_yaml(), encoding="utf-8")
         _check_memory(partial / RESOLVED, device)
+        several = resolved.world_size > 1
         run = Run(
             scenario=partial / RESOLVED,
             out=partial / "ranks",
             iterations=request.iterations,
             warm_up=request.warm_up,
             timed=request.timed,
-            yardstick_every=max(LEAST_EVERY, min(YARDSTICK_EVERY, request.iterations // LOOKS)),
+            yardstick_every=max(LEAST_EVERY if several else 1, min(YARDSTICK_EVERY, request.iterations // LOOKS)),
+            settling=1 if several else 0,  # one rank waits for nobody at a look
             profiled=request.profiled,
             prepared=request.batches,
             repeated_weights=request.repeated_weights,

@@ -17,8 +17,6 @@ leave no place for the next iteration's tensors, which would be made of new page
 (`docs/decisions/059`)."""
 SESSION_STARTS = 2
 """Iterations before the first session, which the profiler's own start slows down."""
-SETTLING = 1
-"""Iterations before and after a look that do not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,8 @@ class Run:
         checkpoints: folder of checkpoints; training resumes from the newest one in it.
         checkpoint_every: iterations between checkpoints.
         yardstick_every: timed iterations between two looks at how fast the machine is just now, in which ranks wait
-            for each other; one more before and after each look is not timed. 0: no looks.
+            for each other. 0: no looks.
+        settling: iterations before and after each look that are not timed.
         device: ``cpu`` or ``cuda``.
         rendezvous: file through which ranks of one host find each other; None: torchrun's environment variables.
         supervised: whether a launcher waits on standard input: the rank ends when that closes.
@@ -58,6 +57,7 @@ class Run:
     checkpoints: Path | None = None
     checkpoint_every: int = 0
     yardstick_every: int = 0
+    settling: int = 0
     device: str = "cpu"
     rendezvous: Path | None = None
     supervised: bool = False
@@ -100,16 +100,20 @@ class Run:
         if not self.yardstick_every:
             return False
         into = self._into_block(iteration)
-        return into < SETTLING or into >= SETTLING + self.yardstick_every or iteration >= self._timed_from - SETTLING
+        return (
+            into < self.settling
+            or into >= self.settling + self.yardstick_every
+            or iteration >= self._timed_from - self.settling
+        )
 
     def _into_block(self, iteration: int) -> int:
-        return (iteration - self.warm_up) % (self.yardstick_every + 2 * SETTLING)
+        return (iteration - self.warm_up) % (self.yardstick_every + 2 * self.settling)
 
     @property
     def _timed_from(self) -> int:
         """The first iteration after the measured ones and those that settle."""
         blocks = -(-self.iterations // self.yardstick_every) if self.yardstick_every else 0
-        return self.warm_up + self.iterations + 2 * SETTLING * blocks
+        return self.warm_up + self.iterations + 2 * self.settling * blocks
 
     @property
     def _profiled_from(self) -> int:
@@ -147,6 +151,7 @@ def parse(arguments: Sequence[str] | None = None) -> Run:
     parser.add_argument("--checkpoints", type=Path, help="folder of checkpoints, resumed from when it has any")
     parser.add_argument("--checkpoint-every", type=int, default=0, help="iterations between checkpoints")
     parser.add_argument("--yardstick-every", type=int, default=0, help="iterations between yardsticks")
+    parser.add_argument("--settling", type=int, default=0, help="iterations beside a yardstick that are not timed")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--rendezvous", type=Path, help="file through which the ranks of one host find each other")
     parser.add_argument("--supervised", action="store_true", help="end when standard input closes")

@@ -207,7 +207,7 @@ def test_an_error_of_a_rank_ends_all_and_is_told_with_its_rank_and_traceback(tmp
 def test_a_run_reads_its_own_command_line():
     data, checkpoints, rendezvous = Path("x.tsv"), Path("c"), Path("r")
     run = Run(
-        Path("a b.yaml"), Path("out"), 7, 3, 4, 2, True, 8, data, checkpoints, 5, 6, "cuda", rendezvous, True, (0, 3)
+        Path("a b.yaml"), Path("out"), 7, 3, 4, 2, True, 8, data, checkpoints, 5, 6, 1, "cuda", rendezvous, True, (0, 3)
     )
     assert parse(run.arguments()) == run
     assert parse(["s.yaml"]) == Run(Path("s.yaml"))
@@ -217,7 +217,7 @@ def test_a_run_reads_its_own_command_line():
 
 def test_iterations_beside_a_look_are_not_counted():
     """Seven in blocks of three between looks, which are before each block and after the last."""
-    run = Run(Path("s.yaml"), iterations=7, warm_up=2, timed=2, profiled=1, yardstick_every=3)
+    run = Run(Path("s.yaml"), iterations=7, warm_up=2, timed=2, profiled=1, yardstick_every=3, settling=1)
     phases = [run.phase(number) for number in range(run.total)]
     assert "".join(phase[0] for phase in phases) == "ww" + "smmms" * 2 + "sms" + "t" * 5 + "p" * 2
     assert [number for number in range(run.total) if run.looks_before(number)] == [2, 7, 12]
@@ -226,6 +226,9 @@ def test_iterations_beside_a_look_are_not_counted():
     without = replace(run, yardstick_every=0)
     assert (without.counted, without.total) == ([2, 3, 4, 5, 6, 7, 8], run.total - 6)
     assert not any(without.looks_before(number) for number in range(without.total))
+    alone = replace(run, settling=0)
+    assert (alone.counted, alone.total) == (without.counted, without.total)
+    assert [number for number in range(alone.total) if alone.looks_before(number)] == [2, 5, 8]
 
 
 def test_two_busy_processes_take_turns_on_a_core():

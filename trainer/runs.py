@@ -87,9 +87,8 @@ class Run:
 
     def looks_before(self, iteration: int) -> bool:
         """Whether ranks look at how fast the machine is before an iteration; they do after the last measured one."""
-        return (
-            self._into_block(iteration) == 0 if self.yardstick_every and self.stage(iteration) == "measured" else False
-        )
+        looks = self.yardstick_every > 0 and self.stage(iteration) == "measured"
+        return looks and self._into_block(iteration) == 0
 
     @property
     def counted(self) -> list[int]:

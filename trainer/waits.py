@@ -15,5 +15,5 @@ def wait(work: Started) -> None:
     """Wait until a collective has ended; on a GPU its stream waits."""
     if isinstance(work, Done):
         return
-    with record_function(COLLECTIVE_WAIT), IN_COLLECTIVES:
+    with IN_COLLECTIVES, record_function(COLLECTIVE_WAIT):
         work.wait()

@@ -271,7 +271,13 @@ def collective_costs(jobs: Sequence[CollectiveWork]) -> tuple[float, float]:
 def calls_lost(jobs: Sequence[CollectiveWork]) -> tuple[float, float]:
     """What calls that issue collectives lose of their core: each, and for each second in which data would move alone.
 
-    It is what they take longer than their threads work. 0 where no job tells it.
+    It is what they take longer than their threads work (`docs/decisions/109`). 0 where no job tells it.
+
+    Args:
+        jobs: of ranks with cores of their own.
+
+    Returns:
+        Seconds for each call, and seconds for each second.
     """
     told = [job for job in jobs if job.called_s > 0.0]
     if not told:

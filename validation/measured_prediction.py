@@ -88,10 +88,8 @@ class _Ran(NamedTuple):
 
 
 def _run(resolved: ResolvedScenario, prepared: Prepared) -> _Ran:
-    compute, lowering = (
-        prepared.machine.compute,
-        lower(prepared.graph, prepared.machine, variation=variation_of(resolved)),
-    )
+    compute = prepared.machine.compute
+    lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
     calls_lost_s = {
         info.task: compute.kernels.call_lost(sum(moving_s for _, moving_s in info.phases))
         for info in lowering.collectives

@@ -165,16 +165,12 @@ def test_operators_are_timed_in_traces_that_hold_nothing_else(measured):
 
 
 def test_the_clock_of_collectives_tells_what_traces_tell(measured):
-    """Of most traced iterations, but for what Python does around calls, and a profiler that is at work.
-
-    Not of all: a thread may lose its core between the end of the one and the end of the other.
-    """
+    """Of each traced iteration on each rank, but for what Python does around calls, and a profiler that is at work."""
     import pandas as pd
 
     table = pd.read_parquet(measured[0] / "iterations.parquet")
     assert (table.collectives_s > 0.0).all()
     assert (table.collectives_s < table.time_s).all()
-    alike = []
     for rank in range(2):
         events = read(measured[0] / "timed" / f"rank{rank}.json.gz")["traceEvents"]
         events = [event for event in events if event.get("ph") == "X"]
@@ -190,8 +186,7 @@ def test_the_clock_of_collectives_tells_what_traces_tell(measured):
             number = int(step["name"].removeprefix("ProfilerStep#"))
             calls = sum(event["name"].startswith("c10d::") for event in within)
             assert calls > 4
-            alike.append(0.95e-6 * traced_s <= told[number] <= 1e-6 * traced_s + 1e-3 * calls)
-    assert np.mean(alike) >= 0.75
+            assert 0.95e-6 * traced_s <= told[number] <= 1e-6 * traced_s + 1e-3 * calls
 
 
 def test_collectives_are_told_of_the_usual_iterations(measured, tmp_path):

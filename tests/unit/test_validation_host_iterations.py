@@ -155,3 +155,15 @@ def test_classes_are_scaled_to_what_they_take_in_the_middle_job_by_its_share(tmp
 def test_without_jobs_nothing_changes():
     assert with_level(machine(), 1, []) == with_waits(machine(), []) == with_turns(machine(), 4e-3, []) == machine()
     assert with_classes(machine(), 1, []) == machine()
+
+
+def test_waits_are_fitted_to_what_collectives_took_where_jobs_tell_it(tmp_path):
+    """Iterations say nothing then, nor do jobs that do not tell it."""
+    jobs = trained(machine(waits=(5e-4, 0.1)), 2, tmp_path)
+    told = [
+        replace(job, iteration_s=1.2 * job.iteration_s, collectives_s=predict(job.resolved).classes_s["collectives"])
+        for job in jobs
+    ]
+    other = [replace(job, iteration_s=3.0 * job.iteration_s) for job in jobs]
+    found = with_waits(machine(), [*told, *other]).node.cpu.kernels[0]
+    assert (found.collective_wait_s, found.work_spread) == pytest.approx((5e-4, 0.1), rel=0.05)

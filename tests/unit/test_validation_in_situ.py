@@ -12,7 +12,7 @@ from simulator.compute.cpu import Caches, amounts_of, class_of
 from simulator.operators import Gemm, HostWork
 from tests.pipeline_jobs import MODEL, small_plan, small_settings
 from validation.cpu_fit import KernelRow
-from validation.in_situ import CollectiveWork, PartRow, _nonnegative, alone, collective_costs, fit, group_of
+from validation.in_situ import CollectiveWork, PartRow, _nonnegative, alone, calls_lost, collective_costs, fit, group_of
 from validation.measured import _usual
 from validation.random_jobs import Limits, random_job
 from validation.timed import ENDS, ISSUE, WAIT, read_timed
@@ -259,3 +259,14 @@ def test_many_rows_tell_costs_whatever_another_cpu_has():
     usual = {"gemm": {"flop": 5e-12, "left": 4e-9, "result": 1e-12}}
     rows = [part(TRUTH, work) for work in gemms(100)]
     assert missed(fit(rows, CACHES, usual)["gemm"].seconds_per, rows) < 0.01
+
+
+def test_what_calls_lose_is_found():
+    """0.05 ms for each and a quarter of the time in which data move; a job that does not tell counts for nothing."""
+    random = np.random.default_rng(0)
+    jobs = [CollectiveWork(1e-3, 5.0, 1.0, calls=6)]
+    for moving_s in random.uniform(1e-4, 1e-2, 20).tolist():
+        calls, own_s = int(random.integers(1, 8)), 4e-4
+        jobs.append(CollectiveWork(1e-3, moving_s, 1.0, calls, own_s + 5e-5 * calls + 0.25 * moving_s, own_s))
+    assert calls_lost(jobs) == pytest.approx((5e-5, 0.25))
+    assert calls_lost(jobs[:1]) == (0.0, 0.0)

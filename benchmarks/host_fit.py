@@ -18,7 +18,8 @@ from validation.host_calibration import as_alone, jobs_alone, rank_counts
 from validation.host_fit import Trained, fit_kernels, with_own_cache
 from validation.host_iterations import TrainedJob
 from validation.host_record import HostRecord
-from validation.in_situ import PartRow, expected_s
+from validation.in_situ import PartRow
+from validation.kernel_costs import expected_s
 
 FOLDS = 6
 """Into which jobs are cut; each is left out once."""

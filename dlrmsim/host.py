@@ -37,7 +37,8 @@ from validation.cpu_fit import Row
 from validation.host_calibration import as_alone, fit_host, rank_counts
 from validation.host_fit import HostFacts, errors_pct
 from validation.host_record import SUFFIX, HostRecord, rounded
-from validation.in_situ import PartRow, expected_s
+from validation.in_situ import PartRow
+from validation.kernel_costs import expected_s
 from validation.yardstick import MOST_STOLEN
 
 COLLECTIVE_BYTES = tuple(4**power for power in range(4, 13))

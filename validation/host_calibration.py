@@ -11,11 +11,12 @@ from hardware_specs.types import Cluster
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
 from simulator.lowering import lower
+from validation.collective_work import CollectiveWork, collective_costs
 from validation.cpu_fit import Row
 from validation.host_fit import HostFacts, Trained, fit_kernels, host_cluster, issue_s, with_own_cache
 from validation.host_iterations import TrainedJob, with_classes, with_kernels, with_level, with_turns, with_waits
 from validation.host_record import HostRecord, JobRecord, undisturbed
-from validation.in_situ import CollectiveWork, PartRow, collective_costs, issued_in, parts
+from validation.in_situ import PartRow, issued_in, parts
 from validation.measured_prediction import predict_beside
 from validation.timed import ISSUE
 from validation.yardstick import slowness

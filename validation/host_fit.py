@@ -18,11 +18,13 @@ from hardware_specs.types import Cluster
 from scenarios.progress import Progress
 from simulator.compute.cpu import Caches
 from simulator.operators import EmbeddingLookup, EmbeddingUpdate, HostWork
+from validation.collective_work import CollectiveWork, calls_lost, collective_costs
 from validation.collectives import MeasuredCollective, Predictor
 from validation.cpu_fit import KERNELS, KernelRow, Row
 from validation.fitting import fit_collectives
 from validation.host_iterations import TrainedJob
-from validation.in_situ import CollectiveWork, PartRow, alone, calls_lost, collective_costs, expected_s, fit, misfit
+from validation.in_situ import PartRow, alone
+from validation.kernel_costs import expected_s, fit, misfit
 
 Pieces = Mapping[str, float]
 """Seconds of each piece of the trainer's yardstick."""

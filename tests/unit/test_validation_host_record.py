@@ -10,8 +10,13 @@ import pytest
 
 from hardware_specs.loader import load_cluster
 from inputs.errors import InputError
+from scenarios.prepare import prepare
+from scenarios.progress import Silent
+from validation.host_calibration import trained_jobs
+from validation.host_fit import issue_s
 from validation.host_record import HostRecord, rounded, undisturbed
-from validation.yardstick import MOST_STOLEN
+from validation.in_situ import TrainedRank, issued_in
+from validation.yardstick import MOST_STOLEN, PIECES
 
 FILE = Path("here.record.json.gz")
 
@@ -128,3 +133,45 @@ def test_another_format_is_refused(shipped):
 def test_a_name_that_does_not_ship_is_told_the_nearest():
     with pytest.raises(InputError, match="xeon_2_cores"):
         HostRecord.read("xeon_2_core")
+
+
+def test_what_a_rank_wrote_is_read_of_the_iterations_that_count(tmp_path):
+    """Medians, and the mean of what collectives took: waits are rare and long."""
+    columns = {
+        "start_s": [0.0, 10.0, 20.0, 30.0],
+        "end_s": [9.0, 11.0, 22.0, 34.0],
+        "cpu_s": [8.0, 0.5, 1.5, 2.5],
+        "process_s": [8.0, 0.75, 2.0, 3.5],
+        "collectives_s": [9.0, 0.1, 0.2, 0.9],
+        "collectives_cpu_s": [9.0, 0.01, 0.02, 0.09],
+    }
+    environment = {"stolen_measured": 0.01, "stolen_timed": 0.02}
+    written = {"iterations": columns, "yardstick_s": {"copy": [1.0, 2.0, 3.0]}, "environment": environment}
+    (tmp_path / "rank3.json").write_text(json.dumps(written), encoding="utf-8")
+    found = TrainedRank.read(tmp_path, 3, [1, 2, 3])
+    assert found == TrainedRank(
+        cpu_s=1.5,
+        others_s=0.5,
+        wall_s=2.0,
+        yardstick_s={"copy": pytest.approx(2.0)},
+        stolen=0.02,
+        collectives_s=pytest.approx(0.4),
+        collectives_cpu_s=0.02,
+    )
+
+
+def test_what_issuing_a_collective_takes_is_told_by_jobs_that_recorded_it():
+    """Else by collectives alone."""
+    machine, record = load_cluster("zen4_2_cores"), HostRecord.read("zen4_2_cores")
+    pieces = {piece: 1e-3 for piece in PIECES}
+
+    def told(job, cpu_s):
+        ranks = [replace(rank, collectives_cpu_s=cpu_s, yardstick_s=pieces, stolen=0.0) for rank in job.trained]
+        return replace(job, trained=ranks)
+
+    jobs = [job for job in record.jobs if job.ranks == 2][:3]
+    calls = [issued_in(prepare(job.on(machine), Silent()).graph.programs[0]) for job in jobs]
+    tell = [told(job, 2e-4 * count) for job, count in zip(jobs, calls, strict=True)]
+    assert trained_jobs(replace(record, jobs=tell), machine)[2].issue_s == pytest.approx(2e-4)
+    silent = replace(record, jobs=[told(job, None) for job in jobs])
+    assert trained_jobs(silent, machine)[2].issue_s == issue_s(record.rows)

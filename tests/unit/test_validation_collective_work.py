@@ -1,0 +1,22 @@
+"""What collectives take of cores, planted and found."""
+
+import numpy as np
+import pytest
+
+from validation.collective_work import CollectiveWork, calls_lost, collective_costs
+
+
+def test_cores_that_collectives_take_come_back():
+    jobs = [CollectiveWork(1e-3 * (1 + i % 4), 1e-3 * i, 2.0 * 1e-3 * (1 + i % 4) + 1.5e-3 * i) for i in range(12)]
+    assert collective_costs(jobs) == (pytest.approx(2.0, rel=0.01), pytest.approx(1.5, rel=0.01))
+
+
+def test_what_calls_lose_is_found():
+    """0.05 ms for each and a quarter of the time in which data move; a job that does not tell counts for nothing."""
+    random = np.random.default_rng(0)
+    jobs = [CollectiveWork(1e-3, 5.0, 1.0, calls=6)]
+    for moving_s in random.uniform(1e-4, 1e-2, 20).tolist():
+        calls, own_s = int(random.integers(1, 8)), 4e-4
+        jobs.append(CollectiveWork(1e-3, moving_s, 1.0, calls, own_s + 5e-5 * calls + 0.25 * moving_s, own_s))
+    assert calls_lost(jobs) == pytest.approx((5e-5, 0.25))
+    assert calls_lost(jobs[:1]) == (0.0, 0.0)

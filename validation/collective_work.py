@@ -1,0 +1,63 @@
+"""What collectives within iterations take of the cores of ranks, and what calls that issue them lose to that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from validation.nonnegative import nonnegative
+
+FLOOR_S = 2e-4
+"""Errors are relative to what is predicted plus this."""
+
+
+@dataclass(frozen=True, slots=True)
+class CollectiveWork:
+    """What a job's collectives ask of a rank's cores.
+
+    Attributes:
+        latency_s: seconds of an iteration in which none of their data move.
+        moving_s: seconds in which they do, when nothing is beside them.
+        cores_s: what their threads had of a core.
+        calls: collectives that a rank issues.
+        called_s: time in calls that issue them; 0 where it was not told.
+        calling_s: what the rank's own thread had of a core in these and in waits.
+    """
+
+    latency_s: float
+    moving_s: float
+    cores_s: float
+    calls: int = 0
+    called_s: float = 0.0
+    calling_s: float = 0.0
+
+
+def collective_costs(jobs: Sequence[CollectiveWork]) -> tuple[float, float]:
+    """Seconds of a core for each second of latency, and for each in which data would move with nothing beside them."""
+    cores_s = np.array([job.cores_s for job in jobs])
+    matrix = np.array([[job.latency_s, job.moving_s] for job in jobs], dtype=np.float64)
+    latency, moving = nonnegative(matrix, cores_s, np.full(len(jobs), FLOOR_S), np.ones(len(jobs))).tolist()
+    return latency, moving
+
+
+def calls_lost(jobs: Sequence[CollectiveWork]) -> tuple[float, float]:
+    """What calls that issue collectives lose of their core: each, and for each second in which data would move alone.
+
+    It is what they take longer than their threads work (`docs/decisions/109`). 0 where no job tells it.
+
+    Args:
+        jobs: of ranks with cores of their own.
+
+    Returns:
+        Seconds for each call, and seconds for each second.
+    """
+    told = [job for job in jobs if job.called_s > 0.0]
+    if not told:
+        return 0.0, 0.0
+    called_s = np.array([job.called_s for job in told])
+    lost_s = np.maximum(called_s - [job.calling_s for job in told], 0.0)
+    matrix = np.array([[job.calls, job.moving_s] for job in told], dtype=np.float64)
+    each, moving = nonnegative(matrix, lost_s, called_s, np.ones(len(told))).tolist()
+    return each, moving

@@ -163,7 +163,7 @@ def test_what_a_rank_wrote_is_read_of_the_iterations_that_count(tmp_path):
 def test_what_issuing_a_collective_takes_is_told_by_jobs_that_recorded_it():
     """Else by collectives alone."""
     machine, record = load_cluster("zen4_2_cores"), HostRecord.read("zen4_2_cores")
-    pieces = {piece: 1e-3 for piece in PIECES}
+    pieces = dict.fromkeys(PIECES, 0.001)
 
     def told(job, cpu_s):
         ranks = [replace(rank, collectives_cpu_s=cpu_s, yardstick_s=pieces, stolen=0.0) for rank in job.trained]

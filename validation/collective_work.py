@@ -10,7 +10,7 @@ import numpy as np
 from validation.nonnegative import nonnegative
 
 FLOOR_S = 2e-4
-"""Errors are relative to what is predicted plus this."""
+"""Errors are relative to what is predicted plus this, seconds; as those of kernels timed alone (`validation.in_situ`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,14 @@ class CollectiveWork:
 
 
 def collective_costs(jobs: Sequence[CollectiveWork]) -> tuple[float, float]:
-    """Seconds of a core for each second of latency, and for each in which data would move with nothing beside them."""
+    """What collectives' threads work for each second of latency, and for each in which data would move alone.
+
+    Args:
+        jobs: at least one.
+
+    Returns:
+        Seconds of a core for each second of the one and of the other.
+    """
     cores_s = np.array([job.cores_s for job in jobs])
     matrix = np.array([[job.latency_s, job.moving_s] for job in jobs], dtype=np.float64)
     latency, moving = nonnegative(matrix, cores_s, np.full(len(jobs), FLOOR_S), np.ones(len(jobs))).tolist()

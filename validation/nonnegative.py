@@ -32,6 +32,16 @@ def nonnegative(
 
     Reweighted until they agree: errors are relative to the prediction of the round before, and beyond `LINEAR_BEYOND`
     count by their size, not by its square. Usual costs count as much as rows that are as noisy as these.
+
+    Args:
+        matrix: amounts of each row ``[R, A]``.
+        seconds: what each took ``[R]``.
+        floors: seconds that are added to what is predicted where errors are relative to it ``[R]``.
+        weights: of errors ``[R]``, without unit.
+        usual: costs to lean on; None: there are none.
+
+    Returns:
+        Seconds for one of each amount ``[A]``.
     """
     from scipy.optimize import nnls
 

@@ -10,7 +10,7 @@ import numpy as np
 from validation.nonnegative import nonnegative
 
 FLOOR_S = 2e-4
-"""Errors are relative to what is predicted plus this, seconds; as those of kernels timed alone (`validation.in_situ`)."""
+"""Errors are relative to what is predicted plus this, seconds."""
 
 
 @dataclass(frozen=True, slots=True)

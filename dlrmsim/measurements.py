@@ -27,7 +27,7 @@ FloatArray = npt.NDArray[np.float64]
 BUSY_LOAD = 0.5
 """Load of other processes from which on figures are marked: half a core taken at all times."""
 
-COLUMNS = ("start_s", "end_s", "loss", "page_faults", "cpu_s", "collectives_s")
+COLUMNS = ("start_s", "end_s", "loss", "page_faults", "cpu_s", "collectives_s", "calls_s", "core")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,8 @@ class Measurement:
         page_faults: pages that the iteration touched first.
         cpu_s: what the rank's own thread had of a core.
         collectives_s: time in which that issued collectives and waited for them.
+        calls_s: the part of it in which it issued them.
+        core: first core of those that the rank was on; -1 where the system does not tell.
         environments: of each rank.
         yardstick_s: how long each piece of the yardstick took on each rank.
         load: processes that ran or waited for a core in the minute before; None where the system does not tell.
@@ -52,6 +54,8 @@ class Measurement:
     page_faults: FloatArray
     cpu_s: FloatArray
     collectives_s: FloatArray
+    calls_s: FloatArray
+    core: FloatArray
     environments: tuple[dict[str, Any], ...]
     yardstick_s: tuple[dict[str, list[float]], ...]
     load: float | None
@@ -190,6 +194,8 @@ def _write_iterations(path: Path, run: Run, found: Measurement) -> None:
         "iteration_time_s": pa.array(np.tile(found.times_s, ranks)),
         "cpu_s": pa.array(found.cpu_s.ravel()),
         "collectives_s": pa.array(found.collectives_s.ravel()),
+        "calls_s": pa.array(found.calls_s.ravel()),
+        "core": pa.array(found.core.ravel().astype(np.int32)),
         "loss": pa.array(found.loss.ravel()),
         "page_faults": pa.array(found.page_faults.ravel().astype(np.int64)),
     }

@@ -48,7 +48,7 @@ AMOUNTS: Mapping[KernelClass, frozenset[str]] = {
     "bucketize": _PASS,
     "recat": frozenset({"call", "shift", "index_byte", "index_core_miss_byte", "bag_byte"}),
     "optimizer": _PASS | {f"state_{name}" for name in _PASS},
-    "host": frozenset({"launch", "cold_launch", "collective", "issue"}),
+    "host": frozenset({"launch", "cold_launch", "collective", "issue", "issue_byte"}),
 }
 """What each kind of kernel is counted in; a cost of anything else would count for nothing, and is refused."""
 
@@ -95,6 +95,10 @@ class CpuKernels(Strict):
     own: they are woken up."""
     call_lost_share: Annotated[float, Field(ge=0)] = 0.0
     """The same for each second that the collective's data are under way alone: they are sent."""
+    shared_call_lost_s: Annotated[Seconds, Field(ge=0)] = 0.0
+    """As ``call_lost_s``, of ranks that take turns: another rank may have the core next."""
+    shared_call_lost_share: Annotated[float, Field(ge=0)] = 0.0
+    """As ``call_lost_share``, of ranks that take turns."""
     collective_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """What each collective takes longer within an iteration than alone: sleeping threads are woken up."""
     work_spread: Annotated[float, Field(ge=0, le=MOST_SPREAD)] = 0.0
@@ -113,8 +117,15 @@ class CpuKernels(Strict):
     """What the pieces of the trainer's yardstick took meanwhile: how fast the machine was then."""
     costs: dict[KernelClass, KernelCosts]
 
-    def call_lost(self, moving_s: float) -> float:
-        """Seconds that the call of a collective loses whose data are under way for ``moving_s`` seconds alone."""
+    def call_lost(self, moving_s: float, *, turns: bool) -> float:
+        """Seconds that the call of a collective loses whose data are under way for ``moving_s`` seconds alone.
+
+        Args:
+            moving_s: of the collective.
+            turns: whether ranks take turns.
+        """
+        if turns:
+            return self.shared_call_lost_s + self.shared_call_lost_share * moving_s
         return self.call_lost_s + self.call_lost_share * moving_s
 
     def spread(self, work_s: float) -> float:

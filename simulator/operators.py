@@ -227,13 +227,14 @@ class Copy:
 class HostWork:
     """Work of the host thread: ``launches`` kernels launched, plus ``seconds`` of anything else.
 
-    ``collectives``: how many of the launches start one;
+    ``collectives``: how many of the launches start one; ``copied_bytes``: what these calls copy before they do;
     ``after_bytes``: what the kernel before read and wrote, where the host runs kernels itself: its caches hold that.
     """
 
     launches: float = 0.0
     seconds: float = 0.0
     collectives: float = 0.0
+    copied_bytes: Amount = 0.0
     after_bytes: Amount = 0.0
 
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch.distributed as dist
 from torch import Tensor
 
-from trainer.stopwatch import IN_COLLECTIVES
+from trainer.stopwatch import ISSUING
 
 
 class Done:
@@ -37,7 +37,7 @@ def all_to_all(
     if _alone(out):
         into.copy_(out)
         return Done()
-    with IN_COLLECTIVES:
+    with ISSUING:
         return _started(dist.all_to_all_single(into, out, receive, send, group=group, async_op=True))
 
 
@@ -55,7 +55,7 @@ def all_reduce(buffer: Tensor) -> Started:
     """Sum over ranks, in place."""
     if _alone(buffer):
         return Done()
-    with IN_COLLECTIVES:
+    with ISSUING:
         return _started(dist.all_reduce(buffer, async_op=True))
 
 
@@ -65,7 +65,7 @@ def _of_parts(name: str, name_before: str, into: Tensor, out: Tensor) -> Started
         into.copy_(out)
         return Done()
     call = getattr(dist, name, None) or getattr(dist, name_before)
-    with IN_COLLECTIVES:
+    with ISSUING:
         return _started(call(into, out, async_op=True))
 
 

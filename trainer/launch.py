@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from inputs.errors import InputError, RankFailedError
-from trainer.pin import shares, usable_cores
+from trainer.pin import turns, usable_cores
 from trainer.runs import Run
 from trainer.turns import TURN
 
@@ -72,8 +72,9 @@ def started_ranks(
     with _folder() as folder:
         processes: list[subprocess.Popen[bytes]] = []
         try:
-            for rank, share in enumerate(shares(cores or usable_cores(), world_size)):
-                processes.append(_start(replace(run, cores=share), rank, world_size, folder, module))
+            for rank, places in enumerate(turns(cores or usable_cores(), world_size)):
+                told = replace(run, cores=places[0], core_turns=places if len(places) > 1 else ())
+                processes.append(_start(told, rank, world_size, folder, module))
             yield Ranks(processes, folder)
         finally:
             _end(processes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import hashlib
 import os
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -17,7 +18,7 @@ from trainer.criteo import Criteo
 from trainer.job import TrainingJob
 from trainer.launch import ALLOCATOR
 from trainer.model import RankModel
-from trainer.pin import usable_cores
+from trainer.pin import CoreTurns, usable_cores
 from trainer.pipeline import make_pipeline
 from trainer.record import Recorder, tracing, write_record
 from trainer.runs import Run
@@ -41,7 +42,7 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
     checkpoints = _checkpoints(job, run, rank)
     first = checkpoints.restore(model) if checkpoints else 0
     pipeline = make_pipeline(job, model, rank, device, source, first)
-    recorder = Recorder(device)
+    recorder, turns, cores = Recorder(device), CoreTurns(run.core_turns), list[int]()
     yardstick = Yardstick() if run.yardstick_every else None
     gc.collect()
     gc.freeze()
@@ -54,10 +55,13 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
         with tracing(run, stage, rank, device) as profile:
             since = StolenTime(usable_cores())
             for iteration in iterations:
-                if yardstick and run.looks_before(iteration):
+                looked = yardstick is not None and run.looks_before(iteration)
+                if yardstick and looked:
                     yardstick.lay_on()
+                if turns.go_to(run.turn(iteration)) or looked:
                     recorder.begin()
                 recorder.end(pipeline.progress())
+                cores.append(turns.core)
                 if profile is not None:
                     profile.step()
                 if checkpoints and run.checkpoint_every and (iteration + 1) % run.checkpoint_every == 0:
@@ -70,7 +74,8 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
         batches = len(source) if isinstance(source, Prepared) else 0
         shares = {f"stolen_{name}": stolen.get(name, 0.0) for name in ("measured", "timed")}
         found = {"first_iteration": first, "prepared_batches": batches, **shares, **environment(run, device)}
-        write_record(run.out, rank, recorder.columns(), found, yardstick.times_s if yardstick else {})
+        columns: dict[str, Sequence[float]] = {**recorder.columns(), "core": cores}
+        write_record(run.out, rank, columns, found, yardstick.times_s if yardstick else {})
 
 
 def _checkpoints(job: TrainingJob, run: Run, rank: int) -> Checkpoints | None:
@@ -90,6 +95,7 @@ def environment(run: Run, device: torch.device) -> dict[str, Any]:
         "backend": dist.get_backend(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "asked_cores": list(run.cores),
+        "core_turns": [list(cores) for cores in run.core_turns],
         "cores": pinned,
         "threads": torch.get_num_threads(),
         "interop_threads": torch.get_num_interop_threads(),

@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.autograd.profiler import profile as autograd_profile
 
 from trainer.runs import SESSION, SESSION_STARTS, Run
-from trainer.stopwatch import IN_COLLECTIVES
+from trainer.stopwatch import ISSUING, WAITING
 
 try:
     import resource
@@ -52,7 +52,7 @@ class Recorder:
         self._losses: list[Tensor] = []
         self._times_s, self._loss_values = array("d"), array("d")
         self._faults, self._cpu_s, self._process_s = array("q"), array("d"), array("d")
-        self._collectives_s, self._collectives_cpu_s = array("d"), array("d")
+        self._collectives_s, self._collectives_cpu_s, self._calls_s = array("d"), array("d"), array("d")
 
     def begin(self) -> None:
         """Now an iteration begins; what lies between it and the end of the one before counts for neither."""
@@ -76,7 +76,8 @@ class Recorder:
 
         ``start_s`` and ``end_s`` on the host's monotonic clock, ``loss``, ``page_faults``, ``cpu_s``, what the rank's
         own thread had of a core, ``process_s``, what all its threads had, and ``collectives_s``, in which its own
-        thread issued collectives and waited for them; ``collectives_cpu_s`` is what it had of a core in that time.
+        thread issued collectives and waited for them; ``collectives_cpu_s`` is what it had of a core in that time,
+        ``calls_s`` the part of it in which it issued them.
         """
         self._settle()
         ends = [place for place, training in enumerate(self._training) if training]
@@ -93,6 +94,7 @@ class Recorder:
             "process_s": during(self._process_s),
             "collectives_s": during(self._collectives_s),
             "collectives_cpu_s": during(self._collectives_cpu_s),
+            "calls_s": during(self._calls_s),
         }
 
     def _settle(self) -> None:
@@ -115,15 +117,16 @@ class Recorder:
             self._marks.append(time.perf_counter())
         self._cpu_s.append(time.thread_time())
         self._process_s.append(time.process_time())
-        self._collectives_s.append(IN_COLLECTIVES.total_s)
-        self._collectives_cpu_s.append(IN_COLLECTIVES.cpu_s)
+        self._collectives_s.append(ISSUING.total_s + WAITING.total_s)
+        self._collectives_cpu_s.append(ISSUING.cpu_s + WAITING.cpu_s)
+        self._calls_s.append(ISSUING.total_s)
         self._faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt if resource else 0)
 
 
 def write_record(
     folder: Path,
     rank: int,
-    columns: dict[str, list[float]],
+    columns: Mapping[str, Sequence[float]],
     environment: dict[str, Any],
     yardstick_s: Mapping[str, list[float]],
 ) -> None:

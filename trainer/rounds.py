@@ -11,6 +11,7 @@ from __future__ import annotations
 import gc
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from trainer.bench_series import SCENARIO
 from trainer.job import TrainingJob, read_job
 from trainer.loop import SPARE_BYTES, environment, source_of
 from trainer.model import RankModel
+from trainer.pin import CoreTurns
 from trainer.pipeline import TrainPipeline, make_pipeline
 from trainer.rank import run_rank
 from trainer.record import Recorder, write_record
@@ -36,14 +38,16 @@ class _Plan:
     folder: Path
     pipeline: TrainPipeline
     recorder: Recorder
+    cores: list[int]
 
     @staticmethod
     def of(folder: Path, job: TrainingJob, source: Source, run: Run, rank: int, device: torch.device) -> _Plan:
         model = RankModel(job, rank, device, repeated_weights=run.repeated_weights)
-        return _Plan(folder, make_pipeline(job, model, rank, device, source, 0), Recorder(device))
+        return _Plan(folder, make_pipeline(job, model, rank, device, source, 0), Recorder(device), [])
 
-    def turn(self, iterations: int) -> None:
-        """Train so many iterations, which all ranks begin together."""
+    def turn(self, iterations: int, core: int) -> None:
+        """Train so many iterations on a core, which all ranks begin together."""
+        self.cores.extend([core] * iterations)
         dist.barrier()
         self.recorder.begin()
         for _ in range(iterations):
@@ -51,7 +55,9 @@ class _Plan:
 
 
 def train_by_turns(run: Run, rank: int, device: torch.device) -> None:
-    """Train each plan for ``run.total`` iterations whenever it has its turn; the yardstick is laid on in each round.
+    """Train each plan for ``run.total`` iterations whenever it has its turn.
+
+    In each round the yardstick is laid on, and ranks change cores.
 
     Raises:
         InputError: as `trainer.job.read_job`.
@@ -67,12 +73,15 @@ def train_by_turns(run: Run, rank: int, device: torch.device) -> None:
     gc.freeze()
     if device.type == "cpu":
         torch.zeros(SPARE_BYTES // 4)
-    for order in asked["rounds"]:
+    turns = CoreTurns(run.core_turns)
+    for number, order in enumerate(asked["rounds"]):
         yardstick.lay_on()
-        for number in order:
-            plans[number].turn(run.total)
-    for plan in plans:
-        write_record(plan.folder, rank, plan.recorder.columns(), environment(run, device), yardstick.times_s)
+        turns.go_to(number)
+        for plan in order:
+            plans[plan].turn(run.total, turns.core)
+    for of in plans:
+        columns: dict[str, Sequence[float]] = {**of.recorder.columns(), "core": of.cores}
+        write_record(of.folder, rank, columns, environment(run, device), yardstick.times_s)
 
 
 if __name__ == "__main__":

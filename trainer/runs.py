@@ -43,6 +43,8 @@ class Run:
         rendezvous: file through which ranks of one host find each other; None: torchrun's environment variables.
         supervised: whether a launcher waits on standard input: the rank ends when that closes.
         cores: cores to stay on.
+        core_turns: those that it is on by turns, which change at each look and at each session of timed iterations
+            (`trainer.pin.turns`); empty: it stays.
     """
 
     scenario: Path
@@ -62,6 +64,7 @@ class Run:
     rendezvous: Path | None = None
     supervised: bool = False
     cores: tuple[int, ...] = ()
+    core_turns: tuple[tuple[int, ...], ...] = ()
 
     @property
     def total(self) -> int:
@@ -90,6 +93,15 @@ class Run:
         looks = self.yardstick_every > 0 and self.stage(iteration) == "measured"
         return looks and self._into_block(iteration) == 0
 
+    def turn(self, iteration: int) -> int:
+        """How often ranks have changed cores before an iteration: at each look but the first, and for each session."""
+        if not self.yardstick_every or self.stage(iteration) == "warm_up":
+            return 0
+        if self.stage(iteration) == "measured":
+            return (iteration - self.warm_up) // self._block
+        timed = min(iteration, self._profiled_from - 1) - self._timed_from - SESSION_STARTS
+        return self._blocks + max(0, timed // (1 + SESSION))
+
     @property
     def counted(self) -> list[int]:
         """Numbers of the iterations that are timed."""
@@ -106,13 +118,22 @@ class Run:
         )
 
     def _into_block(self, iteration: int) -> int:
-        return (iteration - self.warm_up) % (self.yardstick_every + 2 * self.settling)
+        return (iteration - self.warm_up) % self._block
+
+    @property
+    def _block(self) -> int:
+        """Iterations from one look to the next."""
+        return self.yardstick_every + 2 * self.settling
+
+    @property
+    def _blocks(self) -> int:
+        """How often that many are measured."""
+        return -(-self.iterations // self.yardstick_every) if self.yardstick_every else 0
 
     @property
     def _timed_from(self) -> int:
         """The first iteration after the measured ones and those that settle."""
-        blocks = -(-self.iterations // self.yardstick_every) if self.yardstick_every else 0
-        return self.warm_up + self.iterations + 2 * self.settling * blocks
+        return self.warm_up + self.iterations + 2 * self.settling * self._blocks
 
     @property
     def _profiled_from(self) -> int:
@@ -129,7 +150,7 @@ class Run:
                 continue
             words.append(_option(field.name))
             if value is not True:
-                words.append(",".join(map(str, value)) if isinstance(value, tuple) else str(value))
+                words.append(_word(value))
         return words
 
 
@@ -155,6 +176,7 @@ def parse(arguments: Sequence[str] | None = None) -> Run:
     parser.add_argument("--rendezvous", type=Path, help="file through which the ranks of one host find each other")
     parser.add_argument("--supervised", action="store_true", help="end when standard input closes")
     parser.add_argument("--cores", type=_numbers, default=(), help="cores to stay on, e.g. 0,1")
+    parser.add_argument("--core-turns", type=_turns, default=(), help="cores to be on by turns, e.g. 0,1/2,3")
     return Run(**vars(parser.parse_args(arguments)))
 
 
@@ -164,3 +186,14 @@ def _option(name: str) -> str:
 
 def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in text.split(","))
+
+
+def _turns(text: str) -> tuple[tuple[int, ...], ...]:
+    return tuple(_numbers(part) for part in text.split("/"))
+
+
+def _word(value: object) -> str:
+    """A value as `parse` reads it."""
+    if not isinstance(value, tuple):
+        return str(value)
+    return ("/" if value and isinstance(value[0], tuple) else ",").join(map(_word, value))

@@ -33,5 +33,5 @@ class Stopwatch:
         self.cpu_s += time.thread_time() - self._cpu_since
 
 
-IN_COLLECTIVES = Stopwatch()
-"""Of this process."""
+ISSUING, WAITING = Stopwatch(), Stopwatch()
+"""Of this process: in calls that issue collectives, and in waits for them."""

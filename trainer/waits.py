@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch.profiler import record_function
 
 from trainer.exchange import Done, Started
-from trainer.stopwatch import IN_COLLECTIVES
+from trainer.stopwatch import WAITING
 
 COLLECTIVE_WAIT = "collective_wait"
 """Name of such waits in traces; `validation.measured` looks for it."""
@@ -15,5 +15,5 @@ def wait(work: Started) -> None:
     """Wait until a collective has ended; on a GPU its stream waits."""
     if isinstance(work, Done):
         return
-    with IN_COLLECTIVES, record_function(COLLECTIVE_WAIT):
+    with WAITING, record_function(COLLECTIVE_WAIT):
         work.wait()

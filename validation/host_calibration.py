@@ -11,7 +11,7 @@ from hardware_specs.types import Cluster
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
 from simulator.lowering import lower
-from validation.collective_work import CollectiveWork, collective_costs
+from validation.collective_work import CollectiveWork, calls_lost, collective_costs
 from validation.cpu_fit import Row
 from validation.host_fit import HostFacts, Trained, fit_kernels, host_cluster, issue_s, with_own_cache
 from validation.host_iterations import TrainedJob, with_classes, with_kernels, with_level, with_turns, with_waits
@@ -69,7 +69,7 @@ def fit_host(record: HostRecord, alone: Cluster) -> HostFit:
     for ranks, of in by_ranks.items():
         if ranks > cores:
             latency_cores = round(collective_costs(of.collectives)[0], 3) if of.collectives else None
-            cluster = with_turns(cluster, record.turn_s, of.jobs, latency_cores)
+            cluster = with_turns(cluster, record.turn_s, of.jobs, latency_cores, calls_lost(of.collectives))
     return HostFit(cluster, {threads: of.parts for threads, of in trained.items()})
 
 
@@ -176,9 +176,10 @@ def _collectives(prepared: Prepared, job: JobRecord, cores_s: float, slower: Seq
     latency_s, moving_s = sum(latency for latency, _ in phases), sum(moving for _, moving in phases)
     known = CollectiveWork(latency_s, moving_s, cores_s, issued_in(prepared.graph.programs[0]))
     calling_s = [rank.collectives_cpu_s for rank in job.trained if rank.collectives_cpu_s is not None]
-    if not job.timed or len(calling_s) < len(slower):
+    called_s = [rank.calls_s for rank in job.trained if rank.calls_s is not None]
+    called_s = called_s or [timed.groups_s.get(ISSUE, 0.0) for timed in job.timed]
+    if min(len(called_s), len(calling_s)) < len(slower):
         return known
-    called_s = [timed.groups_s.get(ISSUE, 0.0) for timed in job.timed]
     means_s = (np.array([called_s, calling_s]) / slower).mean(axis=1)
     return replace(known, called_s=float(means_s[0]), calling_s=float(means_s[1]))
 

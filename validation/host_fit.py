@@ -154,11 +154,11 @@ def fit_kernels(
     """
     costs = fit([*timed_alone(rows, threads), *(trained.parts if trained else ())], facts.caches, usual_costs(threads))
     share, latency, moving = _collective_cores(rows, threads), 0.0, 0.0
-    call_lost_s, call_lost_share = calls_lost(trained.collectives) if trained else (0.0, 0.0)
+    lost_s, lost_share = calls_lost(trained.collectives) if trained else (0.0, 0.0)
     posting_kept, moving_kept = (kept_of_cores(rows, facts.cores, large=large) for large in (False, True))
     if trained:
         latency, moving = collective_costs(trained.collectives) if trained.collectives else (0.0, 0.0)
-        costs["host"] = with_issue(costs.get("host"), trained.issue_s)
+        costs["host"] = with_issue(costs.get("host"), trained.issue_s, issue_byte_s(rows))
     return CpuKernels.model_validate(
         {
             "threads": threads,
@@ -170,8 +170,8 @@ def fit_kernels(
             "collective_cores": share,
             "collective_slower": round(max(1.0, moving / share), 3) if share else 1.0,
             "collective_latency_cores": round(latency, 3),
-            "call_lost_s": f"{call_lost_s:.3g} s",
-            "call_lost_share": round(call_lost_share, 3),
+            "call_lost_s": f"{lost_s:.3g} s",
+            "call_lost_share": round(lost_share, 3),
             "kernel_share_posting": posting_kept,
             "kernel_share_moving": moving_kept,
             "yardstick_s": {name: f"{value:.4g} s" for name, value in (trained.yardstick_s if trained else {}).items()},
@@ -238,12 +238,27 @@ def issue_s(rows: Sequence[Row]) -> float:
     return float(np.median(found)) if found else 0.0
 
 
-def with_issue(host: KernelCosts | None, collective_s: float) -> KernelCosts:
-    """Costs of the host's work with what it takes to issue a collective, which is timed apart."""
+def issue_byte_s(rows: Sequence[Row]) -> float:
+    """What a call that issues a reduce_scatter takes for each byte, which it copies, seconds; 0 where none was timed.
+
+    Of ranks with cores of their own, and of more than `SMALL_BYTES`.
+    """
+    copying = [row for row in rows if row["kind"] == "reduce_scatter" and row["bytes"] > SMALL_BYTES and row["alone"]]
+    found = [(min(row["issue_s"]) - issue_s(rows)) / row["bytes"] for row in copying]
+    return max(0.0, float(np.median(found))) if found else 0.0
+
+
+def with_issue(host: KernelCosts | None, collective_s: float, byte_s: float) -> KernelCosts:
+    """Costs of the host's work with what it takes to issue a collective, and for each byte that this copies.
+
+    Both are timed apart.
+    """
     known = {} if host is None else {name: f"{seconds!r} s" for name, seconds in host.seconds_per.items()}
     quality = {"rows": 1, "median_error_pct": 0.0, "worst_error_pct": 0.0, "noise_pct": 0.0}
     told = quality if host is None else host.model_dump(exclude={"seconds_per"})
-    return KernelCosts.model_validate({**told, "seconds_per": {**known, "issue": f"{collective_s:.5g} s"}})
+    return KernelCosts.model_validate(
+        {**told, "seconds_per": {**known, "issue": f"{collective_s:.5g} s", "issue_byte": f"{byte_s:.5g} s"}}
+    )
 
 
 def host_cluster(rows: Sequence[Row], facts: HostFacts, kernels: Sequence[CpuKernels], progress: Progress) -> Cluster:
@@ -259,12 +274,19 @@ def host_cluster(rows: Sequence[Row], facts: HostFacts, kernels: Sequence[CpuKer
         return cluster
     fitted = fit_collectives(
         cluster,
-        [_collective(row, issue_s(rows)) for row in alone_rows or timed],
+        _collectives(rows, alone_rows or timed),
         facts.source,
         progress,
         launches=False,
     )
     return cluster.model_copy(update={"fitted": fitted})
+
+
+def _collectives(rows: Sequence[Row], timed: Sequence[Row]) -> list[MeasuredCollective]:
+    """Timed collectives without what it takes to issue them, by all rows."""
+    call_s, byte_s = issue_s(rows), issue_byte_s(rows)
+    copied = {"reduce_scatter": byte_s}
+    return [_collective(row, call_s + copied.get(row["kind"], 0.0) * row["bytes"]) for row in timed]
 
 
 def _collective(row: Row, issuing_s: float) -> MeasuredCollective:
@@ -290,11 +312,7 @@ def _collective(row: Row, issuing_s: float) -> MeasuredCollective:
 def errors_pct(rows: Sequence[Row], cluster: Cluster) -> list[float | None]:
     """Predicted over measured, less 1, of every row, per cent; None for collectives of ranks that share cores."""
     kernels = {known.threads: known for known in cluster.node.cpu.kernels}
-    timed = [
-        _collective(row, issue_s(rows))
-        for row in rows
-        if row["kind"] not in KERNELS and row["times_s"] and row["alone"]
-    ]
+    timed = _collectives(rows, [row for row in rows if row["kind"] not in KERNELS and row["times_s"] and row["alone"]])
     seconds = iter(Predictor(cluster).seconds(timed) / np.array([row.time_s for row in timed])) if timed else iter(())
     found: list[float | None] = []
     for row in rows:

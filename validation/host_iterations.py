@@ -142,7 +142,11 @@ def with_waits(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
 
 
 def with_turns(
-    cluster: Cluster, turn_s: float, jobs: Sequence[TrainedJob], latency_cores: float | None = None
+    cluster: Cluster,
+    turn_s: float,
+    jobs: Sequence[TrainedJob],
+    latency_cores: float | None = None,
+    call_lost: tuple[float, float] = (0.0, 0.0),
 ) -> Cluster:
     """The cluster with what ranks lose that take turns on cores, from jobs with more ranks than cores.
 
@@ -154,10 +158,18 @@ def with_turns(
         turn_s: how long a turn is.
         jobs: of such ranks.
         latency_cores: what their threads work for each second of latency; None: as those of other ranks.
+        call_lost: what calls that issue collectives lose, each and for each second in which data would move alone.
     """
     if not jobs:
         return cluster
-    cluster = _told(cluster, turn_s=float(f"{turn_s:.3g}"), shared_latency_cores=latency_cores)
+    lost_s, lost_share = (float(f"{value:.3g}") for value in call_lost)
+    cluster = _told(
+        cluster,
+        turn_s=float(f"{turn_s:.3g}"),
+        shared_latency_cores=latency_cores,
+        shared_call_lost_s=lost_s,
+        shared_call_lost_share=lost_share,
+    )
     slower = round(max(1.0, 1.0 / float(np.median(_thread_ratios(cluster, jobs)))), 3)
     return _with_waits(_told(cluster, shared_slower=slower), jobs, ["shared_wait_s"])
 

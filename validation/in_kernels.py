@@ -26,8 +26,8 @@ def in_kernels_s(
     On CPUs that is not what the simulation shows of one iteration:
 
     - A call that issues a collective is over for the thread that makes it when it has its core again: a part of what
-      the collective's threads take of that counts for the call, not for the kernels that follow (of ranks with cores of
-      their own).
+      the collective's threads take of that counts for the call, not for the kernels that follow; of ranks that take
+      turns, a part of what they are interrupted for between two waits.
     - What a rank that takes turns is interrupted for hits one kernel in an iteration, another in the next: it counts
       for all between two waits, in proportion to their work. (Waits are tasks of their own, which end when the rank has
       its core again: `workloads.host_waits`.)
@@ -54,7 +54,9 @@ def in_kernels_s(
     if not compute.takes_turns:
         return seconds - _in_calls_s(program, later_s, calls_lost_s)
     between = _between_waits(program, start_ps, end_ps)
-    return needed_s + _in_proportion(np.where(needed_s > 0.0, later_s, 0.0), needed_s, between)
+    interrupted_s = np.where(needed_s > 0.0, later_s, 0.0)
+    lost_s = _lost_by(program, calls_lost_s)[:, None]
+    return needed_s + _in_proportion(interrupted_s, needed_s, between) * _left(interrupted_s, lost_s, between)
 
 
 def _in_calls_s(program: Program, later_s: FloatArray, calls_lost_s: Mapping[str, float]) -> FloatArray:
@@ -62,11 +64,7 @@ def _in_calls_s(program: Program, later_s: FloatArray, calls_lost_s: Mapping[str
 
     Of each call, what it loses at most, or what kernels between it and the next wait lose.
     """
-    lost_by: dict[int, float] = {}
-    for task, work in enumerate(program.work):
-        if isinstance(work, CollectiveCall):
-            for before, _ in program.dependencies(task):
-                lost_by[before] = lost_by.get(before, 0.0) + calls_lost_s.get(program.names[task], 0.0)
+    lost_by = _lost_by(program, calls_lost_s)
     left_s = np.zeros((len(program.streams), program.rank_count))
     found = np.zeros(later_s.shape)
     for task, work in enumerate(program.work):
@@ -77,8 +75,20 @@ def _in_calls_s(program: Program, later_s: FloatArray, calls_lost_s: Mapping[str
             left[:] = 0.0
         found[task] = np.minimum(later_s[task], left)
         left -= found[task]
-        if isinstance(work, HostWork) and np.any(np.asarray(work.collectives) > 0):
-            left += lost_by.get(task, 0.0)
+        left += lost_by[task]
+    return found
+
+
+def _lost_by(program: Program, calls_lost_s: Mapping[str, float]) -> FloatArray:
+    """What each task that issues a collective loses at most ``[T]``, seconds."""
+    found = np.zeros(program.task_count)
+    for task, work in enumerate(program.work):
+        if not isinstance(work, CollectiveCall):
+            continue
+        for before, _ in program.dependencies(task):
+            issuing = program.work[before]
+            if isinstance(issuing, HostWork) and np.any(np.asarray(issuing.collectives) > 0):
+                found[before] += calls_lost_s.get(program.names[task], 0.0)
     return found
 
 
@@ -100,6 +110,17 @@ def _between_waits(program: Program, start_ps: IntArray, end_ps: IntArray) -> In
 def _waits(program: Program, task: int) -> bool:
     """Whether a task waits for a collective."""
     return any(isinstance(program.work[before], CollectiveCall) for before, _ in program.dependencies(task))
+
+
+def _left(amounts: FloatArray, taken: FloatArray, groups: IntArray) -> FloatArray:
+    """The part of each column's groups ``[T, P]`` of amounts that is left, 0 to 1, when so much is taken ``[T, 1]``."""
+    found = np.zeros(amounts.shape)
+    for column in range(amounts.shape[1]):
+        group = groups[:, column]
+        whole = np.bincount(group, weights=amounts[:, column])
+        of_each = np.bincount(group, weights=taken[:, 0])
+        found[:, column] = (1.0 - np.minimum(1.0, of_each / np.where(whole > 0.0, whole, 1.0)))[group]
+    return found
 
 
 def _in_proportion(amounts: FloatArray, weights: FloatArray, groups: IntArray) -> FloatArray:

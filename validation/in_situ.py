@@ -30,6 +30,7 @@ from simulator.operators import (
 )
 from simulator.program import Program
 from validation.cpu_fit import KernelRow
+from validation.over_cores import median, over_cores
 from validation.timed import ENDS, ISSUE, WAIT, TimedRank
 from validation.yardstick import usual_s
 
@@ -41,6 +42,8 @@ FLOOR_SHARE = 0.02
 """Errors are relative to what is predicted plus this part of the iteration: short parts count for less."""
 FLOOR_S = 2e-4
 """The same of kernels timed alone, seconds."""
+ISSUING = frozenset({"issue", "issue_byte"})
+"""Of amounts: what calls that issue collectives do, which is timed apart."""
 _GROUPS: Mapping[str, str] = {
     "input": "input", "embedding_forward": "embedding", "bottom_mlp_forward": "bottom_mlp",
     "interaction_forward": "interaction", "top_mlp_forward": "top_mlp", "loss": ENDS, "optimizer": ENDS,
@@ -92,7 +95,7 @@ class PartRow:
             if kind is None:
                 continue
             for name, count in amounts_of(work, machine.of_each(self.ranks)).items():
-                if name != "issue":
+                if name not in ISSUING:
                     of_rank = float(np.broadcast_to(np.asarray(count, dtype=np.float64), self.ranks)[self.rank])
                     found[kind, name] = found.get((kind, name), 0.0) + of_rank
         return found
@@ -100,7 +103,7 @@ class PartRow:
 
 @dataclass(frozen=True, slots=True)
 class TrainedRank:
-    """What a rank recorded of a job, medians over iterations.
+    """What a rank recorded of a job, medians over iterations, of each core that it was on by turns alike.
 
     Attributes:
         cpu_s: what its own thread had of a core, seconds.
@@ -111,6 +114,7 @@ class TrainedRank:
         collectives_s: in which its own thread issued collectives and waited for them, the mean; None in records from
             before it was told.
         collectives_cpu_s: what it had of a core in that time, the median; likewise.
+        calls_s: the part of that time in which it issued collectives, the mean; likewise.
     """
 
     cpu_s: float
@@ -120,22 +124,27 @@ class TrainedRank:
     stolen: float
     collectives_s: float | None = None
     collectives_cpu_s: float | None = None
+    calls_s: float | None = None
 
     @staticmethod
     def read(folder: Path, rank: int, counted: Sequence[int]) -> TrainedRank:
         """What a rank wrote into a folder, of the iterations that count."""
         found = json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8"))
         columns = {name: np.array(values)[counted] for name, values in found["iterations"].items()}
-        wall_s = columns["end_s"] - columns["start_s"]
-        others_s = columns["process_s"] - columns["cpu_s"]
+        cores = columns["core"]
+
+        def mean(values: FloatArray) -> float:
+            return over_cores(values, cores, lambda of_core: float(of_core.mean()))
+
         return TrainedRank(
-            cpu_s=float(np.median(columns["cpu_s"])),
-            others_s=float(np.median(others_s)),
-            wall_s=float(np.median(wall_s)),
+            cpu_s=over_cores(columns["cpu_s"], cores, median),
+            others_s=over_cores(columns["process_s"] - columns["cpu_s"], cores, median),
+            wall_s=over_cores(columns["end_s"] - columns["start_s"], cores, median),
             yardstick_s=usual_s(found["yardstick_s"]),
             stolen=max(found["environment"][f"stolen_{phase}"] for phase in ("measured", "timed")),
-            collectives_s=float(columns["collectives_s"].mean()),
-            collectives_cpu_s=float(np.median(columns["collectives_cpu_s"])),
+            collectives_s=mean(columns["collectives_s"]),
+            collectives_cpu_s=over_cores(columns["collectives_cpu_s"], cores, median),
+            calls_s=mean(columns["calls_s"]),
         )
 
 

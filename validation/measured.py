@@ -2,7 +2,8 @@
 
 Classes add up to the iteration: lookups, updates of tables and GEMMs, issuing collectives and waiting for them, and the
 rest. Collectives are told of the usual half of the iterations that were measured; of what these leave, the other
-classes have the parts that they have in the usual half of those whose operators are timed.
+classes have the parts that they have in the usual half of those whose operators are timed. Where ranks were on several
+cores by turns, all cores count the same.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 from traces.kineto.events import Events
 from traces.kineto.reader import read_kineto
+from validation.over_cores import evened, median, over_cores
 from validation.timed import GEMMS, ISSUE, LOOKUP, UPDATE, WAIT, timed_iterations
 
 if TYPE_CHECKING:  # loading it takes longer than a command line may take to start
@@ -98,21 +100,28 @@ def read_measured(folder: Path) -> Measured:
         raise InputError("no measurement", file=folder, expected="a folder that this `dlrmsim measure` wrote")
     summary = json.loads(file.read_text(encoding="utf-8"))
     rows = pd.read_parquet(folder / "iterations.parquet")
-    times_s = rows[(rows["phase"] == "measured") & (rows["rank"] == 0)]["iteration_time_s"].to_numpy()
-    iteration_s = float(np.median(times_s))
+    measured = rows[rows["phase"] == "measured"]
+    times_s = measured[measured["rank"] == 0]["iteration_time_s"].to_numpy()
+    cores = _cores(measured[measured["rank"] == 0])
+    iteration_s = over_cores(times_s, cores, median)
+    whole_noise_pct = spread_pct(evened(times_s, cores, median))
     if summary["device"] != "cpu":
         nothing = Times(iteration_s, {}, None, {}, [[] for _ in range(summary["world_size"])], summary["yardstick_s"])
-        return Measured(folder, summary, nothing, {"iteration": spread_pct(times_s)})
+        return Measured(folder, summary, nothing, {"iteration": whole_noise_pct})
     ranks = [_rank(folder / "timed" / f"rank{rank}.json.gz") for rank in range(summary["world_size"])]
-    thread_s, thread_noise_pct = _thread_s(rows, folder)
+    thread_s, thread_noise_pct = _thread_s(measured, folder)
     usual = _usual(np.mean([rank.steps_s for rank in ranks], axis=0))
     scale = iteration_s / float(np.mean([rank.steps_s[usual] for rank in ranks]))
     classes = {name: _means([rank.classes_s[name] for rank in ranks], scale) for name in CLASSES}
     classes_s = {name: float(values[usual].mean()) for name, values in classes.items()}
-    each_s = _collectives_s(rows)
+    each_s = _collectives_s(measured)
     if each_s is not None:
-        classes["collectives"] = (each_s / times_s)[_usual(times_s)]
-        classes_s = _with_collectives(classes_s, iteration_s * float(classes["collectives"].mean()))
+        halves = [np.flatnonzero(cores == core)[_usual(times_s[cores == core])] for core in np.unique(cores)]
+        levels_s = [median(times_s[cores == core]) for core in np.unique(cores)]
+        shares = [(each_s / times_s)[of_core] for of_core in halves]
+        collectives_s = float(np.mean([level_s * of.mean() for level_s, of in zip(levels_s, shares, strict=True)]))
+        classes["collectives"] = np.concatenate(shares)
+        classes_s = _with_collectives(classes_s, collectives_s)
     ops = sorted({op for rank in ranks for op in rank.collectives_s})
     collectives = {op: _means([rank.collectives_s[op] for rank in ranks], scale) for op in ops}
     noise = {name: spread_pct(values) for name, values in {**classes, **collectives}.items()}
@@ -124,7 +133,12 @@ def read_measured(folder: Path) -> Measured:
         [rank.bars for rank in ranks],
         summary["yardstick_s"],
     )
-    return Measured(folder, summary, times, {"iteration": spread_pct(times_s), THREAD: thread_noise_pct, **noise})
+    return Measured(folder, summary, times, {"iteration": whole_noise_pct, THREAD: thread_noise_pct, **noise})
+
+
+def _cores(rows: pd.DataFrame) -> IntArray:
+    """On which core a rank was in each of its rows ``[iterations]``; 0 where that was not recorded."""
+    return rows["core"].to_numpy() if "core" in rows else np.zeros(len(rows), dtype=np.int64)
 
 
 def _collectives_s(rows: pd.DataFrame) -> FloatArray | None:
@@ -136,9 +150,8 @@ def _collectives_s(rows: pd.DataFrame) -> FloatArray | None:
     """
     if "collectives_s" not in rows:
         return None
-    measured = rows[rows["phase"] == "measured"]
-    exposed_s = measured["iteration_time_s"] - (measured["time_s"] - measured["collectives_s"])
-    return np.asarray(exposed_s.groupby(measured["iteration"]).mean().to_numpy(), dtype=np.float64)
+    exposed_s = rows["iteration_time_s"] - (rows["time_s"] - rows["collectives_s"])
+    return np.asarray(exposed_s.groupby(rows["iteration"]).mean().to_numpy(), dtype=np.float64)
 
 
 def _with_collectives(classes_s: Mapping[str, float], collectives_s: float) -> dict[str, float]:
@@ -153,8 +166,9 @@ def _thread_s(rows: pd.DataFrame, folder: Path) -> tuple[float | None, float]:
     ranks = json.loads((folder / "environment.json").read_text(encoding="utf-8"))["ranks"]
     if "cpu_s" not in rows or any(rank["threads"] > 1 for rank in ranks):
         return None, 0.0
-    timed = rows[rows["phase"] == "measured"].groupby("rank")["cpu_s"]
-    return float(timed.median().mean()), float(np.mean([spread_pct(of_rank.to_numpy()) for _, of_rank in timed]))
+    timed = [(of_rank["cpu_s"].to_numpy(), _cores(of_rank)) for _, of_rank in rows.groupby("rank")]
+    middles_s = [over_cores(*of_rank, median) for of_rank in timed]
+    return float(np.mean(middles_s)), float(np.mean([spread_pct(evened(*of_rank, median)) for of_rank in timed]))
 
 
 def spread_pct(values: FloatArray) -> float:

@@ -91,7 +91,7 @@ def _run(resolved: ResolvedScenario, prepared: Prepared) -> _Ran:
     compute = prepared.machine.compute
     lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
     calls_lost_s = {
-        info.task: compute.kernels.call_lost(sum(moving_s for _, moving_s in info.phases))
+        info.task: compute.kernels.call_lost(sum(moving_s for _, moving_s in info.phases), turns=compute.takes_turns)
         for info in lowering.collectives
         if isinstance(compute, CpuModel)
     }

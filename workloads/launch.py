@@ -141,12 +141,14 @@ class Recorder(PassBuilder):
     ) -> int:
         """Launch a collective on the stream of its process group; returns the task's number.
 
-        A rank that is alone on its host has nobody to exchange with, and copies.
+        A rank that is alone on its host has nobody to exchange with, and copies. On hosts a reduce_scatter is an
+        all_reduce of a copy, which the call makes (pytorch ProcessGroupGloo.cpp).
         """
         if self._alone:
             work = Nothing(Category.COPY) if call.op == "all_reduce" else Copy(call.bytes, "d2d")
             return self.kernel(name, work, section=section, stream=issued_from)
-        launch = self._launch(name, 1, section, captured=False, collectives=1)
+        copied = call.bytes if self._on_host and call.op == "reduce_scatter" else 0.0
+        launch = self._launch(name, 1, section, captured=False, collectives=1, copied_bytes=copied)
         issued_from = self._place(issued_from)
         event = [self._last[issued_from]] if issued_from in self._last else []
         return self.task(name, stream, call, after=[launch, *event], section=section)
@@ -167,10 +169,19 @@ class Recorder(PassBuilder):
         """Where what is meant for a stream runs."""
         return HOST if self._on_host and stream not in COMM_STREAMS else stream
 
-    def _launch(self, name: str, launches: int, section: str, *, captured: bool, collectives: int = 0) -> int:
+    def _launch(
+        self,
+        name: str,
+        launches: int,
+        section: str,
+        *,
+        captured: bool,
+        collectives: int = 0,
+        copied_bytes: Amount = 0.0,
+    ) -> int:
         """The host task that starts a kernel or collective: its own, or that of the graph it is in."""
         if self._cuda_graph == "none" or (self._cuda_graph == "network" and not captured):
-            work = HostWork(launches, self._operator_s, collectives, after_bytes=self._before_bytes)
+            work = HostWork(launches, self._operator_s, collectives, copied_bytes, self._before_bytes)
             return self.host(f"launch_{name}", work, section=section)
         if self._graph is None:
             work = HostWork(launches=1, seconds=self._operator_s)

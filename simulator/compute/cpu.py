@@ -166,6 +166,7 @@ class CpuModel:
         if costs is None or not whole:
             return 0.0
         issuing = float(np.mean(operator.collectives)) * costs.seconds_per.get("issue", 0.0)
+        issuing += float(np.mean(operator.copied_bytes)) * costs.seconds_per.get("issue_byte", 0.0)
         return issuing * (self.kernels.shared_slower if self.takes_turns else 1.0) / whole
 
     def pcie_s(self, traffic: HostTraffic | None) -> Amount:  # noqa: ARG002 - one signature for all models
@@ -350,6 +351,7 @@ def _host(operator: HostWork, caches: Caches) -> Amounts:
         "cold_launch": operator.launches * evicted,
         "collective": operator.collectives,
         "issue": operator.collectives,
+        "issue_byte": operator.copied_bytes,
     }
 
 

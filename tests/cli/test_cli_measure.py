@@ -218,6 +218,23 @@ def test_collectives_are_told_of_the_usual_iterations(measured, tmp_path):
     assert before.times.classes_s["collectives"] != pytest.approx(0.3 * told.times.iteration_s, rel=1e-3)
 
 
+def test_cores_that_ranks_were_on_by_turns_count_alike(measured, tmp_path):
+    """A third of the iterations on a core on which they take 1 s, the others on one on which they take 4 s."""
+    import pandas as pd
+
+    folder = shutil.copytree(measured[0], tmp_path / "measured")
+    table = pd.read_parquet(folder / "iterations.parquet")
+    table["core"] = (table.iteration % 3 > 0).astype(int)
+    table["iteration_time_s"] = table["time_s"] = 1.0 + 3.0 * table.core
+    table["cpu_s"], table["collectives_s"] = 0.5 * table.time_s, 0.2 * table.time_s
+    table.to_parquet(folder / "iterations.parquet")
+    told = read_measured(folder)
+    assert told.times.iteration_s == pytest.approx(2.5)
+    assert told.times.classes_s["collectives"] == pytest.approx(0.5)
+    assert told.times.thread_s in (None, pytest.approx(1.25))
+    assert [told.noise_pct[name] for name in ("iteration", "collectives")] == pytest.approx([0.0, 0.0])
+
+
 def test_traces_hold_three_iterations_with_their_stages(measured):
     for rank in range(2):
         events = read(measured[0] / "kineto" / f"rank{rank}.json.gz")["traceEvents"]

@@ -1,5 +1,7 @@
 """Closed forms of ranks, kernels and collectives that share the cores of a host."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -319,3 +321,23 @@ def test_what_a_call_loses_counts_for_no_kernel_of_ranks_with_cores_of_their_own
     assert told[2].tolist() == pytest.approx([expected[0]] * 2)
     assert told[3].tolist() == pytest.approx([expected[1]] * 2)
     assert told[5].tolist() == [2.0, 2.0], "it was waited for before"
+
+
+@pytest.mark.parametrize(("lost", "left"), [(0.0, 1.0), (1.0, 0.8), (10.0, 0.0)])
+def test_what_a_call_loses_is_a_part_of_what_ranks_that_take_turns_are_interrupted_for(lost, left):
+    """Kernels of 1 and 3 s, interrupted for 5 s between the call and the wait, and one after it, for 2 s."""
+    of = EmbeddingLookup(np.ones(2), *[np.zeros(2)] * 3, 1.0)
+    builder = ProgramBuilder("all", np.arange(2), ["host", "network"])
+    issue = builder.task("issue", "host", HostWork(launches=1, collectives=1))
+    call = builder.task("call", "network", all_reduce(2, 1.0), after=[issue])
+    builder.task("first", "host", of)
+    builder.task("second", "host", replace(of, lookups=3.0 * np.ones(2)))
+    builder.task("wait", "host", Nothing(Category.COMM), after=[call])
+    builder.task("last", "host", of)
+    machine = build_machine(host(1, kernels(turn_s=4.0, lookup=costs(lookup=1.0))), 2, launch_s=0.0)
+    end_ps = np.tile(np.array([0.0, 12.0, 6.0, 9.0, 12.0, 15.0])[:, None], 2) * PS
+    start_ps = np.tile(np.array([0.0, 0.0, 0.0, 6.0, 12.0, 12.0])[:, None], 2) * PS
+    told = in_kernels_s(builder.build(), machine.compute, start_ps, end_ps, {"call": lost})
+    assert told[2].tolist() == pytest.approx([1.0 + left * 5.0 / 4.0] * 2)
+    assert told[3].tolist() == pytest.approx([3.0 + left * 15.0 / 4.0] * 2)
+    assert told[5].tolist() == pytest.approx([3.0] * 2)

@@ -29,6 +29,8 @@ def measurement(cores=((0,), (1,)), load=0.1, device="cpu", stolen=0.01):
         np.full((2, 5), 7.0),
         ENDS_S - STARTS_S,
         np.zeros((2, 5)),
+        np.zeros((2, 5)),
+        np.zeros((2, 5)),
         environments,
         ({"calls": [1.0, 2.0, 3.0]}, {"calls": [3.0]}),
         load,

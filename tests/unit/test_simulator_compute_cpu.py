@@ -117,6 +117,14 @@ def test_issuing_is_a_part_of_what_the_host_does_for_a_collective():
     assert model().issuing_share(HostWork(launches=10, collectives=2)) == 0.0, "nothing takes time"
 
 
+def test_what_a_call_copies_is_a_part_of_issuing():
+    """2 us of launch; 50 us to issue, and a byte each nanosecond."""
+    made = model(host=costs(launch=2e-6, issue=5e-5, issue_byte=1e-9))
+    work = HostWork(launches=1, collectives=1, copied_bytes=np.array([1e6, 3e6]))
+    assert made.duration_s(work) == pytest.approx([2e-6 + 5e-5 + 1e-3, 2e-6 + 5e-5 + 3e-3])
+    assert made.issuing_share(work) == pytest.approx((5e-5 + 2e-3) / (2e-6 + 5e-5 + 2e-3))
+
+
 def test_ranks_without_tables_look_nothing_up():
     made = model(lookup=costs(call=1e-5, lookup=1e-8))
     none_and_some = EmbeddingLookup(np.array([0.0, 10.0]), np.array([0.0, 640.0]), 0.0, 0.0, 1.0)

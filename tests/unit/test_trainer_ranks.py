@@ -7,6 +7,7 @@ import math
 import os
 import random
 import signal
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ from trainer.checkpoint import state_of  # noqa: E402
 from trainer.job import read_job  # noqa: E402
 from trainer.model import RankModel  # noqa: E402
 from trainer.optimizers import LEARNING_RATE  # noqa: E402
-from trainer.pin import shares, usable_cores  # noqa: E402
+from trainer.pin import CoreTurns, shares, turns, usable_cores  # noqa: E402
 from trainer.runs import Run, parse  # noqa: E402
 from trainer.slices import slice_s  # noqa: E402
 from trainer.synthetic import Synthetic  # noqa: E402
@@ -207,8 +208,9 @@ def test_an_error_of_a_rank_ends_all_and_is_told_with_its_rank_and_traceback(tmp
 def test_a_run_reads_its_own_command_line():
     data, checkpoints, rendezvous = Path("x.tsv"), Path("c"), Path("r")
     run = Run(
-        Path("a b.yaml"), Path("out"), 7, 3, 4, 2, True, 8, data, checkpoints, 5, 6, 1, "cuda", rendezvous, True, (0, 3)
-    )
+        Path("a b.yaml"), Path("out"), 7, 3, 4, 2, True, 8, data, checkpoints, 5, 6, 1, "cuda", rendezvous, True, (0, 3),
+        ((0, 3), (1, 2)),
+    )  # fmt: skip
     assert parse(run.arguments()) == run
     assert parse(["s.yaml"]) == Run(Path("s.yaml"))
     assert run.total == 3 + (1 + 6 + 2 + 1 + 1) + 2 + 2 * (1 + 2) + (2 + 1), "two sessions of two, after a start"
@@ -229,6 +231,54 @@ def test_iterations_beside_a_look_are_not_counted():
     alone = replace(run, settling=0)
     assert (alone.counted, alone.total) == (without.counted, without.total)
     assert [number for number in range(alone.total) if alone.looks_before(number)] == [2, 5, 8]
+
+
+def test_ranks_change_cores_at_looks_and_before_sessions():
+    """Blocks of five iterations; five timed ones, of which a session's are behind one that is not recorded."""
+    run = Run(Path("s.yaml"), iterations=7, warm_up=2, timed=4, profiled=1, yardstick_every=3, settling=1)
+    turn_of = "".join(str(run.turn(number)) for number in range(run.total))
+    assert turn_of == "00" + "0" * 5 + "1" * 5 + "2" * 3 + "33" + "333" + "444" + "44"
+    assert {replace(run, yardstick_every=0).turn(number) for number in range(run.total)} == {0}, "nobody looks"
+
+
+@pytest.mark.parametrize(
+    ("cores", "ranks", "expected"),
+    [
+        ((0, 1), 2, [((0,), (1,)), ((1,), (0,))]),
+        ((0, 1), 4, [((0,), (1,)), ((1,), (0,))] * 2),
+        ((0, 1, 2, 3), 2, [((0, 1), (2, 3)), ((2, 3), (0, 1))]),
+        ((4, 5, 6), 3, [((4,), (5,), (6,)), ((5,), (6,), (4,)), ((6,), (4,), (5,))]),
+        ((0, 1), 1, [((0, 1),)]),
+    ],
+)
+def test_ranks_are_on_all_cores_by_turns_with_those_that_share_theirs(cores, ranks, expected):
+    assert turns(cores, ranks) == expected
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not pin processes")
+def test_all_threads_go_to_the_cores_of_a_turn():
+    before, thread, over = os.sched_getaffinity(0), [], threading.Event()
+    first, last = min(before), max(before)
+    other = threading.Thread(target=lambda: (thread.append(threading.get_native_id()), over.wait()))
+    other.start()
+    try:
+        while not thread:
+            time.sleep(0.001)
+        places = [(first,), (last,)]
+        turned = CoreTurns(places)
+        for turn, core in ((1, last), (2, first), (3, last)):
+            assert turned.go_to(turn)
+            assert not turned.go_to(turn), "it is there"
+            assert [os.sched_getaffinity(number) for number in (0, thread[0])] == [{core}] * 2
+            assert turned.core == core
+        os.sched_setaffinity(0, before)
+        assert not CoreTurns([(first,)]).go_to(5)
+        assert os.sched_getaffinity(0) == before, "of one place nobody goes anywhere"
+    finally:
+        over.set()
+        other.join()
+        for number in [0, *(int(folder.name) for folder in Path("/proc/self/task").iterdir())]:
+            os.sched_setaffinity(number, before)
 
 
 def test_two_busy_processes_take_turns_on_a_core():
@@ -312,6 +362,10 @@ def test_plans_that_are_trained_by_turns_have_the_loss_curve_of_one_rank_each(on
         assert found == pytest.approx(one_rank[:9], rel=1e-4)
         assert {len(record["iterations"]["end_s"]) for record in records} == {9}
         assert len(records[0]["yardstick_s"]["product"]) == 3 * REPEATS
+        on = [record["iterations"]["core"] for record in records]
+        assert [of[:3] == of[6:] and len(set(of[:3])) == 1 for of in on] == [True, True]
+        assert len(usable_cores()) < 2 or all(a != b for a, b in zip(*on, strict=True)), "each on a core of its own"
+        assert len(usable_cores()) < 2 or on[0][0] != on[0][3], "and in each round on another"
 
 
 def test_a_rank_that_is_alone_on_cpus_needs_no_thread_of_gloo(tmp_path):

@@ -6,7 +6,16 @@ import pytest
 from hardware_specs.cpu_kernels import AMOUNTS
 from simulator.compute.cpu import Caches
 from simulator.operators import EmbeddingLookup, HostWork, Misses
-from validation.host_fit import HostFacts, Trained, _collective, kept_of_cores, usual_costs, with_own_cache
+from validation.host_fit import (
+    HostFacts,
+    Trained,
+    _collective,
+    _collectives,
+    issue_byte_s,
+    kept_of_cores,
+    usual_costs,
+    with_own_cache,
+)
 from validation.host_iterations import TrainedJob
 from validation.in_situ import PartRow
 
@@ -73,6 +82,22 @@ def test_kernels_keep_what_ranks_on_a_core_kept_together():
     assert kept_of_cores(rows, 2, large=True) == pytest.approx(0.6)
     assert kept_of_cores(rows[:1], 2, large=True) == 0.5, "of a record in which nobody measured it"
     assert kept_of_cores([{"bytes": 1, "ranks": 2, "kept": [1.01]}], 2, large=False) < 1.0
+
+
+def test_what_a_call_copies_is_found_in_large_reduce_scatters():
+    """0.2 ns a byte; small ones, other collectives and ranks that share cores do not tell."""
+    common = {"ranks": 2, "alone": True, "times_s": [1.0]}
+    rows = [
+        {"kind": "all_to_all", "bytes": 256, "issue_s": [5e-5], **common},
+        {"kind": "reduce_scatter", "bytes": 2**22, "issue_s": [5e-5 + 2e-10 * 2**22, 1.0], **common},
+        {"kind": "reduce_scatter", "bytes": 2**24, "issue_s": [5e-5 + 2e-10 * 2**24], **common},
+        {"kind": "reduce_scatter", "bytes": 2**24, "issue_s": [1.0], **common, "ranks": 4, "alone": False},
+        {"kind": "all_reduce", "bytes": 2**24, "issue_s": [1.0], **common},
+    ]
+    assert issue_byte_s(rows) == pytest.approx(2e-10)
+    assert issue_byte_s(rows[:1]) == 0.0
+    left = [of.time_s for of in _collectives(rows, rows[2:3])]
+    assert left == pytest.approx([1.0 - 5e-5 - 2e-10 * 2**24])
 
 
 @pytest.mark.parametrize(

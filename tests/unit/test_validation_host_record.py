@@ -144,6 +144,8 @@ def test_what_a_rank_wrote_is_read_of_the_iterations_that_count(tmp_path):
         "process_s": [8.0, 0.75, 2.0, 3.5],
         "collectives_s": [9.0, 0.1, 0.2, 0.9],
         "collectives_cpu_s": [9.0, 0.01, 0.02, 0.09],
+        "calls_s": [9.0, 0.1, 0.1, 0.4],
+        "core": [0, 0, 0, 0],
     }
     environment = {"stolen_measured": 0.01, "stolen_timed": 0.02}
     written = {"iterations": columns, "yardstick_s": {"copy": [1.0, 2.0, 3.0]}, "environment": environment}
@@ -157,7 +159,21 @@ def test_what_a_rank_wrote_is_read_of_the_iterations_that_count(tmp_path):
         stolen=0.02,
         collectives_s=pytest.approx(0.4),
         collectives_cpu_s=0.02,
+        calls_s=pytest.approx(0.2),
     )
+
+
+def test_cores_that_a_rank_was_on_by_turns_count_alike(tmp_path):
+    """Three iterations of 1 s of CPU time on one core, one of 2 s on the other."""
+    of_cores = {"cpu_s": [1.0, 1.0, 1.0, 2.0], "core": [0, 0, 0, 1], "calls_s": [0.1, 0.2, 0.3, 0.4]}
+    others = ("process_s", "end_s", "collectives_s", "collectives_cpu_s")
+    columns = {"start_s": [0.0] * 4, **dict.fromkeys(others, [4.0] * 4), **of_cores}
+    environment = {"stolen_measured": 0.0, "stolen_timed": 0.0}
+    written = {"iterations": columns, "yardstick_s": {}, "environment": environment}
+    (tmp_path / "rank0.json").write_text(json.dumps(written), encoding="utf-8")
+    found = TrainedRank.read(tmp_path, 0, [0, 1, 2, 3])
+    assert (found.cpu_s, found.wall_s, found.others_s) == (1.5, 4.0, 2.5)
+    assert found.calls_s == pytest.approx(0.3)
 
 
 def test_what_issuing_a_collective_takes_is_told_by_jobs_that_recorded_it():

@@ -40,9 +40,11 @@ CALIBRATION = 0xCA1
 JOBS_PER_S = 0.8
 """Drawn for each second of time; more than can be trained."""
 SCHEDULE = Run(Path(), warm_up=3, iterations=8, timed=4, prepared=3, yardstick_every=4, repeated_weights=True)
-"""Three looks, two blocks of iterations between them, and one of several ranks before and after each that settles."""
-TURNS = replace(SCHEDULE, iterations=12, timed=0, yardstick_every=6)
-"""Of ranks that take turns: costs of kernels come from those that do not, and iterations differ more."""
+"""Of one rank: three looks, two blocks of iterations between them."""
+SEVERAL = replace(SCHEDULE, iterations=12, yardstick_every=3, settling=1)
+"""Of several: four blocks, two on each of two cores, and an iteration before and after each that settles."""
+TURNS = replace(SEVERAL, timed=0)
+"""Of ranks that take turns: costs of kernels come from those that do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,7 @@ def _record(job: ResolvedScenario, folder: Path, ranks: int) -> JobRecord:
 
 def _schedule(ranks: int) -> Run:
     """How so many ranks train a job."""
-    of = TURNS if ranks > len(usable_cores()) else SCHEDULE
-    return replace(of, settling=1) if ranks > 1 else of
+    return SCHEDULE if ranks == 1 else TURNS if ranks > len(usable_cores()) else SEVERAL
 
 
 def drawn_jobs(ranks: int, seed: int, count: int, machine: Cluster, root: Path) -> dict[Path, ResolvedScenario]:

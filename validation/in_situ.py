@@ -30,7 +30,7 @@ from simulator.operators import (
 )
 from simulator.program import Program
 from validation.cpu_fit import KernelRow
-from validation.over_cores import median, over_cores
+from validation.over_cores import median, over_cores, usual_of_cores
 from validation.timed import ENDS, ISSUE, WAIT, TimedRank
 from validation.yardstick import usual_s
 
@@ -111,10 +111,10 @@ class TrainedRank:
         wall_s: time.
         yardstick_s: of the pieces of the yardstick.
         stolen: share of its cores' time that the host of a virtual machine took.
-        collectives_s: in which its own thread issued collectives and waited for them, the mean; None in records from
-            before it was told.
+        collectives_s: in which its own thread issued collectives and waited for them, the mean of the usual half of
+            iterations (`validation.over_cores`); None in records from before it was told.
         collectives_cpu_s: what it had of a core in that time, the median; likewise.
-        calls_s: the part of that time in which it issued collectives, the mean; likewise.
+        calls_s: the part of that time in which it issued collectives, the mean of these; likewise.
     """
 
     cpu_s: float
@@ -131,15 +131,16 @@ class TrainedRank:
         """What a rank wrote into a folder, of the iterations that count."""
         found = json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8"))
         columns = {name: np.array(values)[counted] for name, values in found["iterations"].items()}
-        cores = columns["core"]
+        cores, wall_s = columns["core"], columns["end_s"] - columns["start_s"]
+        halves = usual_of_cores(wall_s, cores)
 
         def mean(values: FloatArray) -> float:
-            return over_cores(values, cores, lambda of_core: float(of_core.mean()))
+            return float(np.mean([values[half].mean() for half in halves]))
 
         return TrainedRank(
             cpu_s=over_cores(columns["cpu_s"], cores, median),
             others_s=over_cores(columns["process_s"] - columns["cpu_s"], cores, median),
-            wall_s=over_cores(columns["end_s"] - columns["start_s"], cores, median),
+            wall_s=over_cores(wall_s, cores, median),
             yardstick_s=usual_s(found["yardstick_s"]),
             stolen=max(found["environment"][f"stolen_{phase}"] for phase in ("measured", "timed")),
             collectives_s=mean(columns["collectives_s"]),

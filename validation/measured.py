@@ -21,7 +21,7 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 from traces.kineto.events import Events
 from traces.kineto.reader import read_kineto
-from validation.over_cores import evened, median, over_cores
+from validation.over_cores import evened, median, over_cores, usual, usual_of_cores
 from validation.timed import GEMMS, ISSUE, LOOKUP, UPDATE, WAIT, timed_iterations
 
 if TYPE_CHECKING:  # loading it takes longer than a command line may take to start
@@ -110,15 +110,14 @@ def read_measured(folder: Path) -> Measured:
         return Measured(folder, summary, nothing, {"iteration": whole_noise_pct})
     ranks = [_rank(folder / "timed" / f"rank{rank}.json.gz") for rank in range(summary["world_size"])]
     thread_s, thread_noise_pct = _thread_s(measured, folder)
-    usual = _usual(np.mean([rank.steps_s for rank in ranks], axis=0))
-    scale = iteration_s / float(np.mean([rank.steps_s[usual] for rank in ranks]))
+    traced = usual(np.mean([rank.steps_s for rank in ranks], axis=0))
+    scale = iteration_s / float(np.mean([rank.steps_s[traced] for rank in ranks]))
     classes = {name: _means([rank.classes_s[name] for rank in ranks], scale) for name in CLASSES}
-    classes_s = {name: float(values[usual].mean()) for name, values in classes.items()}
+    classes_s = {name: float(values[traced].mean()) for name, values in classes.items()}
     each_s = _collectives_s(measured)
     if each_s is not None:
-        halves = [np.flatnonzero(cores == core)[_usual(times_s[cores == core])] for core in np.unique(cores)]
         levels_s = [median(times_s[cores == core]) for core in np.unique(cores)]
-        shares = [(each_s / times_s)[of_core] for of_core in halves]
+        shares = [(each_s / times_s)[of_core] for of_core in usual_of_cores(times_s, cores)]
         collectives_s = float(np.mean([level_s * of.mean() for level_s, of in zip(levels_s, shares, strict=True)]))
         classes["collectives"] = np.concatenate(shares)
         classes_s = _with_collectives(classes_s, collectives_s)
@@ -129,7 +128,7 @@ def read_measured(folder: Path) -> Measured:
         iteration_s,
         classes_s,
         thread_s,
-        {op: float(values[usual].mean()) for op, values in collectives.items()},
+        {op: float(values[traced].mean()) for op, values in collectives.items()},
         [rank.bars for rank in ranks],
         summary["yardstick_s"],
     )
@@ -175,12 +174,6 @@ def spread_pct(values: FloatArray) -> float:
     """Half the spread of the middle half of values over their median, per cent."""
     low, middle, high = np.quantile(values, [0.25, 0.5, 0.75])
     return 100.0 * float(high - low) / 2 / float(middle) if middle else 0.0
-
-
-def _usual(steps_s: FloatArray) -> IntArray:
-    """The half of some iterations whose times are nearest to the middle one: others were held up by something."""
-    off = np.abs(steps_s - np.median(steps_s))
-    return np.sort(np.argsort(off, kind="stable")[: (len(off) + 1) // 2])
 
 
 def _means(ranks: Sequence[FloatArray], scale: float) -> FloatArray:

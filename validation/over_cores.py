@@ -41,3 +41,17 @@ def evened(values: FloatArray, cores: IntArray, middle: Middle) -> FloatArray:
 def median(values: FloatArray) -> float:
     """The middle one of values ``[N]``."""
     return float(np.median(values))
+
+
+def usual(seconds: FloatArray) -> IntArray:
+    """Numbers of the half of some iterations whose times are nearest to the middle one ``[ceil(N / 2)]``, ascending.
+
+    Something held up the others.
+    """
+    off = np.abs(seconds - np.median(seconds))
+    return np.sort(np.argsort(off, kind="stable")[: (len(off) + 1) // 2])
+
+
+def usual_of_cores(seconds: FloatArray, cores: IntArray) -> list[IntArray]:
+    """Numbers of the usual iterations on each core; arguments as of `over_cores`."""
+    return [np.flatnonzero(cores == core)[usual(seconds[cores == core])] for core in np.unique(cores)]

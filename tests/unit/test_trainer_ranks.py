@@ -208,8 +208,8 @@ def test_an_error_of_a_rank_ends_all_and_is_told_with_its_rank_and_traceback(tmp
 def test_a_run_reads_its_own_command_line():
     data, checkpoints, rendezvous = Path("x.tsv"), Path("c"), Path("r")
     run = Run(
-        Path("a b.yaml"), Path("out"), 7, 3, 4, 2, True, 8, data, checkpoints, 5, 6, 1, "cuda", rendezvous, True, (0, 3),
-        ((0, 3), (1, 2)),
+        Path("a b.yaml"), Path("out"), 7, 3, 4, 2, True, 8, data, checkpoints, 5, 6, 1, "cuda", rendezvous, True,
+        (0, 3), ((0, 3), (1, 2)),
     )  # fmt: skip
     assert parse(run.arguments()) == run
     assert parse(["s.yaml"]) == Run(Path("s.yaml"))

@@ -136,7 +136,7 @@ def test_a_name_that_does_not_ship_is_told_the_nearest():
 
 
 def test_what_a_rank_wrote_is_read_of_the_iterations_that_count(tmp_path):
-    """Medians, and the mean of what collectives took: waits are rare and long."""
+    """Medians, and the mean of what collectives took in the usual half: here the first two."""
     columns = {
         "start_s": [0.0, 10.0, 20.0, 30.0],
         "end_s": [9.0, 11.0, 22.0, 34.0],
@@ -157,9 +157,9 @@ def test_what_a_rank_wrote_is_read_of_the_iterations_that_count(tmp_path):
         wall_s=2.0,
         yardstick_s={"copy": pytest.approx(2.0)},
         stolen=0.02,
-        collectives_s=pytest.approx(0.4),
+        collectives_s=pytest.approx(0.15),
         collectives_cpu_s=0.02,
-        calls_s=pytest.approx(0.2),
+        calls_s=pytest.approx(0.1),
     )
 
 
@@ -173,7 +173,7 @@ def test_cores_that_a_rank_was_on_by_turns_count_alike(tmp_path):
     (tmp_path / "rank0.json").write_text(json.dumps(written), encoding="utf-8")
     found = TrainedRank.read(tmp_path, 0, [0, 1, 2, 3])
     assert (found.cpu_s, found.wall_s, found.others_s) == (1.5, 4.0, 2.5)
-    assert found.calls_s == pytest.approx(0.3)
+    assert found.calls_s == pytest.approx((0.15 + 0.4) / 2), "all took 4 s: the first half of each is usual"
 
 
 def test_what_issuing_a_collective_takes_is_told_by_jobs_that_recorded_it():

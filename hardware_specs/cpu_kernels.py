@@ -23,6 +23,8 @@ KernelClass = Literal[
 
 MOST_SPREAD = 0.2
 """Of work that only chance makes differ: four standard deviations are less than all of it."""
+MOST_OVERLAP = 0.9
+"""Of a collective's data: something is left for the last member."""
 SPREAD_WORK_S = 0.1
 """Work of a core in an iteration, seconds, that spreads are told of."""
 LASTING_S = 5.0
@@ -96,9 +98,12 @@ class CpuKernels(Strict):
     call_lost_share: Annotated[float, Field(ge=0)] = 0.0
     """The same for each second that the collective's data are under way alone: they are sent."""
     shared_call_lost_s: Annotated[Seconds, Field(ge=0)] = 0.0
-    """As ``call_lost_s``, of ranks that take turns: another rank may have the core next."""
+    """As ``call_lost_s``, of ranks that take turns, while others on the core have work: one may have it next."""
     shared_call_lost_share: Annotated[float, Field(ge=0)] = 0.0
-    """As ``call_lost_share``, of ranks that take turns."""
+    """As ``call_lost_share``, of ranks that take turns, likewise."""
+    shared_overlap: Annotated[float, Field(ge=0, le=MOST_OVERLAP)] = 0.0
+    """Part of a collective's data that have moved before its last member has come, of ranks that take turns: those on a
+    core cannot come at once."""
     collective_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """What each collective takes longer within an iteration than alone: sleeping threads are woken up."""
     work_spread: Annotated[float, Field(ge=0, le=MOST_SPREAD)] = 0.0

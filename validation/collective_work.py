@@ -24,6 +24,7 @@ class CollectiveWork:
         calls: collectives that a rank issues.
         called_s: time in calls that issue them; 0 where it was not told.
         calling_s: what the rank's own thread had of a core in these and in waits.
+        contended: part of the iteration in which other ranks work on the rank's core; 1 where none does.
     """
 
     latency_s: float
@@ -32,6 +33,7 @@ class CollectiveWork:
     calls: int = 0
     called_s: float = 0.0
     calling_s: float = 0.0
+    contended: float = 1.0
 
 
 def collective_costs(jobs: Sequence[CollectiveWork]) -> tuple[float, float]:
@@ -52,10 +54,11 @@ def collective_costs(jobs: Sequence[CollectiveWork]) -> tuple[float, float]:
 def calls_lost(jobs: Sequence[CollectiveWork]) -> tuple[float, float]:
     """What calls that issue collectives lose of their core: each, and for each second in which data would move alone.
 
-    It is what they take longer than their threads work (`docs/decisions/109`). 0 where no job tells it.
+    It is what they take longer than their threads work (`docs/decisions/109`); of ranks that take turns, while others
+    have work (`docs/decisions/112`). 0 where no job tells it.
 
     Args:
-        jobs: of ranks with cores of their own.
+        jobs: of ranks with cores of their own, or of ranks that take turns.
 
     Returns:
         Seconds for each call, and seconds for each second.
@@ -65,6 +68,6 @@ def calls_lost(jobs: Sequence[CollectiveWork]) -> tuple[float, float]:
         return 0.0, 0.0
     called_s = np.array([job.called_s for job in told])
     lost_s = np.maximum(called_s - [job.calling_s for job in told], 0.0)
-    matrix = np.array([[job.calls, job.moving_s] for job in told], dtype=np.float64)
+    matrix = np.array([[job.contended * job.calls, job.contended * job.moving_s] for job in told], dtype=np.float64)
     each, moving = nonnegative(matrix, lost_s, called_s, np.ones(len(told))).tolist()
     return each, moving

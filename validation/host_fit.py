@@ -13,6 +13,7 @@ import numpy as np
 import yaml
 
 from hardware_specs.cpu_kernels import CpuKernels, KernelCosts
+from hardware_specs.library import Operation
 from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster
 from scenarios.progress import Progress
@@ -39,6 +40,8 @@ USUAL_COSTS = Path(str(files("validation") / "hosts" / "usual_costs.yaml"))
 """Which costs others are held against where few rows tell them."""
 EQUAL, KEPT = 0.5, (0.05, 0.95)
 """Of a core that two who want it have when nothing else is known, and what is believed of a measurement."""
+MADE_OF: Mapping[Operation, Operation] = {"reduce_scatter": "all_reduce"}
+"""What gloo does in place of an operation, after the call has copied its input (`docs/decisions/111`)."""
 SMALL_BYTES = 65536
 """Collectives up to this size take no longer to issue for their size."""
 
@@ -279,14 +282,18 @@ def host_cluster(rows: Sequence[Row], facts: HostFacts, kernels: Sequence[CpuKer
         progress,
         launches=False,
     )
-    return cluster.model_copy(update={"fitted": fitted})
+    fractions = dict(fitted.near_fraction)
+    for op, made_of in MADE_OF.items():
+        if made_of in fractions and any(row["kind"] == op for row in alone_rows or timed):
+            fractions[op] = fractions[made_of]
+    return cluster.model_copy(update={"fitted": fitted.model_copy(update={"near_fraction": fractions})})
 
 
 def _collectives(rows: Sequence[Row], timed: Sequence[Row]) -> list[MeasuredCollective]:
-    """Timed collectives without what it takes to issue them, by all rows."""
+    """Timed collectives as what the library makes of them, without what it takes to issue them, by all rows."""
     call_s, byte_s = issue_s(rows), issue_byte_s(rows)
-    copied = {"reduce_scatter": byte_s}
-    return [_collective(row, call_s + copied.get(row["kind"], 0.0) * row["bytes"]) for row in timed]
+    found = [_collective(row, call_s + (byte_s * row["bytes"] if row["kind"] in MADE_OF else 0.0)) for row in timed]
+    return [replace(of, op=MADE_OF.get(of.op, of.op)) for of in found]
 
 
 def _collective(row: Row, issuing_s: float) -> MeasuredCollective:

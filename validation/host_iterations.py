@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.optimize import linprog
 
-from hardware_specs.cpu_kernels import MOST_SPREAD, CpuKernels, KernelClass, KernelCosts
+from hardware_specs.cpu_kernels import MOST_OVERLAP, MOST_SPREAD, CpuKernels, KernelClass, KernelCosts
 from hardware_specs.types import Cluster
 from scenarios.resolve import ResolvedScenario
 from simulator.compute.cpu import caches_of
@@ -24,9 +24,14 @@ from validation.measured_prediction import class_told, predict, predict_thread_s
 
 MOST_WAIT_S = 4e-3
 """Up to where it is looked for what a collective waits, seconds."""
-WAITS = {"collective_wait_s": (MOST_WAIT_S, 8), "shared_wait_s": (MOST_WAIT_S, 8), "work_spread": (MOST_SPREAD, 2)}
+WAITS = {
+    "collective_wait_s": (MOST_WAIT_S, 8), "shared_wait_s": (MOST_WAIT_S, 8), "work_spread": (MOST_SPREAD, 2),
+    "shared_overlap": (MOST_OVERLAP, 2),
+}  # fmt: skip
 """The most of each, and parts of that which slopes are looked at over: a spread below what ranks differ by anyway makes
 nobody wait."""
+MOST_HALVED = 3
+"""Times that a turn is halved at most in looking for how long turns are in iterations."""
 ROUNDS = 5
 """Times that they are mended."""
 LEAST_WAITING = 0.05
@@ -150,12 +155,13 @@ def with_turns(
 ) -> Cluster:
     """The cluster with what ranks lose that take turns on cores, from jobs with more ranks than cores.
 
-    First by how much longer their kernels take, then, for what is still missing of the iterations, how long collectives
-    wait: ``shared_wait_s``. Cores differ as they do for other ranks (`docs/decisions/102`).
+    First by how much longer their kernels take, then how long their turns are, then, for what is still missing of the
+    iterations, how long collectives wait and how much of them is over when their last member has come:
+    ``shared_wait_s``, ``shared_overlap``. Cores differ as they do for other ranks (`docs/decisions/102`).
 
     Args:
         cluster: with all else.
-        turn_s: how long a turn is.
+        turn_s: how long a turn is of two processes that are busy all the time.
         jobs: of such ranks.
         latency_cores: what their threads work for each second of latency; None: as those of other ranks.
         call_lost: what calls that issue collectives lose, each and for each second in which data would move alone.
@@ -171,7 +177,29 @@ def with_turns(
         shared_call_lost_share=lost_share,
     )
     slower = round(max(1.0, 1.0 / float(np.median(_thread_ratios(cluster, jobs)))), 3)
-    return _with_waits(_told(cluster, shared_slower=slower), jobs, ["shared_wait_s"])
+    cluster = _with_turn(_told(cluster, shared_slower=slower), [job for job in jobs if job.collectives_s is not None])
+    return _with_waits(cluster, jobs, ["shared_wait_s", "shared_overlap"])
+
+
+def _with_turn(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
+    """The cluster with the part of a busy process's turn with which kernels take as long on the wall as in the jobs.
+
+    Threads of collectives that wake up cut turns short (`docs/decisions/112`). Where no job tells what its collectives
+    took, turns stay as they are.
+    """
+    if not jobs:
+        return cluster
+    (whole_s,) = {known.turn_s for known in cluster.node.cpu.kernels}
+    tried = [_told(cluster, turn_s=float(f"{whole_s / 2**halved:.3g}")) for halved in range(MOST_HALVED + 1)]
+    off = [float(np.mean(np.abs(np.log(_ratios(each, jobs, _kernels_ratio))))) for each in tried]
+    return tried[int(np.argmin(off))]
+
+
+def _kernels_ratio(predicted: Times, job: TrainedJob) -> float:
+    """Of what kernels take on the wall, interruptions included, with the measured work in place of the predicted."""
+    working_s = predicted.iteration_s - predicted.classes_s["collectives"]
+    measured_s = job.iteration_s - (job.collectives_s or 0.0)
+    return working_s / (predicted.thread_s or working_s) * job.thread_s / measured_s
 
 
 def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[str]) -> Cluster:

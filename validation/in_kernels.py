@@ -55,7 +55,7 @@ def in_kernels_s(
         return seconds - _in_calls_s(program, later_s, calls_lost_s)
     between = _between_waits(program, start_ps, end_ps)
     interrupted_s = np.where(needed_s > 0.0, later_s, 0.0)
-    lost_s = _lost_by(program, calls_lost_s)[:, None]
+    lost_s = _lost_by(program, calls_lost_s)[:, None] * _contended(program, core_of, needed_s, start_ps, end_ps)
     return needed_s + _in_proportion(interrupted_s, needed_s, between) * _left(interrupted_s, lost_s, between)
 
 
@@ -112,13 +112,24 @@ def _waits(program: Program, task: int) -> bool:
     return any(isinstance(program.work[before], CollectiveCall) for before, _ in program.dependencies(task))
 
 
+def _contended(
+    program: Program, core_of: IntArray, needed_s: FloatArray, start_ps: IntArray, end_ps: IntArray
+) -> FloatArray:
+    """The part of an iteration in which others work on a rank's core ``[P]``."""
+    own = np.array([not isinstance(work, CollectiveCall) for work in program.work])
+    span_s = (end_ps[own].max(axis=0) - start_ps[own].min(axis=0)) / 1e12
+    work_s = needed_s.sum(axis=0)
+    on_core = np.bincount(core_of, weights=work_s)[core_of]
+    return np.asarray(np.minimum(1.0, (on_core - work_s) / np.maximum(span_s, 1e-12)))
+
+
 def _left(amounts: FloatArray, taken: FloatArray, groups: IntArray) -> FloatArray:
-    """The part of each column's groups ``[T, P]`` of amounts that is left, 0 to 1, when so much is taken ``[T, 1]``."""
+    """The part of each column's groups ``[T, P]`` of amounts that is left, 0 to 1, when so much is taken ``[T, P]``."""
     found = np.zeros(amounts.shape)
     for column in range(amounts.shape[1]):
         group = groups[:, column]
         whole = np.bincount(group, weights=amounts[:, column])
-        of_each = np.bincount(group, weights=taken[:, 0])
+        of_each = np.bincount(group, weights=taken[:, column])
         found[:, column] = (1.0 - np.minimum(1.0, of_each / np.where(whole > 0.0, whole, 1.0)))[group]
     return found
 

@@ -40,7 +40,7 @@ class Cores:
         count: how many there are.
         of_rank: number of the share that each rank is pinned to ``[world_size]``.
         collective_share: what a collective takes of a member's share while data move.
-        slower: by how much longer data are under way than in a collective alone.
+        slower: by how much longer data are under way, from the last member's arrival on, than in a collective alone.
         latency_cores: what it takes of a core for each second in which none move.
         posting_weight: of its part of a core beside a kernel's weight of 1, while none move.
         moving_weight: the same while data move.
@@ -85,7 +85,7 @@ class Cores:
             count=topology.nodes * groups,
             of_rank=numbers,
             collective_share=of.collective_cores,
-            slower=of.collective_slower,
+            slower=of.collective_slower * (1.0 - of.shared_overlap if turns else 1.0),
             latency_cores=latency_cores,
             posting_weight=1.0 / of.kernel_share_posting - 1.0,
             moving_weight=1.0 / of.kernel_share_moving - 1.0,
@@ -141,9 +141,8 @@ class Cores:
         for phase in activity.phases:
             busy_ps = round(phase.latency_ps * max(1.0, self.latency_cores))
             posting = Phase(0, busy_ps, *nothing)
-            moving = Phase(
-                phase.latency_ps, round(phase.work_ps * self.slower), phase.resources, phase.usage / self.slower
-            )
+            usage = np.minimum(1.0, phase.usage / self.slower)
+            moving = Phase(phase.latency_ps, round(phase.work_ps * self.slower), phase.resources, usage)
             if self.latency_cores:
                 posting_cores = sharing * min(1.0, self.latency_cores)
                 phases.append(_beside(posting, numbers, posting_cores, self.posting_weight))

@@ -45,7 +45,7 @@ CONFIG, LAUNCH, SCENARIO = "config_", "launch_", "scenario.yaml"
 its scenario."""
 DRAWN = "drawn.yaml"
 """The scenario that was drawn last."""
-TOGETHER = 8
+TOGETHER = 5
 """Configurations that are measured by turns."""
 MOST_AS_OFTEN = 2
 """As was asked for: launches during which the host of a virtual machine took the cores away are made again."""

@@ -182,9 +182,10 @@ def _collectives(prepared: Prepared, job: JobRecord, cores_s: float, slower: Seq
     if min(len(called_s), len(calling_s)) < len(slower):
         return known
     means_s = (np.array([called_s, calling_s]) / slower).mean(axis=1)
-    compute, work_s, wall_s = prepared.machine.compute, *np.mean([[r.cpu_s, r.wall_s] for r in job.trained], axis=0)
-    others = job.ranks / compute.core_groups - 1.0 if isinstance(compute, CpuModel) else 0.0
-    contended = min(1.0, others * float(work_s / wall_s)) if others else 1.0
+    compute, contended = prepared.machine.compute, 1.0
+    if isinstance(compute, CpuModel) and compute.takes_turns:
+        working = float(np.mean([rank.cpu_s / rank.wall_s for rank in job.trained]))
+        contended = min(1.0, (job.ranks / compute.core_groups - 1.0) * working)
     return replace(known, called_s=float(means_s[0]), calling_s=float(means_s[1]), contended=contended)
 
 

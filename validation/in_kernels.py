@@ -27,7 +27,7 @@ def in_kernels_s(
 
     - A call that issues a collective is over for the thread that makes it when it has its core again: a part of what
       the collective's threads take of that counts for the call, not for the kernels that follow; of ranks that take
-      turns, a part of what they are interrupted for between two waits.
+      turns, a part of what they are interrupted for in the iteration, as much of all kernels.
     - What a rank that takes turns is interrupted for hits one kernel in an iteration, another in the next: it counts
       for all between two waits, in proportion to their work. (Waits are tasks of their own, which end when the rank has
       its core again: `workloads.host_waits`.)
@@ -56,7 +56,7 @@ def in_kernels_s(
     between = _between_waits(program, start_ps, end_ps)
     interrupted_s = np.where(needed_s > 0.0, later_s, 0.0)
     lost_s = _lost_by(program, calls_lost_s)[:, None] * _contended(program, core_of, needed_s, start_ps, end_ps)
-    return needed_s + _in_proportion(interrupted_s, needed_s, between) * _left(interrupted_s, lost_s, between)
+    return needed_s + _in_proportion(interrupted_s, needed_s, between) * _left(interrupted_s, lost_s)
 
 
 def _in_calls_s(program: Program, later_s: FloatArray, calls_lost_s: Mapping[str, float]) -> FloatArray:
@@ -123,15 +123,10 @@ def _contended(
     return np.asarray(np.minimum(1.0, (on_core - work_s) / np.maximum(span_s, 1e-12)))
 
 
-def _left(amounts: FloatArray, taken: FloatArray, groups: IntArray) -> FloatArray:
-    """The part of each column's groups ``[T, P]`` of amounts that is left, 0 to 1, when so much is taken ``[T, P]``."""
-    found = np.zeros(amounts.shape)
-    for column in range(amounts.shape[1]):
-        group = groups[:, column]
-        whole = np.bincount(group, weights=amounts[:, column])
-        of_each = np.bincount(group, weights=taken[:, column])
-        found[:, column] = (1.0 - np.minimum(1.0, of_each / np.where(whole > 0.0, whole, 1.0)))[group]
-    return found
+def _left(amounts: FloatArray, taken: FloatArray) -> FloatArray:
+    """The part of each column's amounts ``[T, P]`` that is left ``[P]``, 0 to 1, when so much is taken ``[T, P]``."""
+    whole = amounts.sum(axis=0)
+    return np.asarray(1.0 - np.minimum(1.0, taken.sum(axis=0) / np.where(whole > 0.0, whole, 1.0)))
 
 
 def _in_proportion(amounts: FloatArray, weights: FloatArray, groups: IntArray) -> FloatArray:

@@ -26,13 +26,15 @@ def kernels(
     shared=(1.0, 0.0),
     shared_latency_cores=None,
     turn_s=0.0,
+    overlap=0.0,
     kept=(0.5, 0.5),
     **kinds,
 ):
     """Costs.
 
     ``waits``: what collectives take longer than alone, and the spread of what cores work; ``shared``: how much slower
-    ranks are that take turns, and what their collectives take longer; ``kept``: what kernels keep of a core beside
+    ranks are that take turns, and what their collectives take longer; ``overlap``: what of these' data has moved when
+    the last member comes; ``kept``: what kernels keep of a core beside
     collectives of which no data move, and of which they do.
     """
     return {
@@ -51,6 +53,7 @@ def kernels(
         "shared_slower": shared[0],
         "shared_latency_cores": shared_latency_cores,
         "shared_wait_s": f"{shared[1]!r} s",
+        "shared_overlap": overlap,
         "costs": kinds,
     }
 

@@ -106,6 +106,19 @@ def test_a_collective_of_ranks_that_take_turns_is_longer_by_what_they_ask_for_to
     assert alone_s(2, 4, 0.3) == pytest.approx(alone_s(4, 4, 0.3), rel=1e-9)
 
 
+@pytest.mark.parametrize("overlap", [0.25, 0.75])
+def test_what_has_moved_before_the_last_member_comes_takes_no_time_then(overlap):
+    """Of ranks that take turns: of others data move from the last arrival on."""
+
+    def moving_s(cores, **measured):
+        each = kernels(collective_cores=0.8, **measured)
+        whole, nothing = (seconds(host(cores, each), 4, [all_reduce(4, size)]) for size in (1e9, 0.0))
+        return whole - nothing
+
+    assert moving_s(2, overlap=overlap) == pytest.approx((1.0 - overlap) * moving_s(2), rel=1e-3)
+    assert moving_s(4, overlap=overlap) == pytest.approx(moving_s(4), rel=1e-9)
+
+
 def latency_s(cores, ranks, **measured):
     """A collective without data."""
     return seconds(host(cores, kernels(**measured)), ranks, [all_reduce(ranks, 0.0)])
@@ -323,9 +336,12 @@ def test_what_a_call_loses_counts_for_no_kernel_of_ranks_with_cores_of_their_own
     assert told[5].tolist() == [2.0, 2.0], "it was waited for before"
 
 
-@pytest.mark.parametrize(("lost", "left"), [(0.0, 1.0), (1.0, 0.8), (10.0, 0.0)])
+@pytest.mark.parametrize(("lost", "left"), [(0.0, 1.0), (10.5, 0.5), (30.0, 0.0)])
 def test_what_a_call_loses_is_a_part_of_what_ranks_that_take_turns_are_interrupted_for(lost, left):
-    """Kernels of 1 and 3 s, interrupted for 5 s between the call and the wait, and one after it, for 2 s."""
+    """Kernels of 1 and 3 s, interrupted for 5 s before the wait, and one of 1 s after it, interrupted for 2 s.
+
+    The other rank works for 5 of the 15 s that the iteration lasts, so a call loses a third of the most.
+    """
     of = EmbeddingLookup(np.ones(2), *[np.zeros(2)] * 3, 1.0)
     builder = ProgramBuilder("all", np.arange(2), ["host", "network"])
     issue = builder.task("issue", "host", HostWork(launches=1, collectives=1))
@@ -340,4 +356,4 @@ def test_what_a_call_loses_is_a_part_of_what_ranks_that_take_turns_are_interrupt
     told = in_kernels_s(builder.build(), machine.compute, start_ps, end_ps, {"call": lost})
     assert told[2].tolist() == pytest.approx([1.0 + left * 5.0 / 4.0] * 2)
     assert told[3].tolist() == pytest.approx([3.0 + left * 15.0 / 4.0] * 2)
-    assert told[5].tolist() == pytest.approx([3.0] * 2)
+    assert told[5].tolist() == pytest.approx([1.0 + left * 2.0] * 2)

@@ -20,3 +20,9 @@ def test_what_calls_lose_is_found():
         jobs.append(CollectiveWork(1e-3, moving_s, 1.0, calls, own_s + 5e-5 * calls + 0.25 * moving_s, own_s))
     assert calls_lost(jobs) == pytest.approx((5e-5, 0.25))
     assert calls_lost(jobs[:1]) == (0.0, 0.0)
+
+
+def test_calls_lose_their_core_while_others_have_work():
+    """2 ms each, were others always at work."""
+    jobs = [CollectiveWork(1e-3, 0.0, 1.0, 6, 6 * 2e-3 * part, 0.0, part) for part in (0.1, 0.3, 0.5)]
+    assert calls_lost(jobs) == pytest.approx((2e-3, 0.0))

@@ -132,6 +132,29 @@ def test_what_ranks_that_take_turns_lose_is_found(tmp_path):
     assert np.mean(np.abs(errors(told, jobs))) < 0.02
 
 
+def test_how_long_turns_are_in_iterations_is_found_where_jobs_tell_what_collectives_took(tmp_path):
+    """Two processes that are busy all the time would have turns four times as long."""
+    jobs = trained(machine(shared=(1.2, 1e-3), turn_s=1e-3, overlap=0.5), 4, tmp_path)
+    told_of = [replace(job, collectives_s=predict(job.resolved).classes_s["collectives"]) for job in jobs]
+    told = with_turns(machine(), 4e-3, told_of)
+    assert {known.turn_s for known in told.node.cpu.kernels} == {1e-3}
+    off = [
+        predict(replace(job.resolved, cluster=told)).classes_s["collectives"] / job.collectives_s - 1.0
+        for job in told_of
+    ]
+    assert np.mean(np.abs(off)) < 0.02
+    assert {known.turn_s for known in with_turns(machine(), 4e-3, jobs).node.cpu.kernels} == {4e-3}, "nobody tells"
+
+
+def test_what_calls_lose_is_that_of_ranks_that_take_turns(tmp_path):
+    jobs = trained(machine(), 4, tmp_path)
+    (lost,) = {
+        (known.shared_call_lost_s, known.shared_call_lost_share)
+        for known in with_turns(machine(), 4e-3, jobs, None, (1.5e-3, 0.25)).node.cpu.kernels
+    }
+    assert lost == (1.5e-3, 0.25)
+
+
 def test_classes_are_scaled_to_what_they_take_in_the_middle_job_by_its_share(tmp_path):
     """Updates took twice as long in all jobs; GEMMs three times as long in one in which there is hardly any."""
     jobs = trained(machine(), 1, tmp_path)

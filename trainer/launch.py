@@ -73,7 +73,8 @@ def started_ranks(
         processes: list[subprocess.Popen[bytes]] = []
         try:
             for rank, places in enumerate(turns(cores or usable_cores(), world_size)):
-                told = replace(run, cores=places[0], core_turns=places if len(places) > 1 else ())
+                moves = len(places) > 1 and run.device == "cpu"
+                told = replace(run, cores=places[0], core_turns=places if moves else ())
                 processes.append(_start(told, rank, world_size, folder, module))
             yield Ranks(processes, folder)
         finally:

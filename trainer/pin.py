@@ -7,7 +7,7 @@ wait more, or less, than they would of equal cores, by chance. So they change co
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,6 +15,8 @@ UNKNOWN = -1
 """In place of a core where the system does not pin processes."""
 THREADS = Path("/proc/self/task")
 """Has a folder for each thread of this process (Linux)."""
+CPUS = Path("/sys/devices/system/cpu")
+"""Has a folder for each core, in which one names its NUMA node (Linux)."""
 
 
 def usable_cores() -> tuple[int, ...]:
@@ -32,15 +34,33 @@ def shares(cores: Sequence[int], ranks: int) -> list[tuple[int, ...]]:
     return [tuple(cores[rank * each : (rank + 1) * each]) for rank in range(ranks)]
 
 
-def turns(cores: Sequence[int], ranks: int) -> list[tuple[tuple[int, ...], ...]]:
+def turns(
+    cores: Sequence[int], ranks: int, node_of: Mapping[int, int] | None = None
+) -> list[tuple[tuple[int, ...], ...]]:
     """Cores that each rank is on by turns ``[ranks, turns]``: its own of `shares`, then those of the next ranks.
 
-    Ranks that share a core go on together. Where there is one share of cores for all, nobody goes anywhere.
+    Ranks that share a core go on together. Nobody goes to another NUMA node, where its memory would be far. Where there
+    is one share of cores for all, nobody goes anywhere.
+
+    Args:
+        cores: that the ranks may use.
+        ranks: how many there are.
+        node_of: NUMA node of each core; None: as the system tells.
     """
-    each = shares(cores, ranks)
-    places = list(dict.fromkeys(each))
-    begin = [places.index(share) for share in each]
-    return [tuple(places[(first + turn) % len(places)] for turn in range(len(places))) for first in begin]
+    each, node_of = shares(cores, ranks), numa_nodes(cores) if node_of is None else node_of
+    found = []
+    for share in each:
+        near = {node_of[core] for core in share}
+        places = [place for place in dict.fromkeys(each) if {node_of[core] for core in place} == near]
+        first = places.index(share)
+        found.append(tuple(places[first:] + places[:first]))
+    return found
+
+
+def numa_nodes(cores: Sequence[int]) -> dict[int, int]:
+    """The NUMA node of each core; 0 where the system does not tell."""
+    told = {core: [*(CPUS / f"cpu{core}").glob("node[0-9]*")] for core in cores}
+    return {core: int(nodes[0].name.removeprefix("node")) if nodes else 0 for core, nodes in told.items()}
 
 
 def pin(cores: Sequence[int]) -> bool:

@@ -26,7 +26,7 @@ from trainer.checkpoint import state_of  # noqa: E402
 from trainer.job import read_job  # noqa: E402
 from trainer.model import RankModel  # noqa: E402
 from trainer.optimizers import LEARNING_RATE  # noqa: E402
-from trainer.pin import CoreTurns, shares, turns, usable_cores  # noqa: E402
+from trainer.pin import CoreTurns, numa_nodes, shares, turns, usable_cores  # noqa: E402
 from trainer.runs import Run, parse  # noqa: E402
 from trainer.slices import slice_s  # noqa: E402
 from trainer.synthetic import Synthetic  # noqa: E402
@@ -252,7 +252,20 @@ def test_ranks_change_cores_at_looks_and_before_sessions():
     ],
 )
 def test_ranks_are_on_all_cores_by_turns_with_those_that_share_theirs(cores, ranks, expected):
-    assert turns(cores, ranks) == expected
+    assert turns(cores, ranks, dict.fromkeys(cores, 0)) == expected
+
+
+def test_ranks_stay_on_their_numa_node():
+    """Two ranks on each of two nodes, then one share that lies on both."""
+    node_of = {0: 0, 1: 0, 2: 1, 3: 1}
+    expected = [((0,), (1,)), ((1,), (0,)), ((2,), (3,)), ((3,), (2,))]
+    assert turns((0, 1, 2, 3), 4, node_of) == expected
+    assert turns((0, 2, 1, 3), 2, {**node_of, 2: 0}) == [((0, 2),), ((1, 3),)]
+
+
+def test_each_core_that_may_be_used_has_a_numa_node():
+    assert numa_nodes(usable_cores()).keys() == set(usable_cores())
+    assert numa_nodes([10**6]) == {10**6: 0}, "the system knows no such core"
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not pin processes")

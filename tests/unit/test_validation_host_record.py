@@ -14,6 +14,7 @@ from scenarios.prepare import prepare
 from scenarios.progress import Silent
 from validation.host_calibration import trained_jobs
 from validation.host_fit import issue_s
+from validation.host_iterations import MOST_HALVED
 from validation.host_record import HostRecord, rounded, undisturbed
 from validation.in_situ import TrainedRank, issued_in
 from validation.yardstick import MOST_STOLEN, PIECES
@@ -45,7 +46,9 @@ def test_a_shipped_spec_is_of_its_record(name):
     shipped, cluster = HostRecord.read(name), load_cluster(name)
     for known in cluster.node.cpu.kernels:
         assert known.source == shipped.facts.source
-        assert known.turn_s == pytest.approx(shipped.turn_s, rel=0.01)
+        halved = np.log2(shipped.turn_s / known.turn_s)
+        assert halved == pytest.approx(round(halved), abs=0.02)
+        assert 0 <= round(halved) <= MOST_HALVED
         jobs = undisturbed([job for job in shipped.jobs if job.ranks == 2 // known.threads])
         ranks = [rank for job in jobs for rank in job.trained]
         for piece, seconds in known.yardstick_s.items():

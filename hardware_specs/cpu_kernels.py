@@ -110,8 +110,8 @@ class CpuKernels(Strict):
     """By how much chance makes cores work faster or slower in an iteration in which they work for `SPREAD_WORK_S`, so
     that ranks wait for others where they meet: standard deviation over mean."""
     turn_s: Annotated[Seconds, Field(ge=0)] = 0.0
-    """How long a rank keeps a core that another one wants, too (the system's time slice); 0: each goes on at a part of
-    its speed all the time."""
+    """How long a rank keeps a core that another one wants, too: the system's time slice, or a part of it, since threads
+    of collectives that wake up cut it short; 0: each goes on at a part of its speed all the time."""
     shared_slower: Annotated[float, Field(ge=1)] = 1.0
     """By how much longer kernels take on a core on which several ranks take turns: each finds the other's data."""
     shared_latency_cores: Annotated[float, Field(ge=0)] | None = None
@@ -123,11 +123,11 @@ class CpuKernels(Strict):
     costs: dict[KernelClass, KernelCosts]
 
     def call_lost(self, moving_s: float, *, turns: bool) -> float:
-        """Seconds that the call of a collective loses whose data are under way for ``moving_s`` seconds alone.
+        """Seconds that the call of a collective loses of its core.
 
         Args:
-            moving_s: of the collective.
-            turns: whether ranks take turns.
+            moving_s: for how long the collective's data are under way alone.
+            turns: whether ranks take turns; then it is what a call loses while others have work.
         """
         if turns:
             return self.shared_call_lost_s + self.shared_call_lost_share * moving_s

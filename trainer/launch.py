@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from inputs.errors import InputError, RankFailedError
-from trainer.pin import turns, usable_cores
+from trainer.pin import core_turns, usable_cores
 from trainer.runs import Run
 from trainer.turns import TURN
 
@@ -72,7 +72,7 @@ def started_ranks(
     with _folder() as folder:
         processes: list[subprocess.Popen[bytes]] = []
         try:
-            for rank, places in enumerate(turns(cores or usable_cores(), world_size)):
+            for rank, places in enumerate(core_turns(cores or usable_cores(), world_size)):
                 moves = len(places) > 1 and run.device == "cpu"
                 told = replace(run, cores=places[0], core_turns=places if moves else ())
                 processes.append(_start(told, rank, world_size, folder, module))

@@ -58,7 +58,7 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
                 looked = yardstick is not None and run.looks_before(iteration)
                 if yardstick and looked:
                     yardstick.lay_on()
-                if turns.go_to(run.turn(iteration)) or looked:
+                if turns.go_to(run.core_turn(iteration)) or looked:
                     recorder.begin()
                 recorder.end(pipeline.progress())
                 cores.append(turns.core)

@@ -34,7 +34,7 @@ def shares(cores: Sequence[int], ranks: int) -> list[tuple[int, ...]]:
     return [tuple(cores[rank * each : (rank + 1) * each]) for rank in range(ranks)]
 
 
-def turns(
+def core_turns(
     cores: Sequence[int], ranks: int, node_of: Mapping[int, int] | None = None
 ) -> list[tuple[tuple[int, ...], ...]]:
     """Cores that each rank is on by turns ``[ranks, turns]``: its own of `shares`, then those of the next ranks.

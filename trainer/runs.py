@@ -43,8 +43,8 @@ class Run:
         rendezvous: file through which ranks of one host find each other; None: torchrun's environment variables.
         supervised: whether a launcher waits on standard input: the rank ends when that closes.
         cores: cores to stay on.
-        core_turns: those that it is on by turns, which change at each look and at each session of timed iterations
-            (`trainer.pin.turns`); empty: it stays.
+        core_turns: those that it is on by turns, which change at each look but the first and before each session of
+            timed iterations (`trainer.pin.core_turns`); empty: it stays.
     """
 
     scenario: Path
@@ -93,7 +93,7 @@ class Run:
         looks = self.yardstick_every > 0 and self.stage(iteration) == "measured"
         return looks and self._into_block(iteration) == 0
 
-    def turn(self, iteration: int) -> int:
+    def core_turn(self, iteration: int) -> int:
         """How often ranks have changed cores before an iteration: at each look but the first, and for each session."""
         if not self.yardstick_every or self.stage(iteration) == "warm_up":
             return 0

@@ -24,7 +24,8 @@ class CollectiveWork:
         calls: collectives that a rank issues.
         called_s: time in calls that issue them; 0 where it was not told.
         calling_s: what the rank's own thread had of a core in these and in waits.
-        contended: part of the iteration in which other ranks work on the rank's core; 1 where none does.
+        contended: of ranks that take turns the part of the iteration in which others work on a rank's core; 1 of ranks
+            with cores of their own.
     """
 
     latency_s: float

@@ -35,7 +35,8 @@ MOST_HALVED = 3
 ROUNDS = 5
 """Times that they are mended."""
 LEAST_WAITING = 0.05
-"""Of an iteration: errors of shorter waits are relative to that, as validation counts no smaller part of one."""
+"""Of an iteration: errors of shorter waits, and of less work, are relative to that, as validation counts no smaller part
+of one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,9 +188,9 @@ def _with_turn(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
     Threads of collectives that wake up cut turns short (`docs/decisions/112`). Where no job tells what its collectives
     took, turns stay as they are.
     """
-    if not jobs:
-        return cluster
     (whole_s,) = {known.turn_s for known in cluster.node.cpu.kernels}
+    if not jobs or not whole_s:
+        return cluster
     tried = [_told(cluster, turn_s=float(f"{whole_s / 2**halved:.3g}")) for halved in range(MOST_HALVED + 1)]
     off = [float(np.mean(np.abs(np.log(_ratios(each, jobs, _kernels_ratio))))) for each in tried]
     return tried[int(np.argmin(off))]
@@ -198,8 +199,8 @@ def _with_turn(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
 def _kernels_ratio(predicted: Times, job: TrainedJob) -> float:
     """Of what kernels take on the wall, interruptions included, with the measured work in place of the predicted."""
     working_s = predicted.iteration_s - predicted.classes_s["collectives"]
-    measured_s = job.iteration_s - (job.collectives_s or 0.0)
-    return working_s / (predicted.thread_s or working_s) * job.thread_s / measured_s
+    measured_s = max(job.iteration_s - (job.collectives_s or 0.0), LEAST_WAITING * job.iteration_s)
+    return working_s / max(predicted.thread_s or 0.0, 1e-12) * job.thread_s / measured_s
 
 
 def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[str]) -> Cluster:

@@ -30,7 +30,7 @@ from simulator.operators import (
 )
 from simulator.program import Program
 from validation.cpu_fit import KernelRow
-from validation.over_cores import median, over_cores, usual_of_cores
+from validation.over_cores import median_over_cores, usual_over_cores
 from validation.timed import ENDS, ISSUE, WAIT, TimedRank
 from validation.yardstick import usual_s
 
@@ -42,7 +42,7 @@ FLOOR_SHARE = 0.02
 """Errors are relative to what is predicted plus this part of the iteration: short parts count for less."""
 FLOOR_S = 2e-4
 """The same of kernels timed alone, seconds."""
-ISSUING = frozenset({"issue", "issue_byte"})
+ISSUING_AMOUNTS = frozenset({"issue", "issue_byte"})
 """Of amounts: what calls that issue collectives do, which is timed apart."""
 _GROUPS: Mapping[str, str] = {
     "input": "input", "embedding_forward": "embedding", "bottom_mlp_forward": "bottom_mlp",
@@ -95,7 +95,7 @@ class PartRow:
             if kind is None:
                 continue
             for name, count in amounts_of(work, machine.of_each(self.ranks)).items():
-                if name not in ISSUING:
+                if name not in ISSUING_AMOUNTS:
                     of_rank = float(np.broadcast_to(np.asarray(count, dtype=np.float64), self.ranks)[self.rank])
                     found[kind, name] = found.get((kind, name), 0.0) + of_rank
         return found
@@ -110,7 +110,7 @@ class TrainedRank:
         others_s: what its other threads had, those of collectives.
         wall_s: time.
         yardstick_s: of the pieces of the yardstick.
-        stolen: share of its cores' time that the host of a virtual machine took.
+        stolen: share of the time of the cores on which it began that the host of a virtual machine took.
         collectives_s: in which its own thread issued collectives and waited for them, the mean of the usual half of
             iterations (`validation.over_cores`); None in records from before it was told.
         collectives_cpu_s: what it had of a core in that time, the median; likewise.
@@ -132,20 +132,15 @@ class TrainedRank:
         found = json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8"))
         columns = {name: np.array(values)[counted] for name, values in found["iterations"].items()}
         cores, wall_s = columns["core"], columns["end_s"] - columns["start_s"]
-        halves = usual_of_cores(wall_s, cores)
-
-        def mean(values: FloatArray) -> float:
-            return float(np.mean([values[half].mean() for half in halves]))
-
         return TrainedRank(
-            cpu_s=over_cores(columns["cpu_s"], cores, median),
-            others_s=over_cores(columns["process_s"] - columns["cpu_s"], cores, median),
-            wall_s=over_cores(wall_s, cores, median),
+            cpu_s=median_over_cores(columns["cpu_s"], cores),
+            others_s=median_over_cores(columns["process_s"] - columns["cpu_s"], cores),
+            wall_s=median_over_cores(wall_s, cores),
             yardstick_s=usual_s(found["yardstick_s"]),
             stolen=max(found["environment"][f"stolen_{phase}"] for phase in ("measured", "timed")),
-            collectives_s=mean(columns["collectives_s"]),
-            collectives_cpu_s=over_cores(columns["collectives_cpu_s"], cores, median),
-            calls_s=mean(columns["calls_s"]),
+            collectives_s=usual_over_cores(columns["collectives_s"], wall_s, cores),
+            collectives_cpu_s=median_over_cores(columns["collectives_cpu_s"], cores),
+            calls_s=usual_over_cores(columns["calls_s"], wall_s, cores),
         )
 
 

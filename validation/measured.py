@@ -1,9 +1,9 @@
 """What a measurement of the reference trainer says: time per iteration, per class of operator and per collective.
 
 Classes add up to the iteration: lookups, updates of tables and GEMMs, issuing collectives and waiting for them, and the
-rest. Collectives are told of the usual half of the iterations that were measured; of what these leave, the other
-classes have the parts that they have in the usual half of those whose operators are timed. Where ranks were on several
-cores by turns, all cores count the same.
+rest. Collectives are told of the usual half of the iterations that were measured, of each core that ranks were on by
+turns alike; of what these leave, the other classes have the parts that they have in the usual half of those whose
+operators are timed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 from traces.kineto.events import Events
 from traces.kineto.reader import read_kineto
-from validation.over_cores import evened, median, over_cores, usual, usual_of_cores
+from validation.over_cores import evened, median_over_cores, usual, usual_of_cores
 from validation.timed import GEMMS, ISSUE, LOOKUP, UPDATE, WAIT, timed_iterations
 
 if TYPE_CHECKING:  # loading it takes longer than a command line may take to start
@@ -102,9 +102,9 @@ def read_measured(folder: Path) -> Measured:
     rows = pd.read_parquet(folder / "iterations.parquet")
     measured = rows[rows["phase"] == "measured"]
     times_s = measured[measured["rank"] == 0]["iteration_time_s"].to_numpy()
-    cores = _cores(measured[measured["rank"] == 0])
-    iteration_s = over_cores(times_s, cores, median)
-    whole_noise_pct = spread_pct(evened(times_s, cores, median))
+    cores = _placements(measured)
+    iteration_s = median_over_cores(times_s, cores)
+    whole_noise_pct = spread_pct(evened(times_s, cores))
     if summary["device"] != "cpu":
         nothing = Times(iteration_s, {}, None, {}, [[] for _ in range(summary["world_size"])], summary["yardstick_s"])
         return Measured(folder, summary, nothing, {"iteration": whole_noise_pct})
@@ -116,11 +116,11 @@ def read_measured(folder: Path) -> Measured:
     classes_s = {name: float(values[traced].mean()) for name, values in classes.items()}
     each_s = _collectives_s(measured)
     if each_s is not None:
-        levels_s = [median(times_s[cores == core]) for core in np.unique(cores)]
-        shares = [(each_s / times_s)[of_core] for of_core in usual_of_cores(times_s, cores)]
-        collectives_s = float(np.mean([level_s * of.mean() for level_s, of in zip(levels_s, shares, strict=True)]))
-        classes["collectives"] = np.concatenate(shares)
-        classes_s = _with_collectives(classes_s, collectives_s)
+        levels_s = [float(np.median(times_s[cores == core])) for core in np.unique(cores)]
+        halves = usual_of_cores(times_s, cores)
+        shares = [(each_s / times_s)[half].mean() for half in halves]
+        classes["collectives"] = evened(each_s / times_s, cores)[np.concatenate(halves)]
+        classes_s = _with_collectives(classes_s, float(np.mean(np.multiply(levels_s, shares))))
     ops = sorted({op for rank in ranks for op in rank.collectives_s})
     collectives = {op: _means([rank.collectives_s[op] for rank in ranks], scale) for op in ops}
     noise = {name: spread_pct(values) for name, values in {**classes, **collectives}.items()}
@@ -133,6 +133,12 @@ def read_measured(folder: Path) -> Measured:
         summary["yardstick_s"],
     )
     return Measured(folder, summary, times, {"iteration": whole_noise_pct, THREAD: thread_noise_pct, **noise})
+
+
+def _placements(rows: pd.DataFrame) -> IntArray:
+    """Which placement of all ranks on cores each iteration had ``[iterations]``, numbered."""
+    ranks = np.stack([_cores(of_rank) for _, of_rank in rows.groupby("rank")])
+    return np.asarray(np.unique(ranks, axis=1, return_inverse=True)[1].reshape(-1), dtype=np.int64)
 
 
 def _cores(rows: pd.DataFrame) -> IntArray:
@@ -166,8 +172,8 @@ def _thread_s(rows: pd.DataFrame, folder: Path) -> tuple[float | None, float]:
     if "cpu_s" not in rows or any(rank["threads"] > 1 for rank in ranks):
         return None, 0.0
     timed = [(of_rank["cpu_s"].to_numpy(), _cores(of_rank)) for _, of_rank in rows.groupby("rank")]
-    middles_s = [over_cores(*of_rank, median) for of_rank in timed]
-    return float(np.mean(middles_s)), float(np.mean([spread_pct(evened(*of_rank, median)) for of_rank in timed]))
+    middles_s = [median_over_cores(*of_rank) for of_rank in timed]
+    return float(np.mean(middles_s)), float(np.mean([spread_pct(evened(*of_rank)) for of_rank in timed]))
 
 
 def spread_pct(values: FloatArray) -> float:

@@ -1,46 +1,41 @@
-"""What ranks took on each of the cores that they were on by turns, all cores alike (`trainer.pin.turns`).
+"""What ranks took on each of the cores that they were on by turns, all cores alike (`trainer.pin.core_turns`).
 
-A rank that was on a slow core for a while took longer then, and others waited for it; of a quantity that is the middle
-of iterations, the mean over cores is what equal cores of the same speed would have given.
+Where one core is slower for a while, ranks of unequal work wait more or less as it is this or that rank's. The mean
+over the cores is independent of which rank was where for how long.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
-Middle = Callable[[FloatArray], float]
 
-
-def over_cores(values: FloatArray, cores: IntArray, middle: Middle) -> float:
-    """The mean over cores of the middle of the values of each.
+def median_over_cores(values: FloatArray, cores: IntArray) -> float:
+    """The mean over cores of the median of each.
 
     Args:
         values: of iterations ``[iterations]``.
         cores: on which core each was ``[iterations]``.
-        middle: of the values of one core.
     """
-    return float(np.mean([middle(values[cores == core]) for core in np.unique(cores)]))
+    return float(np.mean([np.median(values[cores == core]) for core in np.unique(cores)]))
 
 
-def evened(values: FloatArray, cores: IntArray, middle: Middle) -> FloatArray:
-    """Values of iterations ``[iterations]`` as if all cores had the same middle; arguments as of `over_cores`."""
+def usual_over_cores(values: FloatArray, seconds: FloatArray, cores: IntArray) -> float:
+    """The mean over cores of the mean of the usual iterations of each; ``seconds``: their times ``[iterations]``."""
+    return float(np.mean([values[of_core].mean() for of_core in usual_of_cores(seconds, cores)]))
+
+
+def evened(values: FloatArray, cores: IntArray) -> FloatArray:
+    """Values of iterations ``[iterations]`` as if all cores had the same median."""
     found = np.array(values, dtype=np.float64)
-    whole = over_cores(values, cores, middle)
+    whole = median_over_cores(values, cores)
     for core in np.unique(cores):
-        level = middle(values[cores == core])
+        level = float(np.median(values[cores == core]))
         if level:
             found[cores == core] *= whole / level
     return found
-
-
-def median(values: FloatArray) -> float:
-    """The middle one of values ``[N]``."""
-    return float(np.median(values))
 
 
 def usual(seconds: FloatArray) -> IntArray:
@@ -53,5 +48,5 @@ def usual(seconds: FloatArray) -> IntArray:
 
 
 def usual_of_cores(seconds: FloatArray, cores: IntArray) -> list[IntArray]:
-    """Numbers of the usual iterations on each core; arguments as of `over_cores`."""
+    """Numbers of the usual iterations on each core; ``seconds``: their times, ``cores``: as above ``[iterations]``."""
     return [np.flatnonzero(cores == core)[usual(seconds[cores == core])] for core in np.unique(cores)]

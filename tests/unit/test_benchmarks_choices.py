@@ -94,7 +94,7 @@ def test_an_iteration_of_a_turn_takes_what_the_last_rank_takes(tmp_path):
     """
     run, _ = schedule([0.1])
     turns, count = 2, 2 * run.total
-    columns = dict.fromkeys(("loss", "page_faults", "cpu_s", "collectives_s"), [0.0] * count)
+    columns = dict.fromkeys(("loss", "page_faults", "cpu_s", "collectives_s", "calls_s", "core"), [0.0] * count)
     heavy_s = np.tile([9.0, *[1.0] * run.iterations], turns)
     heavy_s[-1] = 3.0
     start_s = np.concatenate(

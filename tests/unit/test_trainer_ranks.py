@@ -26,7 +26,7 @@ from trainer.checkpoint import state_of  # noqa: E402
 from trainer.job import read_job  # noqa: E402
 from trainer.model import RankModel  # noqa: E402
 from trainer.optimizers import LEARNING_RATE  # noqa: E402
-from trainer.pin import CoreTurns, numa_nodes, shares, turns, usable_cores  # noqa: E402
+from trainer.pin import CoreTurns, core_turns, numa_nodes, shares, usable_cores  # noqa: E402
 from trainer.runs import Run, parse  # noqa: E402
 from trainer.slices import slice_s  # noqa: E402
 from trainer.synthetic import Synthetic  # noqa: E402
@@ -236,9 +236,9 @@ def test_iterations_beside_a_look_are_not_counted():
 def test_ranks_change_cores_at_looks_and_before_sessions():
     """Blocks of five iterations; five timed ones, of which a session's are behind one that is not recorded."""
     run = Run(Path("s.yaml"), iterations=7, warm_up=2, timed=4, profiled=1, yardstick_every=3, settling=1)
-    turn_of = "".join(str(run.turn(number)) for number in range(run.total))
+    turn_of = "".join(str(run.core_turn(number)) for number in range(run.total))
     assert turn_of == "00" + "0" * 5 + "1" * 5 + "2" * 3 + "33" + "333" + "444" + "44"
-    assert {replace(run, yardstick_every=0).turn(number) for number in range(run.total)} == {0}, "nobody looks"
+    assert {replace(run, yardstick_every=0).core_turn(number) for number in range(run.total)} == {0}, "nobody looks"
 
 
 @pytest.mark.parametrize(
@@ -252,15 +252,15 @@ def test_ranks_change_cores_at_looks_and_before_sessions():
     ],
 )
 def test_ranks_are_on_all_cores_by_turns_with_those_that_share_theirs(cores, ranks, expected):
-    assert turns(cores, ranks, dict.fromkeys(cores, 0)) == expected
+    assert core_turns(cores, ranks, dict.fromkeys(cores, 0)) == expected
 
 
 def test_ranks_stay_on_their_numa_node():
     """Two ranks on each of two nodes, then one share that lies on both."""
     node_of = {0: 0, 1: 0, 2: 1, 3: 1}
     expected = [((0,), (1,)), ((1,), (0,)), ((2,), (3,)), ((3,), (2,))]
-    assert turns((0, 1, 2, 3), 4, node_of) == expected
-    assert turns((0, 2, 1, 3), 2, {**node_of, 2: 0}) == [((0, 2),), ((1, 3),)]
+    assert core_turns((0, 1, 2, 3), 4, node_of) == expected
+    assert core_turns((0, 2, 1, 3), 2, {**node_of, 2: 0}) == [((0, 2),), ((1, 3),)]
 
 
 def test_each_core_that_may_be_used_has_a_numa_node():

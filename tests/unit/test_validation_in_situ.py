@@ -9,7 +9,6 @@ import pytest
 from inputs.errors import InputError
 from tests.pipeline_jobs import MODEL, small_plan, small_settings
 from validation.in_situ import group_of
-from validation.measured import _usual
 from validation.random_jobs import Limits, random_job
 from validation.timed import ENDS, ISSUE, WAIT, read_timed
 from validation.yardstick import PIECES, slowness, usual_s
@@ -112,8 +111,3 @@ def test_drawn_jobs_are_the_same_for_the_same_seed_and_keep_to_limits():
     assert not Limits(size - 1).allow(first)
     assert not Limits(size, flops=1.0).allow(first)
     assert not Limits(size, gathered_bytes=1.0).allow(first)
-
-
-def test_iterations_that_were_held_up_do_not_tell_what_classes_take():
-    assert _usual(np.array([0.31, 0.30, 0.67, 0.29, 0.30, 0.32])).tolist() == [0, 1, 4]
-    assert _usual(np.array([0.3])).tolist() == [0]

@@ -35,8 +35,8 @@ MOST_HALVED = 3
 ROUNDS = 5
 """Times that they are mended."""
 LEAST_WAITING = 0.05
-"""Of an iteration: errors of shorter waits, and of less work, are relative to that, as validation counts no smaller part
-of one."""
+"""Of an iteration: errors of shorter waits, and of less work, are relative to that, as validation counts no smaller
+part of one."""
 
 
 @dataclass(frozen=True, slots=True)

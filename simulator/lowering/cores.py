@@ -3,7 +3,7 @@
 A rank is pinned to its share of a node's cores. A kernel uses all of it; the threads of a collective use the part that
 was measured (`hardware_specs.cpu_kernels`), of every member's share. Each share is one resource, so that a kernel and a
 collective that meet on it are slowed as the engine slows everything else. With more ranks than cores, several take
-turns on one: the kernels of one rank at a time, for a slice of the system's, unless the ranks before have to wait.
+turns on one: the kernels of one rank at a time, for a slice of time, unless the ranks before have to wait.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import field_validator, model_validator
@@ -155,6 +156,8 @@ class MessageConstants(Strict):
     """Of one thread in host memory; adding two buffers moves three bytes where a copy moves two."""
     threads: Sourced[Number] | None = None
     """Threads of a process group that run its collectives, so many at once; None: one."""
+    made_of: Sourced[dict[Operation, Operation]] | None = None
+    """What it does in place of an operation, on a copy of the input that the call makes; None: nothing so."""
     choices: dict[Operation, Choices]
     """What it uses, by operation; for others the fastest algorithm known is taken."""
 
@@ -179,3 +182,9 @@ class CollectiveLibrary(Strict):
         """How many collectives of a process group it runs at once."""
         threads = None if self.messages is None else self.messages.threads
         return 1 if threads is None else int(threads.value)
+
+    @property
+    def made_of(self) -> Mapping[Operation, Operation]:
+        """What it does in place of some operations, on a copy of the input that the call makes."""
+        made_of = None if self.messages is None else self.messages.made_of
+        return {} if made_of is None else made_of.value

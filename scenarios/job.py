@@ -34,6 +34,7 @@ def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
         on_host=resolved.cluster.node.gpu is None,
         threads=threads_of(resolved.cluster.node, min(resolved.cluster.node.ranks, resolved.world_size)),
         collective_threads=resolved.cluster.collectives.threads,
+        copied=frozenset(resolved.cluster.collectives.made_of),
         **schedule_settings(workload, resolved.framework),
     )
 

@@ -13,7 +13,6 @@ import numpy as np
 import yaml
 
 from hardware_specs.cpu_kernels import CpuKernels, KernelCosts
-from hardware_specs.library import Operation
 from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster
 from scenarios.progress import Progress
@@ -40,8 +39,8 @@ USUAL_COSTS = Path(str(files("validation") / "hosts" / "usual_costs.yaml"))
 """Which costs others are held against where few rows tell them."""
 EQUAL, KEPT = 0.5, (0.05, 0.95)
 """Of a core that two who want it have when nothing else is known, and what is believed of a measurement."""
-MADE_OF: Mapping[Operation, Operation] = {"reduce_scatter": "all_reduce"}
-"""What gloo does in place of an operation, after the call has copied its input (`docs/decisions/111`)."""
+LIBRARY = "gloo"
+"""What runs the collectives that are timed."""
 SMALL_BYTES = 65536
 """Collectives up to this size take no longer to issue for their size."""
 
@@ -242,11 +241,12 @@ def issue_s(rows: Sequence[Row]) -> float:
 
 
 def issue_byte_s(rows: Sequence[Row]) -> float:
-    """What a call that issues a reduce_scatter takes for each byte, which it copies, seconds; 0 where none was timed.
+    """What a call takes for each byte that it copies before it issues a collective, seconds; 0 where none was timed.
 
     Of ranks with cores of their own, and of more than `SMALL_BYTES`.
     """
-    copying = [row for row in rows if row["kind"] == "reduce_scatter" and row["bytes"] > SMALL_BYTES and row["alone"]]
+    made_of = load_library(LIBRARY).made_of
+    copying = [row for row in rows if row["kind"] in made_of and row["bytes"] > SMALL_BYTES and row["alone"]]
     found = [(min(row["issue_s"]) - issue_s(rows)) / row["bytes"] for row in copying]
     return max(0.0, float(np.median(found))) if found else 0.0
 
@@ -283,7 +283,7 @@ def host_cluster(rows: Sequence[Row], facts: HostFacts, kernels: Sequence[CpuKer
         launches=False,
     )
     fractions = dict(fitted.near_fraction)
-    for op, made_of in MADE_OF.items():
+    for op, made_of in cluster.collectives.made_of.items():
         if made_of in fractions and any(row["kind"] == op for row in alone_rows or timed):
             fractions[op] = fractions[made_of]
     return cluster.model_copy(update={"fitted": fitted.model_copy(update={"near_fraction": fractions})})
@@ -291,9 +291,9 @@ def host_cluster(rows: Sequence[Row], facts: HostFacts, kernels: Sequence[CpuKer
 
 def _collectives(rows: Sequence[Row], timed: Sequence[Row]) -> list[MeasuredCollective]:
     """Timed collectives as what the library makes of them, without what it takes to issue them, by all rows."""
-    call_s, byte_s = issue_s(rows), issue_byte_s(rows)
-    found = [_collective(row, call_s + (byte_s * row["bytes"] if row["kind"] in MADE_OF else 0.0)) for row in timed]
-    return [replace(of, op=MADE_OF.get(of.op, of.op)) for of in found]
+    call_s, byte_s, made_of = issue_s(rows), issue_byte_s(rows), load_library(LIBRARY).made_of
+    found = [_collective(row, call_s + (byte_s * row["bytes"] if row["kind"] in made_of else 0.0)) for row in timed]
+    return [replace(of, op=made_of.get(of.op, of.op)) for of in found]
 
 
 def _collective(row: Row, issuing_s: float) -> MeasuredCollective:
@@ -385,6 +385,6 @@ def _cluster_of(facts: HostFacts, kernels: Sequence[CpuKernels], memory_bytes_pe
             "spine_oversubscription": _assumed(1, "not used: there is one node"),
             "hop_latency_s": _assumed("1 us", "not used: there is one node"),
         },
-        "collectives": load_library("gloo").model_dump(mode="json"),
+        "collectives": load_library(LIBRARY).model_dump(mode="json"),
         "calibration": [],
     }

@@ -48,6 +48,7 @@ def generate(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> TaskGraph:
         cuda_graph=settings.cuda_graph,
         passes=settings.gradient_accumulation,
         on_host=settings.on_host,
+        copied=settings.copied,
     )
     record_pass(recorder, job, schedule)
     for _ in range(1, settings.gradient_accumulation):

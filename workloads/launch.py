@@ -11,7 +11,7 @@ to threads of the library (pytorch ProcessGroupGloo.cpp).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -90,11 +90,13 @@ class Recorder(PassBuilder):
         cuda_graph: CudaGraph = "none",
         passes: int = 1,
         on_host: bool = False,
+        copied: Collection[str] = (),
     ) -> None:
         """Start an empty iteration of so many passes for ``ranks`` with the given streams."""
         super().__init__(ranks, streams, passes)
         self._operator_s = 0.0 if on_host else framework.operator_s.value
         self._on_host, self._alone = on_host, on_host and len(ranks) == 1
+        self._copied = copied
         self._elementwise = 1.0 if on_host else framework.factor("elementwise_factor")
         self._embedding = 1.0 if on_host else framework.factor("embedding_factor")
         self._cuda_graph = "none" if on_host else cuda_graph
@@ -141,13 +143,13 @@ class Recorder(PassBuilder):
     ) -> int:
         """Launch a collective on the stream of its process group; returns the task's number.
 
-        A rank that is alone on its host has nobody to exchange with, and copies. On hosts a reduce_scatter is an
-        all_reduce of a copy, which the call makes (pytorch ProcessGroupGloo.cpp).
+        A rank that is alone on its host has nobody to exchange with, and copies. Some operations are done on a copy of
+        their input, which the call makes (`workloads.settings.DlrmSettings.copied`).
         """
         if self._alone:
             work = Nothing(Category.COPY) if call.op == "all_reduce" else Copy(call.bytes, "d2d")
             return self.kernel(name, work, section=section, stream=issued_from)
-        copied = call.bytes if self._on_host and call.op == "reduce_scatter" else 0.0
+        copied = call.bytes if call.op in self._copied else 0.0
         launch = self._launch(name, 1, section, captured=False, collectives=1, copied_bytes=copied)
         issued_from = self._place(issued_from)
         event = [self._last[issued_from]] if issued_from in self._last else []

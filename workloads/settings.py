@@ -105,6 +105,7 @@ class DlrmSettings:
             beside it.
         threads: of a rank that computes on CPUs.
         collective_threads: that run the collectives of a process group, so many at once.
+        copied: operations whose call copies its input before it issues the collective.
 
     Raises:
         InputError: the ranks do not divide the batch.
@@ -128,6 +129,7 @@ class DlrmSettings:
     on_host: bool = False
     threads: int = 1
     collective_threads: int = 1
+    copied: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         """Check that every rank gets the same batch."""

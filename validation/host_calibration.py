@@ -14,10 +14,10 @@ from simulator.compute import CpuModel
 from simulator.lowering import lower
 from validation.collective_work import CollectiveWork, calls_lost, collective_costs
 from validation.cpu_fit import Row
-from validation.host_fit import HostFacts, Trained, fit_kernels, host_cluster, issue_s, with_own_cache
+from validation.host_fit import HostFacts, Trained, fit_kernels, host_cluster, issue_byte_s, issue_s, with_own_cache
 from validation.host_iterations import TrainedJob, with_classes, with_kernels, with_level, with_turns, with_waits
 from validation.host_record import HostRecord, JobRecord, undisturbed
-from validation.in_situ import PartRow, issued_in, parts
+from validation.in_situ import PartRow, copied_in, issued_in, parts
 from validation.measured_prediction import predict_beside
 from validation.timed import ISSUE
 from validation.yardstick import slowness
@@ -114,17 +114,25 @@ def trained_jobs(record: HostRecord, alone: Cluster, known: Cluster | None = Non
     counts = sorted({job.ranks for job in record.jobs})
     by_ranks = {ranks: undisturbed([job for job in record.jobs if job.ranks == ranks]) for ranks in counts}
     usual_s = {ranks: _usual(jobs) for ranks, jobs in by_ranks.items()}
-    issuing_s = _issuing_s(record, alone)
+    issuing = _issuing_s(record, alone), issue_byte_s(record.rows)
     return {
-        ranks: _found(jobs, usual_s[min(ranks, record.facts.cores)], alone, issuing_s, known)
+        ranks: _found(jobs, usual_s[min(ranks, record.facts.cores)], alone, issuing, known)
         for ranks, jobs in by_ranks.items()
     }
 
 
 def _found(
-    jobs: Sequence[JobRecord], usual_s: Mapping[str, float], alone: Cluster, issuing_s: float, known: Cluster | None
+    jobs: Sequence[JobRecord],
+    usual_s: Mapping[str, float],
+    alone: Cluster,
+    issuing: tuple[float, float],
+    known: Cluster | None,
 ) -> Trained:
-    """What ranks recorded of jobs, as if the machine had been as fast as usual all the time."""
+    """What ranks recorded of jobs, as if the machine had been as fast as usual all the time.
+
+    ``issuing``: what it takes to issue a collective, and for each byte that is copied for that, seconds.
+    """
+    issuing_s, issuing_byte_s = issuing
     collectives: list[CollectiveWork] = []
     known_jobs: list[TrainedJob] = []
     for job in jobs:
@@ -135,7 +143,7 @@ def _found(
         found = [
             part
             for rank, timed in enumerate(job.timed)
-            for part in parts(prepared, timed, rank, job.trained[rank], slower[rank], issuing_s, beside)
+            for part in parts(prepared, timed, rank, job.trained[rank], slower[rank], issuing_s, beside, issuing_byte_s)
         ]
         taken_s = np.array([[rank.wall_s, rank.cpu_s, rank.others_s] for rank in job.trained])
         iteration_s, thread_s, others_s = (taken_s / np.array(slower)[:, None]).mean(axis=0).tolist()
@@ -148,6 +156,7 @@ def _found(
 def _issuing_s(record: HostRecord, alone: Cluster) -> float:
     """What a collective takes of the thread that issues it and waits for it, seconds: its CPU time, the middle job.
 
+    What calls copy is not in it.
     Of ranks with a core each whose records tell it; in iterations a call finds less in caches than alone. Else what
     issuing takes alone.
     """
@@ -158,12 +167,12 @@ def _issuing_s(record: HostRecord, alone: Cluster) -> float:
     ]
     if not told:
         return issue_s(record.rows)
-    usual_s = _usual(told)
-    each_s = [
-        np.mean([(rank.collectives_cpu_s or 0.0) / slowness(rank.yardstick_s, usual_s) for rank in job.trained])
-        / issued_in(prepare(job.on(alone), Silent()).graph.programs[0])
-        for job in told
-    ]
+    usual_s, byte_s = _usual(told), issue_byte_s(record.rows)
+    each_s = []
+    for job in told:
+        (program,) = prepare(job.on(alone), Silent()).graph.programs
+        taken_s = [(rank.collectives_cpu_s or 0.0) / slowness(rank.yardstick_s, usual_s) for rank in job.trained]
+        each_s.append(max(0.0, float(np.mean(taken_s)) - copied_in(program) * byte_s) / issued_in(program))
     return float(np.median(each_s))
 
 
@@ -184,8 +193,10 @@ def _collectives(prepared: Prepared, job: JobRecord, cores_s: float, slower: Seq
     means_s = (np.array([called_s, calling_s]) / slower).mean(axis=1)
     compute, contended = prepared.machine.compute, 1.0
     if isinstance(compute, CpuModel) and compute.takes_turns:
-        working = float(np.mean([rank.cpu_s / rank.wall_s for rank in job.trained]))
-        contended = min(1.0, (job.ranks / compute.core_groups - 1.0) * working)
+        core_of = compute.core_group_of(np.arange(job.ranks))
+        working = np.array([rank.cpu_s / rank.wall_s for rank in job.trained])
+        others = np.bincount(core_of, weights=working)[core_of] - working
+        contended = float(np.minimum(1.0, others).mean())
     return replace(known, called_s=float(means_s[0]), calling_s=float(means_s[1]), contended=contended)
 
 

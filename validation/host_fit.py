@@ -208,12 +208,14 @@ def _collective_cores(rows: Sequence[Row], threads: int) -> float:
     """What large collectives take of so many threads' cores: CPU time over time, the upper quartile.
 
     Those are of ranks of one thread with a core of their own: no thread spins in the CPU time. What others do on the
-    machine lengthens the time but not the CPU time.
+    machine lengthens the time but not the CPU time. Those whose calls copy their input do not count: that is other
+    work.
     """
+    others = {*KERNELS, *load_library(LIBRARY).made_of}
     shares = [
         float(np.max(row["cores"])) / threads
         for row in rows
-        if row["kind"] not in KERNELS and row["bytes"] > SMALL_BYTES and row["threads"] == 1 and row["alone"]
+        if row["kind"] not in others and row["bytes"] > SMALL_BYTES and row["threads"] == 1 and row["alone"]
     ]
     return round(min(1.0, float(np.quantile(shares, 0.75))), 3) if shares else 0.0
 

@@ -25,6 +25,7 @@ from simulator.operators import (
     EmbeddingUpdate,
     FloatArray,
     Gemm,
+    HostWork,
     Operator,
     Work,
 )
@@ -176,6 +177,7 @@ def parts(
     slower: float,
     issue_s: float,
     beside: Beside | None = None,
+    issue_byte_s: float = 0.0,
 ) -> list[PartRow]:
     """The timed parts of a job's iteration on a rank.
 
@@ -191,6 +193,7 @@ def parts(
         slower: by how much the machine was slower than it usually is (`validation.yardstick`).
         issue_s: what it takes to issue a collective, where the rank did not tell.
         beside: how much longer tasks take for the collectives beside them; None: all alike.
+        issue_byte_s: what it takes for each byte that calls copy, where the rank did not tell.
     """
     compute, (program,) = prepared.machine.compute, prepared.graph.programs
     if not isinstance(compute, CpuModel):
@@ -212,7 +215,8 @@ def parts(
     longer = [beside.longer(tasks, rank) if beside else 1.0 for _, tasks, _ in told]
     lost_s = sum(seconds * (1.0 - 1.0 / by) for (_, _, seconds), by in zip(told, longer, strict=True))
     issuing_s = trained.collectives_cpu_s
-    issuing_s = issued_in(program) * issue_s if issuing_s is None else issuing_s
+    if issuing_s is None:
+        issuing_s = issued_in(program) * issue_s + copied_in(program) * issue_byte_s
     scale = _scale(timed, trained, compute, issuing_s, lost_s) / slower
     floor_s, ranks = FLOOR_SHARE * scale * float(np.median(timed.steps_s)), program.rank_count
     return [
@@ -225,6 +229,11 @@ def parts(
 def issued_in(program: Program) -> int:
     """Collectives that a rank issues in an iteration."""
     return sum(isinstance(work, CollectiveCall) for work in program.work)
+
+
+def copied_in(program: Program) -> float:
+    """Bytes that a rank's calls copy in an iteration before they issue collectives, the mean over ranks."""
+    return sum(float(np.mean(work.copied_bytes)) for work in program.work if isinstance(work, HostWork))
 
 
 def group_of(name: str, section: str, work: Work) -> str:

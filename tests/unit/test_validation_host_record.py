@@ -13,10 +13,10 @@ from inputs.errors import InputError
 from scenarios.prepare import prepare
 from scenarios.progress import Silent
 from validation.host_calibration import trained_jobs
-from validation.host_fit import issue_s
+from validation.host_fit import issue_byte_s, issue_s
 from validation.host_iterations import MOST_HALVED
 from validation.host_record import HostRecord, rounded, undisturbed
-from validation.in_situ import TrainedRank, issued_in
+from validation.in_situ import TrainedRank, copied_in, issued_in
 from validation.yardstick import MOST_STOLEN, PIECES
 
 FILE = Path("here.record.json.gz")
@@ -180,7 +180,7 @@ def test_cores_that_a_rank_was_on_by_turns_count_alike(tmp_path):
 
 
 def test_what_issuing_a_collective_takes_is_told_by_jobs_that_recorded_it():
-    """Else by collectives alone."""
+    """Without what calls copy. Else by collectives alone."""
     machine, record = load_cluster("zen4_2_cores"), HostRecord.read("zen4_2_cores")
     pieces = dict.fromkeys(PIECES, 0.001)
 
@@ -188,9 +188,13 @@ def test_what_issuing_a_collective_takes_is_told_by_jobs_that_recorded_it():
         ranks = [replace(rank, collectives_cpu_s=cpu_s, yardstick_s=pieces, stolen=0.0) for rank in job.trained]
         return replace(job, trained=ranks)
 
-    jobs = [job for job in record.jobs if job.ranks == 2][:3]
-    calls = [issued_in(prepare(job.on(machine), Silent()).graph.programs[0]) for job in jobs]
-    tell = [told(job, 2e-4 * count) for job, count in zip(jobs, calls, strict=True)]
+    of_two = [(job, prepare(job.on(machine), Silent()).graph.programs[0]) for job in record.jobs if job.ranks == 2]
+    copying = next(each for each in of_two if copied_in(each[1]) > 0.0)
+    byte_s = issue_byte_s(record.rows)
+    assert byte_s > 0.0
+    few = [*of_two[:2], copying]
+    jobs = [job for job, _ in few]
+    tell = [told(job, 2e-4 * issued_in(program) + byte_s * copied_in(program)) for job, program in few]
     assert trained_jobs(replace(record, jobs=tell), machine)[2].issue_s == pytest.approx(2e-4)
     silent = replace(record, jobs=[told(job, None) for job in jobs])
     assert trained_jobs(silent, machine)[2].issue_s == issue_s(record.rows)

@@ -73,9 +73,7 @@ def started_ranks(
         processes: list[subprocess.Popen[bytes]] = []
         try:
             for rank, places in enumerate(core_turns(cores or usable_cores(), world_size)):
-                moves = len(places) > 1 and run.device == "cpu"
-                told = replace(run, cores=places[0], core_turns=places if moves else ())
-                processes.append(_start(told, rank, world_size, folder, module))
+                processes.append(_start(_on(run, places), rank, world_size, folder, module))
             yield Ranks(processes, folder)
         finally:
             _end(processes)
@@ -110,6 +108,11 @@ class Ranks:
         if failed:
             raise _failure(_first_failure(failed, self.folder), codes, self.folder)
         return all(code == 0 for code in codes)
+
+
+def _on(run: Run, places: tuple[tuple[int, ...], ...]) -> Run:
+    """The run of a rank that has these cores by turns; on a GPU it stays beside that."""
+    return replace(run, cores=places[0], core_turns=places if len(places) > 1 and run.device == "cpu" else ())
 
 
 def _start(run: Run, rank: int, world_size: int, folder: Path, module: str = "trainer") -> subprocess.Popen[bytes]:

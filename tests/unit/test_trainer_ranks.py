@@ -246,6 +246,7 @@ def test_ranks_change_cores_at_looks_and_before_sessions():
     [
         ((0, 1), 2, [((0,), (1,)), ((1,), (0,))]),
         ((0, 1), 4, [((0,), (1,)), ((1,), (0,))] * 2),
+        ((0, 1), 3, [((0,), (1,)), ((1,), (0,)), ((0,), (1,))]),
         ((0, 1, 2, 3), 2, [((0, 1), (2, 3)), ((2, 3), (0, 1))]),
         ((4, 5, 6), 3, [((4,), (5,), (6,)), ((5,), (6,), (4,)), ((6,), (4,), (5,))]),
         ((0, 1), 1, [((0, 1),)]),
@@ -253,6 +254,15 @@ def test_ranks_change_cores_at_looks_and_before_sessions():
 )
 def test_ranks_are_on_all_cores_by_turns_with_those_that_share_theirs(cores, ranks, expected):
     assert core_turns(cores, ranks, dict.fromkeys(cores, 0)) == expected
+
+
+def test_ranks_stay_beside_their_gpu():
+    places = ((4,), (5,))
+    told = launch._on(RUN, places)
+    assert (told.cores, told.core_turns) == ((4,), places)
+    told = launch._on(replace(RUN, device="cuda"), places)
+    assert (told.cores, told.core_turns) == ((4,), ())
+    assert launch._on(RUN, places[:1]).core_turns == ()
 
 
 def test_ranks_stay_on_their_numa_node():

@@ -15,12 +15,14 @@ from scipy.optimize import linprog
 
 from hardware_specs.cpu_kernels import MOST_OVERLAP, MOST_SPREAD, CpuKernels, KernelClass, KernelCosts
 from hardware_specs.types import Cluster
+from scenarios.prepare import Prepared, prepare
+from scenarios.progress import Silent
 from scenarios.resolve import ResolvedScenario
 from simulator.compute.cpu import caches_of
 from simulator.operators import FloatArray
 from validation.in_situ import PartRow
 from validation.measured import Times
-from validation.measured_prediction import class_told, predict, predict_thread_s
+from validation.measured_prediction import class_told, predict_prepared, predict_thread_s, with_kernels_of
 
 MOST_WAIT_S = 4e-3
 """Up to where it is looked for what a collective waits, seconds."""
@@ -121,7 +123,8 @@ def with_level(cluster: Cluster, threads: int, jobs: Sequence[TrainedJob]) -> Cl
     """
     if not jobs:
         return cluster
-    ratios = _thread_ratios(cluster, jobs) if threads == 1 else _ratios(cluster, jobs, _iteration_ratio)
+    own = threads == 1
+    ratios = _thread_ratios(cluster, jobs) if own else _Jobs.on(cluster, jobs).ratios(cluster, _iteration_ratio)
     level = 1.0 / float(np.median(ratios))
     kernels = cluster.node.cpu.kernels
     return with_kernels(
@@ -192,7 +195,8 @@ def _with_turn(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
     if not jobs or not whole_s:
         return cluster
     tried = [_told(cluster, turn_s=float(f"{whole_s / 2**halved:.3g}")) for halved in range(MOST_HALVED + 1)]
-    off = [float(np.mean(np.abs(np.log(_ratios(each, jobs, _kernels_ratio))))) for each in tried]
+    on_it = _Jobs.on(cluster, jobs)
+    off = [float(np.mean(np.abs(np.log(on_it.ratios(each, _kernels_ratio))))) for each in tried]
     return tried[int(np.argmin(off))]
 
 
@@ -231,15 +235,16 @@ def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[st
     def told(values: FloatArray) -> Cluster:
         return _told(cluster, **{name: float(f"{value:.3g}") for name, value in zip(names, values, strict=True)})
 
+    on_it = _Jobs.on(cluster, jobs)
     most, parts = np.array([WAITS[name] for name in names]).T
     steps = most / parts
-    start = _ratios(told(np.zeros(len(names))), jobs, ratio)
-    slopes = np.stack([_ratios(told(step), jobs, ratio) - start for step in np.diag(steps)], 1) / steps
+    start = on_it.ratios(told(np.zeros(len(names))), ratio)
+    slopes = np.stack([on_it.ratios(told(step), ratio) - start for step in np.diag(steps)], 1) / steps
     for again in range(ROUNDS + 1):
         found = _least_off(start - 1.0, slopes, weights, most)
         if not np.any(found) or again == ROUNDS:
             break
-        missed = _ratios(told(found), jobs, ratio) - start - slopes @ found
+        missed = on_it.ratios(told(found), ratio) - start - slopes @ found
         slopes += missed[:, None] * (found / steps) / steps / np.sum((found / steps) ** 2)
         weights = 1.0 / np.maximum(waiting + start - 1.0 + slopes @ found, LEAST_WAITING)
     return told(found)
@@ -264,8 +269,21 @@ def _least_off(start: FloatArray, slopes: FloatArray, weights: FloatArray, most:
     return np.asarray(found.x, dtype=np.float64)[: len(most)]
 
 
-def _ratios(cluster: Cluster, jobs: Sequence[TrainedJob], ratio: Callable[[Times, TrainedJob], float]) -> FloatArray:
-    return np.array([ratio(predict(replace(job.resolved, cluster=cluster)), job) for job in jobs])
+@dataclass(frozen=True, slots=True)
+class _Jobs:
+    """Jobs on a machine, each with its task graph, which is made once."""
+
+    jobs: Sequence[TrainedJob]
+    prepared: Sequence[Prepared]
+
+    @staticmethod
+    def on(cluster: Cluster, jobs: Sequence[TrainedJob]) -> _Jobs:
+        return _Jobs(jobs, [prepare(replace(job.resolved, cluster=cluster), Silent()) for job in jobs])
+
+    def ratios(self, cluster: Cluster, ratio: Callable[[Times, TrainedJob], float]) -> FloatArray:
+        """Of predicted to measured times ``[J]`` on a machine that differs in its kernels alone."""
+        predicted = (predict_prepared(with_kernels_of(prepared, cluster)) for prepared in self.prepared)
+        return np.array([ratio(times, job) for times, job in zip(predicted, self.jobs, strict=True)])
 
 
 def _iteration_ratio(predicted: Times, job: TrainedJob) -> float:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hardware_specs.cpu_kernels import KernelClass
+from hardware_specs.types import Cluster
 from scenarios.engine_run import run_options, variation_of
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
@@ -58,10 +60,23 @@ def cluster_anywhere(cluster: str) -> str:
 
 def predict(resolved: ResolvedScenario, progress: Progress | None = None) -> Times:
     """Simulate a scenario on CPUs; raises as `predict_measured`."""
-    prepared = prepare(resolved, progress or Silent())
-    ran = _run(resolved, prepared)
+    return predict_prepared(prepare(resolved, progress or Silent()))
+
+
+def predict_prepared(prepared: Prepared) -> Times:
+    """Simulate a scenario on CPUs that is ready to be lowered; raises as `predict_measured`."""
+    ran = _run(prepared)
     iteration_s = iteration_time(ran.result.iteration_end_ps.tolist(), SteadyRule()).seconds
     return _times(prepared, ran, iteration_s)
+
+
+def with_kernels_of(prepared: Prepared, cluster: Cluster) -> Prepared:
+    """A job on CPUs with the kernels of a cluster that differs in nothing else; its task graph is the same."""
+    compute = prepared.machine.compute
+    if not isinstance(compute, CpuModel):
+        raise TypeError("only CPUs have kernels that are told apart")
+    machine = replace(prepared.machine, compute=CpuModel.of(cluster.node, compute.local_world_size))
+    return replace(prepared, machine=machine)
 
 
 def predict_beside(resolved: ResolvedScenario) -> Beside:
@@ -71,7 +86,7 @@ def predict_beside(resolved: ResolvedScenario) -> Beside:
         InputError: as `predict_measured`.
     """
     prepared = prepare(resolved, Silent())
-    (program,), ran = prepared.graph.programs, _run(resolved, prepared)
+    (program,), ran = prepared.graph.programs, _run(prepared)
     _, taken_s = np.mean([_task_times(prepared, ran, record) for record in ran.result.records], axis=0)
     alone_s = np.zeros(taken_s.shape)
     for task, work in enumerate(program.work):
@@ -87,8 +102,8 @@ class _Ran(NamedTuple):
     calls_lost_s: Mapping[str, float]
 
 
-def _run(resolved: ResolvedScenario, prepared: Prepared) -> _Ran:
-    compute = prepared.machine.compute
+def _run(prepared: Prepared) -> _Ran:
+    resolved, compute = prepared.resolved, prepared.machine.compute
     lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
     calls_lost_s = {
         info.task: compute.kernels.call_lost(sum(moving_s for _, moving_s in info.phases), turns=compute.takes_turns)

@@ -15,8 +15,9 @@ from simulator.lowering import lower
 from validation.collective_work import CollectiveWork, calls_lost, collective_costs
 from validation.cpu_fit import Row
 from validation.host_fit import HostFacts, Trained, fit_kernels, host_cluster, issue_byte_s, issue_s, with_own_cache
-from validation.host_iterations import TrainedJob, with_classes, with_kernels, with_level, with_turns, with_waits
+from validation.host_iterations import TrainedJob, with_classes, with_kernels, with_level
 from validation.host_record import HostRecord, JobRecord, undisturbed
+from validation.host_waits import with_turns, with_waits
 from validation.in_situ import PartRow, copied_in, issued_in, parts
 from validation.measured_prediction import predict_beside
 from validation.timed import ISSUE

@@ -9,7 +9,8 @@ import pytest
 from scenarios.resolve import load_scenario
 from simulator.operators import EmbeddingUpdate, Gemm, HostWork
 from tests.host_machines import costs, host, kernels
-from validation.host_iterations import TrainedJob, with_classes, with_level, with_turns, with_waits
+from validation.host_iterations import TrainedJob, with_classes, with_level
+from validation.host_waits import with_turns, with_waits
 from validation.in_situ import PartRow
 from validation.measured_prediction import predict
 

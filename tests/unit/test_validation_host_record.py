@@ -14,8 +14,8 @@ from scenarios.prepare import prepare
 from scenarios.progress import Silent
 from validation.host_calibration import trained_jobs
 from validation.host_fit import issue_byte_s, issue_s
-from validation.host_iterations import MOST_HALVED
 from validation.host_record import HostRecord, rounded, undisturbed
+from validation.host_waits import MOST_HALVED
 from validation.in_situ import TrainedRank, copied_in, issued_in
 from validation.yardstick import MOST_STOLEN, PIECES
 

@@ -21,6 +21,7 @@ from benchmarks.rows import read as rows_of
 from inputs.errors import InputError
 from tests.command import installed_command
 from tests.trainer_jobs import graded, model, scenario
+from trainer.pin import usable_cores
 from validation.measured import CLASSES, read_measured
 from validation.measured_prediction import predict_measured
 from validation.yardstick import PIECES
@@ -128,8 +129,9 @@ def test_the_figures_are_those_of_the_recorded_iterations(measured):
     between_s = np.maximum(0.0, begins_s[1:] - ends_s[:-1])
     blocks_s = [ends_s[begin + 3] - ends_s[begin] for begin in range(10, 50, 5)]
     assert summary["iteration_time_s"] == pytest.approx(sum(blocks_s) / 24)
-    assert np.flatnonzero(between_s > 0).tolist() == [9, *range(14, 50, 5)], (
-        "a look before each block and after the last"
+    looks, moves = [9, *range(14, 50, 5)], [54, 57, 60]
+    assert np.flatnonzero(between_s > 0).tolist() == looks + (moves if len(usable_cores()) > 1 else []), (
+        "a look before each block and after the last; ranks change cores before each session but the first"
     )
     assert set(summary["yardstick_s"]) == {*PIECES, "exchange_2"}
     assert summary["throughput_samples_per_s"] == pytest.approx(64 / summary["iteration_time_s"])

@@ -135,7 +135,7 @@ def test_what_ranks_that_take_turns_lose_is_found(tmp_path):
 
 def test_how_long_turns_are_in_iterations_is_found_where_jobs_tell_what_collectives_took(tmp_path):
     """Two processes that are busy all the time would have turns four times as long."""
-    jobs = trained(machine(shared=(1.2, 1e-3), turn_s=1e-3, overlap=0.5), 4, tmp_path)
+    jobs = trained(machine(shared=(1.2, 0.0), turn_s=1e-3), 4, tmp_path)
     told_of = [replace(job, collectives_s=predict(job.resolved).classes_s["collectives"]) for job in jobs]
     told = with_turns(machine(), 4e-3, told_of)
     assert {known.turn_s for known in told.node.cpu.kernels} == {1e-3}

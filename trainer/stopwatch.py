@@ -1,6 +1,6 @@
 """How long this rank's own thread has issued collectives and waited for them. Needs no PyTorch.
 
-One for the process, as its CPU time is: collectives are started and waited for all over the trainer. On a GPU only the
+Two for the process, as its CPU time is: collectives are started and waited for all over the trainer. On a GPU only the
 host's part is in it, that of autograd's thread included.
 """
 

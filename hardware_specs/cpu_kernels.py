@@ -25,6 +25,8 @@ MOST_SPREAD = 0.2
 """Of work that only chance makes differ: four standard deviations are less than all of it."""
 MOST_OVERLAP = 0.9
 """Of a collective's data: something is left for the last member."""
+MOST_SYSTEM = 0.2
+"""Of what kernels work: more than that is no system's."""
 SPREAD_WORK_S = 0.1
 """Work of a core in an iteration, seconds, that spreads are told of."""
 LASTING_S = 5.0
@@ -88,6 +90,12 @@ class CpuKernels(Strict):
     collective_latency_cores: Annotated[float, Field(ge=0)] = 0.0
     """Seconds of a core that a member's threads work for each second in which no data of a collective move: posting
     messages, being woken up."""
+    posting_s: Annotated[Seconds, Field(ge=0)] = 0.0
+    """What the threads of each collective take of the core of a rank that issues it, then: they wake up and post
+    messages. Of ranks with cores of their own; with it no core is taken for ``collective_latency_cores``."""
+    system_share: Annotated[float, Field(ge=0, le=MOST_SYSTEM)] = 0.0
+    """Seconds for which something else has the core for each second that kernels work: interrupts, threads of the
+    system."""
     kernel_share_posting: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Part of a core that a kernel keeps beside a collective of which no data move."""
     kernel_share_moving: Annotated[float, Field(gt=0, lt=1)] = 0.5

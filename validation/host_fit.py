@@ -18,7 +18,7 @@ from hardware_specs.types import Cluster
 from scenarios.progress import Progress
 from simulator.compute.cpu import Caches
 from simulator.operators import EmbeddingLookup, EmbeddingUpdate, HostWork
-from validation.collective_work import CollectiveWork, calls_lost, collective_costs
+from validation.collective_work import CollectiveWork, calls_lost, thread_costs
 from validation.collectives import MeasuredCollective, Predictor
 from validation.cpu_fit import KERNELS, KernelRow, Row
 from validation.fitting import fit_collectives
@@ -155,11 +155,11 @@ def fit_kernels(
         trained: jobs; without any, kernels cost what they cost alone and the host nothing.
     """
     costs = fit([*timed_alone(rows, threads), *(trained.parts if trained else ())], facts.caches, usual_costs(threads))
-    share, latency, moving = _collective_cores(rows, threads), 0.0, 0.0
+    share, posting_s, moving = _collective_cores(rows, threads), 0.0, 0.0
     lost_s, lost_share = calls_lost(trained.collectives) if trained else (0.0, 0.0)
     posting_kept, moving_kept = (kept_of_cores(rows, facts.cores, large=large) for large in (False, True))
     if trained:
-        latency, moving = collective_costs(trained.collectives) if trained.collectives else (0.0, 0.0)
+        posting_s, moving = thread_costs(trained.collectives) if trained.collectives else (0.0, 0.0)
         costs["host"] = with_issue(costs.get("host"), trained.issue_s, issue_byte_s(rows))
     return CpuKernels.model_validate(
         {
@@ -171,7 +171,7 @@ def fit_kernels(
             "shared_cache_bytes": _shared_cache(facts),
             "collective_cores": share,
             "collective_slower": round(max(1.0, moving / share), 3) if share else 1.0,
-            "collective_latency_cores": round(latency, 3),
+            "posting_s": f"{posting_s:.3g} s",
             "call_lost_s": f"{lost_s:.3g} s",
             "call_lost_share": round(lost_share, 3),
             "kernel_share_posting": posting_kept,

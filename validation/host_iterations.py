@@ -136,10 +136,11 @@ class JobsOn:
         """
         return JobsOn(jobs, [prepare(replace(job.resolved, cluster=cluster), Silent()) for job in jobs])
 
-    def ratios(self, cluster: Cluster, ratio: Callable[[Times, TrainedJob], float]) -> FloatArray:
-        """Of predicted to measured times ``[J]`` on a machine that differs in its kernels alone."""
+    def ratios(self, cluster: Cluster, *ratios: Callable[[Times, TrainedJob], float]) -> FloatArray:
+        """Of predicted to measured times ``[ratios, J]`` on a machine that differs in its kernels alone."""
         predicted = (predict_prepared(with_kernels_of(prepared, cluster)) for prepared in self.prepared)
-        return np.array([ratio(times, job) for times, job in zip(predicted, self.jobs, strict=True)])
+        found = [[ratio(times, job) for ratio in ratios] for times, job in zip(predicted, self.jobs, strict=True)]
+        return np.array(found).T
 
 
 def _iteration_ratio(predicted: Times, job: TrainedJob) -> float:

@@ -1,17 +1,19 @@
-"""What ranks wait, fitted to whole iterations of trained jobs: what kernels take is known then.
+"""What interrupts ranks and what they wait, fitted to whole iterations of trained jobs whose work is known.
 
-What collectives take longer than alone, how far cores differ, and what ranks lose that take turns. Each is a number for
-the machine, such that jobs are predicted right in the middle: what it comes to in each follows from the model.
+What else has their cores, what collectives take longer than alone, how far cores differ, and what ranks lose that take
+turns. Each is a number for the machine, such that jobs are predicted right in the middle: what it comes to in each
+follows from the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import linprog
 
-from hardware_specs.cpu_kernels import MOST_OVERLAP, MOST_SPREAD
+from hardware_specs.cpu_kernels import MOST_OVERLAP, MOST_SPREAD, MOST_SYSTEM
 from hardware_specs.types import Cluster
 from simulator.operators import FloatArray
 from validation.host_iterations import JobsOn, TrainedJob, thread_ratios, with_kernels
@@ -19,14 +21,20 @@ from validation.measured import Times
 
 MOST_WAIT_S = 4e-3
 """Up to where it is looked for what a collective waits, seconds."""
-WAITS = {
-    "collective_wait_s": (MOST_WAIT_S, 8), "shared_wait_s": (MOST_WAIT_S, 8), "work_spread": (MOST_SPREAD, 2),
-    "shared_overlap": (MOST_OVERLAP, 2),
+MOST_POSTING_S = 1e-3
+"""The same for what a collective's threads take of a core when it is issued."""
+FITTED = {
+    "posting_s": (MOST_POSTING_S, 4), "system_share": (MOST_SYSTEM, 10), "collective_wait_s": (MOST_WAIT_S, 8),
+    "shared_wait_s": (MOST_WAIT_S, 8), "work_spread": (MOST_SPREAD, 2), "shared_overlap": (MOST_OVERLAP, 2),
 }  # fmt: skip
 """The most of each, and parts of that which slopes are looked at over: a spread below what ranks differ by anyway makes
 nobody wait."""
+WAITS = ("collective_wait_s", "work_spread")
+"""What ranks wait that have cores of their own."""
 MOST_HALVED = 3
 """Times that a turn is halved at most in looking for how long turns are in iterations."""
+IN_TURN = 4
+"""Times that each kind's numbers are looked for in a round, where there are several kinds of errors."""
 ROUNDS = 5
 """Times that they are mended."""
 LEAST_WAITING = 0.05
@@ -35,15 +43,22 @@ part of one."""
 
 
 def with_waits(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
-    """The cluster with what collectives take longer in iterations than alone.
+    """The cluster with what interrupts kernels, and what collectives take longer in iterations than alone.
 
-    That is ``collective_wait_s`` and ``work_spread``.
+    That is ``posting_s`` and ``system_share`` such that kernels are off least on the wall, where jobs tell it, and
+    ``collective_wait_s`` and ``work_spread`` such that waits are. Threads of collectives work as long as their CPU time
+    says, but what the system does for them, such as moving data between sockets, is in nobody's (`docs/decisions/113`).
 
     Args:
         cluster: with all else that jobs of ranks with cores of their own need.
         jobs: of such ranks.
     """
-    return _with_waits(cluster, [job for job in jobs if job.ranks > 1], ["collective_wait_s", "work_spread"])
+    jobs = [job for job in jobs if job.ranks > 1]
+    telling = [job for job in jobs if job.collectives_s is not None]
+    if telling:
+        interrupted = _Errors(["posting_s", "system_share"], _kernels_ratio, np.ones(len(telling)))
+        return _fitted(cluster, telling, [interrupted, _of_waits(cluster, telling, WAITS)])
+    return _with_waits(cluster, jobs, WAITS)
 
 
 def with_turns(
@@ -104,21 +119,36 @@ def _kernels_ratio(predicted: Times, job: TrainedJob) -> float:
 
 
 def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[str]) -> Cluster:
-    """The cluster with those numbers of `WAITS` for which waits are off least.
+    """The cluster with those numbers of `FITTED` for which waits are off least.
 
-    That is by the sum of errors relative to the predicted waits, at least `LEAST_WAITING` of the iteration: a job that
-    something held up bends neither, and noise, which multiplies, does not pull waits down (first the measured ones are
-    taken, then what the round before predicted). They are looked for as if iterations grew in a straight line with
-    them, then again from there, with lines that meet both points. What ranks work counts as it was measured: how far
-    kernels are off in a job says nothing of waiting. Where jobs tell what their collectives took (`docs/decisions/109`)
-    that is what counts, and other jobs do not; else it is what iterations are longer than work.
+    Where jobs tell what their collectives took (`docs/decisions/109`) that is what counts, and other jobs do not; else
+    it is what iterations are longer than work.
     """
     jobs = [job for job in jobs if job.collectives_s is not None] or jobs
-    if not jobs:
-        return cluster
+    return _fitted(cluster, jobs, [_of_waits(cluster, jobs, names)]) if jobs else cluster
+
+
+@dataclass(frozen=True, slots=True)
+class _Errors:
+    """What some numbers are fitted to.
+
+    Attributes:
+        names: of the numbers.
+        ratio: of a prediction of a job to the job; right is 1.
+        share: what errors are relative to, where ratios are right ``[J]``; at least `LEAST_WAITING` counts.
+    """
+
+    names: Sequence[str]
+    ratio: Callable[[Times, TrainedJob], float]
+    share: FloatArray
+
+
+def _of_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[str]) -> _Errors:
+    """Errors of waits, relative to those that are predicted.
+
+    What ranks work counts as it was measured: how far kernels are off in a job says nothing of waiting.
+    """
     per_core = max(1.0, jobs[0].ranks / int(cluster.node.cpu.cores.value * cluster.node.sockets.value))
-    waiting = np.array([_waited(job, per_core) for job in jobs])
-    weights = 1.0 / np.maximum(waiting, LEAST_WAITING)
 
     def ratio(predicted: Times, job: TrainedJob) -> float:
         """Of iterations, with the measured work of the ranks that share a core in place of the predicted."""
@@ -128,22 +158,44 @@ def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[st
         others_s = (1.0 - 1.0 / per_core) * more_s  # a rank waits for those that have its core
         return 1.0 + (predicted.classes_s["collectives"] + others_s - job.collectives_s) / job.iteration_s
 
-    def told(values: FloatArray) -> Cluster:
+    return _Errors(names, ratio, np.array([_waited(job, per_core) for job in jobs]))
+
+
+def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], told: Sequence[_Errors]) -> Cluster:
+    """The cluster with those numbers of `FITTED` for which the sum of each one's errors of jobs is least.
+
+    Errors are relative to what is predicted: a job that something held up bends no number, and noise, which multiplies,
+    pulls none down (first what was measured is taken, then what the round before predicted). Numbers are looked for as
+    if ratios grew in a straight line with them, then again from there, with lines that meet both points; where there
+    are several kinds of errors, each kind's numbers in turn, while the others are as they were found.
+    """
+    names = [name for errors in told for name in errors.names]
+    kind_of = np.repeat(np.arange(len(told)), [len(errors.names) for errors in told])
+    shares, on_it = np.stack([errors.share for errors in told]), JobsOn.of(cluster, jobs)
+
+    def of(values: FloatArray) -> Cluster:
         return _told(cluster, **{name: float(f"{value:.3g}") for name, value in zip(names, values, strict=True)})
 
-    on_it = JobsOn.of(cluster, jobs)
-    most, parts = np.array([WAITS[name] for name in names]).T
+    def off(values: FloatArray) -> FloatArray:
+        return on_it.ratios(of(values), *(errors.ratio for errors in told)) - 1.0
+
+    most, parts = np.array([FITTED[name] for name in names]).T
     steps = most / parts
-    start = on_it.ratios(told(np.zeros(len(names))), ratio)
-    slopes = np.stack([on_it.ratios(told(step), ratio) - start for step in np.diag(steps)], 1) / steps
+    found = np.zeros(len(names))
+    start = off(found)
+    slopes = np.stack([off(step) - start for step in np.diag(steps)], 2) / steps
+    weights = 1.0 / np.maximum(shares, LEAST_WAITING)
     for again in range(ROUNDS + 1):
-        found = _least_off(start - 1.0, slopes, weights, most)
+        for kind in [*range(len(told))] * (IN_TURN if len(told) > 1 else 1):
+            mine = kind_of == kind
+            others = start[kind] + slopes[kind][:, ~mine] @ found[~mine]
+            found[mine] = _least_off(others, slopes[kind][:, mine], weights[kind], most[mine])
         if not np.any(found) or again == ROUNDS:
             break
-        missed = on_it.ratios(told(found), ratio) - start - slopes @ found
-        slopes += missed[:, None] * (found / steps) / steps / np.sum((found / steps) ** 2)
-        weights = 1.0 / np.maximum(waiting + start - 1.0 + slopes @ found, LEAST_WAITING)
-    return told(found)
+        missed = off(found) - start - slopes @ found
+        slopes += missed[..., None] * (found / steps) / steps / np.sum((found / steps) ** 2)
+        weights = 1.0 / np.maximum(shares + start + slopes @ found, LEAST_WAITING)
+    return of(found)
 
 
 def _waited(job: TrainedJob, per_core: float) -> float:
@@ -166,4 +218,9 @@ def _least_off(start: FloatArray, slopes: FloatArray, weights: FloatArray, most:
 
 
 def _told(cluster: Cluster, **changes: float | None) -> Cluster:
-    return with_kernels(cluster, [known.model_copy(update=changes) for known in cluster.node.cpu.kernels])
+    """The cluster with other numbers; ``system_share`` where costs are CPU time: of several threads they are time."""
+    of_several = {name: value for name, value in changes.items() if name != "system_share"}
+    kernels = cluster.node.cpu.kernels
+    return with_kernels(
+        cluster, [known.model_copy(update=changes if known.threads == 1 else of_several) for known in kernels]
+    )

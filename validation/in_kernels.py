@@ -26,10 +26,9 @@ def in_kernels_s(
     On CPUs that is not what the simulation shows of one iteration:
 
     - A call that issues a collective is over for the thread that makes it when it has its core again: a part of what
-      the collective's threads take of that counts for the call, not for the kernels that follow; of ranks that take
-      turns, a part of what they are interrupted for in the iteration, as much of all kernels.
-    - What a rank that takes turns is interrupted for hits one kernel in an iteration, another in the next: it counts
-      for all between two waits, in proportion to their work. (Waits are tasks of their own, which end when the rank has
+      the rank is interrupted for in the iteration counts for calls, as much of all kernels.
+    - What interrupts a rank hits one kernel in an iteration, another in the next: it counts for all between two waits,
+      in proportion to their work. (Of ranks that take turns waits are tasks of their own, which end when the rank has
       its core again: `workloads.host_waits`.)
 
     Args:
@@ -49,34 +48,13 @@ def in_kernels_s(
         if not isinstance(work, CollectiveCall):
             needed_s[task] = np.asarray(compute.duration_s(work), dtype=np.float64)
     spread = compute.pace_spread(float(needed_s.mean(axis=1).sum()))
-    needed_s *= paces(core_of, spread)[int(is_other(iteration))]
-    later_s = np.maximum(seconds - needed_s, 0.0)
-    if not compute.takes_turns:
-        return seconds - _in_calls_s(program, later_s, calls_lost_s)
+    needed_s *= paces(core_of, spread)[int(is_other(iteration))] * (1.0 + compute.kernels.system_share)
+    interrupted_s = np.where(needed_s > 0.0, np.maximum(seconds - needed_s, 0.0), 0.0)
     between = _between_waits(program, start_ps, end_ps)
-    interrupted_s = np.where(needed_s > 0.0, later_s, 0.0)
-    lost_s = _lost_by(program, calls_lost_s)[:, None] * _contended(program, core_of, needed_s, start_ps, end_ps)
+    lost_s = np.broadcast_to(_lost_by(program, calls_lost_s)[:, None], needed_s.shape)
+    if compute.takes_turns:
+        lost_s = lost_s * _contended(program, core_of, needed_s, start_ps, end_ps)
     return needed_s + _in_proportion(interrupted_s, needed_s, between) * _left(interrupted_s, lost_s)
-
-
-def _in_calls_s(program: Program, later_s: FloatArray, calls_lost_s: Mapping[str, float]) -> FloatArray:
-    """What of the time that tasks take longer ``[T, P]`` calls before them lost, seconds.
-
-    Of each call, what it loses at most, or what kernels between it and the next wait lose.
-    """
-    lost_by = _lost_by(program, calls_lost_s)
-    left_s = np.zeros((len(program.streams), program.rank_count))
-    found = np.zeros(later_s.shape)
-    for task, work in enumerate(program.work):
-        if isinstance(work, CollectiveCall):
-            continue
-        left = left_s[int(program.stream_of[task])]
-        if _waits(program, task):
-            left[:] = 0.0
-        found[task] = np.minimum(later_s[task], left)
-        left -= found[task]
-        left += lost_by[task]
-    return found
 
 
 def _lost_by(program: Program, calls_lost_s: Mapping[str, float]) -> FloatArray:

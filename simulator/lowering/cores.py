@@ -1,7 +1,8 @@
 """Cores of hosts that ranks compute on: resources that kernels, collectives and ranks in too great a number share.
 
-A rank is pinned to its share of a node's cores. A kernel uses all of it; the threads of a collective use the part that
-was measured (`hardware_specs.cpu_kernels`), of every member's share. Each share is one resource, so that a kernel and a
+A rank is pinned to its share of a node's cores. A kernel uses all of it; the threads of a collective take it when the
+collective is issued, and while data move they use the part that was measured (`hardware_specs.cpu_kernels`), of every
+member's share. Each share is one resource, so that a kernel and a
 collective that meet on it are slowed as the engine slows everything else. With more ranks than cores, several take
 turns on one: the kernels of one rank at a time, for a slice of time, unless the ranks before have to wait.
 """
@@ -20,7 +21,7 @@ from simulator.compute import CpuModel
 from simulator.lowered import Activity, Phase
 from simulator.network.model import picoseconds_of
 from simulator.network.topology import Topology
-from simulator.operators import Amount, Category, CollectiveCall, FloatArray, Nothing
+from simulator.operators import Amount, Category, CollectiveCall, FloatArray, HostWork, Nothing
 from simulator.program import IntArray, Program
 
 BLOM = 0.375
@@ -48,6 +49,8 @@ class Cores:
         pace_spread: standard deviation of the pace of cores for what a rank works in an iteration, in seconds
             (`simulator.compute.CpuModel.pace_spread`).
         slice_ps: how long a rank keeps cores that another one waits for; 0: they share them all the time.
+        posting_ps: what threads take of a rank's cores for each collective when it issues it.
+        system_share: what the system takes of them for each second that kernels work.
     """
 
     first: int
@@ -61,6 +64,8 @@ class Cores:
     wait_ps: int
     pace_spread: Callable[[float], float]
     slice_ps: int
+    posting_ps: int
+    system_share: float
 
     @staticmethod
     def of(topology: Topology, compute: object) -> Cores | None:
@@ -76,8 +81,8 @@ class Cores:
         numbers = first + topology.node_of * groups + compute.core_group_of(topology.local_rank_of)
         of = compute.kernels
         turns = compute.takes_turns
-        wait_s = of.shared_wait_s if turns else of.collective_wait_s
-        wait_ps, slice_ps = picoseconds_of(np.array([wait_s, of.turn_s if turns else 0.0])).tolist()
+        times_s = [of.shared_wait_s, of.turn_s, 0.0] if turns else [of.collective_wait_s, 0.0, of.posting_s]
+        wait_ps, slice_ps, posting_ps = picoseconds_of(np.array(times_s)).tolist()
         latency_cores = of.shared_latency_cores if turns else None
         latency_cores = of.collective_latency_cores if latency_cores is None else latency_cores
         return Cores(
@@ -86,12 +91,14 @@ class Cores:
             of_rank=numbers,
             collective_share=of.collective_cores,
             slower=of.collective_slower * (1.0 - of.shared_overlap if turns else 1.0),
-            latency_cores=latency_cores,
+            latency_cores=0.0 if posting_ps else latency_cores,
             posting_weight=1.0 / of.kernel_share_posting - 1.0,
             moving_weight=1.0 / of.kernel_share_moving - 1.0,
             wait_ps=wait_ps,
             pace_spread=compute.pace_spread,
             slice_ps=slice_ps,
+            posting_ps=posting_ps,
+            system_share=of.system_share,
         )
 
     @property
@@ -116,7 +123,11 @@ class Cores:
 
     def _kernel(self, program: Program, task: int, seconds: Amount, pace: FloatArray) -> list[Activity]:
         alone_s = np.broadcast_to(np.asarray(seconds, dtype=np.float64), program.rank_count)
-        some_ps, other_ps = np.maximum(picoseconds_of(alone_s * pace), alone_s > 0.0)
+        work = program.work[task]
+        issued = np.asarray(work.collectives if isinstance(work, HostWork) else 0.0, dtype=np.float64)
+        some_ps, other_ps = np.maximum(
+            picoseconds_of(alone_s * pace * (1.0 + self.system_share)), alone_s > 0.0
+        ) + np.rint(issued * self.posting_ps).astype(np.int64)
         whole = np.ones(1)
         return [
             Activity(

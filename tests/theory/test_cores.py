@@ -308,16 +308,10 @@ def test_waits_for_a_turn_count_for_no_kernel_and_interruptions_for_all_between_
     assert told[4].tolist() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
-    ("lost", "longer", "expected"),
-    [
-        (1.5, [3.0, 0.0], [2.5, 1.0]),  # the rest is the kernel's own
-        (1.5, [1.0, 1.0], [1.0, 1.5]),  # what the first kernel left of it, the second has
-        (0.0, [3.0, 0.0], [4.0, 1.0]),
-    ],
-)
-def test_what_a_call_loses_counts_for_no_kernel_of_ranks_with_cores_of_their_own(lost, longer, expected):
-    """Kernels of 1 s that take longer after a collective was issued, and one after the wait, which takes 2 s."""
+@pytest.mark.parametrize(("lost", "left"), [(0.0, 1.0), (1.0, 0.75), (9.0, 0.0)])
+@pytest.mark.parametrize("longer", [[3.0, 0.0], [1.0, 2.0]])
+def test_what_a_call_loses_counts_for_no_kernel_of_ranks_with_cores_of_their_own(longer, lost, left):
+    """Kernels of 1 s, as long as the call, are interrupted for 3 s before a wait, and one after it for 1 s."""
     work = EmbeddingLookup(np.ones(2), *[np.zeros(2)] * 3, 1.0)
     builder = ProgramBuilder("all", np.arange(2), ["host", "network"])
     issue = builder.task("issue", "host", HostWork(launches=1, collectives=1))
@@ -329,11 +323,34 @@ def test_what_a_call_loses_counts_for_no_kernel_of_ranks_with_cores_of_their_own
     costs_of = {"lookup": costs(lookup=1.0), "host": costs(launch=1.0)}
     machine = build_machine(host(2, kernels(**costs_of)), 2, launch_s=0.0)
     seconds_of = np.array([1.0, 9.0, 1.0 + longer[0], 1.0 + longer[1], 0.0, 2.0])
-    end_ps = np.tile(seconds_of[:, None], 2) * PS
-    told = in_kernels_s(builder.build(), machine.compute, np.zeros_like(end_ps), end_ps, {"call": lost})
-    assert told[2].tolist() == pytest.approx([expected[0]] * 2)
-    assert told[3].tolist() == pytest.approx([expected[1]] * 2)
-    assert told[5].tolist() == [2.0, 2.0], "it was waited for before"
+    ends = np.array([1.0, 7.0, 2.0 + longer[0], 6.0, 7.0, 9.0])
+    end_ps = np.tile(ends[:, None], 2) * PS
+    start_ps = np.tile((ends - seconds_of)[:, None], 2) * PS
+    told = in_kernels_s(builder.build(), machine.compute, start_ps, end_ps, {"call": lost})
+    assert told[[0, 2, 3]].tolist() == [pytest.approx([1.0 + left] * 2)] * 3
+    assert told[5].tolist() == pytest.approx([1.0 + left] * 2)
+
+
+def test_threads_take_the_core_of_who_issues_a_collective_at_once():
+    """The call of 1 s, in which they take 0.5 s for each of two collectives, and the kernel after it; no core later."""
+    plain = latency_s(2, 2)
+    costs_of = {"gemm": costs(call=3.0), "host": costs(launch=1.0)}
+    machine = build_machine(host(2, kernels(posting_s=0.5, latency_cores=1.0, **costs_of)), 2, launch_s=0.0)
+    builder = ProgramBuilder("all", np.arange(2), ["host", "network"])
+    issue = builder.task("issue", "host", HostWork(launches=1, collectives=2))
+    builder.task("call", "network", all_reduce(2, 0.0), after=[issue])
+    builder.task("kernel", "host", Gemm(1, 16, 1, "fp32"))
+    graph = TaskGraph((builder.build(),), {"world": np.zeros(2, dtype=np.int64)})
+    times = run(lower(graph, machine).program, RunOptions(max_iterations=1)).records[0].groups[0]
+    assert (times.end_ps / PS).T.tolist() == [pytest.approx([2.0, 2.0 + plain, 5.0])] * 2
+    told = in_kernels_s(graph.programs[0], machine.compute, times.start_ps, times.end_ps, {"call": 0.4})
+    assert told[[0, 2]].T.tolist() == [pytest.approx([1.0 + 0.6 / 4, 3.0 + 3 * 0.6 / 4])] * 2, "by their work"
+
+
+@pytest.mark.parametrize(("ranks", "expected"), [(2, 1.125), (4, 2.25)])
+def test_the_system_takes_its_part_of_what_kernels_work(ranks, expected):
+    measured = kernels(system_share=0.125, gemm=costs(call=1.0))
+    assert seconds(host(2, measured), ranks, [Gemm(1, 16, 1, "fp32")]) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(("lost", "left"), [(0.0, 1.0), (10.5, 0.5), (30.0, 0.0)])

@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 
-from validation.collective_work import CollectiveWork, calls_lost, collective_costs
+from validation.collective_work import CollectiveWork, calls_lost, latency_cores, thread_costs
 
 
-def test_cores_that_collectives_take_come_back():
-    jobs = [CollectiveWork(1e-3 * (1 + i % 4), 1e-3 * i, 2.0 * 1e-3 * (1 + i % 4) + 1.5e-3 * i) for i in range(12)]
-    assert collective_costs(jobs) == (pytest.approx(2.0, rel=0.01), pytest.approx(1.5, rel=0.01))
+def test_what_threads_work_comes_back():
+    """2 ms for each of 1 to 4 collectives, which have 1 ms of latency each, and 1.5 s for each second of moving."""
+    numbers = [(1 + i % 4, 1e-3 * i) for i in range(12)]
+    jobs = [CollectiveWork(1e-3 * calls, moving_s, 2e-3 * calls + 1.5 * moving_s, calls) for calls, moving_s in numbers]
+    assert thread_costs(jobs) == (pytest.approx(2e-3, rel=0.01), pytest.approx(1.5, rel=0.01))
+    assert latency_cores(jobs) == pytest.approx(2.0, rel=0.01)
 
 
 def test_what_calls_lose_is_found():

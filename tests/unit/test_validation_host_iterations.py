@@ -98,6 +98,17 @@ def test_noise_of_waits_does_not_pull_them_down(tmp_path):
     assert found.collective_wait_s == pytest.approx(1.5e-3, rel=0.1)
 
 
+@pytest.mark.parametrize(("posting_s", "system_share"), [(3e-4, 0.04), (0.0, 0.08)])
+def test_what_interrupts_kernels_is_found_where_jobs_tell_what_collectives_took(posting_s, system_share, tmp_path):
+    truth = machine(10.0, waits=(5e-4, 0.1), posting_s=posting_s, system_share=system_share)
+    jobs = trained(truth, 2, tmp_path)
+    told_of = [replace(job, collectives_s=predict(job.resolved).classes_s["collectives"]) for job in jobs]
+    one, two = sorted(with_waits(machine(10.0), told_of).node.cpu.kernels, key=lambda known: known.threads)
+    assert (one.posting_s, one.system_share) == pytest.approx((posting_s, system_share), rel=0.05, abs=5e-6)
+    assert (one.collective_wait_s, one.work_spread) == pytest.approx((5e-4, 0.1), rel=0.05)
+    assert two.system_share == 0.0, "costs of several threads are time"
+
+
 def test_nothing_waits_where_nothing_is_missing(tmp_path):
     assert with_waits(machine(), trained(machine(), 2, tmp_path)) == machine()
     alone = trained(machine(waits=(5e-4, 0.0)), 1, tmp_path)
@@ -182,12 +193,9 @@ def test_without_jobs_nothing_changes():
 
 
 def test_waits_are_fitted_to_what_collectives_took_where_jobs_tell_it(tmp_path):
-    """Iterations say nothing then, nor do jobs that do not tell it."""
+    """Jobs that do not tell it say nothing then."""
     jobs = trained(machine(waits=(5e-4, 0.1)), 2, tmp_path)
-    told = [
-        replace(job, iteration_s=1.2 * job.iteration_s, collectives_s=predict(job.resolved).classes_s["collectives"])
-        for job in jobs
-    ]
+    told = [replace(job, collectives_s=predict(job.resolved).classes_s["collectives"]) for job in jobs]
     other = [replace(job, iteration_s=3.0 * job.iteration_s) for job in jobs]
     found = with_waits(machine(), [*told, *other]).node.cpu.kernels[0]
     assert (found.collective_wait_s, found.work_spread) == pytest.approx((5e-4, 0.1), rel=0.05)

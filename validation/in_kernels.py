@@ -27,9 +27,9 @@ def in_kernels_s(
 
     - A call that issues a collective is over for the thread that makes it when it has its core again: a part of what
       the rank is interrupted for in the iteration counts for calls, as much of all kernels.
-    - What interrupts a rank hits one kernel in an iteration, another in the next: it counts for all between two waits,
-      in proportion to their work. (Of ranks that take turns waits are tasks of their own, which end when the rank has
-      its core again: `workloads.host_waits`.)
+    - What interrupts a rank that takes turns hits one kernel in an iteration, another in the next: it counts for all
+      between two waits, in proportion to their work. (Waits are tasks of their own, which end when the rank has its
+      core again: `workloads.host_waits`.) So does what threads take of the core of a rank that issues a collective.
 
     Args:
         program: T tasks of P ranks.
@@ -50,11 +50,19 @@ def in_kernels_s(
     spread = compute.pace_spread(float(needed_s.mean(axis=1).sum()))
     needed_s *= paces(core_of, spread)[int(is_other(iteration))] * (1.0 + compute.kernels.system_share)
     interrupted_s = np.where(needed_s > 0.0, np.maximum(seconds - needed_s, 0.0), 0.0)
-    between = _between_waits(program, start_ps, end_ps)
     lost_s = np.broadcast_to(_lost_by(program, calls_lost_s)[:, None], needed_s.shape)
     if compute.takes_turns:
+        anywhere_s = interrupted_s
         lost_s = lost_s * _contended(program, core_of, needed_s, start_ps, end_ps)
-    return needed_s + _in_proportion(interrupted_s, needed_s, between) * _left(interrupted_s, lost_s)
+    else:
+        anywhere_s = np.minimum(interrupted_s, compute.kernels.posting_s * _issued(program)[:, None])
+    spread_s = _in_proportion(anywhere_s, needed_s, _between_waits(program, start_ps, end_ps))
+    return needed_s + (interrupted_s - anywhere_s + spread_s) * _left(interrupted_s, lost_s)
+
+
+def _issued(program: Program) -> FloatArray:
+    """Collectives that each task issues ``[T]``."""
+    return np.array([work.collectives if isinstance(work, HostWork) else 0.0 for work in program.work])
 
 
 def _lost_by(program: Program, calls_lost_s: Mapping[str, float]) -> FloatArray:

@@ -123,11 +123,10 @@ class Cores:
 
     def _kernel(self, program: Program, task: int, seconds: Amount, pace: FloatArray) -> list[Activity]:
         alone_s = np.broadcast_to(np.asarray(seconds, dtype=np.float64), program.rank_count)
+        work_ps = np.maximum(picoseconds_of(alone_s * pace * (1.0 + self.system_share)), alone_s > 0.0)
         work = program.work[task]
-        issued = np.asarray(work.collectives if isinstance(work, HostWork) else 0.0, dtype=np.float64)
-        some_ps, other_ps = np.maximum(
-            picoseconds_of(alone_s * pace * (1.0 + self.system_share)), alone_s > 0.0
-        ) + np.rint(issued * self.posting_ps).astype(np.int64)
+        posting_ps = round(work.collectives * self.posting_ps) if isinstance(work, HostWork) else 0
+        some_ps, other_ps = work_ps + posting_ps
         whole = np.ones(1)
         return [
             Activity(

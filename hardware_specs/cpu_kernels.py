@@ -89,15 +89,15 @@ class CpuKernels(Strict):
     """By how much longer a collective's data are under way within an iteration than alone."""
     collective_latency_cores: Annotated[float, Field(ge=0)] = 0.0
     """Seconds of a core that a member's threads work for each second in which no data of a collective move: posting
-    messages, being woken up."""
+    messages, being woken up. Told by specs from before ``posting_s``."""
     posting_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """What the threads of each collective take of the core of a rank that issues it, then: they wake up and post
     messages. Of ranks with cores of their own; with it no core is taken for ``collective_latency_cores``."""
     system_share: Annotated[float, Field(ge=0, le=MOST_SYSTEM)] = 0.0
-    """Seconds for which something else has the core for each second that kernels work: interrupts, threads of the
-    system."""
+    """Seconds for which something else has the core for each second that kernels of one thread work: interrupts,
+    threads of the system; 0 where costs hold it (of several threads)."""
     kernel_share_posting: Annotated[float, Field(gt=0, lt=1)] = 0.5
-    """Part of a core that a kernel keeps beside a collective of which no data move."""
+    """Part of a core that a kernel keeps beside a collective of which no data move, where threads ask for it then."""
     kernel_share_moving: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """The same while its data move."""
     call_lost_s: Annotated[Seconds, Field(ge=0)] = 0.0
@@ -123,7 +123,8 @@ class CpuKernels(Strict):
     shared_slower: Annotated[float, Field(ge=1)] = 1.0
     """By how much longer kernels take on a core on which several ranks take turns: each finds the other's data."""
     shared_latency_cores: Annotated[float, Field(ge=0)] | None = None
-    """As ``collective_latency_cores``, of ranks that take turns: a switch between threads comes on top. None: alike."""
+    """As ``collective_latency_cores``, of ranks that take turns: a switch between threads comes on top. None: as that
+    says."""
     shared_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """As ``collective_wait_s``, of ranks that take turns: they and their collectives' threads wait for a core, too."""
     yardstick_s: dict[Name, Annotated[Seconds, Field(gt=0)]] = Field(default_factory=dict)

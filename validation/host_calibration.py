@@ -70,8 +70,8 @@ def fit_host(record: HostRecord, alone: Cluster) -> HostFit:
     cluster = with_waits(_with_costs(record, alone, trained), trained[min(trained)].jobs)
     for ranks, of in by_ranks.items():
         if ranks > cores:
-            posting_cores = round(latency_cores(of.collectives), 3) if of.collectives else None
-            cluster = with_turns(cluster, record.turn_s, of.jobs, posting_cores, calls_lost(of.collectives))
+            shared_cores = round(latency_cores(of.collectives), 3) if of.collectives else None
+            cluster = with_turns(cluster, record.turn_s, of.jobs, shared_cores, calls_lost(of.collectives))
     return HostFit(cluster, {threads: of.parts for threads, of in trained.items()})
 
 

@@ -31,6 +31,8 @@ FITTED = {
 nobody wait."""
 WAITS = ("collective_wait_s", "work_spread")
 """What ranks wait that have cores of their own."""
+OF_ONE = frozenset({"posting_s", "system_share"})
+"""Numbers of ranks of one thread, whose costs are CPU time; of several they are time, interruptions included."""
 MOST_HALVED = 3
 """Times that a turn is halved at most in looking for how long turns are in iterations."""
 IN_TURN = 4
@@ -144,7 +146,7 @@ class _Errors:
 
 
 def _of_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[str]) -> _Errors:
-    """Errors of waits, relative to those that are predicted.
+    """Errors of waits, relative to waits.
 
     What ranks work counts as it was measured: how far kernels are off in a job says nothing of waiting.
     """
@@ -161,41 +163,43 @@ def _of_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[str]
     return _Errors(names, ratio, np.array([_waited(job, per_core) for job in jobs]))
 
 
-def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], told: Sequence[_Errors]) -> Cluster:
+def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], kinds: Sequence[_Errors]) -> Cluster:
     """The cluster with those numbers of `FITTED` for which the sum of each one's errors of jobs is least.
 
-    Errors are relative to what is predicted: a job that something held up bends no number, and noise, which multiplies,
-    pulls none down (first what was measured is taken, then what the round before predicted). Numbers are looked for as
+    A job that something held up bends no number. Errors are relative to the geometric mean of what was measured and
+    what the round before predicted (at first to the one): noise multiplies, and relative to what was measured alone it
+    would pull numbers down, relative to what is predicted up. Numbers are looked for as
     if ratios grew in a straight line with them, then again from there, with lines that meet both points; where there
     are several kinds of errors, each kind's numbers in turn, while the others are as they were found.
     """
-    names = [name for errors in told for name in errors.names]
-    kind_of = np.repeat(np.arange(len(told)), [len(errors.names) for errors in told])
-    shares, on_it = np.stack([errors.share for errors in told]), JobsOn.of(cluster, jobs)
+    names = [name for errors in kinds for name in errors.names]
+    kind_of = np.repeat(np.arange(len(kinds)), [len(errors.names) for errors in kinds])
+    shares, on_it = np.stack([errors.share for errors in kinds]), JobsOn.of(cluster, jobs)
 
-    def of(values: FloatArray) -> Cluster:
+    def machine_with(values: FloatArray) -> Cluster:
         return _told(cluster, **{name: float(f"{value:.3g}") for name, value in zip(names, values, strict=True)})
 
-    def off(values: FloatArray) -> FloatArray:
-        return on_it.ratios(of(values), *(errors.ratio for errors in told)) - 1.0
+    def errors_with(values: FloatArray) -> FloatArray:
+        return on_it.ratios(machine_with(values), *(errors.ratio for errors in kinds)) - 1.0
 
     most, parts = np.array([FITTED[name] for name in names]).T
     steps = most / parts
     found = np.zeros(len(names))
-    start = off(found)
-    slopes = np.stack([off(step) - start for step in np.diag(steps)], 2) / steps
-    weights = 1.0 / np.maximum(shares, LEAST_WAITING)
+    start = errors_with(found)
+    slopes = np.stack([errors_with(step) - start for step in np.diag(steps)], 2) / steps
+    measured = np.maximum(shares, LEAST_WAITING)
+    weights = 1.0 / measured
     for again in range(ROUNDS + 1):
-        for kind in [*range(len(told))] * (IN_TURN if len(told) > 1 else 1):
+        for kind in [*range(len(kinds))] * (IN_TURN if len(kinds) > 1 else 1):
             mine = kind_of == kind
             others = start[kind] + slopes[kind][:, ~mine] @ found[~mine]
             found[mine] = _least_off(others, slopes[kind][:, mine], weights[kind], most[mine])
         if not np.any(found) or again == ROUNDS:
             break
-        missed = off(found) - start - slopes @ found
+        missed = errors_with(found) - start - slopes @ found
         slopes += missed[..., None] * (found / steps) / steps / np.sum((found / steps) ** 2)
-        weights = 1.0 / np.maximum(shares + start + slopes @ found, LEAST_WAITING)
-    return of(found)
+        weights = 1.0 / np.sqrt(measured * np.maximum(shares + start + slopes @ found, LEAST_WAITING))
+    return machine_with(found)
 
 
 def _waited(job: TrainedJob, per_core: float) -> float:
@@ -218,8 +222,8 @@ def _least_off(start: FloatArray, slopes: FloatArray, weights: FloatArray, most:
 
 
 def _told(cluster: Cluster, **changes: float | None) -> Cluster:
-    """The cluster with other numbers; ``system_share`` where costs are CPU time: of several threads they are time."""
-    of_several = {name: value for name, value in changes.items() if name != "system_share"}
+    """The cluster with other numbers; those `OF_ONE` thread for kernels of one thread."""
+    of_several = {name: value for name, value in changes.items() if name not in OF_ONE}
     kernels = cluster.node.cpu.kernels
     return with_kernels(
         cluster, [known.model_copy(update=changes if known.threads == 1 else of_several) for known in kernels]

@@ -52,12 +52,12 @@ def in_kernels_s(
     interrupted_s = np.where(needed_s > 0.0, np.maximum(seconds - needed_s, 0.0), 0.0)
     lost_s = np.broadcast_to(_lost_by(program, calls_lost_s)[:, None], needed_s.shape)
     if compute.takes_turns:
-        anywhere_s = interrupted_s
+        movable_s = interrupted_s
         lost_s = lost_s * _contended(program, core_of, needed_s, start_ps, end_ps)
     else:
-        anywhere_s = np.minimum(interrupted_s, compute.kernels.posting_s * _issued(program)[:, None])
-    spread_s = _in_proportion(anywhere_s, needed_s, _between_waits(program, start_ps, end_ps))
-    return needed_s + (interrupted_s - anywhere_s + spread_s) * _left(interrupted_s, lost_s)
+        movable_s = np.minimum(interrupted_s, compute.kernels.posting_s * _issued(program)[:, None])
+    moved_s = _in_proportion(movable_s, needed_s, _between_waits(program, start_ps, end_ps))
+    return needed_s + (interrupted_s - movable_s + moved_s) * _left(interrupted_s, lost_s)
 
 
 def _issued(program: Program) -> FloatArray:

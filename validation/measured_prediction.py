@@ -127,7 +127,7 @@ def _times(prepared: Prepared, ran: _Ran, iteration_s: float) -> Times:
         if isinstance(work, CollectiveCall):
             collectives[work.op] = collectives.get(work.op, 0.0) + float(np.mean(seconds[task]))
         elif not isinstance(work, Nothing):  # what is issuing collectives is among what is left for them
-            classes[_class(work)] += float(np.mean(own_s[task])) * (1.0 - _issuing(prepared, work))
+            classes[_class(work)] += float(np.mean(own_s[task])) - _issuing_s(prepared, work)
     thread_s = prepared_thread_s(prepared)
     classes["collectives"] = max(0.0, iteration_s - sum(classes.values()))
     bars = [_bars(program, result, rank) for rank in range(program.rank_count)]
@@ -145,10 +145,12 @@ def _task_times(prepared: Prepared, ran: _Ran, record: IterationRecord) -> Float
     return np.stack([(times.end_ps - times.start_ps) / 1e12, told_s])
 
 
-def _issuing(prepared: Prepared, work: Work) -> float:
-    """What of a task is issuing collectives."""
+def _issuing_s(prepared: Prepared, work: Work) -> float:
+    """What of a task is issuing collectives, with nothing in its way: what calls lose is told apart, seconds."""
     compute = prepared.machine.compute
-    return compute.issuing_share(work) if isinstance(work, HostWork) and isinstance(compute, CpuModel) else 0.0
+    if not isinstance(work, HostWork) or not isinstance(compute, CpuModel):
+        return 0.0
+    return compute.issuing_share(work) * float(np.mean(compute.duration_s(work)))
 
 
 def prepared_thread_s(prepared: Prepared) -> float:

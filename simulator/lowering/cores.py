@@ -1,10 +1,11 @@
 """Cores of hosts that ranks compute on: resources that kernels, collectives and ranks in too great a number share.
 
-A rank is pinned to its share of a node's cores. A kernel uses all of it; the threads of a collective take it when the
-collective is issued, and while data move they use the part that was measured (`hardware_specs.cpu_kernels`), of every
-member's share. Each share is one resource, so that a kernel and a
-collective that meet on it are slowed as the engine slows everything else. With more ranks than cores, several take
-turns on one: the kernels of one rank at a time, for a slice of time, unless the ranks before have to wait.
+A rank is pinned to its share of a node's cores. A kernel uses all of it; while data move the threads of a collective
+use the part that was measured (`hardware_specs.cpu_kernels`), of every member's share. They take all of it when a rank
+with cores of its own issues the collective, and a part while no data move where ranks take turns. Each share is one
+resource, so that a kernel and a collective that meet on it are slowed as the engine slows everything else. With more
+ranks than cores, several take turns on one: the kernels of one rank at a time, for a slice of time, unless the ranks
+before have to wait.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Cores:
         collective_share: what a collective takes of a member's share while data move.
         slower: by how much longer data are under way, from the last member's arrival on, than in a collective alone.
         latency_cores: what it takes of a core for each second in which none move.
-        posting_weight: of its part of a core beside a kernel's weight of 1, while none move.
+        latency_weight: of its part of a core beside a kernel's weight of 1, while none move.
         moving_weight: the same while data move.
         wait_ps: what it takes longer than alone, before any move.
         pace_spread: standard deviation of the pace of cores for what a rank works in an iteration, in seconds
@@ -59,7 +60,7 @@ class Cores:
     collective_share: float
     slower: float
     latency_cores: float
-    posting_weight: float
+    latency_weight: float
     moving_weight: float
     wait_ps: int
     pace_spread: Callable[[float], float]
@@ -92,7 +93,7 @@ class Cores:
             collective_share=of.collective_cores,
             slower=of.collective_slower * (1.0 - of.shared_overlap if turns else 1.0),
             latency_cores=0.0 if posting_ps else latency_cores,
-            posting_weight=1.0 / of.kernel_share_posting - 1.0,
+            latency_weight=1.0 / of.kernel_share_posting - 1.0,
             moving_weight=1.0 / of.kernel_share_moving - 1.0,
             wait_ps=wait_ps,
             pace_spread=compute.pace_spread,
@@ -150,12 +151,12 @@ class Cores:
         phases = [Phase(self.wait_ps, 0, *nothing)] if self.wait_ps and len(members) > 1 else []
         for phase in activity.phases:
             busy_ps = round(phase.latency_ps * max(1.0, self.latency_cores))
-            posting = Phase(0, busy_ps, *nothing)
+            busy = Phase(0, busy_ps, *nothing)
             usage = np.minimum(1.0, phase.usage / self.slower)
             moving = Phase(phase.latency_ps, round(phase.work_ps * self.slower), phase.resources, usage)
             if self.latency_cores:
-                posting_cores = sharing * min(1.0, self.latency_cores)
-                phases.append(_beside(posting, numbers, posting_cores, self.posting_weight))
+                asked = sharing * min(1.0, self.latency_cores)
+                phases.append(_beside(busy, numbers, asked, self.latency_weight))
                 moving = replace(moving, latency_ps=0)
             phases.append(_beside(moving, numbers, sharing * self.collective_share, self.moving_weight))
         return replace(activity, phases=tuple(phases))

@@ -308,10 +308,13 @@ def test_waits_for_a_turn_count_for_no_kernel_and_interruptions_for_all_between_
     assert told[4].tolist() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("lost", "left"), [(0.0, 1.0), (1.0, 0.75), (9.0, 0.0)])
+@pytest.mark.parametrize(("lost", "left"), [(0.0, 1.0), (1.5, 0.75), (9.0, 0.0)])
 @pytest.mark.parametrize("longer", [[3.0, 0.0], [1.0, 2.0]])
 def test_what_a_call_loses_counts_for_no_kernel_of_ranks_with_cores_of_their_own(longer, lost, left):
-    """Kernels of 1 s are interrupted for 3 s before a wait, and one after it for 1 s."""
+    """A call and two kernels of 1 s are interrupted for 5 s before a wait, and a kernel after it for 1 s.
+
+    The call is interrupted for 2 s, 1.5 of which threads post: these count for all three alike, the rest where it is.
+    """
     work = EmbeddingLookup(np.ones(2), *[np.zeros(2)] * 3, 1.0)
     builder = ProgramBuilder("all", np.arange(2), ["host", "network"])
     issue = builder.task("issue", "host", HostWork(launches=1, collectives=1))
@@ -321,15 +324,15 @@ def test_what_a_call_loses_counts_for_no_kernel_of_ranks_with_cores_of_their_own
     builder.task("wait", "host", Nothing(Category.COMM), after=[call])
     builder.task("last", "host", work)
     costs_of = {"lookup": costs(lookup=1.0), "host": costs(launch=1.0)}
-    machine = build_machine(host(2, kernels(**costs_of)), 2, launch_s=0.0)
-    seconds_of = np.array([1.0, 9.0, 1.0 + longer[0], 1.0 + longer[1], 0.0, 2.0])
-    ends = np.array([1.0, 7.0, 2.0 + longer[0], 6.0, 7.0, 9.0])
+    machine = build_machine(host(2, kernels(posting_s=1.5, **costs_of)), 2, launch_s=0.0)
+    seconds_of = np.array([3.0, 9.0, 1.0 + longer[0], 1.0 + longer[1], 0.0, 2.0])
+    ends = np.array([3.0, 9.0, 4.0 + longer[0], 8.0, 9.0, 11.0])
     end_ps = np.tile(ends[:, None], 2) * PS
     start_ps = np.tile((ends - seconds_of)[:, None], 2) * PS
     told = in_kernels_s(builder.build(), machine.compute, start_ps, end_ps, {"call": lost})
-    assert told[0].tolist() == pytest.approx([1.0] * 2)
-    assert told[2].tolist() == pytest.approx([1.0 + left * longer[0]] * 2)
-    assert told[3].tolist() == pytest.approx([1.0 + left * longer[1]] * 2)
+    assert told[0].tolist() == pytest.approx([1.0 + left * 1.0] * 2)
+    assert told[2].tolist() == pytest.approx([1.0 + left * (0.5 + longer[0])] * 2)
+    assert told[3].tolist() == pytest.approx([1.0 + left * (0.5 + longer[1])] * 2)
     assert told[5].tolist() == pytest.approx([1.0 + left] * 2)
 
 
@@ -347,6 +350,26 @@ def test_threads_take_the_core_of_who_issues_a_collective_at_once():
     assert (times.end_ps / PS).T.tolist() == [pytest.approx([2.0, 2.0 + plain, 5.0])] * 2
     told = in_kernels_s(graph.programs[0], machine.compute, times.start_ps, times.end_ps, {"call": 0.4})
     assert told[[0, 2]].T.tolist() == [pytest.approx([1.0 + 0.6 / 4, 3.0 + 3 * 0.6 / 4])] * 2, "by their work"
+
+
+def test_threads_of_ranks_that_take_turns_post_when_the_last_member_has_come():
+    """Nothing is taken of a core where the other rank works meanwhile."""
+    costs_of = {"host": costs(launch=1.0)}
+    issuing = HostWork(launches=1, collectives=1)
+    assert seconds(host(2, kernels(posting_s=0.5, **costs_of)), 4, [issuing]) == pytest.approx(2.0)
+    assert seconds(host(4, kernels(posting_s=0.5, **costs_of)), 4, [issuing]) == pytest.approx(1.5)
+
+
+def test_what_the_system_takes_is_no_interruption_that_calls_could_lose():
+    """Of the 1.5 s in which a kernel of 1 s is done it takes 0.125, and calls lose what is left of the others."""
+    builder = ProgramBuilder("all", np.arange(2), ["host", "network"])
+    issue = builder.task("issue", "host", HostWork(launches=0, collectives=1))
+    builder.task("call", "network", all_reduce(2, 1.0), after=[issue])
+    builder.task("kernel", "host", EmbeddingLookup(np.ones(2), *[np.zeros(2)] * 3, 1.0))
+    machine = build_machine(host(2, kernels(system_share=0.125, lookup=costs(lookup=1.0))), 2, launch_s=0.0)
+    end_ps = np.tile(np.array([0.0, 1.0, 1.5])[:, None], 2) * PS
+    told = in_kernels_s(builder.build(), machine.compute, np.zeros_like(end_ps), end_ps, {"call": 9.0})
+    assert told[2].tolist() == pytest.approx([1.125] * 2)
 
 
 @pytest.mark.parametrize(("ranks", "expected"), [(2, 1.125), (4, 2.25)])

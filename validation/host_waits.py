@@ -56,7 +56,7 @@ def with_waits(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
         jobs: of such ranks.
     """
     jobs = [job for job in jobs if job.ranks > 1]
-    telling = [job for job in jobs if job.collectives_s is not None]
+    telling = _telling(jobs)
     if telling:
         interrupted = _Errors(["posting_s", "system_share"], _kernels_ratio, np.ones(len(telling)))
         return _fitted(cluster, telling, [interrupted, _of_waits(cluster, telling, WAITS)])
@@ -94,7 +94,7 @@ def with_turns(
         shared_call_lost_share=lost_share,
     )
     slower = round(max(1.0, 1.0 / float(np.median(thread_ratios(cluster, jobs)))), 3)
-    cluster = _with_turn(_told(cluster, shared_slower=slower), [job for job in jobs if job.collectives_s is not None])
+    cluster = _with_turn(_told(cluster, shared_slower=slower), _telling(jobs))
     return _with_waits(cluster, jobs, ["shared_wait_s", "shared_overlap"])
 
 
@@ -126,7 +126,7 @@ def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[st
     Where jobs tell what their collectives took (`docs/decisions/109`) that is what counts, and other jobs do not; else
     it is what iterations are longer than work.
     """
-    jobs = [job for job in jobs if job.collectives_s is not None] or jobs
+    jobs = _telling(jobs) or jobs
     return _fitted(cluster, jobs, [_of_waits(cluster, jobs, names)]) if jobs else cluster
 
 
@@ -167,10 +167,15 @@ def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], kinds: Sequence[_Error
     """The cluster with those numbers of `FITTED` for which the sum of each one's errors of jobs is least.
 
     A job that something held up bends no number. Errors are relative to the geometric mean of what was measured and
-    what the round before predicted (at first to the one): noise multiplies, and relative to what was measured alone it
-    would pull numbers down, relative to what is predicted up. Numbers are looked for as
-    if ratios grew in a straight line with them, then again from there, with lines that meet both points; where there
-    are several kinds of errors, each kind's numbers in turn, while the others are as they were found.
+    what the round before predicted (in the first round, to what was measured): noise multiplies, and relative to what
+    was measured alone it would pull numbers down, relative to what is predicted up. Numbers are looked for as if ratios
+    grew in a straight line with them, then again from there, with lines that meet both points; where there are several
+    kinds of errors, each kind's numbers in turn, while the others are as they were found.
+
+    Args:
+        cluster: with all else.
+        jobs: at least one.
+        kinds: of errors, with their numbers.
     """
     names = [name for errors in kinds for name in errors.names]
     kind_of = np.repeat(np.arange(len(kinds)), [len(errors.names) for errors in kinds])
@@ -200,6 +205,11 @@ def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], kinds: Sequence[_Error
         slopes += missed[..., None] * (found / steps) / steps / np.sum((found / steps) ** 2)
         weights = 1.0 / np.sqrt(measured * np.maximum(shares + start + slopes @ found, LEAST_WAITING))
     return machine_with(found)
+
+
+def _telling(jobs: Sequence[TrainedJob]) -> list[TrainedJob]:
+    """Those whose records tell what their collectives took."""
+    return [job for job in jobs if job.collectives_s is not None]
 
 
 def _waited(job: TrainedJob, per_core: float) -> float:

@@ -31,8 +31,8 @@ def rows(record: str) -> Iterator[Row]:
     known = HostRecord.read(record)
     by_ranks = jobs_alone(known, as_alone(known.facts, known.rows, Silent()))
     by_threads = {threads: by_ranks[ranks] for threads, ranks in rank_counts(known.facts.cores).items()}
-    facts = with_own_cache(known.facts, known.rows, by_threads)
     for threads, trained in by_threads.items():
+        facts = with_own_cache(known.facts, known.rows, threads, trained)
         yield Row(f"host_fit_{threads}_threads", len(trained.jobs), "jobs")
         off: dict[str, list[float]] = {kind: [] for kind in KINDS}
         for fold in range(FOLDS):

@@ -94,8 +94,11 @@ def jobs_alone(record: HostRecord, alone: Cluster) -> dict[int, Trained]:
 
 def _with_costs(record: HostRecord, alone: Cluster, trained: Mapping[int, Trained]) -> Cluster:
     """The machine with costs of kernels as its jobs tell them, by threads of a rank."""
-    facts = with_own_cache(record.facts, record.rows, trained)
-    cluster = with_kernels(alone, [fit_kernels(record.rows, threads, facts, of) for threads, of in trained.items()])
+    kernels = []
+    for threads, of in trained.items():
+        facts = with_own_cache(record.facts, record.rows, threads, of)
+        kernels.append(fit_kernels(record.rows, threads, facts, of))
+    cluster = with_kernels(alone, kernels)
     for threads, of in trained.items():
         cluster = with_level(with_classes(cluster, threads, of.jobs), threads, of.jobs)
     return cluster

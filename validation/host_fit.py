@@ -109,29 +109,29 @@ def timed_alone(rows: Sequence[Row], threads: int) -> list[PartRow]:
     return [alone(KernelRow.of(row), row["ranks"]) for row in timed]
 
 
-def with_own_cache(facts: HostFacts, rows: Sequence[Row], trained: Mapping[int, Trained]) -> HostFacts:
-    """The facts with as much of the shared cache as lookups and updates of tables show that this machine has.
+def with_own_cache(facts: HostFacts, rows: Sequence[Row], threads: int, trained: Trained | None = None) -> HostFacts:
+    """The facts with as much of the shared cache as lookups and updates of tables show that ranks of a kind have.
 
-    Other tenants of a virtual machine's host use it, too. Of halves and halves of these, down to what cores have
-    alone, that is taken with which costs fit best.
+    Other tenants of a virtual machine's host use it, too, and what threads of one rank have of it is not what ranks of
+    one thread have. Of halves and halves of these, down to what cores have alone, that is taken with which costs fit
+    best.
 
     Args:
         facts: with what the system tells.
         rows: kernels timed alone.
-        trained: jobs, by the number of threads of a rank.
+        threads: of a rank.
+        trained: jobs of such ranks.
     """
-    tables = [
-        [part for part in [*timed_alone(rows, threads), *of.parts] if _is_of_tables(part)]
-        for threads, of in trained.items()
-    ]
+    told = [*timed_alone(rows, threads), *(trained.parts if trained else ())]
+    tables = [part for part in told if _is_of_tables(part)]
+    if not tables:
+        return facts
     tried = [facts.shared_cache_bytes / 2**halved for halved in range(MOST_HALVED + 1)]
     tried = [size for size in tried if size >= facts.core_cache_bytes * facts.cores] or tried[:1]
-    off = [sum(misfit(parts, Caches(facts.core_cache_bytes, size)) for parts in tables if parts) for size in tried]
+    off = [misfit(tables, Caches(facts.core_cache_bytes, size)) for size in tried]
     size = tried[int(np.argmin(off))]
-    told = ", ".join(
-        f"{100.0 * error / len(tables):.1f} % with {each / 2**20:g} MiB" for each, error in zip(tried, off, strict=True)
-    )
-    return replace(facts, shared_cache_bytes=size, shared_cache_note=f"lookups and updates are off by {told}")
+    note = ", ".join(f"{100.0 * error:.1f} % with {each / 2**20:g} MiB" for each, error in zip(tried, off, strict=True))
+    return replace(facts, shared_cache_bytes=size, shared_cache_note=f"lookups and updates are off by {note}")
 
 
 def _is_of_tables(part: PartRow) -> bool:

@@ -42,18 +42,22 @@ def trained(own_bytes):
     counted = [part.counts(machine) for part in parts]
     seconds = [1e-5 + 1e-8 * n["lookup", "lookup"] + 1e-7 * n["lookup", "shared_miss"] for n in counted]
     timed = [PartRow(part.name, part.work, s, part.floor_s) for part, s in zip(parts, seconds, strict=True)]
-    return {2: Trained([], {}, [TrainedJob(None, 1.0, 1.0, timed)])}
+    return Trained([], {}, [TrainedJob(None, 1.0, 1.0, timed)])
 
 
 @pytest.mark.parametrize("own_mib", [64, 16, 4])
 def test_the_part_of_the_shared_cache_is_found_with_which_lookups_agree(own_mib):
-    found = with_own_cache(FACTS, [], trained(own_mib * MIB))
+    found = with_own_cache(FACTS, [], 2, trained(own_mib * MIB))
     assert found.shared_cache_bytes == own_mib * MIB
     assert "0.0 % with" in found.shared_cache_note
 
 
+def test_what_the_system_tells_stays_where_nothing_went_through_tables():
+    assert with_own_cache(FACTS, [], 2) == FACTS
+
+
 def test_what_cores_have_alone_is_the_least():
-    found = with_own_cache(FACTS, [], trained(1 * MIB))
+    found = with_own_cache(FACTS, [], 2, trained(1 * MIB))
     assert found.shared_cache_bytes >= FACTS.cores * FACTS.core_cache_bytes
 
 

@@ -71,13 +71,18 @@ class Misses:
     cache_bytes: FloatArray
     bytes: FloatArray
 
-    def at(self, cache_bytes: float) -> Amount:
-        """Bytes with a cache of ``cache_bytes``, between the nearest two sizes: a scalar, or ``[P]``."""
-        size = min(max(cache_bytes, float(self.cache_bytes[0])), float(self.cache_bytes[-1]))
-        upper = max(int(np.searchsorted(self.cache_bytes, size)), 1)
+    def at(self, cache_bytes: Amount) -> Amount:
+        """Bytes with a cache of ``cache_bytes``, between the nearest two sizes: a scalar, or ``[P]``.
+
+        Args:
+            cache_bytes: one size, or what each rank has ``[P]``.
+        """
+        size = np.clip(cache_bytes, self.cache_bytes[0], self.cache_bytes[-1])
+        upper = np.maximum(np.searchsorted(self.cache_bytes, size), 1)
         low, high = self.cache_bytes[upper - 1], self.cache_bytes[upper]
         part = (size - low) / (high - low)
-        between = self.bytes[upper - 1] * (1.0 - part) + self.bytes[upper] * part
+        of_rank = np.arange(self.bytes.shape[1]) if np.ndim(size) and self.bytes.ndim > 1 else ...
+        between = self.bytes[upper - 1, of_rank] * (1.0 - part) + self.bytes[upper, of_rank] * part
         return between if np.ndim(between) else float(between)
 
 

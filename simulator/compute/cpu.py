@@ -24,6 +24,7 @@ import numpy as np
 from hardware_specs.cpu_kernels import CpuKernels, KernelClass
 from hardware_specs.types import Node
 from inputs.errors import InputError
+from simulator.compute.shared_cache import parts
 from simulator.operators import (
     SORTED_BYTES,
     Amount,
@@ -61,14 +62,24 @@ PRECISIONS = ("fp32", "tf32")
 
 @dataclass(frozen=True, slots=True)
 class Caches:
-    """Caches that a rank has: of its core, and its part of the one that all cores share, bytes."""
+    """Caches that a rank has: of its core, and an equal part of the one that so many ranks share, bytes."""
 
     core: float
     shared: float
+    sharing: int = 1
 
     def of_each(self, ranks: int) -> Caches:
         """What each of so many ranks has of a machine's."""
-        return Caches(self.core, self.shared / ranks)
+        return Caches(self.core, self.shared / ranks, ranks)
+
+    def shared_part(self, missed: Misses | None, passed: Amount) -> Amount:
+        """What a rank has of the shared one while it goes through tables: a scalar, or ``[P]``.
+
+        Args:
+            missed: what memory delivers, by what a cache holds; None: not known.
+            passed: bytes that pass through it besides.
+        """
+        return self.shared if missed is None else parts(missed, passed, self.shared, self.sharing)
 
 
 def _missed(cache: float, resident: Amount) -> Amount:
@@ -261,7 +272,8 @@ def _vectors(width: Amount) -> Amount:
 
 def _lookup(operator: EmbeddingLookup, caches: Caches) -> Amounts:
     most = operator.busiest
-    core, shared = (_missed_share(operator, cache) for cache in (caches.core, caches.shared))
+    shared_part = caches.shared_part(operator.missed, operator.output_bytes)
+    core, shared = (_missed_share(operator, cache) for cache in (caches.core, shared_part))
     return {
         "call": _any(operator.lookups),
         "lookup": operator.lookups if most is None else most.lookups,
@@ -274,14 +286,14 @@ def _lookup(operator: EmbeddingLookup, caches: Caches) -> Amounts:
     }
 
 
-def _missed_share(operator: EmbeddingLookup, cache: float) -> Amount:
+def _missed_share(operator: EmbeddingLookup, cache: Amount) -> Amount:
     """Of the rows looked up, the part that misses a cache, as if all threads had what the busiest has of them."""
     if operator.missed is None or operator.busiest is None:
         return _share(operator.missed, cache)
     return np.asarray(operator.busiest.missed.at(cache)) / np.maximum(operator.missed.at(0.0), 1e-300)
 
 
-def _share(missed: Misses | None, cache: float) -> Amount:
+def _share(missed: Misses | None, cache: Amount) -> Amount:
     """Of what is read, the part that misses a cache; all where that is not known."""
     return 1.0 if missed is None else np.asarray(missed.at(cache)) / np.maximum(missed.at(0.0), 1e-300)
 
@@ -302,7 +314,8 @@ def _update(operator: EmbeddingUpdate, caches: Caches) -> Amounts:
         "state_weight_byte": operator.weight_bytes * stateful,
         "state_byte": operator.state_bytes,
     }
-    for name, cache in (("core", caches.core), ("shared", caches.shared)):
+    shared_part = caches.shared_part(operator.missed, operator.gradient_bytes)
+    for name, cache in (("core", caches.core), ("shared", shared_part)):
         weights, state = _share(operator.missed, cache), _share(operator.state_missed, cache)
         counts[f"{name}_miss"] = operator.unique_rows * (weights + stateful * state)
         counts[f"{name}_miss_byte"] = operator.weight_bytes * weights + operator.state_bytes * state

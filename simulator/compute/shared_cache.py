@@ -1,0 +1,39 @@
+"""Who has how much of a cache that ranks share.
+
+A cache that drops what was used longest ago (LRU) holds what came last, so each rank's part of it grows with every row
+that the rank misses and shrinks with every row that others miss: while a cache fills up, it is divided as the ranks
+miss it with the parts that they have by then (P. J. Denning, "Working Sets Past and Present", IEEE TSE 1980: how fast a
+working set grows is how often a memory of its size is missed). A rank whose rows all fit into its part misses nothing
+more, and leaves the rest to the others; ranks that miss alike have equal parts.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulator.operators import Amount, Misses
+
+STEPS = 32
+"""In which a cache is filled."""
+
+
+def parts(missed: Misses, passed: Amount, equal_bytes: float, sharing: int) -> Amount:
+    """What each rank has of a cache while all do the same kernel: a scalar where all have the same, or ``[P]``.
+
+    Args:
+        missed: what memory delivers to a rank, by what it has of the cache.
+        passed: bytes that pass through the cache besides, whatever it holds.
+        equal_bytes: an equal part.
+        sharing: ranks that share one cache, which are next to each other among P.
+    """
+    if sharing == 1 or (missed.bytes.ndim == 1 and np.ndim(passed) == 0):
+        return equal_bytes
+    ranks = max(missed.bytes.shape[-1] if missed.bytes.ndim > 1 else 1, np.size(passed))
+    together = sharing if ranks % sharing == 0 else ranks
+    held = np.zeros(ranks)
+    for _ in range(STEPS):
+        coming = np.broadcast_to(np.asarray(missed.at(held)) + passed, ranks).reshape(-1, together)
+        whole = coming.sum(axis=1, keepdims=True)
+        share = np.where(whole > 0.0, coming / np.where(whole > 0.0, whole, 1.0), 1.0 / together)
+        held = held + (share * (equal_bytes * together / STEPS)).reshape(-1)
+    return held

@@ -2,7 +2,7 @@
 
 import yaml
 
-from dlrmsim.host_training import LIMITS, drawn_jobs
+from dlrmsim.host_training import LARGER, LIMITS, drawn_jobs
 from hardware_specs import load_cluster
 from trainer.bench_series import SCENARIO
 from validation.random_jobs import DIMS
@@ -17,3 +17,11 @@ def test_dims_take_turns_and_the_first_job_is_overhead(tmp_path):
     sizes = [sum(4 * table["rows"] * table["dim"] for table in of_job) for of_job in tables]
     assert max(sizes) <= LIMITS.table_bytes
     assert sizes[0] == min(sizes)
+
+
+def test_every_third_job_is_larger_where_there_is_time(tmp_path):
+    jobs = drawn_jobs(2, 5, 10, load_cluster("xeon_2_cores"), tmp_path / "jobs", larger=True)
+    drawn = [yaml.safe_load((folder / SCENARIO).read_text(encoding="utf-8")) for folder in jobs]
+    large = [number for number, job in enumerate(drawn[1:], start=1) if not LIMITS.allow(job)]
+    assert large == [3, 6, 9]
+    assert all(LIMITS.times(LARGER).allow(job) for job in drawn[1:])

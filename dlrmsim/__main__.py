@@ -1,16 +1,31 @@
 """``python -m dlrmsim``, and the ``dlrmsim`` command: `dlrmsim.cli.main`, interrupted cleanly while it loads too."""
 
+import os
+import signal
 import sys
+import threading
+
+AGAIN_S = 0.01
+"""After which an interrupt comes again that was lost."""
 
 
 def main() -> int:
     """Run the command line with the process's arguments and return the exit code."""
+    sys.unraisablehook = _again
     try:
         from dlrmsim.cli import main as run
     except KeyboardInterrupt:
         sys.stderr.write("dlrmsim: interrupted; nothing was written\n")
         return 130
     return run()
+
+
+def _again(lost: "sys.UnraisableHookArgs") -> None:
+    """Interrupt again: Python ignores what is raised where an object goes away (of locks, when it imports modules)."""
+    if issubclass(lost.exc_type, KeyboardInterrupt):
+        threading.Timer(AGAIN_S, os.kill, (os.getpid(), signal.SIGINT)).start()
+    else:
+        sys.__unraisablehook__(lost)
 
 
 if __name__ == "__main__":

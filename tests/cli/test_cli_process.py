@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -103,6 +104,35 @@ def test_interrupting_while_the_command_loads_is_as_clean(tmp_path, library):
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert (process.returncode, err) == (130, "dlrmsim: interrupted; nothing was written\n")
+
+
+LOST = """
+import signal, sys
+from dlrmsim.__main__ import main
+
+class Leaving:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+class Finder:
+    def find_spec(self, name, *_):
+        if name == {library!r}:
+            sys.meta_path.remove(self)
+            Leaving()
+
+sys.meta_path.insert(0, Finder())
+sys.argv = ["dlrmsim", "run", "zionex_a_128"]
+sys.exit(main())
+"""
+
+
+@pytest.mark.parametrize("library", ["dlrmsim.cli", "pyarrow"])
+def test_an_interrupt_that_python_ignores_is_not_lost(tmp_path, library):
+    """While an object goes away nothing can be raised: the interrupt comes again."""
+    made = [sys.executable, "-c", LOST.format(library=library)]
+    done = subprocess.run(made, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "dlrmsim: interrupted; nothing was written\n")
+    assert left(tmp_path) == []
 
 
 def test_a_reader_that_goes_away_is_no_fault(tmp_path):

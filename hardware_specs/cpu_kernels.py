@@ -109,6 +109,9 @@ class CpuKernels(Strict):
     """As ``call_lost_s``, of ranks that take turns, while others on the core have work: one may have it next."""
     shared_call_lost_share: Annotated[float, Field(ge=0)] = 0.0
     """As ``call_lost_share``, of ranks that take turns, likewise."""
+    overlap: Annotated[float, Field(ge=0, le=MOST_OVERLAP)] = 0.0
+    """Part of a collective's data that have moved before its last member has come, of ranks with cores of their own:
+    each sends them when it comes."""
     shared_overlap: Annotated[float, Field(ge=0, le=MOST_OVERLAP)] = 0.0
     """Part of a collective's data that have moved before its last member has come, of ranks that take turns: those on a
     core cannot come at once."""

@@ -25,11 +25,12 @@ MOST_POSTING_S = 1e-3
 """The same for what a collective's threads take of a core when it is issued."""
 FITTED = {
     "posting_s": (MOST_POSTING_S, 4), "system_share": (MOST_SYSTEM, 10), "collective_wait_s": (MOST_WAIT_S, 8),
-    "shared_wait_s": (MOST_WAIT_S, 8), "work_spread": (MOST_SPREAD, 2), "shared_overlap": (MOST_OVERLAP, 2),
+    "shared_wait_s": (MOST_WAIT_S, 8), "work_spread": (MOST_SPREAD, 2), "overlap": (MOST_OVERLAP, 2),
+    "shared_overlap": (MOST_OVERLAP, 2),
 }  # fmt: skip
 """The most of each, and parts of that which slopes are looked at over: a spread below what ranks differ by anyway makes
 nobody wait."""
-WAITS = ("collective_wait_s", "work_spread")
+WAITS = ("collective_wait_s", "work_spread", "overlap")
 """What ranks wait that have cores of their own."""
 OF_ONE = frozenset({"posting_s", "system_share"})
 """Numbers of ranks of one thread, whose costs are CPU time; of several they are time, interruptions included."""

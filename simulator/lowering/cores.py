@@ -91,7 +91,7 @@ class Cores:
             count=topology.nodes * groups,
             of_rank=numbers,
             collective_share=of.collective_cores,
-            slower=of.collective_slower * (1.0 - of.shared_overlap if turns else 1.0),
+            slower=of.collective_slower * (1.0 - (of.shared_overlap if turns else of.overlap)),
             latency_cores=0.0 if posting_ps else latency_cores,
             latency_weight=1.0 / of.kernel_share_posting - 1.0,
             moving_weight=1.0 / of.kernel_share_moving - 1.0,

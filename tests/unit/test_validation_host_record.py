@@ -22,7 +22,7 @@ from validation.yardstick import MOST_STOLEN, PIECES
 FILE = Path("here.record.json.gz")
 
 
-SHIPPED = ("xeon_2_cores", "zen4_2_cores")
+SHIPPED = ("xeon_2_cores", "zen4_2_cores", "zen5_2_cores")
 
 
 @pytest.fixture(scope="module")
@@ -97,6 +97,14 @@ def test_records_of_one_machine_are_joined(shipped):
     assert joined.jobs == [*shipped.jobs, *shipped.jobs]
     assert len(joined.rows) == 2 * len(shipped.rows)
     assert joined.turn_s == (shipped.turn_s + 9.0) / 2
+    assert joined.facts == shipped.facts
+
+
+def test_a_joined_record_tells_each_source_once(shipped):
+    later = replace(shipped, facts=replace(shipped.facts, source="the day after"))
+    joined = shipped.and_also(later, "later")
+    assert joined.facts.source == f"{shipped.facts.source}; the day after"
+    assert joined.and_also(later, "later").facts == joined.facts
 
 
 def test_records_of_two_machines_are_not_joined(shipped):

@@ -49,6 +49,8 @@ MOST_TABLE_BYTES, MEMORY_SHARE = 2e9, 0.25
 TAKEN = "the host took {:.0%} of the cores' time; what it disturbed most is left out: measure again when it is quiet"
 MINUTES = 3.0
 """That measuring takes where nothing else is asked for."""
+LARGER_FROM_MINUTES = 20.0
+"""From so much time on some jobs are larger."""
 ALONE_SHARE, COLLECTIVE_SHARE, MEASURED_SHARE = 0.08, 0.06, 0.7
 """Of the time: for kernels alone with one rank and with one on each core, for collectives of more, and until training
 ends; the rest is for plans and fits."""
@@ -97,7 +99,12 @@ def calibrate_host(out: Path, minutes: float = MINUTES, seed: int = 0, progress:
     turns = RANKS_PER_CORE * facts.cores if facts.cores <= MOST_CORES_WITH_TURNS else None
     turn_s = slice_s(usable_cores()[0]) if turns else 0.0
     left_s = MEASURED_SHARE * 60.0 * minutes - (time.perf_counter() - begin)
-    request = TrainRequest([*rank_counts(facts.cores).values(), *filter(None, [turns])], seed, left_s)
+    request = TrainRequest(
+        [*rank_counts(facts.cores).values(), *filter(None, [turns])],
+        seed,
+        left_s,
+        larger=minutes >= LARGER_FROM_MINUTES,
+    )
     jobs = train_jobs(request, alone, shown)
     share = stolen.share()
     packed = HostRecord(facts, turn_s, rows, jobs).packed()

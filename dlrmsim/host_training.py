@@ -30,14 +30,13 @@ TINY = Path(str(files("trainer") / "samples" / "host_overhead.yaml"))
 """Scenario whose iterations are nearly all overhead of the framework."""
 LIMITS = Limits(table_bytes=4e8, gathered_bytes=5e8, flops=4e9)
 """Of jobs: so many that each takes a few seconds, weights and batches included."""
-LARGER, EVERY = 5.0, 3
-"""By how much every third job is larger than the limits, at most, where there is time for it: costs are not as far
-from those of large jobs then."""
-LARGER_FROM_S = 600.0
-"""From so much time on."""
+LARGER = 5.0
+"""By how much larger jobs are beyond what others gather and multiply, at most."""
+EVERY = 3
+"""Which job is a larger one, where there is time for it: costs are not as far from those of large jobs then."""
 MEMORY_SHARE = 0.02
-"""Of the machine's memory, that tables of a job take at most, larger ones `LARGER` times as much: they may have two
-states, and three groups of ranks keep what they had."""
+"""Of the machine's memory, that tables of a job take at most: they may have two states, and three groups of ranks keep
+what they had."""
 SIMULATED = "run.iterations=5"
 """Enough for jobs whose iterations are all alike, once the pipeline is filled."""
 CALIBRATION = 0xCA1
@@ -54,11 +53,15 @@ TURNS = replace(SEVERAL, timed=0)
 
 @dataclass(frozen=True, slots=True)
 class TrainRequest:
-    """Numbers of ranks that train by turns, from which seed, for how many seconds, their start included."""
+    """Numbers of ranks that train by turns, from which seed, for how many seconds, their start included.
+
+    With ``larger`` every third job is larger than others (`drawn_jobs`).
+    """
 
     ranks: Sequence[int]
     seed: int
     seconds: float
+    larger: bool = False
 
 
 def train_jobs(request: TrainRequest, machine: Cluster, progress: Progress) -> list[JobRecord]:
@@ -74,9 +77,8 @@ def train_jobs(request: TrainRequest, machine: Cluster, progress: Progress) -> l
     """
     with tempfile.TemporaryDirectory(prefix="dlrmsim-host-") as name:
         count = round(max(2.0, JOBS_PER_S * request.seconds / len(request.ranks)))
-        larger = request.seconds >= LARGER_FROM_S
         jobs = {
-            ranks: drawn_jobs(ranks, request.seed, count, machine, Path(name) / f"ranks_{ranks}", larger=larger)
+            ranks: drawn_jobs(ranks, request.seed, count, machine, Path(name) / f"ranks_{ranks}", larger=request.larger)
             for ranks in request.ranks
         }
         done = _train(request, {ranks: list(of_ranks) for ranks, of_ranks in jobs.items()}, Path(name), progress)
@@ -108,17 +110,18 @@ def drawn_jobs(
         count: how many.
         machine: that they are planned for.
         root: folder for theirs, made here.
-        larger: whether every third is beyond the limits, up to `LARGER` times.
+        larger: whether every third gathers or multiplies more than the limits, up to `LARGER` times.
     """
     random = np.random.default_rng([seed, ranks, CALIBRATION])
     made = [with_plan(replace(load_scenario(TINY, [f"world_size={ranks}", SIMULATED]), cluster=machine), Silent())]
     root.mkdir()
     usual = replace(LIMITS, table_bytes=min(LIMITS.table_bytes, MEMORY_SHARE * physical_memory_bytes()))
+    beyond = replace(usual, gathered_bytes=LARGER * usual.gathered_bytes, flops=LARGER * usual.flops)
     dims = [int(dim) for _ in range(-(-count // len(DIMS))) for dim in random.permutation(DIMS)]
     while len(made) < count:
         given = random_job(random, f"job_{len(made)}", "dgx_a100_40", ranks, dims[len(made) - 1])
         large = larger and len(made) % EVERY == 0
-        if usual.allow(given) == large or not usual.times(LARGER).allow(given):
+        if usual.allow(given) == large or not beyond.allow(given):
             continue
         file = root / "job.json"
         file.write_text(json.dumps(given), encoding="utf-8")

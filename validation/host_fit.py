@@ -109,8 +109,8 @@ def timed_alone(rows: Sequence[Row], threads: int) -> list[PartRow]:
     return [alone(KernelRow.of(row), row["ranks"]) for row in timed]
 
 
-def with_own_cache(facts: HostFacts, rows: Sequence[Row], threads: int, trained: Trained | None = None) -> HostFacts:
-    """The facts with as much of the shared cache as lookups and updates of tables show that ranks of a kind have.
+def with_own_cache(facts: HostFacts, rows: Sequence[Row], threads: int, trained: Trained) -> HostFacts:
+    """The facts with as much of the shared cache as lookups and updates show that ranks of so many threads have.
 
     Other tenants of a virtual machine's host use it, too, and what threads of one rank have of it is not what ranks of
     one thread have. Of halves and halves of these, down to what cores have alone, that is taken with which costs fit
@@ -122,8 +122,7 @@ def with_own_cache(facts: HostFacts, rows: Sequence[Row], threads: int, trained:
         threads: of a rank.
         trained: jobs of such ranks.
     """
-    told = [*timed_alone(rows, threads), *(trained.parts if trained else ())]
-    tables = [part for part in told if _is_of_tables(part)]
+    tables = [part for part in [*timed_alone(rows, threads), *trained.parts] if _is_of_tables(part)]
     if not tables:
         return facts
     tried = [facts.shared_cache_bytes / 2**halved for halved in range(MOST_HALVED + 1)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +96,7 @@ class HostRecord:
     jobs: Sequence[JobRecord]
 
     def and_also(self, other: HostRecord, name: str) -> HostRecord:
-        """This and what was measured on the same machine at another time.
+        """This and what was measured on the same machine at another time; its source tells both.
 
         Args:
             other: its record.
@@ -109,9 +109,11 @@ class HostRecord:
             here, there = getattr(self.facts, what), getattr(other.facts, what)
             if here != there:
                 raise InputError(f"of another machine: its {what}", file=name, given=there, expected=str(here))
+        told = dict.fromkeys([*self.facts.source.split("; "), *other.facts.source.split("; ")])
         jobs = np.array([len(self.jobs), len(other.jobs)])
         turn_s = float(np.average([self.turn_s, other.turn_s], weights=jobs if jobs.any() else None))
-        return HostRecord(self.facts, turn_s, [*self.rows, *other.rows], [*self.jobs, *other.jobs])
+        facts = replace(self.facts, source="; ".join(told))
+        return HostRecord(facts, turn_s, [*self.rows, *other.rows], [*self.jobs, *other.jobs])
 
     def packed(self) -> bytes:
         """The file of it: compressed JSON, the same for the same record."""

@@ -30,10 +30,6 @@ class Limits:
     gathered_bytes: float = float("inf")
     flops: float = float("inf")
 
-    def times(self, factor: float) -> Limits:
-        """Limits of jobs that may be so many times as large."""
-        return Limits(*(factor * limit for limit in (self.table_bytes, self.gathered_bytes, self.flops)))
-
     def allow(self, job: dict[str, Any]) -> bool:
         """Whether a job may be drawn."""
         model, batch = job["workload"]["model"], job["workload"]["global_batch_size"]

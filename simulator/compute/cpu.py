@@ -8,9 +8,10 @@ Amounts are counts of what a kernel does, so each cost has a meaning: for a GEMM
 
 is a rate that ramps up with the shortest sides: ``1 / rate x (1 + n_0 / n + m_0 / m + k_0 / k)``. Many small products
 at once go by vectors (`_vectors`) instead of flop. What comes from memory behind a cache of C bytes is counted apart:
-of rows of tables what the operator says (`Misses`); of a pass over W bytes all when W exceeds C. The cache that all
-cores share has an equal part for each rank. The costs are those of the CPU's spec (`hardware_specs.cpu_kernels`),
-fitted by ``dlrmsim calibrate host`` for the number of threads of a rank.
+of rows of tables what the operator says (`Misses`); of a pass over W bytes all when W exceeds C. Of the cache that all
+cores share each rank has an equal part, and in going through tables what others leave it (`shared_cache`). The costs
+are those of the CPU's spec (`hardware_specs.cpu_kernels`), fitted by ``dlrmsim calibrate host`` for the number of
+threads of a rank.
 """
 
 from __future__ import annotations
@@ -75,9 +76,11 @@ class Caches:
     def shared_part(self, missed: Misses | None, passed: Amount) -> Amount:
         """What a rank has of the shared one while it goes through tables: a scalar, or ``[P]``.
 
+        Rows that an update reads and writes count twice, and its states and sorting not at all (`docs/decisions/115`).
+
         Args:
-            missed: what memory delivers, by what a cache holds; None: not known.
-            passed: bytes that pass through it besides.
+            missed: what memory delivers of rows, by what a cache holds; None: not known.
+            passed: vectors that pass through it besides, bytes.
         """
         return self.shared if missed is None else parts(missed, passed, self.shared, self.sharing)
 

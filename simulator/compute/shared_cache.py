@@ -24,16 +24,16 @@ def parts(missed: Misses, passed: Amount, equal_bytes: float, sharing: int) -> A
         missed: what memory delivers to a rank, by what it has of the cache.
         passed: bytes that pass through the cache besides, whatever it holds.
         equal_bytes: an equal part.
-        sharing: ranks that share one cache, which are next to each other among P.
+        sharing: ranks that share one cache, of P those next to each other (placed in blocks); the last may be fewer.
     """
     if sharing == 1 or (missed.bytes.ndim == 1 and np.ndim(passed) == 0):
         return equal_bytes
     ranks = max(missed.bytes.shape[-1] if missed.bytes.ndim > 1 else 1, np.size(passed))
-    together = sharing if ranks % sharing == 0 else ranks
-    held = np.zeros(ranks)
+    cache_of = np.arange(ranks) // sharing
+    held, equal = np.zeros(ranks), 1.0 / np.bincount(cache_of)[cache_of]
     for _ in range(STEPS):
-        coming = np.broadcast_to(np.asarray(missed.at(held)) + passed, ranks).reshape(-1, together)
-        whole = coming.sum(axis=1, keepdims=True)
-        share = np.where(whole > 0.0, coming / np.where(whole > 0.0, whole, 1.0), 1.0 / together)
-        held = held + (share * (equal_bytes * together / STEPS)).reshape(-1)
+        coming = np.broadcast_to(np.asarray(missed.at(held)) + passed, ranks)
+        whole = np.bincount(cache_of, weights=coming)[cache_of]
+        share = np.divide(coming, whole, out=equal.copy(), where=whole > 0.0)
+        held = held + share / equal * equal_bytes / STEPS
     return held

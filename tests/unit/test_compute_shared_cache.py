@@ -61,19 +61,29 @@ def test_parts_are_all_there_is(ranks, passed, equal):
     assert np.sum(found) == pytest.approx(equal * len(ranks))
 
 
-@pytest.mark.parametrize(("rows", "each"), [((200, 200), (1, 3)), ((64, 600), (2, 1)), ((500, 100), (3, 2))])
+@pytest.mark.parametrize(("rows", "each"), [((200, 200), (1, 3)), ((16, 600), (2, 1)), ((500, 100), (3, 2))])
 def test_a_simulated_cache_is_divided_so(rows, each):
     """Lookups of two ranks by turns, so many of each, in one cache that drops what was used longest ago."""
-    capacity, random, cache = 128, np.random.default_rng(7), OrderedDict()
-    for _ in range(6000):
+    capacity, random, cache, held = 128, np.random.default_rng(7), OrderedDict(), []
+    for turn in range(6000):
         for rank in (0, 1):
             for row in random.integers(rows[rank], size=each[rank]).tolist():
                 cache[rank, row] = None
                 cache.move_to_end((rank, row))
                 if len(cache) > capacity:
                     cache.popitem(last=False)
-    held = np.bincount([rank for rank, _ in cache], minlength=2)
-    assert parts(uniform(rows, each), 0.0, capacity / 2, 2) == pytest.approx(held, abs=0.08 * capacity)
+        if turn >= 2000 and turn % 20 == 0:
+            held.append(np.bincount([rank for rank, _ in cache], minlength=2))
+    found = parts(uniform(rows, each), 0.0, capacity / 2, 2)
+    assert found == pytest.approx(np.mean(held, axis=0), abs=0.05 * capacity)
+    assert abs(found[0] - found[1]) > 0.15 * capacity
+
+
+def test_the_last_node_may_have_fewer_ranks():
+    rows, lookups = [64.0, 512.0, 64.0, 64.0, 512.0], [10.0, 90.0, 10.0, 10.0, 90.0]
+    found = parts(uniform(rows, lookups), 0.0, 16.0, 3)
+    assert found[:3] == pytest.approx(parts(uniform(rows[:3], lookups[:3]), 0.0, 16.0, 3))
+    assert found[3:] == pytest.approx(parts(uniform(rows[3:], lookups[3:]), 0.0, 16.0, 2))
 
 
 @given(st.lists(st.floats(0.0, 2000.0), min_size=3, max_size=3))

@@ -5,7 +5,7 @@ import yaml
 from dlrmsim.host_training import LARGER, LIMITS, drawn_jobs
 from hardware_specs import load_cluster
 from trainer.bench_series import SCENARIO
-from validation.random_jobs import DIMS
+from validation.random_jobs import DIMS, Limits
 
 
 def test_dims_take_turns_and_the_first_job_is_overhead(tmp_path):
@@ -19,9 +19,11 @@ def test_dims_take_turns_and_the_first_job_is_overhead(tmp_path):
     assert sizes[0] == min(sizes)
 
 
-def test_every_third_job_is_larger_where_there_is_time(tmp_path):
+def test_every_third_job_is_larger_where_there_is_time(tmp_path, monkeypatch):
+    monkeypatch.setattr("dlrmsim.host_training.physical_memory_bytes", lambda: 64e9)
     jobs = drawn_jobs(2, 5, 10, load_cluster("xeon_2_cores"), tmp_path / "jobs", larger=True)
     drawn = [yaml.safe_load((folder / SCENARIO).read_text(encoding="utf-8")) for folder in jobs]
     large = [number for number, job in enumerate(drawn[1:], start=1) if not LIMITS.allow(job)]
     assert large == [3, 6, 9]
-    assert all(LIMITS.times(LARGER).allow(job) for job in drawn[1:])
+    beyond = Limits(LIMITS.table_bytes, LARGER * LIMITS.gathered_bytes, LARGER * LIMITS.flops)
+    assert all(beyond.allow(job) for job in drawn[1:])

@@ -11,6 +11,7 @@ from hardware_specs.cpu_kernels import AMOUNTS
 from inputs.errors import InputError
 from simulator.compute import CpuModel
 from simulator.compute.cpu import EVICTING, Caches, amounts_of, class_of
+from simulator.compute.shared_cache import parts
 from simulator.operators import (
     SORTED_BYTES,
     Access,
@@ -108,6 +109,24 @@ def test_ranks_share_the_cache_that_their_cores_share():
     one, two = (CpuModel(made.kernels, made.node, ranks) for made, ranks in ((model(), 1), (model(), 2)))
     assert two.caches.core == one.caches.core == MIB
     assert two.caches.shared == one.caches.shared / 2
+
+
+def test_a_rank_has_what_others_leave_of_the_shared_cache():
+    """Rows of 8 and of 64 MiB in a cache of 32 MiB: the first fit into less than half of it."""
+    one = model(lookup=costs(shared_miss=1e-7), update=costs(shared_miss=1e-7))
+    made = CpuModel(one.kernels, one.node, 2)
+    sizes = np.array([0.0, 8 * MIB, 16 * MIB, 64 * MIB])
+    missed = Misses(sizes, np.array([[8.0, 64.0], [0.0, 56.0], [0.0, 48.0], [0.0, 0.0]]) * MIB)
+    outputs = np.array([MIB, MIB])
+    held = parts(missed, outputs, 16.0 * MIB, 2)
+    assert held[0] < 12 * MIB < 20 * MIB < held[1]
+    looked_up = EmbeddingLookup(1e3, 64 * MIB, outputs, 0.0, 1.0, missed=missed)
+    share = missed.at(held) / missed.at(0.0)
+    assert made.duration_s(looked_up) == pytest.approx(1e-4 * share)
+    updated = EmbeddingUpdate(1e3, 1e3, outputs, 64 * MIB, 0.0, 0.0, 1.0, missed=missed)
+    assert made.duration_s(updated) == pytest.approx(1e-4 * share)
+    alike = replace(looked_up, output_bytes=MIB, missed=Misses(sizes, missed.bytes[:, 1]))
+    assert made.duration_s(alike) == pytest.approx(1e-4 * 48 / 64), "an equal part of what is alike"
 
 
 def test_issuing_is_a_part_of_what_the_host_does_for_a_collective():

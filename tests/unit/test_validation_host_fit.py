@@ -53,7 +53,7 @@ def test_the_part_of_the_shared_cache_is_found_with_which_lookups_agree(own_mib)
 
 
 def test_what_the_system_tells_stays_where_nothing_went_through_tables():
-    assert with_own_cache(FACTS, [], 2) == FACTS
+    assert with_own_cache(FACTS, [], 2, Trained([], {}, [])) == FACTS
 
 
 def test_what_cores_have_alone_is_the_least():

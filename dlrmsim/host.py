@@ -44,7 +44,7 @@ from validation.yardstick import MOST_STOLEN
 COLLECTIVE_BYTES = tuple(4**power for power in range(4, 13))
 """256 B to 16 MiB."""
 MOST_CASES = 30
-MOST_TABLE_BYTES, MEMORY_SHARE = 2e9, 0.25
+MOST_TABLE_BYTES, MEMORY_SHARE = 4e9, 0.25
 """Of a rank's tables that are looked up alone, as many as there is memory for."""
 TAKEN = "the host took {:.0%} of the cores' time; what it disturbed most is left out: measure again when it is quiet"
 MINUTES = 3.0

@@ -6,7 +6,7 @@ import json
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
 
@@ -19,7 +19,6 @@ from scenarios.host_memory import physical_memory_bytes
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from trainer.bench_series import SCENARIO, by_turns, started_by_turns
-from trainer.pin import usable_cores
 from trainer.runs import Run
 from validation.host_record import JobRecord
 from validation.in_situ import TrainedRank
@@ -31,12 +30,12 @@ TINY = Path(str(files("trainer") / "samples" / "host_overhead.yaml"))
 LIMITS = Limits(table_bytes=4e8, gathered_bytes=5e8, flops=4e9)
 """Of jobs: so many that each takes a few seconds, weights and batches included."""
 LARGER = 5.0
-"""By how much larger jobs are beyond what others gather and multiply, at most."""
+"""By how much larger jobs are beyond the limits of others, at most."""
 EVERY = 3
 """Which job is a larger one, where there is time for it: costs are not as far from those of large jobs then."""
 MEMORY_SHARE = 0.02
-"""Of the machine's memory, that tables of a job take at most: they may have two states, and three groups of ranks keep
-what they had."""
+"""Of the machine's memory, that tables of a job take at most, larger ones `LARGER` times as much: they may have two
+states, and three groups of ranks keep what they had."""
 SIMULATED = "run.iterations=5"
 """Enough for jobs whose iterations are all alike, once the pipeline is filled."""
 CALIBRATION = 0xCA1
@@ -47,8 +46,6 @@ SCHEDULE = Run(Path(), warm_up=3, iterations=8, timed=4, prepared=3, yardstick_e
 """Of one rank: three looks, two blocks of iterations between them."""
 SEVERAL = replace(SCHEDULE, iterations=12, yardstick_every=3, settling=1)
 """Of several: four blocks, two on each of two cores, and an iteration before and after each that settles."""
-TURNS = replace(SEVERAL, timed=0)
-"""Of ranks that take turns: costs of kernels come from those that do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +85,13 @@ def train_jobs(request: TrainRequest, machine: Cluster, progress: Progress) -> l
 def _record(job: ResolvedScenario, folder: Path, ranks: int) -> JobRecord:
     schedule = _schedule(ranks)
     trained = [TrainedRank.read(folder, rank, schedule.counted) for rank in range(ranks)]
-    timed = range(ranks) if schedule.timed else ()
-    return JobRecord.of(job, trained, [read_timed(folder / "timed" / f"rank{rank}.json.gz") for rank in timed])
+    timed = [read_timed(folder / "timed" / f"rank{rank}.json.gz") for rank in range(ranks)]
+    return JobRecord.of(job, trained, timed)
 
 
 def _schedule(ranks: int) -> Run:
     """How so many ranks train a job."""
-    return SCHEDULE if ranks == 1 else TURNS if ranks > len(usable_cores()) else SEVERAL
+    return SCHEDULE if ranks == 1 else SEVERAL
 
 
 def drawn_jobs(
@@ -110,18 +107,23 @@ def drawn_jobs(
         count: how many.
         machine: that they are planned for.
         root: folder for theirs, made here.
-        larger: whether every third gathers or multiplies more than the limits, up to `LARGER` times.
+        larger: whether every third is larger, up to `LARGER` times: by turns its tables take more than the limits, and
+            it gathers or multiplies more.
     """
     random = np.random.default_rng([seed, ranks, CALIBRATION])
     made = [with_plan(replace(load_scenario(TINY, [f"world_size={ranks}", SIMULATED]), cluster=machine), Silent())]
     root.mkdir()
     usual = replace(LIMITS, table_bytes=min(LIMITS.table_bytes, MEMORY_SHARE * physical_memory_bytes()))
-    beyond = replace(usual, gathered_bytes=LARGER * usual.gathered_bytes, flops=LARGER * usual.flops)
+    beyond = Limits(*(LARGER * limit for limit in astuple(usual)))
+    by_turns_within = Limits(usual.table_bytes), replace(usual, table_bytes=beyond.table_bytes)
     dims = [int(dim) for _ in range(-(-count // len(DIMS))) for dim in random.permutation(DIMS)]
     while len(made) < count:
         given = random_job(random, f"job_{len(made)}", "dgx_a100_40", ranks, dims[len(made) - 1])
-        large = larger and len(made) % EVERY == 0
-        if usual.allow(given) == large or not beyond.allow(given):
+        turn, left = divmod(len(made), EVERY)
+        fits = usual.allow(given)
+        if larger and not left:
+            fits = beyond.allow(given) and not by_turns_within[turn % 2].allow(given)
+        if not fits:
             continue
         file = root / "job.json"
         file.write_text(json.dumps(given), encoding="utf-8")

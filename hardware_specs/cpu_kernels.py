@@ -40,7 +40,7 @@ _ROWS = frozenset({"call", "lookup", "core_miss", "core_miss_byte", "shared_miss
 AMOUNTS: Mapping[KernelClass, frozenset[str]] = {
     "gemm": _PRODUCT | {"flop", "tail", "transposed"},
     "batched": _PRODUCT | {"product", "vector", "short_transposed"},
-    "lookup": _ROWS | {"byte", "output_byte"},
+    "lookup": _ROWS | {"byte", "entry_miss_byte", "output_byte"},
     "update": _ROWS
     | {"sorted_shared_miss_byte", "gathered_byte", "gradient_core_miss_byte"}
     | {"row", "state_row", "weight_byte", "state_weight_byte", "state_byte"},
@@ -109,6 +109,11 @@ class CpuKernels(Strict):
     """As ``call_lost_s``, of ranks that take turns, while others on the core have work: one may have it next."""
     shared_call_lost_share: Annotated[float, Field(ge=0)] = 0.0
     """As ``call_lost_share``, of ranks that take turns, likewise."""
+    after_call_s: Annotated[Seconds, Field(ge=0)] = 0.0
+    """Of what interrupts a rank with a core of its own between two waits, what does so right after each call that
+    issues a collective: its threads wake up then. It lengthens nothing, it tells which kernel is longer."""
+    shared_after_call_s: Annotated[Seconds, Field(ge=0)] = 0.0
+    """As ``after_call_s``, of ranks that take turns: another one may have the core next."""
     overlap: Annotated[float, Field(ge=0, le=MOST_OVERLAP)] = 0.0
     """Part of a collective's data that have moved before its last member has come, of ranks with cores of their own:
     each sends them when it comes."""

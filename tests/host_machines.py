@@ -28,16 +28,17 @@ def kernels(
     shared=(1.0, 0.0),
     shared_latency_cores=None,
     turn_s=0.0,
-    overlap=0.0,
+    overlaps=(0.0, 0.0),
+    after_calls=(0.0, 0.0),
     kept=(0.5, 0.5),
     **kinds,
 ):
     """Costs.
 
     ``waits``: what collectives take longer than alone, and the spread of what cores work; ``shared``: how much slower
-    ranks are that take turns, and what their collectives take longer; ``overlap``: what of these' data has moved when
-    the last member comes; ``kept``: what kernels keep of a core beside
-    collectives of which no data move, and of which they do.
+    ranks are that take turns, and what their collectives take longer; ``overlaps``: what of data has moved when the
+    last member comes, and of ranks that take turns; ``after_calls``: likewise what interrupts them after a call;
+    ``kept``: what kernels keep of a core beside collectives of which no data move, and of which they do.
     """
     return {
         "threads": threads,
@@ -57,7 +58,10 @@ def kernels(
         "shared_slower": shared[0],
         "shared_latency_cores": shared_latency_cores,
         "shared_wait_s": f"{shared[1]!r} s",
-        "shared_overlap": overlap,
+        "after_call_s": f"{after_calls[0]!r} s",
+        "shared_after_call_s": f"{after_calls[1]!r} s",
+        "overlap": overlaps[0],
+        "shared_overlap": overlaps[1],
         "costs": kinds,
     }
 

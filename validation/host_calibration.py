@@ -17,7 +17,7 @@ from validation.cpu_fit import Row
 from validation.host_fit import HostFacts, Trained, fit_kernels, host_cluster, issue_byte_s, issue_s, with_own_cache
 from validation.host_iterations import TrainedJob, with_classes, with_kernels, with_level
 from validation.host_record import HostRecord, JobRecord, undisturbed
-from validation.host_waits import with_turns, with_waits
+from validation.host_waits import with_calls, with_turns, with_waits
 from validation.in_situ import PartRow, copied_in, issued_in, parts
 from validation.measured_prediction import predict_beside
 from validation.timed import ISSUE
@@ -67,11 +67,13 @@ def fit_host(record: HostRecord, alone: Cluster) -> HostFit:
     cores = record.facts.cores
     by_ranks = jobs_alone(record, alone)
     trained = {threads: by_ranks[ranks] for threads, ranks in rank_counts(cores).items()}
-    cluster = with_waits(_with_costs(record, alone, trained), trained[min(trained)].jobs)
+    own = trained[min(trained)].jobs
+    cluster = with_calls(with_waits(_with_costs(record, alone, trained), own), own, "after_call_s")
     for ranks, of in by_ranks.items():
         if ranks > cores:
             shared_cores = round(latency_cores(of.collectives), 3) if of.collectives else None
             cluster = with_turns(cluster, record.turn_s, of.jobs, shared_cores, calls_lost(of.collectives))
+            cluster = with_calls(cluster, of.jobs, "shared_after_call_s")
     return HostFit(cluster, {threads: of.parts for threads, of in trained.items()})
 
 
@@ -143,15 +145,18 @@ def _found(
         resolved = job.on(alone)
         prepared = prepare(resolved, Silent())
         slower = [slowness(rank.yardstick_s, usual_s) for rank in job.trained]
-        beside = predict_beside(job.on(known)) if known and job.timed and job.ranks > 1 else None
+        turns = isinstance(prepared.machine.compute, CpuModel) and prepared.machine.compute.takes_turns
+        traced = [] if turns else job.timed  # costs come from ranks that have cores of their own
+        beside = predict_beside(job.on(known)) if known and traced and job.ranks > 1 else None
         found = [
             part
-            for rank, timed in enumerate(job.timed)
+            for rank, timed in enumerate(traced)
             for part in parts(prepared, timed, rank, job.trained[rank], slower[rank], issuing_s, beside, issuing_byte_s)
         ]
         taken_s = np.array([[rank.wall_s, rank.cpu_s, rank.others_s] for rank in job.trained])
         iteration_s, thread_s, others_s = (taken_s / np.array(slower)[:, None]).mean(axis=0).tolist()
-        known_jobs.append(TrainedJob(resolved, iteration_s, thread_s, found, _in_collectives_s(job, slower)))
+        in_collectives_s, rest_share = _in_collectives_s(job, slower), _rest_share(job)
+        known_jobs.append(TrainedJob(resolved, iteration_s, thread_s, found, in_collectives_s, rest_share))
         if job.ranks > 1:
             collectives.append(_collectives(prepared, job, others_s, slower))
     return Trained(collectives, usual_s, known_jobs, issuing_s)
@@ -178,6 +183,11 @@ def _issuing_s(record: HostRecord, alone: Cluster) -> float:
         taken_s = [(rank.collectives_cpu_s or 0.0) / slowness(rank.yardstick_s, usual_s) for rank in job.trained]
         each_s.append(max(0.0, float(np.mean(taken_s)) - copied_in(program) * byte_s) / issued_in(program))
     return float(np.median(each_s))
+
+
+def _rest_share(job: JobRecord) -> float | None:
+    told = [rank.rest_share for rank in job.timed if rank.rest_share is not None]
+    return float(np.mean(told)) if told else None
 
 
 def _in_collectives_s(job: JobRecord, slower: Sequence[float]) -> float | None:

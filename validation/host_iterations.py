@@ -34,6 +34,7 @@ class TrainedJob:
         parts: of an iteration, of all ranks (`validation.in_situ`).
         collectives_s: in which own threads issued collectives and waited for them, the mean over ranks; None in records
             from before it was told.
+        rest_share: of what they did beside that, the part that was no lookup, update or GEMM; likewise.
     """
 
     resolved: ResolvedScenario
@@ -41,6 +42,7 @@ class TrainedJob:
     thread_s: float
     parts: Sequence[PartRow] = ()
     collectives_s: float | None = None
+    rest_share: float | None = None
 
     @property
     def ranks(self) -> int:

@@ -37,7 +37,7 @@ class JobRecord:
     Attributes:
         scenario: what it was, with its plan, without a machine.
         trained: what each rank recorded.
-        timed: each rank's traced iterations; none of ranks that take turns.
+        timed: each rank's traced iterations; none of ranks that take turns in records from before they were traced.
     """
 
     scenario: Mapping[str, Any]
@@ -174,7 +174,7 @@ class HostRecord:
                     job["scenario"],
                     [TrainedRank(**rank) for rank in job["trained"]],
                     [
-                        TimedRank(np.array(rank["steps_s"]), rank["groups_s"], np.array(rank["gemms_s"]))
+                        TimedRank(**rank | {name: np.array(rank[name]) for name in ("steps_s", "gemms_s")})
                         for rank in job["timed"]
                     ],
                 )

@@ -23,10 +23,12 @@ MOST_WAIT_S = 4e-3
 """Up to where it is looked for what a collective waits, seconds."""
 MOST_POSTING_S = 1e-3
 """The same for what a collective's threads take of a core when it is issued."""
+MOST_AFTER_S = 2e-3
+"""The same for what interrupts a rank right after it has issued one."""
 FITTED = {
     "posting_s": (MOST_POSTING_S, 4), "system_share": (MOST_SYSTEM, 10), "collective_wait_s": (MOST_WAIT_S, 8),
     "shared_wait_s": (MOST_WAIT_S, 8), "work_spread": (MOST_SPREAD, 2), "overlap": (MOST_OVERLAP, 2),
-    "shared_overlap": (MOST_OVERLAP, 2),
+    "shared_overlap": (MOST_OVERLAP, 2), "after_call_s": (MOST_AFTER_S, 4), "shared_after_call_s": (MOST_AFTER_S, 4),
 }  # fmt: skip
 """The most of each, and parts of that which slopes are looked at over: a spread below what ranks differ by anyway makes
 nobody wait."""
@@ -97,6 +99,26 @@ def with_turns(
     slower = round(max(1.0, 1.0 / float(np.median(thread_ratios(cluster, jobs)))), 3)
     cluster = _with_turn(_told(cluster, shared_slower=slower), _telling(jobs))
     return _with_waits(cluster, jobs, ["shared_wait_s", "shared_overlap"])
+
+
+def with_calls(cluster: Cluster, jobs: Sequence[TrainedJob], name: str) -> Cluster:
+    """The cluster with how much of what interrupts ranks does so right after they issue a collective.
+
+    That is, such that what is no kernel has the part of their work that it had in traced iterations.
+
+    Args:
+        cluster: with all else.
+        jobs: of ranks that all have a core of their own, or of ranks that take turns.
+        name: of the number that these ranks have for it.
+    """
+    jobs = [job for job in jobs if job.ranks > 1 and job.rest_share is not None]
+    return _fitted(cluster, jobs, [_Errors([name], _rest_ratio, np.ones(len(jobs)))]) if jobs else cluster
+
+
+def _rest_ratio(predicted: Times, job: TrainedJob) -> float:
+    """Of the predicted to the measured part that is no kernel."""
+    own_s = sum(predicted.classes_s.values()) - predicted.classes_s["collectives"]
+    return predicted.classes_s["rest"] / own_s / max(job.rest_share or 0.0, LEAST_WAITING)
 
 
 def _with_turn(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:

@@ -30,6 +30,7 @@ def in_kernels_s(
     - What interrupts a rank that takes turns hits one kernel in an iteration, another in the next: it counts for all
       between two waits, in proportion to their work. (Waits are tasks of their own, which end when the rank has its
       core again: `workloads.host_waits`.) So does what threads take of the core of a rank that issues a collective.
+      But a part of both hits what the rank does right after the call.
 
     Args:
         program: T tasks of P ranks.
@@ -54,9 +55,12 @@ def in_kernels_s(
     if compute.takes_turns:
         movable_s = interrupted_s
         lost_s = lost_s * _contended(program, core_of, needed_s, start_ps, end_ps)
+        after_s = compute.kernels.shared_after_call_s
     else:
         movable_s = np.minimum(interrupted_s, compute.kernels.posting_s * _issued(program)[:, None])
-    moved_s = _in_proportion(movable_s, needed_s, _between_waits(program, start_ps, end_ps))
+        after_s = compute.kernels.after_call_s
+    after_calls_s = np.broadcast_to(after_s * _issued(program)[:, None], needed_s.shape)
+    moved_s = _moved(movable_s, needed_s, after_calls_s, _between_waits(program, start_ps, end_ps))
     return needed_s + (interrupted_s - movable_s + moved_s) * _left(interrupted_s, lost_s)
 
 
@@ -115,12 +119,18 @@ def _left(amounts: FloatArray, taken: FloatArray) -> FloatArray:
     return np.asarray(1.0 - np.minimum(1.0, taken.sum(axis=0) / np.where(whole > 0.0, whole, 1.0)))
 
 
-def _in_proportion(amounts: FloatArray, weights: FloatArray, groups: IntArray) -> FloatArray:
-    """Amounts of each column's groups ``[T, P]``, divided among their members by weight ``[T, P]``."""
+def _moved(amounts: FloatArray, weights: FloatArray, first: FloatArray, groups: IntArray) -> FloatArray:
+    """Amounts of each column's groups, divided among their members: all ``[T, P]``.
+
+    A member has what it has ``first``, or as much less as a group has less than its members have first; what is left
+    they have by weight.
+    """
     found = np.zeros(amounts.shape)
     for column in range(amounts.shape[1]):
         group = groups[:, column]
-        of_each = np.bincount(group, weights=weights[:, column])
-        share = np.bincount(group, weights=amounts[:, column]) / np.where(of_each > 0.0, of_each, 1.0)
-        found[:, column] = share[group] * weights[:, column]
+        there, asked, of_each = (np.bincount(group, weights=of[:, column]) for of in (amounts, first, weights))
+        had = np.where(of_each > 0.0, np.minimum(there, asked), 0.0)
+        part = had / np.where(asked > 0.0, asked, 1.0)
+        share = (there - had) / np.where(of_each > 0.0, of_each, 1.0)
+        found[:, column] = part[group] * first[:, column] + share[group] * weights[:, column]
     return found

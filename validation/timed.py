@@ -42,11 +42,14 @@ class TimedRank:
         groups_s: of each group of sections, without the parts that are counted apart: every lookup and update of a kind
             of shards by its name, `WAIT`, `ISSUE`; medians over iterations.
         gemms_s: of each GEMM in the order of the iteration ``[gemms]``, likewise.
+        rest_share: of what the rank did beside collectives, the part that was no lookup, update or GEMM, over all of
+            these iterations; None in records from before it was told.
     """
 
     steps_s: FloatArray
     groups_s: Mapping[str, float]
     gemms_s: FloatArray
+    rest_share: float | None = None
 
 
 def timed_iterations(events: Events, file: Path) -> IntArray:
@@ -74,7 +77,15 @@ def read_timed(file: Path) -> TimedRank:
     counts = [len(gemms) for _, gemms in found]
     alike = [gemms for _, gemms in found if len(gemms) == max(counts, default=0)]
     gemms_s = np.array([_middle(same) for same in zip(*alike, strict=True)])
-    return TimedRank((spans[:, 1] - spans[:, 0]) / 1e12, groups_s, gemms_s)
+    rest_share = _rest_share([groups for groups, _ in found])
+    return TimedRank((spans[:, 1] - spans[:, 0]) / 1e12, groups_s, gemms_s, rest_share)
+
+
+def _rest_share(iterations: Sequence[Mapping[str, float]]) -> float:
+    """Of what own threads did beside collectives in some iterations, what was no kernel that is told apart."""
+    own = [(name, seconds) for groups in iterations for name, seconds in groups.items() if name not in (WAIT, ISSUE)]
+    kernels_s = sum(seconds for name, seconds in own if name == "gemm" or name.endswith((LOOKUP, UPDATE)))
+    return 1.0 - kernels_s / max(sum(seconds for _, seconds in own), 1e-12)
 
 
 def _steps(events: Events) -> IntArray:

@@ -285,6 +285,7 @@ def _lookup(operator: EmbeddingLookup, caches: Caches) -> Amounts:
         "core_miss_byte": operator.row_bytes * core,
         "shared_miss": operator.lookups * shared,
         "shared_miss_byte": operator.row_bytes * shared,
+        "entry_miss_byte": 0.0 if operator.entries_missed is None else operator.entries_missed.at(shared_part),
         "output_byte": operator.output_bytes,
     }
 

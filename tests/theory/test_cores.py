@@ -108,15 +108,17 @@ def test_a_collective_of_ranks_that_take_turns_is_longer_by_what_they_ask_for_to
 
 @pytest.mark.parametrize("overlap", [0.25, 0.75])
 def test_what_has_moved_before_the_last_member_comes_takes_no_time_then(overlap):
-    """Of ranks that take turns: of others data move from the last arrival on."""
+    """Ranks with cores of their own have a number, those that take turns another one."""
 
-    def moving_s(cores, **measured):
-        each = kernels(collective_cores=0.8, **measured)
+    def moving_s(cores, *overlaps):
+        each = kernels(collective_cores=0.8, overlaps=overlaps)
         whole, nothing = (seconds(host(cores, each), 4, [all_reduce(4, size)]) for size in (1e9, 0.0))
         return whole - nothing
 
-    assert moving_s(2, overlap=overlap) == pytest.approx((1.0 - overlap) * moving_s(2), rel=1e-3)
-    assert moving_s(4, overlap=overlap) == pytest.approx(moving_s(4), rel=1e-9)
+    for cores, mine, others in ((4, (overlap, 0.0), (0.0, overlap)), (2, (0.0, overlap), (overlap, 0.0))):
+        whole = moving_s(cores, 0.0, 0.0)
+        assert moving_s(cores, *mine) == pytest.approx((1.0 - overlap) * whole, rel=1e-3)
+        assert moving_s(cores, *others) == pytest.approx(whole, rel=1e-9)
 
 
 def latency_s(cores, ranks, **measured):
@@ -334,6 +336,38 @@ def test_what_a_call_loses_counts_for_no_kernel_of_ranks_with_cores_of_their_own
     assert told[2].tolist() == pytest.approx([1.0 + left * (0.5 + longer[0])] * 2)
     assert told[3].tolist() == pytest.approx([1.0 + left * (0.5 + longer[1])] * 2)
     assert told[5].tolist() == pytest.approx([1.0 + left] * 2)
+
+
+def interrupted_around_a_call(cores, took, **measured):
+    """A call and two kernels of 1 s each before a wait, which took so long: what is told of them, of two ranks."""
+    work = EmbeddingLookup(np.ones(2), *[np.zeros(2)] * 3, 1.0)
+    builder = ProgramBuilder("all", np.arange(2), ["host", "network"])
+    issue = builder.task("issue", "host", HostWork(launches=1, collectives=1))
+    call = builder.task("call", "network", all_reduce(2, 1.0), after=[issue])
+    builder.task("first", "host", work)
+    builder.task("second", "host", work)
+    builder.task("wait", "host", Nothing(Category.COMM), after=[call])
+    costs_of = {"lookup": costs(lookup=1.0), "host": costs(launch=1.0)}
+    machine = build_machine(host(cores, kernels(**measured, **costs_of)), 2, launch_s=0.0)
+    ends = np.array([took[0], took[0] + 9.0, took[0] + took[1], sum(took), sum(took) + 1.0])
+    starts = np.array([0.0, took[0], took[0], took[0] + took[1], sum(took)])
+    program = builder.build()
+    told = in_kernels_s(program, machine.compute, *(np.tile(at[:, None], 2) * PS for at in (starts, ends)), {})
+    return [told[program.names.index(name), 0] for name in ("issue", "first", "second")]
+
+
+@pytest.mark.parametrize(("after", "call", "each"), [(0.0, 2.0, 1.5), (0.6, 2.4, 1.3), (9.0, 3.0, 1.0)])
+def test_a_part_of_what_threads_post_is_told_of_the_call(after, call, each):
+    """Of 2 s in the call threads post 1.5: of these so much, and of the rest a third; the other half is its own."""
+    told = interrupted_around_a_call(2, [3.0, 1.0, 1.0], posting_s=1.5, after_calls=(after, 7.0))
+    assert told == pytest.approx([call, each, each])
+
+
+@pytest.mark.parametrize(("after", "call", "each"), [(0.0, 3.0, 3.0), (1.5, 4.0, 2.5), (99.0, 7.0, 1.0)])
+def test_a_part_of_what_interrupts_ranks_that_take_turns_is_told_of_the_call(after, call, each):
+    """Of 6 s, 4 of them in the second kernel, so much, and of the rest a third."""
+    told = interrupted_around_a_call(1, [1.0, 3.0, 5.0], turn_s=4.0, after_calls=(7.0, after))
+    assert told == pytest.approx([call, each, each])
 
 
 def test_threads_take_the_core_of_who_issues_a_collective_at_once():

@@ -1,5 +1,7 @@
 """Jobs that a calibration trains."""
 
+from dataclasses import astuple, replace
+
 import yaml
 
 from dlrmsim.host_training import LARGER, LIMITS, drawn_jobs
@@ -20,10 +22,14 @@ def test_dims_take_turns_and_the_first_job_is_overhead(tmp_path):
 
 
 def test_every_third_job_is_larger_where_there_is_time(tmp_path, monkeypatch):
+    """By turns it gathers or multiplies more, and has larger tables."""
     monkeypatch.setattr("dlrmsim.host_training.physical_memory_bytes", lambda: 64e9)
-    jobs = drawn_jobs(2, 5, 10, load_cluster("xeon_2_cores"), tmp_path / "jobs", larger=True)
+    jobs = drawn_jobs(2, 5, 14, load_cluster("xeon_2_cores"), tmp_path / "jobs", larger=True)
     drawn = [yaml.safe_load((folder / SCENARIO).read_text(encoding="utf-8")) for folder in jobs]
     large = [number for number, job in enumerate(drawn[1:], start=1) if not LIMITS.allow(job)]
-    assert large == [3, 6, 9]
-    beyond = Limits(LIMITS.table_bytes, LARGER * LIMITS.gathered_bytes, LARGER * LIMITS.flops)
+    assert large == [3, 6, 9, 12]
+    works, tables = replace(LIMITS, table_bytes=LARGER * LIMITS.table_bytes), Limits(LIMITS.table_bytes)
+    assert [works.allow(drawn[number]) for number in (3, 9)] == [False, False]
+    assert [tables.allow(drawn[number]) for number in (6, 12)] == [False, False]
+    beyond = Limits(*(LARGER * limit for limit in astuple(LIMITS)))
     assert all(beyond.allow(job) for job in drawn[1:])

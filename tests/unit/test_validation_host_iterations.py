@@ -10,7 +10,7 @@ from scenarios.resolve import load_scenario
 from simulator.operators import EmbeddingUpdate, Gemm, HostWork
 from tests.host_machines import costs, host, kernels
 from validation.host_iterations import TrainedJob, with_classes, with_level
-from validation.host_waits import with_turns, with_waits
+from validation.host_waits import with_calls, with_turns, with_waits
 from validation.in_situ import PartRow
 from validation.measured_prediction import predict
 
@@ -142,6 +142,26 @@ def test_what_ranks_that_take_turns_lose_is_found(tmp_path):
         assert known.collective_wait_s == 0.0
     assert np.mean(np.abs(errors(machine(), jobs))) > 0.1
     assert np.mean(np.abs(errors(told, jobs))) < 0.02
+
+
+@pytest.mark.parametrize(("ranks", "name"), [(2, "after_call_s"), (4, "shared_after_call_s")])
+def test_what_interrupts_ranks_after_calls_is_found(ranks, name, tmp_path):
+    """It changes what is told of kernels, not how long anything takes."""
+
+    def known(after_s):
+        after_calls = (after_s, 0.0) if ranks == 2 else (0.0, after_s)
+        return machine(posting_s=4e-4, turn_s=4e-4, after_calls=after_calls)
+
+    def rest_share(resolved):
+        told = predict(resolved).classes_s
+        return told["rest"] / (sum(told.values()) - told["collectives"])
+
+    jobs = trained(known(1e-4), ranks, tmp_path)
+    told_of = [replace(job, rest_share=rest_share(job.resolved)) for job in jobs]
+    (found,) = {getattr(of, name) for of in with_calls(known(0.0), [*told_of, *jobs], name).node.cpu.kernels}
+    assert found == pytest.approx(1e-4, rel=0.05)
+    assert with_calls(known(0.0), jobs, name) == known(0.0), "nobody tells"
+    assert np.max(np.abs(errors(known(0.0), jobs))) < 1e-9
 
 
 def test_how_long_turns_are_in_iterations_is_found_where_jobs_tell_what_collectives_took(tmp_path):

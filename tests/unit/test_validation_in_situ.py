@@ -79,6 +79,7 @@ def test_an_iteration_is_taken_apart_into_what_adds_up_to_it(tmp_path):
         ENDS: 210,
     }  # fmt: skip
     assert [round(seconds * 1e6) for seconds in found.gemms_s] == [200, 40]
+    assert found.rest_share == pytest.approx((50 + 130 + 20 + 210) / (1000 - 50 - 20))
 
 
 def test_a_trace_without_iterations_says_nothing(tmp_path):

@@ -21,6 +21,7 @@ from benchmarks import (
     paces,
     planning,
     replays,
+    sections,
     skew,
     traces,
     yardstick,
@@ -70,6 +71,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "skew": lambda _: skew.rows(),
     "embedding": lambda _: embedding.rows(),
     "replays": lambda _: replays.rows(),
+    "sections": lambda given: sections.rows(given.again, given.cluster),
     "yardstick": lambda given: yardstick.rows(
         given.cluster, given.seed, given.minutes if math.isfinite(given.minutes) else 3.0
     ),
@@ -101,9 +103,11 @@ def main() -> int:
     parser.add_argument("--out", type=Path, help="studies: file of rows (default traces/measured/NAME_SEED.csv)")
     parser.add_argument("--keep", type=Path, help="studies: folder to keep what is recorded in")
     parser.add_argument(
-        "--again", type=Path, help="studies: predict anew what --keep kept in this folder, measure nothing"
+        "--again", type=Path, help="studies, sections: predict anew what --keep kept in this folder, measure nothing"
     )
     arguments = parser.parse_args()
+    if arguments.name == "sections" and arguments.again is None:
+        parser.error("sections needs --again DIR, which accuracy --keep DIR wrote")
     return 0 if show(BENCHMARKS[arguments.name](arguments), as_json=arguments.json) else 1
 
 

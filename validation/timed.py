@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,6 +52,10 @@ class TimedRank:
     rest_share: float | None = None
 
 
+def _middle(values: Sequence[float]) -> float:
+    return float(np.median(values))
+
+
 def timed_iterations(events: Events, file: Path) -> IntArray:
     """Where iterations begin and end ``[iterations, 2]``, picoseconds.
 
@@ -65,18 +69,23 @@ def timed_iterations(events: Events, file: Path) -> IntArray:
     return np.stack([events.start_ps[rows], events.end_ps[rows]], axis=1)
 
 
-def read_timed(file: Path) -> TimedRank:
-    """Read a rank's ``timed/rank{r}.json.gz``; raises as `timed_iterations`."""
+def read_timed(file: Path, middle: Callable[[Sequence[float]], float] = _middle) -> TimedRank:
+    """Read a rank's ``timed/rank{r}.json.gz``; raises as `timed_iterations`.
+
+    Args:
+        file: of the trace.
+        middle: of the seconds of a group, or of a GEMM, in each iteration; the median unless told.
+    """
     events = read_kineto(file).events
     spans = timed_iterations(events, file)
     own = np.flatnonzero(events.track == events.track[_steps(events)[0]])
     own = own[np.lexsort((-events.end_ps[own], events.start_ps[own]))]
     found = [_iteration(events, own, low, high) for low, high in spans.tolist()]
     names = dict.fromkeys(name for groups, _ in found for name in groups)
-    groups_s = {name: _middle([groups.get(name, 0.0) for groups, _ in found]) for name in names}
+    groups_s = {name: middle([groups.get(name, 0.0) for groups, _ in found]) for name in names}
     counts = [len(gemms) for _, gemms in found]
     alike = [gemms for _, gemms in found if len(gemms) == max(counts, default=0)]
-    gemms_s = np.array([_middle(same) for same in zip(*alike, strict=True)])
+    gemms_s = np.array([middle(same) for same in zip(*alike, strict=True)])
     rest_share = _rest_share([groups for groups, _ in found])
     return TimedRank((spans[:, 1] - spans[:, 0]) / 1e12, groups_s, gemms_s, rest_share)
 
@@ -91,10 +100,6 @@ def _rest_share(iterations: Sequence[Mapping[str, float]]) -> float:
 def _steps(events: Events) -> IntArray:
     marked = np.array([name.startswith(STEP) for name in events.names])
     return np.flatnonzero(marked[events.name])
-
-
-def _middle(values: Sequence[float]) -> float:
-    return float(np.median(values))
 
 
 def _iteration(events: Events, own: IntArray, low: int, high: int) -> tuple[dict[str, float], list[float]]:

@@ -1,92 +1,27 @@
-"""Kernels on a rank's share of a CPU: amounts times fitted costs.
+"""A rank on its share of a CPU's cores: how long kernels take there, and who shares the cores.
 
     time = sum over amounts a of (seconds_per[a] x a)
 
-Amounts are counts of what a kernel does, so each cost has a meaning: for a GEMM ``[m, k] x [k, n]``
-
-    call + flop x 2 m n k + left x m k + right x k n + result x m n (+ tail x m k, where n fills no whole vectors)
-
-is a rate that ramps up with the shortest sides: ``1 / rate x (1 + n_0 / n + m_0 / m + k_0 / k)``. Many small products
-at once go by vectors (`_vectors`) instead of flop. What comes from memory behind a cache of C bytes is counted apart:
-of rows of tables what the operator says (`Misses`); of a pass over W bytes all when W exceeds C. Of the cache that all
-cores share each rank has an equal part, and in going through tables what others leave it (`shared_cache`). The costs
-are those of the CPU's spec (`hardware_specs.cpu_kernels`), fitted by ``dlrmsim calibrate host`` for the number of
-threads of a rank.
+The costs are those of the CPU's spec (`hardware_specs.cpu_kernels`), fitted by ``dlrmsim calibrate host`` for the
+number of threads of a rank; amounts are those of `simulator.compute.cpu_amounts`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
 
 import numpy as np
 
-from hardware_specs.cpu_kernels import CpuKernels, KernelClass
+from hardware_specs.cpu_kernels import CpuKernels
 from hardware_specs.types import Node
 from inputs.errors import InputError
-from simulator.compute.shared_cache import parts
-from simulator.operators import (
-    SORTED_BYTES,
-    Amount,
-    Copy,
-    Delay,
-    DenseOptimizer,
-    Elementwise,
-    EmbeddingLookup,
-    EmbeddingUpdate,
-    Gemm,
-    HostTraffic,
-    HostWork,
-    Ingest,
-    Interaction,
-    Measured,
-    Misses,
-    Nothing,
-    Operator,
-)
+from simulator.compute.cpu_amounts import Caches, amounts_of, caches_of, class_of
+from simulator.operators import Amount, Delay, Gemm, HostTraffic, HostWork, Interaction, Measured, Operator
 from simulator.program import IntArray
 
-STATELESS_BYTES = 14.0
-"""An optimizer that moves more bytes for each fp32 parameter keeps a state (SGD: 12, Adagrad: 20)."""
-EVICTING = 2.0
-"""Passing over so many times what the cache of a core holds leaves 1 / e of what was in it (`docs/decisions/096`)."""
-VECTOR = 16
-"""fp32 numbers of a 512-bit vector."""
-SHORT = 12
-"""Small products of a transposed factor are computed in another way when each is a sum of fewer terms (oneMKL on Zen 4:
-`docs/decisions/103`)."""
-Amounts: TypeAlias = dict[str, Amount]
 PRECISIONS = ("fp32", "tf32")
 """Arithmetic that was measured; a CPU computes tf32 as fp32."""
-
-
-@dataclass(frozen=True, slots=True)
-class Caches:
-    """Caches that a rank has: of its core, and an equal part of the one that so many ranks share, bytes."""
-
-    core: float
-    shared: float
-    sharing: int = 1
-
-    def of_each(self, ranks: int) -> Caches:
-        """What each of so many ranks has of a machine's."""
-        return Caches(self.core, self.shared / ranks, ranks)
-
-    def shared_part(self, missed: Misses | None, passed: Amount) -> Amount:
-        """What a rank has of the shared one while it goes through tables: a scalar, or ``[P]``.
-
-        Rows that an update reads and writes count twice, and its states and sorting not at all (`docs/decisions/115`).
-
-        Args:
-            missed: what memory delivers of rows, by what a cache holds; None: not known.
-            passed: vectors that pass through it besides, bytes.
-        """
-        return self.shared if missed is None else parts(missed, passed, self.shared, self.sharing)
-
-
-def _missed(cache: float, resident: Amount) -> Amount:
-    return np.maximum(0.0, 1.0 - cache / np.maximum(resident, cache))
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,203 +148,3 @@ class CpuModel:
 def threads_of(node: Node, local_world_size: int) -> int:
     """Threads of each of so many ranks on a node: one on each of its cores; one where ranks share cores."""
     return max(1, int(node.cpu.cores.value * node.sockets.value) // local_world_size)
-
-
-def caches_of(kernels: CpuKernels) -> Caches:
-    """The caches of a machine, as its spec tells them."""
-    return Caches(kernels.core_cache_bytes.value, kernels.shared_cache_bytes.value)
-
-
-def class_of(operator: Operator) -> KernelClass | None:
-    """The kind of kernel that an operator is; None where nothing runs (a copy to the device it is on already)."""
-    if isinstance(operator, Elementwise):
-        return operator.access
-    if isinstance(operator, Copy) and operator.direction != "d2d":
-        return None
-    if isinstance(operator, Gemm) and _is_batched(operator):
-        return "batched"
-    return _CLASSES.get(type(operator))
-
-
-def amounts_of(operator: Operator, caches: Caches) -> Amounts:
-    """What the kernel does, by the names of costs; nothing where all is 0 (a rank without tables)."""
-    found: Amounts = _AMOUNTS[type(operator)](operator, caches)
-    return found
-
-
-def _gemm(operator: Gemm, caches: Caches) -> Amounts:
-    m, n, k, count = operator.m, operator.n, operator.k, operator.count
-    touched = 4.0 * count * (m * k + k * n + m * n)
-    counts: Amounts = {
-        "call": 1.0,
-        "row": count * m,
-        "left": count * m * k,
-        "right": count * k * n,
-        "result": count * m * n,
-        "core_miss_byte": touched * _passed(caches.core, touched),
-        "shared_miss_byte": touched * _passed(caches.shared, touched),
-    }
-    if _is_batched(operator):
-        short = np.where(np.asarray(k) < SHORT, 1.0, 0.0)
-        return counts | {
-            "product": count,
-            "vector": count * m * k * _vectors(n),
-            "short_transposed": count * m * k * short if operator.transposed else 0.0,
-        }
-    return counts | {
-        "flop": 2.0 * count * m * n * k,
-        "tail": count * m * k * np.where(np.asarray(n) % VECTOR > 0, 1.0, 0.0),
-        "transposed": count * m * k if operator.transposed else 0.0,
-    }
-
-
-def _is_batched(operator: Gemm) -> bool:
-    return bool(np.max(operator.count) > 1)
-
-
-def _vectors(width: Amount) -> Amount:
-    """Vectors that so many numbers are computed in: whole ones, and one for each power of two of the rest."""
-    whole, rest = np.divmod(np.asarray(width, dtype=np.int64), VECTOR)
-    return np.asarray(whole + sum((rest >> bit) & 1 for bit in range(VECTOR.bit_length() - 1)), dtype=np.float64)
-
-
-def _lookup(operator: EmbeddingLookup, caches: Caches) -> Amounts:
-    most = operator.busiest
-    shared_part = caches.shared_part(operator.missed, operator.output_bytes)
-    core, shared = (_missed_share(operator, cache) for cache in (caches.core, shared_part))
-    return {
-        "call": _any(operator.lookups),
-        "lookup": operator.lookups if most is None else most.lookups,
-        "byte": operator.row_bytes * (1.0 if most is None else _missed_share(operator, 0.0)),
-        "core_miss": operator.lookups * core,
-        "core_miss_byte": operator.row_bytes * core,
-        "shared_miss": operator.lookups * shared,
-        "shared_miss_byte": operator.row_bytes * shared,
-        "entry_miss_byte": 0.0 if operator.entries_missed is None else operator.entries_missed.at(shared_part),
-        "output_byte": operator.output_bytes,
-    }
-
-
-def _missed_share(operator: EmbeddingLookup, cache: Amount) -> Amount:
-    """Of the rows looked up, the part that misses a cache, as if all threads had what the busiest has of them."""
-    if operator.missed is None or operator.busiest is None:
-        return _share(operator.missed, cache)
-    return np.asarray(operator.busiest.missed.at(cache)) / np.maximum(operator.missed.at(0.0), 1e-300)
-
-
-def _share(missed: Misses | None, cache: Amount) -> Amount:
-    """Of what is read, the part that misses a cache; all where that is not known."""
-    return 1.0 if missed is None else np.asarray(missed.at(cache)) / np.maximum(missed.at(0.0), 1e-300)
-
-
-def _update(operator: EmbeddingUpdate, caches: Caches) -> Amounts:
-    gathered = operator.gradient_bytes + operator.repeated_gradient_bytes
-    first, again = (_missed(caches.core, size) for size in (operator.gradient_bytes, operator.gradient_block_bytes))
-    stateful, sorting = _any(operator.state_bytes), SORTED_BYTES * np.asarray(operator.lookups)
-    counts: Amounts = {
-        "call": _any(operator.lookups),
-        "lookup": operator.lookups,
-        "sorted_shared_miss_byte": sorting * _passed(caches.shared, sorting),
-        "gathered_byte": gathered,
-        "gradient_core_miss_byte": operator.gradient_bytes * first + operator.repeated_gradient_bytes * again,
-        "row": operator.unique_rows,
-        "state_row": operator.unique_rows * stateful,
-        "weight_byte": operator.weight_bytes,
-        "state_weight_byte": operator.weight_bytes * stateful,
-        "state_byte": operator.state_bytes,
-    }
-    shared_part = caches.shared_part(operator.missed, operator.gradient_bytes)
-    for name, cache in (("core", caches.core), ("shared", shared_part)):
-        weights, state = _share(operator.missed, cache), _share(operator.state_missed, cache)
-        counts[f"{name}_miss"] = operator.unique_rows * (weights + stateful * state)
-        counts[f"{name}_miss_byte"] = operator.weight_bytes * weights + operator.state_bytes * state
-    return counts
-
-
-def _elementwise(operator: Elementwise, caches: Caches) -> Amounts:
-    if operator.access == "recat":
-        shifts = _any(operator.read_bytes)
-        return {
-            "call": 1.0,
-            "shift": shifts,
-            "index_byte": operator.read_bytes,
-            "index_core_miss_byte": operator.read_bytes * _passed(caches.core, operator.read_bytes),
-            "bag_byte": operator.write_bytes,
-        }
-    moved = _pass_over(operator.read_bytes + operator.write_bytes, caches)
-    of_columns: Amounts = {"part": operator.parts, "piece": operator.pieces}
-    return moved | of_columns if operator.access == "columns" else moved
-
-
-def _optimizer(operator: DenseOptimizer, caches: Caches) -> Amounts:
-    """One pass where there is no state (3 accesses to each parameter), roots and quotients besides where there is."""
-    moved = _pass_over(operator.traffic_bytes, caches)
-    stateful = np.asarray(operator.traffic_bytes) > STATELESS_BYTES * np.asarray(operator.parameters)
-    found: Amounts = {name: count * np.where(stateful, 0.0, 1.0) for name, count in moved.items()}
-    found.update({f"state_{name}": count * np.where(stateful, 1.0, 0.0) for name, count in moved.items()})
-    return found
-
-
-def _copy(operator: Copy, caches: Caches) -> Amounts:
-    return _pass_over(2.0 * operator.bytes, caches)
-
-
-def _gemm_like(operator: Interaction, caches: Caches) -> Amounts:
-    """Products of unknown shape: generators tell CPUs the shape (`Gemm`)."""
-    passed = _pass_over(operator.read_bytes, caches)
-    return {"flop": operator.flops, **{name: passed[name] for name in ("core_miss_byte", "shared_miss_byte")}}
-
-
-def _host(operator: HostWork, caches: Caches) -> Amounts:
-    """Launches, and those for which the framework's code and data come from memory: a kernel took their place."""
-    evicted = -np.expm1(-np.asarray(operator.after_bytes) / (EVICTING * caches.core))
-    return {
-        "launch": operator.launches,
-        "cold_launch": operator.launches * evicted,
-        "collective": operator.collectives,
-        "issue": operator.collectives,
-        "issue_byte": operator.copied_bytes,
-    }
-
-
-def _nothing(operator: Nothing | Ingest, caches: Caches) -> Amounts:  # noqa: ARG001 - one signature for all operators
-    return {}
-
-
-def _pass_over(moved: Amount, caches: Caches) -> Amounts:
-    core, shared = _passed(caches.core, moved), _passed(caches.shared, moved)
-    return {"call": _any(moved), "byte": moved, "core_miss_byte": moved * core, "shared_miss_byte": moved * shared}
-
-
-def _passed(cache: float, moved: Amount) -> Amount:
-    """Share of a pass over memory that misses a cache: the part that does not fit, none below half its size."""
-    return np.clip(2.0 * (np.asarray(moved) / cache - 0.5), 0.0, 1.0)
-
-
-def _any(count: Amount) -> Amount:
-    """1 where there is something to do."""
-    return np.where(np.asarray(count) > 0.0, 1.0, 0.0)
-
-
-_CLASSES: dict[type, KernelClass] = {
-    Gemm: "gemm",
-    Interaction: "gemm",
-    EmbeddingLookup: "lookup",
-    EmbeddingUpdate: "update",
-    DenseOptimizer: "optimizer",
-    Copy: "stream",
-    HostWork: "host",
-}
-
-_AMOUNTS: dict[type, Callable[[Any, Caches], Amounts]] = {
-    Gemm: _gemm,
-    EmbeddingLookup: _lookup,
-    EmbeddingUpdate: _update,
-    Interaction: _gemm_like,
-    Elementwise: _elementwise,
-    DenseOptimizer: _optimizer,
-    Copy: _copy,
-    HostWork: _host,
-    Nothing: _nothing,
-    Ingest: _nothing,
-}

@@ -11,19 +11,28 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 
+from benchmarks import sections
 from benchmarks.accuracy import Study, again, rows
 from benchmarks.rows import read as rows_of
+from hardware_specs import load_cluster
 from inputs.errors import InputError
+from scenarios.prepare import prepare
+from scenarios.progress import Silent
+from scenarios.resolve import load_scenario
+from simulator.operators import EmbeddingLookup, Gemm
 from tests.command import installed_command
 from tests.trainer_jobs import graded, model, scenario
 from trainer.pin import usable_cores
 from validation.measured import CLASSES, read_measured
-from validation.measured_prediction import predict_measured
+from validation.measured_prediction import predict_beside, predict_measured
+from validation.timed import read_timed
 from validation.yardstick import PIECES
 
 ROOT = Path(__file__).parents[2]
@@ -402,6 +411,31 @@ def test_launches_that_a_study_kept_are_predicted_anew(measured, tmp_path):
     assert (row["seed"], row["launches"]) == ("3", "1"), "as the study asked, not this command"
     assert "config_8_error" not in told
     assert not (tmp_path / "none.csv").exists()
+
+
+def test_where_kept_launches_are_off_is_told_section_by_section(measured, tmp_path):
+    """A configuration of two ranks: groups are times what kernels take alone, waits and work are those recorded."""
+    shutil.copytree(measured[0], tmp_path / "config_7" / "launch_0")
+    shutil.copy(measured[0] / "scenario.resolved.yaml", tmp_path / "config_7" / "scenario.yaml")
+    (tmp_path / "config_7" / "rows.csv").write_text("seed,launches,launched\n3,1,1\n", encoding="utf-8")
+    told = {row.name: row.value for row in sections.rows(tmp_path, "zen4_2_cores")}
+    assert told["sections_2_ranks"] == 1
+    traced = [read_timed(measured[0] / "timed" / f"rank{rank}.json.gz", np.mean).groups_s for rank in range(2)]
+    scenario = load_scenario(str(measured[0] / "scenario.resolved.yaml"), ["cluster=zen4_2_cores"])
+    alone, (program,) = predict_beside(scenario).alone_s, prepare(scenario, Silent()).graph.programs
+    for kind, work in (("gemm", Gemm), ("lookup", EmbeddingLookup)):
+        of_kind = [task for task, done in enumerate(program.work) if isinstance(done, work)]
+        took_s = sum(seconds for rank in traced for name, seconds in rank.items() if name.endswith(kind)) / 2
+        assert told[f"{kind}_measured_2_ranks"] * alone[of_kind].sum(axis=0).mean() == pytest.approx(took_s)
+        assert told[f"{kind}_predicted_2_ranks"] >= 1.0
+    rows = pd.read_parquet(measured[0] / "iterations.parquet").query("phase == 'measured'")
+    share = 100.0 * rows["collectives_s"] / (rows["end_s"] - rows["start_s"])
+    assert 0.5 * share.min() < told["least_in_collectives_2_ranks"] <= told["most_in_collectives_2_ranks"]
+    assert told["most_in_collectives_2_ranks"] < 2.0 * share.max()
+    assert told["work_apart_measured_2_ranks"] > 0.0
+    spread = load_cluster("zen4_2_cores").node.cpu.kernels[-1].spread(float(alone.mean(axis=1).sum()))
+    quantile = NormalDist().inv_cdf(1.625 / 2.25)
+    assert told["work_apart_by_chance_2_ranks"] == pytest.approx(100.0 * spread * quantile)
 
 
 def test_a_study_keeps_what_it_measured_and_nothing_of_another_one(tmp_path):

@@ -1,0 +1,149 @@
+"""``python -m benchmarks sections --cluster SPEC --again DIR``: where launches that a study kept are off.
+
+Of each section of an iteration, and of lookups, updates and GEMMs, how many times as long it took as its kernels take
+alone, measured and predicted: medians over configurations of so many ranks, of which the mean over ranks and traced
+iterations counts. Of several ranks besides: what of an iteration they issued collectives and waited for them, the most
+and the least of a rank's mean, and how far the work of ranks is from their mean in one iteration.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.accuracy import CONFIG, LAUNCH, SCENARIO
+from benchmarks.kept import ROWS, kept_in
+from benchmarks.rows import Row, read
+from scenarios.prepare import prepare
+from scenarios.progress import Silent
+from scenarios.resolve import ResolvedScenario, load_scenario
+from simulator.compute import CpuModel
+from simulator.compute.cpu_amounts import class_of
+from simulator.lowering.cores import paces
+from simulator.operators import CollectiveCall, FloatArray, Gemm, HostWork, Work
+from validation.in_situ import group_of
+from validation.measured_prediction import cluster_anywhere, predict_beside
+from validation.over_cores import usual
+from validation.timed import LOOKUP, UPDATE, read_timed
+
+
+def rows(folder: Path, cluster: str) -> Iterator[Row]:
+    """Medians over the configurations of each number of ranks.
+
+    Args:
+        folder: of the study's ``--keep``.
+        cluster: name or path of the machine that predicts.
+
+    Raises:
+        InputError: nothing is kept there, or the machine cannot run it.
+    """
+    found: dict[int, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
+    counts: dict[int, int] = defaultdict(int)
+    for of_config in kept_in(folder, CONFIG).values():
+        scenario = load_scenario(of_config / SCENARIO, [f"cluster={cluster_anywhere(cluster)}"])
+        (then,) = read(of_config / ROWS)[1]
+        launches = [of_config / f"{LAUNCH}{number}" for number in range(int(then["launched"]))]
+        of_ranks = found[scenario.world_size]
+        for key, value in _of_config(scenario, launches).items():
+            of_ranks[key].append(value)
+        counts[scenario.world_size] += 1
+    for ranks, of_ranks in sorted(found.items()):
+        yield Row(f"sections_{ranks}_ranks", counts[ranks], "configurations")
+        for (name, unit), values in of_ranks.items():
+            yield Row(f"{name}_{ranks}_ranks", float(np.median(values)), unit)
+
+
+def _of_config(scenario: ResolvedScenario, launches: Sequence[Path]) -> dict[tuple[str, str], float]:
+    """What is told of a configuration, by name and unit."""
+    measured_s, (alone_s, beside_s) = _measured_s(launches), _predicted_s(scenario)
+    told = {}
+    for name, seconds in alone_s.items():
+        if seconds > 0.0 and measured_s.get(name, 0.0) > 0.0:
+            told[f"{name}_measured", "times alone"] = measured_s[name] / seconds
+            told[f"{name}_predicted", "times alone"] = beside_s[name] / seconds
+    return told | (_between_ranks(scenario, launches) if scenario.world_size > 1 else {})
+
+
+def _measured_s(launches: Sequence[Path]) -> Mapping[str, float]:
+    """Seconds of each group in an iteration: the median over launches of the mean over ranks and traced iterations."""
+    each: dict[str, list[float]] = defaultdict(list)
+    for launch in launches:
+        files = sorted((launch / "timed").glob("rank*.json.gz"))
+        of_launch: dict[str, float] = defaultdict(float)
+        for file in files:
+            for name, seconds in read_timed(file, lambda values: float(np.mean(values))).groups_s.items():
+                of_launch[_told(name)] += seconds / len(files)
+        for name, seconds in of_launch.items():
+            each[name].append(seconds)
+    return {name: float(np.median(seconds)) for name, seconds in each.items()}
+
+
+def _predicted_s(scenario: ResolvedScenario) -> tuple[Mapping[str, float], Mapping[str, float]]:
+    """Seconds of the kernels of each group alone, and in an iteration as they are told, means over ranks."""
+    prepared, beside = prepare(scenario, Silent()), predict_beside(scenario)
+    (program,), compute = prepared.graph.programs, prepared.machine.compute
+    alone_s: dict[str, float] = defaultdict(float)
+    beside_s: dict[str, float] = defaultdict(float)
+    for task, (name, section, work) in enumerate(zip(program.names, program.sections, program.work, strict=True)):
+        if isinstance(work, CollectiveCall) or class_of(work) is None:
+            continue
+        issuing_s = 0.0
+        if isinstance(work, HostWork) and isinstance(compute, CpuModel):
+            issuing_s = compute.issuing_share(work) * float(beside.alone_s[task].mean())
+        group = _group(name, section, work)
+        alone_s[group] += float(beside.alone_s[task].mean()) - issuing_s
+        beside_s[group] += float(beside.beside_s[task].mean()) - issuing_s
+    return alone_s, beside_s
+
+
+def _group(name: str, section: str, work: Work) -> str:
+    return "gemm" if isinstance(work, Gemm) else _told(group_of(name, section, work))
+
+
+def _told(name: str) -> str:
+    """All kinds of lookups are one, and all kinds of updates."""
+    return next((kind.strip("_") for kind in (LOOKUP, UPDATE) if name.endswith(kind)), name)
+
+
+def _between_ranks(scenario: ResolvedScenario, launches: Sequence[Path]) -> dict[tuple[str, str], float]:
+    """What ranks wait, and how far their work is from the mean of all, medians over launches; the latter predicted too.
+
+    Predicted is what chance makes of ranks of equal work.
+    """
+    each = np.array([_apart(launch) for launch in launches])
+    least, most, apart = np.median(each, axis=0).tolist()
+    told = {
+        ("least_in_collectives", "% of iteration"): 100.0 * least,
+        ("most_in_collectives", "% of iteration"): 100.0 * most,
+        ("work_apart_measured", "% of work"): 100.0 * apart,
+    }
+    compute, beside = prepare(scenario, Silent()).machine.compute, predict_beside(scenario)
+    if isinstance(compute, CpuModel):
+        spread = compute.pace_spread(float(beside.alone_s.mean(axis=1).sum()))
+        pace = paces(compute.core_group_of(np.arange(scenario.world_size)), spread)
+        told["work_apart_by_chance", "% of work"] = 100.0 * float(np.abs(pace - 1.0).mean())
+    return told
+
+
+def _apart(launch: Path) -> FloatArray:
+    """Least and most of an iteration that a rank is in collectives, and distance of ranks' work from its mean ``[3]``.
+
+    Means over the usual half of measured iterations; the last over work.
+    """
+    import pandas as pd
+
+    found = pd.read_parquet(launch / "iterations.parquet")
+    found = found[found["phase"] == "measured"].assign(wall_s=lambda rows: rows["end_s"] - rows["start_s"])
+    wall_s, in_collectives_s = (
+        found.pivot_table(index="iteration", columns="rank", values=name).to_numpy()
+        for name in ("wall_s", "collectives_s")
+    )
+    half = usual(wall_s.mean(axis=1))
+    wall_s, in_collectives_s = wall_s[half], in_collectives_s[half]
+    work_s = wall_s - in_collectives_s
+    waited = in_collectives_s.mean(axis=0) / wall_s.mean()
+    apart = np.abs(work_s - work_s.mean(axis=1, keepdims=True)).mean() / work_s.mean()
+    return np.array([waited.min(), waited.max(), apart])

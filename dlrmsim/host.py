@@ -27,7 +27,7 @@ from hardware_specs.types import Cluster
 from inputs.errors import InputError
 from scenarios.host_memory import physical_memory_bytes
 from scenarios.progress import Progress, Silent
-from simulator.compute.cpu import caches_of
+from simulator.compute.cpu_amounts import caches_of
 from trainer.bench_plan import FEWEST_CASES, Plan, joined
 from trainer.pin import usable_cores
 from trainer.runs import Run

@@ -18,7 +18,7 @@ KernelClass = Literal[
     "gemm", "batched", "lookup", "update", "stream", "columns", "transpose", "gather", "scatter", "bucketize", "recat",
     "optimizer", "host",
 ]  # fmt: skip
-"""Kinds of kernels; `simulator.compute.cpu` says which operators they are and in what their costs are counted."""
+"""Kinds of kernels; `simulator.compute.cpu_amounts` says which operators they are, and what costs count."""
 
 
 MOST_SPREAD = 0.2
@@ -40,7 +40,7 @@ _ROWS = frozenset({"call", "lookup", "core_miss", "core_miss_byte", "shared_miss
 AMOUNTS: Mapping[KernelClass, frozenset[str]] = {
     "gemm": _PRODUCT | {"flop", "tail", "transposed"},
     "batched": _PRODUCT | {"product", "vector", "short_transposed"},
-    "lookup": _ROWS | {"byte", "entry_miss_byte", "output_byte"},
+    "lookup": _ROWS | {"byte", "output_byte"},
     "update": _ROWS
     | {"sorted_shared_miss_byte", "gathered_byte", "gradient_core_miss_byte"}
     | {"row", "state_row", "weight_byte", "state_weight_byte", "state_byte"},

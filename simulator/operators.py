@@ -116,7 +116,6 @@ class EmbeddingLookup:
     ``lookups``: rows gathered; ``row_bytes``: bytes of all gathered rows; ``output_bytes``: pooled vectors written;
     ``index_bytes``: indices and offsets read; ``tables``: tables on the rank;
     ``missed``: bytes of rows that memory delivers, by what a cache holds; None: all rows;
-    ``entries_missed``: on CPUs, bytes of the page table that memory delivers, likewise; None: none;
     ``deviation``: standard deviation of the work from batch to batch, over its mean;
     ``host``: rows that are not in device memory, None where all are;
     ``busiest``: on CPUs, the thread that the others wait for; None: all have the same;
@@ -129,7 +128,6 @@ class EmbeddingLookup:
     index_bytes: Amount
     tables: Amount
     missed: Misses | None = None
-    entries_missed: Misses | None = None
     deviation: Amount = 0.0
     host: HostTraffic | None = None
     busiest: Busiest | None = None

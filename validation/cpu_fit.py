@@ -63,7 +63,6 @@ def _lookup(row: Row) -> Operator:
         index_bytes=8.0 * row["lookups"] + 4.0 * row["bags"],
         tables=1.0,
         missed=Misses(CACHE_BYTES, touched.missed_bytes(back)),
-        entries_missed=Misses(CACHE_BYTES, touched.entries.missed_bytes(back)),
     )
 
 

@@ -16,7 +16,7 @@ from hardware_specs.cpu_kernels import CpuKernels, KernelCosts
 from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster
 from scenarios.progress import Progress
-from simulator.compute.cpu import Caches
+from simulator.compute.cpu_amounts import Caches
 from simulator.operators import EmbeddingLookup, EmbeddingUpdate, HostWork
 from validation.collective_work import CollectiveWork, calls_lost, latency_cores, thread_costs
 from validation.collectives import MeasuredCollective, Predictor

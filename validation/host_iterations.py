@@ -16,7 +16,7 @@ from hardware_specs.types import Cluster
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Silent
 from scenarios.resolve import ResolvedScenario
-from simulator.compute.cpu import caches_of
+from simulator.compute.cpu_amounts import caches_of
 from simulator.operators import FloatArray
 from validation.in_situ import PartRow
 from validation.measured import Times

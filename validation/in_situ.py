@@ -18,7 +18,7 @@ import numpy as np
 from hardware_specs.cpu_kernels import KernelClass
 from scenarios.prepare import Prepared
 from simulator.compute import CpuModel
-from simulator.compute.cpu import Caches, amounts_of, class_of
+from simulator.compute.cpu_amounts import Caches, amounts_of, class_of
 from simulator.operators import (
     CollectiveCall,
     EmbeddingLookup,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hardware_specs.cpu_kernels import CpuKernels, KernelClass, KernelCosts
-from simulator.compute.cpu import Caches, caches_of
+from simulator.compute.cpu_amounts import Caches, caches_of
 from simulator.operators import FloatArray
 from validation.in_situ import Key, PartRow
 from validation.nonnegative import Usual, nonnegative

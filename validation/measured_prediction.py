@@ -18,7 +18,7 @@ from scenarios.resolve import ResolvedScenario, load_scenario
 from simulator.analysis import iteration_time
 from simulator.analysis.metrics import SteadyRule
 from simulator.compute import CpuModel
-from simulator.compute.cpu import class_of
+from simulator.compute.cpu_amounts import class_of
 from simulator.engine import IterationRecord, RunResult, run
 from simulator.lowered import OTHER_PERIOD
 from simulator.lowering import lower

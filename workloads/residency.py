@@ -89,12 +89,11 @@ def _told(
         reached: how far back its caches reach.
         shared_by: threads of a rank, and ranks that its bags are from.
     """
-    rows, entries, state, lost, most = [], [], [], [], []
+    rows, state, lost, most = [], [], [], []
     for mine, far in zip(shards, reached, strict=True):
         back = kept_back(far)
         missed = [shard.touched.missed_bytes(back) for shard in mine]
         rows.append(sum(missed, np.zeros(len(far))))
-        entries.append(sum((shard.touched.entries.missed_bytes(back) for shard in mine), np.zeros(len(far))))
         new = sum((s.touched.state_bytes * s.touched.new(back) for s in mine), np.zeros(len(far)))
         state.append(new / max(float(new[0]), 1e-300))
         lost.append(lost_within(far))
@@ -105,7 +104,7 @@ def _told(
         missed=_misses(np.array(lost).T * group.update.weight_bytes),
         state_missed=_misses(np.array(state).T * group.update.state_bytes),
     )
-    lookup = replace(group.lookup, missed=_misses(np.array(rows).T), entries_missed=_misses(np.array(entries).T))
+    lookup = replace(group.lookup, missed=_misses(np.array(rows).T))
     if most:
         scaled = np.array(most).T
         lookup = replace(lookup, busiest=Busiest(amount(group.lookup.lookups * scaled[0]), _misses(scaled[1:])))

@@ -8,9 +8,6 @@ them together touch no more than it holds. A row is in it if
 - one of the iterations that the cache reaches has.
 
 The caches of processors keep nearly what was touched last, not exactly: reach is smoothed by half an iteration.
-
-Rows of large tables lie on more pages than a core knows the addresses of. Then it reads an entry of the page table for
-each row, which caches hold or not, as they do rows (`docs/decisions/118`).
 """
 
 from __future__ import annotations
@@ -21,14 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from simulator.operators import FloatArray
-from workloads.popularity import Popularity, uniform
+from workloads.popularity import Popularity
 
 CACHE_BYTES = np.array([0.0, *(2.0**20 * 2.0 ** np.arange(9))])
 """Sizes of caches for which misses are counted ``[G]``: none, 1 MiB to 256 MiB."""
 WINDOWS = np.append(0.0, np.geomspace(2.0**-4, 2.0**12, 49))
 """Iterations of which it is known what they touch ``[W]``."""
-PAGE_BYTES, ENTRY_BYTES, LINE_BYTES = 4096.0, 8.0, 64.0
-"""Of a page, of its entry in the page table, and of what caches keep together; of x86 and Arm."""
 SMOOTHED = 0.5
 """Of an iteration: a cache that reaches back so much less than one may have lost what that touched."""
 
@@ -50,13 +45,6 @@ class Touched:
     lookups: float
     row_bytes: float
     state_bytes: float = 0.0
-
-    @property
-    def entries(self) -> Touched:
-        """Lines of the page table with the addresses of its rows, which lie on pages by chance: all lines alike."""
-        table_bytes = self.popularity.rows * self.part * self.row_bytes
-        lines = max(1, round(table_bytes / (PAGE_BYTES * LINE_BYTES / ENTRY_BYTES)))
-        return Touched(uniform(lines), 1.0, self.lookups, LINE_BYTES)
 
     def distinct(self, iterations: FloatArray | float) -> FloatArray:
         """Rows that so many iterations ``[...]`` touch ``[...]``."""
@@ -82,7 +70,6 @@ def reach(touched: Sequence[Touched], other_bytes: float) -> FloatArray:
         other_bytes: what else an iteration touches.
     """
     rows = sum(((t.row_bytes + t.state_bytes) * t.distinct(WINDOWS) for t in touched), np.zeros(len(WINDOWS)))
-    rows += sum(LINE_BYTES * t.entries.distinct(WINDOWS) for t in touched)
     return np.asarray(np.interp(CACHE_BYTES, rows + other_bytes * WINDOWS, WINDOWS))
 
 

@@ -310,12 +310,10 @@ def test_waits_for_a_turn_count_for_no_kernel_and_interruptions_for_all_between_
     assert told[4].tolist() == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("lost", "left"), [(0.0, 1.0), (1.5, 0.75), (9.0, 0.0)])
-@pytest.mark.parametrize("longer", [[3.0, 0.0], [1.0, 2.0]])
-def test_what_a_call_loses_counts_for_no_kernel_of_ranks_with_cores_of_their_own(longer, lost, left):
-    """A call and two kernels of 1 s are interrupted for 5 s before a wait, and a kernel after it for 1 s.
+def told_around_a_call(cores, took, lost=0.0, **measured):
+    """What is told of a call and two kernels before a wait and one after it, of 1 s each, which took so long.
 
-    The call is interrupted for 2 s, 1.5 of which threads post: these count for all three alike, the rest where it is.
+    Of each of two ranks, ``[4]``; the call loses at most so much of what interrupts it.
     """
     work = EmbeddingLookup(np.ones(2), *[np.zeros(2)] * 3, 1.0)
     builder = ProgramBuilder("all", np.arange(2), ["host", "network"])
@@ -326,48 +324,39 @@ def test_what_a_call_loses_counts_for_no_kernel_of_ranks_with_cores_of_their_own
     builder.task("wait", "host", Nothing(Category.COMM), after=[call])
     builder.task("last", "host", work)
     costs_of = {"lookup": costs(lookup=1.0), "host": costs(launch=1.0)}
-    machine = build_machine(host(2, kernels(posting_s=1.5, **costs_of)), 2, launch_s=0.0)
-    seconds_of = np.array([3.0, 9.0, 1.0 + longer[0], 1.0 + longer[1], 0.0, 2.0])
-    ends = np.array([3.0, 9.0, 4.0 + longer[0], 8.0, 9.0, 11.0])
-    end_ps = np.tile(ends[:, None], 2) * PS
-    start_ps = np.tile((ends - seconds_of)[:, None], 2) * PS
-    told = in_kernels_s(builder.build(), machine.compute, start_ps, end_ps, {"call": lost})
-    assert told[0].tolist() == pytest.approx([1.0 + left * 1.0] * 2)
-    assert told[2].tolist() == pytest.approx([1.0 + left * (0.5 + longer[0])] * 2)
-    assert told[3].tolist() == pytest.approx([1.0 + left * (0.5 + longer[1])] * 2)
-    assert told[5].tolist() == pytest.approx([1.0 + left] * 2)
-
-
-def interrupted_around_a_call(cores, took, **measured):
-    """A call and two kernels of 1 s each before a wait, which took so long: what is told of them, of two ranks."""
-    work = EmbeddingLookup(np.ones(2), *[np.zeros(2)] * 3, 1.0)
-    builder = ProgramBuilder("all", np.arange(2), ["host", "network"])
-    issue = builder.task("issue", "host", HostWork(launches=1, collectives=1))
-    call = builder.task("call", "network", all_reduce(2, 1.0), after=[issue])
-    builder.task("first", "host", work)
-    builder.task("second", "host", work)
-    builder.task("wait", "host", Nothing(Category.COMM), after=[call])
-    costs_of = {"lookup": costs(lookup=1.0), "host": costs(launch=1.0)}
     machine = build_machine(host(cores, kernels(**measured, **costs_of)), 2, launch_s=0.0)
-    ends = np.array([took[0], took[0] + 9.0, took[0] + took[1], sum(took), sum(took) + 1.0])
-    starts = np.array([0.0, took[0], took[0], took[0] + took[1], sum(took)])
-    program = builder.build()
-    told = in_kernels_s(program, machine.compute, *(np.tile(at[:, None], 2) * PS for at in (starts, ends)), {})
-    return [told[program.names.index(name), 0] for name in ("issue", "first", "second")]
+    issued, _, waiting, _ = np.cumsum(took)
+    ends = np.array([issued, waiting + 1.0, issued + took[1], waiting, waiting + 1.0, waiting + 1.0 + took[3]])
+    starts = ends - [took[0], waiting + 1.0 - issued, took[1], took[2], 0.0, took[3]]
+    start_ps, end_ps = (np.tile(at[:, None], 2) * PS for at in (starts, ends))
+    told = in_kernels_s(builder.build(), machine.compute, start_ps, end_ps, {"call": lost})[[0, 2, 3, 5]]
+    assert told[:, 0].tolist() == told[:, 1].tolist()
+    return told[:, 0]
+
+
+@pytest.mark.parametrize(("lost", "left"), [(0.0, 1.0), (1.5, 0.75), (9.0, 0.0)])
+@pytest.mark.parametrize("longer", [[3.0, 0.0], [1.0, 2.0]])
+def test_what_a_call_loses_counts_for_no_kernel_of_ranks_with_cores_of_their_own(longer, lost, left):
+    """A call and two kernels are interrupted for 5 s before a wait, and a kernel after it for 1 s.
+
+    The call is interrupted for 2 s, 1.5 of which threads post: these count for all three alike, the rest where it is.
+    """
+    told = told_around_a_call(2, [3.0, 1.0 + longer[0], 1.0 + longer[1], 2.0], lost, posting_s=1.5)
+    assert told == pytest.approx([1.0 + left * more for more in (1.0, 0.5 + longer[0], 0.5 + longer[1], 1.0)])
 
 
 @pytest.mark.parametrize(("after", "call", "each"), [(0.0, 2.0, 1.5), (0.6, 2.4, 1.3), (9.0, 3.0, 1.0)])
 def test_a_part_of_what_threads_post_is_told_of_the_call(after, call, each):
     """Of 2 s in the call threads post 1.5: of these so much, and of the rest a third; the other half is its own."""
-    told = interrupted_around_a_call(2, [3.0, 1.0, 1.0], posting_s=1.5, after_calls=(after, 7.0))
-    assert told == pytest.approx([call, each, each])
+    told = told_around_a_call(2, [3.0, 1.0, 1.0, 2.0], posting_s=1.5, after_calls=(after, 7.0))
+    assert told == pytest.approx([call, each, each, 2.0])
 
 
 @pytest.mark.parametrize(("after", "call", "each"), [(0.0, 3.0, 3.0), (1.5, 4.0, 2.5), (99.0, 7.0, 1.0)])
 def test_a_part_of_what_interrupts_ranks_that_take_turns_is_told_of_the_call(after, call, each):
-    """Of 6 s, 4 of them in the second kernel, so much, and of the rest a third."""
-    told = interrupted_around_a_call(1, [1.0, 3.0, 5.0], turn_s=4.0, after_calls=(7.0, after))
-    assert told == pytest.approx([call, each, each])
+    """Of 6 s, 4 of them in the second kernel, so much, and of the rest a third; none of what comes after the wait."""
+    told = told_around_a_call(1, [1.0, 3.0, 5.0, 2.0], turn_s=4.0, after_calls=(7.0, after))
+    assert told == pytest.approx([call, each, each, 2.0])
 
 
 def test_threads_take_the_core_of_who_issues_a_collective_at_once():

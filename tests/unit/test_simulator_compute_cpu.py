@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from hardware_specs.cpu_kernels import AMOUNTS
 from inputs.errors import InputError
 from simulator.compute import CpuModel
-from simulator.compute.cpu import EVICTING, Caches, amounts_of, class_of
+from simulator.compute.cpu_amounts import EVICTING, Caches, amounts_of, class_of
 from simulator.compute.shared_cache import parts
 from simulator.operators import (
     SORTED_BYTES,

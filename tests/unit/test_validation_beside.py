@@ -8,7 +8,7 @@ import pytest
 from hardware_specs.loader import load_cluster
 from scenarios.prepare import prepare
 from scenarios.progress import Silent
-from simulator.compute.cpu import class_of
+from simulator.compute.cpu_amounts import class_of
 from simulator.operators import CollectiveCall, EmbeddingLookup, Gemm
 from validation.host_iterations import with_kernels
 from validation.host_record import HostRecord

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hardware_specs.cpu_kernels import AMOUNTS
-from simulator.compute.cpu import Caches
+from simulator.compute.cpu_amounts import Caches
 from simulator.operators import EmbeddingLookup, HostWork, Misses
 from validation.collective_work import CollectiveWork
 from validation.host_fit import (

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from simulator.compute.cpu import Caches, amounts_of, class_of
+from simulator.compute.cpu_amounts import Caches, amounts_of, class_of
 from simulator.operators import Gemm, HostWork
 from validation.cpu_fit import KernelRow
 from validation.in_situ import PartRow, alone

@@ -63,21 +63,6 @@ def test_misses_are_those_of_a_cache_that_keeps_what_was_touched_last(tables, mi
     assert np.max(np.abs(found - expected)) < 0.17  # nearly all of it where a cache reaches back 0.5 to 1.5 iterations
 
 
-@pytest.mark.parametrize(("gib", "missed_ns"), [(1, 0.2), (2, 4.2), (4, 12.8)])
-def test_lines_of_the_page_table_miss_as_lookups_in_large_tables_take_longer(gib, missed_ns):
-    """What a row of 192 bytes took longer than in 512 MiB (2 cores of an EPYC, 32 MiB, 20,000 a call); 40 ns a line."""
-    rows = round(gib * 1024 * MIB / 192)
-    table = touched(rows, 20000.0, 192.0)
-    share = table.entries.missed_bytes(kept_back(reach([table], 0.0))) / (64.0 * 20000.0)
-    assert 40.0 * share[np.flatnonzero(CACHE_BYTES == 32 * MIB)[0]] == pytest.approx(missed_ns, rel=0.2, abs=0.8)
-
-
-def test_a_line_of_the_page_table_is_of_eight_pages():
-    entries = touched(2**20, 100.0, 512.0, part=0.5).entries
-    assert (entries.popularity.rows, entries.lookups, entries.row_bytes) == (2**13, 100.0, 64.0)
-    assert touched(3, 100.0).entries.popularity.rows == 1.0
-
-
 def test_no_cache_serves_nothing_and_one_that_holds_all_everything():
     tables = [touched(1000, 3000.0), touched(5000, 100.0)]
     far = reach(tables, 0.0)

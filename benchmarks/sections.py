@@ -25,8 +25,9 @@ from simulator.compute.cpu_amounts import class_of
 from simulator.lowering.cores import paces
 from simulator.operators import CollectiveCall, FloatArray, Gemm, HostWork, Work
 from validation.in_situ import group_of
+from validation.measured import stage_page_faults
 from validation.measured_prediction import cluster_anywhere, predict_beside
-from validation.over_cores import usual
+from validation.over_cores import apart_s, usual
 from validation.timed import LOOKUP, UPDATE, read_timed
 
 
@@ -69,12 +70,15 @@ def _of_config(scenario: ResolvedScenario, launches: Sequence[Path]) -> dict[tup
 
 def _measured_s(launches: Sequence[Path]) -> Mapping[str, float]:
     """Seconds of each group in an iteration: the median over launches of the mean over ranks and traced iterations."""
+    import pandas as pd
+
     each: dict[str, list[float]] = defaultdict(list)
     for launch in launches:
         files = sorted((launch / "timed").glob("rank*.json.gz"))
+        faults = stage_page_faults(pd.read_parquet(launch / "iterations.parquet"))
         of_launch: dict[str, float] = defaultdict(float)
         for file in files:
-            for name, seconds in read_timed(file, lambda values: float(np.mean(values))).groups_s.items():
+            for name, seconds in read_timed(file, faults, lambda values: float(np.mean(values))).groups_s.items():
                 of_launch[_told(name)] += seconds / len(files)
         for name, seconds in of_launch.items():
             each[name].append(seconds)
@@ -137,13 +141,11 @@ def _apart(launch: Path) -> FloatArray:
 
     found = pd.read_parquet(launch / "iterations.parquet")
     found = found[found["phase"] == "measured"].assign(wall_s=lambda rows: rows["end_s"] - rows["start_s"])
-    wall_s, in_collectives_s = (
+    wall_s, in_collectives_s, cores = (
         found.pivot_table(index="iteration", columns="rank", values=name).to_numpy()
-        for name in ("wall_s", "collectives_s")
+        for name in ("wall_s", "collectives_s", "core")
     )
     half = usual(wall_s.mean(axis=1))
-    wall_s, in_collectives_s = wall_s[half], in_collectives_s[half]
-    work_s = wall_s - in_collectives_s
-    waited = in_collectives_s.mean(axis=0) / wall_s.mean()
-    apart = np.abs(work_s - work_s.mean(axis=1, keepdims=True)).mean() / work_s.mean()
-    return np.array([waited.min(), waited.max(), apart])
+    waited = in_collectives_s[half].mean(axis=0) / wall_s[half].mean()
+    work_s = float((wall_s - in_collectives_s)[half].mean())
+    return np.array([waited.min(), waited.max(), apart_s(wall_s, in_collectives_s, cores[:, 0]) / work_s])

@@ -22,6 +22,7 @@ from trainer.bench_series import SCENARIO, by_turns, started_by_turns
 from trainer.runs import Run
 from validation.host_record import JobRecord
 from validation.in_situ import TrainedRank
+from validation.over_cores import apart_s
 from validation.random_jobs import DIMS, Limits, random_job
 from validation.timed import read_timed
 
@@ -85,8 +86,16 @@ def train_jobs(request: TrainRequest, machine: Cluster, progress: Progress) -> l
 def _record(job: ResolvedScenario, folder: Path, ranks: int) -> JobRecord:
     schedule = _schedule(ranks)
     trained = [TrainedRank.read(folder, rank, schedule.counted) for rank in range(ranks)]
-    timed = [read_timed(folder / "timed" / f"rank{rank}.json.gz") for rank in range(ranks)]
-    return JobRecord.of(job, trained, timed)
+    each = [
+        json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8"))["iterations"] for rank in range(ranks)
+    ]
+    of_ranks = {name: np.array([columns[name] for columns in each]).T for name in each[0]}
+    traced = [number for number in range(schedule.total) if schedule.stage(number) == "timed"]
+    faults = of_ranks["page_faults"][traced].max(axis=1)
+    timed = [read_timed(folder / "timed" / f"rank{rank}.json.gz", faults) for rank in range(ranks)]
+    counted = {name: values[schedule.counted] for name, values in of_ranks.items()}
+    apart = apart_s(counted["end_s"] - counted["start_s"], counted["collectives_s"], counted["core"][:, 0])
+    return JobRecord.of(job, trained, timed, apart)
 
 
 def _schedule(ranks: int) -> Run:

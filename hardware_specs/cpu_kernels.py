@@ -125,6 +125,9 @@ class CpuKernels(Strict):
     work_spread: Annotated[float, Field(ge=0, le=MOST_SPREAD)] = 0.0
     """By how much chance makes cores work faster or slower in an iteration in which they work for `SPREAD_WORK_S`, so
     that ranks wait for others where they meet: standard deviation over mean."""
+    spread_falls: Annotated[float, Field(ge=0, le=1)] | None = None
+    """The power of the work in an iteration that differences fall with, relative to it; None: with the root of the
+    octaves between it and `LASTING_S`."""
     turn_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """How long a rank keeps a core that another one wants, too: the system's time slice, or a part of it, since threads
     of collectives that wake up cut it short; 0: each goes on at a part of its speed all the time."""
@@ -152,6 +155,9 @@ class CpuKernels(Strict):
 
     def spread(self, work_s: float) -> float:
         """Standard deviation over mean of the pace of cores in iterations in which each works ``work_s`` seconds."""
+        if self.spread_falls is not None:
+            falls = (max(work_s, LEAST_WORK_S) / SPREAD_WORK_S) ** -self.spread_falls
+            return float(min(MOST_SPREAD, self.work_spread * falls))
         octaves, told = (log2(1.0 + LASTING_S / max(each_s, LEAST_WORK_S)) for each_s in (work_s, SPREAD_WORK_S))
         return min(MOST_SPREAD, self.work_spread * sqrt(octaves / told))
 

@@ -115,7 +115,8 @@ class EmbeddingLookup:
 
     ``lookups``: rows gathered; ``row_bytes``: bytes of all gathered rows; ``output_bytes``: pooled vectors written;
     ``index_bytes``: indices and offsets read; ``tables``: tables on the rank;
-    ``missed``: bytes of rows that memory delivers, by what a cache holds; None: all rows;
+    ``missed``: bytes of rows that memory delivers, on CPUs of the lines that they lie in, by what a cache holds; None:
+    all;
     ``deviation``: standard deviation of the work from batch to batch, over its mean;
     ``host``: rows that are not in device memory, None where all are;
     ``busiest``: on CPUs, the thread that the others wait for; None: all have the same;
@@ -150,8 +151,8 @@ class EmbeddingUpdate:
     ``deviation``: standard deviation of the work from batch to batch, over its mean;
     ``host``: weights and state that are not in device memory, None where all are;
     ``factor``: as of a lookup;
-    ``missed`` and ``state_missed``: bytes of weights and of state that memory delivers, by what a cache of a CPU holds;
-    None: all.
+    ``missed`` and ``state_missed``: bytes of lines of weights and of state that memory delivers, read and written (both
+    counted), by what a cache of a CPU holds; without one each row has lines of its own. None: all.
     """
 
     lookups: Amount

@@ -25,6 +25,7 @@ def kernels(
     posting_s=0.0,
     system_share=0.0,
     waits=(0.0, 0.0),
+    spread_falls=None,
     shared=(1.0, 0.0),
     shared_latency_cores=None,
     turn_s=0.0,
@@ -35,7 +36,8 @@ def kernels(
 ):
     """Costs.
 
-    ``waits``: what collectives take longer than alone, and the spread of what cores work; ``shared``: how much slower
+    ``waits``: what collectives take longer than alone, and the spread of what cores work, ``spread_falls``
+    the power of their work that it falls with; ``shared``: how much slower
     ranks are that take turns, and what their collectives take longer; ``overlaps``: what of data has moved when the
     last member comes, and of ranks that take turns; ``after_calls``: likewise what interrupts them after a call;
     ``kept``: what kernels keep of a core beside collectives of which no data move, and of which they do.
@@ -52,6 +54,7 @@ def kernels(
         "system_share": system_share,
         "collective_wait_s": f"{waits[0]!r} s",
         "work_spread": waits[1],
+        "spread_falls": spread_falls,
         "kernel_share_posting": kept[0],
         "kernel_share_moving": kept[1],
         "turn_s": f"{turn_s!r} s",

@@ -71,7 +71,11 @@ def _update(row: Row) -> Operator:
     touched, lookups = _touched(row), float(row["lookups"])
     gradients = min(row["bags"], lookups) * touched.row_bytes
     back = kept_back(reach([touched], row["evicted_bytes"] + gradients + SORTED_BYTES * lookups))
-    distinct, new = float(touched.distinct(1.0)), touched.new(back)
+    distinct = float(touched.distinct(1.0))
+    missed, state_missed = (
+        Misses(CACHE_BYTES, 2.0 * touched.fetched_bytes(size, touched.new_bytes(size, back)))
+        for size in (touched.row_bytes, touched.state_bytes)
+    )
     return EmbeddingUpdate(
         lookups=lookups,
         unique_rows=distinct,
@@ -82,8 +86,8 @@ def _update(row: Row) -> Operator:
         tables=1.0,
         repeated_gradient_bytes=lookups * touched.row_bytes - gradients,
         gradient_block_bytes=gradients,
-        missed=Misses(CACHE_BYTES, new * touched.row_bytes),
-        state_missed=Misses(CACHE_BYTES, new * touched.state_bytes),
+        missed=missed,
+        state_missed=state_missed,
     )
 
 

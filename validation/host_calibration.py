@@ -12,6 +12,7 @@ from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
 from simulator.compute import CpuModel
 from simulator.lowering import lower
+from simulator.operators import CollectiveCall
 from validation.collective_work import CollectiveWork, calls_lost, latency_cores
 from validation.cpu_fit import Row
 from validation.host_fit import HostFacts, Trained, fit_kernels, host_cluster, issue_byte_s, issue_s, with_own_cache
@@ -22,6 +23,9 @@ from validation.in_situ import PartRow, copied_in, issued_in, parts
 from validation.measured_prediction import predict_beside
 from validation.timed import ISSUE
 from validation.yardstick import slowness
+
+EVEN = 0.01
+"""Ranks whose work differs by less of it have the same to do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +159,17 @@ def _found(
         ]
         taken_s = np.array([[rank.wall_s, rank.cpu_s, rank.others_s] for rank in job.trained])
         iteration_s, thread_s, others_s = (taken_s / np.array(slower)[:, None]).mean(axis=0).tolist()
-        in_collectives_s, rest_share = _in_collectives_s(job, slower), _rest_share(job)
-        known_jobs.append(TrainedJob(resolved, iteration_s, thread_s, found, in_collectives_s, rest_share))
+        known_jobs.append(
+            TrainedJob(
+                resolved,
+                iteration_s,
+                thread_s,
+                found,
+                collectives_s=_in_collectives_s(job, slower),
+                rest_share=_rest_share(job),
+                apart_s=job.apart_s if job.apart_s is not None and _is_even(prepared) else None,
+            )
+        )
         if job.ranks > 1:
             collectives.append(_collectives(prepared, job, others_s, slower))
     return Trained(collectives, usual_s, known_jobs, issuing_s)
@@ -183,6 +196,14 @@ def _issuing_s(record: HostRecord, alone: Cluster) -> float:
         taken_s = [(rank.collectives_cpu_s or 0.0) / slowness(rank.yardstick_s, usual_s) for rank in job.trained]
         each_s.append(max(0.0, float(np.mean(taken_s)) - copied_in(program) * byte_s) / issued_in(program))
     return float(np.median(each_s))
+
+
+def _is_even(prepared: Prepared) -> bool:
+    """Whether all ranks have the same to do, by what kernels take alone."""
+    compute, (program,) = prepared.machine.compute, prepared.graph.programs
+    works = [work for work in program.work if not isinstance(work, CollectiveCall)]
+    seconds = sum((np.broadcast_to(compute.duration_s(work), program.rank_count) for work in works), np.zeros(1))
+    return bool(np.ptp(seconds) <= EVEN * seconds.mean())
 
 
 def _rest_share(job: JobRecord) -> float | None:

@@ -35,6 +35,8 @@ class TrainedJob:
         collectives_s: in which own threads issued collectives and waited for them, the mean over ranks; None in records
             from before it was told.
         rest_share: of what they did beside that, the part that was no lookup, update or GEMM; likewise.
+        apart_s: how far the work of a rank was from the mean of all in an iteration, where all had the same to do;
+            None where they had not, or in records from before it was told.
     """
 
     resolved: ResolvedScenario
@@ -43,6 +45,7 @@ class TrainedJob:
     parts: Sequence[PartRow] = ()
     collectives_s: float | None = None
     rest_share: float | None = None
+    apart_s: float | None = None
 
     @property
     def ranks(self) -> int:

@@ -38,16 +38,21 @@ class JobRecord:
         scenario: what it was, with its plan, without a machine.
         trained: what each rank recorded.
         timed: each rank's traced iterations; none of ranks that take turns in records from before they were traced.
+        apart_s: how far the work of a rank is from the mean of all in an iteration (`validation.over_cores.apart_s`);
+            None in records from before it was told.
     """
 
     scenario: Mapping[str, Any]
     trained: Sequence[TrainedRank]
     timed: Sequence[TimedRank]
+    apart_s: float | None = None
 
     @staticmethod
-    def of(job: ResolvedScenario, trained: Sequence[TrainedRank], timed: Sequence[TimedRank]) -> JobRecord:
+    def of(
+        job: ResolvedScenario, trained: Sequence[TrainedRank], timed: Sequence[TimedRank], apart_s: float
+    ) -> JobRecord:
         """The record of a scenario."""
-        return JobRecord({**job.to_dict(), "cluster": None}, trained, timed)
+        return JobRecord({**job.to_dict(), "cluster": None}, trained, timed, apart_s)
 
     @property
     def stolen(self) -> float:
@@ -127,6 +132,7 @@ class HostRecord:
                     "scenario": job.scenario,
                     "trained": [asdict(rank) for rank in job.trained],
                     "timed": [asdict(rank) for rank in job.timed],
+                    "apart_s": job.apart_s,
                 }
                 for job in self.jobs
             ],
@@ -177,6 +183,7 @@ class HostRecord:
                         TimedRank(**rank | {name: np.array(rank[name]) for name in ("steps_s", "gemms_s")})
                         for rank in job["timed"]
                     ],
+                    job.get("apart_s"),
                 )
                 for job in found["jobs"]
             ]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog
 
-from hardware_specs.cpu_kernels import MOST_OVERLAP, MOST_SPREAD, MOST_SYSTEM
+from hardware_specs.cpu_kernels import MOST_OVERLAP, MOST_SPREAD, MOST_SYSTEM, SPREAD_WORK_S
 from hardware_specs.types import Cluster
 from simulator.operators import FloatArray
 from validation.host_iterations import JobsOn, TrainedJob, thread_ratios, with_kernels
@@ -34,6 +34,10 @@ FITTED = {
 nobody wait."""
 WAITS = ("collective_wait_s", "work_spread", "overlap")
 """What ranks wait that have cores of their own."""
+LEAST_TELLING = 8
+"""Jobs of ranks of equal work that tell how far these were apart: with fewer that is fitted to what they wait."""
+LEAST_SPREAD = 1e-4
+"""Cores that differ less are alike."""
 OF_ONE = frozenset({"posting_s", "system_share"})
 """Numbers of ranks of one thread, whose costs are CPU time; of several they are time, interruptions included."""
 MOST_HALVED = 3
@@ -51,19 +55,48 @@ def with_waits(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
     """The cluster with what interrupts kernels, and what collectives take longer in iterations than alone.
 
     That is ``posting_s`` and ``system_share`` such that kernels are off least on the wall, where jobs tell it, and
-    ``collective_wait_s`` and ``work_spread`` such that waits are. Threads of collectives work as long as their CPU time
-    says, but what the system does for them, such as moving data between sockets, is in nobody's (`docs/decisions/113`).
+    ``collective_wait_s``, ``overlap`` and ``work_spread`` such that waits are; the last is how far ranks of equal work
+    were apart, where jobs tell that (`docs/decisions/119`). Threads of collectives work as long as their CPU time says,
+    but what the system does for them, such as moving data between sockets, is in nobody's (`docs/decisions/113`).
 
     Args:
         cluster: with all else that jobs of ranks with cores of their own need.
         jobs: of such ranks.
     """
     jobs = [job for job in jobs if job.ranks > 1]
+    spread = spread_of(jobs)
+    names = WAITS if spread is None else [name for name in WAITS if name != "work_spread"]
+    if spread is not None:
+        cluster = _told(cluster, work_spread=spread[0], spread_falls=spread[1])
     telling = _telling(jobs)
     if telling:
         interrupted = _Errors(["posting_s", "system_share"], _kernels_ratio, np.ones(len(telling)))
-        return _fitted(cluster, telling, [interrupted, _of_waits(cluster, telling, WAITS)])
-    return _with_waits(cluster, jobs, WAITS)
+        return _fitted(cluster, telling, [interrupted, _of_waits(cluster, telling, names)])
+    return _with_waits(cluster, jobs, names)
+
+
+def spread_of(jobs: Sequence[TrainedJob]) -> tuple[float, float] | None:
+    """``work_spread`` and ``spread_falls``: how far the work of ranks that had the same to do was apart.
+
+    The power law of the work in an iteration from which logarithms are off least; None where too few jobs tell.
+
+    Args:
+        jobs: of ranks with cores of their own.
+    """
+    told = [(job.thread_s, job.apart_s, job.ranks) for job in jobs if job.apart_s]
+    if len(told) < LEAST_TELLING:
+        return None
+    work_s, apart_s, ranks = np.array(told).T
+    of_chance = np.sqrt(2.0 / np.pi * (1.0 - 1.0 / ranks))  # the mean distance from the mean of so many normal numbers
+    relative, longer = np.log(apart_s / of_chance / work_s), np.log(work_s / SPREAD_WORK_S)
+    least, most = np.log([LEAST_SPREAD, MOST_SPREAD])
+    above, falls = _least_off(  # log(LEAST_SPREAD) + above - falls * longer = relative
+        least - relative,
+        np.stack([np.ones_like(longer), -longer], 1),
+        np.ones_like(longer),
+        np.array([most - least, 1.0]),
+    ).tolist()
+    return float(f"{np.exp(least + above):.3g}"), round(falls, 3)
 
 
 def with_turns(

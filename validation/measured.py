@@ -108,7 +108,8 @@ def read_measured(folder: Path) -> Measured:
     if summary["device"] != "cpu":
         nothing = Times(iteration_s, {}, None, {}, [[] for _ in range(summary["world_size"])], summary["yardstick_s"])
         return Measured(folder, summary, nothing, {"iteration": whole_noise_pct})
-    ranks = [_rank(folder / "timed" / f"rank{rank}.json.gz") for rank in range(summary["world_size"])]
+    faults = stage_page_faults(rows)
+    ranks = [_rank(folder / "timed" / f"rank{rank}.json.gz", faults) for rank in range(summary["world_size"])]
     thread_s, thread_noise_pct = _thread_s(measured, folder)
     traced = usual(np.mean([rank.steps_s for rank in ranks], axis=0))
     scale = iteration_s / float(np.mean([rank.steps_s[traced] for rank in ranks]))
@@ -133,6 +134,16 @@ def read_measured(folder: Path) -> Measured:
         summary["yardstick_s"],
     )
     return Measured(folder, summary, times, {"iteration": whole_noise_pct, THREAD: thread_noise_pct, **noise})
+
+
+def stage_page_faults(rows: pd.DataFrame) -> IntArray:
+    """Pages that each iteration of the stage of traced ones touched first, the most of any rank ``[iterations]``.
+
+    Args:
+        rows: of ``iterations.parquet``.
+    """
+    found = rows[rows["phase"] == "timed"].groupby("iteration")["page_faults"].max()
+    return np.asarray(found.sort_index().to_numpy(), dtype=np.int64)
 
 
 def _placements(rows: pd.DataFrame) -> IntArray:
@@ -198,10 +209,10 @@ class _Rank:
     bars: Sequence[Bar]
 
 
-def _rank(file: Path) -> _Rank:
+def _rank(file: Path, page_faults: IntArray) -> _Rank:
     events = read_kineto(file).events
     names = [events.names[number] for number in events.name.tolist()]
-    spans = timed_iterations(events, file)
+    spans = timed_iterations(events, file, page_faults)
     kinds = np.array([_kind(name) for name in names])
     seconds = {kind: _per_step(events, np.flatnonzero(kinds == kind), spans) for kind in np.unique(kinds) if kind}
     steps_s = (spans[:, 1] - spans[:, 0]) / 1e12

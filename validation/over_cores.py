@@ -50,3 +50,18 @@ def usual(seconds: FloatArray) -> IntArray:
 def usual_of_cores(seconds: FloatArray, cores: IntArray) -> list[IntArray]:
     """Numbers of the usual iterations on each core; ``seconds``: their times, ``cores``: as above ``[iterations]``."""
     return [np.flatnonzero(cores == core)[usual(seconds[cores == core])] for core in np.unique(cores)]
+
+
+def apart_s(seconds: FloatArray, collectives_s: FloatArray, cores: IntArray) -> float:
+    """How far the work of a rank is from the mean of all in an iteration, the mean over ranks and usual iterations.
+
+    Work is what is left of an iteration beside collectives.
+
+    Args:
+        seconds: of iterations ``[iterations, ranks]``.
+        collectives_s: in which own threads issued collectives and waited for them, likewise.
+        cores: on which core rank 0 was in each ``[iterations]``; all cores count alike.
+    """
+    work_s = seconds - collectives_s
+    apart = np.abs(work_s - work_s.mean(axis=1, keepdims=True)).mean(axis=1)
+    return usual_over_cores(apart, seconds.mean(axis=1), cores)

@@ -52,12 +52,23 @@ class TimedRank:
     rest_share: float | None = None
 
 
+NEW_PAGES = 4
+"""That an iteration may touch first, more than that of the same trace which touches fewest, and count: the system takes
+up to 5 ms for one of 2 MB. The profiler's small pieces leave no place for large tensors in memory that was theirs."""
+
+
 def _middle(values: Sequence[float]) -> float:
     return float(np.median(values))
 
 
-def timed_iterations(events: Events, file: Path) -> IntArray:
-    """Where iterations begin and end ``[iterations, 2]``, picoseconds.
+def timed_iterations(events: Events, file: Path, page_faults: IntArray | None = None) -> IntArray:
+    """Where iterations begin and end that count ``[iterations, 2]``, picoseconds.
+
+    Args:
+        events: of the trace.
+        file: that it is from.
+        page_faults: pages that each iteration of the stage touched first, the most of any rank; those of the trace that
+            touched more than others do not count. None: all do.
 
     Raises:
         InputError: there are none.
@@ -66,18 +77,24 @@ def timed_iterations(events: Events, file: Path) -> IntArray:
     if not len(rows):
         raise InputError("the trace has no iterations", file=file, expected="a trace that `dlrmsim measure` wrote")
     rows = rows[np.argsort(events.start_ps[rows])]
+    if page_faults is not None:
+        numbers = [int(events.names[name].removeprefix(STEP)) for name in events.name[rows].tolist()]
+        rows = rows[page_faults[numbers] <= page_faults[numbers].min() + NEW_PAGES]
     return np.stack([events.start_ps[rows], events.end_ps[rows]], axis=1)
 
 
-def read_timed(file: Path, middle: Callable[[Sequence[float]], float] = _middle) -> TimedRank:
+def read_timed(
+    file: Path, page_faults: IntArray | None = None, middle: Callable[[Sequence[float]], float] = _middle
+) -> TimedRank:
     """Read a rank's ``timed/rank{r}.json.gz``; raises as `timed_iterations`.
 
     Args:
         file: of the trace.
+        page_faults: as of `timed_iterations`.
         middle: of the seconds of a group, or of a GEMM, in each iteration; the median unless told.
     """
     events = read_kineto(file).events
-    spans = timed_iterations(events, file)
+    spans = timed_iterations(events, file, page_faults)
     own = np.flatnonzero(events.track == events.track[_steps(events)[0]])
     own = own[np.lexsort((-events.end_ps[own], events.start_ps[own]))]
     found = [_iteration(events, own, low, high) for low, high in spans.tolist()]

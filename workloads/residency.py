@@ -89,19 +89,18 @@ def _told(
         reached: how far back its caches reach.
         shared_by: threads of a rank, and ranks that its bags are from.
     """
-    rows, state, lost, most = [], [], [], []
+    rows, state, weights, most = [], [], [], []
     for mine, far in zip(shards, reached, strict=True):
         back = kept_back(far)
         missed = [shard.touched.missed_bytes(back) for shard in mine]
         rows.append(sum(missed, np.zeros(len(far))))
-        new = sum((s.touched.state_bytes * s.touched.new(back) for s in mine), np.zeros(len(far)))
-        state.append(new / max(float(new[0]), 1e-300))
-        lost.append(lost_within(far))
+        weights.append(_fetched([(s.touched, s.touched.row_bytes) for s in mine], np.zeros(1), lost_within(far)))
+        state.append(_fetched([(s.touched, s.touched.state_bytes) for s in mine], back))
         if shared_by[0] > 1:
             most.append(_of_busiest(mine, np.array(missed).reshape(len(mine), len(far)), *shared_by))
     update = replace(
         group.update,
-        missed=_misses(np.array(lost).T * group.update.weight_bytes),
+        missed=_misses(np.array(weights).T * group.update.weight_bytes),
         state_missed=_misses(np.array(state).T * group.update.state_bytes),
     )
     lookup = replace(group.lookup, missed=_misses(np.array(rows).T))
@@ -109,6 +108,20 @@ def _told(
         scaled = np.array(most).T
         lookup = replace(lookup, busiest=Busiest(amount(group.lookup.lookups * scaled[0]), _misses(scaled[1:])))
     return replace(group, lookup=lookup, update=update)
+
+
+def _fetched(touched: list[tuple[Touched, float]], back: FloatArray, lost: FloatArray | float = 1.0) -> FloatArray:
+    """What memory delivers for an update of rows, or of their states, over what rows and states take ``[G]``.
+
+    Args:
+        touched: shards of a rank, and bytes of a row or of its state.
+        back: iterations whose rows caches keep ``[G]``, or none of ``[1]``.
+        lost: what they have lost since the iteration's lookups ``[G]``.
+    """
+    found = np.zeros(len(CACHE_BYTES))
+    for of, size in touched:
+        found += of.fetched_bytes(size, lost * of.new_bytes(size, back))
+    return np.asarray(found / max(sum(size * float(of.distinct(1.0)) for of, size in touched), 1e-300))
 
 
 def _of_busiest(mine: list[_Shard], missed: FloatArray, threads: int, sources: int) -> FloatArray:

@@ -7,19 +7,23 @@ them together touch no more than it holds. A row is in it if
 - the lookups of its table in the same pass have touched it before, and not too many others since; or
 - one of the iterations that the cache reaches has.
 
-The caches of processors keep nearly what was touched last, not exactly: reach is smoothed by half an iteration.
+The caches of processors keep nearly what was touched last, not exactly: reach is smoothed by half an iteration. They
+hold and miss lines: a row that fills none brings those beside it along (`in_lines`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import gcd
 
 import numpy as np
 
 from simulator.operators import FloatArray
 from workloads.popularity import Popularity
 
+LINE_BYTES = 64
+"""What caches of processors hold and memory delivers at once."""
 CACHE_BYTES = np.array([0.0, *(2.0**20 * 2.0 ** np.arange(9))])
 """Sizes of caches for which misses are counted ``[G]``: none, 1 MiB to 256 MiB."""
 WINDOWS = np.append(0.0, np.geomspace(2.0**-4, 2.0**12, 49))
@@ -50,16 +54,51 @@ class Touched:
         """Rows that so many iterations ``[...]`` touch ``[...]``."""
         return np.asarray(self.part * self.popularity.distinct(self.lookups / self.part * np.asarray(iterations)))
 
-    def new(self, back: FloatArray) -> FloatArray:
-        """Rows that an iteration touches and none of the ``back [...]`` iterations before it has ``[...]``."""
-        return self.distinct(back + 1.0) - self.distinct(back)
+    def held_bytes(self, iterations: FloatArray) -> FloatArray:
+        """Bytes of lines of rows and states that so many iterations ``[...]`` touch ``[...]``."""
+        rows, states = (
+            size * self.distinct(in_lines(size) / max(size, 1.0) * iterations)
+            for size in (self.row_bytes, self.state_bytes)
+        )
+        return np.asarray(rows + states)
+
+    def new_bytes(self, size: float, back: FloatArray) -> FloatArray:
+        """Bytes of lines that an iteration touches and none of the ``back [...]`` iterations before it has ``[...]``.
+
+        Args:
+            size: bytes of a row, or of its state.
+            back: how many.
+        """
+        longer = in_lines(size) / max(size, 1.0)
+        return np.asarray(size * (self.distinct(longer * (back + 1.0)) - self.distinct(longer * back)))
+
+    def fetched_bytes(self, size: float, missed: FloatArray) -> FloatArray:
+        """Bytes of lines that memory delivers for an update, of caches of `CACHE_BYTES` ``[G]``.
+
+        Args:
+            size: bytes of a row, or of its state.
+            missed: what caches do not serve of lines that are touched ``[G]``; without a cache each row has its own.
+        """
+        return np.append(in_lines(size) * self.distinct(1.0), missed[1:])
 
     def missed_bytes(self, back: FloatArray) -> FloatArray:
-        """Bytes of rows looked up that caches of `CACHE_BYTES` do not serve, which reach ``back [G]`` iterations."""
-        held, share = self.popularity.missed(self.lookups / self.part)
-        alone = self.lookups * np.interp(CACHE_BYTES / (self.row_bytes * self.part), held, share)
-        missed = np.maximum(alone - float(self.distinct(1.0)), 0.0) + self.new(back)
-        return np.asarray(self.row_bytes * np.minimum(missed, self.lookups))
+        """Bytes of rows looked up that caches of `CACHE_BYTES` do not serve, which reach ``back [G]`` iterations.
+
+        Whole lines: without a cache all that lookups touch.
+        """
+        lines, most = in_lines(self.row_bytes), self.lookups * in_lines(self.row_bytes)
+        held, share = self.popularity.missed(self.lookups * lines / self.row_bytes / self.part)
+        alone = most * np.interp(CACHE_BYTES / (self.row_bytes * self.part), held, share)
+        first = self.new_bytes(self.row_bytes, np.zeros(1))
+        return np.asarray(np.minimum(np.maximum(alone - first, 0.0) + self.new_bytes(self.row_bytes, back), most))
+
+
+def in_lines(size: float) -> float:
+    """Bytes of the lines that rows of ``size`` bytes lie in, on the average: rows follow each other without a gap.
+
+    They begin at multiples of what their size and that of a line have in common.
+    """
+    return 0.0 if not size else size + LINE_BYTES - gcd(int(size), LINE_BYTES)
 
 
 def reach(touched: Sequence[Touched], other_bytes: float) -> FloatArray:
@@ -69,7 +108,7 @@ def reach(touched: Sequence[Touched], other_bytes: float) -> FloatArray:
         touched: shards of a rank.
         other_bytes: what else an iteration touches.
     """
-    rows = sum(((t.row_bytes + t.state_bytes) * t.distinct(WINDOWS) for t in touched), np.zeros(len(WINDOWS)))
+    rows = sum((t.held_bytes(WINDOWS) for t in touched), np.zeros(len(WINDOWS)))
     return np.asarray(np.interp(CACHE_BYTES, rows + other_bytes * WINDOWS, WINDOWS))
 
 

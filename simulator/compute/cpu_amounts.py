@@ -139,14 +139,15 @@ def _lookup(operator: EmbeddingLookup, caches: Caches) -> Amounts:
     most = operator.busiest
     shared_part = caches.shared_part(operator.missed, operator.output_bytes)
     core, shared = (_missed_share(operator, cache) for cache in (caches.core, shared_part))
+    fetched = operator.row_bytes if operator.missed is None else operator.missed.at(0.0)
     return {
         "call": _any(operator.lookups),
         "lookup": operator.lookups if most is None else most.lookups,
         "byte": operator.row_bytes * (1.0 if most is None else _missed_share(operator, 0.0)),
         "core_miss": operator.lookups * core,
-        "core_miss_byte": operator.row_bytes * core,
+        "core_miss_byte": fetched * core,
         "shared_miss": operator.lookups * shared,
-        "shared_miss_byte": operator.row_bytes * shared,
+        "shared_miss_byte": fetched * shared,
         "output_byte": operator.output_bytes,
     }
 
@@ -183,8 +184,15 @@ def _update(operator: EmbeddingUpdate, caches: Caches) -> Amounts:
     for name, cache in (("core", caches.core), ("shared", shared_part)):
         weights, state = _share(operator.missed, cache), _share(operator.state_missed, cache)
         counts[f"{name}_miss"] = operator.unique_rows * (weights + stateful * state)
-        counts[f"{name}_miss_byte"] = operator.weight_bytes * weights + operator.state_bytes * state
+        counts[f"{name}_miss_byte"] = _fetched(operator.missed, operator.weight_bytes, cache) + _fetched(
+            operator.state_missed, operator.state_bytes, cache
+        )
     return counts
+
+
+def _fetched(missed: Misses | None, passed: Amount, cache: Amount) -> Amount:
+    """Bytes of lines that come from behind a cache; all that is passed over where that is not known."""
+    return passed if missed is None else missed.at(cache)
 
 
 def _elementwise(operator: Elementwise, caches: Caches) -> Amounts:

@@ -30,7 +30,7 @@ from simulator.operators import EmbeddingLookup, Gemm
 from tests.command import installed_command
 from tests.trainer_jobs import graded, model, scenario
 from trainer.pin import usable_cores
-from validation.measured import CLASSES, read_measured
+from validation.measured import CLASSES, read_measured, stage_page_faults
 from validation.measured_prediction import predict_beside, predict_measured
 from validation.timed import read_timed
 from validation.yardstick import PIECES
@@ -420,7 +420,9 @@ def test_where_kept_launches_are_off_is_told_section_by_section(measured, tmp_pa
     (tmp_path / "config_7" / "rows.csv").write_text("seed,launches,launched\n3,1,1\n", encoding="utf-8")
     told = {row.name: row.value for row in sections.rows(tmp_path, "zen4_2_cores")}
     assert told["sections_2_ranks"] == 1
-    traced = [read_timed(measured[0] / "timed" / f"rank{rank}.json.gz", np.mean).groups_s for rank in range(2)]
+    faults = stage_page_faults(pd.read_parquet(measured[0] / "iterations.parquet"))
+    files = [measured[0] / "timed" / f"rank{rank}.json.gz" for rank in range(2)]
+    traced = [read_timed(file, faults, np.mean).groups_s for file in files]
     scenario = load_scenario(str(measured[0] / "scenario.resolved.yaml"), ["cluster=zen4_2_cores"])
     alone, (program,) = predict_beside(scenario).alone_s, prepare(scenario, Silent()).graph.programs
     for kind, work in (("gemm", Gemm), ("lookup", EmbeddingLookup)):

@@ -77,14 +77,22 @@ def test_the_busiest_thread_is_waited_for():
     assert made.duration_s(work) == pytest.approx(1500 * 1e-8 + 80e3 * 1e-9 + 2 * 250 * 1e-7 + 5e3 * 1e-10)
 
 
+def test_rows_that_fill_no_line_bring_all_of_it():
+    """A thousand rows of 16 bytes, of which a quarter misses: each is a line of 64."""
+    made = model(lookup=costs(core_miss=1e-7, core_miss_byte=1e-9))
+    lines = Misses(np.array([0.0, MIB]), np.array([64e3, 16e3]))
+    work = EmbeddingLookup(1000.0, 16e3, 5e3, 0.0, 1.0, missed=lines)
+    assert made.duration_s(work) == pytest.approx(250 * 1e-7 + 16e3 * 1e-9)
+
+
 def test_weights_and_state_of_rows_miss_a_cache_apart():
     """Of 1 MiB that the core holds: a tenth of the weights' bytes is missed, half of the state's."""
     made = model(update=costs(core_miss=1e-7, core_miss_byte=1e-9))
     sizes = np.array([0.0, MIB, 2 * MIB])
-    weights, state = Misses(sizes, np.array([4000.0, 400.0, 0.0])), Misses(sizes, np.array([50.0, 25.0, 0.0]))
-    work = EmbeddingUpdate(9.0, 10.0, 0.0, 8000.0, 0.0, 0.0, 1.0, missed=weights, state_missed=state)
+    weights, state = Misses(sizes, np.array([8000.0, 800.0, 0.0])), Misses(sizes, np.array([1000.0, 500.0, 0.0]))
+    work = EmbeddingUpdate(9.0, 10.0, 0.0, 8000.0, 0.0, 0.0, 1.0, missed=weights)
     assert made.duration_s(work) == pytest.approx(10 * 0.1e-7 + 800e-9)
-    stateful = replace(work, state_bytes=1000.0)
+    stateful = replace(work, state_bytes=1000.0, state_missed=state)
     assert made.duration_s(stateful) == pytest.approx(10 * 0.1e-7 + 800e-9 + 10 * 0.5e-7 + 500e-9)
 
 

@@ -10,7 +10,7 @@ from scenarios.resolve import load_scenario
 from simulator.operators import EmbeddingUpdate, Gemm, HostWork
 from tests.host_machines import costs, host, kernels
 from validation.host_iterations import TrainedJob, with_classes, with_level
-from validation.host_waits import with_calls, with_turns, with_waits
+from validation.host_waits import spread_of, with_calls, with_turns, with_waits
 from validation.in_situ import PartRow
 from validation.measured_prediction import predict
 
@@ -76,6 +76,30 @@ def test_what_collectives_take_longer_is_found(waits, tmp_path):
     told = with_waits(machine(), jobs)
     assert np.mean(np.abs(errors(machine(), jobs))) > 0.05
     assert np.mean(np.abs(errors(told, jobs))) < 0.005
+
+
+def test_chance_is_what_ranks_of_equal_work_were_apart(tmp_path):
+    """By a power of their work, drawn from two normal numbers each time; waits are then fitted beside it."""
+    truth = machine(10.0, waits=(5e-4, 0.06), spread_falls=0.4)
+    random = np.random.default_rng(0)
+    jobs = []
+    for job in trained(truth, 2, tmp_path):
+        spread = truth.node.cpu.kernels[0].spread(job.thread_s)
+        pairs = random.normal(scale=spread * job.thread_s, size=(4, 4000, 2))
+        apart_s = np.abs(pairs - pairs.mean(axis=2, keepdims=True)).mean(axis=(1, 2))
+        jobs += [replace(job, apart_s=float(each)) for each in apart_s]
+    assert spread_of(jobs) == pytest.approx((0.06, 0.4), rel=0.05)
+    found = with_waits(machine(10.0), jobs).node.cpu.kernels[0]
+    assert (found.work_spread, found.spread_falls) == spread_of(jobs)
+    assert found.collective_wait_s == pytest.approx(5e-4, rel=0.1)
+
+
+def test_chance_is_fitted_to_waits_where_few_jobs_tell(tmp_path):
+    jobs = trained(machine(waits=(5e-4, 0.1)), 2, tmp_path)
+    few = [replace(job, apart_s=1e-9) for job in jobs]
+    assert [spread_of(jobs), spread_of(few)] == [None, None]
+    found = with_waits(machine(), few).node.cpu.kernels[0]
+    assert (found.work_spread, found.spread_falls) == (pytest.approx(0.1, rel=0.05), None)
 
 
 def test_a_job_that_was_held_up_does_not_bend_what_collectives_wait(tmp_path):

@@ -82,6 +82,17 @@ def test_an_iteration_is_taken_apart_into_what_adds_up_to_it(tmp_path):
     assert found.rest_share == pytest.approx((50 + 130 + 20 + 210) / (1000 - 50 - 20))
 
 
+@pytest.mark.parametrize(
+    ("page_faults", "counted"),
+    [([0, 4, 5], [1, 2]), ([100, 100, 103], [1, 2, 3]), ([9, 50, 2], [3]), ([90, 50, 60], [2])],
+)
+def test_iterations_count_that_touch_hardly_more_new_pages_than_the_fewest(tmp_path, page_faults, counted):
+    """Of the stage's iterations, by their numbers: the first is 1 ms long, the second 2, the third 3."""
+    file = trace(tmp_path, *((1000 * length, ITERATION) for length in (1, 2, 3)))
+    assert (read_timed(file, np.array(page_faults)).steps_s * 1e3).round().tolist() == counted
+    assert len(read_timed(file).steps_s) == 3
+
+
 def test_a_trace_without_iterations_says_nothing(tmp_path):
     with pytest.raises(InputError, match="no iterations"):
         read_timed(trace(tmp_path))

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from workloads.popularity import uniform
-from workloads.retention import CACHE_BYTES, SMOOTHED, Touched, kept_back, lost_within, reach
+from workloads.retention import CACHE_BYTES, LINE_BYTES, SMOOTHED, Touched, in_lines, kept_back, lost_within, reach
 
 MIB = 2.0**20
 
@@ -16,32 +16,37 @@ def touched(rows, lookups, row_bytes=1024.0, state_bytes=0.0, part=1.0):
 
 
 class Lru:
-    """A cache of whole rows."""
+    """A cache of blocks: whole rows of 1024 bytes, or lines."""
 
-    def __init__(self, rows):
-        self.rows, self.held = rows, OrderedDict()
+    def __init__(self, blocks):
+        self.blocks, self.held = blocks, OrderedDict()
 
-    def misses(self, row):
-        missed = row not in self.held
-        self.held[row] = None
-        self.held.move_to_end(row)
-        if len(self.held) > self.rows:
+    def misses(self, block):
+        missed = block not in self.held
+        self.held[block] = None
+        self.held.move_to_end(block)
+        if len(self.held) > self.blocks:
             self.held.popitem(last=False)
         return missed
 
 
-def counted(tables, cache_rows, iterations=24, warm_up=12):
-    """Share of lookups that an LRU cache misses, table after table in each iteration, each with an update after all."""
-    random, cache = np.random.default_rng(0), Lru(cache_rows)
+def counted(tables, cache_bytes, block=1024, iterations=24, warm_up=12):
+    """Bytes of a lookup that an LRU cache misses, table after table in each iteration, updates of all after them."""
+    random, cache = np.random.default_rng(0), Lru(cache_bytes // block)
     missed = np.zeros(len(tables))
+
+    def misses(table, row):
+        size = int(tables[table].row_bytes)
+        return sum(cache.misses((table, at)) for at in range(row * size // block, ((row + 1) * size - 1) // block + 1))
+
     for iteration in range(iterations):
         drawn = [random.integers(table.popularity.rows, size=int(table.lookups)).tolist() for table in tables]
         for table, rows in enumerate(drawn):
-            found = sum(cache.misses((table, row)) for row in rows)
-            missed[table] += found if iteration >= warm_up else 0.0
+            found = sum(misses(table, row) for row in rows)
+            missed[table] += found * block if iteration >= warm_up else 0.0
         for table, rows in enumerate(drawn):
             for row in sorted(set(rows)):
-                cache.misses((table, row))
+                misses(table, row)
     return missed / [table.lookups * (iterations - warm_up) for table in tables]
 
 
@@ -58,9 +63,29 @@ def counted(tables, cache_rows, iterations=24, warm_up=12):
 def test_misses_are_those_of_a_cache_that_keeps_what_was_touched_last(tables, mib):
     size = int(np.flatnonzero(mib * MIB == CACHE_BYTES)[0])
     back = kept_back(reach(tables, 0.0))
-    expected = counted(tables, mib * 1024)
+    expected = counted(tables, mib * 2**20) / 1024.0
     found = [table.missed_bytes(back)[size] / (1024.0 * table.lookups) for table in tables]
     assert np.max(np.abs(found - expected)) < 0.17  # nearly all of it where a cache reaches back 0.5 to 1.5 iterations
+
+
+@pytest.mark.parametrize("row_bytes", [16.0, 32.0, 48.0, 96.0])
+def test_rows_that_share_lines_miss_them(row_bytes):
+    """Rows of 2 MiB, of which an iteration touches a tenth: a cache of 1 MiB holds half of their lines, not of them."""
+    table = touched(round(2 * MIB / row_bytes), 2000.0, row_bytes)
+    back = kept_back(reach([table], 0.0))
+    (expected,) = counted([table], 2**20, LINE_BYTES, iterations=36)
+    assert table.missed_bytes(back)[1] / table.lookups == pytest.approx(expected, rel=0.1)
+    assert table.missed_bytes(back)[0] / table.lookups == in_lines(row_bytes)
+
+
+@pytest.mark.parametrize(
+    ("row_bytes", "lines"), [(4, 1), (16, 1), (32, 1), (48, 1.5), (64, 1), (96, 2), (80, 2), (1024, 16)]
+)
+def test_lines_that_rows_lie_in(row_bytes, lines):
+    """Counted over rows that follow each other from the beginning of a line."""
+    begins = np.arange(64) * row_bytes
+    assert np.mean((begins + row_bytes - 1) // LINE_BYTES - begins // LINE_BYTES + 1) == lines
+    assert in_lines(row_bytes) == lines * LINE_BYTES
 
 
 def test_no_cache_serves_nothing_and_one_that_holds_all_everything():

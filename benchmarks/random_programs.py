@@ -17,7 +17,16 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from simulator.lowered import Activity, Background, DrawnDurations, Durations, LoweredGroup, LoweredProgram, Phase
+from simulator.lowered import (
+    OTHER_PERIOD,
+    Activity,
+    Background,
+    DrawnDurations,
+    Durations,
+    LoweredGroup,
+    LoweredProgram,
+    Phase,
+)
 from simulator.program import IntArray, Stream
 
 T = TypeVar("T")
@@ -267,4 +276,6 @@ def _phase(choices: Choices, resources: int) -> Phase:
         other_ps = max(1, _time(choices))
     numbers_and_usage = np.array(numbers, dtype=np.int64), np.array(usage, dtype=np.float64)
     weight = _one_of(choices, _WEIGHTS) if numbers and work_ps else 1.0
+    if _rarely(choices, 5):
+        return Phase(_time(choices), 0, *numbers_and_usage, stalls_in=choices.integer(0, OTHER_PERIOD - 1))
     return Phase(_time(choices), work_ps, *numbers_and_usage, weight=weight, other_work_ps=other_ps)

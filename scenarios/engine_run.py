@@ -60,7 +60,8 @@ def iteration_s(
 
 
 def _has_others(lowering: Lowering) -> bool:
-    return any(phase.other_work_ps is not None for activity in lowering.program.activities for phase in activity.phases)
+    phases = (phase for activity in lowering.program.activities for phase in activity.phases)
+    return any(phase.other_work_ps is not None or phase.stalls_in is not None for phase in phases)
 
 
 GIVE_UP_ITERATIONS, GIVE_UP_SHARE = 2, 0.01

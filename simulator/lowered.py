@@ -33,6 +33,8 @@ class Phase:
         weight: of its part of a resource that is asked for more than it has, above 0 (`simulator.engine.sharing`).
         other_work_ps: ``work_ps`` of every second pair of iterations (`is_other`); None: as in the others. Only of
             phases with work on resources.
+        stalls_in: number, modulo `OTHER_PERIOD`, of the iterations that have the latency; None: all do. Only of phases
+            without work.
     """
 
     latency_ps: int
@@ -42,10 +44,20 @@ class Phase:
     owner: int = -1
     weight: float = 1.0
     other_work_ps: int | None = None
+    stalls_in: int | None = None
+
+    def latency_at(self, iteration: int) -> int:
+        """The latency in an iteration, ps."""
+        return latency_at(self.latency_ps, self.stalls_in, iteration)
 
 
 OTHER_PERIOD = 4
 """Iterations after which `is_other` repeats."""
+
+
+def latency_at(latency_ps: int, stalls_in: int | None, iteration: int) -> int:
+    """A latency in an iteration: 0 in those that do not stall (`Phase.stalls_in`)."""
+    return latency_ps if stalls_in is None or iteration % OTHER_PERIOD == stalls_in else 0
 
 
 def is_other(iteration: int) -> bool:

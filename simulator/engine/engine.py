@@ -146,7 +146,7 @@ class _Engine:
     def begin_activity(self, instance: int, ticket: int) -> None:
         """Start an activity without members; it runs under iteration ``-1 - ticket``."""
         step = self._table.steps[instance][0]
-        self._agenda.add(int(self._env.now) + step.latency_ps, (instance, -1 - ticket, 0))
+        self._agenda.add(int(self._env.now) + step.latency_at(-1 - ticket), (instance, -1 - ticket, 0))
 
     # Instances
 
@@ -157,7 +157,7 @@ class _Engine:
         if arrivals.arrived[instance] == self._membership.size[instance]:
             step = self._table.steps[instance][0]
             self._under_way += 1
-            self._agenda.add(int(arrivals.last[instance]) + step.latency_ps, (instance, iteration, 0))
+            self._agenda.add(int(arrivals.last[instance]) + step.latency_at(iteration), (instance, iteration, 0))
 
     def _skip(
         self, group: int, task: int, iteration: int, members: Members, absent: np.typing.NDArray[np.bool_]
@@ -215,7 +215,7 @@ class _Engine:
             self._arrived(iteration).end[instance] = now
             self._under_way -= 1
         else:
-            self._agenda.add(now + steps[number + 1].latency_ps, (instance, iteration, number + 1))
+            self._agenda.add(now + steps[number + 1].latency_at(iteration), (instance, iteration, number + 1))
 
     # Moving on
 

@@ -138,7 +138,10 @@ def _lane(program: LoweredProgram, parts: tuple[Part, ...]) -> int:
 
 
 def _is_private(instance: int, membership: Membership, table: UsageTable, single: list[bool]) -> bool:
-    if membership.size[instance] != 1 or any(step.other_work_ps != step.work_ps for step in table.steps[instance]):
+    steps = table.steps[instance]
+    if membership.size[instance] != 1:
         return False
-    rows = [step.row for step in table.steps[instance] if step.row >= 0]
+    if any(step.other_work_ps != step.work_ps or step.stalls_in is not None for step in steps):
+        return False
+    rows = [step.row for step in steps if step.row >= 0]
     return all(single[c] for row in rows for c in table.classes[table.ptr[row] : table.ptr[row + 1]].tolist())

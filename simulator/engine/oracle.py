@@ -243,7 +243,7 @@ class _Oracle:
         last = len(activity.phases) - 1
         for position, phase in enumerate(activity.phases):
             busy = phase.work_ps > 0 and len(phase.resources) > 0
-            yield self._env.timeout(phase.latency_ps + (0 if busy else phase.work_ps))
+            yield self._env.timeout(phase.latency_at(iteration) + (0 if busy else phase.work_ps))
             if busy:
                 yield self._network.transfer((number, position, iteration), phase)
             for index, rank in enumerate(self._members[number]):

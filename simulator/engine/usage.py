@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inputs.errors import ProgramError
-from simulator.lowered import Activity, LoweredProgram, Phase
+from simulator.lowered import OTHER_PERIOD, Activity, LoweredProgram, Phase, latency_at
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
@@ -26,13 +26,19 @@ _MASK_64 = (1 << 64) - 1
 class Step:
     """A phase, ready to execute: wait ``latency_ps``, then ``work_ps`` of usage row ``row`` (-1: no work).
 
-    ``other_work_ps`` stands for ``work_ps`` in every second pair of iterations (`simulator.lowered.is_other`).
+    ``other_work_ps`` stands for ``work_ps`` in every second pair of iterations (`simulator.lowered.is_other`),
+    ``stalls_in`` for the iterations that have the latency (`simulator.lowered.Phase`).
     """
 
     latency_ps: int
     work_ps: int
     row: int
     other_work_ps: int
+    stalls_in: int | None = None
+
+    def latency_at(self, iteration: int) -> int:
+        """The latency in an iteration, ps."""
+        return latency_at(self.latency_ps, self.stalls_in, iteration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +78,14 @@ def build_usage(program: LoweredProgram) -> UsageTable:
     """The usage table of a lowered program.
 
     Raises:
-        ProgramError: a phase would take turns on several resources, have work in some iterations only, or a weight that
-            is none.
+        ProgramError: a phase would take turns on several resources, have work in some iterations only, a weight that
+            is none, or work behind a latency of some iterations.
     """
+    for stalling in (
+        phase for activity in program.activities for phase in activity.phases if phase.stalls_in is not None
+    ):
+        if stalling.work_ps or not 0 <= stalling.stalls_in < OTHER_PERIOD:
+            raise ProgramError(f"a phase of {stalling.work_ps} ps would stall in iterations {stalling.stalls_in}")
     phases: list[Phase] = []
     steps = tuple(_steps(activity, phases) for activity in program.activities)
     for phase in phases:
@@ -115,7 +126,7 @@ def _steps(activity: Activity, phases: list[Phase]) -> tuple[Step, ...]:
             steps.append(Step(phase.latency_ps, phase.work_ps, len(phases), other_ps))
             phases.append(phase)
         else:
-            steps.append(Step(phase.latency_ps + phase.work_ps, 0, -1, 0))
+            steps.append(Step(phase.latency_ps + phase.work_ps, 0, -1, 0, phase.stalls_in))
     return tuple(steps) or (Step(0, 0, -1, 0),)  # a communicator of one rank
 
 

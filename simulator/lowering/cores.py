@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.compute import CpuModel
-from simulator.lowered import Activity, Phase
+from simulator.lowered import OTHER_PERIOD, Activity, Phase
 from simulator.network.model import picoseconds_of
 from simulator.network.topology import Topology
 from simulator.operators import Amount, Category, CollectiveCall, FloatArray, HostWork, Nothing
@@ -46,7 +46,8 @@ class Cores:
         latency_cores: what it takes of a core for each second in which none move.
         latency_weight: of its part of a core beside a kernel's weight of 1, while none move.
         moving_weight: the same while data move.
-        wait_ps: what it takes longer than alone, before any move.
+        wait_ps: what it takes longer than alone, before any move, in the mean.
+        stalls: whether one of `OTHER_PERIOD` iterations has all of that.
         pace_spread: standard deviation of the pace of cores for what a rank works in an iteration, in seconds
             (`simulator.compute.CpuModel.pace_spread`).
         slice_ps: how long a rank keeps cores that another one waits for; 0: they share them all the time.
@@ -63,6 +64,7 @@ class Cores:
     latency_weight: float
     moving_weight: float
     wait_ps: int
+    stalls: bool
     pace_spread: Callable[[float], float]
     slice_ps: int
     posting_ps: int
@@ -96,6 +98,7 @@ class Cores:
             latency_weight=1.0 / of.kernel_share_posting - 1.0,
             moving_weight=1.0 / of.kernel_share_moving - 1.0,
             wait_ps=wait_ps,
+            stalls=not turns,
             pace_spread=compute.pace_spread,
             slice_ps=slice_ps,
             posting_ps=posting_ps,
@@ -141,14 +144,25 @@ class Cores:
             for rank, some, other in zip(program.ranks, some_ps.tolist(), other_ps.tolist(), strict=True)
         ]
 
-    def collective(self, activity: Activity, members: Sequence[int] | IntArray) -> Activity:
+    def collective(self, activity: Activity, members: Sequence[int] | IntArray, number: int = 0) -> Activity:
         """A collective with the cores that its members' threads use.
 
-        Where these ask for more than there is, even alone, it takes that much longer.
+        Where these ask for more than there is, even alone, it takes that much longer. Of ranks with cores of their own
+        one in `OTHER_PERIOD` stalls: threads that are woken up wait for the system's next look at who has a core
+        (`docs/decisions/122`).
+
+        Args:
+            activity: the collective alone.
+            members: its ranks.
+            number: of the collective among those of an iteration, which stall by turns.
         """
         numbers, sharing = np.unique(self.of_rank[np.asarray(members)], return_counts=True)
         nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
-        phases = [Phase(self.wait_ps, 0, *nothing)] if self.wait_ps and len(members) > 1 else []
+        phases = []
+        if self.wait_ps and len(members) > 1 and self.stalls:
+            phases.append(Phase(OTHER_PERIOD * self.wait_ps, 0, *nothing, stalls_in=number % OTHER_PERIOD))
+        elif self.wait_ps and len(members) > 1:
+            phases.append(Phase(self.wait_ps, 0, *nothing))
         for phase in activity.phases:
             busy_ps = round(phase.latency_ps * max(1.0, self.latency_cores))
             busy = Phase(0, busy_ps, *nothing)

@@ -105,7 +105,7 @@ def _lower_collectives(
     graph: TaskGraph, machine: Machine, shared: _Activities, evened: float, cores: Cores | None
 ) -> list[LoweredCollective]:
     lowered = []
-    for sequenced in sequenced_calls(graph):
+    for number, sequenced in enumerate(sequenced_calls(graph)):
         collective = lower_collective(sequenced, graph.programs, machine.collectives, evened)
         numbers = np.where(collective.activity_of >= 0, collective.activity_of + len(shared.activities), -1)
         for program, task, _ in sequenced.callers:
@@ -115,8 +115,8 @@ def _lower_collectives(
             shared.activities += collective.activities
         else:
             of_rank = member_instances(collective.activity_of, sequenced.instance)
-            members = (np.flatnonzero(of_rank == number) for number in range(len(collective.activities)))
-            shared.activities += map(cores.collective, collective.activities, members)
+            for instance, activity in enumerate(collective.activities):
+                shared.activities.append(cores.collective(activity, np.flatnonzero(of_rank == instance), number))
         lowered.append(collective)
     return lowered
 

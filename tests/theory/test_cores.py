@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from simulator.engine import RunOptions, run
+from simulator.lowered import OTHER_PERIOD
 from simulator.lowering import build_machine, lower
 from simulator.lowering.cores import paces
 from simulator.operators import Category, CollectiveCall, EmbeddingLookup, Gemm, HostWork, Nothing
@@ -16,15 +17,15 @@ from validation.in_kernels import in_kernels_s
 PS = 1e12
 
 
-def seconds(cluster, ranks, works):
-    """Makespan of one iteration with a stream per work."""
+def seconds(cluster, ranks, works, iterations=1):
+    """Mean time of so many iterations with a stream per work; each begins when the one before has ended."""
     builder = ProgramBuilder("all", np.arange(ranks), [f"s{i}" for i in range(len(works))])
     for i, work in enumerate(works):
-        builder.task(f"t{i}", f"s{i}", work)
+        builder.task(f"t{i}", f"s{i}", work, after=[(before, 1) for before in range(len(works))])
     graph = TaskGraph((builder.build(),), {"world": np.zeros(ranks, dtype=np.int64)})
     machine = build_machine(cluster, ranks, launch_s=0.0)
-    result = run(lower(graph, machine).program, RunOptions(max_iterations=1))
-    return int(result.iteration_end_ps[0]) / PS
+    result = run(lower(graph, machine).program, RunOptions(max_iterations=iterations))
+    return int(result.iteration_end_ps[-1]) / PS / iterations
 
 
 def calls(count):
@@ -122,8 +123,8 @@ def test_what_has_moved_before_the_last_member_comes_takes_no_time_then(overlap)
 
 
 def latency_s(cores, ranks, **measured):
-    """A collective without data."""
-    return seconds(host(cores, kernels(**measured)), ranks, [all_reduce(ranks, 0.0)])
+    """A collective without data, the mean of as many iterations as stall by turns."""
+    return seconds(host(cores, kernels(**measured)), ranks, [all_reduce(ranks, 0.0)], OTHER_PERIOD)
 
 
 def test_a_latency_that_takes_cores_is_longer_where_it_takes_more_than_one():
@@ -148,7 +149,24 @@ def test_a_collective_waits_before_it_moves_data_and_takes_no_core_meanwhile():
     assert latency_s(1, 1, waits=(0.25, 0.0)) == 0.0, "nobody to wait for"
     kernel_s = 10 * (plain + 0.25)
     measured = kernels(waits=(0.25, 0.0), collective_cores=1.0, gemm=costs(call=kernel_s))
-    assert seconds(host(2, measured), 2, [Gemm(1, 16, 1, "fp32"), all_reduce(2, 0.0)]) == pytest.approx(kernel_s)
+    beside = [Gemm(1, 16, 1, "fp32"), all_reduce(2, 0.0)]
+    assert seconds(host(2, measured), 2, beside, OTHER_PERIOD) == pytest.approx(kernel_s)
+
+
+@pytest.mark.parametrize("kernel_s", [0.3, 0.6, 2.0])
+def test_one_of_four_collectives_stalls_for_four_times_the_wait(kernel_s):
+    """So a kernel of 0.3 s hides 0.3 s of a stall of 1 s in every fourth iteration, not all of a wait of 0.25 s."""
+    measured = kernels(waits=(0.25, 0.0), gemm=costs(call=kernel_s))
+    beside = [Gemm(1, 16, 1, "fp32"), all_reduce(2, 0.0)]
+    hidden_s = seconds(host(2, measured), 2, beside, 2 * OTHER_PERIOD)
+    assert hidden_s == pytest.approx(kernel_s + max(0.0, 1.0 - kernel_s) / OTHER_PERIOD, rel=1e-3)
+
+
+def test_collectives_of_an_iteration_stall_in_different_ones():
+    """Of two at the same time one stalls in the first of four iterations, the other in the second."""
+    measured = host(2, kernels(waits=(0.25, 0.0)))
+    together_s = seconds(measured, 2, [all_reduce(2, 0.0), all_reduce(2, 0.0)], OTHER_PERIOD)
+    assert together_s == pytest.approx(latency_s(2, 2) + 2 * 0.25, rel=1e-3)
 
 
 @pytest.mark.parametrize("waited", [False, True], ids=["at the end", "each"])

@@ -3,7 +3,8 @@
 Of each section of an iteration, and of lookups, updates and GEMMs, how many times as long it took as its kernels take
 alone, measured and predicted: medians over configurations of so many ranks, of which the mean over ranks and traced
 iterations counts. Of several ranks besides: what of an iteration they issued collectives and waited for them, the most
-and the least of a rank's mean, and how far the work of ranks is from their mean in one iteration.
+and the least of a rank's mean, and how far the work of ranks is from their mean in one iteration. Times are those that
+were measured, of all launches: what the yardstick says of the machine is not taken out.
 """
 
 from __future__ import annotations

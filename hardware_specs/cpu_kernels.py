@@ -121,7 +121,8 @@ class CpuKernels(Strict):
     """Part of a collective's data that have moved before its last member has come, of ranks that take turns: those on a
     core cannot come at once."""
     collective_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
-    """What each collective takes longer within an iteration than alone: sleeping threads are woken up."""
+    """What each collective takes longer within an iteration than alone, in the mean: sleeping threads are woken up.
+    Where ranks have cores of their own one in four takes four times that, the others nothing."""
     work_spread: Annotated[float, Field(ge=0, le=MOST_SPREAD)] = 0.0
     """By how much chance makes cores work faster or slower in an iteration in which they work for `SPREAD_WORK_S`, so
     that ranks wait for others where they meet: standard deviation over mean."""

@@ -53,13 +53,14 @@ def iteration_s(
     options = run_options(resolved, machine, keep_last=1)
     varies = lowering.program.varies or longest_period_s(machine) > 0.0
     rule = _GiveUp(
-        options.stop, inf if varies else at_most_s, OTHER_PERIOD if _has_others(lowering) else GIVE_UP_ITERATIONS
+        options.stop, inf if varies else at_most_s, OTHER_PERIOD if alternates(lowering) else GIVE_UP_ITERATIONS
     )
     ends_ps = run(lowering.program, replace(options, stop=rule)).iteration_end_ps.tolist()
     return inf if rule.slow(ends_ps) else iteration_time(ends_ps, steady_rule(machine)).seconds
 
 
-def _has_others(lowering: Lowering) -> bool:
+def alternates(lowering: Lowering) -> bool:
+    """Whether iterations of a run differ by turns, and all `OTHER_PERIOD` are alike."""
     phases = (phase for activity in lowering.program.activities for phase in activity.phases)
     return any(phase.other_work_ps is not None or phase.stalls_in is not None for phase in phases)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scenarios.bursts import background_warnings, longest_period_s, steady_rule
-from scenarios.engine_run import run_options, variation_of
+from scenarios.engine_run import alternates, run_options, variation_of
 from scenarios.estimate import require_memory, run_size
 from scenarios.located import located
 from scenarios.prepare import Prepared, prepare
@@ -16,12 +16,13 @@ from scenarios.resolve import ResolvedScenario
 from scenarios.summary import caches_of, job_of, sharding_of, summary_of
 from simulator.analysis import Analysis, Bound, IterationTime, SteadyRule, analyse, find_bound, iteration_time
 from simulator.engine import RunOptions, RunResult, run
-from simulator.lowered import PS_PER_S
+from simulator.lowered import OTHER_PERIOD, PS_PER_S
 from simulator.lowering import BOUND_CLASSES, Lowering, Variation, lower
 from simulator.program import TaskGraph
 
 PROBE_RULE = SteadyRule(window=1, tolerance=1e-6)
-"""Without variation iterations repeat exactly once settled: two equal ones end a re-run that looks for the bound."""
+"""Without variation iterations repeat exactly once settled: two equal ones end a re-run that looks for the bound, or
+two windows of `OTHER_PERIOD` where iterations differ by turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ class _Probe:
         result = run(self._lowering(improve).program, self._options())
         if self._varies:
             return self._over_measured(result)
-        return iteration_time(result.iteration_end_ps.tolist(), PROBE_RULE).seconds
+        return iteration_time(result.iteration_end_ps.tolist(), self._rule).seconds
 
     def _lowering(self, improve: Mapping[str, float]) -> Lowering:
         if not improve:
@@ -139,8 +140,12 @@ class _Probe:
     def _varies(self) -> bool:
         return self.lowering.program.varies or longest_period_s(self.prepared.machine) > 0.0
 
+    @property
+    def _rule(self) -> SteadyRule:
+        return replace(PROBE_RULE, window=OTHER_PERIOD) if alternates(self.lowering) else PROBE_RULE
+
     def _options(self) -> RunOptions:
-        stop = None if self._varies else PROBE_RULE
+        stop = None if self._varies else self._rule
         return RunOptions(max_iterations=self.measured.iterations, stop=stop, keep_last=1)
 
     def _over_measured(self, result: RunResult) -> float:

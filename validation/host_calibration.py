@@ -167,7 +167,7 @@ def _found(
                 found,
                 collectives_s=_in_collectives_s(job, slower),
                 rest_share=_rest_share(job),
-                apart_s=job.apart_s if job.apart_s is not None and _is_even(prepared) else None,
+                apart_s=_apart_s(job, slower) if _is_even(prepared) else None,
             )
         )
         if job.ranks > 1:
@@ -204,6 +204,10 @@ def _is_even(prepared: Prepared) -> bool:
     works = [work for work in program.work if not isinstance(work, CollectiveCall)]
     seconds = sum((np.broadcast_to(compute.duration_s(work), program.rank_count) for work in works), np.zeros(1))
     return bool(np.ptp(seconds) <= EVEN * seconds.mean())
+
+
+def _apart_s(job: JobRecord, slower: Sequence[float]) -> float | None:
+    return None if job.apart_s is None else job.apart_s / float(np.mean(slower))
 
 
 def _rest_share(job: JobRecord) -> float | None:

@@ -3,7 +3,7 @@
 Classes add up to the iteration: lookups, updates of tables and GEMMs, issuing collectives and waiting for them, and the
 rest. Collectives are told of the usual half of the iterations that were measured, of each core that ranks were on by
 turns alike; of what these leave, the other classes have the parts that they have in the usual half of those whose
-operators are timed.
+operators are timed, without those that touched new pages.
 """
 
 from __future__ import annotations

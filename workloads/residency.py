@@ -94,8 +94,12 @@ def _told(
         back = kept_back(far)
         missed = [shard.touched.missed_bytes(back) for shard in mine]
         rows.append(sum(missed, np.zeros(len(far))))
-        weights.append(_fetched([(s.touched, s.touched.row_bytes) for s in mine], np.zeros(1), lost_within(far)))
-        state.append(_fetched([(s.touched, s.touched.state_bytes) for s in mine], back))
+        lost = lost_within(far)
+        if group.kind == "data_parallel":  # an update passes over whole tables
+            weights.append(lost)
+        else:
+            weights.append(_share_fetched([(s.touched, s.touched.row_bytes) for s in mine], np.zeros(1), lost))
+        state.append(_share_fetched([(s.touched, s.touched.state_bytes) for s in mine], back))
         if shared_by[0] > 1:
             most.append(_of_busiest(mine, np.array(missed).reshape(len(mine), len(far)), *shared_by))
     update = replace(
@@ -110,12 +114,14 @@ def _told(
     return replace(group, lookup=lookup, update=update)
 
 
-def _fetched(touched: list[tuple[Touched, float]], back: FloatArray, lost: FloatArray | float = 1.0) -> FloatArray:
-    """What memory delivers for an update of rows, or of their states, over what rows and states take ``[G]``.
+def _share_fetched(
+    touched: list[tuple[Touched, float]], back: FloatArray, lost: FloatArray | float = 1.0
+) -> FloatArray:
+    """Bytes of lines that memory delivers for an update of rows, or of their states, over bytes of these ``[G]``.
 
     Args:
         touched: shards of a rank, and bytes of a row or of its state.
-        back: iterations whose rows caches keep ``[G]``, or none of ``[1]``.
+        back: iterations whose rows caches keep ``[G]``, or 0 of all ``[1]``.
         lost: what they have lost since the iteration's lookups ``[G]``.
     """
     found = np.zeros(len(CACHE_BYTES))

@@ -60,7 +60,7 @@ class IterationTime:
 
     Attributes:
         seconds: mean duration of the measured iterations.
-        steady: whether the run settled; otherwise the second half of it was measured.
+        steady: whether the run settled; otherwise half of it was measured, or as much more as makes whole windows.
         warm_up_iterations: iterations before the measured ones.
         period_iterations: after how many iterations durations repeat within the tolerance; None when they do not.
         iterations: how many were simulated.
@@ -92,7 +92,7 @@ def iteration_time(iteration_end_ps: Sequence[int], rule: SteadyRule | None = No
         raise ValueError("the run has no iteration to measure")
     steady = rule(iteration_end_ps)
     settled = rule.settled_windows(iteration_end_ps) * rule.window_at_end(iteration_end_ps)
-    measured = settled if steady else count - count // 2
+    measured = settled if steady else _unsettled(count, rule.window)
     durations = [ends[k] - ends[k - 1] for k in range(count - measured + 1, count + 1)]
     return IterationTime(
         seconds=sum(durations) / measured / PS_PER_S,
@@ -102,6 +102,16 @@ def iteration_time(iteration_end_ps: Sequence[int], rule: SteadyRule | None = No
         iterations=count,
         measured_iterations=measured,
     )
+
+
+def _unsettled(count: int, window: int) -> int:
+    """Iterations at the end of a run that did not settle that the mean is over.
+
+    Half of them, and more up to a multiple of the window, in which what takes turns has all of them; never the first.
+    """
+    half = count - count // 2
+    whole = -(-half // window) * window
+    return whole if whole < count else half
 
 
 def _period(durations: Sequence[int], rule: SteadyRule) -> int | None:

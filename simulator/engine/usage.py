@@ -81,11 +81,9 @@ def build_usage(program: LoweredProgram) -> UsageTable:
         ProgramError: a phase would take turns on several resources, have work in some iterations only, a weight that
             is none, or work behind a latency of some iterations.
     """
-    for stalling in (
-        phase for activity in program.activities for phase in activity.phases if phase.stalls_in is not None
-    ):
-        if stalling.work_ps or not 0 <= stalling.stalls_in < OTHER_PERIOD:
-            raise ProgramError(f"a phase of {stalling.work_ps} ps would stall in iterations {stalling.stalls_in}")
+    for each in (phase for activity in program.activities for phase in activity.phases):
+        if each.stalls_in is not None and (each.work_ps or each.stalls_in not in range(OTHER_PERIOD)):
+            raise ProgramError(f"a phase of {each.work_ps} ps would stall in iterations {each.stalls_in}")
     phases: list[Phase] = []
     steps = tuple(_steps(activity, phases) for activity in program.activities)
     for phase in phases:

@@ -144,7 +144,7 @@ class Cores:
             for rank, some, other in zip(program.ranks, some_ps.tolist(), other_ps.tolist(), strict=True)
         ]
 
-    def collective(self, activity: Activity, members: Sequence[int] | IntArray, number: int = 0) -> Activity:
+    def collective(self, activity: Activity, members: Sequence[int] | IntArray, number: int) -> Activity:
         """A collective with the cores that its members' threads use.
 
         Where these ask for more than there is, even alone, it takes that much longer. Of ranks with cores of their own

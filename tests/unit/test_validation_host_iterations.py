@@ -248,4 +248,4 @@ def test_waits_are_fitted_to_what_collectives_took_where_jobs_tell_it(tmp_path):
     assert longer_found.system_share == pytest.approx(0.05, rel=0.1), "kernels were longer"
     differing = longer_found.work_spread * (1.0 + longer_found.system_share)  # the system's part differs with the pace
     assert longer_found.collective_wait_s == pytest.approx(5e-4, rel=0.05)
-    assert differing == pytest.approx(0.1, rel=0.2)
+    assert differing == pytest.approx(0.1, rel=0.2)  # stalls and paces hide behind each other in four iterations

@@ -176,6 +176,16 @@ def test_kernels_are_told_what_caches_do_not_serve():
         assert np.max(misses.at(2.0**28)) < 0.5 * np.max(whole)
 
 
+@pytest.mark.parametrize(("planner", "lines"), [("column_wise", 4.0), ("data_parallel", 1.0)])
+def test_updates_of_narrow_rows_fetch_lines_but_not_those_of_whole_tables(planner, lines):
+    """Half of a row of 32 bytes is a quarter of a line; a pass over copies reads all of them, whatever their rows."""
+    settings, plan = small_settings(pipeline="none", on_host=True), small_plan(planner=planner)
+    narrow = replace(plan, tables=replace(plan.tables, element_bytes=plan.tables.element_bytes // 2))
+    (found,) = generate(load_model(MODEL), narrow, settings).programs
+    (update,) = (each for each in found.work if isinstance(each, EmbeddingUpdate))
+    assert update.missed.at(0.0) == pytest.approx(lines * np.broadcast_to(update.weight_bytes, 2))
+
+
 def test_the_dot_interaction_is_a_product_of_each_sample_and_two_of_its_gradient():
     found = program()
     named = zip(found.names, found.work, strict=True)

@@ -70,7 +70,7 @@ def test_misses_are_those_of_a_cache_that_keeps_what_was_touched_last(tables, mi
 
 @pytest.mark.parametrize("row_bytes", [16.0, 32.0, 48.0, 96.0])
 def test_rows_that_share_lines_miss_them(row_bytes):
-    """Rows of 2 MiB, of which an iteration touches a tenth: a cache of 1 MiB holds half of their lines, not of them."""
+    """A table of 2 MiB, half of whose lines a cache of 1 MiB holds; an iteration touches 0.12 to 0.24 MiB of them."""
     table = touched(round(2 * MIB / row_bytes), 2000.0, row_bytes)
     back = kept_back(reach([table], 0.0))
     (expected,) = counted([table], 2**20, LINE_BYTES, iterations=36)
@@ -116,3 +116,16 @@ def test_a_part_of_a_table_misses_as_much_as_a_table_of_that_size():
     whole, half = touched(4000, 2000.0), touched(8000, 2000.0, part=0.5)
     back = kept_back(reach([whole], 0.0))
     assert half.missed_bytes(back) == pytest.approx(whole.missed_bytes(back), rel=1e-3, abs=1.0)
+
+
+@pytest.mark.parametrize("size", [4.0, 16.0, 96.0, 256.0])
+def test_an_update_fetches_lines_of_its_own_without_a_cache_and_each_line_once_with_one(size):
+    """Counted over rows drawn by chance: without a cache a row's lines each time, else those that any row touches."""
+    rows, lookups = 20000, 3000
+    table = touched(rows, float(lookups), size)
+    fetched = table.fetched_bytes(size, table.new_bytes(size, np.zeros(1)) * np.ones(len(CACHE_BYTES)))
+    drawn = np.unique(np.random.default_rng(0).integers(rows, size=lookups))
+    begins, ends = drawn * int(size) // LINE_BYTES, (drawn * int(size) + int(size) - 1) // LINE_BYTES
+    lines = [line for low, high in zip(begins.tolist(), ends.tolist(), strict=True) for line in range(low, high + 1)]
+    assert fetched[0] == pytest.approx(len(lines) * LINE_BYTES, rel=0.02)
+    assert fetched[1:] == pytest.approx(len(set(lines)) * LINE_BYTES, rel=0.03)

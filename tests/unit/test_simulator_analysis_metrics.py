@@ -42,9 +42,19 @@ def test_every_window_must_agree_with_the_next_not_with_the_last():
     assert (time.warm_up_iterations, time.measured_iterations) == (4, 12)
 
 
-def test_unsettled_run_is_measured_over_its_second_half_and_says_so():
-    time = iteration_time(ends(8.0, 4.0, 2.0, 1.0, 1.5))
-    assert (time.steady, time.warm_up_iterations, time.seconds) == (False, 2, 1.5)
+@pytest.mark.parametrize(
+    ("durations", "before", "seconds"),
+    [
+        ((8.0, 4.0, 2.0), 1, 3.0),
+        ((8.0, 4.0, 2.0, 1.0), 2, 1.5),
+        ((8.0, 4.0, 2.0, 1.0, 1.5), 1, 2.125),  # whole windows of four, but for the first iteration
+        ((8.0, 4.0, 2.0, 1.0, 1.5, 2.5, 3.5, 4.5, 5.5), 1, 3.0625),
+        ((9.0, 8.0, 7.0, 6.0, 5.0, 4.0, 3.0, 2.0), 4, 3.5),
+    ],
+)
+def test_unsettled_run_is_measured_over_half_of_it_or_whole_windows_and_says_so(durations, before, seconds):
+    time = iteration_time(ends(*durations))
+    assert (time.steady, time.warm_up_iterations, time.seconds) == (False, before, seconds)
     assert time.period_iterations is None
 
 

@@ -126,16 +126,53 @@ def again(folder: Path, study: Study, out: Path | None) -> Iterator[Row]:
         InputError: nothing is kept there, or the file has other columns.
     """
     done = []
-    for number, of_config in kept_in(folder, CONFIG).items():
-        (then,) = read(of_config / ROWS)[1]
-        known = replace(study, seed=int(then["seed"]), launches=int(then["launches"]))
-        launches = [read_measured(of_config / f"{LAUNCH}{launch}") for launch in range(int(then["launched"]))]
-        scenario = load_scenario(of_config / SCENARIO, [f"cluster={cluster_anywhere(study.cluster)}"])
-        done.append(_row_of(known, number, scenario, launches))
+    for kept in kept_launches(folder, study.cluster):
+        known = replace(study, seed=kept.seed, launches=kept.counted)
+        done.append(_row_of(known, kept.number, kept.scenario, kept.launches))
         if out is not None:
             append(out, done[-1:])
-        yield Row(f"config_{number}_error", float(done[-1]["iteration_error_pct"]), "%")
+        yield Row(f"config_{kept.number}_error", float(done[-1]["iteration_error_pct"]), "%")
     yield from _told(done)
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A configuration that a study kept.
+
+    Attributes:
+        number: its number.
+        seed: of the study.
+        counted: launches that count.
+        scenario: what was measured, on the machine that predicts.
+        launches: all that were made, some of them anew.
+    """
+
+    number: int
+    seed: int
+    counted: int
+    scenario: ResolvedScenario
+    launches: Sequence[Measured]
+
+
+def kept_launches(folder: Path, cluster: str) -> Iterator[Kept]:
+    """Configurations that a study kept, in their order.
+
+    Args:
+        folder: of the study's ``--keep``.
+        cluster: name or path of the machine that is to predict.
+
+    Raises:
+        InputError: nothing is kept there, or the machine cannot run it.
+    """
+    for number, of_config in kept_in(folder, CONFIG).items():
+        (then,) = read(of_config / ROWS)[1]
+        yield Kept(
+            number,
+            int(then["seed"]),
+            int(then["launches"]),
+            load_scenario(of_config / SCENARIO, [f"cluster={cluster_anywhere(cluster)}"]),
+            [read_measured(of_config / f"{LAUNCH}{launch}") for launch in range(int(then["launched"]))],
+        )
 
 
 def _told(done: Sequence[dict[str, str]]) -> Iterator[Row]:

@@ -3,8 +3,8 @@
 Of each section of an iteration, and of lookups, updates and GEMMs, how many times as long it took as its kernels take
 alone, measured and predicted: medians over configurations of so many ranks, of which the mean over ranks and traced
 iterations counts. Of several ranks besides: what of an iteration they issued collectives and waited for them, the most
-and the least of a rank's mean, and how far the work of ranks is from their mean in one iteration. Times are those that
-were measured, of all launches: what the yardstick says of the machine is not taken out.
+and the least of a rank's mean, and how far the work of ranks is from their mean in one iteration. Launches count, and
+times are as if the machine had been as fast as its spec says, as ``accuracy --again`` has it.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from pathlib import Path
 
 import numpy as np
 
-from benchmarks.accuracy import CONFIG, LAUNCH, SCENARIO
-from benchmarks.kept import ROWS, kept_in
-from benchmarks.rows import Row, read
-from scenarios.prepare import prepare
+from benchmarks.accuracy import Kept, kept_launches, undisturbed_first
+from benchmarks.rows import Row
+from inputs.errors import InputError
+from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Silent
-from scenarios.resolve import ResolvedScenario, load_scenario
 from simulator.compute import CpuModel
 from simulator.compute.cpu_amounts import class_of
 from simulator.lowering.cores import paces
-from simulator.operators import CollectiveCall, FloatArray, Gemm, HostWork, Work
-from validation.in_situ import group_of
-from validation.measured import stage_page_faults
-from validation.measured_prediction import cluster_anywhere, predict_beside
+from simulator.operators import CollectiveCall, FloatArray, Gemm, Work
+from validation.in_situ import Beside, group_of
+from validation.measured import Measured, stage_page_faults
+from validation.measured_prediction import issuing_s, predict_beside
 from validation.over_cores import apart_s, usual
 from validation.timed import LOOKUP, UPDATE, read_timed
+from validation.yardstick import slowness
 
 
 def rows(folder: Path, cluster: str) -> Iterator[Row]:
@@ -40,67 +40,69 @@ def rows(folder: Path, cluster: str) -> Iterator[Row]:
         cluster: name or path of the machine that predicts.
 
     Raises:
-        InputError: nothing is kept there, or the machine cannot run it.
+        InputError: nothing is kept there, or the machine cannot run it or is no host.
     """
     found: dict[int, dict[tuple[str, str], list[float]]] = defaultdict(lambda: defaultdict(list))
     counts: dict[int, int] = defaultdict(int)
-    for of_config in kept_in(folder, CONFIG).values():
-        scenario = load_scenario(of_config / SCENARIO, [f"cluster={cluster_anywhere(cluster)}"])
-        (then,) = read(of_config / ROWS)[1]
-        launches = [of_config / f"{LAUNCH}{number}" for number in range(int(then["launched"]))]
-        of_ranks = found[scenario.world_size]
-        for key, value in _of_config(scenario, launches).items():
+    for kept in kept_launches(folder, cluster):
+        of_ranks = found[kept.scenario.world_size]
+        for key, value in _of_config(kept).items():
             of_ranks[key].append(value)
-        counts[scenario.world_size] += 1
+        counts[kept.scenario.world_size] += 1
     for ranks, of_ranks in sorted(found.items()):
         yield Row(f"sections_{ranks}_ranks", counts[ranks], "configurations")
         for (name, unit), values in of_ranks.items():
             yield Row(f"{name}_{ranks}_ranks", float(np.median(values)), unit)
 
 
-def _of_config(scenario: ResolvedScenario, launches: Sequence[Path]) -> dict[tuple[str, str], float]:
+def _of_config(kept: Kept) -> dict[tuple[str, str], float]:
     """What is told of a configuration, by name and unit."""
-    measured_s, (alone_s, beside_s) = _measured_s(launches), _predicted_s(scenario)
+    prepared, beside = prepare(kept.scenario, Silent()), predict_beside(kept.scenario)
+    compute = prepared.machine.compute
+    if not isinstance(compute, CpuModel):
+        raise InputError("ranks compute on GPUs", file="--cluster", expected="a host, as `calibrate host` writes one")
+    launches = undisturbed_first(kept.launches)[: kept.counted]
+    slower = [slowness(launch.times.yardstick_s, compute.kernels.yardstick_s) for launch in launches]
+    measured_s, (alone_s, beside_s) = _measured_s(launches, slower), _predicted_s(prepared, beside)
     told = {}
     for name, seconds in alone_s.items():
         if seconds > 0.0 and measured_s.get(name, 0.0) > 0.0:
             told[f"{name}_measured", "times alone"] = measured_s[name] / seconds
             told[f"{name}_predicted", "times alone"] = beside_s[name] / seconds
-    return told | (_between_ranks(scenario, launches) if scenario.world_size > 1 else {})
+    ranks = kept.scenario.world_size
+    return told | (_between_ranks(launches, compute, beside, ranks) if ranks > 1 else {})
 
 
-def _measured_s(launches: Sequence[Path]) -> Mapping[str, float]:
-    """Seconds of each group in an iteration: the median over launches of the mean over ranks and traced iterations."""
+def _measured_s(launches: Sequence[Measured], slower: Sequence[float]) -> Mapping[str, float]:
+    """Seconds of each group in an iteration: the median over launches of the mean over ranks and traced iterations.
+
+    ``slower``: by how much the machine was slower than its spec says in each launch.
+    """
     import pandas as pd
 
     each: dict[str, list[float]] = defaultdict(list)
-    for launch in launches:
-        files = sorted((launch / "timed").glob("rank*.json.gz"))
-        faults = stage_page_faults(pd.read_parquet(launch / "iterations.parquet"))
+    for launch, by in zip(launches, slower, strict=True):
+        files = sorted((launch.folder / "timed").glob("rank*.json.gz"))
+        faults = stage_page_faults(pd.read_parquet(launch.folder / "iterations.parquet"))
         of_launch: dict[str, float] = defaultdict(float)
         for file in files:
             for name, seconds in read_timed(file, faults, lambda values: float(np.mean(values))).groups_s.items():
-                of_launch[_told(name)] += seconds / len(files)
+                of_launch[_told(name)] += seconds / len(files) / by
         for name, seconds in of_launch.items():
             each[name].append(seconds)
     return {name: float(np.median(seconds)) for name, seconds in each.items()}
 
 
-def _predicted_s(scenario: ResolvedScenario) -> tuple[Mapping[str, float], Mapping[str, float]]:
+def _predicted_s(prepared: Prepared, beside: Beside) -> tuple[Mapping[str, float], Mapping[str, float]]:
     """Seconds of the kernels of each group alone, and in an iteration as they are told, means over ranks."""
-    prepared, beside = prepare(scenario, Silent()), predict_beside(scenario)
-    (program,), compute = prepared.graph.programs, prepared.machine.compute
+    (program,) = prepared.graph.programs
     alone_s: dict[str, float] = defaultdict(float)
     beside_s: dict[str, float] = defaultdict(float)
     for task, (name, section, work) in enumerate(zip(program.names, program.sections, program.work, strict=True)):
-        if isinstance(work, CollectiveCall) or class_of(work) is None:
-            continue
-        issuing_s = 0.0
-        if isinstance(work, HostWork) and isinstance(compute, CpuModel):
-            issuing_s = compute.issuing_share(work) * float(beside.alone_s[task].mean())
-        group = _group(name, section, work)
-        alone_s[group] += float(beside.alone_s[task].mean()) - issuing_s
-        beside_s[group] += float(beside.beside_s[task].mean()) - issuing_s
+        if not isinstance(work, CollectiveCall) and class_of(work) is not None:
+            group, apart_from_it_s = _group(name, section, work), issuing_s(prepared, work)
+            alone_s[group] += float(beside.alone_s[task].mean()) - apart_from_it_s
+            beside_s[group] += float(beside.beside_s[task].mean()) - apart_from_it_s
     return alone_s, beside_s
 
 
@@ -113,24 +115,22 @@ def _told(name: str) -> str:
     return next((kind.strip("_") for kind in (LOOKUP, UPDATE) if name.endswith(kind)), name)
 
 
-def _between_ranks(scenario: ResolvedScenario, launches: Sequence[Path]) -> dict[tuple[str, str], float]:
+def _between_ranks(
+    launches: Sequence[Measured], compute: CpuModel, beside: Beside, ranks: int
+) -> dict[tuple[str, str], float]:
     """What ranks wait, and how far their work is from the mean of all, medians over launches; the latter predicted too.
 
     Predicted is what chance makes of ranks of equal work.
     """
-    each = np.array([_apart(launch) for launch in launches])
-    least, most, apart = np.median(each, axis=0).tolist()
-    told = {
+    least, most, apart = np.median([_apart(launch.folder) for launch in launches], axis=0).tolist()
+    spread = compute.pace_spread(float(beside.alone_s.mean(axis=1).sum()))
+    by_chance = np.abs(paces(compute.core_group_of(np.arange(ranks)), spread) - 1.0).mean()
+    return {
         ("least_in_collectives", "% of iteration"): 100.0 * least,
         ("most_in_collectives", "% of iteration"): 100.0 * most,
         ("work_apart_measured", "% of work"): 100.0 * apart,
+        ("work_apart_by_chance", "% of work"): 100.0 * float(by_chance),
     }
-    compute, beside = prepare(scenario, Silent()).machine.compute, predict_beside(scenario)
-    if isinstance(compute, CpuModel):
-        spread = compute.pace_spread(float(beside.alone_s.mean(axis=1).sum()))
-        pace = paces(compute.core_group_of(np.arange(scenario.world_size)), spread)
-        told["work_apart_by_chance", "% of work"] = 100.0 * float(np.abs(pace - 1.0).mean())
-    return told
 
 
 def _apart(launch: Path) -> FloatArray:

@@ -12,7 +12,6 @@ from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
 from simulator.compute import CpuModel
 from simulator.lowering import lower
-from simulator.operators import CollectiveCall
 from validation.collective_work import CollectiveWork, calls_lost, latency_cores
 from validation.cpu_fit import Row
 from validation.host_fit import HostFacts, Trained, fit_kernels, host_cluster, issue_byte_s, issue_s, with_own_cache
@@ -20,7 +19,7 @@ from validation.host_iterations import TrainedJob, with_classes, with_kernels, w
 from validation.host_record import HostRecord, JobRecord, undisturbed
 from validation.host_waits import with_calls, with_turns, with_waits
 from validation.in_situ import PartRow, copied_in, issued_in, parts
-from validation.measured_prediction import predict_beside
+from validation.measured_prediction import predict_beside, ranks_alone_s
 from validation.timed import ISSUE
 from validation.yardstick import slowness
 
@@ -200,9 +199,7 @@ def _issuing_s(record: HostRecord, alone: Cluster) -> float:
 
 def _is_even(prepared: Prepared) -> bool:
     """Whether all ranks have the same to do, by what kernels take alone."""
-    compute, (program,) = prepared.machine.compute, prepared.graph.programs
-    works = [work for work in program.work if not isinstance(work, CollectiveCall)]
-    seconds = sum((np.broadcast_to(compute.duration_s(work), program.rank_count) for work in works), np.zeros(1))
+    seconds = ranks_alone_s(prepared)
     return bool(np.ptp(seconds) <= EVEN * seconds.mean())
 
 

@@ -127,7 +127,7 @@ def _times(prepared: Prepared, ran: _Ran, iteration_s: float) -> Times:
         if isinstance(work, CollectiveCall):
             collectives[work.op] = collectives.get(work.op, 0.0) + float(np.mean(seconds[task]))
         elif not isinstance(work, Nothing):  # what is issuing collectives is among what is left for them
-            classes[_class(work)] += float(np.mean(own_s[task])) - _issuing_s(prepared, work)
+            classes[_class(work)] += float(np.mean(own_s[task])) - issuing_s(prepared, work)
     thread_s = prepared_thread_s(prepared)
     classes["collectives"] = max(0.0, iteration_s - sum(classes.values()))
     bars = [_bars(program, result, rank) for rank in range(program.rank_count)]
@@ -145,7 +145,7 @@ def _task_times(prepared: Prepared, ran: _Ran, record: IterationRecord) -> Float
     return np.stack([(times.end_ps - times.start_ps) / 1e12, told_s])
 
 
-def _issuing_s(prepared: Prepared, work: Work) -> float:
+def issuing_s(prepared: Prepared, work: Work) -> float:
     """What of a task is issuing collectives, with nothing in its way: what calls lose is told apart, seconds."""
     compute = prepared.machine.compute
     if not isinstance(work, HostWork) or not isinstance(compute, CpuModel):
@@ -155,8 +155,16 @@ def _issuing_s(prepared: Prepared, work: Work) -> float:
 
 def prepared_thread_s(prepared: Prepared) -> float:
     """Work of a rank's own thread when nothing is in its way, the mean over ranks, seconds."""
-    works = [work for work in prepared.graph.programs[0].work if not isinstance(work, CollectiveCall)]
-    return sum(float(np.mean(prepared.machine.compute.duration_s(work))) for work in works)
+    return float(ranks_alone_s(prepared).mean())
+
+
+def ranks_alone_s(prepared: Prepared) -> FloatArray:
+    """Work of each rank's own thread when nothing is in its way ``[P]``, seconds."""
+    (program,), compute = prepared.graph.programs, prepared.machine.compute
+    works = (work for work in program.work if not isinstance(work, CollectiveCall))
+    return sum(
+        (compute.duration_s(work) + np.zeros(program.rank_count) for work in works), np.zeros(program.rank_count)
+    )
 
 
 def class_told(kernel: KernelClass | None) -> str:

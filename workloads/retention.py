@@ -56,10 +56,7 @@ class Touched:
 
     def held_bytes(self, iterations: FloatArray) -> FloatArray:
         """Bytes of lines of rows and states that so many iterations ``[...]`` touch ``[...]``."""
-        rows, states = (
-            size * self.distinct(in_lines(size) / max(size, 1.0) * iterations)
-            for size in (self.row_bytes, self.state_bytes)
-        )
+        rows, states = (self._lines(size, iterations) for size in (self.row_bytes, self.state_bytes))
         return np.asarray(rows + states)
 
     def new_bytes(self, size: float, back: FloatArray) -> FloatArray:
@@ -69,8 +66,16 @@ class Touched:
             size: bytes of a row, or of its state.
             back: how many.
         """
-        longer = in_lines(size) / max(size, 1.0)
-        return np.asarray(size * (self.distinct(longer * (back + 1.0)) - self.distinct(longer * back)))
+        return self._lines(size, back + 1.0) - self._lines(size, back)
+
+    def _lines(self, size: float, iterations: FloatArray) -> FloatArray:
+        """Bytes of lines that rows, or their states, of ``size`` bytes lie in that so many iterations touch.
+
+        Their neighbours come along: as if rows beside each other were as popular, that many more had been looked up.
+        """
+        return (
+            np.asarray(size * self.distinct(in_lines(size) / size * iterations)) if size else np.zeros_like(iterations)
+        )
 
     def fetched_bytes(self, size: float, missed: FloatArray) -> FloatArray:
         """Bytes of lines that memory delivers for an update, of caches of `CACHE_BYTES` ``[G]``.
@@ -86,8 +91,8 @@ class Touched:
 
         Whole lines: without a cache all that lookups touch.
         """
-        lines, most = in_lines(self.row_bytes), self.lookups * in_lines(self.row_bytes)
-        held, share = self.popularity.missed(self.lookups * lines / self.row_bytes / self.part)
+        most = self.lookups * in_lines(self.row_bytes)
+        held, share = self.popularity.missed(most / self.row_bytes / self.part)
         alone = most * np.interp(CACHE_BYTES / (self.row_bytes * self.part), held, share)
         first = self.new_bytes(self.row_bytes, np.zeros(1))
         return np.asarray(np.minimum(np.maximum(alone - first, 0.0) + self.new_bytes(self.row_bytes, back), most))

@@ -37,6 +37,13 @@ def test_the_parts_of_the_breakdown_add_up_to_the_window(mlperf):
     assert total == pytest.approx(parts["window_s"], rel=1e-9)
 
 
+def test_a_bound_is_looked_for_over_as_many_iterations_as_differ_by_turns():
+    """On this host two collectives stall by turns: two iterations in a row take the same, four are what a run takes."""
+    overrides = ["cluster=xeon_2_cores", "workload.sharding.planner=data_parallel"]
+    outcome = simulate(load_scenario("criteo_small", overrides), Silent())
+    assert outcome.bound.iteration_time_s == pytest.approx(outcome.summary["iteration_time_s"], rel=1e-6)
+
+
 def test_the_critical_path_fills_the_window(mlperf):
     path = mlperf.summary["critical_path"]
     assert sum(path["by_category_s"].values()) == pytest.approx(path["window_s"], rel=1e-9)

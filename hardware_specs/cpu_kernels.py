@@ -134,9 +134,9 @@ class CpuKernels(Strict):
     of collectives that wake up cut it short; 0: each goes on at a part of its speed all the time."""
     shared_slower: Annotated[float, Field(ge=1)] = 1.0
     """By how much longer kernels take on a core on which several ranks take turns: each finds the other's data."""
-    shared_latency_cores: Annotated[float, Field(ge=0)] | None = None
-    """As ``collective_latency_cores``, of ranks that take turns: a switch between threads comes on top. None: as that
-    says."""
+    shared_posting_s: Annotated[Seconds, Field(ge=0)] | None = None
+    """What the threads of each collective take of a rank's core while none of its data move, of ranks that take turns:
+    a switch between threads comes on top of ``posting_s``. None: as that says."""
     shared_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """As ``collective_wait_s``, of ranks that take turns: they and their collectives' threads wait for a core, too."""
     yardstick_s: dict[Name, Annotated[Seconds, Field(gt=0)]] = Field(default_factory=dict)

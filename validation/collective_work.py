@@ -37,18 +37,6 @@ class CollectiveWork:
     contended: float = 1.0
 
 
-def latency_cores(jobs: Sequence[CollectiveWork]) -> float:
-    """What collectives' threads work for each second of latency, beside what they do for data that move.
-
-    Args:
-        jobs: at least one.
-
-    Returns:
-        Seconds of a core for each second.
-    """
-    return _worked([[job.latency_s, job.moving_s] for job in jobs], jobs)[0]
-
-
 def thread_costs(jobs: Sequence[CollectiveWork]) -> tuple[float, float]:
     """What collectives' threads work: for each collective, and for each second in which data would move alone.
 
@@ -58,14 +46,9 @@ def thread_costs(jobs: Sequence[CollectiveWork]) -> tuple[float, float]:
     Returns:
         Seconds of a core for each, and seconds for each second.
     """
-    return _worked([[job.calls, job.moving_s] for job in jobs], jobs)
-
-
-def _worked(amounts: Sequence[Sequence[float]], jobs: Sequence[CollectiveWork]) -> tuple[float, float]:
-    cores_s = np.array([job.cores_s for job in jobs])
-    matrix = np.array(amounts, dtype=np.float64)
-    each, other = nonnegative(matrix, cores_s, np.full(len(jobs), FLOOR_S), np.ones(len(jobs))).tolist()
-    return each, other
+    cores_s, matrix = np.array([job.cores_s for job in jobs]), np.array([[job.calls, job.moving_s] for job in jobs])
+    each, moving = nonnegative(matrix, cores_s, np.full(len(jobs), FLOOR_S), np.ones(len(jobs))).tolist()
+    return each, moving
 
 
 def calls_lost(jobs: Sequence[CollectiveWork]) -> tuple[float, float]:

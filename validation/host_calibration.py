@@ -12,7 +12,7 @@ from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
 from simulator.compute import CpuModel
 from simulator.lowering import lower
-from validation.collective_work import CollectiveWork, calls_lost, latency_cores
+from validation.collective_work import CollectiveWork, calls_lost, thread_costs
 from validation.cpu_fit import Row
 from validation.host_fit import HostFacts, Trained, fit_kernels, host_cluster, issue_byte_s, issue_s, with_own_cache
 from validation.host_iterations import TrainedJob, with_classes, with_kernels, with_level
@@ -74,8 +74,8 @@ def fit_host(record: HostRecord, alone: Cluster) -> HostFit:
     cluster = with_calls(with_waits(_with_costs(record, alone, trained), own), own, "after_call_s")
     for ranks, of in by_ranks.items():
         if ranks > cores:
-            shared_cores = round(latency_cores(of.collectives), 3) if of.collectives else None
-            cluster = with_turns(cluster, record.turn_s, of.jobs, shared_cores, calls_lost(of.collectives))
+            posting_s = thread_costs(of.collectives)[0] if of.collectives else None
+            cluster = with_turns(cluster, record.turn_s, of.jobs, posting_s, calls_lost(of.collectives))
             cluster = with_calls(cluster, of.jobs, "shared_after_call_s")
     return HostFit(cluster, {threads: of.parts for threads, of in trained.items()})
 

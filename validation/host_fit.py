@@ -18,7 +18,7 @@ from hardware_specs.types import Cluster
 from scenarios.progress import Progress
 from simulator.compute.cpu_amounts import Caches
 from simulator.operators import EmbeddingLookup, EmbeddingUpdate, HostWork
-from validation.collective_work import CollectiveWork, calls_lost, latency_cores, thread_costs
+from validation.collective_work import CollectiveWork, calls_lost, thread_costs
 from validation.collectives import MeasuredCollective, Predictor
 from validation.cpu_fit import KERNELS, KernelRow, Row
 from validation.fitting import fit_collectives
@@ -155,7 +155,6 @@ def fit_kernels(
     """
     costs = fit([*timed_alone(rows, threads), *(trained.parts if trained else ())], facts.caches, usual_costs(threads))
     share, posting_s, moving = _collective_cores(rows, threads), 0.0, 0.0
-    shared_cores = round(latency_cores(trained.collectives), 3) if trained and trained.collectives else None
     lost_s, lost_share = calls_lost(trained.collectives) if trained else (0.0, 0.0)
     posting_kept, moving_kept = (kept_of_cores(rows, facts.cores, large=large) for large in (False, True))
     if trained:
@@ -172,7 +171,6 @@ def fit_kernels(
             "collective_cores": share,
             "collective_slower": round(max(1.0, moving / share), 3) if share else 1.0,
             "posting_s": f"{posting_s:.3g} s",
-            "shared_latency_cores": shared_cores,
             "call_lost_s": f"{lost_s:.3g} s",
             "call_lost_share": round(lost_share, 3),
             "kernel_share_posting": posting_kept,

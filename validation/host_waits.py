@@ -103,7 +103,7 @@ def with_turns(
     cluster: Cluster,
     turn_s: float,
     jobs: Sequence[TrainedJob],
-    latency_cores: float | None = None,
+    posting_s: float | None = None,
     call_lost: tuple[float, float] = (0.0, 0.0),
 ) -> Cluster:
     """The cluster with what ranks lose that take turns on cores, from jobs with more ranks than cores.
@@ -116,7 +116,7 @@ def with_turns(
         cluster: with all else.
         turn_s: how long a turn is of two processes that are busy all the time.
         jobs: of such ranks.
-        latency_cores: what their threads work for each second of latency; None: as those of other ranks.
+        posting_s: what their threads work for each collective, data that move aside; None: as those of other ranks.
         call_lost: what calls that issue collectives lose, each and for each second in which data would move alone.
     """
     if not jobs:
@@ -125,7 +125,7 @@ def with_turns(
     cluster = _told(
         cluster,
         turn_s=float(f"{turn_s:.3g}"),
-        shared_latency_cores=latency_cores,
+        shared_posting_s=None if posting_s is None else float(f"{posting_s:.3g}"),
         shared_call_lost_s=lost_s,
         shared_call_lost_share=lost_share,
     )
@@ -210,11 +210,14 @@ def _of_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[str]
 
     def ratio(predicted: Times, job: TrainedJob) -> float:
         """Of iterations, with the measured work of the ranks that share a core in place of the predicted."""
-        more_s = per_core * (job.thread_s - (predicted.thread_s or 0.0))
+        thread_s, collectives_s = predicted.thread_s or 0.0, predicted.classes_s["collectives"]
+        more_s = job.thread_s - thread_s
         if job.collectives_s is None:
-            return (predicted.iteration_s + more_s) / job.iteration_s
-        others_s = (1.0 - 1.0 / per_core) * more_s  # a rank waits for those that have its core
-        return 1.0 + (predicted.classes_s["collectives"] + others_s - job.collectives_s) / job.iteration_s
+            return (predicted.iteration_s + per_core * more_s) / job.iteration_s
+        # the iteration is longer by what all on the core work, by its part of that what a rank does beside waiting
+        beside_s = (predicted.iteration_s - collectives_s) / max(thread_s, 1e-12)
+        others_s = max(0.0, per_core - beside_s) * more_s
+        return 1.0 + (collectives_s + others_s - job.collectives_s) / job.iteration_s
 
     return _Errors(names, ratio, np.array([_waited(job, per_core) for job in jobs]))
 

@@ -134,12 +134,15 @@ def test_a_latency_that_takes_cores_is_longer_where_it_takes_more_than_one():
     assert latency_s(2, 2, latency_cores=3.0) == pytest.approx(3 * plain, rel=1e-6)
 
 
-def test_threads_of_ranks_that_take_turns_work_more_for_a_latency():
-    """Both ranks of a core ask for a core each."""
+@pytest.mark.parametrize("works", [0.75, 3.0])
+def test_threads_of_ranks_that_take_turns_post_while_no_data_move(works):
+    """Both ranks of a core ask for it for some part of the latency, or for all of it and more."""
     plain = latency_s(4, 4)
-    assert latency_s(2, 4, latency_cores=1.0) == pytest.approx(2 * plain, rel=1e-6)
-    assert latency_s(2, 4, latency_cores=1.0, shared_latency_cores=3.0) == pytest.approx(6 * plain, rel=1e-6)
-    assert latency_s(4, 4, latency_cores=1.0, shared_latency_cores=3.0) == pytest.approx(plain, rel=1e-6)
+    posting = {"shared_posting_s": works * plain}
+    assert latency_s(2, 4, **posting) == pytest.approx(2 * works * plain, rel=1e-6)
+    assert latency_s(4, 4, **posting) == pytest.approx(plain, rel=1e-6), "none takes turns"
+    assert latency_s(2, 4, posting_s=works * plain) == pytest.approx(2 * works * plain, rel=1e-6), "as others post"
+    assert latency_s(2, 4, latency_cores=1.0, **posting) == pytest.approx(2 * works * plain, rel=1e-6)
 
 
 def test_a_collective_waits_before_it_moves_data_and_takes_no_core_meanwhile():

@@ -135,8 +135,9 @@ class CpuKernels(Strict):
     shared_slower: Annotated[float, Field(ge=1)] = 1.0
     """By how much longer kernels take on a core on which several ranks take turns: each finds the other's data."""
     shared_posting_s: Annotated[Seconds, Field(ge=0)] | None = None
-    """What the threads of each collective take of a rank's core while none of its data move, of ranks that take turns:
-    a switch between threads comes on top of ``posting_s``. None: as that says."""
+    """What the threads of each collective take of a rank's core before its data move, of ranks that take turns: a
+    switch between threads comes on top of ``posting_s``. None: as that says; with it, too, no core is taken for
+    ``collective_latency_cores``."""
     shared_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """As ``collective_wait_s``, of ranks that take turns: they and their collectives' threads wait for a core, too."""
     yardstick_s: dict[Name, Annotated[Seconds, Field(gt=0)]] = Field(default_factory=dict)

@@ -18,8 +18,7 @@ class CollectiveWork:
     """What a job's collectives ask of a rank's cores.
 
     Attributes:
-        latency_s: seconds of an iteration in which none of their data move.
-        moving_s: seconds in which they do, when nothing is beside them.
+        moving_s: seconds of an iteration in which their data move, when nothing is beside them.
         cores_s: what their threads had of a core.
         calls: collectives that a rank issues.
         called_s: time in calls that issue them; 0 where it was not told.
@@ -28,7 +27,6 @@ class CollectiveWork:
             with cores of their own.
     """
 
-    latency_s: float
     moving_s: float
     cores_s: float
     calls: int = 0

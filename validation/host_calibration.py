@@ -218,9 +218,10 @@ def _in_collectives_s(job: JobRecord, slower: Sequence[float]) -> float | None:
 
 
 def _collectives(prepared: Prepared, job: JobRecord, cores_s: float, slower: Sequence[float]) -> CollectiveWork:
-    phases = [phase for each in lower(prepared.graph, prepared.machine).collectives for phase in each.phases]
-    latency_s, moving_s = sum(latency for latency, _ in phases), sum(moving for _, moving in phases)
-    known = CollectiveWork(latency_s, moving_s, cores_s, issued_in(prepared.graph.programs[0]))
+    moving_s = sum(
+        moving_s for each in lower(prepared.graph, prepared.machine).collectives for _, moving_s in each.phases
+    )
+    known = CollectiveWork(moving_s, cores_s, issued_in(prepared.graph.programs[0]))
     calling_s = [rank.collectives_cpu_s for rank in job.trained if rank.collectives_cpu_s is not None]
     called_s = [rank.calls_s for rank in job.trained if rank.calls_s is not None]
     called_s = called_s or [timed.groups_s.get(ISSUE, 0.0) for timed in job.timed]

@@ -44,7 +44,7 @@ class Cores:
         collective_share: what a collective takes of a member's share while data move.
         slower: by how much longer data are under way, from the last member's arrival on, than in a collective alone.
         latency_cores: what it takes of a core for each second in which none move.
-        latency_ps: what it takes of one while none move besides, whatever its latency.
+        turning_ps: what its threads take of one besides before data move, of ranks that take turns.
         latency_weight: of its part of a core beside a kernel's weight of 1, while none move.
         moving_weight: the same while data move.
         wait_ps: what it takes longer than alone, before any move, in the mean.
@@ -62,7 +62,7 @@ class Cores:
     collective_share: float
     slower: float
     latency_cores: float
-    latency_ps: int
+    turning_ps: int
     latency_weight: float
     moving_weight: float
     wait_ps: int
@@ -86,20 +86,20 @@ class Cores:
         numbers = first + topology.node_of * groups + compute.core_group_of(topology.local_rank_of)
         of = compute.kernels
         turns = compute.takes_turns
-        shared_posting_s = of.posting_s if of.shared_posting_s is None else of.shared_posting_s
-        turning_s, own_s = (
-            [of.shared_wait_s, of.turn_s, 0.0, shared_posting_s],
-            [of.collective_wait_s, 0.0, of.posting_s, 0.0],
-        )
-        wait_ps, slice_ps, posting_ps, latency_ps = picoseconds_of(np.array(turning_s if turns else own_s)).tolist()
+        if turns:
+            turning_s = of.posting_s if of.shared_posting_s is None else of.shared_posting_s
+            times_s = [of.shared_wait_s, of.turn_s, 0.0, turning_s]
+        else:
+            times_s = [of.collective_wait_s, 0.0, of.posting_s, 0.0]
+        wait_ps, slice_ps, posting_ps, turning_ps = picoseconds_of(np.array(times_s)).tolist()
         return Cores(
             first=first,
             count=topology.nodes * groups,
             of_rank=numbers,
             collective_share=of.collective_cores,
             slower=of.collective_slower * (1.0 - (of.shared_overlap if turns else of.overlap)),
-            latency_cores=0.0 if posting_ps or latency_ps else of.collective_latency_cores,
-            latency_ps=latency_ps,
+            latency_cores=0.0 if posting_ps or turning_ps else of.collective_latency_cores,
+            turning_ps=turning_ps,
             latency_weight=1.0 / of.kernel_share_posting - 1.0,
             moving_weight=1.0 / of.kernel_share_moving - 1.0,
             wait_ps=wait_ps,
@@ -168,10 +168,8 @@ class Cores:
             phases.append(Phase(OTHER_PERIOD * self.wait_ps, 0, *nothing, stalls_in=number % OTHER_PERIOD))
         elif self.wait_ps and len(members) > 1:
             phases.append(Phase(self.wait_ps, 0, *nothing))
-        latencies_ps = sum(phase.latency_ps for phase in activity.phases)
-        for phase in activity.phases:
-            share = phase.latency_ps / latencies_ps if latencies_ps else 1.0 / len(activity.phases)
-            work_ps = self.latency_cores * phase.latency_ps + self.latency_ps * share
+        for which, phase in enumerate(activity.phases):
+            work_ps = self.latency_cores * phase.latency_ps + (0 if which else self.turning_ps)
             busy_ps = round(max(phase.latency_ps, work_ps))
             busy = Phase(0, busy_ps, *nothing)
             usage = np.minimum(1.0, phase.usage / self.slower)

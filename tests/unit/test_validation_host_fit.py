@@ -107,8 +107,8 @@ def test_what_a_call_copies_is_found_in_large_reduce_scatters():
 
 
 def test_threads_post_for_each_collective():
-    """0.5 ms for each of four, whose latencies are 1 ms together; no ranks were trained that take turns."""
-    worked = [CollectiveWork(1e-3, moving_s, 2e-3 + moving_s, calls=4) for moving_s in (0.0, 1e-3, 2e-3)]
+    """0.5 ms for each of four; no ranks were trained that take turns."""
+    worked = [CollectiveWork(moving_s, 2e-3 + moving_s, calls=4) for moving_s in (0.0, 1e-3, 2e-3)]
     part = PartRow("ends", [HostWork(launches=1.0)], 1e-5, 1e-5)
     known = fit_kernels([], 1, FACTS, Trained(worked, {}, [TrainedJob(None, 1.0, 1.0, [part])]))
     assert known.posting_s == pytest.approx(5e-4, rel=0.01)

@@ -18,7 +18,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from simulator.lowered import (
-    OTHER_PERIOD,
+    STALL_PERIOD,
     Activity,
     Background,
     DrawnDurations,
@@ -277,5 +277,5 @@ def _phase(choices: Choices, resources: int) -> Phase:
     numbers_and_usage = np.array(numbers, dtype=np.int64), np.array(usage, dtype=np.float64)
     weight = _one_of(choices, _WEIGHTS) if numbers and work_ps else 1.0
     if _rarely(choices, 5):
-        return Phase(_time(choices), 0, *numbers_and_usage, stalls_in=choices.integer(0, OTHER_PERIOD - 1))
+        return Phase(_time(choices), 0, *numbers_and_usage, stalls_in=choices.integer(0, STALL_PERIOD - 1))
     return Phase(_time(choices), work_ps, *numbers_and_usage, weight=weight, other_work_ps=other_ps)

@@ -123,8 +123,7 @@ def _between_ranks(
     Predicted is what chance makes of ranks of equal work.
     """
     least, most, apart = np.median([_apart(launch.folder) for launch in launches], axis=0).tolist()
-    spread = compute.pace_spread(float(beside.alone_s.mean(axis=1).sum()))
-    by_chance = np.abs(paces(compute.core_group_of(np.arange(ranks)), spread) - 1.0).mean()
+    by_chance = np.abs(paces(compute.core_group_of(np.arange(ranks)), beside.spread) - 1.0).mean()
     return {
         ("least_in_collectives", "% of iteration"): 100.0 * least,
         ("most_in_collectives", "% of iteration"): 100.0 * most,

@@ -20,9 +20,8 @@ from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from trainer.bench_series import SCENARIO, by_turns, started_by_turns
 from trainer.runs import Run
-from validation.host_record import JobRecord
+from validation.host_record import COLUMNS, JobRecord
 from validation.in_situ import TrainedRank
-from validation.over_cores import apart_s
 from validation.random_jobs import DIMS, Limits, random_job
 from validation.timed import read_timed
 
@@ -34,6 +33,10 @@ LARGER = 5.0
 """By how much larger jobs are beyond the limits of others, at most."""
 EVERY = 3
 """Which job is a larger one, where there is time for it: costs are not as far from those of large jobs then."""
+LONGER = 25.0
+"""By how much the longest jobs are beyond the limits of others in what they gather and multiply, at most."""
+LONG_EVERY = 8
+"""Which of the larger jobs is one of the longest: they tell how far ranks come apart in iterations of a second."""
 MEMORY_SHARE = 0.02
 """Of the machine's memory, that tables of a job take at most, larger ones `LARGER` times as much: they may have two
 states, and three groups of ranks keep what they had."""
@@ -94,8 +97,9 @@ def _record(job: ResolvedScenario, folder: Path, ranks: int) -> JobRecord:
     faults = of_ranks["page_faults"][traced].max(axis=1)
     timed = [read_timed(folder / "timed" / f"rank{rank}.json.gz", faults) for rank in range(ranks)]
     counted = {name: values[schedule.counted] for name, values in of_ranks.items()}
-    apart = apart_s(counted["end_s"] - counted["start_s"], counted["collectives_s"], counted["core"][:, 0])
-    return JobRecord.of(job, trained, timed, apart)
+    found = (counted["end_s"] - counted["start_s"], *(counted[name] for name in COLUMNS[1:]))
+    scenario = {**job.to_dict(), "cluster": None}
+    return JobRecord.of(scenario, trained, timed, dict(zip(COLUMNS, found, strict=True)))
 
 
 def _schedule(ranks: int) -> Run:
@@ -117,20 +121,23 @@ def drawn_jobs(
         machine: that they are planned for.
         root: folder for theirs, made here.
         larger: whether every third is larger, up to `LARGER` times: by turns its tables take more than the limits, and
-            it gathers or multiplies more.
+            it gathers or multiplies more; every eighth of these does so beyond that, up to `LONGER` times.
     """
     random = np.random.default_rng([seed, ranks, CALIBRATION])
     made = [with_plan(replace(load_scenario(TINY, [f"world_size={ranks}", SIMULATED]), cluster=machine), Silent())]
     root.mkdir()
     usual = replace(LIMITS, table_bytes=min(LIMITS.table_bytes, MEMORY_SHARE * physical_memory_bytes()))
     beyond = Limits(*(LARGER * limit for limit in astuple(usual)))
+    longest = Limits(beyond.table_bytes, LONGER * usual.gathered_bytes, LONGER * usual.flops)
     by_turns_within = Limits(usual.table_bytes), replace(usual, table_bytes=beyond.table_bytes)
     dims = [int(dim) for _ in range(-(-count // len(DIMS))) for dim in random.permutation(DIMS)]
     while len(made) < count:
         given = random_job(random, f"job_{len(made)}", "dgx_a100_40", ranks, dims[len(made) - 1])
         turn, left = divmod(len(made), EVERY)
         fits = usual.allow(given)
-        if larger and not left:
+        if larger and not left and not turn % LONG_EVERY:
+            fits = longest.allow(given) and not beyond.allow(given)
+        elif larger and not left:
             fits = beyond.allow(given) and not by_turns_within[turn % 2].allow(given)
         if not fits:
             continue

@@ -57,6 +57,12 @@ AMOUNTS: Mapping[KernelClass, frozenset[str]] = {
 """What each kind of kernel is counted in; a cost of anything else would count for nothing, and is refused."""
 
 
+def of_longer(work_s: float) -> float:
+    """By how much cores differ that work so long in an iteration, relative to `SPREAD_WORK_S`: as octaves' root."""
+    octaves, told = (log2(1.0 + LASTING_S / max(each_s, LEAST_WORK_S)) for each_s in (work_s, SPREAD_WORK_S))
+    return sqrt(octaves / told)
+
+
 class KernelCosts(Strict):
     """Costs of one kind of kernel: its time is the sum of amounts times these."""
 
@@ -122,13 +128,13 @@ class CpuKernels(Strict):
     core cannot come at once."""
     collective_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """What each collective takes longer within an iteration than alone, in the mean: sleeping threads are woken up.
-    Where ranks have cores of their own one in four takes four times that, the others nothing."""
+    Where ranks have cores of their own one in eight takes eight times that, the others nothing."""
+    threads_spread: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """By how much chance makes ranks differ in an iteration, for each second that threads of collectives work on a core
+    in it, standard deviation: which kernels they interrupt is chance. On top of ``work_spread``."""
     work_spread: Annotated[float, Field(ge=0, le=MOST_SPREAD)] = 0.0
     """By how much chance makes cores work faster or slower in an iteration in which they work for `SPREAD_WORK_S`, so
     that ranks wait for others where they meet: standard deviation over mean."""
-    spread_falls: Annotated[float, Field(ge=0, le=1)] | None = None
-    """The power of the work in an iteration that differences fall with, relative to it; None: with the root of the
-    octaves between it and `LASTING_S`."""
     turn_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """How long a rank keeps a core that another one wants, too: the system's time slice, or a part of it, since threads
     of collectives that wake up cut it short; 0: each goes on at a part of its speed all the time."""
@@ -155,13 +161,26 @@ class CpuKernels(Strict):
             return self.shared_call_lost_s + self.shared_call_lost_share * moving_s
         return self.call_lost_s + self.call_lost_share * moving_s
 
-    def spread(self, work_s: float) -> float:
-        """Standard deviation over mean of the pace of cores in iterations in which each works ``work_s`` seconds."""
-        if self.spread_falls is not None:
-            falls = (max(work_s, LEAST_WORK_S) / SPREAD_WORK_S) ** -self.spread_falls
-            return float(min(MOST_SPREAD, self.work_spread * falls))
-        octaves, told = (log2(1.0 + LASTING_S / max(each_s, LEAST_WORK_S)) for each_s in (work_s, SPREAD_WORK_S))
-        return min(MOST_SPREAD, self.work_spread * sqrt(octaves / told))
+    def threads_s(self, calls: float, moving_s: float, *, turns: bool) -> float:
+        """What threads of collectives work on a rank's core, seconds.
+
+        Args:
+            calls: how many collectives there are.
+            moving_s: for how long their data would be under way alone, all together.
+            turns: whether ranks take turns.
+        """
+        posting_s = self.shared_posting_s if turns and self.shared_posting_s is not None else self.posting_s
+        return calls * posting_s + self.collective_cores * self.collective_slower * moving_s
+
+    def spread(self, work_s: float, threads_s: float = 0.0) -> float:
+        """Standard deviation over mean of the pace of cores.
+
+        Args:
+            work_s: what ranks work on each in an iteration.
+            threads_s: what threads of their collectives work there meanwhile.
+        """
+        by_threads = self.threads_spread * threads_s / max(work_s, LEAST_WORK_S)
+        return min(MOST_SPREAD, by_threads + self.work_spread * of_longer(work_s))
 
     @field_validator("costs")
     @classmethod

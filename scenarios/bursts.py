@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from simulator.analysis import IterationTime, SteadyRule
-from simulator.lowered import PS_PER_S
+from simulator.lowered import PS_PER_S, LoweredProgram
 from simulator.lowering import Machine
 
 DIVIDES = 1e-3
@@ -16,9 +16,10 @@ def longest_period_s(machine: Machine) -> float:
     return max((job.period_s for name, job in jobs if name in machine.topology.rates), default=0.0)
 
 
-def steady_rule(machine: Machine) -> SteadyRule:
-    """When a run counts as settled: windows last at least a period of the bursts."""
-    return SteadyRule(span_ps=round(longest_period_s(machine) * PS_PER_S))
+def steady_rule(machine: Machine, program: LoweredProgram) -> SteadyRule:
+    """When a run counts as settled: windows last at least a period of the bursts, and hold all that takes turns."""
+    window = max(SteadyRule().window, program.period)
+    return SteadyRule(window=window, span_ps=round(longest_period_s(machine) * PS_PER_S))
 
 
 def background_warnings(machine: Machine, measured: IterationTime) -> list[str]:

@@ -11,18 +11,19 @@ from scenarios.bursts import longest_period_s, steady_rule
 from scenarios.resolve import ResolvedScenario
 from simulator.analysis import iteration_time
 from simulator.engine import RunOptions, run
-from simulator.lowered import OTHER_PERIOD, PS_PER_S
-from simulator.lowering import Lowering, Machine, Variation, lower
+from simulator.lowered import PS_PER_S, LoweredProgram
+from simulator.lowering import Machine, Variation, lower
 from workloads.dlrm import generate
 from workloads.plan import Plan
 from workloads.settings import DlrmSettings
 
 
-def run_options(resolved: ResolvedScenario, machine: Machine, keep_last: int) -> RunOptions:
+def run_options(resolved: ResolvedScenario, machine: Machine, program: LoweredProgram, keep_last: int) -> RunOptions:
     """Number of iterations as the scenario says; the last ``keep_last`` are recorded."""
     choice = resolved.scenario.run
     if choice.iterations == "auto":
-        return RunOptions(max_iterations=choice.max_iterations, stop=steady_rule(machine), keep_last=keep_last)
+        rule = steady_rule(machine, program)
+        return RunOptions(max_iterations=choice.max_iterations, stop=rule, keep_last=keep_last)
     return RunOptions(max_iterations=choice.iterations, keep_last=keep_last)
 
 
@@ -42,27 +43,20 @@ def iteration_s(
         settings: the job.
         machine: the models.
         at_most_s: the run is given up, and takes infinitely long, once `GIVE_UP_ITERATIONS` in succession (on hosts
-            `OTHER_PERIOD`) took longer by `GIVE_UP_SHARE`; never where iterations vary (jitter, bag lengths, bursts of
-            other jobs).
+            all that differ by turns) took longer by `GIVE_UP_SHARE`; never where iterations vary (jitter, bag lengths,
+            bursts of other jobs).
 
     Raises:
         InputError: the models refuse the scenario.
     """
     variation = variation_of(resolved)
     lowering = lower(generate(resolved.model, plan, settings), machine, variation=variation)
-    options = run_options(resolved, machine, keep_last=1)
-    varies = lowering.program.varies or longest_period_s(machine) > 0.0
-    rule = _GiveUp(
-        options.stop, inf if varies else at_most_s, OTHER_PERIOD if alternates(lowering) else GIVE_UP_ITERATIONS
-    )
-    ends_ps = run(lowering.program, replace(options, stop=rule)).iteration_end_ps.tolist()
-    return inf if rule.slow(ends_ps) else iteration_time(ends_ps, steady_rule(machine)).seconds
-
-
-def alternates(lowering: Lowering) -> bool:
-    """Whether iterations of a run differ by turns, and all `OTHER_PERIOD` are alike."""
-    phases = (phase for activity in lowering.program.activities for phase in activity.phases)
-    return any(phase.other_work_ps is not None or phase.stalls_in is not None for phase in phases)
+    program = lowering.program
+    options = run_options(resolved, machine, program, keep_last=1)
+    varies = program.varies or longest_period_s(machine) > 0.0
+    rule = _GiveUp(options.stop, inf if varies else at_most_s, max(program.period, GIVE_UP_ITERATIONS))
+    ends_ps = run(program, replace(options, stop=rule)).iteration_end_ps.tolist()
+    return inf if rule.slow(ends_ps) else iteration_time(ends_ps, steady_rule(machine, program)).seconds
 
 
 GIVE_UP_ITERATIONS, GIVE_UP_SHARE = 2, 0.01

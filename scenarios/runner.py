@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scenarios.bursts import background_warnings, longest_period_s, steady_rule
-from scenarios.engine_run import alternates, run_options, variation_of
+from scenarios.engine_run import run_options, variation_of
 from scenarios.estimate import require_memory, run_size
 from scenarios.located import located
 from scenarios.prepare import Prepared, prepare
@@ -16,13 +16,13 @@ from scenarios.resolve import ResolvedScenario
 from scenarios.summary import caches_of, job_of, sharding_of, summary_of
 from simulator.analysis import Analysis, Bound, IterationTime, SteadyRule, analyse, find_bound, iteration_time
 from simulator.engine import RunOptions, RunResult, run
-from simulator.lowered import OTHER_PERIOD, PS_PER_S
+from simulator.lowered import PS_PER_S
 from simulator.lowering import BOUND_CLASSES, Lowering, Variation, lower
 from simulator.program import TaskGraph
 
 PROBE_RULE = SteadyRule(window=1, tolerance=1e-6)
 """Without variation iterations repeat exactly once settled: two equal ones end a re-run that looks for the bound, or
-two windows of `OTHER_PERIOD` where iterations differ by turns."""
+two windows of all that differ by turns where iterations do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +73,10 @@ def simulate(resolved: ResolvedScenario, progress: Progress) -> Outcome:
         lowering = lower(prepared.graph, prepared.machine, variation=variation)
     progress.stage("simulating")
     keep = resolved.scenario.output.record.iterations
-    result = run(lowering.program, run_options(resolved, prepared.machine, keep))
+    result = run(lowering.program, run_options(resolved, prepared.machine, lowering.program, keep))
     progress.stage("analysing")
     algorithms = {info.task: info.algorithm for info in lowering.collectives}
-    rule = steady_rule(prepared.machine)
+    rule = steady_rule(prepared.machine, lowering.program)
     analysis = analyse(prepared.graph, lowering.program, result, algorithms=algorithms, rule=rule)
     bound = find_bound(_Probe(prepared, lowering, variation, result, analysis.iteration, progress), BOUND_CLASSES)
     warnings = _warnings(prepared, lowering, analysis)
@@ -142,7 +142,7 @@ class _Probe:
 
     @property
     def _rule(self) -> SteadyRule:
-        return replace(PROBE_RULE, window=OTHER_PERIOD) if alternates(self.lowering) else PROBE_RULE
+        return replace(PROBE_RULE, window=self.lowering.program.period)
 
     def _options(self) -> RunOptions:
         stop = None if self._varies else self._rule

@@ -33,7 +33,7 @@ class Phase:
         weight: of its part of a resource that is asked for more than it has, above 0 (`simulator.engine.sharing`).
         other_work_ps: ``work_ps`` of every second pair of iterations (`is_other`); None: as in the others. Only of
             phases with work on resources.
-        stalls_in: number, modulo `OTHER_PERIOD`, of the iterations that have the latency; None: all do. Only of phases
+        stalls_in: number, modulo `STALL_PERIOD`, of the iterations that have the latency; None: all do. Only of phases
             without work.
     """
 
@@ -53,11 +53,13 @@ class Phase:
 
 OTHER_PERIOD = 4
 """Iterations after which `is_other` repeats."""
+STALL_PERIOD = 2 * OTHER_PERIOD
+"""Iterations of which one has a latency that not all have (`Phase.stalls_in`)."""
 
 
 def latency_at(latency_ps: int, stalls_in: int | None, iteration: int) -> int:
     """A latency in an iteration: 0 in those that do not stall (`Phase.stalls_in`)."""
-    return latency_ps if stalls_in is None or iteration % OTHER_PERIOD == stalls_in else 0
+    return latency_ps if stalls_in is None or iteration % STALL_PERIOD == stalls_in else 0
 
 
 def is_other(iteration: int) -> bool:
@@ -221,6 +223,14 @@ class LoweredProgram:
     resource_names: Sequence[str] = field(default=())
     background: tuple[Background, ...] = ()
     slice_ps: int = 0
+
+    @property
+    def period(self) -> int:
+        """Iterations after which all that differs between them by turns repeats; 1 where nothing does."""
+        phases = [phase for activity in self.activities for phase in activity.phases]
+        if any(phase.stalls_in is not None for phase in phases):
+            return STALL_PERIOD
+        return OTHER_PERIOD if any(phase.other_work_ps is not None for phase in phases) else 1
 
     @property
     def world_size(self) -> int:

@@ -25,7 +25,8 @@ def kernels(
     posting_s=0.0,
     system_share=0.0,
     waits=(0.0, 0.0),
-    spread_falls=None,
+    threads_spread=0.0,
+    call_lost_shares=(0.0, 0.0),
     shared=(1.0, 0.0),
     shared_posting_s=None,
     turn_s=0.0,
@@ -36,11 +37,12 @@ def kernels(
 ):
     """Costs.
 
-    ``waits``: what collectives take longer than alone, and the spread of what cores work, ``spread_falls``
-    the power of their work that it falls with; ``shared``: how much slower
-    ranks are that take turns, and what their collectives take longer; ``overlaps``: what of data has moved when the
-    last member comes, and of ranks that take turns; ``after_calls``: likewise what interrupts them after a call;
-    ``kept``: what kernels keep of a core beside collectives of which no data move, and of which they do.
+    ``waits``: what collectives take longer than alone, and the spread of what cores work, ``threads_spread`` that by
+    the work of threads of collectives; ``call_lost_shares``: what calls lose for each second that data move, and of
+    ranks that take turns; ``shared``: how much slower ranks are that take turns, and what their collectives take
+    longer; ``overlaps``: what of data has moved when the last member comes, and of ranks that take turns;
+    ``after_calls``: likewise what interrupts them after a call; ``kept``: what kernels keep of a core beside
+    collectives of which no data move, and of which they do.
     """
     return {
         "threads": threads,
@@ -54,7 +56,9 @@ def kernels(
         "system_share": system_share,
         "collective_wait_s": f"{waits[0]!r} s",
         "work_spread": waits[1],
-        "spread_falls": spread_falls,
+        "threads_spread": threads_spread,
+        "call_lost_share": call_lost_shares[0],
+        "shared_call_lost_share": call_lost_shares[1],
         "kernel_share_posting": kept[0],
         "kernel_share_moving": kept[1],
         "turn_s": f"{turn_s!r} s",

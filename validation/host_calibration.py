@@ -164,6 +164,7 @@ def _found(
                 iteration_s,
                 thread_s,
                 found,
+                others_s=others_s,
                 collectives_s=_in_collectives_s(job, slower),
                 rest_share=_rest_share(job),
                 apart_s=_apart_s(job, slower) if _is_even(prepared) else None,
@@ -218,9 +219,7 @@ def _in_collectives_s(job: JobRecord, slower: Sequence[float]) -> float | None:
 
 
 def _collectives(prepared: Prepared, job: JobRecord, cores_s: float, slower: Sequence[float]) -> CollectiveWork:
-    moving_s = sum(
-        moving_s for each in lower(prepared.graph, prepared.machine).collectives for _, moving_s in each.phases
-    )
+    moving_s = sum(each.moving_s for each in lower(prepared.graph, prepared.machine).collectives)
     known = CollectiveWork(moving_s, cores_s, issued_in(prepared.graph.programs[0]))
     calling_s = [rank.collectives_cpu_s for rank in job.trained if rank.collectives_cpu_s is not None]
     called_s = [rank.calls_s for rank in job.trained if rank.calls_s is not None]

@@ -32,6 +32,7 @@ class TrainedJob:
         iteration_s: time per iteration.
         thread_s: what a rank's own thread worked in one, the mean over ranks.
         parts: of an iteration, of all ranks (`validation.in_situ`).
+        others_s: what its other threads worked, those of collectives, likewise.
         collectives_s: in which own threads issued collectives and waited for them, the mean over ranks; None in records
             from before it was told.
         rest_share: of what they did beside that, the part that was no lookup, update or GEMM; likewise.
@@ -43,6 +44,7 @@ class TrainedJob:
     iteration_s: float
     thread_s: float
     parts: Sequence[PartRow] = ()
+    others_s: float = 0.0
     collectives_s: float | None = None
     rest_share: float | None = None
     apart_s: float | None = None

@@ -16,9 +16,12 @@ from inputs.catalog import shipped_files
 from inputs.errors import InputError, nearest_name
 from inputs.yaml_lines import Document
 from scenarios.resolve import ResolvedScenario, resolve
+from simulator.lowered import OTHER_PERIOD, STALL_PERIOD
+from simulator.operators import FloatArray
 from validation.cpu_fit import Row
 from validation.host_fit import HostFacts
 from validation.in_situ import TrainedRank
+from validation.over_cores import apart_s, part_over_cores
 from validation.timed import TimedRank
 from validation.yardstick import MOST_STOLEN
 
@@ -28,6 +31,8 @@ SCHEMA = 3
 """Of the files: another one is another format."""
 DIGITS = 6
 """Of each fraction."""
+COLUMNS = ("seconds", "collectives_s", "calls_s", "core")
+"""Of iterations: their times, what own threads were in collectives, the part of that in calls, on which core."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +45,40 @@ class JobRecord:
         timed: each rank's traced iterations; none of ranks that take turns in records from before they were traced.
         apart_s: how far the work of a rank is from the mean of all in an iteration (`validation.over_cores.apart_s`);
             None in records from before it was told.
+        iterations: `COLUMNS` of those that count ``[iterations, ranks]``; None in records from before they were kept.
     """
 
     scenario: Mapping[str, Any]
     trained: Sequence[TrainedRank]
     timed: Sequence[TimedRank]
     apart_s: float | None = None
+    iterations: Mapping[str, FloatArray] | None = None
 
     @staticmethod
     def of(
-        job: ResolvedScenario, trained: Sequence[TrainedRank], timed: Sequence[TimedRank], apart_s: float
+        scenario: Mapping[str, Any],
+        trained: Sequence[TrainedRank],
+        timed: Sequence[TimedRank],
+        iterations: Mapping[str, FloatArray],
     ) -> JobRecord:
-        """The record of a scenario."""
-        return JobRecord({**job.to_dict(), "cluster": None}, trained, timed, apart_s)
+        """The record of a job, with what its iterations tell of collectives, and of how far ranks are apart.
+
+        Args:
+            scenario: what it was, without a machine.
+            trained: what each rank recorded beside that.
+            timed: each rank's traced iterations.
+            iterations: those that count.
+        """
+        seconds, collectives_s, calls_s, cores = (iterations[name] for name in COLUMNS)
+        told = [
+            replace(
+                rank,
+                collectives_s=part_over_cores(collectives_s[:, number], seconds[:, number], cores[:, number]),
+                calls_s=part_over_cores(calls_s[:, number], seconds[:, number], cores[:, number]),
+            )
+            for number, rank in enumerate(trained)
+        ]
+        return JobRecord(scenario, told, timed, apart_s(seconds, collectives_s, cores[:, 0]), iterations)
 
     @property
     def stolen(self) -> float:
@@ -70,7 +96,9 @@ class JobRecord:
         Raises:
             InputError: the machine cannot run it.
         """
-        data = {**self.scenario, "cluster": machine.to_dict()}
+        cores = int(machine.node.cpu.cores.value * machine.node.sockets.value)
+        iterations = 1 + (STALL_PERIOD if self.ranks <= cores else OTHER_PERIOD)  # the first one fills the pipeline
+        data = {**self.scenario, "cluster": machine.to_dict(), "run": {"iterations": iterations}}
         return resolve(Document(data, {}, Path(str(self.scenario.get("name")))))
 
 
@@ -133,6 +161,7 @@ class HostRecord:
                     "trained": [asdict(rank) for rank in job.trained],
                     "timed": [asdict(rank) for rank in job.timed],
                     "apart_s": job.apart_s,
+                    "iterations": job.iterations,
                 }
                 for job in self.jobs
             ],
@@ -175,22 +204,23 @@ class HostRecord:
             found = json.loads(gzip.decompress(content))
             if found["schema"] != SCHEMA:
                 raise InputError("another format", file=file, key="schema", given=found["schema"], expected=str(SCHEMA))
-            jobs = [
-                JobRecord(
-                    job["scenario"],
-                    [TrainedRank(**rank) for rank in job["trained"]],
-                    [
-                        TimedRank(**rank | {name: np.array(rank[name]) for name in ("steps_s", "gemms_s")})
-                        for rank in job["timed"]
-                    ],
-                    job.get("apart_s"),
-                )
-                for job in found["jobs"]
-            ]
+            jobs = [_job(job) for job in found["jobs"]]
             return HostRecord(HostFacts(**found["facts"]), found["turn_s"], found["rows"], jobs)
         except (OSError, EOFError, ValueError, KeyError, TypeError):
             expected = f"a file NAME{SUFFIX} that `dlrmsim calibrate host` wrote beside NAME.yaml"
             raise InputError("no record of a calibration", file=file, expected=expected) from None
+
+
+def _job(found: Mapping[str, Any]) -> JobRecord:
+    """A job of a file; whatever iterations tell is told anew."""
+    trained = [TrainedRank(**rank) for rank in found["trained"]]
+    timed = [
+        TimedRank(**rank | {name: np.array(rank[name]) for name in ("steps_s", "gemms_s")}) for rank in found["timed"]
+    ]
+    iterations = found.get("iterations")
+    if iterations is None:
+        return JobRecord(found["scenario"], trained, timed, found.get("apart_s"))
+    return JobRecord.of(found["scenario"], trained, timed, {name: np.array(iterations[name]) for name in COLUMNS})
 
 
 def rounded(value: Any) -> Any:

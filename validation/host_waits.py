@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import linprog
+from scipy.optimize import linprog, lsq_linear
 
-from hardware_specs.cpu_kernels import MOST_OVERLAP, MOST_SPREAD, MOST_SYSTEM, SPREAD_WORK_S
+from hardware_specs.cpu_kernels import MOST_OVERLAP, MOST_SPREAD, MOST_SYSTEM, of_longer
 from hardware_specs.types import Cluster
 from simulator.operators import FloatArray
 from validation.host_iterations import JobsOn, TrainedJob, thread_ratios, with_kernels
@@ -46,6 +46,10 @@ IN_TURN = 4
 """Times that each kind's numbers are looked for in a round, where there are several kinds of errors."""
 ROUNDS = 5
 """Times that they are mended."""
+MEAN_ROUNDS = 3
+"""Times that they are after that, where it is the mean that is to be right."""
+HELD_UP = 1.0
+"""Of what is predicted: a job that is off by more than that was held up, or its model is wrong; no mean has it."""
 LEAST_WAITING = 0.05
 """Of an iteration: errors of shorter waits, and of less work, are relative to that, as validation counts no smaller
 part of one."""
@@ -55,9 +59,10 @@ def with_waits(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
     """The cluster with what interrupts kernels, and what collectives take longer in iterations than alone.
 
     That is ``posting_s`` and ``system_share`` such that kernels are off least on the wall, where jobs tell it, and
-    ``collective_wait_s``, ``overlap`` and ``work_spread`` such that waits are; the last is how far ranks of equal work
-    were apart, where jobs tell that (`docs/decisions/119`). Threads of collectives work as long as their CPU time says,
-    but what the system does for them, such as moving data between sockets, is in nobody's (`docs/decisions/113`).
+    ``collective_wait_s``, ``overlap`` and ``work_spread`` such that waits are right; the last, and ``threads_spread``,
+    are how far ranks of equal work were apart, where jobs tell that (`docs/decisions/124`). Threads of collectives work
+    as long as their CPU time says, but what the system does for them, such as moving data between sockets, is in
+    nobody's (`docs/decisions/113`).
 
     Args:
         cluster: with all else that jobs of ranks with cores of their own need.
@@ -67,7 +72,7 @@ def with_waits(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
     spread = spread_of(jobs)
     names = WAITS if spread is None else [name for name in WAITS if name != "work_spread"]
     if spread is not None:
-        cluster = _told(cluster, work_spread=spread[0], spread_falls=spread[1])
+        cluster = _told(cluster, threads_spread=spread[0], work_spread=spread[1])
     telling = _telling(jobs)
     if telling:
         interrupted = _Errors(["posting_s", "system_share"], _kernels_ratio, np.ones(len(telling)))
@@ -76,27 +81,30 @@ def with_waits(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
 
 
 def spread_of(jobs: Sequence[TrainedJob]) -> tuple[float, float] | None:
-    """``work_spread`` and ``spread_falls``: how far the work of ranks that had the same to do was apart.
+    """``threads_spread`` and ``work_spread``: how far the work of ranks that had the same to do was apart.
 
-    The power law of the work in an iteration from which logarithms are off least; None where too few jobs tell.
+    The parts of what threads of collectives and own threads worked with which errors are least, then those that are
+    right in the mean, as waits are (`_fitted`): the middle job is less apart. None where too few jobs tell.
 
     Args:
         jobs: of ranks with cores of their own.
     """
-    told = [(job.thread_s, job.apart_s, job.ranks) for job in jobs if job.apart_s]
+    told = [(job.others_s, job.thread_s, job.apart_s, job.ranks) for job in jobs if job.apart_s]
     if len(told) < LEAST_TELLING:
         return None
-    work_s, apart_s, ranks = np.array(told).T
+    others_s, work_s, apart_s, ranks = np.array(told).T
     of_chance = np.sqrt(2.0 / np.pi * (1.0 - 1.0 / ranks))  # the mean distance from the mean of so many normal numbers
-    relative, longer = np.log(apart_s / of_chance / work_s), np.log(work_s / SPREAD_WORK_S)
-    least, most = np.log([LEAST_SPREAD, MOST_SPREAD])
-    above, falls = _least_off(  # log(LEAST_SPREAD) + above - falls * longer = relative
-        least - relative,
-        np.stack([np.ones_like(longer), -longer], 1),
-        np.ones_like(longer),
-        np.array([most - least, 1.0]),
-    ).tolist()
-    return float(f"{np.exp(least + above):.3g}"), round(falls, 3)
+    measured_s = apart_s / of_chance
+    works = np.stack([others_s, work_s * [of_longer(each_s) for each_s in work_s]], 1)
+    weights, most = 1.0 / measured_s, np.array([1.0, MOST_SPREAD])
+    for _ in range(ROUNDS):
+        found = _least_off(-measured_s, works, weights, most)
+        weights = 1.0 / np.sqrt(measured_s * np.maximum(works @ found, LEAST_SPREAD * work_s))
+    for _ in range(MEAN_ROUNDS):
+        relative = 1.0 / np.maximum(works @ found, LEAST_SPREAD * work_s)
+        found = _least_squares(-measured_s, works, relative, most, found)
+    of_threads, of_work = found.tolist()
+    return float(f"{of_threads:.3g}"), float(f"{of_work:.3g}")
 
 
 def with_turns(
@@ -194,17 +202,20 @@ class _Errors:
         names: of the numbers.
         ratio: of a prediction of a job to the job; right is 1.
         share: what errors are relative to, where ratios are right ``[J]``; at least `LEAST_WAITING` counts.
+        mean: whether it is their mean that is to be 0, not that of their sizes that is to be least.
     """
 
     names: Sequence[str]
     ratio: Callable[[Times, TrainedJob], float]
     share: FloatArray
+    mean: bool = False
 
 
 def _of_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[str]) -> _Errors:
     """Errors of waits, relative to waits.
 
-    What ranks work counts as it was measured: how far kernels are off in a job says nothing of waiting.
+    A job is few iterations, some of which stall: the middle job waits less than jobs do in the mean. What ranks work
+    counts as it was measured: how far kernels are off in a job says nothing of waiting.
     """
     per_core = max(1.0, jobs[0].ranks / int(cluster.node.cpu.cores.value * cluster.node.sockets.value))
 
@@ -219,7 +230,7 @@ def _of_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[str]
         others_s = max(0.0, per_core - beside_s) * more_s
         return 1.0 + (collectives_s + others_s - job.collectives_s) / job.iteration_s
 
-    return _Errors(names, ratio, np.array([_waited(job, per_core) for job in jobs]))
+    return _Errors(names, ratio, np.array([_waited(job, per_core) for job in jobs]), mean=True)
 
 
 def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], kinds: Sequence[_Errors]) -> Cluster:
@@ -229,7 +240,8 @@ def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], kinds: Sequence[_Error
     what the round before predicted (in the first round, to what was measured): noise multiplies, and relative to what
     was measured alone it would pull numbers down, relative to what is predicted up. Numbers are looked for as if ratios
     grew in a straight line with them, then again from there, with lines that meet both points; where there are several
-    kinds of errors, each kind's numbers in turn, while the others are as they were found.
+    kinds of errors, each kind's numbers in turn, while the others are as they were found. Where the mean is to be
+    right, squares of errors relative to what is predicted are least at last, of jobs that are not `HELD_UP`.
 
     Args:
         cluster: with all else.
@@ -253,12 +265,17 @@ def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], kinds: Sequence[_Error
     slopes = np.stack([errors_with(step) - start for step in np.diag(steps)], 2) / steps
     measured = np.maximum(shares, LEAST_WAITING)
     weights = 1.0 / measured
-    for again in range(ROUNDS + 1):
+    last = ROUNDS + (MEAN_ROUNDS if any(errors.mean for errors in kinds) else 0)
+    for again in range(last + 1):
         for kind in [*range(len(kinds))] * (IN_TURN if len(kinds) > 1 else 1):
             mine = kind_of == kind
             others = start[kind] + slopes[kind][:, ~mine] @ found[~mine]
-            found[mine] = _least_off(others, slopes[kind][:, mine], weights[kind], most[mine])
-        if not np.any(found) or again == ROUNDS:
+            if kinds[kind].mean and again > ROUNDS:
+                relative = 1.0 / np.maximum(shares[kind] + others + slopes[kind][:, mine] @ found[mine], LEAST_WAITING)
+                found[mine] = _least_squares(others, slopes[kind][:, mine], relative, most[mine], found[mine])
+            else:
+                found[mine] = _least_off(others, slopes[kind][:, mine], weights[kind], most[mine])
+        if not np.any(found) or again == last:
             break
         missed = errors_with(found) - start - slopes @ found
         slopes += missed[..., None] * (found / steps) / steps / np.sum((found / steps) ** 2)
@@ -288,6 +305,16 @@ def _least_off(start: FloatArray, slopes: FloatArray, weights: FloatArray, most:
         bounds=[*((0.0, limit) for limit in most.tolist()), *((0.0, None) for _ in start)],
     )
     return np.asarray(found.x, dtype=np.float64)[: len(most)]
+
+
+def _least_squares(
+    start: FloatArray, slopes: FloatArray, weights: FloatArray, most: FloatArray, before: FloatArray
+) -> FloatArray:
+    """Values as `_least_off`, with the least squares of errors of jobs that were not `HELD_UP` with those before."""
+    counted = np.abs(weights * (start + slopes @ before)) < HELD_UP
+    scaled = (weights[:, None] * slopes)[counted]
+    found = lsq_linear(scaled, -(weights * start)[counted], bounds=(0.0, most))
+    return np.asarray(found.x, dtype=np.float64)
 
 
 def _told(cluster: Cluster, **changes: float | None) -> Cluster:

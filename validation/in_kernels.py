@@ -18,7 +18,7 @@ def in_kernels_s(
     compute: object,
     start_ps: IntArray,
     end_ps: IntArray,
-    calls_lost_s: Mapping[str, float],
+    moving_s: Mapping[str, float],
     iteration: int = 0,
 ) -> FloatArray:
     """How long each task takes as it is told of a measurement, on the average over iterations ``[T, P]``, seconds.
@@ -37,7 +37,7 @@ def in_kernels_s(
         compute: the model of their kernels.
         start_ps: when tasks start in an iteration ``[T, P]``.
         end_ps: when they end ``[T, P]``.
-        calls_lost_s: what the call of each collective loses at most, by task, seconds.
+        moving_s: for how long the data of each collective are under way alone, by task, seconds.
         iteration: number of the iteration.
     """
     seconds = np.asarray((end_ps - start_ps) / 1e12)
@@ -48,9 +48,10 @@ def in_kernels_s(
     for task, work in enumerate(program.work):
         if not isinstance(work, CollectiveCall):
             needed_s[task] = np.asarray(compute.duration_s(work), dtype=np.float64)
-    spread = compute.pace_spread(float(needed_s.mean(axis=1).sum()))
+    spread = compute.pace_spread(float(needed_s.mean(axis=1).sum()), compute.threads_s([*moving_s.values()]))
     needed_s *= paces(core_of, spread)[int(is_other(iteration))] * (1.0 + compute.kernels.system_share)
     interrupted_s = np.where(needed_s > 0.0, np.maximum(seconds - needed_s, 0.0), 0.0)
+    calls_lost_s = {task: compute.kernels.call_lost(of, turns=compute.takes_turns) for task, of in moving_s.items()}
     lost_s = np.broadcast_to(_lost_by(program, calls_lost_s)[:, None], needed_s.shape)
     if compute.takes_turns:
         movable_s = interrupted_s

@@ -31,7 +31,7 @@ from simulator.operators import (
 )
 from simulator.program import Program
 from validation.cpu_fit import KernelRow
-from validation.over_cores import median_over_cores, usual_over_cores
+from validation.over_cores import median_over_cores
 from validation.timed import ENDS, ISSUE, WAIT, TimedRank
 from validation.yardstick import usual_s
 
@@ -112,10 +112,10 @@ class TrainedRank:
         wall_s: time.
         yardstick_s: of the pieces of the yardstick.
         stolen: share of the time of the cores on which it began that the host of a virtual machine took.
-        collectives_s: in which its own thread issued collectives and waited for them, the mean of the usual half of
-            iterations (`validation.over_cores`); None in records from before it was told.
-        collectives_cpu_s: what it had of a core in that time, the median; likewise.
-        calls_s: the part of that time in which it issued collectives, the mean of these; likewise.
+        collectives_s: in which its own thread issued collectives and waited for them, as `validation.over_cores` tells
+            parts of iterations; None in records from before it was told, or told so.
+        collectives_cpu_s: what it had of a core in that time, the median; None in records from before it was told.
+        calls_s: the part of that time in which it issued collectives; as ``collectives_s``.
     """
 
     cpu_s: float
@@ -129,7 +129,7 @@ class TrainedRank:
 
     @staticmethod
     def read(folder: Path, rank: int, counted: Sequence[int]) -> TrainedRank:
-        """What a rank wrote into a folder, of the iterations that count."""
+        """What a rank wrote into a folder, of the iterations that count; its collectives are told by all ranks'."""
         found = json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8"))
         columns = {name: np.array(values)[counted] for name, values in found["iterations"].items()}
         cores, wall_s = columns["core"], columns["end_s"] - columns["start_s"]
@@ -139,9 +139,7 @@ class TrainedRank:
             wall_s=median_over_cores(wall_s, cores),
             yardstick_s=usual_s(found["yardstick_s"]),
             stolen=max(found["environment"][f"stolen_{phase}"] for phase in ("measured", "timed")),
-            collectives_s=usual_over_cores(columns["collectives_s"], wall_s, cores),
             collectives_cpu_s=median_over_cores(columns["collectives_cpu_s"], cores),
-            calls_s=usual_over_cores(columns["calls_s"], wall_s, cores),
         )
 
 
@@ -158,10 +156,12 @@ class Beside:
     Attributes:
         alone_s: what each would take with nothing beside it ``[T, P]``; 0 of what is no kernel.
         beside_s: what it takes ``[T, P]``, likewise.
+        spread: of the pace of cores, standard deviation over mean.
     """
 
     alone_s: FloatArray
     beside_s: FloatArray
+    spread: float = 0.0
 
     def longer(self, tasks: Sequence[int], rank: int) -> float:
         """By how much longer some tasks of a rank take together than alone; 1 where they take nothing."""

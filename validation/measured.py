@@ -1,7 +1,7 @@
 """What a measurement of the reference trainer says: time per iteration, per class of operator and per collective.
 
 Classes add up to the iteration: lookups, updates of tables and GEMMs, issuing collectives and waiting for them, and the
-rest. Collectives are told of the usual half of the iterations that were measured, of each core that ranks were on by
+rest. Collectives are told of nine tenths of the iterations that were measured, of each core that ranks were on by
 turns alike; of what these leave, the other classes have the parts that they have in the usual half of those whose
 operators are timed, without those that touched new pages.
 """
@@ -21,7 +21,7 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 from traces.kineto.events import Events
 from traces.kineto.reader import read_kineto
-from validation.over_cores import evened, median_over_cores, usual, usual_of_cores
+from validation.over_cores import evened, median_over_cores, part_over_cores, unhindered, usual
 from validation.timed import GEMMS, ISSUE, LOOKUP, UPDATE, WAIT, timed_iterations
 
 if TYPE_CHECKING:  # loading it takes longer than a command line may take to start
@@ -75,8 +75,8 @@ class Measured:
         folder: where it is.
         summary: its ``measured.json``.
         times: what it says.
-        noise_pct: half the spread of the middle half: of iterations, of the collectives' part of the usual ones, and of
-            each other class and collective over traced ones.
+        noise_pct: half the spread of the middle half: of iterations, of the collectives' part of those that count, and
+            of each other class and collective over traced ones.
     """
 
     folder: Path
@@ -117,11 +117,8 @@ def read_measured(folder: Path) -> Measured:
     classes_s = {name: float(values[traced].mean()) for name, values in classes.items()}
     each_s = _collectives_s(measured)
     if each_s is not None:
-        levels_s = [float(np.median(times_s[cores == core])) for core in np.unique(cores)]
-        halves = usual_of_cores(times_s, cores)
-        shares = [(each_s / times_s)[half].mean() for half in halves]
-        classes["collectives"] = evened(each_s / times_s, cores)[np.concatenate(halves)]
-        classes_s = _with_collectives(classes_s, float(np.mean(np.multiply(levels_s, shares))))
+        classes["collectives"] = evened(each_s / times_s, cores)[unhindered(times_s, cores)]
+        classes_s = _with_collectives(classes_s, part_over_cores(each_s, times_s, cores))
     ops = sorted({op for rank in ranks for op in rank.collectives_s})
     collectives = {op: _means([rank.collectives_s[op] for rank in ranks], scale) for op in ops}
     noise = {name: spread_pct(values) for name, values in {**classes, **collectives}.items()}

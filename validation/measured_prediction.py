@@ -11,6 +11,7 @@ import numpy as np
 
 from hardware_specs.cpu_kernels import KernelClass
 from hardware_specs.types import Cluster
+from scenarios.bursts import steady_rule
 from scenarios.engine_run import run_options, variation_of
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
@@ -20,7 +21,6 @@ from simulator.analysis.metrics import SteadyRule
 from simulator.compute import CpuModel
 from simulator.compute.cpu_amounts import class_of
 from simulator.engine import IterationRecord, RunResult, run
-from simulator.lowered import OTHER_PERIOD
 from simulator.lowering import lower
 from simulator.operators import CollectiveCall, FloatArray, HostWork, Nothing, Work
 from simulator.program import Program
@@ -66,8 +66,7 @@ def predict(resolved: ResolvedScenario, progress: Progress | None = None) -> Tim
 def predict_prepared(prepared: Prepared) -> Times:
     """Simulate a scenario on CPUs that is ready to be lowered; raises as `predict_measured`."""
     ran = _run(prepared)
-    iteration_s = iteration_time(ran.result.iteration_end_ps.tolist(), SteadyRule()).seconds
-    return _times(prepared, ran, iteration_s)
+    return _times(prepared, ran, iteration_time(ran.result.iteration_end_ps.tolist(), ran.rule).seconds)
 
 
 def with_kernels_of(prepared: Prepared, cluster: Cluster) -> Prepared:
@@ -92,25 +91,27 @@ def predict_beside(resolved: ResolvedScenario) -> Beside:
     for task, work in enumerate(program.work):
         if not isinstance(work, CollectiveCall):
             alone_s[task] = prepared.machine.compute.duration_s(work)
-    return Beside(alone_s, np.where(alone_s > 0.0, taken_s, 0.0))
+    compute, work_s = prepared.machine.compute, float(alone_s.mean(axis=1).sum())
+    on_cpus = isinstance(compute, CpuModel)
+    spread = compute.pace_spread(work_s, compute.threads_s([*ran.moving_s.values()])) if on_cpus else 0.0
+    return Beside(alone_s, np.where(alone_s > 0.0, taken_s, 0.0), spread)
 
 
 class _Ran(NamedTuple):
-    """A run, and what the call of each collective loses at most, by task, seconds."""
+    """A run, for how long the data of each collective are under way alone, by task, seconds, and when runs settle."""
 
     result: RunResult
-    calls_lost_s: Mapping[str, float]
+    moving_s: Mapping[str, float]
+    rule: SteadyRule
 
 
 def _run(prepared: Prepared) -> _Ran:
-    resolved, compute = prepared.resolved, prepared.machine.compute
+    resolved = prepared.resolved
     lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
-    calls_lost_s = {
-        info.task: compute.kernels.call_lost(sum(moving_s for _, moving_s in info.phases), turns=compute.takes_turns)
-        for info in lowering.collectives
-        if isinstance(compute, CpuModel)
-    }
-    return _Ran(run(lowering.program, run_options(resolved, prepared.machine, keep_last=OTHER_PERIOD)), calls_lost_s)
+    moving_s = {info.task: info.moving_s for info in lowering.collectives}
+    program, machine = lowering.program, prepared.machine
+    result = run(program, run_options(resolved, machine, program, keep_last=program.period))
+    return _Ran(result, moving_s, steady_rule(machine, program))
 
 
 def predict_thread_s(resolved: ResolvedScenario) -> float:
@@ -140,7 +141,7 @@ def _task_times(prepared: Prepared, ran: _Ran, record: IterationRecord) -> Float
     """How long tasks take in an iteration, and as a measurement tells it ``[2, T, P]``, seconds."""
     (program,), times = prepared.graph.programs, record.groups[0]
     told_s = in_kernels_s(
-        program, prepared.machine.compute, times.start_ps, times.end_ps, ran.calls_lost_s, record.iteration
+        program, prepared.machine.compute, times.start_ps, times.end_ps, ran.moving_s, record.iteration
     )
     return np.stack([(times.end_ps - times.start_ps) / 1e12, told_s])
 

@@ -11,6 +11,9 @@ import numpy as np
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
+UNHINDERED = 0.9
+"""Of iterations, the part that counts where the mean of something is told."""
+
 
 def median_over_cores(values: FloatArray, cores: IntArray) -> float:
     """The mean over cores of the median of each.
@@ -22,9 +25,18 @@ def median_over_cores(values: FloatArray, cores: IntArray) -> float:
     return float(np.mean([np.median(values[cores == core]) for core in np.unique(cores)]))
 
 
-def usual_over_cores(values: FloatArray, seconds: FloatArray, cores: IntArray) -> float:
-    """The mean over cores of the mean of the usual iterations of each; ``seconds``: their times ``[iterations]``."""
-    return float(np.mean([values[of_core].mean() for of_core in usual_of_cores(seconds, cores)]))
+def part_over_cores(values: FloatArray, seconds: FloatArray, cores: IntArray) -> float:
+    """What a part takes of the median iteration: its share of the `unhindered` ones, the mean over cores.
+
+    Args:
+        values: what the part takes of iterations ``[iterations]``.
+        seconds: what they take in all, likewise.
+        cores: on which core each was, likewise.
+    """
+    counted = unhindered(seconds, cores)
+    of_core = {core: counted[cores[counted] == core] for core in np.unique(cores[counted])}
+    parts = [values[of].sum() / seconds[of].sum() * np.median(seconds[cores == core]) for core, of in of_core.items()]
+    return float(np.mean(parts))
 
 
 def evened(values: FloatArray, cores: IntArray) -> FloatArray:
@@ -47,13 +59,22 @@ def usual(seconds: FloatArray) -> IntArray:
     return np.sort(np.argsort(off, kind="stable")[: (len(off) + 1) // 2])
 
 
-def usual_of_cores(seconds: FloatArray, cores: IntArray) -> list[IntArray]:
-    """Numbers of the usual iterations on each core; ``seconds``: their times, ``cores``: as above ``[iterations]``."""
-    return [np.flatnonzero(cores == core)[usual(seconds[cores == core])] for core in np.unique(cores)]
+def unhindered(seconds: FloatArray, cores: IntArray) -> IntArray:
+    """Numbers of the iterations but the slowest tenth, as if all cores had the same median, ascending.
+
+    What collectives stall is part of most of them, to another extent in each: the half around the middle one has all of
+    that or nothing (`docs/decisions/124`). What holds up the others is not the job's.
+
+    Args:
+        seconds: times of iterations ``[iterations]``.
+        cores: on which core each was ``[iterations]``.
+    """
+    kept = -int(-UNHINDERED * len(seconds) // 1)
+    return np.sort(np.argsort(evened(seconds, cores), kind="stable")[:kept])
 
 
 def apart_s(seconds: FloatArray, collectives_s: FloatArray, cores: IntArray) -> float:
-    """How far the work of a rank is from the mean of all in an iteration, the mean over ranks and usual iterations.
+    """How far the work of a rank is from the mean of all in an iteration, the mean over ranks and those not hindered.
 
     Work is what is left of an iteration beside collectives.
 
@@ -64,4 +85,6 @@ def apart_s(seconds: FloatArray, collectives_s: FloatArray, cores: IntArray) -> 
     """
     work_s = seconds - collectives_s
     apart = np.abs(work_s - work_s.mean(axis=1, keepdims=True)).mean(axis=1)
-    return usual_over_cores(apart, seconds.mean(axis=1), cores)
+    counted = unhindered(seconds.mean(axis=1), cores)
+    each = [apart[counted[cores[counted] == core]].mean() for core in np.unique(cores[counted])]
+    return float(np.mean(each))

@@ -8,7 +8,7 @@ number of threads of a rank; amounts are those of `simulator.compute.cpu_amounts
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -75,13 +75,23 @@ class CpuModel:
         """Whether a rank shares its cores with others."""
         return self.local_world_size > self.core_groups
 
-    def pace_spread(self, rank_s: float) -> float:
+    def threads_s(self, moving_s: Sequence[float]) -> float:
+        """What threads of collectives work on the core of a rank that takes part in all of them, seconds.
+
+        Args:
+            moving_s: for how long the data of each would be under way alone.
+        """
+        return self.kernels.threads_s(len(moving_s), sum(moving_s), turns=self.takes_turns)
+
+    def pace_spread(self, rank_s: float, threads_s: float) -> float:
         """Standard deviation over mean of the pace of cores, in iterations in which each rank on them works so long.
 
         Args:
             rank_s: work of a rank's own thread in an iteration, the mean over ranks, seconds.
+            threads_s: that of the threads of its collectives, likewise.
         """
-        return self.kernels.spread(rank_s * self.local_world_size / self.core_groups)
+        ranks = self.local_world_size / self.core_groups
+        return self.kernels.spread(rank_s * ranks, threads_s * ranks)
 
     @property
     def caches(self) -> Caches:

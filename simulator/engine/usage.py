@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inputs.errors import ProgramError
-from simulator.lowered import OTHER_PERIOD, Activity, LoweredProgram, Phase, latency_at
+from simulator.lowered import STALL_PERIOD, Activity, LoweredProgram, Phase, latency_at
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
@@ -82,7 +82,7 @@ def build_usage(program: LoweredProgram) -> UsageTable:
             is none, or work behind a latency of some iterations.
     """
     for each in (phase for activity in program.activities for phase in activity.phases):
-        if each.stalls_in is not None and (each.work_ps or each.stalls_in not in range(OTHER_PERIOD)):
+        if each.stalls_in is not None and (each.work_ps or each.stalls_in not in range(STALL_PERIOD)):
             raise ProgramError(f"a phase of {each.work_ps} ps would stall in iterations {each.stalls_in}")
     phases: list[Phase] = []
     steps = tuple(_steps(activity, phases) for activity in program.activities)

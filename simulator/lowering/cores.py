@@ -10,7 +10,7 @@ before have to wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Any
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.compute import CpuModel
-from simulator.lowered import OTHER_PERIOD, Activity, Phase
+from simulator.lowered import STALL_PERIOD, Activity, Phase
 from simulator.network.model import picoseconds_of
 from simulator.network.topology import Topology
 from simulator.operators import Amount, Category, CollectiveCall, FloatArray, HostWork, Nothing
@@ -48,9 +48,8 @@ class Cores:
         latency_weight: of its part of a core beside a kernel's weight of 1, while none move.
         moving_weight: the same while data move.
         wait_ps: what it takes longer than alone, before any move, in the mean.
-        stalls: whether one of `OTHER_PERIOD` iterations has all of that.
-        pace_spread: standard deviation of the pace of cores for what a rank works in an iteration, in seconds
-            (`simulator.compute.CpuModel.pace_spread`).
+        stalls: whether one of `STALL_PERIOD` iterations has all of that.
+        compute: the model of kernels on them.
         slice_ps: how long a rank keeps cores that another one waits for; 0: they share them all the time.
         posting_ps: what threads take of a rank's cores for each collective when it issues it.
         system_share: what the system takes of them for each second that kernels work.
@@ -67,7 +66,7 @@ class Cores:
     moving_weight: float
     wait_ps: int
     stalls: bool
-    pace_spread: Callable[[float], float]
+    compute: CpuModel
     slice_ps: int
     posting_ps: int
     system_share: float
@@ -104,7 +103,7 @@ class Cores:
             moving_weight=1.0 / of.kernel_share_moving - 1.0,
             wait_ps=wait_ps,
             stalls=not turns,
-            pace_spread=compute.pace_spread,
+            compute=compute,
             slice_ps=slice_ps,
             posting_ps=posting_ps,
             system_share=of.system_share,
@@ -115,10 +114,19 @@ class Cores:
         """Names of the resources."""
         return tuple(f"cores[{number}]" for number in range(self.count))
 
-    def kernels(self, program: Program, seconds: Mapping[int, Amount]) -> dict[int, list[Activity]]:
-        """Activities of all tasks that take time, one for each rank ``[P]``: each has the rank's cores to itself."""
+    def kernels(
+        self, program: Program, seconds: Mapping[int, Amount], moving_s: Sequence[float]
+    ) -> dict[int, list[Activity]]:
+        """Activities of all tasks that take time, one for each rank ``[P]``: each has the rank's cores to itself.
+
+        Args:
+            program: whose tasks.
+            seconds: what they take, by number.
+            moving_s: for how long the data of each collective of an iteration are under way alone.
+        """
         own = {task: value for task, value in seconds.items() if not isinstance(program.work[task], CollectiveCall)}
-        spread = self.pace_spread(sum(float(np.mean(value)) for value in own.values()))
+        work_s = sum(float(np.mean(value)) for value in own.values())
+        spread = self.compute.pace_spread(work_s, self.compute.threads_s(moving_s))
         pace = paces(self.of_rank, spread)[:, program.ranks]
         works = {
             task: self._kernel(program, task, value, pace)
@@ -153,8 +161,8 @@ class Cores:
         """A collective with the cores that its members' threads use.
 
         Where these ask for more than there is, even alone, it takes that much longer. Of ranks with cores of their own
-        one in `OTHER_PERIOD` stalls: threads that are woken up wait for the system's next look at who has a core
-        (`docs/decisions/122`).
+        one in `STALL_PERIOD` stalls: threads that are woken up wait for the system's next look at who has a core
+        (`docs/decisions/122`, `docs/decisions/124`).
 
         Args:
             activity: the collective alone.
@@ -165,7 +173,7 @@ class Cores:
         nothing = np.zeros(0, dtype=np.int64), np.zeros(0)
         phases = []
         if self.wait_ps and len(members) > 1 and self.stalls:
-            phases.append(Phase(OTHER_PERIOD * self.wait_ps, 0, *nothing, stalls_in=number % OTHER_PERIOD))
+            phases.append(Phase(STALL_PERIOD * self.wait_ps, 0, *nothing, stalls_in=number % STALL_PERIOD))
         elif self.wait_ps and len(members) > 1:
             phases.append(Phase(self.wait_ps, 0, *nothing))
         for which, phase in enumerate(activity.phases):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -57,7 +57,7 @@ def lower(
     if cores is None:
         _lower_host_traffic(graph, better, shared, seconds, evened)
     else:
-        _lower_on_cores(graph, cores, shared, seconds, varied)
+        _lower_on_cores(graph, cores, shared, seconds, varied, [call.info.moving_s for call in calls])
     groups = [
         _group(program, shared.rows[number], seconds[number], varied, graph.world_size)
         for number, program in enumerate(graph.programs)
@@ -134,13 +134,18 @@ def _lower_host_traffic(
 
 
 def _lower_on_cores(
-    graph: TaskGraph, cores: Cores, shared: _Activities, seconds: list[dict[int, Amount]], variation: Variation
+    graph: TaskGraph,
+    cores: Cores,
+    shared: _Activities,
+    seconds: list[dict[int, Amount]],
+    variation: Variation,
+    moving_s: Sequence[float],
 ) -> None:
     """Kernels of ranks on CPUs: an activity per rank each."""
     if variation.varies:
         raise InputError("kernels on CPUs share cores, and do not vary", key="variation", expected="no jitter")
     for number, program in enumerate(graph.programs):
-        for task, activities in cores.kernels(program, seconds[number]).items():
+        for task, activities in cores.kernels(program, seconds[number], moving_s).items():
             del seconds[number][task]
             shared.rows[number][task] = len(shared.activities) + np.arange(program.rank_count)
             shared.activities += activities

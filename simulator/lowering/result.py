@@ -36,6 +36,11 @@ class CollectiveInfo:
     alone_s: float
     phases: tuple[tuple[float, float], ...]
 
+    @property
+    def moving_s(self) -> float:
+        """For how long its data are under way on an idle machine, seconds."""
+        return sum(work_s for _, work_s in self.phases)
+
 
 @dataclass(frozen=True, slots=True)
 class ModelWarning:

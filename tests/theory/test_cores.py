@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from simulator.engine import RunOptions, run
-from simulator.lowered import OTHER_PERIOD
+from simulator.lowered import STALL_PERIOD
 from simulator.lowering import build_machine, lower
 from simulator.lowering.cores import paces
 from simulator.operators import Category, CollectiveCall, EmbeddingLookup, Gemm, HostWork, Nothing
@@ -124,7 +124,7 @@ def test_what_has_moved_before_the_last_member_comes_takes_no_time_then(overlap)
 
 def latency_s(cores, ranks, **measured):
     """A collective without data, the mean of as many iterations as stall by turns."""
-    return seconds(host(cores, kernels(**measured)), ranks, [all_reduce(ranks, 0.0)], OTHER_PERIOD)
+    return seconds(host(cores, kernels(**measured)), ranks, [all_reduce(ranks, 0.0)], STALL_PERIOD)
 
 
 def test_a_latency_that_takes_cores_is_longer_where_it_takes_more_than_one():
@@ -153,22 +153,22 @@ def test_a_collective_waits_before_it_moves_data_and_takes_no_core_meanwhile():
     kernel_s = 10 * (plain + 0.25)
     measured = kernels(waits=(0.25, 0.0), collective_cores=1.0, gemm=costs(call=kernel_s))
     beside = [Gemm(1, 16, 1, "fp32"), all_reduce(2, 0.0)]
-    assert seconds(host(2, measured), 2, beside, OTHER_PERIOD) == pytest.approx(kernel_s)
+    assert seconds(host(2, measured), 2, beside, STALL_PERIOD) == pytest.approx(kernel_s)
 
 
 @pytest.mark.parametrize("kernel_s", [0.3, 0.6, 2.0])
-def test_one_of_four_collectives_stalls_for_four_times_the_wait(kernel_s):
-    """So a kernel of 0.3 s hides 0.3 s of a stall of 1 s in every fourth iteration, not all of a wait of 0.25 s."""
-    measured = kernels(waits=(0.25, 0.0), gemm=costs(call=kernel_s))
+def test_one_of_eight_collectives_stalls_for_eight_times_the_wait(kernel_s):
+    """So a kernel of 0.3 s hides 0.3 s of a stall of 1 s in every eighth iteration, not all of a wait of 0.125 s."""
+    measured = kernels(waits=(0.125, 0.0), gemm=costs(call=kernel_s))
     beside = [Gemm(1, 16, 1, "fp32"), all_reduce(2, 0.0)]
-    hidden_s = seconds(host(2, measured), 2, beside, 2 * OTHER_PERIOD)
-    assert hidden_s == pytest.approx(kernel_s + max(0.0, 1.0 - kernel_s) / OTHER_PERIOD, rel=1e-3)
+    hidden_s = seconds(host(2, measured), 2, beside, 2 * STALL_PERIOD)
+    assert hidden_s == pytest.approx(kernel_s + max(0.0, 1.0 - kernel_s) / STALL_PERIOD, rel=1e-3)
 
 
 def test_collectives_of_an_iteration_stall_in_different_ones():
-    """Of two at the same time one stalls in the first of four iterations, the other in the second."""
+    """Of two at the same time one stalls in the first of eight iterations, the other in the second."""
     measured = host(2, kernels(waits=(0.25, 0.0)))
-    together_s = seconds(measured, 2, [all_reduce(2, 0.0), all_reduce(2, 0.0)], OTHER_PERIOD)
+    together_s = seconds(measured, 2, [all_reduce(2, 0.0), all_reduce(2, 0.0)], STALL_PERIOD)
     assert together_s == pytest.approx(latency_s(2, 2) + 2 * 0.25, rel=1e-3)
 
 
@@ -202,6 +202,15 @@ def test_cores_differ_less_in_longer_iterations(work_s, spread, ranks):
     measured = kernels(waits=(0.0, 0.1), gemm=costs(call=work_s / (ranks / 2)))
     slowest_s = seconds(host(2, measured), ranks, [Gemm(1, 16, 1, "fp32")])
     assert slowest_s == pytest.approx(work_s * (1 + 0.589 * spread), rel=1e-4)
+
+
+def test_what_threads_interrupt_sets_ranks_apart():
+    """0.2 s for each of two collectives, 0.3 of that a standard deviation, and what cores differ by in 2 s."""
+    measured = kernels(waits=(0.0, 0.1), threads_spread=0.3, posting_s=0.2, gemm=costs(call=2.0))
+    work = [Gemm(1, 16, 1, "fp32"), all_reduce(2, 0.0), all_reduce(2, 0.0)]
+    of_cores = 0.1 * np.sqrt(np.log2(1 + 5 / 2.0) / np.log2(1 + 5 / 0.1))
+    apart_s = 0.589 * (0.3 * 2 * 0.2 + of_cores * 2.0)
+    assert seconds(host(2, measured), 2, work) == pytest.approx(2.0 + apart_s, rel=1e-4)
 
 
 def test_paces_of_cores_lie_as_a_normal_sample_does_on_the_average():
@@ -345,6 +354,7 @@ def told_around_a_call(cores, took, lost=0.0, **measured):
     builder.task("wait", "host", Nothing(Category.COMM), after=[call])
     builder.task("last", "host", work)
     costs_of = {"lookup": costs(lookup=1.0), "host": costs(launch=1.0)}
+    measured = {"call_lost_shares": (1.0, 1.0), **measured}
     machine = build_machine(host(cores, kernels(**measured, **costs_of)), 2, launch_s=0.0)
     issued, _, waiting, _ = np.cumsum(took)
     ends = np.array([issued, waiting + 1.0, issued + took[1], waiting, waiting + 1.0, waiting + 1.0 + took[3]])
@@ -384,7 +394,8 @@ def test_threads_take_the_core_of_who_issues_a_collective_at_once():
     """The call of 1 s, in which they take 0.5 s for each of two collectives, and the kernel after it; no core later."""
     plain = latency_s(2, 2)
     costs_of = {"gemm": costs(call=3.0), "host": costs(launch=1.0)}
-    machine = build_machine(host(2, kernels(posting_s=0.5, latency_cores=1.0, **costs_of)), 2, launch_s=0.0)
+    known = kernels(posting_s=0.5, latency_cores=1.0, call_lost_shares=(1.0, 0.0), **costs_of)
+    machine = build_machine(host(2, known), 2, launch_s=0.0)
     builder = ProgramBuilder("all", np.arange(2), ["host", "network"])
     issue = builder.task("issue", "host", HostWork(launches=1, collectives=2))
     builder.task("call", "network", all_reduce(2, 0.0), after=[issue])
@@ -410,7 +421,8 @@ def test_what_the_system_takes_is_no_interruption_that_calls_could_lose():
     issue = builder.task("issue", "host", HostWork(launches=0, collectives=1))
     builder.task("call", "network", all_reduce(2, 1.0), after=[issue])
     builder.task("kernel", "host", EmbeddingLookup(np.ones(2), *[np.zeros(2)] * 3, 1.0))
-    machine = build_machine(host(2, kernels(system_share=0.125, lookup=costs(lookup=1.0))), 2, launch_s=0.0)
+    known = kernels(system_share=0.125, call_lost_shares=(1.0, 0.0), lookup=costs(lookup=1.0))
+    machine = build_machine(host(2, known), 2, launch_s=0.0)
     end_ps = np.tile(np.array([0.0, 1.0, 1.5])[:, None], 2) * PS
     told = in_kernels_s(builder.build(), machine.compute, np.zeros_like(end_ps), end_ps, {"call": 9.0})
     assert told[2].tolist() == pytest.approx([1.125] * 2)
@@ -436,7 +448,8 @@ def test_what_a_call_loses_is_a_part_of_what_ranks_that_take_turns_are_interrupt
     builder.task("second", "host", replace(of, lookups=3.0 * np.ones(2)))
     builder.task("wait", "host", Nothing(Category.COMM), after=[call])
     builder.task("last", "host", of)
-    machine = build_machine(host(1, kernels(turn_s=4.0, lookup=costs(lookup=1.0))), 2, launch_s=0.0)
+    known = kernels(turn_s=4.0, call_lost_shares=(0.0, 1.0), lookup=costs(lookup=1.0))
+    machine = build_machine(host(1, known), 2, launch_s=0.0)
     end_ps = np.tile(np.array([0.0, 12.0, 6.0, 9.0, 12.0, 15.0])[:, None], 2) * PS
     start_ps = np.tile(np.array([0.0, 0.0, 0.0, 6.0, 12.0, 12.0])[:, None], 2) * PS
     told = in_kernels_s(builder.build(), machine.compute, start_ps, end_ps, {"call": lost})

@@ -4,7 +4,7 @@ from dataclasses import astuple, replace
 
 import yaml
 
-from dlrmsim.host_training import LARGER, LIMITS, drawn_jobs
+from dlrmsim.host_training import LARGER, LIMITS, LONGER, drawn_jobs
 from hardware_specs import load_cluster
 from trainer.bench_series import SCENARIO
 from validation.random_jobs import DIMS, Limits
@@ -22,14 +22,16 @@ def test_dims_take_turns_and_the_first_job_is_overhead(tmp_path):
 
 
 def test_every_third_job_is_larger_where_there_is_time(tmp_path, monkeypatch):
-    """By turns it gathers or multiplies more, and has larger tables."""
+    """By turns it gathers or multiplies more, and has larger tables; the eighth of these gathers or multiplies most."""
     monkeypatch.setattr("dlrmsim.host_training.physical_memory_bytes", lambda: 64e9)
-    jobs = drawn_jobs(2, 5, 14, load_cluster("xeon_2_cores"), tmp_path / "jobs", larger=True)
+    jobs = drawn_jobs(2, 5, 26, load_cluster("xeon_2_cores"), tmp_path / "jobs", larger=True)
     drawn = [yaml.safe_load((folder / SCENARIO).read_text(encoding="utf-8")) for folder in jobs]
     large = [number for number, job in enumerate(drawn[1:], start=1) if not LIMITS.allow(job)]
-    assert large == [3, 6, 9, 12]
+    assert large == [*range(3, 26, 3)]
     works, tables = replace(LIMITS, table_bytes=LARGER * LIMITS.table_bytes), Limits(LIMITS.table_bytes)
-    assert [works.allow(drawn[number]) for number in (3, 9)] == [False, False]
-    assert [tables.allow(drawn[number]) for number in (6, 12)] == [False, False]
+    assert [works.allow(drawn[number]) for number in (3, 9, 15, 21)] == [False] * 4
+    assert [tables.allow(drawn[number]) for number in (6, 12, 18)] == [False] * 3
     beyond = Limits(*(LARGER * limit for limit in astuple(LIMITS)))
-    assert all(beyond.allow(job) for job in drawn[1:])
+    assert [number for number, job in enumerate(drawn) if number and not beyond.allow(job)] == [24]
+    longest = Limits(beyond.table_bytes, LONGER * LIMITS.gathered_bytes, LONGER * LIMITS.flops)
+    assert longest.allow(drawn[24])

@@ -93,17 +93,17 @@ def test_a_weight_that_is_none_is_refused(weight):
         ends(0, phase(0, 100, [0], weight=weight))
 
 
-@pytest.mark.parametrize("stalls_in", range(4))
-def test_a_latency_of_some_iterations_is_in_every_fourth(stalls_in):
+@pytest.mark.parametrize("stalls_in", range(8))
+def test_a_latency_of_some_iterations_is_in_every_eighth(stalls_in):
     """Alone 100 after a latency of 1000; nothing else slows it, but it is no private task of one duration."""
     shell = group([0], ["host"], [(0, 0, ())], [0], [[0]])
     stall = replace(phase(1000), stalls_in=stalls_in)
-    result = run(LoweredProgram((shell,), [Activity("a", (stall, phase(0, 100, [0])))], 1), RunOptions(9))
-    expected = [1100 if iteration % 4 == stalls_in else 100 for iteration in range(9)]
+    result = run(LoweredProgram((shell,), [Activity("a", (stall, phase(0, 100, [0])))], 1), RunOptions(17))
+    expected = [1100 if iteration % 8 == stalls_in else 100 for iteration in range(17)]
     assert np.diff(result.iteration_end_ps, prepend=0).tolist() == expected
 
 
-@pytest.mark.parametrize(("work_ps", "stalls_in"), [(100, 1), (0, 4), (0, -1)])
-def test_only_latencies_are_of_some_iterations_and_of_four(work_ps, stalls_in):
+@pytest.mark.parametrize(("work_ps", "stalls_in"), [(100, 1), (0, 8), (0, -1)])
+def test_only_latencies_are_of_some_iterations_and_of_eight(work_ps, stalls_in):
     with pytest.raises(ProgramError, match="would stall in iterations"):
         ends(0, replace(phase(1000, work_ps, [0] if work_ps else []), stalls_in=stalls_in))

@@ -23,7 +23,9 @@ RANK = 1
 def simulated():
     """A job of two ranks that was measured on a machine, and what the simulation of it tells."""
     cluster = load_cluster("xeon_2_cores")
-    calm = [kernels.model_copy(update={"work_spread": 0.0}) for kernels in cluster.node.cpu.kernels]
+    calm = [
+        kernels.model_copy(update={"work_spread": 0.0, "threads_spread": 0.0}) for kernels in cluster.node.cpu.kernels
+    ]
     jobs = [job for job in HostRecord.read("xeon_2_cores").jobs if job.ranks == 2]
     job = next(job for job in jobs if job.trained[0].wall_s > 0.05)
     resolved = job.on(with_kernels(cluster, calm))

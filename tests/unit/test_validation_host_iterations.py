@@ -79,19 +79,20 @@ def test_what_collectives_take_longer_is_found(waits, tmp_path):
 
 
 def test_chance_is_what_ranks_of_equal_work_were_apart(tmp_path):
-    """By a power of their work, drawn from two normal numbers each time; waits are then fitted beside it."""
-    truth = machine(10.0, waits=(5e-4, 0.06), spread_falls=0.4)
+    """By their work and by that of threads, drawn from two normal numbers each time; waits are fitted beside it."""
+    truth = machine(10.0, waits=(5e-4, 0.01), threads_spread=0.4, posting_s=3e-4)
     random = np.random.default_rng(0)
     jobs = []
     for job in trained(truth, 2, tmp_path):
-        spread = truth.node.cpu.kernels[0].spread(job.thread_s)
+        others_s = truth.node.cpu.kernels[0].threads_s(6, 0.0, turns=False)
+        spread = truth.node.cpu.kernels[0].spread(job.thread_s, others_s)
         pairs = random.normal(scale=spread * job.thread_s, size=(4, 4000, 2))
         apart_s = np.abs(pairs - pairs.mean(axis=2, keepdims=True)).mean(axis=(1, 2))
-        jobs += [replace(job, apart_s=float(each)) for each in apart_s]
-    assert spread_of(jobs) == pytest.approx((0.06, 0.4), rel=0.05)
-    found = with_waits(machine(10.0), jobs).node.cpu.kernels[0]
-    assert (found.work_spread, found.spread_falls) == spread_of(jobs)
-    assert found.collective_wait_s == pytest.approx(5e-4, rel=0.1)
+        jobs += [replace(job, others_s=others_s, apart_s=float(each)) for each in apart_s]
+    assert spread_of(jobs) == pytest.approx((0.4, 0.01), rel=0.05)
+    found = with_waits(machine(10.0, posting_s=3e-4), jobs).node.cpu.kernels[0]
+    assert (found.threads_spread, found.work_spread) == spread_of(jobs)
+    assert found.collective_wait_s == pytest.approx(5e-4, rel=0.15)
 
 
 def test_chance_is_fitted_to_waits_where_few_jobs_tell(tmp_path):
@@ -99,7 +100,7 @@ def test_chance_is_fitted_to_waits_where_few_jobs_tell(tmp_path):
     few = [replace(job, apart_s=1e-9) for job in jobs]
     assert [spread_of(jobs), spread_of(few)] == [None, None]
     found = with_waits(machine(), few).node.cpu.kernels[0]
-    assert (found.work_spread, found.spread_falls) == (pytest.approx(0.1, rel=0.05), None)
+    assert (found.threads_spread, found.work_spread) == (0.0, pytest.approx(0.1, rel=0.05))
 
 
 def test_a_job_that_was_held_up_does_not_bend_what_collectives_wait(tmp_path):

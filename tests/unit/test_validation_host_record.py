@@ -14,7 +14,7 @@ from scenarios.prepare import prepare
 from scenarios.progress import Silent
 from validation.host_calibration import trained_jobs
 from validation.host_fit import issue_byte_s, issue_s
-from validation.host_record import HostRecord, rounded, undisturbed
+from validation.host_record import HostRecord, JobRecord, rounded, undisturbed
 from validation.host_waits import MOST_HALVED
 from validation.in_situ import TrainedRank, copied_in, issued_in
 from validation.yardstick import MOST_STOLEN, PIECES
@@ -147,15 +147,13 @@ def test_a_name_that_does_not_ship_is_told_the_nearest():
 
 
 def test_what_a_rank_wrote_is_read_of_the_iterations_that_count(tmp_path):
-    """Medians, and the mean of what collectives took in the usual half: here the first two."""
+    """Medians; what collectives took is told by the iterations of all ranks."""
     columns = {
         "start_s": [0.0, 10.0, 20.0, 30.0],
         "end_s": [9.0, 11.0, 22.0, 34.0],
         "cpu_s": [8.0, 0.5, 1.5, 2.5],
         "process_s": [8.0, 0.75, 2.0, 3.5],
-        "collectives_s": [9.0, 0.1, 0.2, 0.9],
         "collectives_cpu_s": [9.0, 0.01, 0.02, 0.09],
-        "calls_s": [9.0, 0.1, 0.1, 0.4],
         "core": [0, 0, 0, 0],
     }
     environment = {"stolen_measured": 0.01, "stolen_timed": 0.02}
@@ -168,23 +166,40 @@ def test_what_a_rank_wrote_is_read_of_the_iterations_that_count(tmp_path):
         wall_s=2.0,
         yardstick_s={"copy": pytest.approx(2.0)},
         stolen=0.02,
-        collectives_s=pytest.approx(0.15),
         collectives_cpu_s=0.02,
-        calls_s=pytest.approx(0.1),
     )
 
 
 def test_cores_that_a_rank_was_on_by_turns_count_alike(tmp_path):
     """Three iterations of 1 s of CPU time on one core, one of 2 s on the other."""
-    of_cores = {"cpu_s": [1.0, 1.0, 1.0, 2.0], "core": [0, 0, 0, 1], "calls_s": [0.1, 0.2, 0.3, 0.4]}
-    others = ("process_s", "end_s", "collectives_s", "collectives_cpu_s")
+    of_cores = {"cpu_s": [1.0, 1.0, 1.0, 2.0], "core": [0, 0, 0, 1]}
+    others = ("process_s", "end_s", "collectives_cpu_s")
     columns = {"start_s": [0.0] * 4, **dict.fromkeys(others, [4.0] * 4), **of_cores}
     environment = {"stolen_measured": 0.0, "stolen_timed": 0.0}
     written = {"iterations": columns, "yardstick_s": {}, "environment": environment}
     (tmp_path / "rank0.json").write_text(json.dumps(written), encoding="utf-8")
     found = TrainedRank.read(tmp_path, 0, [0, 1, 2, 3])
     assert (found.cpu_s, found.wall_s, found.others_s) == (1.5, 4.0, 2.5)
-    assert found.calls_s == pytest.approx((0.15 + 0.4) / 2), "all took 4 s: the first half of each is usual"
+
+
+def test_iterations_tell_what_collectives_took_and_how_far_ranks_were_apart(shipped):
+    """Two ranks, two iterations; told again when the file is read, whatever it says of them."""
+    iterations = {
+        "seconds": np.array([[4.0, 4.0], [6.0, 6.0]]),
+        "collectives_s": np.array([[1.0, 2.0], [1.5, 3.0]]),
+        "calls_s": np.array([[0.5, 1.0], [0.5, 1.5]]),
+        "core": np.array([[0, 1], [0, 1]]),
+    }
+    some = next(job for job in shipped.jobs if job.ranks == 2)
+    job = JobRecord.of(some.scenario, some.trained, some.timed, iterations)
+    assert [rank.collectives_s for rank in job.trained] == pytest.approx([1.25, 2.5])
+    assert [rank.calls_s for rank in job.trained] == pytest.approx([0.5, 1.25])
+    assert job.apart_s == pytest.approx((0.5 + 0.75) / 2)
+    told = replace(job, apart_s=9.0, trained=[replace(rank, collectives_s=9.0) for rank in job.trained])
+    (again,) = HostRecord.unpacked(replace(shipped, jobs=[told]).packed(), FILE).jobs
+    assert (again.trained, again.apart_s) == (job.trained, job.apart_s)
+    assert again.iterations is not None
+    assert all(np.array_equal(again.iterations[name], iterations[name]) for name in iterations)
 
 
 def test_what_issuing_a_collective_takes_is_told_by_jobs_that_recorded_it():

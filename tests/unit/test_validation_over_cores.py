@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from validation.over_cores import apart_s, evened, median_over_cores, usual, usual_of_cores, usual_over_cores
+from validation.over_cores import apart_s, evened, median_over_cores, part_over_cores, unhindered, usual
 
 TIMES_S, CORES = np.array([1.0, 1.0, 1.2, 3.0, 3.3]), np.array([4, 4, 4, 7, 7])
 
@@ -30,15 +30,34 @@ def test_iterations_that_were_held_up_are_not_usual():
     assert usual(np.array([0.3])).tolist() == [0]
 
 
-def test_each_core_has_usual_iterations_of_its_own():
-    """Of the slow core as many as of the fast one."""
-    assert [half.tolist() for half in usual_of_cores(TIMES_S, CORES)] == [[0, 1], [3]]
-    assert usual_over_cores(np.array([1.0, 3.0, 9.0, 4.0, 9.0]), TIMES_S, CORES) == pytest.approx((2.0 + 4.0) / 2)
+def test_the_slowest_tenth_is_hindered_whichever_core_it_is_on():
+    """The iterations of 9 s are, of both cores, though the one takes three times as long as the other."""
+    seconds, cores = np.array([1.0, 9.0] * 1 + [1.0] * 8 + [3.0] * 9 + [9.0]), np.repeat([4, 7], 10)
+    assert unhindered(seconds, cores).tolist() == [0, *range(2, 19)]
+    assert unhindered(np.array([0.3]), np.array([0])).tolist() == [0]
+    assert unhindered(np.arange(12.0), np.zeros(12, dtype=np.int64)).tolist() == list(range(11)), "at most a tenth is"
+
+
+def test_a_part_has_its_share_of_what_was_not_hindered():
+    """A tenth of the iterations of one core and a fifth of those of the other, of 1 and 3 s."""
+    seconds, cores = np.array([1.0] * 9 + [9.0] + [3.0] * 9 + [9.0]), np.repeat([4, 7], 10)
+    values = np.array([0.1] * 9 + [8.0] + [0.6] * 9 + [6.0])
+    assert part_over_cores(values, seconds, cores) == pytest.approx((0.1 + 0.6) / 2)
+
+
+def test_a_part_is_told_with_its_stalls():
+    """Of 20 iterations six stall; two of these are the slowest tenth, four count, though none is near the middle."""
+    stalls = np.arange(20) % 10 >= 7
+    seconds, values = np.where(stalls, 1.5, 1.0), np.where(stalls, 0.6, 0.1)
+    found = part_over_cores(values, seconds, np.zeros(20, dtype=np.int64))
+    assert found == pytest.approx((14 * 0.1 + 4 * 0.6) / (14 * 1.0 + 4 * 1.5))
 
 
 def test_ranks_are_apart_by_what_they_work_beside_collectives():
     """Two ranks on two cores by turns: 1 s from their mean on one, 3 s on the other, and one iteration held up."""
-    seconds = np.full((6, 2), 10.0)
-    seconds[5] = 40.0
-    collectives_s = np.array([[1.0, 3.0], [3.0, 1.0], [1.0, 3.0], [1.0, 7.0], [7.0, 1.0], [1.0, 38.0]])
-    assert apart_s(seconds, collectives_s, np.array([0, 0, 0, 1, 1, 1])) == pytest.approx((1.0 + 3.0) / 2)
+    seconds = np.full((10, 2), 10.0)
+    seconds[9] = 40.0
+    ahead = np.array([[1.0, 3.0], [3.0, 1.0], [1.0, 3.0], [3.0, 1.0], [1.0, 3.0]])
+    behind = np.array([[1.0, 7.0], [7.0, 1.0], [1.0, 7.0], [7.0, 1.0], [1.0, 38.0]])
+    cores = np.repeat([0, 1], 5)
+    assert apart_s(seconds, np.concatenate([ahead, behind]), cores) == pytest.approx((1.0 + 3.0) / 2)

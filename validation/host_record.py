@@ -69,7 +69,8 @@ class JobRecord:
             timed: each rank's traced iterations.
             iterations: those that count.
         """
-        seconds, collectives_s, calls_s, cores = (iterations[name] for name in COLUMNS)
+        seconds, collectives_s, calls_s = (iterations[name] for name in COLUMNS[:-1])
+        cores = iterations[COLUMNS[-1]].astype(np.int64)
         told = [
             replace(
                 rank,

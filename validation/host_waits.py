@@ -310,8 +310,13 @@ def _least_off(start: FloatArray, slopes: FloatArray, weights: FloatArray, most:
 def _least_squares(
     start: FloatArray, slopes: FloatArray, weights: FloatArray, most: FloatArray, before: FloatArray
 ) -> FloatArray:
-    """Values as `_least_off`, with the least squares of errors of jobs that were not `HELD_UP` with those before."""
+    """Values as `_least_off`, with the least squares of errors of jobs that were not `HELD_UP` with those before.
+
+    Those before, where too few jobs are left for others.
+    """
     counted = np.abs(weights * (start + slopes @ before)) < HELD_UP
+    if counted.sum() < len(before):
+        return before
     scaled = (weights[:, None] * slopes)[counted]
     found = lsq_linear(scaled, -(weights * start)[counted], bounds=(0.0, most))
     return np.asarray(found.x, dtype=np.float64)

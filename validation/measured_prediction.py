@@ -91,9 +91,10 @@ def predict_beside(resolved: ResolvedScenario) -> Beside:
     for task, work in enumerate(program.work):
         if not isinstance(work, CollectiveCall):
             alone_s[task] = prepared.machine.compute.duration_s(work)
-    compute, work_s = prepared.machine.compute, float(alone_s.mean(axis=1).sum())
-    on_cpus = isinstance(compute, CpuModel)
-    spread = compute.pace_spread(work_s, compute.threads_s([*ran.moving_s.values()])) if on_cpus else 0.0
+    compute, spread = prepared.machine.compute, 0.0
+    if isinstance(compute, CpuModel):
+        work_s, threads_s = float(alone_s.mean(axis=1).sum()), compute.threads_s([*ran.moving_s.values()])
+        spread = compute.pace_spread(work_s, threads_s)
     return Beside(alone_s, np.where(alone_s > 0.0, taken_s, 0.0), spread)
 
 

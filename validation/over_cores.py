@@ -6,6 +6,8 @@ over the cores is independent of which rank was where for how long.
 
 from __future__ import annotations
 
+from math import ceil
+
 import numpy as np
 
 from simulator.operators import FloatArray
@@ -69,7 +71,7 @@ def unhindered(seconds: FloatArray, cores: IntArray) -> IntArray:
         seconds: times of iterations ``[iterations]``.
         cores: on which core each was ``[iterations]``.
     """
-    kept = -int(-UNHINDERED * len(seconds) // 1)
+    kept = ceil(UNHINDERED * len(seconds))
     return np.sort(np.argsort(evened(seconds, cores), kind="stable")[:kept])
 
 

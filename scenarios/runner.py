@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from scenarios.bursts import background_warnings, longest_period_s, steady_rule
+from scenarios.bursts import EXACT, background_warnings, longest_period_s, steady_rule
 from scenarios.engine_run import run_options, variation_of
 from scenarios.estimate import require_memory, run_size
 from scenarios.located import located
@@ -20,7 +20,7 @@ from simulator.lowered import PS_PER_S
 from simulator.lowering import BOUND_CLASSES, Lowering, Variation, lower
 from simulator.program import TaskGraph
 
-PROBE_RULE = SteadyRule(window=1, tolerance=1e-6)
+PROBE_RULE = SteadyRule(window=1, tolerance=EXACT)
 """Without variation iterations repeat exactly once settled: two equal ones end a re-run that looks for the bound, or
 two windows of all that differ by turns where iterations do."""
 

@@ -48,8 +48,9 @@ ROUNDS = 5
 """Times that they are mended."""
 MEAN_ROUNDS = 3
 """Times that they are after that, where it is the mean that is to be right."""
-HELD_UP = 1.0
-"""Of what is predicted: a job that is off by more than that was held up, or its model is wrong; no mean has it."""
+HELD_UP, FAR_OFF = 1.0, 5.0 / 0.6745
+"""Of what is predicted, and of what the middle job is off by (five standard deviations of normal errors): a job that is
+off by more than one of them was held up, or its model is wrong; no mean has it."""
 LEAST_WAITING = 0.05
 """Of an iteration: errors of shorter waits, and of less work, are relative to that, as validation counts no smaller
 part of one."""
@@ -241,7 +242,7 @@ def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], kinds: Sequence[_Error
     was measured alone it would pull numbers down, relative to what is predicted up. Numbers are looked for as if ratios
     grew in a straight line with them, then again from there, with lines that meet both points; where there are several
     kinds of errors, each kind's numbers in turn, while the others are as they were found. Where the mean is to be
-    right, squares of errors relative to what is predicted are least at last, of jobs that are not `HELD_UP`.
+    right, squares of errors relative to what is predicted are least at last, of jobs that are not `HELD_UP` nor `FAR_OFF`.
 
     Args:
         cluster: with all else.
@@ -310,11 +311,12 @@ def _least_off(start: FloatArray, slopes: FloatArray, weights: FloatArray, most:
 def _least_squares(
     start: FloatArray, slopes: FloatArray, weights: FloatArray, most: FloatArray, before: FloatArray
 ) -> FloatArray:
-    """Values as `_least_off`, with the least squares of errors of jobs that were not `HELD_UP` with those before.
+    """Values as `_least_off`, with the least squares of errors of jobs that were in neither way off by too much.
 
     Those before, where too few jobs are left for others.
     """
-    counted = np.abs(weights * (start + slopes @ before)) < HELD_UP
+    off = np.abs(weights * (start + slopes @ before))
+    counted = off < min(HELD_UP, FAR_OFF * float(np.median(off)))
     if counted.sum() < len(before):
         return before
     scaled = (weights[:, None] * slopes)[counted]

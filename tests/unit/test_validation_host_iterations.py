@@ -92,7 +92,7 @@ def test_chance_is_what_ranks_of_equal_work_were_apart(tmp_path):
     assert spread_of(jobs) == pytest.approx((0.4, 0.01), rel=0.05)
     found = with_waits(machine(10.0, posting_s=3e-4), jobs).node.cpu.kernels[0]
     assert (found.threads_spread, found.work_spread) == spread_of(jobs)
-    assert found.collective_wait_s == pytest.approx(5e-4, rel=0.15)
+    assert found.collective_wait_s == pytest.approx(5e-4, rel=0.1)
 
 
 def test_chance_is_fitted_to_waits_where_few_jobs_tell(tmp_path):
@@ -105,19 +105,19 @@ def test_chance_is_fitted_to_waits_where_few_jobs_tell(tmp_path):
 
 def test_a_job_that_was_held_up_does_not_bend_what_collectives_wait(tmp_path):
     jobs = trained(machine(waits=(5e-4, 0.1)), 2, tmp_path)
-    jobs[2] = replace(jobs[2], iteration_s=2.5 * jobs[2].iteration_s)
+    jobs[2] = replace(jobs[2], iteration_s=1.5 * jobs[2].iteration_s)
     found = with_waits(machine(), jobs).node.cpu.kernels[0]
     assert (found.collective_wait_s, found.work_spread) == pytest.approx((5e-4, 0.1), rel=0.05)
 
 
 def test_jobs_of_few_iterations_are_right_in_the_mean(tmp_path):
-    """Each job three times, twice with four fifths of its waits, once with seven fifths: the middle is too short."""
+    """Each job three times, with 0.6, 0.9 and 1.5 of its waits: the middle is a tenth too short."""
     jobs = trained(machine(waits=(1.5e-3, 0.0)), 2, tmp_path)
     waited_s = [job.iteration_s - predict(replace(job.resolved, cluster=machine())).iteration_s for job in jobs]
     noisy = [
         replace(job, iteration_s=job.iteration_s + noise * of_job_s)
         for job, of_job_s in zip(jobs, waited_s, strict=True)
-        for noise in (-0.2, -0.2, 0.4)
+        for noise in (-0.4, -0.1, 0.5)
     ]
     found = with_waits(machine(), noisy).node.cpu.kernels[0]
     assert found.collective_wait_s == pytest.approx(1.5e-3, rel=0.05)

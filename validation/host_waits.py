@@ -242,7 +242,7 @@ def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], kinds: Sequence[_Error
     was measured alone it would pull numbers down, relative to what is predicted up. Numbers are looked for as if ratios
     grew in a straight line with them, then again from there, with lines that meet both points; where there are several
     kinds of errors, each kind's numbers in turn, while the others are as they were found. Where the mean is to be
-    right, squares of errors relative to what is predicted are least at last, of jobs that are not `HELD_UP` nor `FAR_OFF`.
+    right, squares of errors relative to what is predicted are least at last, of jobs not `HELD_UP` or `FAR_OFF`.
 
     Args:
         cluster: with all else.

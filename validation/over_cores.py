@@ -36,9 +36,16 @@ def part_over_cores(values: FloatArray, seconds: FloatArray, cores: IntArray) ->
         cores: on which core each was, likewise.
     """
     counted = unhindered(seconds, cores)
-    of_core = {core: counted[cores[counted] == core] for core in np.unique(cores[counted])}
-    parts = [values[of].sum() / seconds[of].sum() * np.median(seconds[cores == core]) for core, of in of_core.items()]
+    parts = [
+        values[of].sum() / seconds[of].sum() * np.median(seconds[cores == core])
+        for core, of in _by_core(counted, cores).items()
+    ]
     return float(np.mean(parts))
+
+
+def _by_core(numbers: IntArray, cores: IntArray) -> dict[int, IntArray]:
+    """Numbers of iterations by the core that each was on."""
+    return {int(core): numbers[cores[numbers] == core] for core in np.unique(cores[numbers])}
 
 
 def evened(values: FloatArray, cores: IntArray) -> FloatArray:
@@ -88,5 +95,4 @@ def apart_s(seconds: FloatArray, collectives_s: FloatArray, cores: IntArray) -> 
     work_s = seconds - collectives_s
     apart = np.abs(work_s - work_s.mean(axis=1, keepdims=True)).mean(axis=1)
     counted = unhindered(seconds.mean(axis=1), cores)
-    each = [apart[counted[cores[counted] == core]].mean() for core in np.unique(cores[counted])]
-    return float(np.mean(each))
+    return float(np.mean([apart[of].mean() for of in _by_core(counted, cores).values()]))

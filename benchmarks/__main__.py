@@ -41,6 +41,7 @@ def _accuracy(given: argparse.Namespace) -> Iterator[Row]:
         given.minutes,
         given.device,
         given.keep,
+        given.framework,
     )
     return accuracy.again(given.again, study, given.out) if given.again else accuracy.rows(study)
 
@@ -92,6 +93,7 @@ def main() -> int:
     parser.add_argument("--cluster", default="host.yaml", help="studies: this machine, as calibrate host wrote it")
     parser.add_argument("--launches", type=int, default=5, help="studies (accuracy, choices): times each is measured")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="accuracy: where ranks train")
+    parser.add_argument("--framework", help="accuracy: profile that predicts, as calibrate host writes it on GPUs")
     parser.add_argument("--resume", action="store_true", help="studies: keep the rows that are there")
     parser.add_argument(
         "--minutes",

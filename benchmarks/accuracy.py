@@ -32,7 +32,7 @@ from scenarios.resolve import ResolvedScenario, load_scenario
 from trainer.pin import usable_cores
 from validation.errors import statistics
 from validation.measured import CLASSES, THREAD, Measured, Times, read_measured, spread_pct
-from validation.measured_prediction import MARKED_SHARE, cluster_anywhere, predict, predict_measured
+from validation.measured_prediction import MARKED_SHARE, anywhere, predict, predict_measured
 from validation.random_jobs import Limits, random_job
 from validation.yardstick import MOST_STOLEN, PIECES, slowness
 
@@ -67,7 +67,8 @@ METRICS = ("iteration", THREAD, *CLASSES)
 class Study:
     """What is asked for: configurations, seed, machine, launches of each, file of rows, time, device, what to keep.
 
-    ``device`` is cpu or cuda; ``keep`` a folder for what launches record, None: it is not kept.
+    ``device`` is cpu or cuda; ``keep`` a folder for what launches record, None: it is not kept; ``framework`` the
+    profile that predicts, None: that of jobs drawn at random, or the one that was measured with.
     """
 
     configs: int
@@ -79,6 +80,7 @@ class Study:
     minutes: float
     device: str = "cpu"
     keep: Path | None = None
+    framework: str | None = None
 
     @property
     def first(self) -> dict[str, str]:
@@ -170,7 +172,7 @@ def kept_launches(folder: Path, cluster: str) -> Iterator[Kept]:
             number,
             int(then["seed"]),
             int(then["launches"]),
-            load_scenario(of_config / SCENARIO, [f"cluster={cluster_anywhere(cluster)}"]),
+            load_scenario(of_config / SCENARIO, [f"cluster={anywhere(cluster)}"]),
             [read_measured(of_config / f"{LAUNCH}{launch}") for launch in range(int(then["launched"]))],
         )
 
@@ -245,7 +247,9 @@ def _drawn(study: Study, number: int, folder: Path) -> tuple[ResolvedScenario, i
     random = np.random.default_rng([study.seed, number])
     for again in range(1000):
         ranks = None if study.device == "cpu" else int(random.choice(_ranks_on_gpus()))
-        given = random_job(random, f"random_{study.seed}_{number}", cluster_anywhere(study.cluster), ranks)
+        given = random_job(random, f"random_{study.seed}_{number}", anywhere(study.cluster), ranks)
+        if study.framework is not None:
+            given["workload"]["framework"] = anywhere(study.framework)
         file = folder / DRAWN
         file.write_text(yaml.safe_dump(given, sort_keys=False), encoding="utf-8")
         if not LIMITS.allow(given):
@@ -315,7 +319,7 @@ def _make_anew(folder: Path, scenario: ResolvedScenario) -> None:
 
 
 def _row_of(study: Study, number: int, scenario: ResolvedScenario, found: Sequence[Measured]) -> dict[str, str]:
-    predicted = predict_measured(found[0], study.cluster)
+    predicted = predict_measured(found[0], study.cluster, framework=study.framework)
     every = " ".join(f"{_stolen(launch):.3f}" for launch in found)
     row = _row(study, number, scenario, undisturbed_first(found)[: study.launches], predicted)
     return {**row, "launched": str(len(found)), LAST_COLUMN: every}
@@ -360,7 +364,7 @@ def _row(
     row["stolen"] = " ".join(f"{_stolen(measured):.3f}" for measured in launches)
     row["iterations_s"] = " ".join(f"{measured.times.iteration_s:.5g}" for measured in launches)
     for piece in PIECES:
-        row[f"{piece}_slower"] = " ".join(f"{now[piece] / then[piece]:.4f}" for now, then in pieces)
+        row[f"{piece}_slower"] = " ".join(f"{now[piece] / then[piece]:.4f}" for now, then in pieces if piece in then)
     for metric in METRICS:
         seconds = [_value(measured.times, metric) for measured in launches]
         expected = _value(predicted, metric)

@@ -36,7 +36,7 @@ from trainer.bench_series import SCENARIO
 from trainer.pin import usable_cores
 from trainer.runs import Run
 from validation.measured import spread_pct
-from validation.measured_prediction import cluster_anywhere, predict
+from validation.measured_prediction import anywhere, predict
 from validation.random_jobs import MOST_TABLES, Limits, random_job
 from validation.yardstick import slowness, usual_s
 
@@ -143,7 +143,7 @@ def again(kept: Path, cluster: str, out: Path | None) -> Iterator[Row]:
 
 
 def _kept_plan(folder: Path, cluster: str) -> ResolvedScenario:
-    return load_scenario(folder / SCENARIO, [f"cluster={cluster_anywhere(cluster)}"])
+    return load_scenario(folder / SCENARIO, [f"cluster={anywhere(cluster)}"])
 
 
 def _told(done: Mapping[int, Sequence[Tried]]) -> Iterator[Row]:
@@ -271,9 +271,9 @@ def turns_s(folder: Path, ranks: int, run: Run, then_s: Mapping[str, float]) -> 
 
 def _plans(asked: Choices, random: np.random.Generator, ranks: int, root: Path) -> dict[str, ResolvedScenario]:
     """The seven plans of a set, each in a folder of its name."""
-    given, fewest = random_job(random, "set", cluster_anywhere(asked.cluster), ranks), min(2 * ranks, MOST_TABLES // 2)
+    given, fewest = random_job(random, "set", anywhere(asked.cluster), ranks), min(2 * ranks, MOST_TABLES // 2)
     while not LIMITS.allow(given) or len(given["workload"]["model"]["tables"]["value"]) < fewest:
-        given = random_job(random, "set", cluster_anywhere(asked.cluster), ranks)
+        given = random_job(random, "set", anywhere(asked.cluster), ranks)
     planned = {planner: _resolved(given, {"planner": planner}, root) for planner in PLANNERS}
     tables = given["workload"]["model"]["tables"]["value"]
     names = [f"table_{table}" for table in range(len(tables))]

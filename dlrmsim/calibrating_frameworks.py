@@ -81,18 +81,39 @@ def _constants(names: Sequence[str]) -> tuple[Constant, ...]:
     return tuple(name for name in known if name in names)
 
 
+def fitted_profile(framework: str, name: str, source: str, fitted: FittedConstants) -> str:
+    """The text of a profile of another name with fitted constants.
+
+    Args:
+        framework: name or path of the profile that they were fitted in.
+        name: of the new one.
+        source: where the cases are from.
+        fitted: the constants.
+
+    Raises:
+        InputError: there is no such profile.
+    """
+    text = _with_constants(FRAMEWORKS.find(framework).read_text(encoding="utf-8"), source, fitted)
+    return _replaced(text, "name", f"name: {name}\n")
+
+
 def _text(profile: str, name: str, suites: Sequence[str], fitted: FittedConstants) -> str:
+    """The profile's text with the fitted entries, and from which suites they are."""
+    text = _with_constants(profile, f"dlrmsim calibrate framework {name}: {', '.join(suites)}", fitted)
+    names = ", ".join(fitted.values)
+    fit = f'fit: {{constants: [{names}], suites: [{", ".join(suites)}], residuals: "{fitted.residuals}"}}\n'
+    return _replaced(text, "fit", fit)
+
+
+def _with_constants(profile: str, source: str, fitted: FittedConstants) -> str:
     """The profile's text with the fitted entries in the place of the old ones, or at its end."""
-    source = f"dlrmsim calibrate framework {name}: {', '.join(suites)}"
     for constant, value in fitted.values.items():
         line = (
             f'{constant}: {{value: {in_words(constant, value)}, source: "{source}", grade: derived, '
             f'note: "least squares of logarithms over {fitted.cases} calibration cases"}}\n'
         )
         profile = _replaced(profile, constant, line)
-    names = ", ".join(fitted.values)
-    fit = f'fit: {{constants: [{names}], suites: [{", ".join(suites)}], residuals: "{fitted.residuals}"}}\n'
-    return _replaced(profile, "fit", fit)
+    return profile
 
 
 def _replaced(text: str, key: str, line: str) -> str:

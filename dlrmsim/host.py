@@ -28,7 +28,7 @@ from inputs.errors import InputError
 from scenarios.host_memory import physical_memory_bytes
 from scenarios.progress import Progress, Silent
 from simulator.compute.cpu_amounts import caches_of
-from trainer.bench_plan import FEWEST_CASES, Plan, joined
+from trainer.bench_plan import FEWEST_CASES, Largest, Plan, joined
 from trainer.pin import usable_cores
 from trainer.runs import Run
 from trainer.slices import slice_s
@@ -108,8 +108,8 @@ def calibrate_host(out: Path, minutes: float = MINUTES, seed: int = 0, progress:
     jobs = train_jobs(request, alone, shown)
     share = stolen.share()
     packed = HostRecord(facts, turn_s, rows, jobs).packed()
+    file_written_whole(out.with_suffix(SUFFIX), packed)  # before the fit, which --record repeats where it is stopped
     cluster, table = _fitted(HostRecord.unpacked(packed, out), alone, shown)
-    file_written_whole(out.with_suffix(SUFFIX), packed)
     written = _written(out, cluster, table, begin)
     return replace(written, warning=TAKEN.format(share)) if share > MOST_STOLEN else written
 
@@ -164,7 +164,7 @@ def _layouts(minutes: float, seed: int) -> list[tuple[int, Plan]]:
                 cases=count,
                 case_s=0.02,
                 collective_bytes=COLLECTIVE_BYTES if ranks in (2, 4) else (),
-                table_bytes=min(MOST_TABLE_BYTES, MEMORY_SHARE * physical_memory_bytes() / ranks),
+                largest=Largest(table_bytes=min(MOST_TABLE_BYTES, MEMORY_SHARE * physical_memory_bytes() / ranks)),
                 seconds=ALONE_SHARE * share_s,
             ),
         )

@@ -108,7 +108,7 @@ def measure(
     resolved = _resolve(scenario, settings, request)
     _check_ranks(resolved.world_size)
     resolved = with_plan(resolved, progress)
-    device = _device(request.device, resolved.world_size)
+    device = device_for(request.device, resolved.world_size)
     folder = request.out or RUNS_FOLDER / f"{resolved.name}-{resolved.hash[:8]}-measured"
     require_replaceable(folder)
     with folder_written_whole(folder) as partial:
@@ -121,8 +121,8 @@ def measure(
             iterations=request.iterations,
             warm_up=request.warm_up,
             timed=request.timed,
-            yardstick_every=max(LEAST_EVERY if several else 1, min(YARDSTICK_EVERY, request.iterations // LOOKS)),
-            settling=1 if several else 0,  # one rank waits for nobody at a look
+            yardstick_every=_looks_every(request.iterations, several=several) if device == "cpu" else 0,
+            settling=1 if several and device == "cpu" else 0,  # one rank waits for nobody at a look
             profiled=request.profiled,
             prepared=request.batches,
             repeated_weights=request.repeated_weights,
@@ -133,6 +133,11 @@ def measure(
         measurement = _run(run, resolved)
         summary = write_measurement(partial, resolved, run, measurement)
     return Measured(folder, summary)
+
+
+def _looks_every(iterations: int, *, several: bool) -> int:
+    """Iterations between two looks; on a GPU there are none: what CPUs do says nothing of it, and it would run dry."""
+    return max(LEAST_EVERY if several else 1, min(YARDSTICK_EVERY, iterations // LOOKS))
 
 
 def _run(run: Run, resolved: ResolvedScenario) -> Measurement:
@@ -177,8 +182,12 @@ def _check_ranks(ranks: int) -> None:
         raise InputError("too many ranks for this machine", file="--ranks", given=ranks, expected=f"at most {most}")
 
 
-def _device(asked: str | None, ranks: int) -> str:
-    """The device to train on.
+def device_for(asked: str | None, ranks: int) -> str:
+    """The device to train on: ``cpu`` or ``cuda``.
+
+    Args:
+        asked: for; None: ``cuda`` where every rank has a GPU.
+        ranks: how many.
 
     Raises:
         InputError: there are fewer GPUs than ranks.

@@ -29,7 +29,12 @@ class Validated:
 
 
 def validate_measured(
-    folders: Sequence[Path], cluster: str | None = None, report: Path | None = None, progress: Progress | None = None
+    folders: Sequence[Path],
+    cluster: str | None = None,
+    report: Path | None = None,
+    progress: Progress | None = None,
+    *,
+    framework: str | None = None,
 ) -> Validated:
     """Predict what was measured.
 
@@ -38,16 +43,17 @@ def validate_measured(
         cluster: name or path of the machine; None: the one each scenario names.
         report: HTML file with both timelines of each measurement; None: none is written.
         progress: told what is being done.
+        framework: name or path of the profile; None: the one each scenario names.
 
     Raises:
-        InputError: a folder is no measurement, or the cluster is wrong.
+        InputError: a folder is no measurement, or the cluster or the profile is wrong.
     """
     shown = progress or Silent()
     pairs = []
     for number, folder in enumerate(folders):
         shown.stage("predicting measurements", number, len(folders))
         measured = read_measured(folder)
-        pairs.append((measured, predict_measured(measured, cluster)))
+        pairs.append((measured, predict_measured(measured, cluster, framework=framework)))
     runs = [
         {
             "folder": str(measured.folder),

@@ -15,6 +15,27 @@ FEWEST_CASES = 4
 
 
 @dataclass(frozen=True, slots=True)
+class Largest:
+    """The largest sizes that are drawn; the usual ones take one core some 10 ms.
+
+    Attributes:
+        table_bytes: of a rank's table with the state of its optimizer.
+        batch: rows of activations.
+        flops: of a product.
+        lookups: of a call.
+        gathered: elements that these gather.
+        paired: elements of a dot interaction's vectors and products.
+    """
+
+    table_bytes: float = 5e8
+    batch: int = 8192
+    flops: float = 1.5e9
+    lookups: float = 6e5
+    gathered: float = 4e7
+    paired: float = 4e7
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """What to time.
 
@@ -24,7 +45,8 @@ class Plan:
         rounds: how often all of them.
         case_s: time for the calls of one case in one round.
         collective_bytes: sizes of collectives.
-        table_bytes: most of a rank's table with the state of its optimizer.
+        largest: of the sizes.
+        kinds: of kernels; empty: all.
         seconds: time after which nothing further is timed, but `FEWEST_CASES` of each kind and each collective once.
     """
 
@@ -33,12 +55,19 @@ class Plan:
     rounds: int = 3
     case_s: float = 0.03
     collective_bytes: tuple[int, ...] = ()
-    table_bytes: float = 5e8
+    largest: Largest = Largest()
+    kinds: tuple[str, ...] = ()
     seconds: float = 60.0
 
     def write(self, file: Path) -> None:
         """Write it where ranks read it."""
         file.write_text(json.dumps(asdict(self)), encoding="utf-8")
+
+    @staticmethod
+    def read(file: Path) -> Plan:
+        """What was written."""
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return Plan(**{**found, "largest": Largest(**found["largest"])})
 
 
 def joined(ranks: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:

@@ -10,3 +10,8 @@ def gpu_count() -> int:
     if not torch.cuda.is_available() or not torch.distributed.is_nccl_available():
         return 0
     return torch.cuda.device_count()
+
+
+def gpu_name() -> str:
+    """What the driver calls the first of them."""
+    return str(torch.cuda.get_device_name(0))

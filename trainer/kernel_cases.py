@@ -1,13 +1,13 @@
 """Kernels of the trainer one by one, in sizes drawn from a seed: what ``dlrmsim calibrate host`` times.
 
-Each case is what the trainer calls, on data of its own; ``sizes`` are those of the simulator's operator, by which
-`validation.cpu_fit` knows it.
+Each case is what the trainer calls, on data of its own, which lie on torch's default device of the moment;
+``sizes`` are those of the simulator's operator, by which `validation.cpu_fit` knows it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import repeat
 
@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from trainer.bench_plan import Largest
 from trainer.dense import Columns
 from trainer.embeddings import update_rows
 from trainer.input_dist import bucketized
@@ -24,15 +25,12 @@ from workloads.optimizers import TableOptimizerKind
 
 Sizes = dict[str, float]
 Call = Callable[[], object]
-MOST_GEMM_FLOPS = 1.5e9
 LEAST_TABLE_BYTES, LEAST_LOOKUPS = 2e6, 2e3
 """Of a table with the state of its optimizer, and of a call: less takes no time that counts."""
 LARGE_SHARE = 0.1
 """Of the largest table: from there on tables count as large."""
 INDEXED_BYTES = 5e8
 """Most of a table whose rows are only named."""
-MOST_LOOKUPS, MOST_GATHERED = 6e5, 4e7
-"""Of a call, and elements that these gather: 160 MB take some 10 ms."""
 TABLE_OPTIMIZERS: tuple[TableOptimizerKind, ...] = ("sgd", "rowwise_adagrad", "adagrad")
 
 
@@ -58,32 +56,37 @@ class Case:
         return Case(kind, sizes, lambda: repeat(make()), cold)
 
 
-def cases(seed: int, count: int, table_bytes: float) -> Iterator[Case]:
+def cases(seed: int, count: int, largest: Largest) -> Iterator[Case]:
     """So many cases of every kind, twice as many of tables; the same for the same arguments.
 
     Args:
         seed: of the sizes.
         count: of each kind, one after the other.
-        table_bytes: most of a rank's table and its optimizer's state.
+        largest: of the sizes.
     """
     random = {kind: np.random.default_rng([seed, *kind.encode()]) for kind in (*_KINDS, *_TABLE_KINDS)}
     for number in range(count):
         for kind, make in _KINDS.items():
-            yield make(random[kind], number)
+            yield make(random[kind], number, largest)
         for twice in range(2 * number, 2 * number + 2):
-            yield from (of_table(random[kind], twice, table_bytes) for kind, of_table in _TABLE_KINDS.items())
+            yield from (of_table(random[kind], twice, largest) for kind, of_table in _TABLE_KINDS.items())
+
+
+def _generator(number: int) -> torch.Generator:
+    """Of what a case looks up, on the device that is the default."""
+    return torch.Generator(torch.get_default_device()).manual_seed(number)
 
 
 def _log_uniform(random: np.random.Generator, low: float, high: float) -> int:
     return int(np.exp(random.uniform(np.log(low), np.log(high))))
 
 
-def _gemm(random: np.random.Generator, number: int) -> Case:
+def _gemm(random: np.random.Generator, number: int, largest: Largest) -> Case:
     """The three products of a linear layer by turns: forward, gradient of inputs, gradient of weights."""
-    batch, narrow = _log_uniform(random, 32, 8192), _log_uniform(random, 1, 1024)
+    batch, narrow = _log_uniform(random, 32, largest.batch), _log_uniform(random, 1, 1024)
     wide = _log_uniform(random, 8, 1536)
     inputs, outputs = (wide, narrow) if random.random() < 0.5 else (narrow, wide)
-    batch = max(16, min(batch, int(MOST_GEMM_FLOPS / (2 * inputs * outputs))))
+    batch = max(16, min(batch, int(largest.flops / (2 * inputs * outputs))))
     shapes = [(batch, outputs, inputs), (batch, inputs, outputs), (outputs, inputs, batch)]
     m, n, k = shapes[number % 3]
 
@@ -110,16 +113,16 @@ class _Bags:
     pooling: int
 
     @staticmethod
-    def draw(random: np.random.Generator, table_bytes: float, state: int | None = 0) -> _Bags:
-        """A table that takes up to ``table_bytes`` with ``state`` numbers beside each row; None: as many as it has.
+    def draw(random: np.random.Generator, largest: Largest, state: int | None = 0) -> _Bags:
+        """A table with ``state`` numbers beside each row; None: as many as it has.
 
         Every other one is large.
         """
         dim = int(4 * round(_log_uniform(random, 16, 256) / 4))
-        sizes = [LEAST_TABLE_BYTES, LARGE_SHARE * table_bytes, table_bytes]
+        sizes = [LEAST_TABLE_BYTES, LARGE_SHARE * largest.table_bytes, largest.table_bytes]
         large = int(random.random() < 0.5)
         rows = max(64, _log_uniform(random, *sizes[large : large + 2]) // (4 * (dim + _state(state, dim))))
-        most = min(MOST_LOOKUPS, MOST_GATHERED / dim)
+        most = min(largest.lookups, largest.gathered / dim)
         pooling = _log_uniform(random, 1, 100)
         return _Bags(rows, dim, max(64, int(_log_uniform(random, LEAST_LOOKUPS, most) / pooling)), pooling)
 
@@ -142,13 +145,13 @@ def _memory(numbers: int) -> Tensor:
     return torch.full((numbers,), 0.1)
 
 
-def _lookup(random: np.random.Generator, number: int, table_bytes: float) -> Case:
+def _lookup(random: np.random.Generator, number: int, largest: Largest) -> Case:
     """Lookups of rows drawn anew for every call: in an iteration they are found where the one before left them."""
-    bags = _Bags.draw(random, table_bytes)
+    bags = _Bags.draw(random, largest)
 
     def make() -> Iterator[Call]:
-        generator = torch.Generator().manual_seed(number)
-        weight = _memory(int(table_bytes) // 4)[: bags.rows * bags.dim].view(bags.rows, bags.dim)
+        generator = _generator(number)
+        weight = _memory(int(largest.table_bytes) // 4)[: bags.rows * bags.dim].view(bags.rows, bags.dim)
         while True:
             lookups = bags.lookups(generator)
             yield lambda lookups=lookups: torch.nn.functional.embedding_bag(  # type: ignore[misc]
@@ -158,16 +161,16 @@ def _lookup(random: np.random.Generator, number: int, table_bytes: float) -> Cas
     return Case("lookup", bags.sizes, make, cold=True)
 
 
-def _update(random: np.random.Generator, number: int, table_bytes: float) -> Case:
+def _update(random: np.random.Generator, number: int, largest: Largest) -> Case:
     kind = TABLE_OPTIMIZERS[number % len(TABLE_OPTIMIZERS)]
     each = {"sgd": 0, "rowwise_adagrad": 1, "adagrad": None}[kind]
-    bags = _Bags.draw(random, table_bytes, each)
+    bags = _Bags.draw(random, largest, each)
     state = _state(each, bags.dim)
 
     def make() -> Iterator[Call]:
-        generator = torch.Generator().manual_seed(number)
+        generator = _generator(number)
         weights, states = bags.rows * bags.dim, bags.rows * state
-        memory = _memory(int(table_bytes) // 4)
+        memory = _memory(int(largest.table_bytes) // 4)
         table, known = memory[:weights].view(bags.rows, bags.dim), memory[weights : weights + states]
         optimizer = TableOptimizer(kind, table, known if state <= 1 else known.view_as(table))
         gradient = torch.full((bags.bags, bags.dim), 1e-6)
@@ -178,9 +181,9 @@ def _update(random: np.random.Generator, number: int, table_bytes: float) -> Cas
     return Case("update", {**bags.sizes, "state": state}, make, cold=True)
 
 
-def _stream(random: np.random.Generator, number: int) -> Case:
+def _stream(random: np.random.Generator, number: int, largest: Largest) -> Case:
     """Passes over activations and gradients as the trainer makes them."""
-    batch, width = _log_uniform(random, 64, 8192), _log_uniform(random, 8, 1024)
+    batch, width = _log_uniform(random, 64, largest.batch), _log_uniform(random, 8, 1024)
     size = 4.0 * batch * width
     moved = [(1.0, 1.0), (1.0, 1.0), (3.0, 1.0), (1.0, 1.0)][number % 4]
 
@@ -203,15 +206,16 @@ def _stream(random: np.random.Generator, number: int) -> Case:
     return Case.of("stream", {"read_bytes": moved[0] * size, "write_bytes": moved[1] * size}, make)
 
 
-def _dot(random: np.random.Generator) -> tuple[int, int, int]:
+def _dot(random: np.random.Generator, largest: Largest) -> tuple[int, int, int]:
     """Samples, vectors and dim of a dot interaction."""
     vectors, dim = _log_uniform(random, 3, 40), int(4 * round(_log_uniform(random, 16, 256) / 4))
-    return max(16, min(_log_uniform(random, 64, 8192), int(4e7 / (vectors * (vectors + dim))))), vectors, dim
+    batch = min(_log_uniform(random, 64, largest.batch), int(largest.paired / (vectors * (vectors + dim))))
+    return max(16, batch), vectors, dim
 
 
-def _columns(random: np.random.Generator, number: int) -> Case:
+def _columns(random: np.random.Generator, number: int, largest: Largest) -> Case:
     """Pooled vectors of features into their columns by turns with their gradients out of them."""
-    batch, features, dim = _dot(random)
+    batch, features, dim = _dot(random, largest)
 
     def make() -> Call:
         whole, parts = torch.zeros(batch, features * dim), list(torch.zeros(features, batch, dim))
@@ -224,9 +228,9 @@ def _columns(random: np.random.Generator, number: int) -> Case:
     )
 
 
-def _transpose(random: np.random.Generator, number: int) -> Case:  # noqa: ARG001 - one signature for all kinds
+def _transpose(random: np.random.Generator, number: int, largest: Largest) -> Case:  # noqa: ARG001 - of all kinds
     """The gradient of one factor of the dot interaction added to that of the other."""
-    batch, vectors, dim = _dot(random)
+    batch, vectors, dim = _dot(random, largest)
 
     def make() -> Call:
         left, right = torch.zeros(batch, vectors, dim), torch.zeros(batch, dim, vectors)
@@ -235,9 +239,9 @@ def _transpose(random: np.random.Generator, number: int) -> Case:  # noqa: ARG00
     return Case.of("transpose", {"bytes": 4.0 * batch * vectors * dim}, make)
 
 
-def _gather(random: np.random.Generator, number: int) -> Case:  # noqa: ARG001 - one signature for all kinds
+def _gather(random: np.random.Generator, number: int, largest: Largest) -> Case:  # noqa: ARG001 - of all kinds
     """The products below the diagonal."""
-    batch, vectors, _ = _dot(random)
+    batch, vectors, _ = _dot(random, largest)
     kept = 4.0 * batch * len(_below_diagonal(vectors))
 
     def make() -> Call:
@@ -247,9 +251,9 @@ def _gather(random: np.random.Generator, number: int) -> Case:  # noqa: ARG001 -
     return Case.of("gather", {"read_bytes": kept, "write_bytes": kept}, make)
 
 
-def _scatter(random: np.random.Generator, number: int) -> Case:  # noqa: ARG001 - one signature for all kinds
+def _scatter(random: np.random.Generator, number: int, largest: Largest) -> Case:  # noqa: ARG001 - of all kinds
     """Their gradients among zeros."""
-    batch, vectors, _ = _dot(random)
+    batch, vectors, _ = _dot(random, largest)
     kept, whole = 4.0 * batch * len(_below_diagonal(vectors)), 4.0 * batch * vectors * vectors
 
     def make() -> Call:
@@ -264,9 +268,9 @@ def _below_diagonal(vectors: int) -> list[int]:
     return [i * vectors + j for i in range(vectors) for j in range(i)]
 
 
-def _batched(random: np.random.Generator, number: int) -> Case:
+def _batched(random: np.random.Generator, number: int, largest: Largest) -> Case:
     """The products of the dot interaction by turns: forward, gradients of the left and of the right factor."""
-    batch, vectors, dim = _dot(random)
+    batch, vectors, dim = _dot(random, largest)
     shapes = [(vectors, vectors, dim), (vectors, dim, vectors), (dim, vectors, vectors)]
     m, n, k = shapes[number % 3]
 
@@ -282,11 +286,15 @@ def _batched(random: np.random.Generator, number: int) -> Case:
     return Case.of("batched", {"m": m, "n": n, "k": k, "count": batch, "transposed": number % 3 == 2}, make)
 
 
-def _bucketize(random: np.random.Generator, number: int) -> Case:
-    bags, tables, ranks = _Bags.draw(random, INDEXED_BYTES), 1 + number % 4, 2
+def _indexed(largest: Largest) -> Largest:
+    return replace(largest, table_bytes=INDEXED_BYTES)
+
+
+def _bucketize(random: np.random.Generator, number: int, largest: Largest) -> Case:
+    bags, tables, ranks = _Bags.draw(random, _indexed(largest)), 1 + number % 4, 2
 
     def make() -> Call:
-        generator = torch.Generator().manual_seed(number)
+        generator = _generator(number)
         drawn = [(bags.lookups(generator).rows, -(-bags.rows // ranks)) for _ in range(tables)]
         lengths = torch.full((bags.bags * tables,), bags.pooling, dtype=torch.int32)
         return lambda: bucketized(drawn, lengths, ranks)
@@ -294,8 +302,8 @@ def _bucketize(random: np.random.Generator, number: int) -> Case:
     return Case.of("bucketize", {"bytes": 8.0 * tables * bags.bags * bags.pooling}, make, cold=True)
 
 
-def _recat(random: np.random.Generator, number: int) -> Case:
-    bags, tables = _Bags.draw(random, INDEXED_BYTES), 1 + number % 8
+def _recat(random: np.random.Generator, number: int, largest: Largest) -> Case:
+    bags, tables = _Bags.draw(random, _indexed(largest)), 1 + number % 8
     each = max(1, bags.bags // tables)
 
     def make() -> Call:
@@ -309,7 +317,7 @@ def _recat(random: np.random.Generator, number: int) -> Case:
     return Case.of("recat", {"index_bytes": shifted, "length_bytes": 4.0 * each * tables}, make, cold=True)
 
 
-def _optimizer(random: np.random.Generator, number: int) -> Case:
+def _optimizer(random: np.random.Generator, number: int, largest: Largest) -> Case:  # noqa: ARG001 - of all kinds
     parameters = _log_uniform(random, 1e3, 8e6)
     sgd = number % 2 == 0
 
@@ -321,7 +329,7 @@ def _optimizer(random: np.random.Generator, number: int) -> Case:
     return Case.of("optimizer", sizes, make, cold=True)
 
 
-_KINDS: dict[str, Callable[[np.random.Generator, int], Case]] = {
+_KINDS: dict[str, Callable[[np.random.Generator, int, Largest], Case]] = {
     "gemm": _gemm,
     "stream": _stream,
     "columns": _columns,
@@ -333,6 +341,4 @@ _KINDS: dict[str, Callable[[np.random.Generator, int], Case]] = {
     "recat": _recat,
     "optimizer": _optimizer,
 }
-_TABLE_KINDS: dict[str, Callable[[np.random.Generator, int, float], Case]] = {"lookup": _lookup, "update": _update}
-KIND_COUNT = len(_KINDS) + 2 * len(_TABLE_KINDS)
-"""Cases of one of each kind, and two of those of tables."""
+_TABLE_KINDS: dict[str, Callable[[np.random.Generator, int, Largest], Case]] = {"lookup": _lookup, "update": _update}

@@ -4,7 +4,8 @@ The file named in place of a scenario says what to time (`Plan`). All ranks time
 they share what they share when they train. Rounds go through all cases one after the other; a yardstick between cases
 tells by how much the machine was slower than at its best, and each time is divided by that. Of the calls of a round the
 lower quartile counts: what others do on the machine only ever adds time. For the same reason a rank of one thread
-counts its CPU time, not that on the wall: kernels do not wait.
+counts its CPU time, not that on the wall: kernels do not wait. A GPU runs calls one after the other without the host
+between them (a CUDA graph), and tells how long they took.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import json
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ import torch
 import torch.distributed as dist
 
 from trainer.bench_plan import FEWEST_CASES, Plan
-from trainer.kernel_cases import KIND_COUNT, Case, cases
+from trainer.kernel_cases import Case, cases
 from trainer.rank import run_rank
 from trainer.runs import Run
 
@@ -28,6 +30,8 @@ EVICTED_BYTES = 2**24
 """Touched between calls that find their data cold: many times a core's own caches."""
 LEAST_CALLS, MOST_CALLS = 3, 40
 COLLECTIVES = ("all_reduce", "all_to_all", "all_gather", "reduce_scatter")
+GRAPH_CALLS = 8
+"""Of a case, each on data of its own where it has any, that a GPU runs without the host between them."""
 KERNELS_SHARE = 0.6
 """Of the time, where collectives are timed too."""
 INTERRUPTED = 1.5
@@ -45,24 +49,24 @@ BESIDE_PRODUCT = 64
 """Rows and columns of the products that own threads work on: a core's own cache holds them."""
 
 
-def measure(run: Run, rank: int, device: torch.device) -> None:  # noqa: ARG001 - what every rank is told
+def measure(run: Run, rank: int, device: torch.device) -> None:
     """Time everything and write ``rank{r}.json``: rows with a time per round."""
-    plan = Plan(**json.loads(run.scenario.read_text(encoding="utf-8")))
     if run.out is None:
         raise ValueError("rows need a folder")
-    with torch.no_grad():
-        rows = _rows(plan)
+    on_gpu = device.type == "cuda"
+    with torch.no_grad(), device if on_gpu else nullcontext():  # a default device costs each call some host time
+        rows = _rows(Plan.read(run.scenario), on_gpu=on_gpu)
     (run.out / f"rank{rank}.json").write_text(json.dumps(rows), encoding="utf-8")
 
 
-def _rows(plan: Plan) -> list[dict[str, Any]]:
+def _rows(plan: Plan, *, on_gpu: bool) -> list[dict[str, Any]]:
     threads, ranks = torch.get_num_threads(), dist.get_world_size()
-    kernels = list(cases(plan.seed, plan.cases, plan.table_bytes))
+    kernels = [case for case in cases(plan.seed, plan.cases, plan.largest) if not plan.kinds or case.kind in plan.kinds]
     rows: list[dict[str, Any]] = [
         {
             "kind": case.kind,
             **case.sizes,
-            "evicted_bytes": EVICTED_BYTES if case.cold else 0,
+            "evicted_bytes": EVICTED_BYTES if case.cold and not on_gpu else 0,
             "threads": threads,
             "ranks": ranks,
             "times_s": [],
@@ -75,9 +79,10 @@ def _rows(plan: Plan) -> list[dict[str, Any]]:
         {"kind": op, "bytes": size, "threads": threads, "ranks": ranks, **{name: [] for name in measured}}
         for op, size in calls
     ]
-    yardstick = Yardstick()
+    yardstick = None if on_gpu else Yardstick()
     end = time.perf_counter() + plan.seconds
-    begin, fewest, most = end - plan.seconds, FEWEST_CASES * KIND_COUNT, len(kernels)
+    begin, most = end - plan.seconds, len(kernels)
+    fewest = FEWEST_CASES * most // max(1, plan.cases)
     for number in range(plan.rounds):
         for place, (case, row) in enumerate(zip(kernels, rows, strict=False)):
             if place == fewest and not number:
@@ -85,14 +90,14 @@ def _rows(plan: Plan) -> list[dict[str, Any]]:
                 most = max(fewest, int(plan.seconds * (KERNELS_SHARE if calls else 1.0) / LEAST_ROUNDS / each_s))
             if place >= most or (number and _agreed(time.perf_counter() > end)):
                 break
-            slower = yardstick.slower()
-            row["times_s"].append(_time(case, plan.case_s) / slower)
+            slower = yardstick.slower() if yardstick else 1.0
+            row["times_s"].append((_time_on_gpu if on_gpu else _time)(case, plan.case_s) / slower)
         for (op, size), row in zip(calls, rows[len(kernels) :], strict=True):
             if number and _agreed(time.perf_counter() > end):
                 break
-            for name, value in _time_collective(op, size, plan.case_s).items():
+            for name, value in _time_collective(op, size, plan.case_s, on_gpu=on_gpu).items():
                 row[name].append(value)
-            if threads == 1 and op in BESIDE_OPS and size in BESIDE_BYTES:
+            if not on_gpu and threads == 1 and op in BESIDE_OPS and size in BESIDE_BYTES:
                 row["kept"].append(_kept_beside(op, size))
     return [row for row in rows if row["times_s"]]
 
@@ -152,17 +157,50 @@ def _time(case: Case, budget_s: float) -> float:
     return float(np.quantile(taken, 0.25))
 
 
-def _time_collective(op: str, size: int, budget_s: float) -> dict[str, float]:
+def _time_on_gpu(case: Case, budget_s: float) -> float:
+    """The same of calls that a GPU runs without the host between them."""
+    calls = case.make()
+    some = [next(calls) for _ in range(GRAPH_CALLS)]
+    beside = torch.cuda.Stream()
+    beside.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(beside):  # what libraries set up at first use cannot be captured
+        for call in some:
+            call()
+    torch.cuda.current_stream().wait_stream(beside)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for call in some:
+            call()
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    taken: list[float] = []
+    for _ in range(PATIENCE_CALLS):
+        graph.replay()
+    while len(taken) < LEAST_CALLS or (sum(taken) * GRAPH_CALLS < budget_s and len(taken) < MOST_CALLS):
+        begin.record()
+        graph.replay()
+        end.record()
+        end.synchronize()
+        taken.append(begin.elapsed_time(end) / 1e3 / GRAPH_CALLS)
+    return float(np.quantile(taken, 0.25))
+
+
+def _time_collective(op: str, size: int, budget_s: float, *, on_gpu: bool) -> dict[str, float]:
     """Time of a collective from its issue on, of the issue, and the CPU time of all of it over its time.
 
     On a core that a rank shares with its communication threads these begin, and may end, before the call returns.
     """
     start = _collective(op, size)
+
+    def wait(work: dist.Work) -> None:
+        work.wait()
+        if on_gpu:  # until now its stream alone waits
+            torch.cuda.synchronize()
+
     for _ in range(PATIENCE_CALLS):
-        start().wait()
+        wait(start())
     dist.barrier()
     begin = time.perf_counter()
-    start().wait()
+    wait(start())
     calls = int(_most(min(max(budget_s / (time.perf_counter() - begin), LEAST_CALLS), MOST_CALLS)))
     dist.barrier()
     issued, taken = [], []
@@ -171,7 +209,7 @@ def _time_collective(op: str, size: int, budget_s: float) -> dict[str, float]:
         begin = time.perf_counter()
         work = start()
         middle = time.perf_counter()
-        work.wait()
+        wait(work)
         issued.append(middle - begin)
         taken.append(time.perf_counter() - begin)
     cores = (time.process_time() - cpu) / (time.perf_counter() - wall)

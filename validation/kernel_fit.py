@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import Protocol
 
 import numpy as np
 
@@ -21,9 +22,8 @@ from inputs.errors import InputError
 from inputs.sourced import Sourced
 from scenarios.progress import Progress, Silent
 from simulator.compute import GpuModel
-from simulator.operators import FloatArray
+from simulator.operators import FloatArray, Operator
 from validation.errors import error_pct
-from validation.kernel_rows import MeasuredKernel
 from validation.least_squares import fitted_logs
 
 SHARES = ("stream_fraction", "gemm_fraction", "gemm_memory_fraction", "gemm_unaligned_fraction")
@@ -47,6 +47,34 @@ EDGES = (1.0, 0.5, 2.0)
 """Factors on the balanced tile to start from; the best end is taken."""
 
 
+class Kernel(Protocol):
+    """One kernel that was timed (`validation.kernel_rows`)."""
+
+    @property
+    def kind(self) -> str:
+        """Of `STEPS`."""
+        ...
+
+    @property
+    def operator(self) -> Operator:
+        """What the compute model is asked for."""
+        ...
+
+    @property
+    def time_s(self) -> float:
+        """How long it took, seconds."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class TimedKernel:
+    """A `Kernel` whose operator is known."""
+
+    kind: str
+    operator: Operator
+    time_s: float
+
+
 @dataclass(frozen=True, slots=True)
 class KernelFit:
     """What was found.
@@ -59,13 +87,13 @@ class KernelFit:
     gpu: Gpu
     fitted: tuple[str, ...]
 
-    def error_pct(self, rows: Sequence[MeasuredKernel]) -> list[float]:
+    def error_pct(self, rows: Sequence[Kernel]) -> list[float]:
         """100 (predicted / measured - 1) of each row."""
         pairs = zip(predicted_s(self.gpu, rows).tolist(), rows, strict=True)
         return [error for seconds, row in pairs if (error := error_pct(seconds, row.time_s)) is not None]
 
 
-def predicted_s(gpu: Gpu, rows: Sequence[MeasuredKernel]) -> FloatArray:
+def predicted_s(gpu: Gpu, rows: Sequence[Kernel]) -> FloatArray:
     """Seconds of each row on a GPU ``[R]``.
 
     Raises:
@@ -75,7 +103,7 @@ def predicted_s(gpu: Gpu, rows: Sequence[MeasuredKernel]) -> FloatArray:
     return np.array([model.duration_s(row.operator) for row in rows], dtype=np.float64)
 
 
-def fit_kernels(gpu: Gpu, rows: Sequence[MeasuredKernel], note: str, progress: Progress | None = None) -> KernelFit:
+def fit_kernels(gpu: Gpu, rows: Sequence[Kernel], note: str, progress: Progress | None = None) -> KernelFit:
     """The constants that fit ``rows`` best.
 
     Args:
@@ -99,7 +127,7 @@ def fit_kernels(gpu: Gpu, rows: Sequence[MeasuredKernel], note: str, progress: P
     return KernelFit(gpu, tuple(fitted))
 
 
-def _fit(gpu: Gpu, rows: Sequence[MeasuredKernel], names: Sequence[str], note: str, shown: Progress) -> Gpu:
+def _fit(gpu: Gpu, rows: Sequence[Kernel], names: Sequence[str], note: str, shown: Progress) -> Gpu:
     measured = np.log([row.time_s for row in rows])
     start = np.log([_start(gpu, name) for name in names])
     shares = np.array([name in SHARES for name in names])
@@ -140,7 +168,7 @@ def _with(gpu: Gpu, names: Sequence[str], values: FloatArray, note: str = "trial
     return gpu.model_copy(update={"achieved": AchievedRates.model_construct(**{**dict(gpu.achieved), **new})})
 
 
-def _tells_of_alignment(gpu: Gpu, rows: Sequence[MeasuredKernel]) -> bool:
+def _tells_of_alignment(gpu: Gpu, rows: Sequence[Kernel]) -> bool:
     """Whether any time depends on what unaligned rows cost."""
     halved = _with(gpu, ["gemm_unaligned_fraction"], np.array([gpu.achieved.gemm_unaligned_fraction.value / 2]))
     return bool(np.any(predicted_s(halved, rows) != predicted_s(gpu, rows)))

@@ -38,24 +38,28 @@ MARKED_SHARE = 0.05
 """Errors of classes that are a smaller part of the iteration enter no statistics of classes."""
 
 
-def predict_measured(measured: Measured, cluster: str | None, progress: Progress | None = None) -> Times:
+def predict_measured(
+    measured: Measured, cluster: str | None, progress: Progress | None = None, *, framework: str | None = None
+) -> Times:
     """What is predicted for the scenario that was measured.
 
     Args:
         measured: the measurement.
         cluster: name or path of the machine; None: as the scenario says.
         progress: told what is being done.
+        framework: name or path of the profile, likewise.
 
     Raises:
-        InputError: the scenario or the cluster is wrong.
+        InputError: the scenario, the cluster or the profile is wrong.
     """
-    settings = [] if cluster is None else [f"cluster={cluster_anywhere(cluster)}"]
+    parts = {"cluster": cluster, "workload.framework": framework}
+    settings = [f"{key}={anywhere(name)}" for key, name in parts.items() if name is not None]
     return predict(load_scenario(str(measured.folder / RESOLVED), settings), progress)
 
 
-def cluster_anywhere(cluster: str) -> str:
-    """A path to a cluster as a scenario in any folder may name it, a name as it is."""
-    return str(Path(cluster).resolve()) if Path(cluster).is_file() else cluster
+def anywhere(part: str) -> str:
+    """A path to a cluster or a profile as a scenario in any folder may name it, a name as it is."""
+    return str(Path(part).resolve()) if Path(part).is_file() else part
 
 
 def predict(resolved: ResolvedScenario, progress: Progress | None = None) -> Times:

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from dlrmsim.cli.measure import DeviceChoice
+from inputs.errors import InputError
+
+if TYPE_CHECKING:  # loading them takes longer than a command line may take to start
+    from dlrmsim.host import HostSpec
+    from dlrmsim.host_gpus import GpuSpec
 
 calibrate = typer.Typer(help="Fit machine constants to measurements.", no_args_is_help=True)
 
@@ -119,27 +126,58 @@ def host(
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, help="Of the sizes that are timed.", show_default="0")
     ] = None,
+    device: Annotated[
+        DeviceChoice | None, typer.Option("--device", help="What is timed. Default: cuda where there is a GPU.")
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", help="On GPUs: what counts for all that is not timed (default: one with the GPU)."),
+    ] = None,
     record: Annotated[
         list[str] | None,
         typer.Option("--record", metavar="FILE", help="Fit what earlier ones measured (or NAME: a shipped one)."),
     ] = None,
 ) -> None:
     """Time kernels and collectives of this machine with PyTorch and write the cluster that it is."""
-    from rich.table import Table
-
-    from dlrmsim.cli.printing import text_console
     from dlrmsim.cli.progress import progress_display
     from dlrmsim.host import MINUTES, calibrate_host, refit_host
-    from inputs.errors import InputError
+    from dlrmsim.host_gpus import calibrate_gpus, refit_gpus
+    from dlrmsim.measuring import device_for, require_torch
+    from validation.gpu_record import GpuRecord
 
-    for name, value in (("--minutes", minutes), ("--seed", seed)):
+    for name, value in (("--minutes", minutes), ("--seed", seed), ("--device", device), ("--cluster", cluster)):
         if record and value is not None:
             raise InputError("nothing is measured with --record", file=name, given=value, expected="one of the two")
     with progress_display() as progress:
         if record:
-            found = refit_host(record, out, progress)
+            of_gpus = GpuRecord.read(Path(record[0]))
+            if of_gpus is not None:
+                _one_record(record)
+                _tell_gpus(refit_gpus(of_gpus, out, progress))
+            else:
+                _tell_host(refit_host(record, out, progress))
+            return
+        require_torch()
+        time_min, draws = MINUTES if minutes is None else minutes, seed or 0
+        if device_for(device, 1) == "cuda":
+            _tell_gpus(calibrate_gpus(out, cluster, time_min, draws, progress))
+        elif cluster is not None:
+            raise InputError("is for GPUs alone", file="--cluster", given=cluster, expected="no --cluster on CPUs")
         else:
-            found = calibrate_host(out, MINUTES if minutes is None else minutes, seed or 0, progress)
+            _tell_host(calibrate_host(out, time_min, draws, progress))
+
+
+def _one_record(records: list[str]) -> None:
+    if len(records) > 1:
+        raise InputError("records of GPUs are fitted one by one", file="--record", given=records[1], expected="one")
+
+
+def _tell_host(found: HostSpec) -> None:
+    """What was found of CPUs, for people."""
+    from rich.table import Table
+
+    from dlrmsim.cli.printing import text_console
+
     table = Table("threads", "kernels", "rows", "median error", "worst", "noise", box=None, padding=(0, 2, 0, 0))
     for known in found.cluster.node.cpu.kernels:
         for kind, cost in known.costs.items():
@@ -151,3 +189,36 @@ def host(
     typer.echo(f"  wrote {found.file} and {found.rows} in {found.seconds:.0f} s; use it as cluster: {found.file}")
     if found.warning:
         typer.echo(f"  warning: {found.warning}", err=True)
+
+
+def _tell_gpus(found: GpuSpec) -> None:
+    """What was found of GPUs, for people."""
+    from rich.table import Table
+
+    from dlrmsim.calibrating_kernels import kernel_fit_in_words
+    from dlrmsim.cli.printing import text_console
+    from validation.errors import statistics
+    from validation.framework_fit import in_words
+
+    kernels = Table("kernels", "rows", "mean error", "bias", "worst", box=None, padding=(0, 2, 0, 0))
+    for kind, errors in found.fit.errors_pct.items():
+        of = statistics(errors)
+        told = (f"{of['mape_pct']:.1f} %", f"{of['bias_pct']:+.1f} %", f"{of['worst_pct']:+.0f} %")
+        kernels.add_row(kind, str(len(errors)), *told)
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for what, value in kernel_fit_in_words(found.fit.kernels):
+        table.add_row(what, value)
+    fitted, framework = found.fit.cluster.fitted, found.fit.framework
+    for constant, number in (framework.values if framework else {}).items():
+        table.add_row(constant, in_words(constant, number))
+    console = text_console()
+    console.print(kernels)
+    console.print(table)
+    if found.fit.has_collectives and fitted is not None:
+        typer.echo(f"  collectives: {fitted.residuals}")
+    else:
+        typer.echo("  collectives: none was timed, there is one GPU")
+    typer.echo(f"  iterations: {framework.residuals if framework else 'too few jobs'}")
+    typer.echo(f"  wrote {found.file} in {found.seconds:.0f} s; use it as cluster: {found.file}")
+    if found.framework is not None:
+        typer.echo(f"  wrote {found.framework}; use it as workload.framework: {found.framework}")

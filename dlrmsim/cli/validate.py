@@ -26,6 +26,10 @@ def validate(
         str | None,
         typer.Option("--cluster", metavar="SPEC", help="With --measured: the machine (see `calibrate host`)."),
     ] = None,
+    framework: Annotated[
+        str | None,
+        typer.Option("--framework", metavar="PROFILE", help="With --measured: the profile (see `calibrate host`)."),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="With --measured: a page with both timelines.")
     ] = None,
@@ -37,7 +41,7 @@ def validate(
 ) -> None:
     """Predict what others measured, or what `measure` did, and print the errors."""
     if measured:
-        _measured(measured, cluster, report, as_json=as_json, fail_above=fail_above)
+        _measured(measured, cluster, framework, report, as_json=as_json, fail_above=fail_above)
         return
     from dlrmsim import validating
     from dlrmsim.cli.printing import print_json, text_console
@@ -59,7 +63,13 @@ def validate(
 
 
 def _measured(
-    folders: list[Path], cluster: str | None, report: Path | None, *, as_json: bool, fail_above: float | None
+    folders: list[Path],
+    cluster: str | None,
+    framework: str | None,
+    report: Path | None,
+    *,
+    as_json: bool,
+    fail_above: float | None,
 ) -> None:
     from dlrmsim import validating_measured
     from dlrmsim.cli.printing import print_json, text_console
@@ -67,7 +77,7 @@ def _measured(
     from reports.tables import measured_errors, measured_statistics
 
     with progress_display() as progress:
-        found = validating_measured.validate_measured(folders, cluster, report, progress).table
+        found = validating_measured.validate_measured(folders, cluster, report, progress, framework=framework).table
     if as_json:
         print_json(found)
     else:

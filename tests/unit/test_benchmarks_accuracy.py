@@ -1,8 +1,12 @@
-"""Which launches of a configuration count."""
+"""Which launches of a configuration count, and what is told of them."""
 
 from pathlib import Path
 
-from benchmarks.accuracy import undisturbed_first
+import pytest
+
+from benchmarks import accuracy
+from benchmarks.accuracy import Study, undisturbed_first
+from scenarios.resolve import load_scenario
 from validation.measured import Measured, Times
 
 
@@ -15,3 +19,20 @@ def test_launches_that_nothing_disturbed_count_first_in_their_order():
     stolen = [0.2, 0.01, 0.0, 0.1, 0.03, 0.05]
     found = undisturbed_first([launched(number, share) for number, share in enumerate(stolen)])
     assert [int(launch.folder.name) for launch in found] == [1, 2, 4, 5, 3, 0]
+
+
+def test_of_gpus_iterations_alone_are_told(tmp_path):
+    """No piece of the yardstick is known of them, and no class."""
+    study = Study(1, 0, "dgx_h100", 3, tmp_path / "rows.csv", False, 1.0, "cuda")
+    scenario = load_scenario("criteo_small", ["cluster=dgx_h100", "world_size=1"])
+    launches = [
+        Measured(Path(str(number)), {"stolen_share": 0.0, "warnings": []}, Times(seconds, {}, None, {}, []), {})
+        for number, seconds in enumerate([0.9, 1.0, 1.3])
+    ]
+    predicted = Times(1.2, {"gemm": 0.5}, 0.4, {}, [])
+    row = accuracy._row(study, 0, scenario, launches, predicted)
+    assert float(row["iteration_error_pct"]) == pytest.approx(20.0)
+    assert row["gemm_error_pct"] == row["own thread_error_pct"] == row["product_slower"] == ""
+    told = {told.name: told.value for told in accuracy._statistics([row])}
+    assert told["iteration_mape"] == pytest.approx(20.0)
+    assert not [name for name in told if not name.startswith("iteration")]

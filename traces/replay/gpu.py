@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -117,19 +117,36 @@ def _stream_rate(gpu: Gpu) -> float:
     return gpu.memory_bytes_per_s.value * gpu.achieved.stream_fraction.value
 
 
-def gpu_of_device(device: str, names: Iterable[str]) -> str:
-    """Which of the shipped GPUs a trace's device is, by the words of both names.
+def gpu_of_device(device: str, names: Iterable[str], asked: str = "--from-gpu") -> str:
+    """Which of the shipped GPUs a device is, by the words of both names.
+
+    Where no name's words are all among the device's, as of "NVIDIA H100 80GB HBM3", it is the only one of its model
+    that is on PCIe or not, as the device is, and of its memory where that is told.
+
+    Args:
+        device: what the driver calls it.
+        names: of the shipped GPUs.
+        asked: option that names one.
 
     Raises:
         InputError: none or several.
     """
+    known = sorted(names)
     words = set(re.findall(r"[a-z0-9]+", device.lower().replace("gb", "")))
-    found = [name for name in names if words.issuperset(name.split("_"))]
+    found = [name for name in known if words.issuperset(name.split("_"))] or _alike(words, known)
     if len(found) != 1:
         raise InputError(
-            "is needed: which GPU the trace was taken on, its name does not tell",
-            file="--from-gpu",
+            "is needed: which GPU it is, its name does not tell",
+            file=asked,
             given=device or None,
-            expected=f"one of {', '.join(sorted(names))}",
+            expected=f"one of {', '.join(known)}",
         )
     return found[0]
+
+
+def _alike(words: Container[str], names: Iterable[str]) -> list[str]:
+    """Names of the model that is among the words, as far as form and memory do not differ."""
+    parts = {name: name.split("_") for name in names}
+    alike = {name: of for name, of in parts.items() if of[0] in words and ("pcie" in of) == ("pcie" in words)}
+    sized = [name for name, of in alike.items() if of[-1] in words]
+    return sized or list(alike)

@@ -1,0 +1,258 @@
+"""``calibrate host --device cuda``: times the GPUs of this machine and writes the cluster that it is.
+
+Beside that a framework profile: what the reference trainer does around its kernels there. What is not measured counts
+as in a shipped cluster with the same GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dlrmsim.calibrating_frameworks import fitted_profile
+from dlrmsim.measurements import iteration_times_s
+from dlrmsim.measuring import require_torch, with_plan
+from dlrmsim.outputs import file_written_whole, require_file_writable
+from hardware_specs.loader import CATALOGS, load_cluster
+from hardware_specs.types import Cluster
+from inputs.errors import InfeasibleError, InputError
+from scenarios.progress import Progress, Silent
+from scenarios.resolve import ResolvedScenario, load_scenario
+from traces.replay.gpu import gpu_of_device
+from trainer.bench_plan import Largest, Plan, joined
+from trainer.bench_series import SCENARIO, by_turns, started_by_turns
+from trainer.pin import usable_cores
+from trainer.runs import Run
+from validation.gpu_calibration import KIND_OF, GpuFit, fit_gpus
+from validation.gpu_record import GpuJob, GpuRecord
+from validation.host_record import SUFFIX
+from validation.measured_prediction import predict
+from validation.random_jobs import Limits, random_job
+
+LARGEST = Largest(table_bytes=4e9, batch=65_536, flops=1e11, lookups=1e7, gathered=6e8, paired=6e8)
+"""Of kernels: the largest take a GPU some milliseconds, as those of large jobs do."""
+CASES = 60
+"""Of each kind of kernel, if there is time for them."""
+CASE_S = 0.02
+COLLECTIVE_BYTES = tuple(4**power for power in range(5, 15))
+"""1 kiB to 256 MiB."""
+KERNELS_SHARE, COLLECTIVES_SHARE = 0.3, 0.1
+"""Of the time, for kernels alone and for collectives of each number of ranks; the rest is for jobs."""
+RANKS = (1, 2, 4, 8)
+"""Numbers of ranks that are measured, as far as there are GPUs."""
+LIMITS = Limits(table_bytes=6 * 2**30)
+"""Of jobs, as the study of random configurations has them."""
+CPU_LIMITS = Limits(table_bytes=1e8, gathered_bytes=5e7, flops=4e8)
+"""Of jobs where CPUs stand in for GPUs."""
+LEAST_S, MOST_S = 5e-4, 1.0
+"""An iteration of a job, as the cluster that the calibration starts from predicts it."""
+JOBS_PER_S = 0.5
+"""Drawn for each second of time; more than can be trained."""
+SCHEDULE = Run(Path(), warm_up=10, iterations=30, prepared=3, repeated_weights=True)
+"""How a job is trained."""
+GPU_CALIBRATION = 0x6CA1
+"""Apart from the draws of the studies, whatever their seed, and from those of CPUs."""
+FRAMEWORK = "pytorch"
+"""The profile that the trainer's starts from."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuSpec:
+    """A spec that is written.
+
+    Attributes:
+        fit: what it says.
+        file: the cluster.
+        framework: the profile; None: too few jobs were trained.
+        seconds: how long it took.
+    """
+
+    fit: GpuFit
+    file: Path
+    framework: Path | None
+    seconds: float
+
+
+def calibrate_gpus(
+    out: Path,
+    cluster: str | None = None,
+    minutes: float = 3.0,
+    seed: int = 0,
+    progress: Progress | None = None,
+    device: str = "cuda",
+) -> GpuSpec:
+    """Measure this machine's GPUs for about so many minutes and write the spec.
+
+    Args:
+        out: the cluster; record and profile go beside it.
+        cluster: name or path of the one that counts for all that is not measured; None: the first shipped one with
+            the same GPU.
+        minutes: that measuring takes.
+        seed: of sizes and jobs.
+        progress: told what is being done.
+        device: where ranks compute; ``cpu`` takes this machine for what ``cluster`` says, which tries all of it.
+
+    Raises:
+        MissingExtraError: PyTorch is not installed.
+        InputError: ``out`` cannot be written, ``minutes`` is not above 0, or no shipped cluster has such a GPU.
+        RankFailedError: a rank died.
+    """
+    shown, begin = progress or Silent(), time.perf_counter()
+    require_torch()
+    if not 0 < minutes < float("inf"):
+        raise InputError("not a time", file="--minutes", given=minutes, expected="above 0, e.g. 3")
+    require_file_writable(out)
+    name, count = _gpus(device)
+    start = load_cluster(cluster) if cluster else cluster_of_device(name)
+    ranks = [ranks for ranks in RANKS if ranks <= count]
+    seconds = 60.0 * minutes
+    largest = LARGEST if device == "cuda" else Largest()
+    rows = _timed(1, Plan(seed, CASES, 3, CASE_S, (), largest, tuple(KIND_OF), KERNELS_SHARE * seconds), device, shown)
+    for several in ranks[1:]:
+        alone = Plan(seed, 0, 3, CASE_S, COLLECTIVE_BYTES, seconds=COLLECTIVES_SHARE * seconds)
+        rows += _timed(several, alone, device, shown)
+    left_s = max(1.0, seconds - (time.perf_counter() - begin))
+    jobs = list(_trained(ranks, seed, left_s, start, device, shown))
+    when = time.strftime("%Y-%m-%d", time.gmtime())
+    source = f"dlrmsim calibrate host --device {device}, {when}, torch {version('torch')}, {name}"
+    record = GpuRecord(name, start, source, rows, jobs)
+    file_written_whole(out.with_suffix(SUFFIX), record.packed())
+    return _written(record, out, begin, shown)
+
+
+def refit_gpus(record: GpuRecord, out: Path, progress: Progress | None = None) -> GpuSpec:
+    """Fit what an earlier calibration measured, on whatever machine, and write the spec.
+
+    Raises:
+        InputError: ``out`` cannot be written.
+    """
+    require_file_writable(out)
+    return _written(record, out, time.perf_counter(), progress or Silent())
+
+
+def cluster_of_device(device: str) -> Cluster:
+    """The first shipped cluster whose GPU is the device.
+
+    Args:
+        device: what the driver calls it.
+
+    Raises:
+        InputError: no shipped GPU is like it, or no shipped cluster has it.
+    """
+    gpu = gpu_of_device(device, CATALOGS["gpu"].names(), "--cluster")
+    for name in sorted(CATALOGS["cluster"].names()):
+        found = load_cluster(name)
+        if found.node.gpu is not None and found.node.gpu.name == gpu:
+            return found
+    raise InputError("no shipped cluster has this GPU", file="--cluster", given=gpu, expected="a cluster's file")
+
+
+def _gpus(device: str) -> tuple[str, int]:
+    """What the driver calls GPUs, and how many there are; of a CPU that is one.
+
+    Raises:
+        InputError: there is none.
+    """
+    if device == "cpu":
+        return "cpu", 1
+    from trainer.gpus import gpu_count, gpu_name
+
+    if not gpu_count():
+        raise InputError("no GPU that PyTorch can use", file="--device", given=device, expected="cpu")
+    return gpu_name(), gpu_count()
+
+
+def _timed(ranks: int, plan: Plan, device: str, progress: Progress) -> list[dict[str, Any]]:
+    """Rows of kernels or collectives on so many ranks."""
+    from trainer.launch import run_ranks
+
+    progress.stage(f"timing {'kernels' if plan.cases else 'collectives'} on {ranks} GPUs")
+    with tempfile.TemporaryDirectory(prefix="dlrmsim-host-") as name:
+        folder = Path(name)
+        plan.write(folder / "plan.json")
+        run = Run(scenario=folder / "plan.json", out=folder, device=device)
+        run_ranks(run, ranks, usable_cores(), module="trainer.microbench")
+        return joined([json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(ranks)])
+
+
+def _trained(
+    counts: Sequence[int], seed: int, seconds: float, machine: Cluster, device: str, progress: Progress
+) -> Iterator[GpuJob]:
+    """Jobs drawn at random, trained by turns for as long as there is time, their start included."""
+    progress.stage(f"training jobs drawn at random by turns on {', '.join(map(str, counts))} GPUs")
+    end = time.perf_counter() + seconds
+    with tempfile.TemporaryDirectory(prefix="dlrmsim-host-") as name:
+        root = Path(name)
+        drawn = max(2, round(JOBS_PER_S * seconds / len(counts)))
+        limits = LIMITS if device == "cuda" else CPU_LIMITS
+        jobs = {ranks: drawn_jobs(ranks, seed, drawn, machine, root / f"ranks_{ranks}", limits) for ranks in counts}
+        folders = {ranks: list(of_ranks) for ranks, of_ranks in jobs.items()}
+        runs = dict.fromkeys(folders, replace(SCHEDULE, device=device))
+        with started_by_turns(runs, folders, root) as series:
+            for ranks, folder in by_turns(series, lambda: time.perf_counter() > end):
+                scenario = {**jobs[ranks][folder].to_dict(), "cluster": None}
+                yield GpuJob(scenario, _iteration_s(folder, ranks))
+
+
+def drawn_jobs(
+    ranks: int, seed: int, count: int, machine: Cluster, root: Path, limits: Limits
+) -> Mapping[Path, ResolvedScenario]:
+    """A folder for each of so many jobs, with its scenario and plan; the same for the same arguments.
+
+    Args:
+        ranks: that train them.
+        seed: of the draws.
+        count: how many.
+        machine: that they are planned for, and that predicts iterations of `LEAST_S` to `MOST_S`.
+        root: folder for theirs.
+        limits: of what is drawn.
+    """
+    random = np.random.default_rng([seed, ranks, GPU_CALIBRATION])
+    made: dict[Path, ResolvedScenario] = {}
+    while len(made) < count:
+        given = random_job(random, f"job_{len(made)}", machine.name, ranks)
+        folder = root / given["name"]
+        folder.mkdir(parents=True, exist_ok=True)
+        if not limits.allow(given):
+            continue
+        (folder / "job.json").write_text(json.dumps({**given, "cluster": machine.to_dict()}), encoding="utf-8")
+        try:
+            job = with_plan(load_scenario(folder / "job.json"), Silent())
+            if not LEAST_S <= predict(job).iteration_s <= MOST_S:
+                continue
+        except InfeasibleError:
+            continue
+        (folder / SCENARIO).write_text(job.to_yaml(), encoding="utf-8")
+        made[folder] = job
+    return made
+
+
+def _iteration_s(folder: Path, ranks: int) -> float:
+    """The usual time of those that count, seconds."""
+    of_ranks = [
+        json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8"))["iterations"] for rank in range(ranks)
+    ]
+    start_s, end_s = (np.array([columns[name] for columns in of_ranks]) for name in ("start_s", "end_s"))
+    return float(np.median(iteration_times_s(start_s, end_s)[SCHEDULE.counted]))
+
+
+def _written(record: GpuRecord, out: Path, begin: float, progress: Progress) -> GpuSpec:
+    import yaml
+
+    fit = fit_gpus(record, out.stem, progress)
+    profile = None
+    if fit.framework is not None:
+        profile = out.with_name(f"{out.stem}_trainer.yaml")
+        text = fitted_profile(FRAMEWORK, profile.stem, record.source, fit.framework)
+        file_written_whole(profile, text)
+    text = yaml.safe_dump(fit.cluster.to_dict(), sort_keys=False, allow_unicode=True, width=120)
+    file_written_whole(out, text)
+    return GpuSpec(fit, out, profile, time.perf_counter() - begin)

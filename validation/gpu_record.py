@@ -1,0 +1,87 @@
+"""What ``calibrate host --device cuda`` measures, and a file of it: a spec can be fitted anew anywhere."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from hardware_specs.loader import read_cluster
+from hardware_specs.types import Cluster
+from inputs.errors import InputError
+from inputs.yaml_lines import Document
+from scenarios.resolve import ResolvedScenario, resolve
+from validation.cpu_fit import Row
+from validation.host_record import SUFFIX, rounded
+
+SCHEMA = "gpus 1"
+"""Of the files: another one is another format."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuJob:
+    """A job that was trained: its scenario, with its plan, without a machine, and its usual iteration, seconds."""
+
+    scenario: Mapping[str, Any]
+    iteration_s: float
+
+    def on(self, machine: Cluster) -> ResolvedScenario:
+        """Its scenario on a machine.
+
+        Raises:
+            InputError: the machine cannot run it.
+        """
+        data = {**self.scenario, "cluster": machine.to_dict()}
+        return resolve(Document(data, {}, Path(str(self.scenario.get("name")))))
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRecord:
+    """A machine's GPUs and what was measured on them.
+
+    Attributes:
+        device: what the driver calls them.
+        start: the cluster that counts for all that is not measured.
+        source: how and when it was measured.
+        rows: kernels and collectives alone (`trainer.microbench`).
+        jobs: those trained.
+    """
+
+    device: str
+    start: Cluster
+    source: str
+    rows: Sequence[Row]
+    jobs: Sequence[GpuJob]
+
+    def packed(self) -> bytes:
+        """The file of it: compressed JSON, the same for the same record."""
+        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        jobs = [asdict(job) for job in self.jobs]
+        content = {"schema": SCHEMA, **told, "start": self.start.to_dict(), "jobs": jobs}
+        return gzip.compress(json.dumps(rounded(content), separators=(",", ":")).encode(), mtime=0)
+
+    @staticmethod
+    def read(file: Path) -> GpuRecord | None:
+        """The record in a file; None where it is none of GPUs.
+
+        Raises:
+            InputError: it is one that this version does not know.
+        """
+        try:
+            found = json.loads(gzip.decompress(file.read_bytes()))
+            schema = str(found.pop("schema"))
+        except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError):
+            return None
+        if not schema.startswith("gpus"):
+            return None
+        if schema != SCHEMA:
+            raise InputError("another format", file=file, key="schema", given=schema, expected=SCHEMA)
+        try:
+            start = read_cluster(Document({"start": found["start"]}, {}, file), ("start",))
+            return GpuRecord(**{**found, "start": start, "jobs": [GpuJob(**job) for job in found["jobs"]]})
+        except (KeyError, TypeError):
+            expected = f"a file NAME{SUFFIX} that `dlrmsim calibrate host` wrote beside NAME.yaml"
+            raise InputError("no record of a calibration", file=file, expected=expected) from None

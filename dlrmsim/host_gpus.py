@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -31,7 +31,7 @@ from trainer.bench_plan import Largest, Plan, joined
 from trainer.bench_series import SCENARIO, by_turns, started_by_turns
 from trainer.pin import usable_cores
 from trainer.runs import Run
-from validation.gpu_calibration import KIND_OF, GpuFit, fit_gpus
+from validation.gpu_calibration import FEWEST_JOBS, KIND_OF, GpuFit, fit_gpus
 from validation.gpu_record import GpuJob, GpuRecord
 from validation.host_record import SUFFIX
 from validation.measured_prediction import predict
@@ -54,7 +54,7 @@ CPU_LIMITS = Limits(table_bytes=1e8, gathered_bytes=5e7, flops=4e8)
 """Of jobs where CPUs stand in for GPUs."""
 LEAST_S, MOST_S = 5e-4, 1.0
 """An iteration of a job, as the cluster that the calibration starts from predicts it."""
-JOBS_PER_S = 0.5
+JOBS_PER_S = 0.25
 """Drawn for each second of time; more than can be trained."""
 SCHEDULE = Run(Path(), warm_up=10, iterations=30, prepared=3, repeated_weights=True)
 """How a job is trained."""
@@ -112,20 +112,23 @@ def calibrate_gpus(
     require_file_writable(out)
     name, count = _gpus(device)
     start = load_cluster(cluster) if cluster else cluster_of_device(name)
-    ranks = [ranks for ranks in RANKS if ranks <= count]
+    if start.node.gpu is None:
+        raise InputError("has no GPUs", file="--cluster", given=start.name, expected="a cluster with them")
+    ranks = [ranks for ranks in RANKS if ranks <= min(count, start.node.ranks)]
     seconds = 60.0 * minutes
     largest = LARGEST if device == "cuda" else Largest()
     rows = _timed(1, Plan(seed, CASES, 3, CASE_S, (), largest, tuple(KIND_OF), KERNELS_SHARE * seconds), device, shown)
     for several in ranks[1:]:
         alone = Plan(seed, 0, 3, CASE_S, COLLECTIVE_BYTES, seconds=COLLECTIVES_SHARE * seconds)
         rows += _timed(several, alone, device, shown)
-    left_s = max(1.0, seconds - (time.perf_counter() - begin))
-    jobs = list(_trained(ranks, seed, left_s, start, device, shown))
     when = time.strftime("%Y-%m-%d", time.gmtime())
     source = f"dlrmsim calibrate host --device {device}, {when}, torch {version('torch')}, {name}"
-    record = GpuRecord(name, start, source, rows, jobs)
-    file_written_whole(out.with_suffix(SUFFIX), record.packed())
-    return _written(record, out, begin, shown)
+    record, file = GpuRecord(name, start, source, rows, ()), out.with_suffix(SUFFIX)
+    file_written_whole(file, record.packed())  # a job that fails leaves it
+    jobs = _trained(ranks, seed, seconds - (time.perf_counter() - begin), start, device, shown)
+    packed = replace(record, jobs=jobs).packed()
+    file_written_whole(file, packed)
+    return _written(GpuRecord.unpacked(packed, file), out, begin, shown)
 
 
 def refit_gpus(record: GpuRecord, out: Path, progress: Progress | None = None) -> GpuSpec:
@@ -185,21 +188,23 @@ def _timed(ranks: int, plan: Plan, device: str, progress: Progress) -> list[dict
 
 def _trained(
     counts: Sequence[int], seed: int, seconds: float, machine: Cluster, device: str, progress: Progress
-) -> Iterator[GpuJob]:
-    """Jobs drawn at random, trained by turns for as long as there is time, their start included."""
+) -> list[GpuJob]:
+    """Jobs drawn at random, trained by turns for as long as there is time, and until they tell enough."""
     progress.stage(f"training jobs drawn at random by turns on {', '.join(map(str, counts))} GPUs")
     end = time.perf_counter() + seconds
     with tempfile.TemporaryDirectory(prefix="dlrmsim-host-") as name:
         root = Path(name)
-        drawn = max(2, round(JOBS_PER_S * seconds / len(counts)))
+        drawn = max(FEWEST_JOBS, round(JOBS_PER_S * seconds / len(counts)))
         limits = LIMITS if device == "cuda" else CPU_LIMITS
         jobs = {ranks: drawn_jobs(ranks, seed, drawn, machine, root / f"ranks_{ranks}", limits) for ranks in counts}
         folders = {ranks: list(of_ranks) for ranks, of_ranks in jobs.items()}
         runs = dict.fromkeys(folders, replace(SCHEDULE, device=device))
         with started_by_turns(runs, folders, root) as series:
-            for ranks, folder in by_turns(series, lambda: time.perf_counter() > end):
+            trained: list[GpuJob] = []
+            for ranks, folder in by_turns(series, lambda: time.perf_counter() > end and len(trained) >= FEWEST_JOBS):
                 scenario = {**jobs[ranks][folder].to_dict(), "cluster": None}
-                yield GpuJob(scenario, _iteration_s(folder, ranks))
+                trained.append(GpuJob(scenario, _iteration_s(folder, ranks)))
+    return trained
 
 
 def drawn_jobs(

@@ -30,8 +30,9 @@ EVICTED_BYTES = 2**24
 """Touched between calls that find their data cold: many times a core's own caches."""
 LEAST_CALLS, MOST_CALLS = 3, 40
 COLLECTIVES = ("all_reduce", "all_to_all", "all_gather", "reduce_scatter")
-GRAPH_CALLS = 8
-"""Of a case, each on data of its own where it has any, that a GPU runs without the host between them."""
+GRAPH_CALLS, REPLAYS = 8, 8
+"""Calls of a case, each on data of its own, that a GPU runs without the host between them, and how often it does while
+the host starts what is next: a start takes it some 10 us."""
 KERNELS_SHARE = 0.6
 """Of the time, where collectives are timed too."""
 INTERRUPTED = 1.5
@@ -104,6 +105,8 @@ def _rows(plan: Plan, *, on_gpu: bool) -> list[dict[str, Any]]:
 
 def _agreed(late: bool) -> bool:
     """Whether any rank is late."""
+    if dist.get_world_size() == 1:
+        return late
     told = torch.tensor([float(late)])
     dist.all_reduce(told, dist.ReduceOp.MAX)
     return bool(told.item())
@@ -158,29 +161,31 @@ def _time(case: Case, budget_s: float) -> float:
 
 
 def _time_on_gpu(case: Case, budget_s: float) -> float:
-    """The same of calls that a GPU runs without the host between them."""
-    calls = case.make()
-    some = [next(calls) for _ in range(GRAPH_CALLS)]
+    """The same of calls that a GPU runs without the host between them, none on what its cache has of the one before."""
+    drawn = case.make()
+    some = [next(drawn) if case.cold else next(case.make()) for _ in range(GRAPH_CALLS)]
     beside = torch.cuda.Stream()
     beside.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(beside):  # what libraries set up at first use cannot be captured
         for call in some:
             call()
     torch.cuda.current_stream().wait_stream(beside)
+    torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):  # NCCL's own threads ask for events meanwhile
         for call in some:
             call()
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
     taken: list[float] = []
     for _ in range(PATIENCE_CALLS):
         graph.replay()
-    while len(taken) < LEAST_CALLS or (sum(taken) * GRAPH_CALLS < budget_s and len(taken) < MOST_CALLS):
+    while len(taken) < LEAST_CALLS or (sum(taken) * GRAPH_CALLS * REPLAYS < budget_s and len(taken) < MOST_CALLS):
         begin.record()
-        graph.replay()
+        for _ in range(REPLAYS):
+            graph.replay()
         end.record()
         end.synchronize()
-        taken.append(begin.elapsed_time(end) / 1e3 / GRAPH_CALLS)
+        taken.append(begin.elapsed_time(end) / 1e3 / (GRAPH_CALLS * REPLAYS))
     return float(np.quantile(taken, 0.25))
 
 
@@ -252,6 +257,8 @@ def _work_on(seconds: float) -> None:
 
 def _most(value: float) -> float:
     """The largest over ranks."""
+    if dist.get_world_size() == 1:
+        return value
     told = torch.tensor([value], dtype=torch.float64)
     dist.all_reduce(told, dist.ReduceOp.MAX)
     return float(told.item())

@@ -30,6 +30,8 @@ def train_each(run: Run, rank: int, device: torch.device) -> None:
         train(read_job(file), replace(run, scenario=file, out=folder), rank, device)
         gc.unfreeze()
         gc.collect()
+        if device.type == "cuda":  # others train on it next
+            torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":

@@ -24,11 +24,9 @@ from validation.gpu_record import GpuRecord
 from validation.kernel_fit import KernelFit, TimedKernel, fit_kernels, predicted_s
 from workloads.framework import Constant
 
-KIND_OF: Mapping[str, str] = {
-    "gemm": "gemm", "batched": "gemm", "stream": "elementwise", "transpose": "elementwise", "gather": "elementwise",
-    "lookup": "lookup",
-}  # fmt: skip
-"""Kernels that are timed, and as what `validation.kernel_fit` knows each."""
+KIND_OF: Mapping[str, str] = {"gemm": "gemm", "batched": "gemm", "stream": "elementwise", "lookup": "lookup"}
+"""Kernels that are timed, and as what `validation.kernel_fit` knows each. Element-wise kernels that do not go through
+memory as it lies are not among them: they say nothing of the rate at which it streams."""
 CONSTANTS: tuple[Constant, ...] = ("operator_s", "elementwise_factor", "embedding_factor", "iteration_s")
 """Of the framework profile, that jobs tell."""
 FEWEST_JOBS = 4

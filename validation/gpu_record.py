@@ -71,17 +71,30 @@ class GpuRecord:
             InputError: it is one that this version does not know.
         """
         try:
-            found = json.loads(gzip.decompress(file.read_bytes()))
-            schema = str(found.pop("schema"))
-        except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError):
+            content = file.read_bytes()
+            schema = str(json.loads(gzip.decompress(content))["schema"])
+        except (OSError, EOFError, ValueError, KeyError, TypeError):
             return None
-        if not schema.startswith("gpus"):
-            return None
-        if schema != SCHEMA:
-            raise InputError("another format", file=file, key="schema", given=schema, expected=SCHEMA)
+        return GpuRecord.unpacked(content, file) if schema.startswith("gpus") else None
+
+    @staticmethod
+    def unpacked(content: bytes, file: Path) -> GpuRecord:
+        """The record that `packed` made ``content`` of.
+
+        Args:
+            content: of the file.
+            file: its name, for errors.
+
+        Raises:
+            InputError: it is no such file, or one that this version does not know.
+        """
         try:
+            found = json.loads(gzip.decompress(content))
+            schema = found.pop("schema")
+            if schema != SCHEMA:
+                raise InputError("another format", file=file, key="schema", given=schema, expected=SCHEMA)
             start = read_cluster(Document({"start": found["start"]}, {}, file), ("start",))
             return GpuRecord(**{**found, "start": start, "jobs": [GpuJob(**job) for job in found["jobs"]]})
-        except (KeyError, TypeError):
+        except (OSError, EOFError, ValueError, KeyError, TypeError):
             expected = f"a file NAME{SUFFIX} that `dlrmsim calibrate host` wrote beside NAME.yaml"
             raise InputError("no record of a calibration", file=file, expected=expected) from None

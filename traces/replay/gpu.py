@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Collection, Container, Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -121,7 +121,7 @@ def gpu_of_device(device: str, names: Iterable[str], asked: str = "--from-gpu") 
     """Which of the shipped GPUs a device is, by the words of both names.
 
     Where no name's words are all among the device's, as of "NVIDIA H100 80GB HBM3", it is the only one of its model
-    that is on PCIe or not, as the device is, and of its memory where that is told.
+    that is on PCIe or not, as the device is, and of its memory where that is told. A part of one (MIG) is none.
 
     Args:
         device: what the driver calls it.
@@ -131,9 +131,12 @@ def gpu_of_device(device: str, names: Iterable[str], asked: str = "--from-gpu") 
     Raises:
         InputError: none or several.
     """
-    known = sorted(names)
-    words = set(re.findall(r"[a-z0-9]+", device.lower().replace("gb", "")))
-    found = [name for name in known if words.issuperset(name.split("_"))] or _alike(words, known)
+    known, told = sorted(names), device.lower()
+    words = set(re.findall(r"[a-z0-9]+", told.replace("gb", "")))
+    sizes = set(re.findall(r"(\d+) ?gb", told))
+    found = [name for name in known if words.issuperset(name.split("_"))] or _alike(words, sizes, known)
+    if "mig" in words:
+        found = []
     if len(found) != 1:
         raise InputError(
             "is needed: which GPU it is, its name does not tell",
@@ -144,9 +147,13 @@ def gpu_of_device(device: str, names: Iterable[str], asked: str = "--from-gpu") 
     return found[0]
 
 
-def _alike(words: Container[str], names: Iterable[str]) -> list[str]:
-    """Names of the model that is among the words, as far as form and memory do not differ."""
+def _alike(words: Container[str], sizes: Collection[str], names: Iterable[str]) -> list[str]:
+    """Names of the model that is among the words, as far as form and memory, where ``sizes`` tell it, do not differ."""
     parts = {name: name.split("_") for name in names}
-    alike = {name: of for name, of in parts.items() if of[0] in words and ("pcie" in of) == ("pcie" in words)}
-    sized = [name for name, of in alike.items() if of[-1] in words]
-    return sized or list(alike)
+    return [
+        name
+        for name, of in parts.items()
+        if of[0] in words
+        and all((form in of) == (form in words) for form in ("pcie", "nvl"))
+        and (not sizes or of[-1] in sizes)
+    ]

@@ -110,7 +110,7 @@ def test_what_is_no_record_of_gpus_is_none(tmp_path, content):
 def test_all_but_cuda_runs_here(tmp_path, capsys):
     """On a CPU in place of the GPU: what it says of an H100 is wrong, but it is a cluster and a profile that run."""
     pytest.importorskip("torch")
-    spec = calibrate_gpus(tmp_path / "here.yaml", "dgx_h100", minutes=0.5, device="cpu")
+    spec = calibrate_gpus(tmp_path / "here.yaml", "dgx_h100", minutes=0.1, device="cpu")
     assert {"gemm", "batched", "stream", "lookup"} <= set(spec.fit.errors_pct)
     assert not spec.fit.has_collectives
     assert spec.framework is not None

@@ -115,14 +115,15 @@ def measure(
         (partial / RESOLVED).write_text(resolved.to_yaml(), encoding="utf-8")
         _check_memory(partial / RESOLVED, device)
         several = resolved.world_size > 1
+        looks = _looks_every(request.iterations, device, several=several)
         run = Run(
             scenario=partial / RESOLVED,
             out=partial / "ranks",
             iterations=request.iterations,
             warm_up=request.warm_up,
             timed=request.timed,
-            yardstick_every=_looks_every(request.iterations, several=several) if device == "cpu" else 0,
-            settling=1 if several and device == "cpu" else 0,  # one rank waits for nobody at a look
+            yardstick_every=looks,
+            settling=1 if several and looks else 0,  # one rank waits for nobody at a look
             profiled=request.profiled,
             prepared=request.batches,
             repeated_weights=request.repeated_weights,
@@ -135,8 +136,10 @@ def measure(
     return Measured(folder, summary)
 
 
-def _looks_every(iterations: int, *, several: bool) -> int:
-    """Iterations between two looks; on a GPU there are none: what CPUs do says nothing of it, and it would run dry."""
+def _looks_every(iterations: int, device: str, *, several: bool) -> int:
+    """Iterations between two looks; 0: none on a GPU, of which what CPUs do says nothing, and which would run dry."""
+    if device != "cpu":
+        return 0
     return max(LEAST_EVERY if several else 1, min(YARDSTICK_EVERY, iterations // LOOKS))
 
 

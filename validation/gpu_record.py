@@ -11,11 +11,10 @@ from typing import Any
 
 from hardware_specs.loader import read_cluster
 from hardware_specs.types import Cluster
-from inputs.errors import InputError
 from inputs.yaml_lines import Document
 from scenarios.resolve import ResolvedScenario, resolve
 from validation.cpu_fit import Row
-from validation.host_record import SUFFIX, rounded
+from validation.host_record import packed, unpacking
 
 SCHEMA = "gpus 1"
 """Of the files: another one is another format."""
@@ -61,7 +60,7 @@ class GpuRecord:
         told = {field.name: getattr(self, field.name) for field in fields(self)}
         jobs = [asdict(job) for job in self.jobs]
         content = {"schema": SCHEMA, **told, "start": self.start.to_dict(), "jobs": jobs}
-        return gzip.compress(json.dumps(rounded(content), separators=(",", ":")).encode(), mtime=0)
+        return packed(content)
 
     @staticmethod
     def read(file: Path) -> GpuRecord | None:
@@ -88,13 +87,7 @@ class GpuRecord:
         Raises:
             InputError: it is no such file, or one that this version does not know.
         """
-        try:
-            found = json.loads(gzip.decompress(content))
-            schema = found.pop("schema")
-            if schema != SCHEMA:
-                raise InputError("another format", file=file, key="schema", given=schema, expected=SCHEMA)
+        with unpacking(content, SCHEMA, file) as found:
             start = read_cluster(Document({"start": found["start"]}, {}, file), ("start",))
-            return GpuRecord(**{**found, "start": start, "jobs": [GpuJob(**job) for job in found["jobs"]]})
-        except (OSError, EOFError, ValueError, KeyError, TypeError):
-            expected = f"a file NAME{SUFFIX} that `dlrmsim calibrate host` wrote beside NAME.yaml"
-            raise InputError("no record of a calibration", file=file, expected=expected) from None
+            jobs = [GpuJob(**job) for job in found["jobs"]]
+            return GpuRecord(found["device"], start, found["source"], found["rows"], jobs)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -167,7 +168,7 @@ class HostRecord:
                 for job in self.jobs
             ],
         }
-        return gzip.compress(json.dumps(rounded(content), separators=(",", ":")).encode(), mtime=0)
+        return packed(content)
 
     @staticmethod
     def read(name_or_path: str) -> HostRecord:
@@ -201,15 +202,36 @@ class HostRecord:
         Raises:
             InputError: it is no such file.
         """
-        try:
-            found = json.loads(gzip.decompress(content))
-            if found["schema"] != SCHEMA:
-                raise InputError("another format", file=file, key="schema", given=found["schema"], expected=str(SCHEMA))
+        with unpacking(content, SCHEMA, file) as found:
             jobs = [_job(job) for job in found["jobs"]]
             return HostRecord(HostFacts(**found["facts"]), found["turn_s"], found["rows"], jobs)
-        except (OSError, EOFError, ValueError, KeyError, TypeError):
-            expected = f"a file NAME{SUFFIX} that `dlrmsim calibrate host` wrote beside NAME.yaml"
-            raise InputError("no record of a calibration", file=file, expected=expected) from None
+
+
+def packed(content: Mapping[str, Any]) -> bytes:
+    """A file of a record: compressed JSON, fractions to `DIGITS` digits; the same for the same content."""
+    return gzip.compress(json.dumps(rounded(content), separators=(",", ":")).encode(), mtime=0)
+
+
+@contextmanager
+def unpacking(content: bytes, schema: object, file: Path) -> Iterator[dict[str, Any]]:
+    """What `packed` was given, for a block that makes a record of it.
+
+    Args:
+        content: of the file.
+        schema: of such records.
+        file: its name, for errors.
+
+    Raises:
+        InputError: it is no such file, as the block may find, too.
+    """
+    try:
+        found = json.loads(gzip.decompress(content))
+        if found["schema"] != schema:
+            raise InputError("another format", file=file, key="schema", given=found["schema"], expected=str(schema))
+        yield found
+    except (OSError, EOFError, ValueError, KeyError, TypeError):
+        expected = f"a file NAME{SUFFIX} that `dlrmsim calibrate host` wrote beside NAME.yaml"
+        raise InputError("no record of a calibration", file=file, expected=expected) from None
 
 
 def _job(found: Mapping[str, Any]) -> JobRecord:

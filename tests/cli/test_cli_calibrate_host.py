@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import time
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,25 @@ def test_a_measurement_is_predicted_class_by_class(measured):
     page = (measured / "page.html").read_text(encoding="utf-8")
     assert "rank 0 host, measured" in page
     assert "rank 0 host, predicted" in page
+
+
+def test_a_measurement_may_be_predicted_with_another_profile(measured):
+    arguments = ("validate", "--measured", "measured", "--cluster", "here.yaml", "--json")
+    predicted = {}
+    for name in ("pytorch", "small_buckets.yaml"):
+        if name.endswith(".yaml"):
+            text = files("workloads").joinpath("frameworks", "pytorch.yaml").read_text(encoding="utf-8")
+            (measured / name).write_text(
+                text.replace("value: 25 MiB", "value: 1 KiB").replace("value: 1 MiB", "value: 1 KiB"), encoding="utf-8"
+            )
+        code, out, err = dlrmsim(*arguments, "--framework", name, folder=measured)
+        assert code == 0, err
+        cases = {case["metric"]: case for case in json.loads(out)["measured"][0]["cases"]}
+        predicted[name] = cases["iteration"]["predicted"]
+    assert len(set(predicted.values())) == 2, "more buckets of gradients"
+    code, _, err = dlrmsim(*arguments, "--framework", "pytorhc", folder=measured)
+    assert code == 2
+    assert "did you mean 'pytorch'" in err
 
 
 def test_errors_above_a_limit_end_with_their_own_code(measured):

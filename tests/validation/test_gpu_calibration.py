@@ -8,11 +8,21 @@ import json
 import pytest
 
 from dlrmsim.cli import main
-from dlrmsim.host_gpus import CPU_LIMITS, LARGEST, LIMITS, calibrate_gpus, cluster_of_device, drawn_jobs, refit_gpus
+from dlrmsim.host_gpus import (
+    COLLECTIVE_BYTES,
+    CPU_LIMITS,
+    LARGEST,
+    LIMITS,
+    calibrate_gpus,
+    cluster_of_device,
+    drawn_jobs,
+    refit_gpus,
+)
 from hardware_specs.loader import load_cluster
 from inputs.errors import InputError
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
+from validation.collectives import MeasuredCollective, Predictor
 from validation.cpu_fit import KernelRow
 from validation.framework_fit import Configuration
 from validation.gpu_calibration import CONSTANTS, KIND_OF
@@ -54,6 +64,21 @@ def made_rows(cluster):
     return [{**row, "times_s": [time_s]} for row, time_s in zip(rows, seconds, strict=True)]
 
 
+def made_collectives(cluster):
+    """NCCL's between GPUs of a node, with the model's own times."""
+    measured = [
+        MeasuredCollective(op, 1, ranks, float(size), 1.0, "trainer")
+        for op in ("all_reduce", "all_to_all", "all_gather", "reduce_scatter")
+        for ranks in (2, 4, 8)
+        for size in COLLECTIVE_BYTES[::2]
+    ]
+    seconds = Predictor(cluster).seconds(measured).tolist()
+    return [
+        {"kind": of.op, "ranks": of.ranks_per_node, "bytes": of.bytes, "times_s": [time_s]}
+        for of, time_s in zip(measured, seconds, strict=True)
+    ]
+
+
 def made_jobs(cluster, root, seed, count):
     """Jobs with the iterations that they would have."""
     jobs = drawn_jobs(1, seed, count, load_cluster("dgx_h100"), root, LIMITS)
@@ -83,6 +108,19 @@ def test_what_a_gpu_and_a_trainer_take_is_found_again_and_tells_other_jobs(tmp_p
         parts = {"cluster": str(spec.file), "workload": {**job.scenario["workload"], "framework": str(spec.framework)}}
         file.write_text(json.dumps({**job.scenario, **parts}), encoding="utf-8")
         assert predict(load_scenario(file)).iteration_s == pytest.approx(job.iteration_s, rel=0.03)
+
+
+def test_collectives_of_several_gpus_are_fitted(tmp_path):
+    cluster = load_cluster("dgx_h100")
+    rows = made_collectives(cluster)
+    record = GpuRecord("NVIDIA H100 80GB HBM3", cluster, "made up", [*made_rows(made_cluster()), *rows], ())
+    spec = refit_gpus(record, tmp_path / "here.yaml", Silent())
+    assert spec.fit.has_collectives
+    assert spec.framework is None, "no job tells of the trainer"
+    again = load_cluster(tmp_path / "here.yaml")
+    told = [MeasuredCollective(row["kind"], 1, row["ranks"], row["bytes"], row["times_s"][0]) for row in rows]
+    assert Predictor(again).seconds(told) == pytest.approx([row.time_s for row in told], rel=0.05)
+    assert again.fitted.near_fraction["all_reduce"].source == "made up"
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):

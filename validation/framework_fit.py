@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import count
 
 import numpy as np
@@ -20,6 +20,7 @@ from inputs.errors import InputError
 from inputs.quantities import format_quantity
 from scenarios.engine_run import iteration_s
 from scenarios.job import machine_of, settings_of
+from scenarios.mapping import Map, in_order, one_after_the_other
 from scenarios.plans import make_fitting_plan
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario
@@ -119,9 +120,19 @@ def _seconds(case: Case, resolved: ResolvedScenario) -> float:
 
 
 def fit_framework(
-    constants: Sequence[Constant], configurations: Sequence[Configuration], progress: Progress | None = None
+    constants: Sequence[Constant],
+    configurations: Sequence[Configuration],
+    progress: Progress | None = None,
+    each: Map = one_after_the_other,
 ) -> FittedConstants:
-    """The constants with which the framework of the configurations meets them best."""
+    """The constants with which the framework of the configurations meets them best.
+
+    Args:
+        constants: what is fitted.
+        configurations: jobs and what was measured of them.
+        progress: told how often all have been predicted.
+        each: who predicts them.
+    """
     from scipy.optimize import least_squares
 
     start = np.log([START[name] for name in constants])
@@ -129,7 +140,8 @@ def fit_framework(
 
     def errors(logs: FloatArray) -> FloatArray:
         values = dict(zip(constants, np.exp(logs).tolist(), strict=True))
-        off = [np.log(found.iteration_s(values) / np.array(found.measured_s)) for found in configurations]
+        seconds = in_order(each, partial(_iteration_s, values), configurations)
+        off = [np.log(s / np.array(of.measured_s)) for s, of in zip(seconds, configurations, strict=True)]
         return np.concatenate(off)
 
     def residuals(logs: FloatArray) -> FloatArray:
@@ -151,6 +163,10 @@ def fit_framework(
     off = np.abs(100.0 * np.expm1(errors(found.x)))
     words = f"median error {np.median(off):.1f} %, worst {off.max():.0f} %, of {len(off)} cases"
     return FittedConstants(dict(zip(constants, np.exp(found.x).tolist(), strict=True)), len(off), words)
+
+
+def _iteration_s(values: Mapping[Constant, float], configuration: Configuration) -> float:
+    return configuration.iteration_s(values)
 
 
 DIFFERENCE = 0.01

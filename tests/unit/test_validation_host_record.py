@@ -22,7 +22,7 @@ from validation.yardstick import MOST_STOLEN, PIECES
 FILE = Path("here.record.json.gz")
 
 
-SHIPPED = ("xeon_2_cores", "zen4_2_cores", "zen5_2_cores", "emerald_2_cores")
+SHIPPED = ("xeon_2_cores", "zen4_2_cores", "zen5_2_cores", "emerald_2_cores", "granite_2_cores")
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,6 @@ from dataclasses import replace
 import numpy as np
 
 from benchmarks.rows import Row
-from dlrmsim.workers import kept_workers
 from scenarios.progress import Silent
 from simulator.operators import EmbeddingLookup, EmbeddingUpdate, Gemm
 from validation.host_calibration import as_alone, jobs_alone, rank_counts
@@ -30,8 +29,7 @@ KINDS = ("lookup", "update", "gemm", "rest")
 def rows(record: str) -> Iterator[Row]:
     """Mean errors of parts of jobs left out, by kind and by threads of a rank."""
     known = HostRecord.read(record)
-    with kept_workers() as each:
-        by_ranks = jobs_alone(known, as_alone(known.facts, known.rows, Silent()), each)
+    by_ranks = jobs_alone(known, as_alone(known.facts, known.rows, Silent()))
     by_threads = {threads: by_ranks[ranks] for threads, ranks in rank_counts(known.facts.cores).items()}
     for threads, trained in by_threads.items():
         facts = with_own_cache(known.facts, known.rows, threads, trained)

@@ -9,7 +9,7 @@ import platform
 import re
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -21,13 +21,11 @@ from dlrmsim.host_training import TrainRequest, train_jobs
 from dlrmsim.measurements import load_average
 from dlrmsim.measuring import MAX_RANKS_PER_CORE, require_torch
 from dlrmsim.outputs import file_written_whole, require_file_writable
-from dlrmsim.workers import kept_workers
 from hardware_specs.cpu_kernels import CpuKernels
 from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster
 from inputs.errors import InputError
 from scenarios.host_memory import physical_memory_bytes
-from scenarios.mapping import Item, Map, Result
 from scenarios.progress import Progress, Silent
 from simulator.compute.cpu_amounts import caches_of
 from trainer.bench_plan import FEWEST_CASES, Largest, Plan, joined
@@ -140,27 +138,10 @@ def refit_host(records: Sequence[str], out: Path, progress: Progress | None = No
 def _fitted(record: HostRecord, alone: Cluster, progress: Progress) -> tuple[Cluster, str]:
     """The machine, and its table of rows."""
     progress.stage("fitting the costs of kernels")
-    counts = rank_counts(record.facts.cores)
-    with kept_workers() as each:
-        fit = fit_host(record, alone, _Shown(each, progress))
+    fit, counts = fit_host(record, alone), rank_counts(record.facts.cores)
     parts = [(counts[threads], threads, part) for threads, of in fit.parts.items() for part in of]
     errors = errors_pct(record.rows, fit.cluster)
     return fit.cluster, _rows_csv(record.rows, errors, parts, list(fit.cluster.node.cpu.kernels))
-
-
-@dataclass(slots=True)
-class _Shown:
-    """A `Map` that tells how far it is."""
-
-    each: Map
-    progress: Progress
-    passes: int = 0
-
-    def __call__(self, function: Callable[[Item], Result], items: Sequence[Item], /) -> Iterator[tuple[int, Result]]:
-        self.passes += 1
-        for done, found in enumerate(self.each(function, items), 1):
-            self.progress.stage(f"fitting to jobs, pass {self.passes}", done, len(items))
-            yield found
 
 
 def _written(out: Path, cluster: Cluster, table: str, begin: float) -> HostSpec:

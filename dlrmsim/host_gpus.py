@@ -21,7 +21,6 @@ from dlrmsim.calibrating_frameworks import fitted_profile
 from dlrmsim.measurements import iteration_times_s
 from dlrmsim.measuring import require_torch, with_plan
 from dlrmsim.outputs import file_written_whole, require_file_writable
-from dlrmsim.workers import kept_workers
 from hardware_specs.loader import CATALOGS, load_cluster
 from hardware_specs.types import Cluster
 from inputs.errors import InfeasibleError, InputError
@@ -253,8 +252,7 @@ def _iteration_s(folder: Path, ranks: int) -> float:
 def _written(record: GpuRecord, out: Path, begin: float, progress: Progress) -> GpuSpec:
     import yaml
 
-    with kept_workers() as each:
-        fit = fit_gpus(record, out.stem, progress, each)
+    fit = fit_gpus(record, out.stem, progress)
     profile = None
     if fit.framework is not None:
         profile = out.with_name(f"{out.stem}_trainer.yaml")

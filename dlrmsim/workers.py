@@ -9,12 +9,10 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing import get_context
 
 from inputs.errors import InputError, MissingExtraError
 from scenarios.mapping import Item, Map, Result, one_after_the_other
-from trainer.pin import usable_cores
 
 _DASK = "dask://"
 
@@ -27,17 +25,6 @@ def workers_map(executor: str | None, workers: int | None, items: int) -> Map:
     return _Processes(count) if count > 1 else one_after_the_other
 
 
-@contextmanager
-def kept_workers(workers: int | None = None) -> Iterator[Map]:
-    """``workers`` processes (default: one per core) that do one thing after the other until this is left."""
-    count = workers or len(usable_cores())
-    if count == 1:
-        yield one_after_the_other
-        return
-    with _pool(count) as pool:
-        yield partial(_each, pool)
-
-
 @dataclass(frozen=True, slots=True)
 class _Processes:
     """Worker processes of this machine; an interrupt ends them all."""
@@ -45,29 +32,16 @@ class _Processes:
     count: int
 
     def __call__(self, function: Callable[[Item], Result], items: Sequence[Item], /) -> Iterator[tuple[int, Result]]:
-        with _pool(self.count) as pool:
-            yield from _each(pool, function, items)
-
-
-@contextmanager
-def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
-    """Processes that an exception, such as an interrupt, ends at once."""
-    with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
-        try:
-            yield pool
-        except BaseException:
-            _end(pool)
-            raise
-
-
-def _each(
-    pool: ProcessPoolExecutor, function: Callable[[Item], Result], items: Sequence[Item], /
-) -> Iterator[tuple[int, Result]]:
-    with _interrupts_held():  # processes start as work comes
-        # from the end: where sizes ascend, the last take longest
-        futures = {pool.submit(function, items[n]): n for n in reversed(range(len(items)))}
-    for future in as_completed(futures):
-        yield futures[future], future.result()
+        with ProcessPoolExecutor(self.count, mp_context=get_context("spawn")) as pool:
+            try:
+                with _interrupts_held():
+                    # from the end: where sizes ascend, the last take longest
+                    futures = {pool.submit(function, items[n]): n for n in reversed(range(len(items)))}
+                for future in as_completed(futures):
+                    yield futures[future], future.result()
+            except BaseException:
+                _end(pool)
+                raise
 
 
 @contextmanager

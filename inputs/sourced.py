@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import sys
-from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
+from typing import Annotated, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import Field
 
@@ -25,25 +23,9 @@ T = TypeVar("T")
 
 
 class Sourced(Strict, Generic[T]):
-    """A value with its origin. Quantities are SI.
-
-    Kinds of values, such as ``Sourced[Bandwidth]``, can be pickled: processes are told of machines.
-    """
+    """A value with its origin. Quantities are SI."""
 
     value: T
     source: Source
     grade: Grade
     note: str = ""
-
-    @classmethod
-    def __class_getitem__(cls, kind: Any) -> Any:
-        """The class of a kind of values, under a name of its own in its module, by which pickle finds it."""
-        made: Any = super().__class_getitem__(kind)
-        if made.__pydantic_generic_metadata__["parameters"]:  # of kinds that are still to be named
-            return made
-        module = sys.modules[cls.__module__]
-        name = f"{cls.__name__}_{hashlib.sha256(repr(kind).encode()).hexdigest()[:16]}"
-        if not hasattr(module, name):
-            made.__qualname__ = name
-            setattr(module, name, made)
-        return getattr(module, name)

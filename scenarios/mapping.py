@@ -21,9 +21,3 @@ def one_after_the_other(function: Callable[[Item], Result], items: Sequence[Item
     """A `Map` in this process."""
     for position, item in enumerate(items):
         yield position, function(item)
-
-
-def in_order(each: Map, function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
-    """Results in the order of their items, wherever they come from."""
-    found = dict(each(function, items))
-    return [found[position] for position in range(len(items))]

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import count
 
 import numpy as np
@@ -20,7 +20,6 @@ from inputs.errors import InputError
 from inputs.quantities import format_quantity
 from scenarios.engine_run import iteration_s
 from scenarios.job import machine_of, settings_of
-from scenarios.mapping import Map, in_order, one_after_the_other
 from scenarios.plans import make_fitting_plan
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario
@@ -120,19 +119,9 @@ def _seconds(case: Case, resolved: ResolvedScenario) -> float:
 
 
 def fit_framework(
-    constants: Sequence[Constant],
-    configurations: Sequence[Configuration],
-    progress: Progress | None = None,
-    each: Map = one_after_the_other,
+    constants: Sequence[Constant], configurations: Sequence[Configuration], progress: Progress | None = None
 ) -> FittedConstants:
-    """The constants with which the framework of the configurations meets them best.
-
-    Args:
-        constants: what is fitted.
-        configurations: jobs and what was measured of them.
-        progress: told how often all have been predicted.
-        each: who predicts them.
-    """
+    """The constants with which the framework of the configurations meets them best."""
     from scipy.optimize import least_squares
 
     start = np.log([START[name] for name in constants])
@@ -140,8 +129,7 @@ def fit_framework(
 
     def errors(logs: FloatArray) -> FloatArray:
         values = dict(zip(constants, np.exp(logs).tolist(), strict=True))
-        seconds = in_order(each, partial(_iteration_s, values), configurations)
-        off = [np.log(s / np.array(of.measured_s)) for s, of in zip(seconds, configurations, strict=True)]
+        off = [np.log(found.iteration_s(values) / np.array(found.measured_s)) for found in configurations]
         return np.concatenate(off)
 
     def residuals(logs: FloatArray) -> FloatArray:
@@ -163,10 +151,6 @@ def fit_framework(
     off = np.abs(100.0 * np.expm1(errors(found.x)))
     words = f"median error {np.median(off):.1f} %, worst {off.max():.0f} %, of {len(off)} cases"
     return FittedConstants(dict(zip(constants, np.exp(found.x).tolist(), strict=True)), len(off), words)
-
-
-def _iteration_s(values: Mapping[Constant, float], configuration: Configuration) -> float:
-    return configuration.iteration_s(values)
 
 
 DIFFERENCE = 0.01

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from hardware_specs.types import Cluster
-from scenarios.mapping import Map, one_after_the_other
 from scenarios.progress import Progress
 from validation.collectives import MeasuredCollective
 from validation.cpu_fit import KERNELS, KernelRow, Row
@@ -53,14 +52,13 @@ class GpuFit:
     has_collectives: bool
 
 
-def fit_gpus(record: GpuRecord, name: str, progress: Progress, each: Map = one_after_the_other) -> GpuFit:
+def fit_gpus(record: GpuRecord, name: str, progress: Progress) -> GpuFit:
     """The machine as a record tells it.
 
     Args:
         record: of its GPUs.
         name: of the cluster.
         progress: told what is being done.
-        each: who simulates its jobs.
 
     Raises:
         InputError: a job cannot run on it.
@@ -81,14 +79,14 @@ def fit_gpus(record: GpuRecord, name: str, progress: Progress, each: Map = one_a
         fitted = fit_collectives(cluster, collectives, record.source, progress)
         cluster = cluster.model_copy(update={"fitted": fitted, "calibration": ()})
     errors = {kind: _errors_pct(kernels, rows) for kind, rows in timed.items() if rows}
-    return GpuFit(cluster, kernels, _framework(record, cluster, progress, each), errors, bool(collectives))
+    return GpuFit(cluster, kernels, _framework(record, cluster, progress), errors, bool(collectives))
 
 
-def _framework(record: GpuRecord, cluster: Cluster, progress: Progress, each: Map) -> FittedConstants | None:
+def _framework(record: GpuRecord, cluster: Cluster, progress: Progress) -> FittedConstants | None:
     if len(record.jobs) < FEWEST_JOBS:
         return None
     jobs = [Configuration(job.on(cluster), (job.iteration_s,)) for job in record.jobs]
-    return fit_framework(CONSTANTS, jobs, progress, each)
+    return fit_framework(CONSTANTS, jobs, progress)
 
 
 def _timed(row: Row) -> TimedKernel:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
 from hardware_specs.types import Cluster
-from scenarios.mapping import Map, in_order, one_after_the_other
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
 from simulator.compute import CpuModel
@@ -59,31 +57,30 @@ def as_alone(facts: HostFacts, rows: Sequence[Row], progress: Progress) -> Clust
     return host_cluster(rows, facts, kernels, progress)
 
 
-def fit_host(record: HostRecord, alone: Cluster, each: Map = one_after_the_other) -> HostFit:
+def fit_host(record: HostRecord, alone: Cluster) -> HostFit:
     """The machine as a record tells it.
 
     Args:
         record: of the machine.
         alone: what `as_alone` makes of its rows.
-        each: who simulates its jobs.
 
     Raises:
         InputError: a job of the record cannot run on it.
     """
     cores = record.facts.cores
-    by_ranks = jobs_alone(record, alone, each)
+    by_ranks = jobs_alone(record, alone)
     trained = {threads: by_ranks[ranks] for threads, ranks in rank_counts(cores).items()}
     own = trained[min(trained)].jobs
-    cluster = with_calls(with_waits(_with_costs(record, alone, trained, each), own, each), own, "after_call_s", each)
+    cluster = with_calls(with_waits(_with_costs(record, alone, trained), own), own, "after_call_s")
     for ranks, of in by_ranks.items():
         if ranks > cores:
             posting_s = thread_costs(of.collectives)[0] if of.collectives else None
-            cluster = with_turns(cluster, record.turn_s, of.jobs, posting_s, calls_lost(of.collectives), each)
-            cluster = with_calls(cluster, of.jobs, "shared_after_call_s", each)
+            cluster = with_turns(cluster, record.turn_s, of.jobs, posting_s, calls_lost(of.collectives))
+            cluster = with_calls(cluster, of.jobs, "shared_after_call_s")
     return HostFit(cluster, {threads: of.parts for threads, of in trained.items()})
 
 
-def jobs_alone(record: HostRecord, alone: Cluster, each: Map = one_after_the_other) -> dict[int, Trained]:
+def jobs_alone(record: HostRecord, alone: Cluster) -> dict[int, Trained]:
     """Undisturbed jobs of a record by number of ranks, with parts as if no collectives had been beside them.
 
     How much longer those made them is told by a simulation with costs that are fitted to the parts as they were.
@@ -91,17 +88,16 @@ def jobs_alone(record: HostRecord, alone: Cluster, each: Map = one_after_the_oth
     Args:
         record: of the machine.
         alone: what `as_alone` makes of its rows.
-        each: who simulates jobs.
 
     Raises:
         InputError: a job cannot run on it.
     """
-    by_ranks = trained_jobs(record, alone, each=each)
+    by_ranks = trained_jobs(record, alone)
     trained = {threads: by_ranks[ranks] for threads, ranks in rank_counts(record.facts.cores).items()}
-    return trained_jobs(record, alone, _with_costs(record, alone, trained, each), each)
+    return trained_jobs(record, alone, _with_costs(record, alone, trained))
 
 
-def _with_costs(record: HostRecord, alone: Cluster, trained: Mapping[int, Trained], each: Map) -> Cluster:
+def _with_costs(record: HostRecord, alone: Cluster, trained: Mapping[int, Trained]) -> Cluster:
     """The machine with costs of kernels as its jobs tell them, by threads of a rank."""
     kernels = []
     for threads, of in trained.items():
@@ -109,20 +105,17 @@ def _with_costs(record: HostRecord, alone: Cluster, trained: Mapping[int, Traine
         kernels.append(fit_kernels(record.rows, threads, facts, of))
     cluster = with_kernels(alone, kernels)
     for threads, of in trained.items():
-        cluster = with_level(with_classes(cluster, threads, of.jobs), threads, of.jobs, each)
+        cluster = with_level(with_classes(cluster, threads, of.jobs), threads, of.jobs)
     return cluster
 
 
-def trained_jobs(
-    record: HostRecord, alone: Cluster, known: Cluster | None = None, each: Map = one_after_the_other
-) -> dict[int, Trained]:
+def trained_jobs(record: HostRecord, alone: Cluster, known: Cluster | None = None) -> dict[int, Trained]:
     """Undisturbed jobs of a record by number of ranks; all with one thread have one reference of the yardstick.
 
     Args:
         record: of the machine.
         alone: what `as_alone` makes of its rows.
         known: the machine that tells how much longer collectives beside them make parts of iterations; None: all alike.
-        each: who simulates jobs.
 
     Raises:
         InputError: a job cannot run on it.
@@ -132,64 +125,54 @@ def trained_jobs(
     usual_s = {ranks: _usual(jobs) for ranks, jobs in by_ranks.items()}
     issuing = _issuing_s(record, alone), issue_byte_s(record.rows)
     return {
-        ranks: _found(jobs, _Told(usual_s[min(ranks, record.facts.cores)], alone, *issuing, known), each)
+        ranks: _found(jobs, usual_s[min(ranks, record.facts.cores)], alone, issuing, known)
         for ranks, jobs in by_ranks.items()
     }
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """What is known of the machine that jobs were trained on.
+def _found(
+    jobs: Sequence[JobRecord],
+    usual_s: Mapping[str, float],
+    alone: Cluster,
+    issuing: tuple[float, float],
+    known: Cluster | None,
+) -> Trained:
+    """What ranks recorded of jobs, as if the machine had been as fast as usual all the time.
 
-    Attributes:
-        usual_s: of the yardstick's pieces.
-        alone: what `as_alone` makes of it.
-        issuing_s: what it takes to issue a collective.
-        issuing_byte_s: the same for each byte that is copied for that.
-        known: see `trained_jobs`.
+    ``issuing``: what it takes to issue a collective, and for each byte that is copied for that, seconds.
     """
-
-    usual_s: Mapping[str, float]
-    alone: Cluster
-    issuing_s: float
-    issuing_byte_s: float
-    known: Cluster | None
-
-
-def _found(jobs: Sequence[JobRecord], told: _Told, each: Map) -> Trained:
-    """What ranks recorded of jobs, as if the machine had been as fast as usual all the time."""
-    found = in_order(each, partial(_job, told), jobs)
-    collectives = [work for _, work in found if work is not None]
-    return Trained(collectives, told.usual_s, [job for job, _ in found], told.issuing_s)
-
-
-def _job(told: _Told, job: JobRecord) -> tuple[TrainedJob, CollectiveWork | None]:
-    """The same of one, and what its collectives asked of cores; None of one rank."""
-    resolved = job.on(told.alone)
-    prepared = prepare(resolved, Silent())
-    slower = [slowness(rank.yardstick_s, told.usual_s) for rank in job.trained]
-    turns = isinstance(prepared.machine.compute, CpuModel) and prepared.machine.compute.takes_turns
-    traced = [] if turns else job.timed  # costs come from ranks that have cores of their own
-    beside = predict_beside(job.on(told.known)) if told.known and traced and job.ranks > 1 else None
-    issuing = told.issuing_s, beside, told.issuing_byte_s
-    found = [
-        part
-        for rank, timed in enumerate(traced)
-        for part in parts(prepared, timed, rank, job.trained[rank], slower[rank], *issuing)
-    ]
-    taken_s = np.array([[rank.wall_s, rank.cpu_s, rank.others_s] for rank in job.trained])
-    iteration_s, thread_s, others_s = (taken_s / np.array(slower)[:, None]).mean(axis=0).tolist()
-    trained = TrainedJob(
-        resolved,
-        iteration_s,
-        thread_s,
-        found,
-        others_s=others_s,
-        collectives_s=_in_collectives_s(job, slower),
-        rest_share=_rest_share(job),
-        apart_s=_apart_s(job, slower) if _is_even(prepared) else None,
-    )
-    return trained, _collectives(prepared, job, others_s, slower) if job.ranks > 1 else None
+    issuing_s, issuing_byte_s = issuing
+    collectives: list[CollectiveWork] = []
+    known_jobs: list[TrainedJob] = []
+    for job in jobs:
+        resolved = job.on(alone)
+        prepared = prepare(resolved, Silent())
+        slower = [slowness(rank.yardstick_s, usual_s) for rank in job.trained]
+        turns = isinstance(prepared.machine.compute, CpuModel) and prepared.machine.compute.takes_turns
+        traced = [] if turns else job.timed  # costs come from ranks that have cores of their own
+        beside = predict_beside(job.on(known)) if known and traced and job.ranks > 1 else None
+        found = [
+            part
+            for rank, timed in enumerate(traced)
+            for part in parts(prepared, timed, rank, job.trained[rank], slower[rank], issuing_s, beside, issuing_byte_s)
+        ]
+        taken_s = np.array([[rank.wall_s, rank.cpu_s, rank.others_s] for rank in job.trained])
+        iteration_s, thread_s, others_s = (taken_s / np.array(slower)[:, None]).mean(axis=0).tolist()
+        known_jobs.append(
+            TrainedJob(
+                resolved,
+                iteration_s,
+                thread_s,
+                found,
+                others_s=others_s,
+                collectives_s=_in_collectives_s(job, slower),
+                rest_share=_rest_share(job),
+                apart_s=_apart_s(job, slower) if _is_even(prepared) else None,
+            )
+        )
+        if job.ranks > 1:
+            collectives.append(_collectives(prepared, job, others_s, slower))
+    return Trained(collectives, usual_s, known_jobs, issuing_s)
 
 
 def _issuing_s(record: HostRecord, alone: Cluster) -> float:

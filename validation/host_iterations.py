@@ -13,7 +13,6 @@ import numpy as np
 
 from hardware_specs.cpu_kernels import CpuKernels, KernelClass, KernelCosts
 from hardware_specs.types import Cluster
-from scenarios.mapping import Map, in_order, one_after_the_other
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Silent
 from scenarios.resolve import ResolvedScenario
@@ -105,24 +104,16 @@ def _weighted_median(values: FloatArray, weights: FloatArray) -> float:
     return float(values[order][np.searchsorted(reached, reached[-1] / 2)])
 
 
-def with_level(cluster: Cluster, threads: int, jobs: Sequence[TrainedJob], each: Map = one_after_the_other) -> Cluster:
+def with_level(cluster: Cluster, threads: int, jobs: Sequence[TrainedJob]) -> Cluster:
     """The cluster with the costs of kernels of so many threads scaled to the jobs.
 
     The fit to parts of iterations (`validation.in_situ`) goes through the middle of each; where a few take much longer,
     the sum is more than the sum of middles. Ranks of one thread are scaled to what that worked, others to iterations.
-
-    Args:
-        cluster: with all else.
-        threads: of a rank.
-        jobs: of such ranks.
-        each: who predicts them.
     """
     if not jobs:
         return cluster
-    if threads == 1:
-        ratios = thread_ratios(cluster, jobs, each)
-    else:
-        ratios = JobsOn.of(cluster, jobs, each).ratios(cluster, _iteration_ratio)
+    own = threads == 1
+    ratios = thread_ratios(cluster, jobs) if own else JobsOn.of(cluster, jobs).ratios(cluster, _iteration_ratio)
     level = 1.0 / float(np.median(ratios))
     kernels = cluster.node.cpu.kernels
     return with_kernels(
@@ -138,25 +129,23 @@ def with_level(cluster: Cluster, threads: int, jobs: Sequence[TrainedJob], each:
 
 @dataclass(frozen=True, slots=True)
 class JobsOn:
-    """Jobs on a machine, each with its task graph, which is made once, and who predicts them."""
+    """Jobs on a machine, each with its task graph, which is made once."""
 
     jobs: Sequence[TrainedJob]
     prepared: Sequence[Prepared]
-    each: Map
 
     @staticmethod
-    def of(cluster: Cluster, jobs: Sequence[TrainedJob], each: Map = one_after_the_other) -> JobsOn:
+    def of(cluster: Cluster, jobs: Sequence[TrainedJob]) -> JobsOn:
         """Jobs on a machine.
 
         Raises:
             InputError: it cannot run one of them.
         """
-        return JobsOn(jobs, in_order(each, _prepared, _resolved_on(cluster, jobs)), each)
+        return JobsOn(jobs, [prepare(replace(job.resolved, cluster=cluster), Silent()) for job in jobs])
 
     def ratios(self, cluster: Cluster, *ratios: Callable[[Times, TrainedJob], float]) -> FloatArray:
         """Of predicted to measured times ``[ratios, J]`` on a machine that differs in its kernels alone."""
-        known = [with_kernels_of(prepared, cluster) for prepared in self.prepared]
-        predicted = in_order(self.each, predict_prepared, known)
+        predicted = (predict_prepared(with_kernels_of(prepared, cluster)) for prepared in self.prepared)
         found = [[ratio(times, job) for ratio in ratios] for times, job in zip(predicted, self.jobs, strict=True)]
         return np.array(found).T
 
@@ -165,18 +154,9 @@ def _iteration_ratio(predicted: Times, job: TrainedJob) -> float:
     return predicted.iteration_s / job.iteration_s
 
 
-def thread_ratios(cluster: Cluster, jobs: Sequence[TrainedJob], each: Map = one_after_the_other) -> FloatArray:
-    """Of predicted to measured work of ranks' own threads ``[J]``; ``each``: who predicts it."""
-    predicted_s = in_order(each, predict_thread_s, _resolved_on(cluster, jobs))
-    return np.array(predicted_s) / [job.thread_s for job in jobs]
-
-
-def _resolved_on(cluster: Cluster, jobs: Sequence[TrainedJob]) -> list[ResolvedScenario]:
-    return [replace(job.resolved, cluster=cluster) for job in jobs]
-
-
-def _prepared(resolved: ResolvedScenario) -> Prepared:
-    return prepare(resolved, Silent())
+def thread_ratios(cluster: Cluster, jobs: Sequence[TrainedJob]) -> FloatArray:
+    """Of predicted to measured work of ranks' own threads ``[J]``."""
+    return np.array([predict_thread_s(replace(job.resolved, cluster=cluster)) / job.thread_s for job in jobs])
 
 
 def _scaled(kernels: CpuKernels, by: Mapping[KernelClass, float], why: str) -> CpuKernels:

@@ -15,7 +15,6 @@ from scipy.optimize import linprog, lsq_linear
 
 from hardware_specs.cpu_kernels import MOST_OVERLAP, MOST_SPREAD, MOST_SYSTEM, of_longer
 from hardware_specs.types import Cluster
-from scenarios.mapping import Map, one_after_the_other
 from simulator.operators import FloatArray
 from validation.host_iterations import JobsOn, TrainedJob, thread_ratios, with_kernels
 from validation.measured import Times
@@ -57,7 +56,7 @@ LEAST_WAITING = 0.05
 part of one."""
 
 
-def with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], each: Map = one_after_the_other) -> Cluster:
+def with_waits(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
     """The cluster with what interrupts kernels, and what collectives take longer in iterations than alone.
 
     That is ``posting_s`` and ``system_share`` such that kernels are off least on the wall, where jobs tell it, and
@@ -69,7 +68,6 @@ def with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], each: Map = one_aft
     Args:
         cluster: with all else that jobs of ranks with cores of their own need.
         jobs: of such ranks.
-        each: who predicts them.
     """
     jobs = [job for job in jobs if job.ranks > 1]
     spread = spread_of(jobs)
@@ -79,8 +77,8 @@ def with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], each: Map = one_aft
     telling = _telling(jobs)
     if telling:
         interrupted = _Errors(["posting_s", "system_share"], _kernels_ratio, np.ones(len(telling)))
-        return _fitted(cluster, telling, [interrupted, _of_waits(cluster, telling, names)], each)
-    return _with_waits(cluster, jobs, names, each)
+        return _fitted(cluster, telling, [interrupted, _of_waits(cluster, telling, names)])
+    return _with_waits(cluster, jobs, names)
 
 
 def spread_of(jobs: Sequence[TrainedJob]) -> tuple[float, float] | None:
@@ -116,7 +114,6 @@ def with_turns(
     jobs: Sequence[TrainedJob],
     posting_s: float | None = None,
     call_lost: tuple[float, float] = (0.0, 0.0),
-    each: Map = one_after_the_other,
 ) -> Cluster:
     """The cluster with what ranks lose that take turns on cores, from jobs with more ranks than cores.
 
@@ -130,7 +127,6 @@ def with_turns(
         jobs: of such ranks.
         posting_s: what their threads work for each collective, data that move aside; None: as those of other ranks.
         call_lost: what calls that issue collectives lose, each and for each second in which data would move alone.
-        each: who predicts them.
     """
     if not jobs:
         return cluster
@@ -142,12 +138,12 @@ def with_turns(
         shared_call_lost_s=lost_s,
         shared_call_lost_share=lost_share,
     )
-    slower = round(max(1.0, 1.0 / float(np.median(thread_ratios(cluster, jobs, each)))), 3)
-    cluster = _with_turn(_told(cluster, shared_slower=slower), _telling(jobs), each)
-    return _with_waits(cluster, jobs, ["shared_wait_s", "shared_overlap"], each)
+    slower = round(max(1.0, 1.0 / float(np.median(thread_ratios(cluster, jobs)))), 3)
+    cluster = _with_turn(_told(cluster, shared_slower=slower), _telling(jobs))
+    return _with_waits(cluster, jobs, ["shared_wait_s", "shared_overlap"])
 
 
-def with_calls(cluster: Cluster, jobs: Sequence[TrainedJob], name: str, each: Map = one_after_the_other) -> Cluster:
+def with_calls(cluster: Cluster, jobs: Sequence[TrainedJob], name: str) -> Cluster:
     """The cluster with how much of what interrupts ranks does so right after they issue a collective.
 
     That is, such that what is no kernel has the part of their work that it had in traced iterations.
@@ -156,10 +152,9 @@ def with_calls(cluster: Cluster, jobs: Sequence[TrainedJob], name: str, each: Ma
         cluster: with all else.
         jobs: of ranks that all have a core of their own, or of ranks that take turns.
         name: of the number that these ranks have for it.
-        each: who predicts them.
     """
     jobs = [job for job in jobs if job.ranks > 1 and job.rest_share is not None]
-    return _fitted(cluster, jobs, [_Errors([name], _rest_ratio, np.ones(len(jobs)))], each) if jobs else cluster
+    return _fitted(cluster, jobs, [_Errors([name], _rest_ratio, np.ones(len(jobs)))]) if jobs else cluster
 
 
 def _rest_ratio(predicted: Times, job: TrainedJob) -> float:
@@ -168,7 +163,7 @@ def _rest_ratio(predicted: Times, job: TrainedJob) -> float:
     return predicted.classes_s["rest"] / own_s / max(job.rest_share or 0.0, LEAST_WAITING)
 
 
-def _with_turn(cluster: Cluster, jobs: Sequence[TrainedJob], each: Map) -> Cluster:
+def _with_turn(cluster: Cluster, jobs: Sequence[TrainedJob]) -> Cluster:
     """The cluster with the part of a busy process's turn with which kernels take as long on the wall as in the jobs.
 
     Threads of collectives that wake up cut turns short (`docs/decisions/112`). Where no job tells what its collectives
@@ -178,7 +173,7 @@ def _with_turn(cluster: Cluster, jobs: Sequence[TrainedJob], each: Map) -> Clust
     if not jobs or not whole_s:
         return cluster
     tried = [_told(cluster, turn_s=float(f"{whole_s / 2**halved:.3g}")) for halved in range(MOST_HALVED + 1)]
-    on_it = JobsOn.of(cluster, jobs, each)
+    on_it = JobsOn.of(cluster, jobs)
     off = [float(np.mean(np.abs(np.log(on_it.ratios(each, _kernels_ratio))))) for each in tried]
     return tried[int(np.argmin(off))]
 
@@ -190,14 +185,14 @@ def _kernels_ratio(predicted: Times, job: TrainedJob) -> float:
     return working_s / max(predicted.thread_s or 0.0, 1e-12) * job.thread_s / measured_s
 
 
-def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[str], each: Map) -> Cluster:
+def _with_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[str]) -> Cluster:
     """The cluster with those numbers of `FITTED` for which waits are off least.
 
     Where jobs tell what their collectives took (`docs/decisions/109`) that is what counts, and other jobs do not; else
     it is what iterations are longer than work.
     """
     jobs = _telling(jobs) or jobs
-    return _fitted(cluster, jobs, [_of_waits(cluster, jobs, names)], each) if jobs else cluster
+    return _fitted(cluster, jobs, [_of_waits(cluster, jobs, names)]) if jobs else cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +234,7 @@ def _of_waits(cluster: Cluster, jobs: Sequence[TrainedJob], names: Sequence[str]
     return _Errors(names, ratio, np.array([_waited(job, per_core) for job in jobs]), mean=True)
 
 
-def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], kinds: Sequence[_Errors], each: Map) -> Cluster:
+def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], kinds: Sequence[_Errors]) -> Cluster:
     """The cluster with those numbers of `FITTED` for which the sum of each one's errors of jobs is least.
 
     A job that something held up bends no number. Errors are relative to the geometric mean of what was measured and
@@ -253,11 +248,10 @@ def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], kinds: Sequence[_Error
         cluster: with all else.
         jobs: at least one.
         kinds: of errors, with their numbers.
-        each: who predicts jobs.
     """
     names = [name for errors in kinds for name in errors.names]
     kind_of = np.repeat(np.arange(len(kinds)), [len(errors.names) for errors in kinds])
-    shares, on_it = np.stack([errors.share for errors in kinds]), JobsOn.of(cluster, jobs, each)
+    shares, on_it = np.stack([errors.share for errors in kinds]), JobsOn.of(cluster, jobs)
 
     def machine_with(values: FloatArray) -> Cluster:
         return _told(cluster, **{name: float(f"{value:.3g}") for name, value in zip(names, values, strict=True)})

@@ -62,11 +62,7 @@ class Block:
     domains: Grouping
     uniform: bool
     rail: IntArray | None = None
-    _groupings: dict[tuple[int, ...], tuple[tuple[IntArray, ...], Grouping]] = field(default_factory=dict)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        """To other processes without what is remembered: where arrays are there says nothing here."""
-        return Block, (self.number, self.ranks, self.domains, self.uniform, self.rail)
+    _groupings: dict[tuple[int, ...], Grouping] = field(default_factory=dict)
 
     @property
     def instance_count(self) -> int:
@@ -95,17 +91,17 @@ class Block:
 
     def grouping(self, label: IntArray) -> Grouping:
         """Members by ``label [world_size]`` of the topology, remembered (the array itself is the key)."""
-        return self._remembered(label)
+        key = (id(label),)
+        if key not in self._groupings:
+            self._groupings[key] = grouping_of(label[self.ranks])
+        return self._groupings[key]
 
     def joint(self, one: IntArray, other: IntArray) -> Grouping:
         """Members twice, by ``one [world_size]`` and then by ``other``, whose numbers mean the same ``[I, 2 n]``."""
-        return self._remembered(one, other)
-
-    def _remembered(self, *labels: IntArray) -> Grouping:
-        key = tuple(map(id, labels))
-        if key not in self._groupings:  # with the arrays, so that no other comes to where they are
-            self._groupings[key] = labels, grouping_of(np.hstack([label[self.ranks] for label in labels]))
-        return self._groupings[key][1]
+        key = (id(one), id(other))
+        if key not in self._groupings:
+            self._groupings[key] = grouping_of(np.hstack([one[self.ranks], other[self.ranks]]))
+        return self._groupings[key]
 
 
 def slot_sums(values: FloatArray, slot: IntArray, width: int) -> FloatArray:

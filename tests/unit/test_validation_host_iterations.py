@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dlrmsim.workers import kept_workers
 from scenarios.resolve import load_scenario
 from simulator.operators import EmbeddingUpdate, Gemm, HostWork
 from tests.host_machines import costs, host, kernels
@@ -77,13 +76,6 @@ def test_what_collectives_take_longer_is_found(waits, tmp_path):
     told = with_waits(machine(), jobs)
     assert np.mean(np.abs(errors(machine(), jobs))) > 0.05
     assert np.mean(np.abs(errors(told, jobs))) < 0.005
-
-
-def test_processes_find_what_one_finds(tmp_path):
-    jobs = trained(machine(waits=(5e-4, 0.1)), 2, tmp_path)
-    with kept_workers(2) as each:
-        assert with_waits(machine(), jobs, each) == with_waits(machine(), jobs)
-        assert with_level(machine(), 1, jobs, each) == with_level(machine(), 1, jobs)
 
 
 def test_chance_is_what_ranks_of_equal_work_were_apart(tmp_path):

@@ -1,8 +1,8 @@
 """``python -m benchmarks yardstick --cluster SPEC``: how times of jobs follow the pieces of the trainer's yardstick.
 
 A few random jobs are trained again and again, by turns on one rank, on one per core and on two per core. Within each
-job, the logarithm of its time is fitted to the middle of those of the pieces: a power, which `validation.yardstick`
-takes as 1.
+job, the logarithm of its time is fitted to that of how much slower the yardstick was: a power, which
+`validation.yardstick` takes as 1.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from simulator.operators import FloatArray
 from trainer.bench_series import by_turns, started_by_turns
 from trainer.pin import usable_cores
 from validation.in_situ import TrainedRank
-from validation.yardstick import PIECES, middle
+from validation.yardstick import slowness
 
 JOBS, VISITS = 5, 200
 """Of each number of ranks, and how often they are trained at most."""
@@ -63,15 +63,16 @@ def rows(cluster: str, seed: int, minutes: float) -> Iterator[Row]:
 
 
 def within(visits: Sequence[Visit], seconds: Callable[[Visit], float]) -> tuple[FloatArray, FloatArray]:
-    """Middle logarithms of the pieces ``[V]`` and those of times ``[V]``, in relation to the usual ones of each job."""
+    """Logarithms of how much slower the yardstick was ``[V]`` and of times ``[V]``, against the usual of each job."""
     pieces, times = [np.zeros(0)], [np.zeros(0)]
     for job in dict.fromkeys(visit.job for visit in visits):
         of_job = [visit for visit in visits if visit.job == job]
         if len(of_job) < FEWEST:
             continue
-        now = np.log([[visit.yardstick_s[name] for name in PIECES] for visit in of_job])
+        names = of_job[0].yardstick_s
+        then_s = {name: float(np.median([visit.yardstick_s[name] for visit in of_job])) for name in names}
         took = np.log([seconds(visit) for visit in of_job])
-        pieces.append(middle(now - np.median(now, axis=0)))
+        pieces.append(np.log([slowness(visit.yardstick_s, then_s) for visit in of_job]))
         times.append(took - np.median(took))
     return np.concatenate(pieces), np.concatenate(times)
 

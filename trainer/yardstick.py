@@ -14,6 +14,8 @@ from functools import partial
 import torch
 import torch.distributed as dist
 
+from trainer.small_step import SmallStep
+
 PAGE_BYTES = 4096
 """Of small pages (x86)."""
 FAR_ROWS, FAR_LOOKUPS = 2**19, 2**11
@@ -48,6 +50,7 @@ class Yardstick:
             "copy": lambda: self._to.copy_(self._from),
             "far": self._look_far,
             "calls": self._calls,
+            "step": SmallStep(self._far, self._drawn),
         }
         self._pieces = {name: (clock, piece) for name, piece in pieces.items()}
         if dist.is_initialized() and dist.get_backend() == "gloo" and dist.get_world_size() > 1:

@@ -9,7 +9,9 @@ import numpy as np
 from simulator.operators import FloatArray
 
 PIECES = ("product", "gather", "copy", "far", "calls")
-"""Pieces of the yardstick (`trainer.yardstick`) that tell how fast a rank is."""
+"""Pieces of the yardstick (`trainer.yardstick`) that each tell how fast a rank does one kind of work."""
+STEP = "step"
+"""Its training step of a small model, which tells of all kinds one after the other, as jobs do them."""
 MOST_STOLEN = 0.03
 """Share of the cores' time that the host of a virtual machine takes without doing harm; iterations last longer by it,
 and that looks like waiting."""
@@ -22,12 +24,18 @@ MOST_MIDDLES = 3.0
 def slowness(now_s: Mapping[str, float], then_s: Mapping[str, float]) -> float:
     """By how much longer work takes now than then, by the pieces that are known; 1 where none is.
 
+    The small step counts as much as all `PIECES` together (`docs/decisions/126`); records from before there was one
+    have these alone.
+
     Args:
         now_s: usual times of the yardstick's pieces now.
         then_s: the same then.
     """
-    known = [name for name in PIECES if name in now_s and name in then_s]
-    return float(np.exp(middle(np.log([now_s[name] / then_s[name] for name in known])))) if known else 1.0
+    longer = {name: np.log(now_s[name] / then_s[name]) for name in now_s.keys() & then_s.keys()}
+    of_kinds = np.array([longer[name] for name in PIECES if name in longer])
+    told = [middle(of_kinds)] if len(of_kinds) else []
+    told += [longer[STEP]] if STEP in longer else []
+    return float(np.exp(np.mean(told))) if told else 1.0
 
 
 def middle(logarithms: FloatArray) -> FloatArray:

@@ -33,7 +33,7 @@ from trainer.pin import usable_cores
 from validation.measured import CLASSES, read_measured, stage_page_faults
 from validation.measured_prediction import predict_beside, predict_measured
 from validation.timed import read_timed
-from validation.yardstick import PIECES, slowness
+from validation.yardstick import PIECES, STEP, slowness
 
 ROOT = Path(__file__).parents[2]
 LINUX = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
@@ -142,7 +142,7 @@ def test_the_figures_are_those_of_the_recorded_iterations(measured):
     assert np.flatnonzero(between_s > 0).tolist() == looks + (moves if len(usable_cores()) > 1 else []), (
         "a look before each block and after the last; ranks change cores before each session but the first"
     )
-    assert set(summary["yardstick_s"]) == {*PIECES, "exchange_2"}
+    assert set(summary["yardstick_s"]) == {*PIECES, STEP, "exchange_2"}
     assert summary["throughput_samples_per_s"] == pytest.approx(64 / summary["iteration_time_s"])
     assert (table.time_s > 0).all()
     losses = table.groupby("iteration").loss.mean()

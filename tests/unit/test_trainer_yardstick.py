@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from validation.yardstick import PIECES
+from validation.yardstick import PIECES, STEP
 
 ROOT = Path(__file__).parents[2]
 
@@ -41,7 +41,32 @@ def test_a_core_that_is_shared_is_no_slower_one():
         busy.kill()
         busy.wait()
     found = json.loads(done.stdout)
-    assert set(found["times_s"]) == set(PIECES), "no exchange where nobody is"
+    assert set(found["times_s"]) == {*PIECES, STEP}, "no exchange where nobody is"
     assert {len(times) for times in found["times_s"].values()} == {60 * 5}, "also once all far rows were looked at"
     assert min(min(times) for times in found["times_s"].values()) > 0.0
     assert sum(sum(times) for times in found["times_s"].values()) < 0.75 * found["wall_s"]
+
+
+def test_a_small_step_is_the_same_at_all_times():
+    """It goes through all it does, round and round the rows it is given, and nothing comes of it."""
+    import torch
+
+    from trainer.small_step import FEATURES, POOLING, SAMPLES, SmallStep
+
+    lookups = SAMPLES * FEATURES * POOLING
+    table, drawn = torch.rand(1000, 16), torch.randint(1000, (3 * lookups,), generator=torch.Generator().manual_seed(2))
+    before, read = table.clone(), []
+    step = SmallStep(table, drawn)
+
+    class Watch(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, called, types, args=(), kwargs=None):
+            if called is torch.nn.functional.embedding_bag and args[1] is table:
+                read.append(args[0].clone())
+            return called(*args, **(kwargs or {}))
+
+    with Watch():
+        for _ in range(4):
+            step()
+    assert torch.equal(table, before)
+    again = [*drawn.view(3, lookups), drawn[:lookups]]
+    assert [torch.equal(*pair) for pair in zip(read, again, strict=True)] == [True] * 4

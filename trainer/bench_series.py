@@ -17,6 +17,11 @@ SCENARIO = "scenario.resolved.yaml"
 """The scenario in each folder."""
 
 
+def done_file(folder: Path, rank: int) -> Path:
+    """The file that tells that a rank has trained a folder's scenario and left nothing running."""
+    return folder / f"rank{rank}.done"
+
+
 @dataclass(slots=True)
 class Series:
     """Ranks and the folders whose scenarios they train, one each turn.
@@ -33,10 +38,10 @@ class Series:
 
     def turn(self) -> None:
         """Train the next one; raises as `trainer.launch.started_ranks`."""
-        records = [self.folders[self.done] / f"rank{rank}.json" for rank in range(len(self.ranks.processes))]
-        for record in records:
-            record.unlink(missing_ok=True)
-        self.ranks.turn(lambda: all(record.is_file() for record in records))
+        ended = [done_file(self.folders[self.done], rank) for rank in range(len(self.ranks.processes))]
+        for file in ended:
+            file.unlink(missing_ok=True)
+        self.ranks.turn(lambda: all(file.is_file() for file in ended))
         self.done += 1
 
     @property

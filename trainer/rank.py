@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from trainer.pin import pin
@@ -41,17 +42,53 @@ class Work(Protocol):
 
 def run_rank(work: Work) -> int:
     """Let this process do its part of ``work``, with the command line's run; returns its exit code."""
+    return do_part(work, begun())
+
+
+def begun() -> Run:
+    """The command line's run, in a process that has its cores and ends with its launcher."""
     run = parse()
     if run.supervised:
         threading.Thread(target=_end_with_launcher, daemon=True).start()
     if run.cores:
         pin(run.cores)  # before PyTorch starts its threads, which stay where the first one is
-    rank = int(os.environ.get("RANK", "0"))
+    return run
+
+
+def do_part(work: Work, run: Run) -> int:
+    """Do this process' part of ``work`` with a process group of its own; returns an exit code, errors are left."""
+    rank = own_rank()
     try:
         _do(work, run, rank)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the launcher has to know
         return _report(run, rank, error)
     return 0
+
+
+def own_rank() -> int:
+    """The rank of this process."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def in_child(work: Callable[[], int]) -> int:
+    """Have a child of this process work, which begins as this one is now and ends with it; returns its exit code.
+
+    Nothing that runs threads may have been used: a child has none of them.
+    """
+    ends, held = os.pipe()
+    child = os.fork()
+    if not child:
+        os.close(held)
+        threading.Thread(target=_end_with_parent, args=(ends,), daemon=True).start()
+        code = 1
+        try:
+            code = work()
+        finally:
+            os._exit(code)
+    os.close(ends)
+    _, status = os.waitpid(child, 0)
+    os.close(held)
+    return os.waitstatus_to_exitcode(status)
 
 
 def _do(work: Work, run: Run, rank: int) -> None:
@@ -101,4 +138,10 @@ def _report(run: Run, rank: int, error: BaseException) -> int:
 def _end_with_launcher() -> NoReturn:
     """Take turns until the launcher's end of standard input closes."""
     read_turns()
+    os._exit(ORPHANED)
+
+
+def _end_with_parent(ends: int) -> NoReturn:
+    """Wait until the parent's end of a pipe closes, however that ends."""
+    os.read(ends, 1)
     os._exit(ORPHANED)

@@ -1,0 +1,60 @@
+"""Children that work for a process, in real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+
+CODES = """
+import os, signal
+from trainer.rank import in_child
+kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
+print(*map(in_child, (lambda: 0, lambda: 3, kill, lambda: 1 / 0)))
+"""
+SLEEPS = """
+import os, time
+from trainer.rank import in_child
+def work():
+    print(os.getpid(), flush=True)
+    time.sleep(60)
+in_child(work)
+"""
+
+
+def started(script):
+    return subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+
+
+def test_a_child_tells_how_it_ended():
+    told, _ = started(CODES).communicate(timeout=60)
+    assert told.split() == ["0", "3", str(-signal.SIGKILL), "1"]
+
+
+def test_a_child_ends_with_its_parent_however_that_ends():
+    parent = started(SLEEPS)
+    child = int(parent.stdout.readline())
+    os.kill(child, 0)
+    parent.kill()
+    parent.communicate(timeout=10)
+    end = time.monotonic() + 10.0
+    while is_running(child) and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not is_running(child)
+
+
+def is_running(pid):
+    """Whether a process is there that has not ended: nobody may wait for it where its parent has gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8") if Path("/proc").is_dir() else ""
+        os.kill(pid, 0)
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return stat.rpartition(")")[2].split()[:1] != ["Z"]

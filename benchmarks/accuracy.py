@@ -18,6 +18,7 @@ import shutil
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import starmap
 from pathlib import Path
 
 import numpy as np
@@ -34,7 +35,7 @@ from validation.errors import statistics
 from validation.measured import CLASSES, THREAD, Measured, Times, read_measured, spread_pct
 from validation.measured_prediction import MARKED_SHARE, anywhere, predict, predict_measured
 from validation.random_jobs import Limits, random_job
-from validation.yardstick import MOST_STOLEN, PIECES, STEP, slowness
+from validation.yardstick import MOST_STOLEN, PIECES, STEP, longer, slowness
 
 LEAST_S, MOST_S = 5e-3, 3.0
 LIMITS = Limits(table_bytes=6 * 2**30)
@@ -364,8 +365,7 @@ def _row(
     row["stolen"] = " ".join(f"{_stolen(measured):.3f}" for measured in launches)
     row["iterations_s"] = " ".join(f"{measured.times.iteration_s:.5g}" for measured in launches)
     for piece in (*PIECES, STEP):
-        both = [(now[piece], then[piece]) for now, then in pieces if piece in now.keys() & then.keys()]
-        row[f"{piece}_slower"] = " ".join(f"{now_s / then_s:.4f}" for now_s, then_s in both)
+        row[f"{piece}_slower"] = " ".join(f"{by[piece]:.4f}" for by in starmap(longer, pieces) if piece in by)
     for metric in METRICS:
         seconds = [_value(measured.times, metric) for measured in launches]
         expected = _value(predicted, metric)

@@ -90,7 +90,7 @@ def started_by_turns(
             ranks: stack.enter_context(started_series(runs[ranks], ranks, [of_ranks[0], *of_ranks], root))
             for ranks, of_ranks in folders.items()
         }
-        for of_ranks in series.values():  # starts ranks and profilers
+        for of_ranks in series.values():  # PyTorch is loaded; on GPUs profilers start
             of_ranks.turn()
         yield series
 

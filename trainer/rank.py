@@ -1,4 +1,4 @@
-"""A process of the trainer: its cores, its process group, and what becomes of its errors.
+"""A process of the trainer: its cores, its process group, its children, and what becomes of its errors.
 
 Rank, number of ranks and meeting point come from torchrun's environment variables. A rank that fails leaves
 ``rank{r}.error`` beside the rendezvous file for the launcher: what went wrong, and whether it was only told by a peer.
@@ -56,7 +56,11 @@ def begun() -> Run:
 
 
 def do_part(work: Work, run: Run) -> int:
-    """Do this process' part of ``work`` with a process group of its own; returns an exit code, errors are left."""
+    """Do this process' part of ``work`` in a process group of its own, which ends with it.
+
+    Returns:
+        An exit code; an error is left for the launcher, or printed where there is none.
+    """
     rank = own_rank()
     try:
         _do(work, run, rank)
@@ -71,9 +75,12 @@ def own_rank() -> int:
 
 
 def in_child(work: Callable[[], int]) -> int:
-    """Have a child of this process work, which begins as this one is now and ends with it; returns its exit code.
+    """Have a child of this process work, which begins as this one is now and ends with it.
 
-    Nothing that runs threads may have been used: a child has none of them.
+    PyTorch may be loaded, but must not have been used: a child has none of its threads.
+
+    Returns:
+        The child's exit code, which is what ``work`` returns, 1 where that raises; ``-N`` where signal N ended it.
     """
     ends, held = os.pipe()
     child = os.fork()

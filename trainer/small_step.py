@@ -11,19 +11,27 @@ from trainer.lookups import Lookups, make_lookups
 from trainer.optimizers import TableOptimizer
 
 SAMPLES, FEATURES, POOLING = 128, 8, 4
-"""Of a batch, of a sample, of a bag: the two last are in the middle of what studies draw, samples are few for it to be
-short."""
+"""Samples of the batch, tables, lookups of a bag: few, for the step to take two milliseconds of a core."""
 HIDDEN = 128
-"""Width of the layers between."""
+"""Outputs of each layer but the last of both MLPs."""
 UNCHANGED = 0.0
-"""Learning rate: the step is the same at all times."""
+"""What gradients are multiplied by: the step is the same at all times."""
 
 
 class SmallStep:
-    """Lookups, bottom MLP, interaction, top MLP, their backward passes and updates, on one process by itself."""
+    """Lookups, bottom MLP, interaction, top MLP, their backward passes and updates, of one process by itself.
+
+    All tables are one, and every bag has as many lookups. Weights are such that no number is denormal.
+    """
 
     def __init__(self, table: Tensor, drawn: Tensor) -> None:
-        """Note the table ``[R, D]`` and rows of it ``[n]`` that are looked up, others each time."""
+        """Make the layers.
+
+        Args:
+            table: weights ``[R, D]``, fp32, which stay as they are.
+            drawn: rows of it ``[n]``, int64, of which each step takes the next ``SAMPLES * FEATURES * POOLING``; n is
+                no less.
+        """
         self._table, self._drawn, self._begin = table, drawn, 0
         self._optimizer = TableOptimizer("sgd", table)
         self._lengths = torch.full((SAMPLES * FEATURES,), POOLING, dtype=torch.int64)

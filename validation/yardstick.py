@@ -31,11 +31,16 @@ def slowness(now_s: Mapping[str, float], then_s: Mapping[str, float]) -> float:
         now_s: usual times of the yardstick's pieces now.
         then_s: the same then.
     """
-    longer = {name: np.log(now_s[name] / then_s[name]) for name in now_s.keys() & then_s.keys()}
-    of_kinds = np.array([longer[name] for name in PIECES if name in longer])
+    by = longer(now_s, then_s)
+    of_kinds = np.log([by[name] for name in PIECES if name in by])
     told = [middle(of_kinds)] if len(of_kinds) else []
-    told += [longer[STEP]] if STEP in longer else []
+    told += [np.log(by[STEP])] if STEP in by else []
     return float(np.exp(np.mean(told))) if told else 1.0
+
+
+def longer(now_s: Mapping[str, float], then_s: Mapping[str, float]) -> dict[str, float]:
+    """How many times as long each piece takes now as then, of those that are known of both; arguments as above."""
+    return {name: seconds / then_s[name] for name, seconds in now_s.items() if name in then_s}
 
 
 def middle(logarithms: FloatArray) -> FloatArray:

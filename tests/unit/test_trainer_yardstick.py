@@ -47,6 +47,22 @@ def test_a_core_that_is_shared_is_no_slower_one():
     assert sum(sum(times) for times in found["times_s"].values()) < 0.75 * found["wall_s"]
 
 
+def test_gradients_of_a_small_step_reach_all_that_is_trained(monkeypatch):
+    """Were they not multiplied by 0, rows that are looked up and every layer would change."""
+    import torch
+
+    from trainer.small_step import FEATURES, POOLING, SAMPLES, SmallStep
+
+    monkeypatch.setattr("trainer.small_step.UNCHANGED", 1.0)
+    table, drawn = torch.full((1000, 16), 0.5), torch.arange(SAMPLES * FEATURES * POOLING) % 500
+    step = SmallStep(table, drawn)
+    before = [parameters.clone() for parameters in (*step._weights, *step._biases)]
+    step()
+    assert (table[:500] != 0.5).any(dim=1).all()
+    assert (table[500:] == 0.5).all(), "nobody looked these up"
+    assert not any(map(torch.equal, before, (*step._weights, *step._biases)))
+
+
 def test_a_small_step_is_the_same_at_all_times():
     """It goes through all it does, round and round the rows it is given, and nothing comes of it."""
     import torch

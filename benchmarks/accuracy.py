@@ -24,6 +24,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 
+from benchmarks.accuracy_table import METRICS, told
 from benchmarks.calm import PATIENCE_S, wait_for_calm
 from benchmarks.kept import ROWS, folder_of, kept_in
 from benchmarks.rows import Row, append, read
@@ -31,9 +32,8 @@ from dlrmsim.measuring import MeasureRequest, measure
 from inputs.errors import InfeasibleError, InputError
 from scenarios.resolve import ResolvedScenario, load_scenario
 from trainer.pin import usable_cores
-from validation.errors import statistics
-from validation.measured import CLASSES, THREAD, Measured, Times, read_measured, spread_pct
-from validation.measured_prediction import MARKED_SHARE, anywhere, predict, predict_measured
+from validation.measured import THREAD, Measured, Times, read_measured, spread_pct
+from validation.measured_prediction import anywhere, predict, predict_measured
 from validation.random_jobs import Limits, random_job
 from validation.yardstick import MOST_STOLEN, PIECES, STEP, longer, slowness
 
@@ -59,9 +59,8 @@ WARM_UP_S, LEAST_WARM_UP, MOST_WARM_UP = 1.0, 3, 10
 """The same of iterations before them."""
 LAST_COLUMN = "stolen_launched"
 """Of rows: what was stolen of each launch, of those too that do not count."""
-FLOOR_PCT = 0.1
-"""Smallest error that enters the geometric mean."""
-METRICS = ("iteration", THREAD, *CLASSES)
+NEWEST = frozenset({LAST_COLUMN, f"{STEP}_slower"})
+"""Columns that files of earlier versions lack."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +113,7 @@ def rows(study: Study) -> Iterator[Row]:
                 batch = []
     yield Row("accuracy_configs", len(done), "configurations")
     yield Row("accuracy_drawn_anew", rejected, "configurations")
-    yield from _told(list(done.values()))
+    yield from told(list(done.values()))
 
 
 def again(folder: Path, study: Study, out: Path | None) -> Iterator[Row]:
@@ -135,7 +134,7 @@ def again(folder: Path, study: Study, out: Path | None) -> Iterator[Row]:
         if out is not None:
             append(out, done[-1:])
         yield Row(f"config_{kept.number}_error", float(done[-1]["iteration_error_pct"]), "%")
-    yield from _told(done)
+    yield from told(done)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,69 +177,10 @@ def kept_launches(folder: Path, cluster: str) -> Iterator[Kept]:
         )
 
 
-def _told(done: Sequence[dict[str, str]]) -> Iterator[Row]:
-    launched = [int(row["launched"]) - int(row["launches"]) for row in done if row.get("launched")]
-    yield Row("accuracy_launched_anew", sum(launched), "launches")
-    yield from _statistics(done)
-    yield from _iterations(done)
-
-
 def _check_columns(file: Path) -> None:
     """Refuse a file that rows of today cannot be appended to, before they are measured."""
-    if file.is_file() and LAST_COLUMN not in read(file)[0]:
+    if file.is_file() and not set(read(file)[0]) >= NEWEST:
         raise InputError("rows of another version", file=file, expected="another file (--out)")
-
-
-def _statistics(done: Sequence[dict[str, str]]) -> Iterator[Row]:
-    for metric in METRICS:
-        counted = [
-            row
-            for row in done
-            if row.get(f"{metric}_error_pct") and float(row[f"{metric}_measured_s"]) > 0.0
-            and float(row[f"{metric}_measured_s"]) >= MARKED_SHARE * float(row["iteration_measured_s"])
-        ]  # fmt: skip
-        if not counted:
-            continue
-        errors = [float(row[f"{metric}_error_pct"]) for row in counted]
-        found = statistics(errors)
-        name, whole = metric.replace(" ", "_"), metric == "iteration"
-        noise = float(np.median([float(row[f"{metric}_noise_pct"]) for row in counted]))
-        limit = f"<= {max(8.0, 1.5 * noise):.3g}" if whole else "" if metric == THREAD else "<= 12"
-        yield Row(f"{name}_mape", found["mape_pct"], "%", limit)
-        yield Row(f"{name}_geomean", _geomean_pct(errors), "%", "<= 5" if whole else "")
-        yield Row(f"{name}_bias", found["bias_pct"], "%")
-        if whole:
-            yield Row(f"{name}_bias_size", abs(found["bias_pct"]), "%", "<= 3")
-        yield Row(f"{name}_worst", found["worst_pct"], "%")
-        yield Row(f"{name}_noise", noise, "%")
-
-
-def _iterations(done: Sequence[dict[str, str]]) -> Iterator[Row]:
-    """Errors of iterations by number of ranks, and without the yardstick."""
-    for ranks in sorted({int(row["ranks"]) for row in done}):
-        errors = [float(row["iteration_error_pct"]) for row in done if int(row["ranks"]) == ranks]
-        yield Row(f"iteration_{ranks}_ranks", len(errors), "configurations")
-        yield from _three(f"iteration_{ranks}_ranks", errors)
-    if done:
-        yield from _three("iteration_without_yardstick", [_raw_error_pct(row) for row in done])
-
-
-def _raw_error_pct(row: dict[str, str]) -> float:
-    return 100.0 * (float(row["iteration_predicted_s"]) / float(np.median(_numbers(row["iterations_s"]))) - 1.0)
-
-
-def _three(name: str, errors: Sequence[float]) -> Iterator[Row]:
-    yield Row(f"{name}_mape", float(np.mean(np.abs(errors))), "%")
-    yield Row(f"{name}_geomean", _geomean_pct(errors), "%")
-    yield Row(f"{name}_bias", float(np.mean(errors)), "%")
-
-
-def _geomean_pct(errors: Sequence[float]) -> float:
-    return float(np.exp(np.mean(np.log(np.maximum(np.abs(errors), FLOOR_PCT)))))
-
-
-def _numbers(text: str) -> list[float]:
-    return [float(number) for number in text.split()]
 
 
 def _drawn(study: Study, number: int, folder: Path) -> tuple[ResolvedScenario, int]:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import accuracy
+from benchmarks import accuracy, accuracy_table
 from benchmarks.accuracy import Study, undisturbed_first
+from inputs.errors import InputError
 from scenarios.resolve import load_scenario
 from validation.measured import Measured, Times
 
@@ -33,6 +34,17 @@ def test_of_gpus_iterations_alone_are_told(tmp_path):
     row = accuracy._row(study, 0, scenario, launches, predicted)
     assert float(row["iteration_error_pct"]) == pytest.approx(20.0)
     assert row["gemm_error_pct"] == row["own thread_error_pct"] == row["product_slower"] == ""
-    told = {told.name: told.value for told in accuracy._statistics([row])}
+    told = {told.name: told.value for told in accuracy_table._statistics([row])}
     assert told["iteration_mape"] == pytest.approx(20.0)
     assert not [name for name in told if not name.startswith("iteration")]
+
+
+def test_a_file_of_an_earlier_version_is_refused_before_anything_is_measured(tmp_path):
+    """It lacks what the small step of the yardstick took; one that has all columns is gone on with."""
+    old, new = tmp_path / "old.csv", tmp_path / "new.csv"
+    old.write_text("config,stolen_launched\n", encoding="utf-8")
+    new.write_text("config,step_slower,stolen_launched\n", encoding="utf-8")
+    with pytest.raises(InputError, match="another version"):
+        accuracy._check_columns(old)
+    accuracy._check_columns(new)
+    accuracy._check_columns(tmp_path / "none.csv")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from benchmarks.accuracy import _iterations
+from benchmarks.accuracy_table import _iterations
 from benchmarks.rows import append, read
 from inputs.errors import InputError
 

@@ -35,7 +35,7 @@ from trainer.pin import usable_cores
 from validation.measured import THREAD, Measured, Times, read_measured, spread_pct
 from validation.measured_prediction import anywhere, predict, predict_measured
 from validation.random_jobs import Limits, random_job
-from validation.yardstick import MOST_STOLEN, PIECES, STEP, longer, slowness
+from validation.yardstick import LOOKUPS, MOST_STOLEN, PIECES, STEP, longer, lookups_slowness, slowness
 
 LEAST_S, MOST_S = 5e-3, 3.0
 LIMITS = Limits(table_bytes=6 * 2**30)
@@ -301,6 +301,7 @@ def _row(
     }
     pieces = [(measured.times.yardstick_s, predicted.yardstick_s) for measured in launches]
     slower = [slowness(*pair) for pair in pieces]
+    lookups_slower = list(starmap(lookups_slowness, pieces))
     row["slower"] = " ".join(f"{by:.3f}" for by in slower)
     row["stolen"] = " ".join(f"{_stolen(measured):.3f}" for measured in launches)
     row["iterations_s"] = " ".join(f"{measured.times.iteration_s:.5g}" for measured in launches)
@@ -312,7 +313,8 @@ def _row(
         if expected is None or any(value is None for value in seconds):
             row |= {f"{metric}_{name}": "" for name in ("measured_s", "predicted_s", "error_pct", "noise_pct")}
             continue
-        even = np.array([value / by for value, by in zip(seconds, slower, strict=True) if value is not None])
+        by_launch = lookups_slower if metric == LOOKUPS else slower
+        even = np.array([value / by for value, by in zip(seconds, by_launch, strict=True) if value is not None])
         middle = float(np.median(even))
         noise = spread_pct(even) if len(even) > 1 else launches[0].noise_pct.get(metric, 0.0)
         row |= {

@@ -29,7 +29,7 @@ from validation.measured import Measured, stage_page_faults
 from validation.measured_prediction import issuing_s, predict_beside
 from validation.over_cores import apart_s, usual
 from validation.timed import LOOKUP, UPDATE, read_timed
-from validation.yardstick import slowness
+from validation.yardstick import lookups_slowness, slowness
 
 
 def rows(folder: Path, cluster: str) -> Iterator[Row]:
@@ -62,8 +62,8 @@ def _of_config(kept: Kept) -> dict[tuple[str, str], float]:
     if not isinstance(compute, CpuModel):
         raise InputError("ranks compute on GPUs", file="--cluster", expected="a host, as `calibrate host` writes one")
     launches = undisturbed_first(kept.launches)[: kept.counted]
-    slower = [slowness(launch.times.yardstick_s, compute.kernels.yardstick_s) for launch in launches]
-    measured_s, (alone_s, beside_s) = _measured_s(launches, slower), _predicted_s(prepared, beside)
+    measured_s = _measured_s(launches, compute.kernels.yardstick_s)
+    alone_s, beside_s = _predicted_s(prepared, beside)
     told = {}
     for name, seconds in alone_s.items():
         if seconds > 0.0 and measured_s.get(name, 0.0) > 0.0:
@@ -73,21 +73,23 @@ def _of_config(kept: Kept) -> dict[tuple[str, str], float]:
     return told | (_between_ranks(launches, compute, beside, ranks) if ranks > 1 else {})
 
 
-def _measured_s(launches: Sequence[Measured], slower: Sequence[float]) -> Mapping[str, float]:
+def _measured_s(launches: Sequence[Measured], then_s: Mapping[str, float]) -> Mapping[str, float]:
     """Seconds of each group in an iteration: the median over launches of the mean over ranks and traced iterations.
 
-    ``slower``: by how much the machine was slower than its spec says in each launch.
+    ``then_s``: of the yardstick's pieces when the machine was calibrated.
     """
     import pandas as pd
 
     each: dict[str, list[float]] = defaultdict(list)
-    for launch, by in zip(launches, slower, strict=True):
+    for launch in launches:
+        pieces_s = launch.times.yardstick_s, then_s
         files = sorted((launch.folder / "timed").glob("rank*.json.gz"))
         faults = stage_page_faults(pd.read_parquet(launch.folder / "iterations.parquet"))
         of_launch: dict[str, float] = defaultdict(float)
         for file in files:
             for name, seconds in read_timed(file, faults, lambda values: float(np.mean(values))).groups_s.items():
-                of_launch[_told(name)] += seconds / len(files) / by
+                slower = (lookups_slowness if name.endswith(LOOKUP) else slowness)(*pieces_s)
+                of_launch[_told(name)] += seconds / len(files) / slower
         for name, seconds in of_launch.items():
             each[name].append(seconds)
     return {name: float(np.median(seconds)) for name, seconds in each.items()}

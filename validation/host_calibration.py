@@ -154,7 +154,7 @@ def _found(
         found = [
             part
             for rank, timed in enumerate(traced)
-            for part in parts(prepared, timed, rank, job.trained[rank], slower[rank], issuing_s, beside, issuing_byte_s)
+            for part in parts(prepared, timed, rank, job.trained[rank], usual_s, issuing_s, beside, issuing_byte_s)
         ]
         taken_s = np.array([[rank.wall_s, rank.cpu_s, rank.others_s] for rank in job.trained])
         iteration_s, thread_s, others_s = (taken_s / np.array(slower)[:, None]).mean(axis=0).tolist()

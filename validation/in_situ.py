@@ -32,8 +32,8 @@ from simulator.operators import (
 from simulator.program import Program
 from validation.cpu_fit import KernelRow
 from validation.over_cores import median_over_cores
-from validation.timed import ENDS, ISSUE, WAIT, TimedRank
-from validation.yardstick import usual_s
+from validation.timed import ENDS, ISSUE, LOOKUP, WAIT, TimedRank
+from validation.yardstick import lookups_slowness, slowness, usual_s
 
 Key = tuple[KernelClass, str]
 """A kind of kernel and one of its amounts."""
@@ -174,7 +174,7 @@ def parts(
     timed: TimedRank,
     rank: int,
     trained: TrainedRank,
-    slower: float,
+    then_s: Mapping[str, float],
     issue_s: float,
     beside: Beside | None = None,
     issue_byte_s: float = 0.0,
@@ -190,7 +190,7 @@ def parts(
         timed: the rank's traced iterations.
         rank: whose they are.
         trained: what it recorded.
-        slower: by how much the machine was slower than it usually is (`validation.yardstick`).
+        then_s: of the yardstick's pieces when the machine is as fast as usual.
         issue_s: what it takes to issue a collective, where the rank did not tell.
         beside: how much longer tasks take for the collectives beside them; None: all alike.
         issue_byte_s: what it takes for each byte that calls copy, where the rank did not tell.
@@ -217,10 +217,19 @@ def parts(
     issuing_s = trained.collectives_cpu_s
     if issuing_s is None:
         issuing_s = issued_in(program) * issue_s + copied_in(program) * issue_byte_s
-    scale = _scale(timed, trained, compute, issuing_s, lost_s) / slower
+    measured = _scale(timed, trained, compute, issuing_s, lost_s)
+    scale = measured / slowness(trained.yardstick_s, then_s)
+    of_lookups = measured / lookups_slowness(trained.yardstick_s, then_s)
     floor_s, ranks = FLOOR_SHARE * scale * float(np.median(timed.steps_s)), program.rank_count
     return [
-        PartRow(name, [works[task] for task in tasks], scale * seconds / by, floor_s, rank, ranks)
+        PartRow(
+            name,
+            [works[task] for task in tasks],
+            (of_lookups if name.endswith(LOOKUP) else scale) * seconds / by,
+            floor_s,
+            rank,
+            ranks,
+        )
         for (name, tasks, seconds), by in zip(told, longer, strict=True)
         if seconds > 0.0
     ]

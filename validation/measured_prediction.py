@@ -28,7 +28,7 @@ from validation.errors import error_pct, statistics
 from validation.in_kernels import in_kernels_s
 from validation.in_situ import Beside
 from validation.measured import CLASSES, RESOLVED, THREAD, Bar, Measured, Times
-from validation.yardstick import slowness
+from validation.yardstick import LOOKUPS, lookups_slowness, slowness
 
 Table = dict[str, Any]
 _TOLD: Mapping[KernelClass, str] = {
@@ -204,7 +204,8 @@ def cases_of(measured: Measured, predicted: Times) -> list[Table]:
 
     Measured times are those of the machine as it was when it was calibrated (`validation.yardstick`).
     """
-    slower = slowness(measured.times.yardstick_s, predicted.yardstick_s)
+    pieces_s = measured.times.yardstick_s, predicted.yardstick_s
+    slower, lookups_slower = slowness(*pieces_s), lookups_slowness(*pieces_s)
     pairs = [("iteration", measured.times.iteration_s, predicted.iteration_s)]
     if measured.times.thread_s is not None and predicted.thread_s is not None:
         pairs.append((THREAD, measured.times.thread_s, predicted.thread_s))
@@ -215,7 +216,10 @@ def cases_of(measured: Measured, predicted: Times) -> list[Table]:
         for op in ops
         if op in measured.times.collectives_s and op in predicted.collectives_s
     ]
-    return [_case(name, seconds / slower, expected, measured) for name, seconds, expected in pairs]
+    return [
+        _case(name, seconds / (lookups_slower if name == LOOKUPS else slower), expected, measured)
+        for name, seconds, expected in pairs
+    ]
 
 
 def _case(name: str, seconds: float, expected: float, measured: Measured) -> Table:

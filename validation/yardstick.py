@@ -12,6 +12,8 @@ PIECES = ("product", "gather", "copy", "far", "calls")
 """Pieces of the yardstick (`trainer.yardstick`) that each tell how fast a rank does one kind of work."""
 STEP = "step"
 """Its training step of a small model, which tells of all kinds one after the other, as jobs do them."""
+LOOKUPS = "embedding_forward"
+"""The class whose times `lookups_slowness` tells of."""
 MOST_STOLEN = 0.03
 """Share of the cores' time that the host of a virtual machine takes without doing harm; iterations last longer by it,
 and that looks like waiting."""
@@ -25,7 +27,7 @@ def slowness(now_s: Mapping[str, float], then_s: Mapping[str, float]) -> float:
     """By how much longer work takes now than then, by the pieces that are known; 1 where none is.
 
     The small step counts as much as all `PIECES` together (`docs/decisions/126`); records from before there was one
-    have these alone.
+    have these alone. Of lookups `lookups_slowness` tells.
 
     Args:
         now_s: usual times of the yardstick's pieces now.
@@ -36,6 +38,11 @@ def slowness(now_s: Mapping[str, float], then_s: Mapping[str, float]) -> float:
     told = [middle(of_kinds)] if len(of_kinds) else []
     told += [np.log(by[STEP])] if STEP in by else []
     return float(np.exp(np.mean(told))) if told else 1.0
+
+
+def lookups_slowness(now_s: Mapping[str, float], then_s: Mapping[str, float]) -> float:
+    """The same of lookups of rows, which go with `PIECES` alone (`docs/decisions/128`); arguments as above."""
+    return slowness({name: seconds for name, seconds in now_s.items() if name != STEP}, then_s)
 
 
 def longer(now_s: Mapping[str, float], then_s: Mapping[str, float]) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """What collectives take of the cores is no cost of the kernels beside them."""
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -54,7 +55,7 @@ def measured():
 def told(beside):
     """Parts that come of it."""
     prepared, timed, trained = measured()
-    return parts(prepared, timed, RANK, trained, 1.0, 0.0, beside)
+    return parts(prepared, timed, RANK, trained, {}, 0.0, beside)
 
 
 def expected_s(part):
@@ -69,6 +70,17 @@ def test_kernels_alone_come_back_from_an_iteration_full_of_collectives():
     assert beside.beside_s[:, RANK].sum() > 1.02 * beside.alone_s[:, RANK].sum(), "something is beside them"
     found = told(beside)
     assert [part.seconds for part in found] == pytest.approx([expected_s(part) for part in found], rel=1e-6)
+
+
+def test_where_the_step_takes_longer_than_usual_lookups_do_not():
+    prepared, timed, trained = measured()
+    slow = replace(trained, yardstick_s={"product": 1.1, "step": 1.1 * 1.5})
+    then_s, (_, beside) = {"product": 1.0, "step": 1.0}, simulated()
+    longer = parts(prepared, timed, RANK, slow, then_s, 0.0, beside)
+    by = [part.seconds / other.seconds for part, other in zip(told(beside), longer, strict=True)]
+    expected = [1.1 if part.name.endswith("_lookup") else 1.1 * 1.5**0.5 for part in longer]
+    assert sorted(set(expected)) == pytest.approx([1.1, 1.1 * 1.5**0.5])
+    assert by == pytest.approx(expected)
 
 
 def test_else_lookups_beside_no_collective_would_bear_a_part_of_the_others():

@@ -11,7 +11,7 @@ from tests.pipeline_jobs import MODEL, small_plan, small_settings
 from validation.in_situ import group_of
 from validation.random_jobs import Limits, random_job
 from validation.timed import ENDS, ISSUE, WAIT, read_timed
-from validation.yardstick import PIECES, STEP, slowness, usual_s
+from validation.yardstick import PIECES, STEP, lookups_slowness, slowness, usual_s
 from workloads.dlrm import generate
 from workloads.model import load_model
 
@@ -113,6 +113,12 @@ def test_a_small_step_says_as_much_as_all_pieces_together():
     assert slowness({**dict.fromkeys(PIECES, 1.44), STEP: 1.0}, then) == pytest.approx(1.2)
     assert slowness({STEP: 1.5}, then) == pytest.approx(1.5)
     assert slowness({**then, STEP: 9.0}, dict.fromkeys(PIECES, 1.0)) == 1.0, "a spec from before there was one"
+
+
+def test_lookups_go_with_the_pieces_and_not_with_the_step():
+    then = dict.fromkeys([*PIECES, STEP], 1.0)
+    assert lookups_slowness({**dict.fromkeys(PIECES, 1.2), STEP: 9.0}, then) == pytest.approx(1.2)
+    assert lookups_slowness({STEP: 9.0}, then) == 1.0, "nothing is known"
 
 
 def test_a_burst_counts_and_an_interruption_as_three_times_the_middle_at_most():

@@ -33,9 +33,9 @@ from inputs.errors import InfeasibleError, InputError
 from scenarios.resolve import ResolvedScenario, load_scenario
 from trainer.pin import usable_cores
 from validation.measured import THREAD, Measured, Times, read_measured, spread_pct
-from validation.measured_prediction import anywhere, predict, predict_measured
+from validation.measured_prediction import anywhere, as_then, predict, predict_measured
 from validation.random_jobs import Limits, random_job
-from validation.yardstick import LOOKUPS, MOST_STOLEN, PIECES, STEP, longer, lookups_slowness, slowness
+from validation.yardstick import MOST_STOLEN, PIECES, STEP, longer, slowness
 
 LEAST_S, MOST_S = 5e-3, 3.0
 LIMITS = Limits(table_bytes=6 * 2**30)
@@ -301,20 +301,19 @@ def _row(
     }
     pieces = [(measured.times.yardstick_s, predicted.yardstick_s) for measured in launches]
     slower = [slowness(*pair) for pair in pieces]
-    lookups_slower = list(starmap(lookups_slowness, pieces))
     row["slower"] = " ".join(f"{by:.3f}" for by in slower)
     row["stolen"] = " ".join(f"{_stolen(measured):.3f}" for measured in launches)
     row["iterations_s"] = " ".join(f"{measured.times.iteration_s:.5g}" for measured in launches)
     for piece in (*PIECES, STEP):
         row[f"{piece}_slower"] = " ".join(f"{by[piece]:.4f}" for by in starmap(longer, pieces) if piece in by)
+    told_s = [as_then(measured.times, predicted.yardstick_s) for measured in launches]
     for metric in METRICS:
-        seconds = [_value(measured.times, metric) for measured in launches]
+        seconds = [_value(times, metric) for times in told_s]
         expected = _value(predicted, metric)
         if expected is None or any(value is None for value in seconds):
             row |= {f"{metric}_{name}": "" for name in ("measured_s", "predicted_s", "error_pct", "noise_pct")}
             continue
-        by_launch = lookups_slower if metric == LOOKUPS else slower
-        even = np.array([value / by for value, by in zip(seconds, by_launch, strict=True) if value is not None])
+        even = np.array([value for value in seconds if value is not None])
         middle = float(np.median(even))
         noise = spread_pct(even) if len(even) > 1 else launches[0].noise_pct.get(metric, 0.0)
         row |= {

@@ -204,33 +204,52 @@ def cases_of(measured: Measured, predicted: Times) -> list[Table]:
 
     Measured times are those of the machine as it was when it was calibrated (`validation.yardstick`).
     """
-    pieces_s = measured.times.yardstick_s, predicted.yardstick_s
-    slower, lookups_slower = slowness(*pieces_s), lookups_slowness(*pieces_s)
-    pairs = [("iteration", measured.times.iteration_s, predicted.iteration_s)]
-    if measured.times.thread_s is not None and predicted.thread_s is not None:
-        pairs.append((THREAD, measured.times.thread_s, predicted.thread_s))
-    pairs += [(name, measured.times.classes_s[name], predicted.classes_s[name]) for name in measured.times.classes_s]
-    ops = {**measured.times.collectives_s, **predicted.collectives_s}
+    times = as_then(measured.times, predicted.yardstick_s)
+    pairs = [("iteration", times.iteration_s, predicted.iteration_s)]
+    if times.thread_s is not None and predicted.thread_s is not None:
+        pairs.append((THREAD, times.thread_s, predicted.thread_s))
+    pairs += [(name, times.classes_s[name], predicted.classes_s[name]) for name in times.classes_s]
     pairs += [
-        (op, measured.times.collectives_s[op], predicted.collectives_s[op])
-        for op in ops
-        if op in measured.times.collectives_s and op in predicted.collectives_s
+        (op, seconds, predicted.collectives_s[op])
+        for op, seconds in times.collectives_s.items()
+        if op in predicted.collectives_s
     ]
     return [
-        _case(name, seconds / (lookups_slower if name == LOOKUPS else slower), expected, measured)
+        _case(name, seconds, expected, seconds / times.iteration_s, measured.noise_pct)
         for name, seconds, expected in pairs
     ]
 
 
-def _case(name: str, seconds: float, expected: float, measured: Measured) -> Table:
+def as_then(times: Times, then_s: Mapping[str, float]) -> Times:
+    """Measured times as they were, had the machine been as fast as when it was calibrated.
+
+    Lookups are slower by less or by more than all else (`validation.yardstick`); classes add up to the iteration.
+
+    Args:
+        times: with what the yardstick's pieces took meanwhile.
+        then_s: what they took then.
+    """
+    slower, of_lookups = slowness(times.yardstick_s, then_s), lookups_slowness(times.yardstick_s, then_s)
+    classes_s = {name: value / (of_lookups if name == LOOKUPS else slower) for name, value in times.classes_s.items()}
+    lookups_s = times.classes_s.get(LOOKUPS, 0.0)
+    return replace(
+        times,
+        iteration_s=(times.iteration_s - lookups_s) / slower + lookups_s / of_lookups,
+        classes_s=classes_s,
+        thread_s=None if times.thread_s is None else times.thread_s / slower,
+        collectives_s={op: seconds / slower for op, seconds in times.collectives_s.items()},
+    )
+
+
+def _case(name: str, seconds: float, expected: float, share: float, noise_pct: Mapping[str, float]) -> Table:
     return {
         "metric": name,
         "unit": "s",
         "measured": seconds,
         "predicted": expected,
         "error_pct": error_pct(expected, seconds) if seconds > 0.0 else None,
-        "noise_pct": measured.noise_pct.get(name, 0.0),
-        "share": seconds / measured.times.iteration_s,
+        "noise_pct": noise_pct.get(name, 0.0),
+        "share": share,
     }
 
 

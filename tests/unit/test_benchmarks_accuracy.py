@@ -9,11 +9,25 @@ from benchmarks.accuracy import Study, undisturbed_first
 from inputs.errors import InputError
 from scenarios.resolve import load_scenario
 from validation.measured import Measured, Times
+from validation.measured_prediction import as_then
 
 
 def launched(number, stolen):
     nothing = Times(1.0, {}, None, {}, [])
     return Measured(Path(str(number)), {"stolen_share": stolen}, nothing, {})
+
+
+def test_parts_of_an_iteration_are_as_then_and_so_is_their_sum():
+    """Lookups took 1.2 times as long, all else the root of 1.2 x 1.8."""
+    classes_s = {"embedding_forward": 0.3, "gemm": 0.6, "collectives": 0.1}
+    times = Times(1.0, classes_s, 0.9, {"all_reduce": 0.2}, [], {"product": 1.2, "step": 1.8})
+    told, slower = as_then(times, {"product": 1.0, "step": 1.0}), (1.2 * 1.8) ** 0.5
+    assert told.classes_s == pytest.approx(
+        {"embedding_forward": 0.3 / 1.2, "gemm": 0.6 / slower, "collectives": 0.1 / slower}
+    )
+    assert told.iteration_s == pytest.approx(sum(told.classes_s.values()))
+    assert (told.thread_s, told.collectives_s["all_reduce"]) == pytest.approx((0.9 / slower, 0.2 / slower))
+    assert as_then(Times(1.0, {}, None, {}, [], {"product": 2.0}), {"product": 1.0}).iteration_s == 0.5, "of GPUs"
 
 
 def test_launches_that_nothing_disturbed_count_first_in_their_order():

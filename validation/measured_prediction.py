@@ -28,11 +28,13 @@ from validation.errors import error_pct, statistics
 from validation.in_kernels import in_kernels_s
 from validation.in_situ import Beside
 from validation.measured import CLASSES, RESOLVED, THREAD, Bar, Measured, Times
-from validation.yardstick import LOOKUPS, lookups_slowness, slowness
+from validation.yardstick import lookups_slowness, slowness
 
 Table = dict[str, Any]
+LOOKUPS = "embedding_forward"
+"""The class of lookups, of which another part of the yardstick tells (`validation.yardstick.lookups_slowness`)."""
 _TOLD: Mapping[KernelClass, str] = {
-    "lookup": "embedding_forward", "update": "embedding_update", "gemm": "gemm", "batched": "gemm",
+    "lookup": LOOKUPS, "update": "embedding_update", "gemm": "gemm", "batched": "gemm",
 }  # fmt: skip
 MARKED_SHARE = 0.05
 """Errors of classes that are a smaller part of the iteration enter no statistics of classes."""
@@ -226,8 +228,8 @@ def as_then(times: Times, then_s: Mapping[str, float]) -> Times:
     Lookups are slower by less or by more than all else (`validation.yardstick`); classes add up to the iteration.
 
     Args:
-        times: with what the yardstick's pieces took meanwhile.
-        then_s: what they took then.
+        times: with what the yardstick's pieces took meanwhile, seconds.
+        then_s: what they took then, seconds; the times that are told have these.
     """
     slower, of_lookups = slowness(times.yardstick_s, then_s), lookups_slowness(times.yardstick_s, then_s)
     classes_s = {name: value / (of_lookups if name == LOOKUPS else slower) for name, value in times.classes_s.items()}
@@ -238,6 +240,7 @@ def as_then(times: Times, then_s: Mapping[str, float]) -> Times:
         classes_s=classes_s,
         thread_s=None if times.thread_s is None else times.thread_s / slower,
         collectives_s={op: seconds / slower for op, seconds in times.collectives_s.items()},
+        yardstick_s=then_s,
     )
 
 

@@ -12,8 +12,6 @@ PIECES = ("product", "gather", "copy", "far", "calls")
 """Pieces of the yardstick (`trainer.yardstick`) that each tell how fast a rank does one kind of work."""
 STEP = "step"
 """Its training step of a small model, which tells of all kinds one after the other, as jobs do them."""
-LOOKUPS = "embedding_forward"
-"""The class whose times `lookups_slowness` tells of."""
 MOST_STOLEN = 0.03
 """Share of the cores' time that the host of a virtual machine takes without doing harm; iterations last longer by it,
 and that looks like waiting."""

@@ -27,6 +27,7 @@ def test_parts_of_an_iteration_are_as_then_and_so_is_their_sum():
     )
     assert told.iteration_s == pytest.approx(sum(told.classes_s.values()))
     assert (told.thread_s, told.collectives_s["all_reduce"]) == pytest.approx((0.9 / slower, 0.2 / slower))
+    assert as_then(told, {"product": 1.0, "step": 1.0}) == told, "of then"
     assert as_then(Times(1.0, {}, None, {}, [], {"product": 2.0}), {"product": 1.0}).iteration_s == 0.5, "of GPUs"
 
 

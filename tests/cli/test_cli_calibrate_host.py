@@ -125,6 +125,7 @@ def test_a_measurement_is_predicted_class_by_class(measured):
     parts = ("embedding_forward", "embedding_update", "gemm", "collectives", "rest")
     for side in ("measured", "predicted"):
         assert sum(cases[part][side] for part in parts) == pytest.approx(cases["iteration"][side], rel=1e-6)
+    assert run["slower"] != run["lookups_slower"], "the small step tells of all but lookups"
     # CPU time of the rank's own thread, which what else runs here changes little; a factor of 4 either way
     work = cases.get("own thread", cases["iteration"])
     assert 0.25 < work["predicted"] / work["measured"] < 4.0

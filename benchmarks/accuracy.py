@@ -306,7 +306,7 @@ def _row(
     row["iterations_s"] = " ".join(f"{measured.times.iteration_s:.5g}" for measured in launches)
     for piece in (*PIECES, STEP):
         row[f"{piece}_slower"] = " ".join(f"{by[piece]:.4f}" for by in starmap(longer, pieces) if piece in by)
-    told_s = [as_then(measured.times, predicted.yardstick_s) for measured in launches]
+    told_s = [as_then(measured.times, predicted) for measured in launches]
     for metric in METRICS:
         seconds = [_value(times, metric) for times in told_s]
         expected = _value(predicted, metric)

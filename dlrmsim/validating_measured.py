@@ -11,8 +11,8 @@ from dlrmsim import __version__
 from dlrmsim.outputs import file_written_whole
 from scenarios.progress import Progress, Silent
 from validation.measured import Measured, Times, read_measured
-from validation.measured_prediction import cases_of, predict_measured, statistics_of
-from validation.yardstick import lookups_slowness, slowness
+from validation.measured_prediction import cases_of, lookups_slower, predict_measured, statistics_of
+from validation.yardstick import slowness
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ def validate_measured(
             "scenario": measured.summary["scenario"],
             "world_size": measured.summary["world_size"],
             "slower": slowness(measured.times.yardstick_s, predicted.yardstick_s),
-            "lookups_slower": lookups_slowness(measured.times.yardstick_s, predicted.yardstick_s),
+            "lookups_slower": lookups_slower(measured.times, predicted),
             "warnings": measured.summary["warnings"],
             "cases": cases_of(measured, predicted),
         }

@@ -25,6 +25,10 @@ MOST_SPREAD = 0.2
 """Of work that only chance makes differ: four standard deviations are less than all of it."""
 MOST_OVERLAP = 0.9
 """Of a collective's data: something is left for the last member."""
+MOST_TOGETHER = 2.0
+"""What two take at once takes no longer than one after the other."""
+PASSING = "passing"
+"""Piece of the yardstick (`trainer.passing`): how far cores are from each other."""
 MOST_SYSTEM = 0.2
 """Of what kernels work: more than that is no system's."""
 SPREAD_WORK_S = 0.1
@@ -146,9 +150,28 @@ class CpuKernels(Strict):
     ``collective_latency_cores``."""
     shared_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """As ``collective_wait_s``, of ranks that take turns: they and their collectives' threads wait for a core, too."""
+    lookups_together: Annotated[float, Field(ge=1, le=MOST_TOGETHER)] = 1.0
+    """By how much longer lookups of tables take while those of all other ranks with cores of their own are under way,
+    where what cores pass to each other is near (``passing_s``): they share what a cache delivers."""
+    passing_s: tuple[Annotated[Seconds, Field(gt=0)], Annotated[Seconds, Field(gt=0)]] | None = None
+    """What the yardstick's ``passing`` takes between cores that are near each other, and far: the host of a virtual
+    machine moves its cores. None: they are always as they were."""
     yardstick_s: dict[Name, Annotated[Seconds, Field(gt=0)]] = Field(default_factory=dict)
     """What the pieces of the trainer's yardstick took meanwhile: how fast the machine was then."""
     costs: dict[KernelClass, KernelCosts]
+
+    def together(self, passing_s: float | None = None) -> float:
+        """By how much longer lookups of all ranks take at once, as ``lookups_together``.
+
+        Args:
+            passing_s: what the yardstick's ``passing`` takes; None: as usual.
+        """
+        passing_s = self.yardstick_s.get(PASSING) if passing_s is None else passing_s
+        if self.passing_s is None or passing_s is None:
+            return self.lookups_together
+        near_s, far_s = self.passing_s
+        near = min(1.0, max(0.0, (far_s - passing_s) / (far_s - near_s)))
+        return 1.0 + near * (self.lookups_together - 1.0)
 
     def call_lost(self, moving_s: float, *, turns: bool) -> float:
         """Seconds that the call of a collective loses of its core.
@@ -181,6 +204,13 @@ class CpuKernels(Strict):
         """
         by_threads = self.threads_spread * threads_s / max(work_s, LEAST_WORK_S)
         return min(MOST_SPREAD, by_threads + self.work_spread * of_longer(work_s))
+
+    @field_validator("passing_s")
+    @classmethod
+    def _near_before_far(cls, passing_s: tuple[float, float] | None) -> tuple[float, float] | None:
+        if passing_s is not None and passing_s[0] >= passing_s[1]:
+            raise problem("what is near is not nearer than what is far", expected="the lesser time first")
+        return passing_s
 
     @field_validator("costs")
     @classmethod

@@ -72,8 +72,10 @@ def started_ranks(
     with _folder() as folder:
         processes: list[subprocess.Popen[bytes]] = []
         try:
-            for rank, places in enumerate(core_turns(cores or usable_cores(), world_size)):
-                processes.append(_start(_on(run, places), rank, world_size, folder, module))
+            usable = cores or usable_cores()
+            for rank, places in enumerate(core_turns(usable, world_size)):
+                own = _on(run, places, shared=world_size > len(usable))
+                processes.append(_start(own, rank, world_size, folder, module))
             yield Ranks(processes, folder)
         finally:
             _end(processes)
@@ -110,9 +112,11 @@ class Ranks:
         return all(code == 0 for code in codes)
 
 
-def _on(run: Run, places: tuple[tuple[int, ...], ...]) -> Run:
-    """The run of a rank that has these cores by turns; on a GPU it stays beside that."""
-    return replace(run, cores=places[0], core_turns=places if len(places) > 1 and run.device == "cpu" else ())
+def _on(run: Run, places: tuple[tuple[int, ...], ...], *, shared: bool) -> Run:
+    """The run of a rank that has these cores by turns, awake unless it shares them; on a GPU it stays beside that."""
+    if run.device != "cpu":
+        return replace(run, cores=places[0])
+    return replace(run, cores=places[0], core_turns=places if len(places) > 1 else (), awake=not shared)
 
 
 def _start(run: Run, rank: int, world_size: int, folder: Path, module: str = "trainer") -> subprocess.Popen[bytes]:

@@ -43,7 +43,7 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
     first = checkpoints.restore(model) if checkpoints else 0
     pipeline = make_pipeline(job, model, rank, device, source, first)
     recorder, turns, cores = Recorder(device), CoreTurns(run.core_turns), list[int]()
-    yardstick = Yardstick() if run.yardstick_every else None
+    yardstick = Yardstick(own_cores=run.awake) if run.yardstick_every else None
     gc.collect()
     gc.freeze()
     if device.type == "cpu":
@@ -97,6 +97,7 @@ def environment(run: Run, device: torch.device) -> dict[str, Any]:
         "asked_cores": list(run.cores),
         "core_turns": [list(cores) for cores in run.core_turns],
         "cores": pinned,
+        "awake": run.awake,
         "threads": torch.get_num_threads(),
         "interop_threads": torch.get_num_interop_threads(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),

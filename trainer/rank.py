@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
+from trainer.awake import kept_awake
 from trainer.pin import pin
 from trainer.runs import Run, parse
 from trainer.turns import read_turns
@@ -99,6 +100,11 @@ def in_child(work: Callable[[], int]) -> int:
 
 
 def _do(work: Work, run: Run, rank: int) -> None:
+    with kept_awake(len(run.cores) if run.awake else 0):  # before PyTorch is used
+        _do_awake(work, run, rank)
+
+
+def _do_awake(work: Work, run: Run, rank: int) -> None:
     import torch
     import torch.distributed as dist
 

@@ -45,6 +45,7 @@ class Run:
         cores: cores to stay on.
         core_turns: those that it is on by turns, which change at each look but the first and before each session of
             timed iterations (`trainer.pin.core_turns`); empty: it stays.
+        awake: whether its cores, which are no other rank's, are kept awake while it waits (`trainer.awake`).
     """
 
     scenario: Path
@@ -65,6 +66,7 @@ class Run:
     supervised: bool = False
     cores: tuple[int, ...] = ()
     core_turns: tuple[tuple[int, ...], ...] = ()
+    awake: bool = False
 
     @property
     def total(self) -> int:
@@ -177,6 +179,7 @@ def parse(arguments: Sequence[str] | None = None) -> Run:
     parser.add_argument("--supervised", action="store_true", help="end when standard input closes")
     parser.add_argument("--cores", type=_numbers, default=(), help="cores to stay on, e.g. 0,1")
     parser.add_argument("--core-turns", type=_turns, default=(), help="cores to be on by turns, e.g. 0,1/2,3")
+    parser.add_argument("--awake", action="store_true", help="keep these cores awake, which must be no other rank's")
     return Run(**vars(parser.parse_args(arguments)))
 
 

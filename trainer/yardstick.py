@@ -14,6 +14,7 @@ from functools import partial
 import torch
 import torch.distributed as dist
 
+from trainer.passing import Passing
 from trainer.small_step import SmallStep
 
 PAGE_BYTES = 4096
@@ -28,11 +29,15 @@ class Yardstick:
     """The pieces, and how long each took whenever it was laid on, `REPEATS` times each, in seconds.
 
     Of a process of one thread it is the CPU time, for its core may be another's meanwhile; of several threads, which
-    work at once, and of the exchange it is the time on the wall.
+    work at once, and of what ranks do together it is the time on the wall.
     """
 
-    def __init__(self) -> None:
-        """Make their data: 128 MB, and 13 MB one after the other from begins of pages on, the same in every process."""
+    def __init__(self, *, own_cores: bool = False) -> None:
+        """Make their data: 128 MB, and 13 MB one after the other from begins of pages on, the same in every process.
+
+        Args:
+            own_cores: whether every rank has cores that no other has.
+        """
         self._memory = torch.zeros(2**22)
         self._taken = -self._memory.data_ptr() // 4 % (PAGE_BYTES // 4)
         self._a, self._product = self._next(256, 256).fill_(0.5), self._next(256, 256)
@@ -59,7 +64,10 @@ class Yardstick:
             into, out = self._answer[:size], self._message[:size]
             exchange = partial(dist.all_to_all_single, into, out)
             self._pieces[f"exchange_{ranks}"] = time.perf_counter, exchange  # waits for the others
+        self._passing = Passing() if own_cores and len(self._pieces) > len(pieces) else None
         self.times_s: dict[str, list[float]] = {name: [] for name in self._pieces}
+        if self._passing and self._passing.has_partner:
+            self.times_s["passing"] = []
 
     def lay_on(self) -> None:
         """Time every piece now; all ranks do it at the same place of their work."""
@@ -68,6 +76,9 @@ class Yardstick:
                 begin = clock()
                 piece()
                 self.times_s[name].append(clock() - begin)
+        if self._passing and self._passing.has_partner:  # the exchange was last: both are there
+            found = [self._passing.round_s() for _ in range(REPEATS)]
+            self.times_s["passing"] += [seconds for seconds in found if math.isfinite(seconds)]
 
     def _next(self, *shape: int) -> torch.Tensor:
         """A zero tensor that begins a page: how fast memory is depends on where it lies in one."""

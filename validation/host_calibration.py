@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hardware_specs.cpu_kernels import PASSING, CpuKernels
 from hardware_specs.types import Cluster
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
@@ -18,9 +19,11 @@ from validation.host_fit import HostFacts, Trained, fit_kernels, host_cluster, i
 from validation.host_iterations import TrainedJob, with_classes, with_kernels, with_level
 from validation.host_record import HostRecord, JobRecord, undisturbed
 from validation.host_waits import with_calls, with_turns, with_waits
-from validation.in_situ import PartRow, copied_in, issued_in, parts
-from validation.measured_prediction import predict_beside, ranks_alone_s
-from validation.timed import ISSUE
+from validation.in_situ import Beside, PartRow, copied_in, issued_in, parts
+from validation.kernel_costs import expected_s
+from validation.measured_prediction import MARKED_SHARE, predict_beside, ranks_alone_s
+from validation.timed import ISSUE, LOOKUP
+from validation.together import LookedUp, fit_together, near_and_far_s
 from validation.yardstick import slowness
 
 EVEN = 0.01
@@ -92,9 +95,30 @@ def jobs_alone(record: HostRecord, alone: Cluster) -> dict[int, Trained]:
     Raises:
         InputError: a job cannot run on it.
     """
-    by_ranks = trained_jobs(record, alone)
-    trained = {threads: by_ranks[ranks] for threads, ranks in rank_counts(record.facts.cores).items()}
-    return trained_jobs(record, alone, _with_costs(record, alone, trained))
+    by_ranks, counts = trained_jobs(record, alone), rank_counts(record.facts.cores)
+    known = _with_costs(record, alone, {threads: by_ranks[ranks] for threads, ranks in counts.items()})
+    by_ranks = trained_jobs(record, alone, known)
+    own = min(counts)
+    if counts[own] == 1:
+        return by_ranks
+    passing_s = near_and_far_s([job.looked_up.passing_s for job in by_ranks[counts[own]].jobs if job.looked_up])
+    kernels = _kernels(known, own).model_copy(update={"passing_s": passing_s})
+    told = [
+        job.looked_up for job in by_ranks[counts[own]].jobs if job.looked_up and job.looked_up.weight >= MARKED_SHARE
+    ]
+    together = fit_together(told, kernels)
+    known = _with_kernels(known, kernels.model_copy(update={"lookups_together": together}))
+    by_ranks = trained_jobs(record, alone, known)
+    return by_ranks | {counts[own]: replace(by_ranks[counts[own]], together=together, passing_s=passing_s)}
+
+
+def _kernels(cluster: Cluster, threads: int) -> CpuKernels:
+    return next(of for of in cluster.node.cpu.kernels if of.threads == threads)
+
+
+def _with_kernels(cluster: Cluster, kernels: CpuKernels) -> Cluster:
+    known = cluster.node.cpu.kernels
+    return with_kernels(cluster, [kernels if of.threads == kernels.threads else of for of in known])
 
 
 def _with_costs(record: HostRecord, alone: Cluster, trained: Mapping[int, Trained]) -> Cluster:
@@ -150,7 +174,7 @@ def _found(
         slower = [slowness(rank.yardstick_s, usual_s) for rank in job.trained]
         turns = isinstance(prepared.machine.compute, CpuModel) and prepared.machine.compute.takes_turns
         traced = [] if turns else job.timed  # costs come from ranks that have cores of their own
-        beside = predict_beside(job.on(known)) if known and traced and job.ranks > 1 else None
+        beside = predict_beside(job.on(_as_in(job, known))) if known and traced and job.ranks > 1 else None
         found = [
             part
             for rank, timed in enumerate(traced)
@@ -158,6 +182,7 @@ def _found(
         ]
         taken_s = np.array([[rank.wall_s, rank.cpu_s, rank.others_s] for rank in job.trained])
         iteration_s, thread_s, others_s = (taken_s / np.array(slower)[:, None]).mean(axis=0).tolist()
+        thread_s -= beside.together_s if beside else 0.0
         known_jobs.append(
             TrainedJob(
                 resolved,
@@ -168,11 +193,39 @@ def _found(
                 collectives_s=_in_collectives_s(job, slower),
                 rest_share=_rest_share(job),
                 apart_s=_apart_s(job, slower) if _is_even(prepared) else None,
+                looked_up=_looked_up(job, found, beside, known) if known and beside else None,
             )
         )
         if job.ranks > 1:
             collectives.append(_collectives(prepared, job, others_s, slower))
     return Trained(collectives, usual_s, known_jobs, issuing_s)
+
+
+def _as_in(job: JobRecord, known: Cluster) -> Cluster:
+    """A machine whose cores are as far from each other as they were when a job was trained."""
+    passing_s = _passing_s(job)
+    if passing_s is None:
+        return known
+    kernels = _kernels(known, min(of.threads for of in known.node.cpu.kernels))
+    return _with_kernels(known, kernels.model_copy(update={"yardstick_s": {**kernels.yardstick_s, PASSING: passing_s}}))
+
+
+def _passing_s(job: JobRecord) -> float | None:
+    told = [rank.yardstick_s[PASSING] for rank in job.trained if PASSING in rank.yardstick_s]
+    return float(np.mean(told)) if told else None
+
+
+def _looked_up(job: JobRecord, parts: Sequence[PartRow], beside: Beside, known: Cluster) -> LookedUp | None:
+    """What the lookups of a job took over what a machine with these costs takes alone."""
+    kernels, passing_s = _kernels(known, min(of.threads for of in known.node.cpu.kernels)), _passing_s(job)
+    lookups = [part for part in parts if part.name.endswith(LOOKUP)]
+    seconds, expected = (
+        sum(each) for each in ([p.seconds for p in lookups], [expected_s(p, kernels) for p in lookups])
+    )
+    if passing_s is None or not seconds or not expected:
+        return None
+    weight = seconds / sum(rank.wall_s for rank in job.trained)
+    return LookedUp(seconds / expected, beside.together_share, passing_s, weight)
 
 
 def _issuing_s(record: HostRecord, alone: Cluster) -> float:

@@ -90,12 +90,16 @@ class Trained:
         yardstick_s: usual times of the yardstick's pieces meanwhile.
         jobs: the jobs themselves.
         issue_s: what a collective takes of the thread that issues it and waits for it.
+        together: of lookups of all ranks at once (`hardware_specs.cpu_kernels.CpuKernels.lookups_together`).
+        passing_s: between cores that are near each other, and far, likewise.
     """
 
     collectives: Sequence[CollectiveWork]
     yardstick_s: Pieces
     jobs: Sequence[TrainedJob]
     issue_s: float = 0.0
+    together: float = 1.0
+    passing_s: tuple[float, float] | None = None
 
     @property
     def parts(self) -> list[PartRow]:
@@ -175,6 +179,8 @@ def fit_kernels(
             "call_lost_share": round(lost_share, 3),
             "kernel_share_posting": posting_kept,
             "kernel_share_moving": moving_kept,
+            "lookups_together": trained.together if trained else 1.0,
+            "passing_s": [f"{value:.3g} s" for value in trained.passing_s] if trained and trained.passing_s else None,
             "yardstick_s": {name: f"{value:.4g} s" for name, value in (trained.yardstick_s if trained else {}).items()},
             "costs": {kind: costs[kind] for kind in sorted(costs)},
         }

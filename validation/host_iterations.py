@@ -21,6 +21,7 @@ from simulator.operators import FloatArray
 from validation.in_situ import PartRow
 from validation.measured import Times
 from validation.measured_prediction import class_told, predict_prepared, predict_thread_s, with_kernels_of
+from validation.together import LookedUp, weighted_median
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class TrainedJob:
         rest_share: of what they did beside that, the part that was no lookup, update or GEMM; likewise.
         apart_s: how far the work of a rank was from the mean of all in an iteration, where all had the same to do;
             None where they had not, or in records from before it was told.
+        looked_up: what its lookups took, where they tell of those of other ranks.
     """
 
     resolved: ResolvedScenario
@@ -48,6 +50,7 @@ class TrainedJob:
     collectives_s: float | None = None
     rest_share: float | None = None
     apart_s: float | None = None
+    looked_up: LookedUp | None = None
 
     @property
     def ranks(self) -> int:
@@ -73,7 +76,7 @@ def with_classes(cluster: Cluster, threads: int, jobs: Sequence[TrainedJob]) -> 
         taken = np.array([_of_class(job.parts, name, known) for job in jobs]).reshape(-1, 3)
         expected, seconds, shares = taken[np.all(taken > 0.0, axis=1)].T
         if len(shares):
-            level = 1.0 / _weighted_median(expected / seconds, shares)
+            level = 1.0 / weighted_median(expected / seconds, shares)
             by |= {kind: level for kind in known.costs if class_told(kind) == name}
     if not by:
         return cluster
@@ -96,12 +99,6 @@ def _of_class(parts: Sequence[PartRow], name: str, kernels: CpuKernels) -> tuple
             expected += sum(took.values())
             seconds += part.seconds
     return expected, seconds, seconds / max(sum(part.seconds for part in parts), 1e-12)
-
-
-def _weighted_median(values: FloatArray, weights: FloatArray) -> float:
-    order = np.argsort(values)
-    reached = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(reached, reached[-1] / 2)])
 
 
 def with_level(cluster: Cluster, threads: int, jobs: Sequence[TrainedJob]) -> Cluster:

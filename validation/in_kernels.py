@@ -11,6 +11,7 @@ from simulator.lowered import is_other
 from simulator.lowering.cores import paces
 from simulator.operators import CollectiveCall, FloatArray, HostWork
 from simulator.program import IntArray, Program
+from validation.together import lookups_beside
 
 
 def in_kernels_s(
@@ -31,6 +32,7 @@ def in_kernels_s(
       between two waits, in proportion to their work. (Waits are tasks of their own, which end when the rank has its
       core again: `workloads.host_waits`.) So does what threads take of the core of a rank that issues a collective.
       But a part of both hits what the rank does right after the call.
+    - Lookups beside those of other ranks (`validation.together`) are interrupted by nobody.
 
     Args:
         program: T tasks of P ranks.
@@ -50,7 +52,8 @@ def in_kernels_s(
             needed_s[task] = np.asarray(compute.duration_s(work), dtype=np.float64)
     spread = compute.pace_spread(float(needed_s.mean(axis=1).sum()), compute.threads_s([*moving_s.values()]))
     needed_s *= paces(core_of, spread)[int(is_other(iteration))] * (1.0 + compute.kernels.system_share)
-    interrupted_s = np.where(needed_s > 0.0, np.maximum(seconds - needed_s, 0.0), 0.0)
+    together_s = lookups_beside(program, compute, start_ps, end_ps).longer_s
+    interrupted_s = np.where(needed_s > 0.0, np.maximum(seconds - needed_s - together_s, 0.0), 0.0)
     calls_lost_s = {task: compute.kernels.call_lost(of, turns=compute.takes_turns) for task, of in moving_s.items()}
     lost_s = np.broadcast_to(_lost_by(program, calls_lost_s)[:, None], needed_s.shape)
     if compute.takes_turns:
@@ -62,7 +65,7 @@ def in_kernels_s(
         after_s = compute.kernels.after_call_s
     after_calls_s = np.broadcast_to(after_s * _issued(program)[:, None], needed_s.shape)
     moved_s = _moved(movable_s, needed_s, after_calls_s, _between_waits(program, start_ps, end_ps))
-    return needed_s + (interrupted_s - movable_s + moved_s) * _left(interrupted_s, lost_s)
+    return needed_s + together_s + (interrupted_s - movable_s + moved_s) * _left(interrupted_s, lost_s)
 
 
 def _issued(program: Program) -> FloatArray:

@@ -157,11 +157,15 @@ class Beside:
         alone_s: what each would take with nothing beside it ``[T, P]``; 0 of what is no kernel.
         beside_s: what it takes ``[T, P]``, likewise.
         spread: of the pace of cores, standard deviation over mean.
+        together_s: what lookups of a rank take longer for those of others, the mean over ranks.
+        together_share: part of what they do that is done beside those.
     """
 
     alone_s: FloatArray
     beside_s: FloatArray
     spread: float = 0.0
+    together_s: float = 0.0
+    together_share: float = 0.0
 
     def longer(self, tasks: Sequence[int], rank: int) -> float:
         """By how much longer some tasks of a rank take together than alone; 1 where they take nothing."""

@@ -23,6 +23,7 @@ from traces.kineto.events import Events
 from traces.kineto.reader import read_kineto
 from validation.over_cores import evened, median_over_cores, part_over_cores, unhindered, usual
 from validation.timed import GEMMS, ISSUE, LOOKUP, UPDATE, WAIT, timed_iterations
+from validation.together import Together
 
 if TYPE_CHECKING:  # loading it takes longer than a command line may take to start
     import pandas as pd
@@ -57,6 +58,7 @@ class Times:
         collectives_s: of each operation, from the rank's call to its end, the mean over ranks.
         bars: the tasks of one iteration on every rank.
         yardstick_s: what the pieces of the trainer's yardstick took meanwhile, or when the machine was calibrated.
+        together: what is predicted of lookups beside those of other ranks; None where it was measured.
     """
 
     iteration_s: float
@@ -65,6 +67,7 @@ class Times:
     collectives_s: Mapping[str, float]
     bars: Sequence[Sequence[Bar]]
     yardstick_s: Mapping[str, float] = field(default_factory=dict)
+    together: Together | None = None
 
 
 @dataclass(frozen=True, slots=True)

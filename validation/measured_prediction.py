@@ -22,12 +22,13 @@ from simulator.compute import CpuModel
 from simulator.compute.cpu_amounts import class_of
 from simulator.engine import IterationRecord, RunResult, run
 from simulator.lowering import lower
-from simulator.operators import CollectiveCall, FloatArray, HostWork, Nothing, Work
+from simulator.operators import CollectiveCall, EmbeddingLookup, FloatArray, HostWork, Nothing, Work
 from simulator.program import Program
 from validation.errors import error_pct, statistics
 from validation.in_kernels import in_kernels_s
 from validation.in_situ import Beside
 from validation.measured import CLASSES, RESOLVED, THREAD, Bar, Measured, Times
+from validation.together import Together, lookups_beside
 from validation.yardstick import lookups_slowness, slowness
 
 Table = dict[str, Any]
@@ -101,10 +102,12 @@ def predict_beside(resolved: ResolvedScenario) -> Beside:
     if isinstance(compute, CpuModel):
         work_s, threads_s = float(alone_s.mean(axis=1).sum()), compute.threads_s([*ran.moving_s.values()])
         spread = compute.pace_spread(work_s, threads_s)
-    return Beside(alone_s, np.where(alone_s > 0.0, taken_s, 0.0), spread)
+    longer_s, beside_s = together_s(prepared, ran)
+    share = together_share(prepared, float(beside_s))
+    return Beside(alone_s, np.where(alone_s > 0.0, taken_s, 0.0), spread, float(longer_s), share)
 
 
-class _Ran(NamedTuple):
+class Ran(NamedTuple):
     """A run, for how long the data of each collective are under way alone, by task, seconds, and when runs settle."""
 
     result: RunResult
@@ -112,13 +115,13 @@ class _Ran(NamedTuple):
     rule: SteadyRule
 
 
-def _run(prepared: Prepared) -> _Ran:
+def _run(prepared: Prepared) -> Ran:
     resolved = prepared.resolved
     lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
     moving_s = {info.task: info.moving_s for info in lowering.collectives}
     program, machine = lowering.program, prepared.machine
     result = run(program, run_options(resolved, machine, program, keep_last=program.period))
-    return _Ran(result, moving_s, steady_rule(machine, program))
+    return Ran(result, moving_s, steady_rule(machine, program))
 
 
 def predict_thread_s(resolved: ResolvedScenario) -> float:
@@ -126,8 +129,8 @@ def predict_thread_s(resolved: ResolvedScenario) -> float:
     return prepared_thread_s(prepare(resolved, Silent()))
 
 
-def _times(prepared: Prepared, ran: _Ran, iteration_s: float) -> Times:
-    (program,), result = prepared.graph.programs, ran.result
+def _times(prepared: Prepared, ran: Ran, iteration_s: float) -> Times:
+    (program,), result, compute = prepared.graph.programs, ran.result, prepared.machine.compute
     seconds, own_s = np.mean([_task_times(prepared, ran, record) for record in result.records], axis=0)
     classes = dict.fromkeys(CLASSES, 0.0)
     collectives: dict[str, float] = {}
@@ -136,15 +139,38 @@ def _times(prepared: Prepared, ran: _Ran, iteration_s: float) -> Times:
             collectives[work.op] = collectives.get(work.op, 0.0) + float(np.mean(seconds[task]))
         elif not isinstance(work, Nothing):  # what is issuing collectives is among what is left for them
             classes[_class(work)] += float(np.mean(own_s[task])) - issuing_s(prepared, work)
-    thread_s = prepared_thread_s(prepared)
+    longer_s, beside_s = together_s(prepared, ran)
+    thread_s = prepared_thread_s(prepared) + longer_s
     classes["collectives"] = max(0.0, iteration_s - sum(classes.values()))
     bars = [_bars(program, result, rank) for rank in range(program.rank_count)]
-    compute = prepared.machine.compute
-    yardstick_s = compute.kernels.yardstick_s if isinstance(compute, CpuModel) else {}
-    return Times(iteration_s, classes, thread_s, collectives, bars, yardstick_s)
+    if not isinstance(compute, CpuModel):
+        return Times(iteration_s, classes, thread_s, collectives, bars)
+    together = Together(together_share(prepared, float(beside_s)), compute.kernels)
+    return Times(iteration_s, classes, thread_s, collectives, bars, compute.kernels.yardstick_s, together)
 
 
-def _task_times(prepared: Prepared, ran: _Ran, record: IterationRecord) -> FloatArray:
+def together_share(prepared: Prepared, beside_s: float) -> float:
+    """Part of what lookups do that is done beside those of others, where so much is, the mean over ranks in seconds."""
+    (program,), compute = prepared.graph.programs, prepared.machine.compute
+    lookups = [work for work in program.work if isinstance(work, EmbeddingLookup)]
+    lookups_s = sum(float(np.mean(compute.duration_s(work))) for work in lookups)
+    return min(1.0, beside_s / lookups_s) if lookups_s else 0.0
+
+
+def together_s(prepared: Prepared, ran: Ran) -> FloatArray:
+    """What lookups of a rank are longer for those of others, and what of them is done beside those ``[2]``, seconds.
+
+    The mean over ranks and iterations.
+    """
+    (program,), compute = prepared.graph.programs, prepared.machine.compute
+    each = [
+        lookups_beside(program, compute, record.groups[0].start_ps, record.groups[0].end_ps)
+        for record in ran.result.records
+    ]
+    return np.asarray(np.mean([[of.longer_s.sum(axis=0), of.beside_s.sum(axis=0)] for of in each], axis=(0, 2)))
+
+
+def _task_times(prepared: Prepared, ran: Ran, record: IterationRecord) -> FloatArray:
     """How long tasks take in an iteration, and as a measurement tells it ``[2, T, P]``, seconds."""
     (program,), times = prepared.graph.programs, record.groups[0]
     told_s = in_kernels_s(
@@ -206,7 +232,7 @@ def cases_of(measured: Measured, predicted: Times) -> list[Table]:
 
     Measured times are those of the machine as it was when it was calibrated (`validation.yardstick`).
     """
-    times = as_then(measured.times, predicted.yardstick_s)
+    times = as_then(measured.times, predicted)
     pairs = [("iteration", times.iteration_s, predicted.iteration_s)]
     if times.thread_s is not None and predicted.thread_s is not None:
         pairs.append((THREAD, times.thread_s, predicted.thread_s))
@@ -222,16 +248,16 @@ def cases_of(measured: Measured, predicted: Times) -> list[Table]:
     ]
 
 
-def as_then(times: Times, then_s: Mapping[str, float]) -> Times:
+def as_then(times: Times, predicted: Times) -> Times:
     """Measured times as they were, had the machine been as fast as when it was calibrated.
 
-    Lookups are slower by less or by more than all else (`validation.yardstick`); classes add up to the iteration.
+    Lookups are slower by less or by more than all else (`lookups_slower`); classes add up to the iteration.
 
     Args:
         times: with what the yardstick's pieces took meanwhile, seconds.
-        then_s: what they took then, seconds; the times that are told have these.
+        predicted: what is predicted, with what they took then; the times that are told have these.
     """
-    slower, of_lookups = slowness(times.yardstick_s, then_s), lookups_slowness(times.yardstick_s, then_s)
+    slower, of_lookups = slowness(times.yardstick_s, predicted.yardstick_s), lookups_slower(times, predicted)
     classes_s = {name: value / (of_lookups if name == LOOKUPS else slower) for name, value in times.classes_s.items()}
     lookups_s = times.classes_s.get(LOOKUPS, 0.0)
     return replace(
@@ -240,8 +266,20 @@ def as_then(times: Times, then_s: Mapping[str, float]) -> Times:
         classes_s=classes_s,
         thread_s=None if times.thread_s is None else times.thread_s / slower,
         collectives_s={op: seconds / slower for op, seconds in times.collectives_s.items()},
-        yardstick_s=then_s,
+        yardstick_s=predicted.yardstick_s,
     )
+
+
+def lookups_slower(times: Times, predicted: Times) -> float:
+    """By how much longer lookups took than when the machine was calibrated; arguments as of `as_then`.
+
+    By another part of the yardstick than all else, and as far as they are under way beside those of other ranks by how
+    far their cores are from each other.
+    """
+    slower = lookups_slowness(times.yardstick_s, predicted.yardstick_s)
+    if predicted.together is None:
+        return slower
+    return slower * predicted.together.slower(times.yardstick_s) / predicted.together.slower(predicted.yardstick_s)
 
 
 def _case(name: str, seconds: float, expected: float, share: float, noise_pct: Mapping[str, float]) -> Table:

@@ -94,6 +94,13 @@ class CpuModel:
         return self.kernels.spread(rank_s * ranks, threads_s * ranks)
 
     @property
+    def lookup_share(self) -> float:
+        """What lookups of a rank ask for of what the caches of a node deliver, 0 to 1; 0 where they share nothing."""
+        ranks = int(self.node.cpu.cores.value * self.node.sockets.value) // self.kernels.threads
+        together = self.kernels.together()
+        return 0.0 if self.takes_turns or ranks < 2 or together == 1.0 else min(1.0, together / ranks)
+
+    @property
     def caches(self) -> Caches:
         """The caches of a rank."""
         return caches_of(self.kernels).of_each(self.local_world_size)

@@ -5,7 +5,8 @@ use the part that was measured (`hardware_specs.cpu_kernels`), of every member's
 with cores of its own issues the collective, and a part while no data move where ranks take turns. Each share is one
 resource, so that a kernel and a collective that meet on it are slowed as the engine slows everything else. With more
 ranks than cores, several take turns on one: the kernels of one rank at a time, for a slice of time, unless the ranks
-before have to wait.
+before have to wait. Lookups of tables ask for a part of what the caches of a node deliver, too: those of ranks on
+several cores slow each other where these parts are more than all (`docs/decisions/129`).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from simulator.compute import CpuModel
 from simulator.lowered import STALL_PERIOD, Activity, Phase
 from simulator.network.model import picoseconds_of
 from simulator.network.topology import Topology
-from simulator.operators import Amount, Category, CollectiveCall, FloatArray, HostWork, Nothing
+from simulator.operators import Amount, Category, CollectiveCall, EmbeddingLookup, FloatArray, HostWork, Nothing
 from simulator.program import IntArray, Program
 
 BLOM = 0.375
@@ -53,6 +54,8 @@ class Cores:
         slice_ps: how long a rank keeps cores that another one waits for; 0: they share them all the time.
         posting_ps: what threads take of a rank's cores for each collective when it issues it.
         system_share: what the system takes of them for each second that kernels work.
+        node_of: node of each rank ``[world_size]``; its caches are a resource, numbered behind shares of cores.
+        lookup_share: what lookups of a rank ask for of its node's caches.
     """
 
     first: int
@@ -70,6 +73,8 @@ class Cores:
     slice_ps: int
     posting_ps: int
     system_share: float
+    node_of: IntArray
+    lookup_share: float
 
     @staticmethod
     def of(topology: Topology, compute: object) -> Cores | None:
@@ -107,12 +112,18 @@ class Cores:
             slice_ps=slice_ps,
             posting_ps=posting_ps,
             system_share=of.system_share,
+            node_of=topology.node_of,
+            lookup_share=compute.lookup_share,
         )
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the resources."""
-        return tuple(f"cores[{number}]" for number in range(self.count))
+        """Names of the resources: shares of cores, then caches of nodes where lookups share any."""
+        caches = int(self.node_of.max()) + 1 if self.lookup_share else 0
+        return (
+            *(f"cores[{number}]" for number in range(self.count)),
+            *(f"caches[{number}]" for number in range(caches)),
+        )
 
     def kernels(
         self, program: Program, seconds: Mapping[int, Amount], moving_s: Sequence[float]
@@ -144,17 +155,23 @@ class Cores:
         work = program.work[task]
         posting_ps = round(work.collectives * self.posting_ps) if isinstance(work, HostWork) else 0
         some_ps, other_ps = work_ps + posting_ps
-        whole = np.ones(1)
+        looks_up = isinstance(work, EmbeddingLookup) and self.lookup_share > 0.0
+        usage = np.array([1.0, self.lookup_share] if looks_up else [1.0])
         return [
             Activity(
                 f"{program.names[task]} [rank {rank}]",
                 (
                     Phase(
-                        0, some, self.of_rank[[rank]], whole, int(rank), other_work_ps=None if other == some else other
+                        0,
+                        some,
+                        np.array([self.of_rank[rank], self.first + self.count + self.node_of[rank]][: len(usage)]),
+                        usage,
+                        int(rank) if self.slice_ps else -1,
+                        other_work_ps=None if other == some else other,
                     ),
                 ),
             )
-            for rank, some, other in zip(program.ranks, some_ps.tolist(), other_ps.tolist(), strict=True)
+            for rank, some, other in zip(program.ranks.tolist(), some_ps.tolist(), other_ps.tolist(), strict=True)
         ]
 
     def collective(self, activity: Activity, members: Sequence[int] | IntArray, number: int) -> Activity:

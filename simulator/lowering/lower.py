@@ -66,7 +66,7 @@ def lower(
     program = LoweredProgram(
         tuple(groups),
         shared.activities,
-        topology.resource_count + (0 if cores is None else cores.count),
+        topology.resource_count + (0 if cores is None else len(cores.names)),
         topology.resource_names if cores is None else (*topology.resource_names, *cores.names),
         background_of(machine.background, topology),
         0 if cores is None else cores.slice_ps,

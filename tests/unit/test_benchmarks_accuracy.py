@@ -1,15 +1,19 @@
 """Which launches of a configuration count, and what is told of them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from benchmarks import accuracy, accuracy_table
 from benchmarks.accuracy import Study, undisturbed_first
+from hardware_specs.cpu_kernels import CpuKernels
 from inputs.errors import InputError
 from scenarios.resolve import load_scenario
+from tests.host_machines import kernels
 from validation.measured import Measured, Times
 from validation.measured_prediction import as_then
+from validation.together import Together
 
 
 def launched(number, stolen):
@@ -21,14 +25,25 @@ def test_parts_of_an_iteration_are_as_then_and_so_is_their_sum():
     """Lookups took 1.2 times as long, all else the root of 1.2 x 1.8."""
     classes_s = {"embedding_forward": 0.3, "gemm": 0.6, "collectives": 0.1}
     times = Times(1.0, classes_s, 0.9, {"all_reduce": 0.2}, [], {"product": 1.2, "step": 1.8})
-    told, slower = as_then(times, {"product": 1.0, "step": 1.0}), (1.2 * 1.8) ** 0.5
+    then = replace(times, yardstick_s={"product": 1.0, "step": 1.0})
+    told, slower = as_then(times, then), (1.2 * 1.8) ** 0.5
     assert told.classes_s == pytest.approx(
         {"embedding_forward": 0.3 / 1.2, "gemm": 0.6 / slower, "collectives": 0.1 / slower}
     )
     assert told.iteration_s == pytest.approx(sum(told.classes_s.values()))
     assert (told.thread_s, told.collectives_s["all_reduce"]) == pytest.approx((0.9 / slower, 0.2 / slower))
-    assert as_then(told, {"product": 1.0, "step": 1.0}) == told, "of then"
-    assert as_then(Times(1.0, {}, None, {}, [], {"product": 2.0}), {"product": 1.0}).iteration_s == 0.5, "of GPUs"
+    assert as_then(told, then) == told, "of then"
+    assert as_then(Times(1.0, {}, None, {}, [], {"product": 2.0}), then).iteration_s == 0.5, "of GPUs"
+
+
+def test_lookups_beside_others_go_with_how_far_cores_are():
+    """Half of what they do is done beside others'; near caches make that 1.4 times as long, then half of that."""
+    known = {**kernels(), "lookups_together": 1.4, "passing_s": ["400 ns", "800 ns"]}
+    together = Together(0.5, CpuKernels.model_validate(known))
+    predicted = Times(1.0, {}, None, {}, [], {"product": 1.0, "passing": 600e-9}, together)
+    times = Times(1.0, {"embedding_forward": 0.5, "rest": 0.5}, None, {}, [], {"product": 1.1, "passing": 400e-9})
+    told = as_then(times, predicted)
+    assert told.classes_s == pytest.approx({"embedding_forward": 0.5 / 1.1 / 1.2 * 1.1, "rest": 0.5 / 1.1})
 
 
 def test_launches_that_nothing_disturbed_count_first_in_their_order():

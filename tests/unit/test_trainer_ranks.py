@@ -259,11 +259,12 @@ def test_ranks_are_on_all_cores_by_turns_with_those_that_share_theirs(cores, ran
 
 def test_ranks_stay_beside_their_gpu():
     places = ((4,), (5,))
-    told = launch._on(RUN, places)
-    assert (told.cores, told.core_turns) == ((4,), places)
-    told = launch._on(replace(RUN, device="cuda"), places)
-    assert (told.cores, told.core_turns) == ((4,), ())
-    assert launch._on(RUN, places[:1]).core_turns == ()
+    told = launch._on(RUN, places, shared=False)
+    assert (told.cores, told.core_turns, told.awake) == ((4,), places, True)
+    told = launch._on(replace(RUN, device="cuda"), places, shared=False)
+    assert (told.cores, told.core_turns, told.awake) == ((4,), (), False)
+    assert launch._on(RUN, places[:1], shared=False).core_turns == ()
+    assert not launch._on(RUN, places, shared=True).awake, "others have that core meanwhile"
 
 
 def test_ranks_stay_on_their_numa_node():

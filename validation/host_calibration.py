@@ -21,7 +21,7 @@ from validation.host_record import HostRecord, JobRecord, undisturbed
 from validation.host_waits import with_calls, with_turns, with_waits
 from validation.in_situ import Beside, PartRow, copied_in, issued_in, parts
 from validation.kernel_costs import expected_s
-from validation.measured_prediction import MARKED_SHARE, predict_beside, ranks_alone_s
+from validation.measured_prediction import predict_beside, ranks_alone_s
 from validation.timed import ISSUE, LOOKUP
 from validation.together import LookedUp, fit_together, near_and_far_s
 from validation.yardstick import slowness
@@ -101,11 +101,9 @@ def jobs_alone(record: HostRecord, alone: Cluster) -> dict[int, Trained]:
     own = min(counts)
     if counts[own] == 1:
         return by_ranks
-    passing_s = near_and_far_s([job.looked_up.passing_s for job in by_ranks[counts[own]].jobs if job.looked_up])
+    told = [job.looked_up for job in by_ranks[counts[own]].jobs if job.looked_up]
+    passing_s = near_and_far_s([job.passing_s for job in told])
     kernels = _kernels(known, own).model_copy(update={"passing_s": passing_s})
-    told = [
-        job.looked_up for job in by_ranks[counts[own]].jobs if job.looked_up and job.looked_up.weight >= MARKED_SHARE
-    ]
     together = fit_together(told, kernels)
     known = _with_kernels(known, kernels.model_copy(update={"lookups_together": together}))
     by_ranks = trained_jobs(record, alone, known)

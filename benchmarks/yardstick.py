@@ -22,7 +22,7 @@ from simulator.operators import FloatArray
 from trainer.bench_series import by_turns, started_by_turns
 from trainer.pin import usable_cores
 from validation.in_situ import TrainedRank
-from validation.yardstick import slowness
+from validation.yardstick import slowness, usual_of_all
 
 JOBS, VISITS = 5, 200
 """Of each number of ranks, and how often they are trained at most."""
@@ -69,8 +69,7 @@ def within(visits: Sequence[Visit], seconds: Callable[[Visit], float]) -> tuple[
         of_job = [visit for visit in visits if visit.job == job]
         if len(of_job) < FEWEST:
             continue
-        names = of_job[0].yardstick_s
-        then_s = {name: float(np.median([visit.yardstick_s[name] for visit in of_job])) for name in names}
+        then_s = usual_of_all((visit.yardstick_s for visit in of_job), np.median)
         took = np.log([seconds(visit) for visit in of_job])
         pieces.append(np.log([slowness(visit.yardstick_s, then_s) for visit in of_job]))
         times.append(took - np.median(took))
@@ -100,7 +99,7 @@ def _visits(cluster: str, seed: int, seconds: float) -> list[Visit]:
 
 def _visit(folder: Path, ranks: int) -> Visit:
     trained = [TrainedRank.read(folder, rank, SCHEDULE.counted) for rank in range(ranks)]
-    pieces = {name: float(np.mean([rank.yardstick_s[name] for rank in trained])) for name in trained[0].yardstick_s}
+    pieces = usual_of_all(rank.yardstick_s for rank in trained)
     wall_s, cpu_s = (float(np.mean([seconds(rank) for rank in trained])) for seconds in (_wall_s, _cpu_s))
     return Visit(folder, ranks, wall_s, cpu_s, pieces)
 

@@ -21,7 +21,7 @@ from dlrmsim.outputs import RECORD_FILE, TOOL
 from dlrmsim.results import write_json
 from scenarios.resolve import ResolvedScenario
 from trainer.runs import Run
-from validation.yardstick import MOST_STOLEN, usual_s
+from validation.yardstick import MOST_STOLEN, usual_of_all, usual_s
 
 FloatArray = npt.NDArray[np.float64]
 BUSY_LOAD = 0.5
@@ -146,9 +146,8 @@ def iteration_times_s(start_s: FloatArray, end_s: FloatArray) -> FloatArray:
 
 
 def _pieces(found: Measurement) -> dict[str, float]:
-    """The usual time of each piece of the yardstick, the mean over ranks, seconds."""
-    ranks = [usual_s(rank) for rank in found.yardstick_s]
-    return {name: float(np.mean([rank[name] for rank in ranks])) for name in ranks[0]}
+    """The usual time of each piece of the yardstick, the mean over ranks that tell it, seconds."""
+    return usual_of_all(map(usual_s, found.yardstick_s))
 
 
 def stolen_share(found: Measurement) -> float:

@@ -1,7 +1,7 @@
 """Keeps the cores of ranks awake while they wait for each other. Needs no PyTorch.
 
 A virtual machine's core that sleeps is woken up by its host, which takes as long as a short message does; and a host
-that sees cores of a machine wake each other moves them under one cache, where lookups of both are slower by a third
+that sees cores of a machine wake each other moves them under one cache, where lookups of both slow each other
 (`docs/decisions/129`). So each core has a process of the lowest class, which takes the time that nobody else asks for.
 """
 

@@ -20,8 +20,9 @@ LOOKS = 100_000
 class Passing:
     """Ranks of a host by twos hand a number to and fro through memory that both have; the last of an odd number waits.
 
-    Between cores under one cache that takes a tenth of a microsecond, else several times as long. The host of a virtual
-    machine moves its cores, and which it is nothing else tells (`docs/decisions/129`).
+    Between cores under one cache that takes a fraction of a microsecond, much of it the interpreter's, else two to
+    three times as long. The host of a virtual machine moves its cores, and which it is nothing else tells
+    (`docs/decisions/129`).
     """
 
     def __init__(self) -> None:
@@ -39,23 +40,23 @@ class Passing:
         dist.barrier()
         if self._rank == 0:
             shared.unlink()
-        self._number = 0
+        self._calls = 0
         self.has_partner = self._rank ^ 1 < ranks
 
     def round_s(self) -> float:
         """The mean time there and back, seconds; ranks call it at the same place of their work."""
-        begin = time.perf_counter()
-        for rounds in range(1 + ROUNDS):
-            if rounds == 1:
+        begin, first = time.perf_counter(), self._calls * (1 + ROUNDS)  # of both ranks, whatever became of other calls
+        self._calls += 1
+        for number in range(first, first + 1 + ROUNDS):
+            if number == first + 1:
                 begin = time.perf_counter()
-            self._number = (self._number + 1) % 256
-            if not self._hand():
+            if not self._hand(1 + number % 250):
                 return float("nan")
         return (time.perf_counter() - begin) / ROUNDS
 
-    def _hand(self) -> bool:
+    def _hand(self, number: int) -> bool:
         """One round; False where the partner does not answer."""
-        memory, number = self._memory, self._number
+        memory = self._memory
         mine, other = LINE_BYTES * self._rank, LINE_BYTES * (self._rank ^ 1)
         if self._rank % 2 == 0:
             memory[mine] = number

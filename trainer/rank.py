@@ -13,6 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from trainer.awake import kept_awake
@@ -100,8 +101,8 @@ def in_child(work: Callable[[], int]) -> int:
 
 
 def _do(work: Work, run: Run, rank: int) -> None:
-    with kept_awake(len(run.cores) if run.awake else 0):  # before PyTorch is used
-        _do_awake(work, run, rank)
+    with kept_awake(len(run.cores) if run.awake else 0) as awake:  # before PyTorch is used
+        _do_awake(work, replace(run, awake=awake), rank)
 
 
 def _do_awake(work: Work, run: Run, rank: int) -> None:

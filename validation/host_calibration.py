@@ -24,7 +24,7 @@ from validation.kernel_costs import expected_s
 from validation.measured_prediction import predict_beside, ranks_alone_s
 from validation.timed import ISSUE, LOOKUP
 from validation.together import LookedUp, fit_together, near_and_far_s
-from validation.yardstick import slowness
+from validation.yardstick import slowness, usual_of_all
 
 EVEN = 0.01
 """Ranks whose work differs by less of it have the same to do."""
@@ -84,9 +84,10 @@ def fit_host(record: HostRecord, alone: Cluster) -> HostFit:
 
 
 def jobs_alone(record: HostRecord, alone: Cluster) -> dict[int, Trained]:
-    """Undisturbed jobs of a record by number of ranks, with parts as if no collectives had been beside them.
+    """Undisturbed jobs of a record by number of ranks, with parts as if nothing of other ranks had been beside them.
 
-    How much longer those made them is told by a simulation with costs that are fitted to the parts as they were.
+    How much longer collectives, and other ranks' lookups, made them is told by a simulation with costs that are fitted
+    to the parts as they were.
 
     Args:
         record: of the machine.
@@ -105,8 +106,9 @@ def jobs_alone(record: HostRecord, alone: Cluster) -> dict[int, Trained]:
     passing_s = near_and_far_s([job.passing_s for job in told])
     kernels = _kernels(known, own).model_copy(update={"passing_s": passing_s})
     together = fit_together(told, kernels)
-    known = _with_kernels(known, kernels.model_copy(update={"lookups_together": together}))
-    by_ranks = trained_jobs(record, alone, known)
+    if together > 1.0:
+        known = _with_kernels(known, kernels.model_copy(update={"lookups_together": together}))
+        by_ranks = trained_jobs(record, alone, known)
     return by_ranks | {counts[own]: replace(by_ranks[counts[own]], together=together, passing_s=passing_s)}
 
 
@@ -288,6 +290,5 @@ def _collectives(prepared: Prepared, job: JobRecord, cores_s: float, slower: Seq
 
 
 def _usual(jobs: Sequence[JobRecord]) -> dict[str, float]:
-    """The middle time of each piece over all jobs and ranks."""
-    ranks = [rank for job in jobs for rank in job.trained]
-    return {name: float(np.median([rank.yardstick_s[name] for rank in ranks])) for name in ranks[0].yardstick_s}
+    """The middle time of each piece over all jobs and ranks that tell it."""
+    return usual_of_all((rank.yardstick_s for job in jobs for rank in job.trained), np.median)

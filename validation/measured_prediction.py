@@ -264,7 +264,7 @@ def as_then(times: Times, predicted: Times) -> Times:
         times,
         iteration_s=(times.iteration_s - lookups_s) / slower + lookups_s / of_lookups,
         classes_s=classes_s,
-        thread_s=None if times.thread_s is None else times.thread_s / slower,
+        thread_s=None if times.thread_s is None else (times.thread_s - lookups_s) / slower + lookups_s / of_lookups,
         collectives_s={op: seconds / slower for op, seconds in times.collectives_s.items()},
         yardstick_s=predicted.yardstick_s,
     )

@@ -15,6 +15,8 @@ from simulator.program import IntArray, Program
 
 FEWEST = 8
 """Jobs that tell anything."""
+LEAST = FEWEST // 2
+"""Of them that are a state of their own: one alone may have been held up."""
 FARTHER = 1.3
 """By how much more time, at least, cores that are far from each other need."""
 TRIED = np.linspace(1.0, MOST_TOGETHER, 101)
@@ -78,8 +80,10 @@ def near_and_far_s(passing_s: Sequence[float]) -> tuple[float, float] | None:
     told = np.log(np.sort(passing_s))
     if len(told) < FEWEST:
         return None
-    spreads = [told[:cut].var() * cut + told[cut:].var() * (len(told) - cut) for cut in range(1, len(told))]
-    cut = 1 + int(np.argmin(spreads))
+    spreads = [
+        told[:cut].var() * cut + told[cut:].var() * (len(told) - cut) for cut in range(LEAST, len(told) - LEAST + 1)
+    ]
+    cut = LEAST + int(np.argmin(spreads))
     near_s, far_s = (float(np.exp(np.median(group))) for group in (told[:cut], told[cut:]))
     return (near_s, far_s) if far_s > FARTHER * near_s else None
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -65,6 +66,22 @@ def usual_s(times_s: Mapping[str, Sequence[float]]) -> dict[str, float]:
     it.
     """
     return {name: _mean(np.array(of_piece)) for name, of_piece in times_s.items() if len(of_piece)}
+
+
+def usual_of_all(
+    told_s: Iterable[Mapping[str, float]], middle_of: Callable[[Sequence[float]], np.floating[Any]] = np.mean
+) -> dict[str, float]:
+    """Each piece's mean, or another middle, over all that tell it: a rank without a partner passes nothing on.
+
+    Args:
+        told_s: pieces of ranks, or of jobs.
+        middle_of: what is told of their times.
+    """
+    known: dict[str, list[float]] = {}
+    for pieces_s in told_s:
+        for name, seconds in pieces_s.items():
+            known.setdefault(name, []).append(seconds)
+    return {name: float(middle_of(seconds)) for name, seconds in known.items()}
 
 
 def _mean(seconds: FloatArray) -> float:

@@ -31,7 +31,8 @@ def test_parts_of_an_iteration_are_as_then_and_so_is_their_sum():
         {"embedding_forward": 0.3 / 1.2, "gemm": 0.6 / slower, "collectives": 0.1 / slower}
     )
     assert told.iteration_s == pytest.approx(sum(told.classes_s.values()))
-    assert (told.thread_s, told.collectives_s["all_reduce"]) == pytest.approx((0.9 / slower, 0.2 / slower))
+    assert told.thread_s == pytest.approx(0.6 / slower + 0.3 / 1.2), "lookups are part of it"
+    assert told.collectives_s["all_reduce"] == pytest.approx(0.2 / slower)
     assert as_then(told, then) == told, "of then"
     assert as_then(Times(1.0, {}, None, {}, [], {"product": 2.0}), then).iteration_s == 0.5, "of GPUs"
 

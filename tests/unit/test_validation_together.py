@@ -13,6 +13,7 @@ from simulator.program import ProgramBuilder, TaskGraph
 from tests.host_machines import costs, host, kernels
 from validation.in_kernels import in_kernels_s
 from validation.together import LookedUp, Together, fit_together, lookups_beside, near_and_far_s
+from validation.yardstick import usual_of_all
 
 COSTS = kernels(lookup=costs(lookup=1e-3))
 NEAR_S, FAR_S = 400e-9, 800e-9
@@ -90,3 +91,9 @@ def test_what_caches_deliver_is_found_again():
         jobs.append(LookedUp(longer, share, passing_s, random.uniform(0.05, 0.5)))
     assert fit_together(jobs, of) == pytest.approx(1.36, abs=0.06)
     assert fit_together(jobs[:5], of) == 1.0, "too few"
+
+
+def test_a_rank_without_a_partner_leaves_the_piece_to_others():
+    told = usual_of_all([{"copy": 1.0, "passing": 3.0}, {"copy": 2.0, "passing": 5.0}, {"copy": 6.0}])
+    assert told == {"copy": 3.0, "passing": 4.0}
+    assert usual_of_all([{"copy": 1.0}, {"copy": 2.0}, {"copy": 6.0}], np.median) == {"copy": 2.0}

@@ -75,10 +75,11 @@ def test_ranks_that_take_turns_and_lone_ones_share_nothing():
 
 
 def test_near_and_far_are_two_groups_or_one():
-    near_s, far_s = near_and_far_s([400e-9, 420e-9, 440e-9] * 4 + [780e-9, 800e-9, 820e-9])
+    near_s, far_s = near_and_far_s([400e-9, 420e-9, 440e-9] * 4 + [780e-9, 800e-9, 800e-9, 820e-9])
     assert (near_s, far_s) == pytest.approx((420e-9, 800e-9))
     assert near_and_far_s([400e-9, 420e-9, 440e-9] * 4) is None
     assert near_and_far_s([400e-9, 800e-9]) is None, "too few"
+    assert near_and_far_s([*[400e-9, 420e-9, 440e-9] * 4, 800e-9]) is None, "one that was held up"
 
 
 def test_what_caches_deliver_is_found_again():

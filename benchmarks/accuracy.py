@@ -29,12 +29,14 @@ from benchmarks.calm import PATIENCE_S, wait_for_calm
 from benchmarks.kept import ROWS, folder_of, kept_in
 from benchmarks.rows import Row, append, read
 from dlrmsim.measuring import MeasureRequest, measure
+from hardware_specs.cpu_kernels import PASSING
 from inputs.errors import InfeasibleError, InputError
 from scenarios.resolve import ResolvedScenario, load_scenario
 from trainer.pin import usable_cores
 from validation.measured import THREAD, Measured, Times, read_measured, spread_pct
 from validation.measured_prediction import anywhere, as_then, predict, predict_measured
 from validation.random_jobs import Limits, random_job
+from validation.together import lookups_slower
 from validation.yardstick import MOST_STOLEN, PIECES, STEP, longer, slowness
 
 LEAST_S, MOST_S = 5e-3, 3.0
@@ -59,7 +61,7 @@ WARM_UP_S, LEAST_WARM_UP, MOST_WARM_UP = 1.0, 3, 10
 """The same of iterations before them."""
 LAST_COLUMN = "stolen_launched"
 """Of rows: what was stolen of each launch, of those too that do not count."""
-NEWEST = frozenset({LAST_COLUMN, f"{STEP}_slower"})
+NEWEST = frozenset({LAST_COLUMN, f"{STEP}_slower", "passing_s"})
 """Columns that files of earlier versions lack."""
 
 
@@ -306,6 +308,8 @@ def _row(
     row["iterations_s"] = " ".join(f"{measured.times.iteration_s:.5g}" for measured in launches)
     for piece in (*PIECES, STEP):
         row[f"{piece}_slower"] = " ".join(f"{by[piece]:.4f}" for by in starmap(longer, pieces) if piece in by)
+    row["lookups_slower"] = " ".join(f"{lookups_slower(*pair, predicted.together):.4f}" for pair in pieces)
+    row["passing_s"] = " ".join(f"{now_s[PASSING]:.3g}" for now_s, _ in pieces if PASSING in now_s)
     told_s = [as_then(measured.times, predicted) for measured in launches]
     for metric in METRICS:
         seconds = [_value(times, metric) for times in told_s]

@@ -29,7 +29,8 @@ from validation.measured import Measured, stage_page_faults
 from validation.measured_prediction import issuing_s, predict_beside
 from validation.over_cores import apart_s, usual
 from validation.timed import LOOKUP, UPDATE, read_timed
-from validation.yardstick import lookups_slowness, slowness
+from validation.together import Together, lookups_slower
+from validation.yardstick import slowness
 
 
 def rows(folder: Path, cluster: str) -> Iterator[Row]:
@@ -62,7 +63,7 @@ def _of_config(kept: Kept) -> dict[tuple[str, str], float]:
     if not isinstance(compute, CpuModel):
         raise InputError("ranks compute on GPUs", file="--cluster", expected="a host, as `calibrate host` writes one")
     launches = undisturbed_first(kept.launches)[: kept.counted]
-    measured_s = _measured_s(launches, compute.kernels.yardstick_s)
+    measured_s = _measured_s(launches, Together(beside.together_share, compute.kernels))
     alone_s, beside_s = _predicted_s(prepared, beside)
     told = {}
     for name, seconds in alone_s.items():
@@ -73,23 +74,23 @@ def _of_config(kept: Kept) -> dict[tuple[str, str], float]:
     return told | (_between_ranks(launches, compute, beside, ranks) if ranks > 1 else {})
 
 
-def _measured_s(launches: Sequence[Measured], then_s: Mapping[str, float]) -> Mapping[str, float]:
+def _measured_s(launches: Sequence[Measured], together: Together) -> Mapping[str, float]:
     """Seconds of each group in an iteration: the median over launches of the mean over ranks and traced iterations.
 
-    ``then_s``: of the yardstick's pieces when the machine was calibrated.
+    They are as when the machine was calibrated; ``together``: what is predicted of lookups beside those of other ranks.
     """
     import pandas as pd
 
     each: dict[str, list[float]] = defaultdict(list)
     for launch in launches:
-        pieces_s = launch.times.yardstick_s, then_s
+        pieces_s = launch.times.yardstick_s, together.kernels.yardstick_s
+        slower, of_lookups = slowness(*pieces_s), lookups_slower(*pieces_s, together)
         files = sorted((launch.folder / "timed").glob("rank*.json.gz"))
         faults = stage_page_faults(pd.read_parquet(launch.folder / "iterations.parquet"))
         of_launch: dict[str, float] = defaultdict(float)
         for file in files:
             for name, seconds in read_timed(file, faults, lambda values: float(np.mean(values))).groups_s.items():
-                slower = (lookups_slowness if name.endswith(LOOKUP) else slowness)(*pieces_s)
-                of_launch[_told(name)] += seconds / len(files) / slower
+                of_launch[_told(name)] += seconds / len(files) / (of_lookups if name.endswith(LOOKUP) else slower)
         for name, seconds in of_launch.items():
             each[name].append(seconds)
     return {name: float(np.median(seconds)) for name, seconds in each.items()}

@@ -11,7 +11,8 @@ from dlrmsim import __version__
 from dlrmsim.outputs import file_written_whole
 from scenarios.progress import Progress, Silent
 from validation.measured import Measured, Times, read_measured
-from validation.measured_prediction import cases_of, lookups_slower, predict_measured, statistics_of
+from validation.measured_prediction import cases_of, predict_measured, statistics_of
+from validation.together import lookups_slower
 from validation.yardstick import slowness
 
 
@@ -60,7 +61,7 @@ def validate_measured(
             "scenario": measured.summary["scenario"],
             "world_size": measured.summary["world_size"],
             "slower": slowness(measured.times.yardstick_s, predicted.yardstick_s),
-            "lookups_slower": lookups_slower(measured.times, predicted),
+            "lookups_slower": lookups_slower(measured.times.yardstick_s, predicted.yardstick_s, predicted.together),
             "warnings": measured.summary["warnings"],
             "cases": cases_of(measured, predicted),
         }

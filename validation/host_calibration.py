@@ -104,7 +104,7 @@ def jobs_alone(record: HostRecord, alone: Cluster) -> dict[int, Trained]:
         return by_ranks
     told = [job.looked_up for job in by_ranks[counts[own]].jobs if job.looked_up]
     passing_s = near_and_far_s([job.passing_s for job in told])
-    kernels = _kernels(known, own).model_copy(update={"passing_s": passing_s})
+    kernels = _own_kernels(known).model_copy(update={"passing_s": passing_s})
     together = fit_together(told, kernels)
     if together > 1.0:
         known = _with_kernels(known, kernels.model_copy(update={"lookups_together": together}))
@@ -112,8 +112,9 @@ def jobs_alone(record: HostRecord, alone: Cluster) -> dict[int, Trained]:
     return by_ranks | {counts[own]: replace(by_ranks[counts[own]], together=together, passing_s=passing_s)}
 
 
-def _kernels(cluster: Cluster, threads: int) -> CpuKernels:
-    return next(of for of in cluster.node.cpu.kernels if of.threads == threads)
+def _own_kernels(cluster: Cluster) -> CpuKernels:
+    """Those of ranks with the fewest cores of their own."""
+    return min(cluster.node.cpu.kernels, key=lambda of: of.threads)
 
 
 def _with_kernels(cluster: Cluster, kernels: CpuKernels) -> Cluster:
@@ -206,7 +207,7 @@ def _as_in(job: JobRecord, known: Cluster) -> Cluster:
     passing_s = _passing_s(job)
     if passing_s is None:
         return known
-    kernels = _kernels(known, min(of.threads for of in known.node.cpu.kernels))
+    kernels = _own_kernels(known)
     return _with_kernels(known, kernels.model_copy(update={"yardstick_s": {**kernels.yardstick_s, PASSING: passing_s}}))
 
 
@@ -217,7 +218,7 @@ def _passing_s(job: JobRecord) -> float | None:
 
 def _looked_up(job: JobRecord, parts: Sequence[PartRow], beside: Beside, known: Cluster) -> LookedUp | None:
     """What the lookups of a job took over what a machine with these costs takes alone."""
-    kernels, passing_s = _kernels(known, min(of.threads for of in known.node.cpu.kernels)), _passing_s(job)
+    kernels, passing_s = _own_kernels(known), _passing_s(job)
     lookups = [part for part in parts if part.name.endswith(LOOKUP)]
     seconds, expected = (
         sum(each) for each in ([p.seconds for p in lookups], [expected_s(p, kernels) for p in lookups])

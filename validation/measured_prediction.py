@@ -28,8 +28,8 @@ from validation.errors import error_pct, statistics
 from validation.in_kernels import in_kernels_s
 from validation.in_situ import Beside
 from validation.measured import CLASSES, RESOLVED, THREAD, Bar, Measured, Times
-from validation.together import Together, lookups_beside
-from validation.yardstick import lookups_slowness, slowness
+from validation.together import Together, lookups_beside, lookups_slower
+from validation.yardstick import slowness
 
 Table = dict[str, Any]
 LOOKUPS = "embedding_forward"
@@ -102,12 +102,10 @@ def predict_beside(resolved: ResolvedScenario) -> Beside:
     if isinstance(compute, CpuModel):
         work_s, threads_s = float(alone_s.mean(axis=1).sum()), compute.threads_s([*ran.moving_s.values()])
         spread = compute.pace_spread(work_s, threads_s)
-    longer_s, beside_s = together_s(prepared, ran)
-    share = together_share(prepared, float(beside_s))
-    return Beside(alone_s, np.where(alone_s > 0.0, taken_s, 0.0), spread, float(longer_s), share)
+    return Beside(alone_s, np.where(alone_s > 0.0, taken_s, 0.0), spread, *_together(prepared, ran))
 
 
-class Ran(NamedTuple):
+class _Ran(NamedTuple):
     """A run, for how long the data of each collective are under way alone, by task, seconds, and when runs settle."""
 
     result: RunResult
@@ -115,13 +113,13 @@ class Ran(NamedTuple):
     rule: SteadyRule
 
 
-def _run(prepared: Prepared) -> Ran:
+def _run(prepared: Prepared) -> _Ran:
     resolved = prepared.resolved
     lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
     moving_s = {info.task: info.moving_s for info in lowering.collectives}
     program, machine = lowering.program, prepared.machine
     result = run(program, run_options(resolved, machine, program, keep_last=program.period))
-    return Ran(result, moving_s, steady_rule(machine, program))
+    return _Ran(result, moving_s, steady_rule(machine, program))
 
 
 def predict_thread_s(resolved: ResolvedScenario) -> float:
@@ -129,7 +127,7 @@ def predict_thread_s(resolved: ResolvedScenario) -> float:
     return prepared_thread_s(prepare(resolved, Silent()))
 
 
-def _times(prepared: Prepared, ran: Ran, iteration_s: float) -> Times:
+def _times(prepared: Prepared, ran: _Ran, iteration_s: float) -> Times:
     (program,), result, compute = prepared.graph.programs, ran.result, prepared.machine.compute
     seconds, own_s = np.mean([_task_times(prepared, ran, record) for record in result.records], axis=0)
     classes = dict.fromkeys(CLASSES, 0.0)
@@ -139,38 +137,31 @@ def _times(prepared: Prepared, ran: Ran, iteration_s: float) -> Times:
             collectives[work.op] = collectives.get(work.op, 0.0) + float(np.mean(seconds[task]))
         elif not isinstance(work, Nothing):  # what is issuing collectives is among what is left for them
             classes[_class(work)] += float(np.mean(own_s[task])) - issuing_s(prepared, work)
-    longer_s, beside_s = together_s(prepared, ran)
+    longer_s, share = _together(prepared, ran)
     thread_s = prepared_thread_s(prepared) + longer_s
     classes["collectives"] = max(0.0, iteration_s - sum(classes.values()))
     bars = [_bars(program, result, rank) for rank in range(program.rank_count)]
     if not isinstance(compute, CpuModel):
         return Times(iteration_s, classes, thread_s, collectives, bars)
-    together = Together(together_share(prepared, float(beside_s)), compute.kernels)
-    return Times(iteration_s, classes, thread_s, collectives, bars, compute.kernels.yardstick_s, together)
+    kernels = compute.kernels
+    return Times(iteration_s, classes, thread_s, collectives, bars, kernels.yardstick_s, Together(share, kernels))
 
 
-def together_share(prepared: Prepared, beside_s: float) -> float:
-    """Part of what lookups do that is done beside those of others, where so much is, the mean over ranks in seconds."""
-    (program,), compute = prepared.graph.programs, prepared.machine.compute
-    lookups = [work for work in program.work if isinstance(work, EmbeddingLookup)]
-    lookups_s = sum(float(np.mean(compute.duration_s(work))) for work in lookups)
-    return min(1.0, beside_s / lookups_s) if lookups_s else 0.0
+def _together(prepared: Prepared, ran: _Ran) -> tuple[float, float]:
+    """What lookups of a rank are longer for those of others, seconds, and the part of them that is done beside those.
 
-
-def together_s(prepared: Prepared, ran: Ran) -> FloatArray:
-    """What lookups of a rank are longer for those of others, and what of them is done beside those ``[2]``, seconds.
-
-    The mean over ranks and iterations.
+    Means over ranks and iterations.
     """
     (program,), compute = prepared.graph.programs, prepared.machine.compute
-    each = [
-        lookups_beside(program, compute, record.groups[0].start_ps, record.groups[0].end_ps)
-        for record in ran.result.records
-    ]
-    return np.asarray(np.mean([[of.longer_s.sum(axis=0), of.beside_s.sum(axis=0)] for of in each], axis=(0, 2)))
+    times = (record.groups[0] for record in ran.result.records)
+    each = [lookups_beside(program, compute, of.start_ps, of.end_ps) for of in times]
+    longer_s, beside_s = np.mean([[of.longer_s.sum(axis=0), of.beside_s.sum(axis=0)] for of in each], axis=(0, 2))
+    lookups = [work for work in program.work if isinstance(work, EmbeddingLookup)]
+    lookups_s = sum(float(np.mean(compute.duration_s(work))) for work in lookups)
+    return float(longer_s), min(1.0, float(beside_s) / lookups_s) if lookups_s else 0.0
 
 
-def _task_times(prepared: Prepared, ran: Ran, record: IterationRecord) -> FloatArray:
+def _task_times(prepared: Prepared, ran: _Ran, record: IterationRecord) -> FloatArray:
     """How long tasks take in an iteration, and as a measurement tells it ``[2, T, P]``, seconds."""
     (program,), times = prepared.graph.programs, record.groups[0]
     told_s = in_kernels_s(
@@ -257,7 +248,8 @@ def as_then(times: Times, predicted: Times) -> Times:
         times: with what the yardstick's pieces took meanwhile, seconds.
         predicted: what is predicted, with what they took then; the times that are told have these.
     """
-    slower, of_lookups = slowness(times.yardstick_s, predicted.yardstick_s), lookups_slower(times, predicted)
+    pieces_s = times.yardstick_s, predicted.yardstick_s
+    slower, of_lookups = slowness(*pieces_s), lookups_slower(*pieces_s, predicted.together)
     classes_s = {name: value / (of_lookups if name == LOOKUPS else slower) for name, value in times.classes_s.items()}
     lookups_s = times.classes_s.get(LOOKUPS, 0.0)
     return replace(
@@ -268,18 +260,6 @@ def as_then(times: Times, predicted: Times) -> Times:
         collectives_s={op: seconds / slower for op, seconds in times.collectives_s.items()},
         yardstick_s=predicted.yardstick_s,
     )
-
-
-def lookups_slower(times: Times, predicted: Times) -> float:
-    """By how much longer lookups took than when the machine was calibrated; arguments as of `as_then`.
-
-    By another part of the yardstick than all else, and as far as they are under way beside those of other ranks by how
-    far their cores are from each other.
-    """
-    slower = lookups_slowness(times.yardstick_s, predicted.yardstick_s)
-    if predicted.together is None:
-        return slower
-    return slower * predicted.together.slower(times.yardstick_s) / predicted.together.slower(predicted.yardstick_s)
 
 
 def _case(name: str, seconds: float, expected: float, share: float, noise_pct: Mapping[str, float]) -> Table:

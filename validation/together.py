@@ -12,6 +12,7 @@ from hardware_specs.cpu_kernels import MOST_TOGETHER, PASSING, CpuKernels
 from simulator.compute import CpuModel
 from simulator.operators import EmbeddingLookup, FloatArray
 from simulator.program import IntArray, Program
+from validation.yardstick import lookups_slowness
 
 FEWEST = 8
 """Jobs that tell anything."""
@@ -43,6 +44,21 @@ class Together:
                 of all measurements; then as usual.
         """
         return 1.0 + self.share * (self.kernels.together(yardstick_s.get(PASSING)) - 1.0)
+
+
+def lookups_slower(now_s: Mapping[str, float], then_s: Mapping[str, float], together: Together | None) -> float:
+    """By how much longer lookups take than when the machine was calibrated.
+
+    By another part of the yardstick than all else, and as far as they are under way beside those of other ranks by how
+    far their cores are from each other.
+
+    Args:
+        now_s: usual times of the yardstick's pieces now, seconds.
+        then_s: the same then.
+        together: what is predicted of lookups beside others'; None: there are none.
+    """
+    by_state = together.slower(now_s) / together.slower(then_s) if together else 1.0
+    return lookups_slowness(now_s, then_s) * by_state
 
 
 class Longer(NamedTuple):

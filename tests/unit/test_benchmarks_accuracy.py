@@ -71,11 +71,12 @@ def test_of_gpus_iterations_alone_are_told(tmp_path):
 
 
 def test_a_file_of_an_earlier_version_is_refused_before_anything_is_measured(tmp_path):
-    """It lacks what the small step of the yardstick took; one that has all columns is gone on with."""
+    """They lack the small step, or how far cores were; one that has all columns is gone on with."""
     old, new = tmp_path / "old.csv", tmp_path / "new.csv"
-    old.write_text("config,stolen_launched\n", encoding="utf-8")
-    new.write_text("config,step_slower,stolen_launched\n", encoding="utf-8")
-    with pytest.raises(InputError, match="another version"):
-        accuracy._check_columns(old)
+    new.write_text("config,passing_s,step_slower,stolen_launched\n", encoding="utf-8")
+    for columns in ("config,passing_s,stolen_launched", "config,step_slower,stolen_launched"):
+        old.write_text(f"{columns}\n", encoding="utf-8")
+        with pytest.raises(InputError, match="another version"):
+            accuracy._check_columns(old)
     accuracy._check_columns(new)
     accuracy._check_columns(tmp_path / "none.csv")

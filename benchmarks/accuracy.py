@@ -34,10 +34,9 @@ from inputs.errors import InfeasibleError, InputError
 from scenarios.resolve import ResolvedScenario, load_scenario
 from trainer.pin import usable_cores
 from validation.measured import THREAD, Measured, Times, read_measured, spread_pct
-from validation.measured_prediction import anywhere, as_then, predict, predict_measured
+from validation.measured_prediction import anywhere, as_then, predict, predict_measured, slower_than_then
 from validation.random_jobs import Limits, random_job
-from validation.together import lookups_slower
-from validation.yardstick import MOST_STOLEN, PIECES, STEP, longer, slowness
+from validation.yardstick import MOST_STOLEN, PIECES, STEP, longer
 
 LEAST_S, MOST_S = 5e-3, 3.0
 LIMITS = Limits(table_bytes=6 * 2**30)
@@ -302,13 +301,13 @@ def _row(
         "load": json.dumps([warning for warning in launches[0].summary["warnings"] if "busy" in warning]),
     }
     pieces = [(measured.times.yardstick_s, predicted.yardstick_s) for measured in launches]
-    slower = [slowness(*pair) for pair in pieces]
-    row["slower"] = " ".join(f"{by:.3f}" for by in slower)
+    slower = [slower_than_then(measured.times, predicted) for measured in launches]
+    row["slower"] = " ".join(f"{by:.3f}" for by, _ in slower)
     row["stolen"] = " ".join(f"{_stolen(measured):.3f}" for measured in launches)
     row["iterations_s"] = " ".join(f"{measured.times.iteration_s:.5g}" for measured in launches)
     for piece in (*PIECES, STEP):
         row[f"{piece}_slower"] = " ".join(f"{by[piece]:.4f}" for by in starmap(longer, pieces) if piece in by)
-    row["lookups_slower"] = " ".join(f"{lookups_slower(*pair, predicted.together):.4f}" for pair in pieces)
+    row["lookups_slower"] = " ".join(f"{by:.4f}" for _, by in slower)
     row["passing_s"] = " ".join(f"{now_s[PASSING]:.3g}" for now_s, _ in pieces if PASSING in now_s)
     told_s = [as_then(measured.times, predicted) for measured in launches]
     for metric in METRICS:

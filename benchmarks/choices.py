@@ -35,7 +35,7 @@ from trainer.bench_rounds import train_in_rounds
 from trainer.bench_series import SCENARIO
 from trainer.pin import usable_cores
 from trainer.runs import Run
-from validation.measured import spread_pct
+from validation.measured import Times, spread_pct
 from validation.measured_prediction import anywhere, predict
 from validation.random_jobs import MOST_TABLES, Limits, random_job
 from validation.yardstick import slowness, usual_s
@@ -229,7 +229,7 @@ def _tried(asked: Choices, number: int, root: Path) -> list[Tried]:
         wait_for_calm(usable_cores(), PATIENCE_S)
         order = [random.permutation(len(plans)).tolist() for _ in range(rounds)]
         train_in_rounds(run, ranks, [root / plan for plan in plans], order, root)
-        measured.append([turns_s(root / plan, ranks, run, predicted[plan].yardstick_s) for plan in plans])
+        measured.append([turns_s(root / plan, ranks, run, predicted[plan]) for plan in plans])
     (root / TURNS).write_text(json.dumps(dict(zip(plans, np.stack(measured, axis=1).tolist(), strict=True))))
     even = evened(np.concatenate(measured, axis=1)).reshape(len(plans), asked.starts, rounds)
     return [
@@ -255,17 +255,17 @@ def schedule(expected_s: Sequence[float]) -> tuple[Run, int]:
     return run, int(np.clip(START_S / (run.total * sum(expected_s)), LEAST_ROUNDS, MOST_ROUNDS))
 
 
-def turns_s(folder: Path, ranks: int, run: Run, then_s: Mapping[str, float]) -> FloatArray:
+def turns_s(folder: Path, ranks: int, run: Run, predicted: Times) -> FloatArray:
     """Mean time of an iteration in each turn that a folder's records tell of, to the last rank's end, without drift.
 
     Args:
         folder: of the records.
         ranks: how many there are.
         run: how they trained in each turn.
-        then_s: what the yardstick's pieces took when the machine was calibrated.
+        predicted: with what the yardstick's pieces took when the machine was calibrated.
     """
     found = read_measurement(folder, ranks, None)
-    slower = [slowness(usual_s(pieces), then_s) for pieces in found.yardstick_s]
+    slower = [slowness(usual_s(pieces), predicted.yardstick_s, predicted.followed) for pieces in found.yardstick_s]
     return np.asarray(found.times_s.reshape(-1, run.total)[:, run.warm_up :].mean(axis=1) / np.mean(slower))
 
 

@@ -17,6 +17,7 @@ import numpy as np
 
 from benchmarks.accuracy import Kept, kept_launches, undisturbed_first
 from benchmarks.rows import Row
+from hardware_specs.cpu_kernels import Followed
 from inputs.errors import InputError
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Silent
@@ -63,7 +64,7 @@ def _of_config(kept: Kept) -> dict[tuple[str, str], float]:
     if not isinstance(compute, CpuModel):
         raise InputError("ranks compute on GPUs", file="--cluster", expected="a host, as `calibrate host` writes one")
     launches = undisturbed_first(kept.launches)[: kept.counted]
-    measured_s = _measured_s(launches, Together(beside.together_share, compute.kernels))
+    measured_s = _measured_s(launches, Together(beside.together_share, compute.kernels), compute.followed)
     alone_s, beside_s = _predicted_s(prepared, beside)
     told = {}
     for name, seconds in alone_s.items():
@@ -74,17 +75,18 @@ def _of_config(kept: Kept) -> dict[tuple[str, str], float]:
     return told | (_between_ranks(launches, compute, beside, ranks) if ranks > 1 else {})
 
 
-def _measured_s(launches: Sequence[Measured], together: Together) -> Mapping[str, float]:
+def _measured_s(launches: Sequence[Measured], together: Together, followed: Followed) -> Mapping[str, float]:
     """Seconds of each group in an iteration: the median over launches of the mean over ranks and traced iterations.
 
-    They are as when the machine was calibrated; ``together``: what is predicted of lookups beside those of other ranks.
+    They are as when the machine was calibrated; ``together``: what is predicted of lookups beside those of other ranks,
+    ``followed``: how closely jobs go with the yardstick.
     """
     import pandas as pd
 
     each: dict[str, list[float]] = defaultdict(list)
     for launch in launches:
         pieces_s = launch.times.yardstick_s, together.kernels.yardstick_s
-        slower, of_lookups = slowness(*pieces_s), lookups_slower(*pieces_s, together)
+        slower, of_lookups = slowness(*pieces_s, followed), lookups_slower(*pieces_s, together, followed)
         files = sorted((launch.folder / "timed").glob("rank*.json.gz"))
         faults = stage_page_faults(pd.read_parquet(launch.folder / "iterations.parquet"))
         of_launch: dict[str, float] = defaultdict(float)

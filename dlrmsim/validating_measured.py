@@ -11,9 +11,7 @@ from dlrmsim import __version__
 from dlrmsim.outputs import file_written_whole
 from scenarios.progress import Progress, Silent
 from validation.measured import Measured, Times, read_measured
-from validation.measured_prediction import cases_of, predict_measured, statistics_of
-from validation.together import lookups_slower
-from validation.yardstick import slowness
+from validation.measured_prediction import cases_of, predict_measured, slower_than_then, statistics_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +58,13 @@ def validate_measured(
             "folder": str(measured.folder),
             "scenario": measured.summary["scenario"],
             "world_size": measured.summary["world_size"],
-            "slower": slowness(measured.times.yardstick_s, predicted.yardstick_s),
-            "lookups_slower": lookups_slower(measured.times.yardstick_s, predicted.yardstick_s, predicted.together),
+            "slower": slower[0],
+            "lookups_slower": slower[1],
             "warnings": measured.summary["warnings"],
             "cases": cases_of(measured, predicted),
         }
         for measured, predicted in pairs
+        for slower in [slower_than_then(measured.times, predicted)]
     ]
     statistics = statistics_of([run["cases"] for run in runs])
     table: dict[str, Any] = {"measured": runs, "statistics": statistics}

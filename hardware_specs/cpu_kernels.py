@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from math import log2, sqrt
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field, field_validator
 
@@ -65,6 +65,19 @@ def of_longer(work_s: float) -> float:
     """By how much cores differ that work so long in an iteration, relative to `SPREAD_WORK_S`: as octaves' root."""
     octaves, told = (log2(1.0 + LASTING_S / max(each_s, LEAST_WORK_S)) for each_s in (work_s, SPREAD_WORK_S))
     return sqrt(octaves / told)
+
+
+class Followed(NamedTuple):
+    """How closely jobs go with the yardstick: powers of how much slower it tells that the machine is, 0 to 1.
+
+    A yardstick is laid on now and then, and its pieces are not the job: what it tells is partly of itself
+    (`docs/decisions/130`).
+    """
+
+    work: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Of all but lookups."""
+    lookups: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Of lookups, which go with other pieces."""
 
 
 class KernelCosts(Strict):
@@ -156,6 +169,10 @@ class CpuKernels(Strict):
     passing_s: tuple[Annotated[Seconds, Field(gt=0)], Annotated[Seconds, Field(gt=0)]] | None = None
     """What the yardstick's ``passing`` takes between cores that are near each other, and far: the host of a virtual
     machine moves its cores. None: they are always as they were."""
+    followed: Followed = Followed()
+    """How closely what ranks with cores of their own do goes with the yardstick."""
+    shared_followed: Followed = Followed()
+    """The same of ranks that take turns."""
     yardstick_s: dict[Name, Annotated[Seconds, Field(gt=0)]] = Field(default_factory=dict)
     """What the pieces of the trainer's yardstick took meanwhile: how fast the machine was then."""
     costs: dict[KernelClass, KernelCosts]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hardware_specs.cpu_kernels import PASSING, CpuKernels
+from hardware_specs.cpu_kernels import PASSING, CpuKernels, Followed
 from hardware_specs.types import Cluster
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
@@ -16,7 +16,7 @@ from simulator.lowering import lower
 from validation.collective_work import CollectiveWork, calls_lost, thread_costs
 from validation.cpu_fit import Row
 from validation.host_fit import HostFacts, Trained, fit_kernels, host_cluster, issue_byte_s, issue_s, with_own_cache
-from validation.host_iterations import TrainedJob, with_classes, with_kernels, with_level
+from validation.host_iterations import TrainedJob, thread_ratios, with_classes, with_kernels, with_level
 from validation.host_record import HostRecord, JobRecord, undisturbed
 from validation.host_waits import with_calls, with_turns, with_waits
 from validation.in_situ import Beside, PartRow, copied_in, issued_in, parts
@@ -24,7 +24,14 @@ from validation.kernel_costs import expected_s
 from validation.measured_prediction import predict_beside, ranks_alone_s
 from validation.timed import ISSUE, LOOKUP
 from validation.together import LookedUp, fit_together, near_and_far_s
-from validation.yardstick import slowness, usual_of_all
+from validation.yardstick import (
+    FEWEST_FOLLOWING,
+    FULLY,
+    followed_by,
+    lookups_slowness,
+    slowness,
+    usual_of_all,
+)
 
 EVEN = 0.01
 """Ranks whose work differs by less of it have the same to do."""
@@ -80,6 +87,7 @@ def fit_host(record: HostRecord, alone: Cluster) -> HostFit:
             posting_s = thread_costs(of.collectives)[0] if of.collectives else None
             cluster = with_turns(cluster, record.turn_s, of.jobs, posting_s, calls_lost(of.collectives))
             cluster = with_calls(cluster, of.jobs, "shared_after_call_s")
+            cluster = _each(cluster, {"shared_followed": of.followed})
     return HostFit(cluster, {threads: of.parts for threads, of in trained.items()})
 
 
@@ -98,18 +106,43 @@ def jobs_alone(record: HostRecord, alone: Cluster) -> dict[int, Trained]:
     """
     by_ranks, counts = trained_jobs(record, alone), rank_counts(record.facts.cores)
     known = _with_costs(record, alone, {threads: by_ranks[ranks] for threads, ranks in counts.items()})
-    by_ranks = trained_jobs(record, alone, known)
+    followed = {ranks: followed_of(of, known) for ranks, of in by_ranks.items()}
+    by_ranks = trained_jobs(record, alone, known, followed)
     own = min(counts)
     if counts[own] == 1:
         return by_ranks
-    told = [job.looked_up for job in by_ranks[counts[own]].jobs if job.looked_up]
-    passing_s = near_and_far_s([job.passing_s for job in told])
+    looked_up = [job.looked_up for job in by_ranks[counts[own]].jobs if job.looked_up]
+    passing_s = near_and_far_s([job.passing_s for job in looked_up])
     kernels = _own_kernels(known).model_copy(update={"passing_s": passing_s})
-    together = fit_together(told, kernels)
+    together = fit_together(looked_up, kernels)
     if together > 1.0:
         known = _with_kernels(known, kernels.model_copy(update={"lookups_together": together}))
-        by_ranks = trained_jobs(record, alone, known)
+        by_ranks = trained_jobs(record, alone, known, followed)
     return by_ranks | {counts[own]: replace(by_ranks[counts[own]], together=together, passing_s=passing_s)}
+
+
+def followed_of(trained: Trained, known: Cluster) -> Followed:
+    """How closely jobs, told as if they went with the yardstick, do so: own threads' work, and lookups.
+
+    Where lookups are not told, they go as all else.
+    """
+    jobs = trained.jobs
+    longer = [job.slower / ratio for job, ratio in zip(jobs, thread_ratios(known, jobs), strict=True)]
+    work = followed_by([job.slower for job in jobs], longer, [1.0] * len(jobs))
+    told_of = [(job, _lookups_longer(job, known)) for job in jobs]
+    lookups = [(job.lookups_slower, longer_by, share) for job, (longer_by, share) in told_of if share]
+    return Followed(work, followed_by(*zip(*lookups, strict=True)) if len(lookups) >= FEWEST_FOLLOWING else work)
+
+
+def _lookups_longer(job: TrainedJob, known: Cluster) -> tuple[float, float]:
+    """What a job's lookups took over what is expected of them, and the part of its iteration that they were."""
+    kernels = CpuModel.of(known.node, job.ranks).kernels
+    lookups = [part for part in job.parts if part.name.endswith(LOOKUP)]
+    seconds = sum(part.seconds for part in lookups)
+    expected = sum(expected_s(part, kernels) for part in lookups)
+    if not seconds or not expected:
+        return 1.0, 0.0
+    return job.lookups_slower * seconds / expected, seconds / (job.ranks * job.iteration_s)
 
 
 def _own_kernels(cluster: Cluster) -> CpuKernels:
@@ -120,6 +153,10 @@ def _own_kernels(cluster: Cluster) -> CpuKernels:
 def _with_kernels(cluster: Cluster, kernels: CpuKernels) -> Cluster:
     known = cluster.node.cpu.kernels
     return with_kernels(cluster, [kernels if of.threads == kernels.threads else of for of in known])
+
+
+def _each(cluster: Cluster, changes: Mapping[str, object]) -> Cluster:
+    return with_kernels(cluster, [of.model_copy(update=changes) for of in cluster.node.cpu.kernels])
 
 
 def _with_costs(record: HostRecord, alone: Cluster, trained: Mapping[int, Trained]) -> Cluster:
@@ -134,13 +171,19 @@ def _with_costs(record: HostRecord, alone: Cluster, trained: Mapping[int, Traine
     return cluster
 
 
-def trained_jobs(record: HostRecord, alone: Cluster, known: Cluster | None = None) -> dict[int, Trained]:
+def trained_jobs(
+    record: HostRecord,
+    alone: Cluster,
+    known: Cluster | None = None,
+    followed: Mapping[int, Followed] | None = None,
+) -> dict[int, Trained]:
     """Undisturbed jobs of a record by number of ranks; all with one thread have one reference of the yardstick.
 
     Args:
         record: of the machine.
         alone: what `as_alone` makes of its rows.
         known: the machine that tells how much longer collectives beside them make parts of iterations; None: all alike.
+        followed: how closely jobs go with the yardstick, by their number of ranks; None: all do as it says.
 
     Raises:
         InputError: a job cannot run on it.
@@ -150,7 +193,9 @@ def trained_jobs(record: HostRecord, alone: Cluster, known: Cluster | None = Non
     usual_s = {ranks: _usual(jobs) for ranks, jobs in by_ranks.items()}
     issuing = _issuing_s(record, alone), issue_byte_s(record.rows)
     return {
-        ranks: _found(jobs, usual_s[min(ranks, record.facts.cores)], alone, issuing, known)
+        ranks: _found(
+            jobs, usual_s[min(ranks, record.facts.cores)], alone, issuing, known, (followed or {}).get(ranks, FULLY)
+        )
         for ranks, jobs in by_ranks.items()
     }
 
@@ -161,6 +206,7 @@ def _found(
     alone: Cluster,
     issuing: tuple[float, float],
     known: Cluster | None,
+    followed: Followed,
 ) -> Trained:
     """What ranks recorded of jobs, as if the machine had been as fast as usual all the time.
 
@@ -172,14 +218,17 @@ def _found(
     for job in jobs:
         resolved = job.on(alone)
         prepared = prepare(resolved, Silent())
-        slower = [slowness(rank.yardstick_s, usual_s) for rank in job.trained]
+        slower = [slowness(rank.yardstick_s, usual_s, followed) for rank in job.trained]
+        of_lookups = [lookups_slowness(rank.yardstick_s, usual_s, followed) for rank in job.trained]
         turns = isinstance(prepared.machine.compute, CpuModel) and prepared.machine.compute.takes_turns
         traced = [] if turns else job.timed  # costs come from ranks that have cores of their own
         beside = predict_beside(job.on(_as_in(job, known))) if known and traced and job.ranks > 1 else None
         found = [
             part
             for rank, timed in enumerate(traced)
-            for part in parts(prepared, timed, rank, job.trained[rank], usual_s, issuing_s, beside, issuing_byte_s)
+            for part in parts(
+                prepared, timed, rank, job.trained[rank], usual_s, issuing_s, beside, issuing_byte_s, followed
+            )
         ]
         taken_s = np.array([[rank.wall_s, rank.cpu_s, rank.others_s] for rank in job.trained])
         iteration_s, thread_s, others_s = (taken_s / np.array(slower)[:, None]).mean(axis=0).tolist()
@@ -195,11 +244,13 @@ def _found(
                 rest_share=_rest_share(job),
                 apart_s=_apart_s(job, slower) if _is_even(prepared) else None,
                 looked_up=_looked_up(job, found, beside, known) if known and beside else None,
+                slower=float(np.mean(slower)),
+                lookups_slower=float(np.mean(of_lookups)),
             )
         )
         if job.ranks > 1:
             collectives.append(_collectives(prepared, job, others_s, slower))
-    return Trained(collectives, usual_s, known_jobs, issuing_s)
+    return Trained(collectives, usual_s, known_jobs, issuing_s, followed=followed)
 
 
 def _as_in(job: JobRecord, known: Cluster) -> Cluster:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from hardware_specs.cpu_kernels import CpuKernels, KernelCosts
+from hardware_specs.cpu_kernels import CpuKernels, Followed, KernelCosts
 from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster
 from scenarios.progress import Progress
@@ -25,6 +25,7 @@ from validation.fitting import fit_collectives
 from validation.host_iterations import TrainedJob
 from validation.in_situ import PartRow, alone
 from validation.kernel_costs import expected_s, fit, misfit
+from validation.yardstick import FULLY
 
 Pieces = Mapping[str, float]
 """Seconds of each piece of the trainer's yardstick."""
@@ -92,6 +93,7 @@ class Trained:
         issue_s: what a collective takes of the thread that issues it and waits for it.
         together: of lookups of all ranks at once (`hardware_specs.cpu_kernels.CpuKernels.lookups_together`).
         passing_s: between cores that are near each other, and far, likewise.
+        followed: how closely they go with the yardstick.
     """
 
     collectives: Sequence[CollectiveWork]
@@ -100,6 +102,7 @@ class Trained:
     issue_s: float = 0.0
     together: float = 1.0
     passing_s: tuple[float, float] | None = None
+    followed: Followed = FULLY
 
     @property
     def parts(self) -> list[PartRow]:
@@ -181,6 +184,7 @@ def fit_kernels(
             "kernel_share_moving": moving_kept,
             "lookups_together": trained.together if trained else 1.0,
             "passing_s": [f"{value:.3g} s" for value in trained.passing_s] if trained and trained.passing_s else None,
+            "followed": trained.followed if trained else FULLY,
             "yardstick_s": {name: f"{value:.4g} s" for name, value in (trained.yardstick_s if trained else {}).items()},
             "costs": {kind: costs[kind] for kind in sorted(costs)},
         }

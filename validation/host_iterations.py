@@ -21,7 +21,8 @@ from simulator.operators import FloatArray
 from validation.in_situ import PartRow
 from validation.measured import Times
 from validation.measured_prediction import class_told, predict_prepared, predict_thread_s, with_kernels_of
-from validation.together import LookedUp, weighted_median
+from validation.together import LookedUp
+from validation.yardstick import weighted_median
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,8 @@ class TrainedJob:
         apart_s: how far the work of a rank was from the mean of all in an iteration, where all had the same to do;
             None where they had not, or in records from before it was told.
         looked_up: what its lookups took, where they tell of those of other ranks.
+        slower: by how much slower than usual the machine was meanwhile, by the yardstick; its times are without that.
+        lookups_slower: the same of lookups.
     """
 
     resolved: ResolvedScenario
@@ -51,6 +54,8 @@ class TrainedJob:
     rest_share: float | None = None
     apart_s: float | None = None
     looked_up: LookedUp | None = None
+    slower: float = 1.0
+    lookups_slower: float = 1.0
 
     @property
     def ranks(self) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hardware_specs.cpu_kernels import KernelClass
+from hardware_specs.cpu_kernels import Followed, KernelClass
 from scenarios.prepare import Prepared
 from simulator.compute import CpuModel
 from simulator.compute.cpu_amounts import Caches, amounts_of, class_of
@@ -33,7 +33,7 @@ from simulator.program import Program
 from validation.cpu_fit import KernelRow
 from validation.over_cores import median_over_cores
 from validation.timed import ENDS, ISSUE, LOOKUP, WAIT, TimedRank
-from validation.yardstick import lookups_slowness, slowness, usual_s
+from validation.yardstick import FULLY, lookups_slowness, slowness, usual_s
 
 Key = tuple[KernelClass, str]
 """A kind of kernel and one of its amounts."""
@@ -182,6 +182,7 @@ def parts(
     issue_s: float,
     beside: Beside | None = None,
     issue_byte_s: float = 0.0,
+    followed: Followed = FULLY,
 ) -> list[PartRow]:
     """The timed parts of a job's iteration on a rank.
 
@@ -198,6 +199,7 @@ def parts(
         issue_s: what it takes to issue a collective, where the rank did not tell.
         beside: how much longer tasks take for the collectives beside them; None: all alike.
         issue_byte_s: what it takes for each byte that calls copy, where the rank did not tell.
+        followed: how closely such jobs go with the yardstick.
     """
     compute, (program,) = prepared.machine.compute, prepared.graph.programs
     if not isinstance(compute, CpuModel):
@@ -222,8 +224,8 @@ def parts(
     if issuing_s is None:
         issuing_s = issued_in(program) * issue_s + copied_in(program) * issue_byte_s
     measured = _scale(timed, trained, compute, issuing_s, lost_s)
-    scale = measured / slowness(trained.yardstick_s, then_s)
-    of_lookups = measured / lookups_slowness(trained.yardstick_s, then_s)
+    scale = measured / slowness(trained.yardstick_s, then_s, followed)
+    of_lookups = measured / lookups_slowness(trained.yardstick_s, then_s, followed)
     floor_s, ranks = FLOOR_SHARE * scale * float(np.median(timed.steps_s)), program.rank_count
     return [
         PartRow(

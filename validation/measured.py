@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hardware_specs.cpu_kernels import Followed
 from inputs.errors import InputError
 from simulator.operators import FloatArray
 from simulator.program import IntArray
@@ -24,6 +25,7 @@ from traces.kineto.reader import read_kineto
 from validation.over_cores import evened, median_over_cores, part_over_cores, unhindered, usual
 from validation.timed import GEMMS, ISSUE, LOOKUP, UPDATE, WAIT, timed_iterations
 from validation.together import Together
+from validation.yardstick import FULLY
 
 if TYPE_CHECKING:  # loading it takes longer than a command line may take to start
     import pandas as pd
@@ -59,6 +61,7 @@ class Times:
         bars: the tasks of one iteration on every rank.
         yardstick_s: what the pieces of the trainer's yardstick took meanwhile, or when the machine was calibrated.
         together: what is predicted of lookups beside those of other ranks; None where it was measured.
+        followed: how closely what is predicted goes with the yardstick.
     """
 
     iteration_s: float
@@ -68,6 +71,7 @@ class Times:
     bars: Sequence[Sequence[Bar]]
     yardstick_s: Mapping[str, float] = field(default_factory=dict)
     together: Together | None = None
+    followed: Followed = FULLY
 
 
 @dataclass(frozen=True, slots=True)

@@ -143,8 +143,8 @@ def _times(prepared: Prepared, ran: _Ran, iteration_s: float) -> Times:
     bars = [_bars(program, result, rank) for rank in range(program.rank_count)]
     if not isinstance(compute, CpuModel):
         return Times(iteration_s, classes, thread_s, collectives, bars)
-    kernels = compute.kernels
-    return Times(iteration_s, classes, thread_s, collectives, bars, kernels.yardstick_s, Together(share, kernels))
+    beside, then_s = Together(share, compute.kernels), compute.kernels.yardstick_s
+    return Times(iteration_s, classes, thread_s, collectives, bars, then_s, beside, compute.followed)
 
 
 def _together(prepared: Prepared, ran: _Ran) -> tuple[float, float]:
@@ -248,8 +248,7 @@ def as_then(times: Times, predicted: Times) -> Times:
         times: with what the yardstick's pieces took meanwhile, seconds.
         predicted: what is predicted, with what they took then; the times that are told have these.
     """
-    pieces_s = times.yardstick_s, predicted.yardstick_s
-    slower, of_lookups = slowness(*pieces_s), lookups_slower(*pieces_s, predicted.together)
+    slower, of_lookups = slower_than_then(times, predicted)
     classes_s = {name: value / (of_lookups if name == LOOKUPS else slower) for name, value in times.classes_s.items()}
     lookups_s = times.classes_s.get(LOOKUPS, 0.0)
     return replace(
@@ -260,6 +259,12 @@ def as_then(times: Times, predicted: Times) -> Times:
         collectives_s={op: seconds / slower for op, seconds in times.collectives_s.items()},
         yardstick_s=predicted.yardstick_s,
     )
+
+
+def slower_than_then(times: Times, predicted: Times) -> tuple[float, float]:
+    """By how much slower the machine was in all but lookups, and in lookups; arguments as `as_then`."""
+    pieces_s, followed = (times.yardstick_s, predicted.yardstick_s), predicted.followed
+    return slowness(*pieces_s, followed), lookups_slower(*pieces_s, predicted.together, followed)
 
 
 def _case(name: str, seconds: float, expected: float, share: float, noise_pct: Mapping[str, float]) -> Table:

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hardware_specs.cpu_kernels import MOST_TOGETHER, PASSING, CpuKernels
+from hardware_specs.cpu_kernels import MOST_TOGETHER, PASSING, CpuKernels, Followed
 from simulator.compute import CpuModel
 from simulator.operators import EmbeddingLookup, FloatArray
 from simulator.program import IntArray, Program
-from validation.yardstick import lookups_slowness
+from validation.yardstick import FULLY, lookups_slowness, weighted_median
 
 FEWEST = 8
 """Jobs that tell anything."""
@@ -46,7 +46,9 @@ class Together:
         return 1.0 + self.share * (self.kernels.together(yardstick_s.get(PASSING)) - 1.0)
 
 
-def lookups_slower(now_s: Mapping[str, float], then_s: Mapping[str, float], together: Together | None) -> float:
+def lookups_slower(
+    now_s: Mapping[str, float], then_s: Mapping[str, float], together: Together | None, followed: Followed = FULLY
+) -> float:
     """By how much longer lookups take than when the machine was calibrated.
 
     By another part of the yardstick than all else, and as far as they are under way beside those of other ranks by how
@@ -56,9 +58,10 @@ def lookups_slower(now_s: Mapping[str, float], then_s: Mapping[str, float], toge
         now_s: usual times of the yardstick's pieces now, seconds.
         then_s: the same then.
         together: what is predicted of lookups beside others'; None: there are none.
+        followed: how closely jobs go with the yardstick.
     """
     by_state = together.slower(now_s) / together.slower(then_s) if together else 1.0
-    return lookups_slowness(now_s, then_s) * by_state
+    return lookups_slowness(now_s, then_s, followed) * by_state
 
 
 class Longer(NamedTuple):
@@ -145,10 +148,3 @@ def lookups_beside(program: Program, compute: object, start_ps: IntArray, end_ps
     found.longer_s[tasks] = under_way @ (length * (1.0 - 1.0 / slower))
     found.beside_s[tasks] = under_way @ (length * (ranks > 1) / slower)
     return found
-
-
-def weighted_median(values: FloatArray, weights: FloatArray) -> float:
-    """The least value up to which there is half of all weight."""
-    order = np.argsort(values)
-    reached = np.cumsum(weights[order])
-    return float(values[order][np.searchsorted(reached, reached[-1] / 2)])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hardware_specs.cpu_kernels import Followed
 from simulator.operators import FloatArray
 
 PIECES = ("product", "gather", "copy", "far", "calls")
@@ -20,9 +21,15 @@ FEWEST_TRIMMED = 4
 """Pieces, of which the least and the most do not count."""
 MOST_MIDDLES = 3.0
 """An interruption that is longer says nothing of how fast work goes."""
+FULLY = Followed()
+"""Jobs that go with the yardstick as it is."""
+FEWEST_FOLLOWING = 8
+"""Jobs that tell how closely they go with it."""
+POWERS = np.linspace(0.0, 1.0, 51)
+"""That are tried."""
 
 
-def slowness(now_s: Mapping[str, float], then_s: Mapping[str, float]) -> float:
+def slowness(now_s: Mapping[str, float], then_s: Mapping[str, float], followed: Followed = FULLY) -> float:
     """By how much longer work takes now than then, by the pieces that are known; 1 where none is.
 
     The small step counts as much as all `PIECES` together (`docs/decisions/126`); records from before there was one
@@ -31,17 +38,49 @@ def slowness(now_s: Mapping[str, float], then_s: Mapping[str, float]) -> float:
     Args:
         now_s: usual times of the yardstick's pieces now.
         then_s: the same then.
+        followed: how closely jobs go with it.
     """
+    return float(told(now_s, then_s) ** followed.work)
+
+
+def told(now_s: Mapping[str, float], then_s: Mapping[str, float]) -> float:
+    """By how much longer the yardstick itself takes; arguments as above."""
     by = longer(now_s, then_s)
     of_kinds = np.log([by[name] for name in PIECES if name in by])
-    told = [middle(of_kinds)] if len(of_kinds) else []
-    told += [np.log(by[STEP])] if STEP in by else []
-    return float(np.exp(np.mean(told))) if told else 1.0
+    logarithms = [middle(of_kinds)] if len(of_kinds) else []
+    logarithms += [np.log(by[STEP])] if STEP in by else []
+    return float(np.exp(np.mean(logarithms))) if logarithms else 1.0
 
 
-def lookups_slowness(now_s: Mapping[str, float], then_s: Mapping[str, float]) -> float:
+def lookups_slowness(now_s: Mapping[str, float], then_s: Mapping[str, float], followed: Followed = FULLY) -> float:
     """The same of lookups of rows, which go with `PIECES` alone (`docs/decisions/128`); arguments as above."""
-    return slowness({name: seconds for name, seconds in now_s.items() if name != STEP}, then_s)
+    of_pieces = {name: seconds for name, seconds in now_s.items() if name != STEP}
+    return float(told(of_pieces, then_s) ** followed.lookups)
+
+
+def followed_by(slower: Sequence[float], longer: Sequence[float], weights: Sequence[float]) -> float:
+    """The power of how much slower the yardstick was, 0 to 1, with which jobs differ least in what they took longer.
+
+    Args:
+        slower: by the yardstick, of each job.
+        longer: what the job took over what was expected of it.
+        weights: of jobs.
+    """
+    if len(slower) < FEWEST_FOLLOWING:
+        return 1.0
+    yardstick, jobs, weight = np.log(slower), np.log(longer), np.array(weights)
+    off = []
+    for power in POWERS:
+        left = jobs - power * yardstick
+        off.append(float(np.average(np.abs(left - weighted_median(left, weight)), weights=weight)))
+    return round(float(POWERS[int(np.argmin(off))]), 2)
+
+
+def weighted_median(values: FloatArray, weights: FloatArray) -> float:
+    """The least value up to which there is half of all weight."""
+    order = np.argsort(values)
+    reached = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(reached, reached[-1] / 2)])
 
 
 def longer(now_s: Mapping[str, float], then_s: Mapping[str, float]) -> dict[str, float]:

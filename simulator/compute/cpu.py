@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hardware_specs.cpu_kernels import CpuKernels
+from hardware_specs.cpu_kernels import CpuKernels, Followed
 from hardware_specs.types import Node
 from inputs.errors import InputError
 from simulator.compute.cpu_amounts import Caches, amounts_of, caches_of, class_of
@@ -92,6 +92,11 @@ class CpuModel:
         """
         ranks = self.local_world_size / self.core_groups
         return self.kernels.spread(rank_s * ranks, threads_s * ranks)
+
+    @property
+    def followed(self) -> Followed:
+        """How closely what the ranks do goes with the yardstick."""
+        return self.kernels.shared_followed if self.takes_turns else self.kernels.followed
 
     @property
     def lookup_share(self) -> float:

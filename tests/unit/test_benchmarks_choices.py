@@ -23,6 +23,7 @@ from dlrmsim.measuring import with_plan
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
 from trainer.bench_series import SCENARIO
+from validation.measured import Times
 
 
 def test_the_best_one_measured_is_a_hit_without_regret():
@@ -88,6 +89,11 @@ def test_what_a_round_does_to_all_plans_is_taken_out():
     assert found[1] == pytest.approx([2.2] * 3)
 
 
+def _with_calls(seconds):
+    """A prediction on a machine whose yardstick's calls take so long."""
+    return Times(1.0, {}, None, {}, [], {"calls": seconds})
+
+
 def test_an_iteration_of_a_turn_takes_what_the_last_rank_takes(tmp_path):
     """Ranks meet before each of two turns: there the light one waits, and not in an iteration. The first of each turn
     counts for nothing.
@@ -105,8 +111,8 @@ def test_an_iteration_of_a_turn_takes_what_the_last_rank_takes(tmp_path):
         record = {"iterations": {**columns, **times}, "environment": {}, "yardstick_s": {"calls": [2e-3]}}
         (tmp_path / f"rank{rank}.json").write_text(json.dumps(record), encoding="utf-8")
     expected = [1.0, 1.0 + 2.0 / run.iterations]
-    assert turns_s(tmp_path, 2, run, {"calls": 2e-3}) == pytest.approx(expected)
-    assert turns_s(tmp_path, 2, run, {"calls": 1e-3}) == pytest.approx(np.array(expected) / 2)
+    assert turns_s(tmp_path, 2, run, _with_calls(2e-3)) == pytest.approx(expected)
+    assert turns_s(tmp_path, 2, run, _with_calls(1e-3)) == pytest.approx(np.array(expected) / 2)
 
 
 def test_turns_are_short_and_rounds_many():

@@ -8,15 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from hardware_specs.cpu_kernels import Followed
 from hardware_specs.loader import load_cluster
 from inputs.errors import InputError
 from scenarios.prepare import prepare
 from scenarios.progress import Silent
-from validation.host_calibration import trained_jobs
+from validation.host_calibration import followed_of, trained_jobs
 from validation.host_fit import issue_byte_s, issue_s
+from validation.host_iterations import thread_ratios
 from validation.host_record import HostRecord, JobRecord, rounded, undisturbed
 from validation.host_waits import MOST_HALVED
 from validation.in_situ import TrainedRank, copied_in, issued_in
+from validation.measured_prediction import predict_thread_s
 from validation.yardstick import MOST_STOLEN, PIECES
 
 FILE = Path("here.record.json.gz")
@@ -221,3 +224,30 @@ def test_what_issuing_a_collective_takes_is_told_by_jobs_that_recorded_it():
     assert trained_jobs(replace(record, jobs=tell), machine)[2].issue_s == pytest.approx(2e-4)
     silent = replace(record, jobs=[told(job, None) for job in jobs])
     assert trained_jobs(silent, machine)[2].issue_s == issue_s(record.rows)
+
+
+def test_how_closely_jobs_go_with_the_yardstick_is_found_again(shipped):
+    """Jobs that take the root of what the yardstick tells are told so, and then as if nothing had been slower."""
+    machine = load_cluster(SHIPPED[0])
+    jobs = [job for job in undisturbed(shipped.jobs) if job.ranks == 2][:12]
+    slower = np.exp(np.random.default_rng(5).uniform(-0.3, 0.3, len(jobs)))
+    planted = [
+        replace(
+            job,
+            trained=[
+                replace(
+                    rank,
+                    cpu_s=float(by**0.5 * predict_thread_s(job.on(machine))),
+                    yardstick_s=dict.fromkeys(PIECES, by * 0.001),
+                )
+                for rank in job.trained
+            ],
+        )
+        for job, by in zip(jobs, slower.tolist(), strict=True)
+    ]
+    record = replace(shipped, jobs=planted)
+    followed = followed_of(trained_jobs(record, machine)[2], machine)
+    assert followed.work == pytest.approx(0.5, abs=0.02)
+    told = trained_jobs(record, machine, machine, {2: Followed(0.5, 0.5)})[2].jobs
+    ratios = thread_ratios(machine, told)
+    assert ratios == pytest.approx(np.full(len(told), ratios.mean()), rel=0.05)

@@ -31,9 +31,9 @@ from tests.command import installed_command
 from tests.trainer_jobs import graded, model, scenario
 from trainer.pin import usable_cores
 from validation.measured import CLASSES, read_measured, stage_page_faults
-from validation.measured_prediction import predict_beside, predict_measured
+from validation.measured_prediction import predict_beside, predict_measured, slower_than_then
 from validation.timed import read_timed
-from validation.yardstick import PIECES, STEP, slowness
+from validation.yardstick import PIECES, STEP
 
 ROOT = Path(__file__).parents[2]
 LINUX = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
@@ -428,10 +428,10 @@ def test_where_kept_launches_are_off_is_told_section_by_section(measured, tmp_pa
     scenario = load_scenario(str(measured[0] / "scenario.resolved.yaml"), ["cluster=zen4_2_cores"])
     alone, (program,) = predict_beside(scenario).alone_s, prepare(scenario, Silent()).graph.programs
     launch = read_measured(measured[0])
-    slower = slowness(launch.times.yardstick_s, predict_measured(launch, "zen4_2_cores").yardstick_s)
-    for kind, work in (("gemm", Gemm), ("lookup", EmbeddingLookup)):
+    slower = slower_than_then(launch.times, predict_measured(launch, "zen4_2_cores"))
+    for (kind, work), by in zip((("gemm", Gemm), ("lookup", EmbeddingLookup)), slower, strict=True):
         of_kind = [task for task, done in enumerate(program.work) if isinstance(done, work)]
-        took_s = sum(seconds for rank in traced for name, seconds in rank.items() if name.endswith(kind)) / 2 / slower
+        took_s = sum(seconds for rank in traced for name, seconds in rank.items() if name.endswith(kind)) / 2 / by
         assert told[f"{kind}_measured_2_ranks"] * alone[of_kind].sum(axis=0).mean() == pytest.approx(took_s)
         assert told[f"{kind}_predicted_2_ranks"] >= 1.0
     rows = pd.read_parquet(measured[0] / "iterations.parquet").query("phase == 'measured'")

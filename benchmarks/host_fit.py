@@ -15,11 +15,12 @@ from benchmarks.rows import Row
 from scenarios.progress import Silent
 from simulator.operators import EmbeddingLookup, EmbeddingUpdate, Gemm
 from validation.host_calibration import as_alone, jobs_alone, rank_counts
-from validation.host_fit import Trained, fit_kernels, with_own_cache
+from validation.host_fit import Trained, fit_kernels
 from validation.host_iterations import TrainedJob
 from validation.host_record import HostRecord
 from validation.in_situ import PartRow
 from validation.kernel_costs import expected_s
+from validation.own_cache import with_own_cache
 
 FOLDS = 6
 """Into which jobs are cut; each is left out once."""

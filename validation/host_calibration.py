@@ -15,17 +15,18 @@ from simulator.compute import CpuModel
 from simulator.lowering import lower
 from validation.collective_work import CollectiveWork, calls_lost, thread_costs
 from validation.cpu_fit import Row
-from validation.host_fit import HostFacts, Trained, fit_kernels, host_cluster, issue_byte_s, issue_s, with_own_cache
+from validation.host_fit import HostFacts, Trained, fit_kernels, host_cluster, issue_byte_s, issue_s
 from validation.host_iterations import TrainedJob, thread_ratios, with_classes, with_kernels, with_level
 from validation.host_record import HostRecord, JobRecord, undisturbed
 from validation.host_waits import with_calls, with_turns, with_waits
 from validation.in_situ import Beside, PartRow, copied_in, issued_in, parts
 from validation.kernel_costs import expected_s
 from validation.measured_prediction import predict_beside, ranks_alone_s
+from validation.own_cache import with_own_cache
 from validation.timed import ISSUE, LOOKUP
 from validation.together import LookedUp, fit_together, near_and_far_s
 from validation.yardstick import (
-    FEWEST_FOLLOWING,
+    FEWEST,
     FULLY,
     followed_by,
     lookups_slowness,
@@ -85,9 +86,8 @@ def fit_host(record: HostRecord, alone: Cluster) -> HostFit:
     for ranks, of in by_ranks.items():
         if ranks > cores:
             posting_s = thread_costs(of.collectives)[0] if of.collectives else None
-            cluster = with_turns(cluster, record.turn_s, of.jobs, posting_s, calls_lost(of.collectives))
+            cluster = with_turns(cluster, record.turn_s, of.jobs, posting_s, calls_lost(of.collectives), of.followed)
             cluster = with_calls(cluster, of.jobs, "shared_after_call_s")
-            cluster = _each(cluster, {"shared_followed": of.followed})
     return HostFit(cluster, {threads: of.parts for threads, of in trained.items()})
 
 
@@ -131,7 +131,7 @@ def followed_of(trained: Trained, known: Cluster) -> Followed:
     work = followed_by([job.slower for job in jobs], longer, [1.0] * len(jobs))
     told_of = [(job, _lookups_longer(job, known)) for job in jobs]
     lookups = [(job.lookups_slower, longer_by, share) for job, (longer_by, share) in told_of if share]
-    return Followed(work, followed_by(*zip(*lookups, strict=True)) if len(lookups) >= FEWEST_FOLLOWING else work)
+    return Followed(work, followed_by(*zip(*lookups, strict=True)) if len(lookups) >= FEWEST else work)
 
 
 def _lookups_longer(job: TrainedJob, known: Cluster) -> tuple[float, float]:
@@ -153,10 +153,6 @@ def _own_kernels(cluster: Cluster) -> CpuKernels:
 def _with_kernels(cluster: Cluster, kernels: CpuKernels) -> Cluster:
     known = cluster.node.cpu.kernels
     return with_kernels(cluster, [kernels if of.threads == kernels.threads else of for of in known])
-
-
-def _each(cluster: Cluster, changes: Mapping[str, object]) -> Cluster:
-    return with_kernels(cluster, [of.model_copy(update=changes) for of in cluster.node.cpu.kernels])
 
 
 def _with_costs(record: HostRecord, alone: Cluster, trained: Mapping[int, Trained]) -> Cluster:

@@ -17,14 +17,13 @@ from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster
 from scenarios.progress import Progress
 from simulator.compute.cpu_amounts import Caches
-from simulator.operators import EmbeddingLookup, EmbeddingUpdate, HostWork
 from validation.collective_work import CollectiveWork, calls_lost, thread_costs
 from validation.collectives import MeasuredCollective, Predictor
 from validation.cpu_fit import KERNELS, KernelRow, Row
 from validation.fitting import fit_collectives
 from validation.host_iterations import TrainedJob
 from validation.in_situ import PartRow, alone
-from validation.kernel_costs import expected_s, fit, misfit
+from validation.kernel_costs import expected_s, fit
 from validation.yardstick import FULLY
 
 Pieces = Mapping[str, float]
@@ -34,8 +33,6 @@ LINK_BYTES_PER_S = 10e9
 """What fractions of the way between ranks count from; what is fitted is the product."""
 LEAST_SHARE = 0.1
 """Of a collective's time that is left at least when the time of issuing it is taken away."""
-MOST_HALVED = 5
-"""Times that a shared cache is halved at most in looking for how much of it a machine has."""
 USUAL_COSTS = Path(str(files("validation") / "hosts" / "usual_costs.yaml"))
 """Which costs others are held against where few rows tell them."""
 EQUAL, KEPT = 0.5, (0.05, 0.95)
@@ -114,36 +111,6 @@ def timed_alone(rows: Sequence[Row], threads: int) -> list[PartRow]:
     """The kernels that were timed alone with so many threads."""
     timed = [row for row in rows if row["threads"] == threads and row["kind"] in KERNELS]
     return [alone(KernelRow.of(row), row["ranks"]) for row in timed]
-
-
-def with_own_cache(facts: HostFacts, rows: Sequence[Row], threads: int, trained: Trained) -> HostFacts:
-    """The facts with as much of the shared cache as lookups and updates show that ranks of so many threads have.
-
-    Other tenants of a virtual machine's host use it, too, and what threads of one rank have of it is not what ranks of
-    one thread have. Of halves and halves of these, down to what cores have alone, that is taken with which costs fit
-    best.
-
-    Args:
-        facts: with what the system tells.
-        rows: kernels timed alone.
-        threads: of a rank.
-        trained: jobs of such ranks.
-    """
-    tables = [part for part in [*timed_alone(rows, threads), *trained.parts] if _is_of_tables(part)]
-    if not tables:
-        return facts
-    tried = [facts.shared_cache_bytes / 2**halved for halved in range(MOST_HALVED + 1)]
-    tried = [size for size in tried if size >= facts.core_cache_bytes * facts.cores] or tried[:1]
-    off = [misfit(tables, Caches(facts.core_cache_bytes, size)) for size in tried]
-    size = tried[int(np.argmin(off))]
-    note = ", ".join(f"{100.0 * error:.1f} % with {each / 2**20:g} MiB" for each, error in zip(tried, off, strict=True))
-    return replace(facts, shared_cache_bytes=size, shared_cache_note=f"lookups and updates are off by {note}")
-
-
-def _is_of_tables(part: PartRow) -> bool:
-    """Whether a part is a lookup or an update of tables; launching it is part of it."""
-    kernels = [work for work in part.work if not isinstance(work, HostWork)]
-    return bool(kernels) and all(isinstance(work, EmbeddingLookup | EmbeddingUpdate) for work in kernels)
 
 
 def fit_kernels(

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.optimize import linprog, lsq_linear
 
-from hardware_specs.cpu_kernels import MOST_OVERLAP, MOST_SPREAD, MOST_SYSTEM, of_longer
+from hardware_specs.cpu_kernels import MOST_OVERLAP, MOST_SPREAD, MOST_SYSTEM, Followed, of_longer
 from hardware_specs.types import Cluster
 from simulator.operators import FloatArray
 from validation.host_iterations import JobsOn, TrainedJob, thread_ratios, with_kernels
 from validation.measured import Times
+from validation.yardstick import FULLY
 
 MOST_WAIT_S = 4e-3
 """Up to where it is looked for what a collective waits, seconds."""
@@ -38,6 +39,8 @@ LEAST_TELLING = 8
 """Jobs of ranks of equal work that tell how far these were apart: with fewer that is fitted to what they wait."""
 LEAST_SPREAD = 1e-4
 """Cores that differ less are alike."""
+SPREAD_DIGITS = 6
+"""Of spreads: what is less is a zero of the solver's."""
 OF_ONE = frozenset({"posting_s", "system_share"})
 """Numbers of ranks of one thread, whose costs are CPU time; of several they are time, interruptions included."""
 MOST_HALVED = 3
@@ -104,7 +107,7 @@ def spread_of(jobs: Sequence[TrainedJob]) -> tuple[float, float] | None:
     for _ in range(MEAN_ROUNDS):
         relative = 1.0 / np.maximum(works @ found, LEAST_SPREAD * work_s)
         found = _least_squares(-measured_s, works, relative, most, found)
-    of_threads, of_work = found.tolist()
+    of_threads, of_work = np.round(found, SPREAD_DIGITS).tolist()
     return float(f"{of_threads:.3g}"), float(f"{of_work:.3g}")
 
 
@@ -114,6 +117,7 @@ def with_turns(
     jobs: Sequence[TrainedJob],
     posting_s: float | None = None,
     call_lost: tuple[float, float] = (0.0, 0.0),
+    followed: Followed = FULLY,
 ) -> Cluster:
     """The cluster with what ranks lose that take turns on cores, from jobs with more ranks than cores.
 
@@ -127,6 +131,7 @@ def with_turns(
         jobs: of such ranks.
         posting_s: what their threads work for each collective, data that move aside; None: as those of other ranks.
         call_lost: what calls that issue collectives lose, each and for each second in which data would move alone.
+        followed: how closely they go with the yardstick.
     """
     if not jobs:
         return cluster
@@ -137,6 +142,7 @@ def with_turns(
         shared_posting_s=None if posting_s is None else float(f"{posting_s:.3g}"),
         shared_call_lost_s=lost_s,
         shared_call_lost_share=lost_share,
+        shared_followed=followed,
     )
     slower = round(max(1.0, 1.0 / float(np.median(thread_ratios(cluster, jobs)))), 3)
     cluster = _with_turn(_told(cluster, shared_slower=slower), _telling(jobs))
@@ -324,7 +330,7 @@ def _least_squares(
     return np.asarray(found.x, dtype=np.float64)
 
 
-def _told(cluster: Cluster, **changes: float | None) -> Cluster:
+def _told(cluster: Cluster, **changes: float | Followed | None) -> Cluster:
     """The cluster with other numbers; those `OF_ONE` thread for kernels of one thread."""
     of_several = {name: value for name, value in changes.items() if name not in OF_ONE}
     kernels = cluster.node.cpu.kernels

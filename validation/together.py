@@ -12,10 +12,8 @@ from hardware_specs.cpu_kernels import MOST_TOGETHER, PASSING, CpuKernels, Follo
 from simulator.compute import CpuModel
 from simulator.operators import EmbeddingLookup, FloatArray
 from simulator.program import IntArray, Program
-from validation.yardstick import FULLY, lookups_slowness, weighted_median
+from validation.yardstick import FEWEST, FULLY, from_middle, lookups_slowness
 
-FEWEST = 8
-"""Jobs that tell anything."""
 LEAST = FEWEST // 2
 """Of them that are a state of their own: one alone may have been held up."""
 FARTHER = 1.3
@@ -121,8 +119,7 @@ def fit_together(jobs: Sequence[LookedUp], kernels: CpuKernels) -> float:
     for together in TRIED:
         tried = kernels.model_copy(update={"lookups_together": together})
         by = [tried.together(job.passing_s) for job in jobs]
-        left = longer - np.log(1.0 + share * (np.array(by) - 1.0))
-        off.append(float(np.average(np.abs(left - weighted_median(left, weight)), weights=weight)))
+        off.append(from_middle(longer - np.log(1.0 + share * (np.array(by) - 1.0)), weight))
     return round(float(TRIED[int(np.argmin(off))]), 3)
 
 

@@ -23,8 +23,8 @@ MOST_MIDDLES = 3.0
 """An interruption that is longer says nothing of how fast work goes."""
 FULLY = Followed()
 """Jobs that go with the yardstick as it is."""
-FEWEST_FOLLOWING = 8
-"""Jobs that tell how closely they go with it."""
+FEWEST = 8
+"""Jobs that tell anything of what they have in common."""
 POWERS = np.linspace(0.0, 1.0, 51)
 """That are tried."""
 
@@ -62,18 +62,20 @@ def followed_by(slower: Sequence[float], longer: Sequence[float], weights: Seque
     """The power of how much slower the yardstick was, 0 to 1, with which jobs differ least in what they took longer.
 
     Args:
-        slower: by the yardstick, of each job.
-        longer: what the job took over what was expected of it.
-        weights: of jobs.
+        slower: by the yardstick, of each job ``[J]``.
+        longer: what the job took over what was expected of it ``[J]``.
+        weights: of jobs ``[J]``; fewer jobs than `FEWEST` tell nothing, and go with it as it is.
     """
-    if len(slower) < FEWEST_FOLLOWING:
+    if len(slower) < FEWEST:
         return 1.0
     yardstick, jobs, weight = np.log(slower), np.log(longer), np.array(weights)
-    off = []
-    for power in POWERS:
-        left = jobs - power * yardstick
-        off.append(float(np.average(np.abs(left - weighted_median(left, weight)), weights=weight)))
+    off = [from_middle(jobs - power * yardstick, weight) for power in POWERS]
     return round(float(POWERS[int(np.argmin(off))]), 2)
+
+
+def from_middle(values: FloatArray, weights: FloatArray) -> float:
+    """The mean distance of values ``[N]`` from their `weighted_median`."""
+    return float(np.average(np.abs(values - weighted_median(values, weights)), weights=weights))
 
 
 def weighted_median(values: FloatArray, weights: FloatArray) -> float:

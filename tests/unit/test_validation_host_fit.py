@@ -16,10 +16,10 @@ from validation.host_fit import (
     issue_byte_s,
     kept_of_cores,
     usual_costs,
-    with_own_cache,
 )
 from validation.host_iterations import TrainedJob
 from validation.in_situ import PartRow
+from validation.own_cache import with_own_cache
 
 MIB = 2.0**20
 FACTS = HostFacts("here", "a CPU", "intel", 2, 2e9, 2 * MIB, 64 * MIB, 1e10, 16, "a test")

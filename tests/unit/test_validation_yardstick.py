@@ -8,7 +8,7 @@ from simulator.compute import CpuModel
 from tests.host_machines import costs, host, kernels
 from validation.measured import Times
 from validation.measured_prediction import as_then, slower_than_then
-from validation.yardstick import FEWEST_FOLLOWING, followed_by, lookups_slowness, slowness
+from validation.yardstick import FEWEST, followed_by, lookups_slowness, slowness
 
 
 def jobs(power, count=40, noise=0.03):
@@ -33,7 +33,7 @@ def test_jobs_that_count_for_more_tell_more():
 def test_no_job_goes_with_it_by_more_than_it_says_nor_do_a_few_tell():
     slower, longer = jobs(1.6)
     assert followed_by(slower, longer, np.ones(40)) == 1.0
-    few = FEWEST_FOLLOWING - 1
+    few = FEWEST - 1
     assert followed_by(slower[:few], np.ones(few), np.ones(few)) == 1.0
 
 

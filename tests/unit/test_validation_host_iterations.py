@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from hardware_specs.cpu_kernels import Followed
 from scenarios.resolve import load_scenario
 from simulator.operators import EmbeddingUpdate, Gemm, HostWork
 from tests.host_machines import costs, host, kernels
@@ -220,6 +221,12 @@ def test_what_calls_lose_is_that_of_ranks_that_take_turns(tmp_path):
         for known in with_turns(machine(), 4e-3, jobs, None, (1.5e-3, 0.25)).node.cpu.kernels
     }
     assert lost == (1.5e-3, 0.25)
+
+
+def test_how_closely_ranks_that_take_turns_go_with_the_yardstick_is_theirs(tmp_path):
+    told = with_turns(machine(), 4e-3, trained(machine(), 4, tmp_path), followed=Followed(0.7, 0.6)).node.cpu.kernels
+    assert {known.shared_followed for known in told} == {(0.7, 0.6)}
+    assert {known.followed for known in told} == {(1.0, 1.0)}
 
 
 def test_classes_are_scaled_to_what_they_take_in_the_middle_job_by_its_share(tmp_path):

@@ -1,14 +1,15 @@
 """Starts the ranks of one host, watches them, and ends all when one dies. Needs no PyTorch.
 
 Ranks find each other through a file, so no port has to be chosen; gloo and NCCL let the system pick theirs. Each rank
-is a session of its own, so that Ctrl-C reaches the launcher alone, which ends them; and each waits on its standard
-input, which closes when the launcher is gone, however it went.
+is a session of its own, so that Ctrl-C reaches the launcher alone, which ends them and their children; and each waits
+on its standard input, which closes when the launcher is gone, however it went.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import select
 import shutil
 import signal
 import socket
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from inputs.errors import InputError, RankFailedError
 from trainer.pin import core_turns, usable_cores
@@ -29,6 +30,9 @@ from trainer.turns import TURN
 
 POLL_S = 0.02
 """How often the launcher looks after its ranks, seconds: seldom enough to cost the ranks' cores nothing."""
+
+KILLED_MS = 10_000
+"""How long processes that were killed may take to be gone, milliseconds: others may have their cores."""
 
 MAX_DETAILS = 10_000
 """Characters of a rank's own words in an error: the last ones."""
@@ -189,14 +193,35 @@ def _left_error(folder: Path, rank: int) -> dict[str, Any]:
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Kill what still runs: a rank has nothing to tidy up, its files are whole or not at all."""
+    """Kill what still runs: a rank has nothing to tidy up, its files are whole or not at all.
+
+    A rank that has died may have left children (`trainer.awake`), of a class that gets to see that only when nobody
+    else wants their core; so all of its session is killed, and gone when this returns.
+    """
     for process in processes:
-        if process.poll() is None:
-            process.kill()
+        _kill(process)
     for process in processes:
         process.wait()
         if process.stdin is not None:
+            _gone(process.stdin, KILLED_MS)
             process.stdin.close()
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    if not hasattr(os, "killpg"):
+        process.kill()
+    elif process.stdin is not None and not _gone(process.stdin):
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def _gone(told: IO[bytes], wait_ms: int = 0) -> bool:
+    """Whether nobody holds the other end of this pipe: a rank's children have its standard input too."""
+    if not hasattr(select, "poll"):
+        return True
+    ends = select.poll()
+    ends.register(told, 0)  # that it has no reader is told unasked
+    return bool(ends.poll(wait_ms))
 
 
 @contextmanager

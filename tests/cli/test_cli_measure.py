@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from statistics import NormalDist
@@ -61,7 +62,19 @@ def tiny(folder, **workload):
 
 
 def ranks_in(folder):
-    """Process ids of ranks whose command line names ``folder``."""
+    """Process ids of ranks whose command line names ``folder``: leaders of their sessions."""
+    return [process for process in processes_in(folder) if is_leader(process)]
+
+
+def is_leader(process):
+    try:
+        return os.getsid(process) == process
+    except OSError:
+        return False
+
+
+def processes_in(folder):
+    """Those of the ranks and of their children, which have their command line."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
@@ -90,8 +103,9 @@ def endless(tmp_path):
     finally:
         process.kill()
         process.communicate()
-        for rank in ranks_in(tmp_path):
-            os.kill(rank, signal.SIGKILL)
+        for left in processes_in(tmp_path):
+            with suppress(ProcessLookupError):
+                os.kill(left, signal.SIGKILL)
 
 
 @pytest.fixture(scope="module")
@@ -290,17 +304,32 @@ def test_a_dying_rank_ends_all_at_once_and_is_named(endless, tmp_path):
     assert "of 2 was ended by SIGKILL" in err
     assert "all ranks were ended" in err
     assert "Traceback" not in err
-    assert (ranks_in(tmp_path), out) == ([], "")
+    assert (processes_in(tmp_path), out) == ([], "")
     assert [path.name for path in tmp_path.iterdir()] == ["tiny.yaml"], "nothing was written"
 
 
+@pytest.fixture
+def busy_cores():
+    """Each core has two processes that never wait: one of the lowest class gets next to nothing."""
+    command = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(command) for _ in range(2 * len(usable_cores()))]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
 @LINUX
-def test_ctrl_c_ends_all_ranks(endless, tmp_path):
+def test_ctrl_c_ends_all_ranks_and_their_children(endless, busy_cores, tmp_path):
     time.sleep(1.0)  # somewhere between the start of PyTorch and the first iterations
+    kept_awake = 2 * (len(usable_cores()) // 2)
+    wait_until(lambda: len(processes_in(tmp_path)) == 2 + kept_awake)
     endless.send_signal(signal.SIGINT)
     _, err = endless.communicate(timeout=60)
     assert (endless.returncode, err) == (130, "dlrmsim: interrupted; nothing was written\n")
-    assert ranks_in(tmp_path) == []
+    assert processes_in(tmp_path) == []
     assert [path.name for path in tmp_path.iterdir()] == ["tiny.yaml"]
 
 
@@ -308,7 +337,7 @@ def test_ctrl_c_ends_all_ranks(endless, tmp_path):
 def test_ranks_do_not_outlive_a_killed_command(endless, tmp_path):
     endless.kill()
     endless.communicate()
-    wait_until(lambda: ranks_in(tmp_path) == [])
+    wait_until(lambda: processes_in(tmp_path) == [])
 
 
 def test_a_wrong_line_of_data_is_named_and_nothing_written(tmp_path):

@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from inputs.errors import RankFailedError
+from trainer.launch import started_ranks
+from trainer.runs import Run
+
 ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
@@ -48,6 +52,21 @@ def test_a_child_ends_with_its_parent_however_that_ends():
     while is_running(child) and time.monotonic() < end:
         time.sleep(0.05)
     assert not is_running(child)
+
+
+@pytest.mark.parametrize("first_dies", [False, True], ids=["ranks are ended", "a rank dies"])
+def test_ranks_leave_no_children_whatever_those_do(tmp_path, first_dies):
+    with started_ranks(Run(tmp_path, out=tmp_path), 2, module="tests.rank_with_child") as ranks:
+        end = time.monotonic() + 60.0
+        while len(list(tmp_path.iterdir())) < 2 and time.monotonic() < end:
+            time.sleep(0.02)
+        children = [int(file.name) for file in tmp_path.iterdir()]
+        assert list(map(is_running, children)) == [True, True]
+        if first_dies:
+            ranks.processes[0].kill()
+            with pytest.raises(RankFailedError, match="rank 0 of 2 was ended by SIGKILL"):
+                ranks.to_end()
+    assert list(map(is_running, children)) == [False, False]
 
 
 def is_running(pid):

@@ -1,4 +1,4 @@
-"""A rank with a child that does not look after it, told by a file of its number: ``python -m tests.rank_with_child``."""
+"""A rank with a child that does not look after it, told by a file of its number: `python -m tests.rank_with_child`."""
 
 import os
 import time

@@ -31,8 +31,8 @@ from trainer.turns import TURN
 POLL_S = 0.02
 """How often the launcher looks after its ranks, seconds: seldom enough to cost the ranks' cores nothing."""
 
-KILLED_MS = 10_000
-"""How long processes that were killed may take to be gone, milliseconds: others may have their cores."""
+KILLED_S = 10.0
+"""How long processes that were killed may take to let go of their files, seconds: others may have their cores."""
 
 MAX_DETAILS = 10_000
 """Characters of a rank's own words in an error: the last ones."""
@@ -196,32 +196,33 @@ def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
     """Kill what still runs: a rank has nothing to tidy up, its files are whole or not at all.
 
     A rank that has died may have left children (`trainer.awake`), of a class that gets to see that only when nobody
-    else wants their core; so all of its session is killed, and gone when this returns.
+    else wants their core: so its process group is killed, and has let go of its files when this returns, or has had
+    `KILLED_S` for it.
     """
     for process in processes:
-        _kill(process)
+        if process.poll() is None:
+            process.kill()
+        if process.stdin is not None and not _unread(process.stdin):
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)  # has members, so its number is nobody else's
+    end = time.monotonic() + KILLED_S
     for process in processes:
         process.wait()
         if process.stdin is not None:
-            _gone(process.stdin, KILLED_MS)
+            _unread(process.stdin, max(0.0, end - time.monotonic()))
             process.stdin.close()
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    if not hasattr(os, "killpg"):
-        process.kill()
-    elif process.stdin is not None and not _gone(process.stdin):
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
+def _unread(told: IO[bytes], wait_s: float = 0.0) -> bool:
+    """Whether nobody has the other end of this pipe any more: a rank's children have its standard input too.
 
-
-def _gone(told: IO[bytes], wait_ms: int = 0) -> bool:
-    """Whether nobody holds the other end of this pipe: a rank's children have its standard input too."""
-    if not hasattr(select, "poll"):
+    Known on Linux, where alone ranks have children that outlive them by more than a moment.
+    """
+    if sys.platform != "linux":
         return True
     ends = select.poll()
     ends.register(told, 0)  # that it has no reader is told unasked
-    return bool(ends.poll(wait_ms))
+    return bool(ends.poll(1e3 * wait_s))
 
 
 @contextmanager

@@ -156,11 +156,24 @@ def _told(done: Mapping[int, Sequence[Tried]]) -> Iterator[Row]:
     yield Row("choices_hits_without_tolerance", sum(exact), "sets")
     yield Row("choices_noise", 100.0 * float(np.median(noise)), "%")
     yield Row("choices_mean_regret", 100.0 * float(np.mean(regret)), "%", f"<= {MOST_REGRET_PCT:g}")
+    yield from _plans_told(list(done.values()))
     if any(len(plan.starts_s) < 2 for tried in done.values() for plan in tried):
         return  # nothing tells how far starts differ
     by_chance = np.array([were_it_right(tried, np.random.default_rng(number)) for number, tried in done.items()])
     yield Row("choices_hits_were_it_right", float(by_chance[:, 0].sum()), "sets")
     yield Row("choices_regret_were_it_right", 100.0 * float(by_chance[:, 1].mean()), "%")
+
+
+def _plans_told(sets: Sequence[Sequence[Tried]]) -> Iterator[Row]:
+    """How far times are off over all plans, and what the plans of each maker lose."""
+    off_pct = [100.0 * (plan.predicted_s / plan.measured_s - 1.0) for tried in sets for plan in tried]
+    yield Row("choices_times_mape", float(np.mean(np.abs(off_pct))), "%")
+    yield Row("choices_times_bias", float(np.mean(off_pct)), "%")
+    losses = [lost(tried) for tried in sets]
+    for maker in losses[0]:
+        of_sets_pct = [100.0 * of_set[maker] for of_set in losses]
+        yield Row(f"lost_by_{maker}", float(np.mean(of_sets_pct)), "%")
+        yield Row(f"lost_by_{maker}_at_most", max(of_sets_pct), "%")
 
 
 def judged(tried: Sequence[Tried]) -> tuple[bool, bool, float]:
@@ -169,6 +182,12 @@ def judged(tried: Sequence[Tried]) -> tuple[bool, bool, float]:
     best = min(tried, key=lambda plan: plan.measured_s)
     regret = chosen.measured_s / best.measured_s - 1.0
     return regret <= max(TOLERANCE, chosen.noise, best.noise), chosen is best, regret
+
+
+def lost(tried: Sequence[Tried]) -> dict[str, float]:
+    """What each maker's plan takes longer than the best one measured, a share of that; makers that agree have one."""
+    best_s = min(plan.measured_s for plan in tried)
+    return {maker: plan.measured_s / best_s - 1.0 for plan in tried for maker in plan.plan.split("+")}
 
 
 def were_it_right(tried: Sequence[Tried], random: np.random.Generator) -> tuple[float, float]:

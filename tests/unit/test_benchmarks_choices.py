@@ -12,6 +12,7 @@ from benchmarks.choices import (
     again,
     evened,
     judged,
+    lost,
     rows,
     schedule,
     tried_before,
@@ -47,6 +48,11 @@ def test_the_loss_of_a_wrong_choice_is_told():
     hit, exact, regret = judged([Tried("a", 1.0, (3.0,)), Tried("b", 2.0, (2.0,))])
     assert (hit, exact) == (False, False)
     assert regret == pytest.approx(0.5)
+
+
+def test_makers_that_agree_lose_alike():
+    tried = [Tried("a+b", 1.0, (3.0,)), Tried("c", 2.0, (2.0,))]
+    assert lost(tried) == {"a": pytest.approx(0.5), "b": pytest.approx(0.5), "c": 0.0}
 
 
 def test_noise_alone_loses_some_of_right_predictions():
@@ -153,4 +159,8 @@ def test_sets_that_were_tried_are_counted_again(tmp_path):
     assert told["choices_sets"] == 2
     assert told["choices_hits"] == told["choices_hits_without_tolerance"] == 1
     assert told["choices_mean_regret"] == pytest.approx(50.0)
+    assert (told["lost_by_a"], told["lost_by_a_at_most"]) == (pytest.approx(50.0), pytest.approx(100.0))
+    assert (told["lost_by_b"], told["lost_by_b_at_most"]) == (pytest.approx(25.0), pytest.approx(50.0))
+    assert told["choices_times_mape"] == pytest.approx((50.0 + 0.0 + 75.0 + 50.0) / 4.0)
+    assert told["choices_times_bias"] == pytest.approx((-50.0 + 0.0 - 75.0 + 50.0) / 4.0)
     assert "set_1_regret" not in told

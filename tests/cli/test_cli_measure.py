@@ -30,6 +30,7 @@ from scenarios.resolve import load_scenario
 from simulator.operators import EmbeddingLookup, Gemm
 from tests.command import installed_command
 from tests.trainer_jobs import graded, model, scenario
+from tests.waiting import soon
 from trainer.pin import usable_cores
 from validation.measured import CLASSES, read_measured, stage_page_faults
 from validation.measured_prediction import predict_beside, predict_measured, slower_than_then
@@ -86,19 +87,12 @@ def processes_in(folder):
     return found
 
 
-def wait_until(condition, seconds=60.0):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 @pytest.fixture
 def endless(tmp_path):
     """A measurement that would go on for hours, with both ranks started."""
     process = start("measure", tiny(tmp_path), "--ranks", 2, "--iterations", 10**7, "--out", "out", folder=tmp_path)
     try:
-        wait_until(lambda: len(ranks_in(tmp_path)) == 2)
+        assert soon(lambda: len(ranks_in(tmp_path)) == 2, seconds=60.0)
         yield process
     finally:
         process.kill()
@@ -312,7 +306,7 @@ def test_a_dying_rank_ends_all_at_once_and_is_named(endless, tmp_path):
 def test_ctrl_c_ends_all_ranks_and_their_children(endless, tmp_path):
     time.sleep(1.0)  # somewhere between the start of PyTorch and the first iterations
     kept_awake = 2 * (len(usable_cores()) // 2)
-    wait_until(lambda: len(processes_in(tmp_path)) == 2 + kept_awake)
+    assert soon(lambda: len(processes_in(tmp_path)) == 2 + kept_awake, seconds=60.0)
     endless.send_signal(signal.SIGINT)
     _, err = endless.communicate(timeout=60)
     assert (endless.returncode, err) == (130, "dlrmsim: interrupted; nothing was written\n")
@@ -324,7 +318,7 @@ def test_ctrl_c_ends_all_ranks_and_their_children(endless, tmp_path):
 def test_ranks_do_not_outlive_a_killed_command(endless, tmp_path):
     endless.kill()
     endless.communicate()
-    wait_until(lambda: processes_in(tmp_path) == [])
+    assert soon(lambda: processes_in(tmp_path) == [], seconds=60.0)
 
 
 def test_a_wrong_line_of_data_is_named_and_nothing_written(tmp_path):

@@ -6,8 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,6 +13,7 @@ import pytest
 
 from dlrmsim.cli import main
 from tests.command import installed_command
+from tests.waiting import soon
 
 ARGUMENTS = ["sweep", "zionex_a_128", "--over", "nodes=4,8,16"]
 
@@ -66,13 +65,6 @@ def living(group: int) -> int:
     return sum(state != "Z" for state in states)
 
 
-def wait_until(condition: Callable[[], bool], seconds: float = 20) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are counted in /proc")
 def test_an_interrupt_ends_all_workers_and_writes_nothing(tmp_path: Path) -> None:
     """Ctrl-C in a terminal reaches the whole process group."""
@@ -83,10 +75,10 @@ def test_an_interrupt_ends_all_workers_and_writes_nothing(tmp_path: Path) -> Non
         text=True,
         start_new_session=True,
     )
-    wait_until(lambda: living(process.pid) >= 3)
+    assert soon(lambda: living(process.pid) >= 3, seconds=20.0)
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=20)
     assert process.returncode == 130
     assert said == "dlrmsim: interrupted; nothing was written\n"
     assert list(tmp_path.iterdir()) == []
-    wait_until(lambda: living(process.pid) == 0)
+    assert soon(lambda: living(process.pid) == 0, seconds=20.0)

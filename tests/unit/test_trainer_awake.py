@@ -3,13 +3,14 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.unit.test_trainer_rank_children import ROOT, is_running
+from tests.waiting import is_running, soon
 from trainer.awake import kept_awake
+
+ROOT = Path(__file__).parents[2]
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "SCHED_IDLE"), reason="the system has no lowest class")
 
@@ -57,11 +58,3 @@ def test_they_end_with_their_process_however_that_ends():
     parent.kill()
     parent.communicate(timeout=10)
     assert soon(lambda: not is_running(keeper))
-
-
-def soon(holds):
-    """Whether something holds within ten seconds: others may have the cores."""
-    end = time.monotonic() + 10.0
-    while not holds() and time.monotonic() < end:
-        time.sleep(0.01)
-    return holds()

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from benchmarks.rows import Row
-from validation.errors import statistics
 from validation.measured import CLASSES, THREAD
 from validation.measured_prediction import MARKED_SHARE
+from validation.suites.errors import statistics
 
 FLOOR_PCT = 0.1
 """Smallest error that enters the geometric mean."""

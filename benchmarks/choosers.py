@@ -8,10 +8,10 @@ from statistics import median
 from benchmarks.rows import Row
 from hardware_specs import load_cluster
 from hardware_specs.types import Cluster
-from validation.collective_cases import LARGE_BYTES, measured_points
-from validation.collectives import Predictor
-from validation.fitting import fit_collectives
-from validation.suite import load_suite
+from validation.fits.fitting import fit_collectives
+from validation.suites.collective_cases import LARGE_BYTES, measured_points
+from validation.suites.collectives import Predictor
+from validation.suites.suite import load_suite
 
 SUITES = ("v100_nccl", "nccl_a100", "nccl_h100")
 CHOOSERS = ("fastest", "nccl_tuner")

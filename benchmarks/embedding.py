@@ -16,7 +16,7 @@ from benchmarks.rows import Row
 from hardware_specs import load_cluster, load_gpu
 from simulator.compute import GpuModel
 from simulator.compute.gpu import UPDATE_OVER_LOOKUP
-from validation.embedding_rows import EmbeddingRow, embedding_rows
+from validation.suites.embedding_rows import EmbeddingRow, embedding_rows
 
 _HALVINGS = 60
 

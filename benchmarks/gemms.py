@@ -19,8 +19,8 @@ from hardware_specs import load_cluster
 from hardware_specs.loader import load_gpu
 from simulator.compute import GpuModel
 from simulator.operators import FloatArray, Gemm
-from validation.kernel_fit import predicted_s
-from validation.kernel_rows import kernel_rows
+from validation.fits.kernel_fit import predicted_s
+from validation.suites.kernel_rows import kernel_rows
 
 EDGES_FLOPS = (1e9, 3e9, 1e10, 3e10, 1e11, 3e11, 1e13)
 BANDS = {"zionex": (0.25, 0.39, 0.54, 0.70, 0.82, 0.83), "dgx_h100": (0.14, 0.26, 0.47, 0.70, 0.75, 0.75)}

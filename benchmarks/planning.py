@@ -21,7 +21,7 @@ from scenarios.plans import PlanningJob
 from scenarios.progress import Silent
 from scenarios.resolve import ResolvedScenario, resolve
 from scenarios.runner import simulate
-from workloads.sharding import PLANNERS, plan_to_dict
+from workloads.dlrm.sharding import PLANNERS, plan_to_dict
 
 SEARCH_LIMIT_S = 30.0
 """What planning by search may take on each set."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from benchmarks.rows import Row
 from simulator.program import IntArray
-from workloads.popularity import Popularity, zipf
+from workloads.dlrm.laws.popularity import Popularity, zipf
 
 CASES, LOOKUPS, BATCHES, HISTORY = 60, 40_000, 40, 1_000_000
 RANKS = 128

@@ -15,11 +15,11 @@ from inputs.quantities import format_quantity
 from inputs.yaml_lines import load_yaml
 from scenarios.progress import Progress, Silent
 from traces.nccl_tests import read_timed_collectives
-from validation.collective_cases import groups_of
-from validation.collectives import MeasuredCollective, Predictor
-from validation.errors import error_pct
-from validation.fitting import FACTORS, fit_collectives
-from validation.thinning import thinned
+from validation.fits.fitting import FACTORS, fit_collectives
+from validation.suites.collective_cases import groups_of
+from validation.suites.collectives import MeasuredCollective, Predictor
+from validation.suites.errors import error_pct
+from validation.suites.thinning import thinned
 
 
 @dataclass(frozen=True, slots=True)

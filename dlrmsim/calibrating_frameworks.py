@@ -11,8 +11,8 @@ from typing import get_args
 from dlrmsim.outputs import file_written_whole
 from inputs.errors import InputError, nearest_name
 from scenarios.progress import Progress, Silent
-from validation.framework_fit import FittedConstants, calibration_of, fit_framework, in_words
-from workloads.framework import FRAMEWORKS, Constant, load_framework
+from validation.fits.framework_fit import FittedConstants, calibration_of, fit_framework, in_words
+from workloads.graph.framework import FRAMEWORKS, Constant, load_framework
 
 MOST_CONSTANTS = 4
 

@@ -15,9 +15,9 @@ from hardware_specs.loader import CATALOGS, load_gpu
 from inputs.sourced import Sourced
 from inputs.yaml_lines import load_yaml
 from scenarios.progress import Progress, Silent
-from validation.errors import error_pct, statistics
-from validation.kernel_fit import KernelFit, fit_kernels, predicted_s
-from validation.kernel_rows import MeasuredKernel, kernel_rows
+from validation.fits.kernel_fit import KernelFit, fit_kernels, predicted_s
+from validation.suites.errors import error_pct, statistics
+from validation.suites.kernel_rows import MeasuredKernel, kernel_rows
 
 US = 1e-6
 
@@ -46,7 +46,7 @@ def calibrate_kernels(
     """Fit a GPU's achieved rates to measured kernels and write the spec.
 
     Args:
-        rows: CSV of kernels, or the name of a shipped table (`validation.kernel_rows`).
+        rows: CSV of kernels, or the name of a shipped table (`validation.suites.kernel_rows`).
         gpu: name or path of the GPU that the fit starts from.
         out: YAML file to write; the GPU is named after it.
         rule: rows to fit on, such as ``kind == gemm``; the others are predicted. All by default.

@@ -27,10 +27,10 @@ def file_catalogs() -> dict[str, Catalog]:
     """Catalogues of shipped YAML files by plural kind; the order decides what a bare name means."""
     from hardware_specs import CATALOGS
     from scenarios.library import CATALOG
-    from validation.suite import SUITES
-    from workloads.framework import FRAMEWORKS
-    from workloads.model import MODELS
-    from workloads.reuse import REUSE
+    from validation.suites.suite import SUITES
+    from workloads.dlrm.laws.reuse import REUSE
+    from workloads.dlrm.model.model import MODELS
+    from workloads.graph.framework import FRAMEWORKS
 
     return {
         "scenarios": CATALOG,
@@ -50,7 +50,7 @@ def file_catalogs() -> dict[str, Catalog]:
 def registries() -> dict[str, Registry[Any]]:
     """What code registers by name, by plural kind."""
     from simulator.network.collectives import ALGORITHMS
-    from workloads.sharding import PLANNERS
+    from workloads.dlrm.sharding import PLANNERS
 
     return {"collectives": ALGORITHMS, "planners": PLANNERS}
 

@@ -19,8 +19,8 @@ from simulator.network.collectives.algorithm import check_algorithm
 from simulator.network.size_table import SizeTable, busbw_bytes_per_s, size_tables
 from simulator.network.topology import Placement
 from simulator.operators import CollectiveOp
-from validation.collective_cases import measured_points
-from validation.suite import SUITES, load_suite
+from validation.suites.collective_cases import measured_points
+from validation.suites.suite import SUITES, load_suite
 
 MAX_SIZES = 200
 MAX_DIGITS = 20

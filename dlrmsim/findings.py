@@ -11,8 +11,8 @@ from scenarios.capacity import MemoryReport
 from scenarios.resolve import ResolvedScenario
 from scenarios.runner import Outcome
 from scenarios.types import Workload
-from workloads.schedule import SCHEDULES
-from workloads.storage import TIERS
+from workloads.dlrm.model.storage import TIERS
+from workloads.graph.schedule import SCHEDULES
 
 
 def run_findings(outcome: Outcome, asked_ranks: Sequence[int] = ()) -> RunFindings:

@@ -31,8 +31,8 @@ from trainer.bench_plan import Largest, Plan, joined
 from trainer.bench_series import SCENARIO, by_turns, started_by_turns
 from trainer.pin import usable_cores
 from trainer.runs import Run
-from validation.gpu_calibration import FEWEST_JOBS, KIND_OF, GpuFit, fit_gpus
-from validation.gpu_record import GpuJob, GpuRecord
+from validation.gpu.calibration import FEWEST_JOBS, KIND_OF, GpuFit, fit_gpus
+from validation.gpu.record import GpuJob, GpuRecord
 from validation.host_record import SUFFIX
 from validation.measured_prediction import predict
 from validation.random_jobs import Limits, random_job

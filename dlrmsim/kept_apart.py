@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from inputs.errors import InputError
-from validation.rules import holds, require_rule
+from validation.fits.rules import holds, require_rule
 
 
 class Measured(Protocol):

@@ -23,8 +23,8 @@ from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from trainer.pin import usable_cores
 from trainer.runs import PREPARED_BATCHES, Run
-from workloads.plan_exchange import plan_to_dict
-from workloads.plan_file import read_plan
+from workloads.dlrm.sharding.plan_exchange import plan_to_dict
+from workloads.dlrm.sharding.plan_file import read_plan
 
 WARM_UP = 10
 """Iterations before those that count: buffers are made and connections opened in the first, caches fill in the next."""

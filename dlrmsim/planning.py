@@ -15,7 +15,7 @@ from reports.plan_report import render_plan
 from scenarios.plan_study import PlanStudy, study_plan
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
-from workloads.sharding import plan_to_dict
+from workloads.dlrm.sharding import plan_to_dict
 
 PLAN_FILE, STATISTICS_FILE, PAGE_FILE = "plan.json", "statistics.json", "plan.html"
 

@@ -34,17 +34,17 @@ def _model(kind: str) -> type[BaseModel]:
 
         return Cluster
     if kind == "framework":
-        from workloads.framework import Framework
+        from workloads.graph.framework import Framework
 
         return Framework
     if kind == "plan":
-        from workloads.sharding import PlanFile
+        from workloads.dlrm.sharding import PlanFile
 
         return PlanFile
     if kind == "suite":
-        from validation.suite import Suite
+        from validation.suites.suite import Suite
 
         return Suite
-    from workloads.model import DlrmModel
+    from workloads.dlrm.model.model import DlrmModel
 
     return DlrmModel

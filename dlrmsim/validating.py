@@ -7,8 +7,8 @@ from typing import Any
 
 from dlrmsim.workers import workers_map
 from scenarios.progress import Progress
-from validation.score import score
-from validation.suite import load_suite
+from validation.suites.score import score
+from validation.suites.suite import load_suite
 
 
 def validate(

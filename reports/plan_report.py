@@ -13,7 +13,7 @@ from reports.numbers import percent, seconds
 from reports.page import assemble
 from reports.plan_tables import SHORT, shards_in_words
 from scenarios.plan_study import PlannedBy, PlanStudy, imbalance
-from workloads.sharding import PHASES
+from workloads.dlrm.sharding import PHASES
 
 MOST_ROWS = 4096
 """Ranks in the table of the page; charts draw all."""

@@ -10,8 +10,8 @@ import numpy as np
 from inputs.quantities import format_quantity
 from reports.numbers import percent, seconds
 from scenarios.plan_study import PlannedBy, PlanStudy, imbalance
-from workloads.sharding import PHASES, ShardingType
-from workloads.storage import COMPUTE_KERNELS
+from workloads.dlrm.model.storage import COMPUTE_KERNELS
+from workloads.dlrm.sharding import PHASES, ShardingType
 
 if TYPE_CHECKING:  # rich is imported by the command that prints
     from rich.table import Table

@@ -13,9 +13,9 @@ from simulator.analysis import iteration_time
 from simulator.engine import RunOptions, run
 from simulator.lowered import PS_PER_S, LoweredProgram
 from simulator.lowering import Machine, Variation, lower
-from workloads.dlrm import generate
-from workloads.plan import Plan
-from workloads.settings import DlrmSettings
+from workloads.dlrm.iteration.generate import generate
+from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.sharding.plan import Plan
 
 
 def run_options(resolved: ResolvedScenario, machine: Machine, program: LoweredProgram, keep_last: int) -> RunOptions:

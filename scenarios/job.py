@@ -8,8 +8,8 @@ from scenarios.types import Bursts
 from simulator.compute import threads_of
 from simulator.lowering import Machine, build_machine
 from simulator.network.background import OtherJob
-from workloads.index_laws import make_law
-from workloads.settings import DlrmSettings, Optimizers, Precisions
+from workloads.dlrm.laws.index_laws import make_law
+from workloads.dlrm.model.settings import DlrmSettings, Optimizers, Precisions
 
 
 def settings_of(resolved: ResolvedScenario) -> DlrmSettings:

@@ -8,9 +8,9 @@ import numpy as np
 
 from inputs.errors import InputError, nearest_name
 from scenarios.types import Sharding
-from workloads.planning import StorageChoice
-from workloads.storage import COMPUTE_KERNELS, Tier
-from workloads.tables import Tables
+from workloads.dlrm.model.storage import COMPUTE_KERNELS, Tier
+from workloads.dlrm.model.tables import Tables
+from workloads.dlrm.sharding.interfaces import StorageChoice
 
 HOST_SHARE = 0.95
 """Of a rank's host memory what tables may take: pinned input buffers and the framework's own memory need the rest

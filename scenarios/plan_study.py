@@ -16,9 +16,9 @@ from scenarios.resolve import ResolvedScenario
 from scenarios.summary import job_of, sharding_of
 from simulator.operators import FloatArray
 from simulator.program import IntArray
-from workloads.job import make_job
-from workloads.plan import Plan
-from workloads.sharding import PHASES, PLANNERS, SHARDING_TYPES, ShardingType, rank_loads_s
+from workloads.dlrm.iteration.job import make_job
+from workloads.dlrm.sharding import PHASES, PLANNERS, SHARDING_TYPES, ShardingType, rank_loads_s
+from workloads.dlrm.sharding.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +28,8 @@ class RankStatistics:
     Attributes:
         hbm_bytes: everything in device memory ``[P]``.
         ddr_bytes: everything in host memory ``[P]``.
-        phases_s: seconds per iteration of tables in each of `workloads.planning.PHASES` ``[P, K]``, as planners
-            estimate them.
+        phases_s: seconds per iteration of tables in each of `workloads.dlrm.sharding.interfaces.PHASES` ``[P, K]``, as
+            planners estimate them.
         input_bytes: indices and bag lengths that the rank receives for its shards per iteration ``[P]``.
         output_bytes: pooled vectors that it gives into the collectives of output_dist per iteration ``[P]``.
         shards: number of shards of each sharding type ``[P]``.

@@ -15,12 +15,12 @@ from scenarios.located import located
 from scenarios.rates import planning_rates
 from scenarios.resolve import ResolvedScenario
 from simulator.lowering import Machine
-from workloads.memory import bytes_beside_tables, memory_per_rank
-from workloads.plan import Plan
-from workloads.planning import Planner, PlanningContext
-from workloads.settings import DlrmSettings
-from workloads.sharding import BandwidthCosts, fit_rows, make_fitting, make_sharding_plan, plan_from_dict
-from workloads.tables import Tables, expand_tables
+from workloads.dlrm.iteration.memory import bytes_beside_tables, memory_per_rank
+from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.model.tables import Tables, expand_tables
+from workloads.dlrm.sharding import BandwidthCosts, fit_rows, make_fitting, make_sharding_plan, plan_from_dict
+from workloads.dlrm.sharding.interfaces import Planner, PlanningContext
+from workloads.dlrm.sharding.plan import Plan
 
 NO_ROOM = "what is not for tables fills a rank"
 OVER_CAPACITY = "a rank holds more than it may"

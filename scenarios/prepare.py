@@ -12,9 +12,9 @@ from scenarios.progress import Progress
 from scenarios.resolve import ResolvedScenario
 from simulator.lowering import Machine
 from simulator.program import TaskGraph
-from workloads.dlrm import generate
-from workloads.plan import Plan
-from workloads.settings import DlrmSettings
+from workloads.dlrm.iteration.generate import generate
+from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.sharding.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

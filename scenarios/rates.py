@@ -9,8 +9,8 @@ from simulator.lowering import Machine
 from simulator.network.collectives import Call
 from simulator.operators import CollectiveOp, EmbeddingLookup
 from simulator.program import IntArray
-from workloads.costs import Rates
-from workloads.settings import DlrmSettings
+from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.sharding.costs import Rates
 
 COSTED_BYTES = 256e6
 """Message at which planners are told the rates of collectives, bytes: the one the published rates were taken at."""

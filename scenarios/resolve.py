@@ -26,10 +26,10 @@ from scenarios.schedule import (
     with_framework_hybrid,
 )
 from scenarios.types import MAX_WORLD_SIZE, Scenario, Sharding
-from workloads.framework import Framework, load_framework
+from workloads.dlrm.model.model import DlrmModel, load_model, read_model, with_law
+from workloads.dlrm.sharding import PlanFile
 from workloads.graded import Graded, check_choices, picked
-from workloads.model import DlrmModel, load_model, read_model, with_law
-from workloads.sharding import PlanFile
+from workloads.graph.framework import Framework, load_framework
 
 DEFAULT_PLANNER = "greedy"
 PLAN: KeyPath = ("workload", "sharding", "plan")

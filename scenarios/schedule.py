@@ -7,14 +7,14 @@ from typing import TypedDict
 import scenarios.types as scenario_types
 from inputs.yaml_lines import Document
 from scenarios.types import NetworkChoice, Overlap, Scenario, Workload
-from workloads.framework import CudaGraph, Framework
-from workloads.model import DlrmModel
-from workloads.schedule import SCHEDULES
-from workloads.settings import HybridEmbedding, Ingestion, Overlaps
+from workloads.dlrm.model.model import DlrmModel
+from workloads.dlrm.model.settings import HybridEmbedding, Ingestion, Overlaps
+from workloads.graph.framework import CudaGraph, Framework
+from workloads.graph.schedule import SCHEDULES
 
 
 class ScheduleSettings(TypedDict):
-    """Settings of `workloads.settings.DlrmSettings` that say what overlaps."""
+    """Settings of `workloads.dlrm.model.settings.DlrmSettings` that say what overlaps."""
 
     overlaps: Overlaps
     cuda_graph: CudaGraph
@@ -42,7 +42,7 @@ def with_framework_defaults(workload: Workload, framework: Framework) -> Workloa
 def with_framework_hybrid(workload: Workload, framework: Framework, model: DlrmModel, world_size: int) -> Workload:
     """The workload with hybrid embedding where the framework has it and the model and optimizers allow it.
 
-    That is one lookup for each feature, and SGD (`workloads.hybrid.check_hybrid`).
+    That is one lookup for each feature, and SGD (`workloads.dlrm.iteration.hybrid.check_hybrid`).
     """
     own, groups = framework.hybrid_embedding, model.tables.value if model.tables is not None else ()
     one_hot = bool(groups) and all(set(group.feature_pooling) == {1.0} for group in groups)

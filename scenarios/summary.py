@@ -11,10 +11,10 @@ import numpy as np
 from scenarios.prepare import Prepared
 from scenarios.resolve import ResolvedScenario
 from simulator.analysis import Analysis, Bound, summarise
-from workloads.cache import hit_rates
-from workloads.plan import Plan
-from workloads.schedule import SCHEDULES
-from workloads.settings import DlrmSettings
+from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.rows.cache import hit_rates
+from workloads.dlrm.sharding.plan import Plan
+from workloads.graph.schedule import SCHEDULES
 
 
 def summary_of(prepared: Prepared, analysis: Analysis, bound: Bound, warnings: Sequence[str]) -> dict[str, Any]:

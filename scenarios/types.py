@@ -15,11 +15,11 @@ from pydantic import Field
 from hardware_specs.library import Operation
 from inputs.model import Strict
 from inputs.quantities import BytesPerSecond, Seconds
-from workloads.framework import CudaGraph, Pipeline
-from workloads.index_laws import IndexLaw
-from workloads.optimizers import DenseOptimizerKind, TableOptimizerKind
-from workloads.pooling import PoolingSpread
-from workloads.storage import LOAD_FACTOR, ComputeKernel
+from workloads.dlrm.laws.index_laws import IndexLaw
+from workloads.dlrm.laws.pooling import PoolingSpread
+from workloads.dlrm.model.storage import LOAD_FACTOR, ComputeKernel
+from workloads.graph.framework import CudaGraph, Pipeline
+from workloads.graph.optimizers import DenseOptimizerKind, TableOptimizerKind
 
 FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]

@@ -11,16 +11,16 @@ from simulator.engine import RunOptions, run
 from simulator.lowered import ConstantDurations, LoweredGroup, LoweredProgram
 from simulator.program import Program
 from tests.workload_jobs import context_for, settings_for
-from workloads.dlrm import generate
-from workloads.framework import load_framework
+from workloads.dlrm.iteration.generate import generate
+from workloads.dlrm.laws.index_laws import UNIFORM_LAW
+from workloads.dlrm.model.model import load_model
+from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.model.storage import CACHED, LOAD_FACTOR, Storage
+from workloads.dlrm.model.tables import expand_tables
+from workloads.dlrm.sharding import make_sharding_plan
+from workloads.dlrm.sharding.plan import Plan
 from workloads.graded import Graded
-from workloads.index_laws import UNIFORM_LAW
-from workloads.model import load_model
-from workloads.plan import Plan
-from workloads.settings import DlrmSettings
-from workloads.sharding import make_sharding_plan
-from workloads.storage import CACHED, LOAD_FACTOR, Storage
-from workloads.tables import expand_tables
+from workloads.graph.framework import load_framework
 
 MODEL = "criteo_small"
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from functools import cache
 
 from simulator.program import TaskGraph
-from workloads.dlrm import generate
-from workloads.framework import load_framework
-from workloads.index_laws import make_law
-from workloads.job import Job, make_job
-from workloads.model import load_model
-from workloads.optimizers import TableOptimizerKind
-from workloads.plan import Plan
-from workloads.settings import DlrmSettings, Optimizers, Pipeline, Precisions
-from workloads.sharding import BandwidthCosts, PlanningContext, Rates, make_sharding_plan
-from workloads.tables import Tables, expand_tables
+from workloads.dlrm.iteration.generate import generate
+from workloads.dlrm.iteration.job import Job, make_job
+from workloads.dlrm.laws.index_laws import make_law
+from workloads.dlrm.model.model import load_model
+from workloads.dlrm.model.settings import DlrmSettings, Optimizers, Pipeline, Precisions
+from workloads.dlrm.model.tables import Tables, expand_tables
+from workloads.dlrm.sharding import BandwidthCosts, PlanningContext, Rates, make_sharding_plan
+from workloads.dlrm.sharding.plan import Plan
+from workloads.graph.framework import load_framework
+from workloads.graph.optimizers import TableOptimizerKind
 
 RATES = Rates(embedding=1.3e12, all_to_all=7e9, all_reduce=60e9, node_reduce_scatter=150e9, cross_all_to_all=7e9)
 """The published effective rates of ZionEX at 128 GPUs; that inside a node is made up."""

@@ -1,6 +1,6 @@
-"""The dense part: bottom MLP, interaction, top MLP, with the layers that the simulator counts (`workloads.dense`).
+"""The dense part: bottom MLP, interaction, top MLP, with the layers that `workloads.dlrm.model.dense` counts.
 
-First weights are normal, of variance ``2 / (inputs + outputs)``, biases of variance ``1 / outputs``, as
+Initial weights are normal, of variance ``2 / (inputs + outputs)``, biases of variance ``1 / outputs``, as
 facebookresearch/dlrm has them (``create_mlp``). All parameters lie in one buffer, so that the optimizer is one kernel.
 """
 
@@ -17,7 +17,7 @@ from torch.nn.functional import avg_pool1d, linear
 
 from trainer.draws import Purpose, normals
 from trainer.job import TrainingJob
-from workloads.dense import Layer
+from workloads.dlrm.model.dense import Layer
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from trainer.draws import Purpose, bits
 from trainer.layout import Block, Piece
 from trainer.lookups import Lookups, row_gradients
 from trainer.optimizers import TableOptimizer
-from workloads.optimizers import TableOptimizerKind
+from workloads.graph.optimizers import TableOptimizerKind
 
 REPEATED_VALUES = 2**18
 """Weights of a shard that are drawn where the rest may repeat them. If all were the same number, training would soon

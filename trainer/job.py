@@ -12,16 +12,16 @@ from inputs.keys import KeyPath
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.types import Scenario
-from workloads.framework import Framework, Pipeline, load_framework
-from workloads.index_laws import make_law
-from workloads.job import Job, make_job
-from workloads.model import DlrmModel, load_model, read_model
-from workloads.optimizers import DENSE_STATE, STATE_BYTES, DenseOptimizerKind, TableOptimizerKind, state_elements
-from workloads.plan import Plan
-from workloads.plan_exchange import plan_from_dict
-from workloads.plan_file import PlanFile
-from workloads.settings import DlrmSettings, Optimizers, Precisions
-from workloads.tables import Tables, expand_tables
+from workloads.dlrm.iteration.job import Job, make_job
+from workloads.dlrm.laws.index_laws import make_law
+from workloads.dlrm.model.model import DlrmModel, load_model, read_model
+from workloads.dlrm.model.settings import DlrmSettings, Optimizers, Precisions
+from workloads.dlrm.model.tables import Tables, expand_tables
+from workloads.dlrm.sharding.plan import Plan
+from workloads.dlrm.sharding.plan_exchange import plan_from_dict
+from workloads.dlrm.sharding.plan_file import PlanFile
+from workloads.graph.framework import Framework, Pipeline, load_framework
+from workloads.graph.optimizers import DENSE_STATE, STATE_BYTES, DenseOptimizerKind, TableOptimizerKind, state_elements
 
 PLAN: KeyPath = ("workload", "sharding", "plan")
 TRAINED_DENSE: tuple[DenseOptimizerKind, ...] = ("sgd", "adagrad")
@@ -228,7 +228,7 @@ def _framework(document: Document, scenario: Scenario) -> Framework:
 
 
 def _table_precision(document: Document, scenario: Scenario, model: DlrmModel) -> tuple[str, ...]:
-    """Number format of each table; `workloads.tables` keeps its size only."""
+    """Number format of each table; `workloads.dlrm.model.tables` keeps its size only."""
     default = scenario.precision.tables
     if model.tables is None:
         count = model.population.tables.value if model.population else 0

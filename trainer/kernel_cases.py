@@ -21,7 +21,7 @@ from trainer.embeddings import update_rows
 from trainer.input_dist import bucketized
 from trainer.lookups import Lookups, make_lookups
 from trainer.optimizers import DenseOptimizer, TableOptimizer
-from workloads.optimizers import TableOptimizerKind
+from workloads.graph.optimizers import TableOptimizerKind
 
 Sizes = dict[str, float]
 Call = Callable[[], object]

@@ -1,9 +1,9 @@
 """A rank's part of the model, and one training iteration of it.
 
-The order of work is that of the simulator's generator (`workloads.dlrm`), hence of TorchRec: lookups and their
-exchange, the bottom MLP beside it, interaction, top MLP, loss; back through the top MLP and the interaction, the
-exchange of pooled gradients beside the backward pass of the bottom MLP, the embedding updates, the optimizer once all
-gradients are summed. Stages carry the generator's section names in traces.
+The order of work is that of the simulator's generator (`workloads.dlrm.iteration.generate`), hence of TorchRec: lookups
+and their exchange, the bottom MLP beside it, interaction, top MLP, loss; back through the top MLP and the interaction,
+the exchange of pooled gradients beside the backward pass of the bottom MLP, the embedding updates, the optimizer once
+all gradients are summed. Stages carry the generator's section names in traces.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from trainer.layout import KINDS, Block, Kind, placement
 from trainer.optimizers import DenseOptimizer
 from trainer.output_dist import OutputDist
 from trainer.waits import wait
-from workloads.job import COPIED_TABLES
+from workloads.dlrm.iteration.job import COPIED_TABLES
 
 
 class RankModel:

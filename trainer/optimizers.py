@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from workloads.optimizers import DenseOptimizerKind, TableOptimizerKind
+from workloads.graph.optimizers import DenseOptimizerKind, TableOptimizerKind
 
 LEARNING_RATE = {"sgd": 0.1, "adagrad": 0.01, "rowwise_adagrad": 0.01}
 """facebookresearch/dlrm trains Criteo with SGD at 0.1 (bench/dlrm_s_criteo_kaggle.sh); 0.01 is FBGEMM's default and

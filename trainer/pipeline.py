@@ -15,7 +15,7 @@ from trainer.devices import SideStream
 from trainer.input_dist import InputDist, SplitsInFlight, ValuesInFlight
 from trainer.job import TrainingJob
 from trainer.model import RankModel
-from workloads.framework import Pipeline
+from workloads.graph.framework import Pipeline
 
 
 class TrainPipeline(Protocol):

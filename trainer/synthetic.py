@@ -15,9 +15,9 @@ import numpy as np
 from trainer.batches import Batch, IntArray, batch_from_arrays
 from trainer.draws import BitArray, FloatArray, Purpose, normals, uniforms, unit
 from trainer.job import TrainingJob
-from workloads.pooling import FIXED, lengths
-from workloads.popularity import Popularity
-from workloads.traffic import popularity_of
+from workloads.dlrm.laws.pooling import FIXED, lengths
+from workloads.dlrm.laws.popularity import Popularity
+from workloads.dlrm.rows.traffic import popularity_of
 
 LOGIT_SCALE = 2.0
 """Factor on the teacher's logit, whose two terms have a variance of 1 each: the best possible log loss is near 0.4."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from validation.nonnegative import nonnegative
+from validation.fits.nonnegative import nonnegative
 
 FLOOR_S = 2e-4
 """Errors are relative to what is predicted plus this, seconds."""

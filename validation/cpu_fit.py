@@ -18,8 +18,8 @@ from simulator.operators import (
     Misses,
     Operator,
 )
-from workloads.popularity import uniform
-from workloads.retention import CACHE_BYTES, Touched, kept_back, reach
+from workloads.dlrm.laws.popularity import uniform
+from workloads.dlrm.rows.retention import CACHE_BYTES, Touched, kept_back, reach
 
 Row = Mapping[str, Any]
 

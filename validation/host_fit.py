@@ -18,12 +18,12 @@ from hardware_specs.types import Cluster
 from scenarios.progress import Progress
 from simulator.compute.cpu_amounts import Caches
 from validation.collective_work import CollectiveWork, calls_lost, thread_costs
-from validation.collectives import MeasuredCollective, Predictor
 from validation.cpu_fit import KERNELS, KernelRow, Row
-from validation.fitting import fit_collectives
+from validation.fits.fitting import fit_collectives
 from validation.host_iterations import TrainedJob
 from validation.in_situ import PartRow, alone
 from validation.kernel_costs import expected_s, fit
+from validation.suites.collectives import MeasuredCollective, Predictor
 from validation.yardstick import FULLY
 
 Pieces = Mapping[str, float]

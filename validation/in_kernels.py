@@ -30,8 +30,8 @@ def in_kernels_s(
       the rank is interrupted for in the iteration counts for calls, as much of all kernels.
     - What interrupts a rank that takes turns hits one kernel in an iteration, another in the next: it counts for all
       between two waits, in proportion to their work. (Waits are tasks of their own, which end when the rank has its
-      core again: `workloads.host_waits`.) So does what threads take of the core of a rank that issues a collective.
-      But a part of both hits what the rank does right after the call.
+      core again: `workloads.dlrm.iteration.host_waits`.) So does what threads take of the core of a rank that issues a
+      collective. But a part of both hits what the rank does right after the call.
     - Lookups beside those of other ranks (`validation.together`) are interrupted by nobody.
 
     Args:

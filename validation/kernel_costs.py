@@ -14,8 +14,8 @@ import numpy as np
 from hardware_specs.cpu_kernels import CpuKernels, KernelClass, KernelCosts
 from simulator.compute.cpu_amounts import Caches, caches_of
 from simulator.operators import FloatArray
+from validation.fits.nonnegative import Usual, nonnegative
 from validation.in_situ import Key, PartRow
-from validation.nonnegative import Usual, nonnegative
 
 CALL, ALONE_CALL = "call", "alone_call"
 """What a call costs within an iteration, and alone, which no spec tells."""

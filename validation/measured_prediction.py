@@ -24,10 +24,10 @@ from simulator.engine import IterationRecord, RunResult, run
 from simulator.lowering import lower
 from simulator.operators import CollectiveCall, EmbeddingLookup, FloatArray, HostWork, Nothing, Work
 from simulator.program import Program
-from validation.errors import error_pct, statistics
 from validation.in_kernels import in_kernels_s
 from validation.in_situ import Beside
 from validation.measured import CLASSES, RESOLVED, THREAD, Bar, Measured, Times
+from validation.suites.errors import error_pct, statistics
 from validation.together import Together, lookups_beside, lookups_slower
 from validation.yardstick import slowness
 

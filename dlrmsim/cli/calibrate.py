@@ -70,7 +70,7 @@ def framework(
     from dlrmsim import calibrating_frameworks
     from dlrmsim.cli.printing import text_console
     from dlrmsim.cli.progress import progress_display
-    from validation.framework_fit import in_words
+    from validation.fits.framework_fit import in_words
 
     with progress_display() as progress:
         found = calibrating_frameworks.calibrate_framework(
@@ -143,7 +143,7 @@ def host(
     from dlrmsim.host import MINUTES, calibrate_host, refit_host
     from dlrmsim.host_gpus import calibrate_gpus, refit_gpus
     from dlrmsim.measuring import device_for, require_torch
-    from validation.gpu_record import GpuRecord
+    from validation.gpu.record import GpuRecord
 
     for name, value in (("--minutes", minutes), ("--seed", seed), ("--device", device), ("--cluster", cluster)):
         if record and value is not None:
@@ -197,8 +197,8 @@ def _tell_gpus(found: GpuSpec) -> None:
 
     from dlrmsim.calibrating_kernels import kernel_fit_in_words
     from dlrmsim.cli.printing import text_console
-    from validation.errors import statistics
-    from validation.framework_fit import in_words
+    from validation.fits.framework_fit import in_words
+    from validation.suites.errors import statistics
 
     kernels = Table("kernels", "rows", "mean error", "bias", "worst", box=None, padding=(0, 2, 0, 0))
     for kind, errors in found.fit.errors_pct.items():

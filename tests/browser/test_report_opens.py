@@ -17,7 +17,7 @@ from reports.run_report import render_run
 from reports.scaling_report import ScalingPoint, ScalingStudy, render_scaling
 from tests.reports_sample import sample_findings
 from tests.trace_files import two_ranks, write_ranks
-from workloads.sharding import PHASES
+from workloads.dlrm.sharding import PHASES
 
 pytestmark = pytest.mark.browser
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from workloads.schedule import SCHEDULES, Schedule
+from workloads.graph.schedule import SCHEDULES, Schedule
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "pipelines.md"
 

@@ -15,8 +15,8 @@ from simulator.network import ALGORITHMS, CollectiveModel, Topology, idle_call
 from simulator.network.calibration import calibrate
 from simulator.network.collectives import Call
 from simulator.network.size_table import placed_group
-from validation.collective_cases import measured_points
-from validation.suite import load_suite
+from validation.suites.collective_cases import measured_points
+from validation.suites.suite import load_suite
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "reference" / "network.md").read_text(encoding="utf-8")

@@ -16,10 +16,10 @@ from simulator.lowering import Variation, build_machine, lower
 from simulator.operators import CollectiveCall, EmbeddingLookup
 from simulator.program import TaskGraph
 from tests.pipeline_jobs import MODEL, small_plan, small_settings
-from workloads.dlrm import generate
-from workloads.model import load_model
-from workloads.schedule import SCHEDULES
-from workloads.settings import DlrmSettings, Ingestion, Overlaps
+from workloads.dlrm.iteration.generate import generate
+from workloads.dlrm.model.model import load_model
+from workloads.dlrm.model.settings import DlrmSettings, Ingestion, Overlaps
+from workloads.graph.schedule import SCHEDULES
 
 RANKS = 2
 

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 
 from inputs.errors import InfeasibleError
 from tests.workload_jobs import context_for, plan_of, settings_for
-from workloads.balance import slowest_s
-from workloads.embeddings import embedding_groups
-from workloads.memory import stored_on_ranks
-from workloads.model import load_model
-from workloads.options import Option, compose, options_of
-from workloads.plan import Plan
-from workloads.sharding import PLANNERS, fit_rows, make_sharding_plan, plan_from_dict, plan_to_dict
-from workloads.storage import bytes_in
-from workloads.tables import Tables, expand_tables
+from workloads.dlrm.iteration.embeddings import embedding_groups
+from workloads.dlrm.iteration.memory import stored_on_ranks
+from workloads.dlrm.model.model import load_model
+from workloads.dlrm.model.storage import bytes_in
+from workloads.dlrm.model.tables import Tables, expand_tables
+from workloads.dlrm.sharding import PLANNERS, fit_rows, make_sharding_plan, plan_from_dict, plan_to_dict
+from workloads.dlrm.sharding.balance import slowest_s
+from workloads.dlrm.sharding.options import Option, compose, options_of
+from workloads.dlrm.sharding.plan import Plan
 
 ROOM_BYTES = 2e6
 

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.workload_jobs import context_for, settings_for
-from workloads.batch_contents import batch_lookups
-from workloads.embeddings import EmbeddingGroup, embedding_groups
-from workloads.index_laws import Indices, make_law
-from workloads.options import Option, compose
-from workloads.pooling import PoolingSpread
-from workloads.tables import Tables
+from workloads.dlrm.iteration.embeddings import EmbeddingGroup, embedding_groups
+from workloads.dlrm.laws.index_laws import Indices, make_law
+from workloads.dlrm.laws.pooling import PoolingSpread
+from workloads.dlrm.model.batch_contents import batch_lookups
+from workloads.dlrm.model.tables import Tables
+from workloads.dlrm.sharding.options import Option, compose
 
 RANKS = 8
 LAWS = st.one_of(

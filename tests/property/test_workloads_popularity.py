@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from workloads.popularity import Popularity, counted, scattered, uniform, zipf, zipf_touching
+from workloads.dlrm.laws.popularity import Popularity, counted, scattered, uniform, zipf, zipf_touching
 
 EXPONENTS = st.floats(0.0, 2.5)
 ROWS = st.integers(1, 20_000)

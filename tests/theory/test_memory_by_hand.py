@@ -11,9 +11,9 @@ import pytest
 from inputs.yaml_lines import Document
 from scenarios.plans import PlanningJob
 from scenarios.resolve import load_scenario, resolve
-from workloads.memory import MemoryUse, memory_per_rank
-from workloads.plan import make_plan
-from workloads.sharding import plan_from_dict
+from workloads.dlrm.iteration.memory import MemoryUse, memory_per_rank
+from workloads.dlrm.sharding import plan_from_dict
+from workloads.dlrm.sharding.plan import make_plan
 
 ROWS, DIM, BATCH = 1000, 16, 4
 """One fp16 table on 2 nodes of 2 ranks, 4 samples a rank."""

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.pipeline_jobs import period, small_settings
-from workloads.schedule import SCHEDULES
-from workloads.settings import Ingestion, Overlaps
+from workloads.dlrm.model.settings import Ingestion, Overlaps
+from workloads.graph.schedule import SCHEDULES
 
 DENSE = ("lookup", "exchange", "bottom", "top", "top_back", "exchange_back", "bottom_back", "update", "reduce")
 TRAINING = (*DENSE, "optimizer")

@@ -16,12 +16,12 @@ from scenarios.runner import simulate
 from simulator.lowering import lower
 from simulator.operators import BYTES_PER_ELEMENT
 from tests.planning_jobs import job, scenario
-from workloads.batch_contents import batch_lookups
-from workloads.dlrm import generate
-from workloads.memory import stored_on_ranks
-from workloads.plan import Plan
-from workloads.plan_exchange import MODULE
-from workloads.sharding import SHARDING_TYPES, plan_to_dict
+from workloads.dlrm.iteration.generate import generate
+from workloads.dlrm.iteration.memory import stored_on_ranks
+from workloads.dlrm.model.batch_contents import batch_lookups
+from workloads.dlrm.sharding import SHARDING_TYPES, plan_to_dict
+from workloads.dlrm.sharding.plan import Plan
+from workloads.dlrm.sharding.plan_exchange import MODULE
 
 LOCAL = 8
 MIXED = "mixed"
@@ -32,7 +32,7 @@ def plan_of(planned: PlanningJob, kind: str) -> Plan:
     """All tables in one way, or each table in a way of its own."""
     if kind != MIXED:
         return planned.make(kind)
-    from workloads.options import Option, compose
+    from workloads.dlrm.sharding.options import Option, compose
 
     options = [
         Option("table_row_wise"),

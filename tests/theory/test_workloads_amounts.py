@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from tests.workload_jobs import job_of, settings_for
-from workloads.dense import dense_part, gradient_buckets
-from workloads.model import load_model
-from workloads.tables import expand_tables, maximum_entropy
+from workloads.dlrm.model.dense import dense_part, gradient_buckets
+from workloads.dlrm.model.model import load_model
+from workloads.dlrm.model.tables import expand_tables, maximum_entropy
 
 
 @pytest.mark.parametrize(

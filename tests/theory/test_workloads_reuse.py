@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from workloads.reuse import UNIFORM, distinct_rows, load_reuse
+from workloads.dlrm.laws.reuse import UNIFORM, distinct_rows, load_reuse
 
 
 def test_the_measured_batch_gives_the_measured_fraction() -> None:

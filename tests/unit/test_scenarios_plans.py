@@ -12,7 +12,7 @@ from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
 from scenarios.runner import simulate
 from tests.planning_jobs import job, scenario
-from workloads.sharding import rank_loads_s
+from workloads.dlrm.sharding import rank_loads_s
 
 
 @pytest.mark.parametrize("planner", ["table_wise", "grid_shard", "data_parallel"])
@@ -35,8 +35,8 @@ def test_a_run_that_is_too_slow_is_given_up() -> None:
 def test_a_run_on_a_host_is_given_up_once_both_orders_of_its_ranks_were_too_slow() -> None:
     """One rank has all tables: it is the slow one in two iterations, the fast one in the next two."""
     from scenarios.plans import PlanningJob
-    from workloads.plan import make_plan
-    from workloads.shards import ColumnShards
+    from workloads.dlrm.sharding.plan import make_plan
+    from workloads.dlrm.sharding.shards import ColumnShards
 
     planned = PlanningJob.of(load_scenario("criteo_small", ["workload.pipeline=none"]))
     first = np.zeros(len(planned.tables), dtype=np.int64)
@@ -50,8 +50,8 @@ def test_a_run_on_a_host_is_given_up_once_both_orders_of_its_ranks_were_too_slow
 def test_a_plan_that_does_not_fit_takes_for_ever() -> None:
     """96 GB of copies on GPUs of 80 GB."""
     from scenarios.plans import PlanningJob
-    from workloads.options import COPIED, checked
-    from workloads.plan import make_plan
+    from workloads.dlrm.sharding.options import COPIED, checked
+    from workloads.dlrm.sharding.plan import make_plan
 
     planned = PlanningJob.of(load_scenario("mlperf_dlrm_v1"))
     copies = make_plan(planned.tables, 8, 8, "copies", data_parallel=np.arange(26))

@@ -10,7 +10,7 @@ from scenarios.job import settings_of
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
 from scenarios.runner import simulate
-from workloads.settings import Overlaps
+from workloads.dlrm.model.settings import Overlaps
 
 SMALL = ("world_size=2", "workload.global_batch_size=8192", "workload.pipeline=sparse_dist")
 READERS = "{{reader_hosts: {hosts}, cores_per_host: 10, decode_bytes_per_s: 10 MB/s, queue_batches: {queue}}}"

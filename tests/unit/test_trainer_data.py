@@ -17,10 +17,10 @@ from trainer.draws import Purpose, bits, uniforms  # noqa: E402
 from trainer.job import read_job  # noqa: E402
 from trainer.layout import placement  # noqa: E402
 from trainer.synthetic import Synthetic  # noqa: E402
-from workloads.index_laws import make_law  # noqa: E402
-from workloads.popularity import zipf  # noqa: E402
-from workloads.reuse import load_reuse  # noqa: E402
-from workloads.traffic import popularity_of  # noqa: E402
+from workloads.dlrm.laws.index_laws import make_law  # noqa: E402
+from workloads.dlrm.laws.popularity import zipf  # noqa: E402
+from workloads.dlrm.laws.reuse import load_reuse  # noqa: E402
+from workloads.dlrm.rows.traffic import popularity_of  # noqa: E402
 
 
 @settings(deadline=None)

@@ -12,8 +12,8 @@ from validation.in_situ import group_of
 from validation.random_jobs import Limits, random_job
 from validation.timed import ENDS, ISSUE, WAIT, read_timed
 from validation.yardstick import PIECES, STEP, lookups_slowness, slowness, usual_s
-from workloads.dlrm import generate
-from workloads.model import load_model
+from workloads.dlrm.iteration.generate import generate
+from workloads.dlrm.model.model import load_model
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ import pytest
 from simulator.compute.cpu_amounts import Caches, amounts_of, class_of
 from simulator.operators import Gemm, HostWork
 from validation.cpu_fit import KernelRow
+from validation.fits.nonnegative import nonnegative
 from validation.in_situ import PartRow, alone
 from validation.kernel_costs import fit
-from validation.nonnegative import nonnegative
 
 CACHES = Caches(2.0**20, 2.0**25)
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from reports.tables import validation_report
-from validation.errors import statistics
-from validation.repeats import repeats
-from validation.suite import Case
+from validation.suites.errors import statistics
+from validation.suites.repeats import repeats
+from validation.suites.suite import Case
 
 
 def case(name: str, measured: Any, **changes: Any) -> Case:

@@ -12,11 +12,11 @@ from hardware_specs import load_cluster
 from simulator.compute.gpu import GpuModel
 from simulator.operators import Amount
 from tests.planning_jobs import job
-from workloads.dlrm import generate
-from workloads.embeddings import EmbeddingGroup, embedding_groups
-from workloads.plan import Plan
-from workloads.settings import DlrmSettings
-from workloads.storage import ComputeKernel, Storage, uniform_storage
+from workloads.dlrm.iteration.embeddings import EmbeddingGroup, embedding_groups
+from workloads.dlrm.iteration.generate import generate
+from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.model.storage import ComputeKernel, Storage, uniform_storage
+from workloads.dlrm.sharding.plan import Plan
 
 PLANNERS = ("table_wise", "row_wise", "table_row_wise")
 

@@ -12,13 +12,13 @@ from inputs.errors import InputError
 from simulator.operators import Category, CollectiveCall, Elementwise
 from simulator.program import Program
 from tests.workload_jobs import context_for, graph_of, job_of, plan_of, settings_for
-from workloads.dlrm import generate
-from workloads.memory import bytes_beside_tables, memory_per_rank
-from workloads.model import load_model
-from workloads.schedule import SCHEDULES
-from workloads.settings import DlrmSettings, Optimizers
-from workloads.sharding import make_sharding_plan
-from workloads.tables import expand_tables
+from workloads.dlrm.iteration.generate import generate
+from workloads.dlrm.iteration.memory import bytes_beside_tables, memory_per_rank
+from workloads.dlrm.model.model import load_model
+from workloads.dlrm.model.settings import DlrmSettings, Optimizers
+from workloads.dlrm.model.tables import expand_tables
+from workloads.dlrm.sharding import make_sharding_plan
+from workloads.graph.schedule import SCHEDULES
 
 
 def program_of(pipeline: str = "sparse_dist", planner: str = "greedy", model: str = "zionex_i") -> Program:

@@ -13,16 +13,16 @@ from scenarios.resolve import load_scenario
 from simulator.operators import CollectiveCall, Delay, Elementwise, EmbeddingLookup, EmbeddingUpdate, Gemm
 from simulator.program import Program
 from tests.workload_jobs import context_for, settings_for
-from workloads.dealing_planner import MOST_ELEMENTS
-from workloads.dlrm import generate
-from workloads.framework import Framework, load_framework
+from workloads.dlrm.iteration.generate import generate
+from workloads.dlrm.iteration.job import make_job
+from workloads.dlrm.model.model import load_model
+from workloads.dlrm.model.settings import DlrmSettings, Precisions
+from workloads.dlrm.model.table_list import TableGroup
+from workloads.dlrm.model.tables import Tables, expand_tables
+from workloads.dlrm.sharding import make_sharding_plan
+from workloads.dlrm.sharding.dealing_planner import MOST_ELEMENTS
 from workloads.graded import Graded
-from workloads.job import make_job
-from workloads.model import load_model
-from workloads.settings import DlrmSettings, Precisions
-from workloads.sharding import make_sharding_plan
-from workloads.table_list import TableGroup
-from workloads.tables import Tables, expand_tables
+from workloads.graph.framework import Framework, load_framework
 
 RANKS, BATCH = 4, 512
 MODEL = load_model("mlperf_dlrm_v1")

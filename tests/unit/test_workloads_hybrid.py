@@ -10,13 +10,13 @@ import pytest
 from inputs.errors import InputError
 from simulator.operators import CollectiveCall
 from tests.pipeline_jobs import MODEL, small_plan, small_settings
-from workloads.dlrm import generate
-from workloads.groups import EmbeddingGroup
-from workloads.hybrid import frequent_rows, threshold
-from workloads.job import Job, make_job
-from workloads.memory import memory_per_rank
-from workloads.model import load_model
-from workloads.settings import DlrmSettings, HybridEmbedding, Optimizers
+from workloads.dlrm.iteration.generate import generate
+from workloads.dlrm.iteration.groups import EmbeddingGroup
+from workloads.dlrm.iteration.hybrid import frequent_rows, threshold
+from workloads.dlrm.iteration.job import Job, make_job
+from workloads.dlrm.iteration.memory import memory_per_rank
+from workloads.dlrm.model.model import load_model
+from workloads.dlrm.model.settings import DlrmSettings, HybridEmbedding, Optimizers
 
 RANKS = 4
 RULE = HybridEmbedding(None, 190e9, 130e9, 0.5, 0.01)
@@ -25,7 +25,7 @@ SGD = Optimizers("sgd", "sgd")
 
 def hybrid(rule: HybridEmbedding | None = RULE, **changes: object) -> DlrmSettings:
     """The small job with measured reuse of indices, which popular rows follow from."""
-    from workloads.index_laws import make_law
+    from workloads.dlrm.laws.index_laws import make_law
 
     law = make_law(load_model(MODEL).index_reuse.value)
     return small_settings(RANKS, optimizer=SGD, indices=law, hybrid=rule, **changes)

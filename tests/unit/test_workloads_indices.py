@@ -13,10 +13,10 @@ import yaml
 from inputs.errors import InputError
 from scenarios.resolve import load_scenario
 from tests.planning_jobs import scenario
-from workloads.counted_rows import count_rows
-from workloads.index_files import read_counts
-from workloads.index_laws import make_law
-from workloads.pooling import FIXED, PoolingSpread, lengths
+from workloads.dlrm.laws.counted_rows import count_rows
+from workloads.dlrm.laws.index_files import read_counts
+from workloads.dlrm.laws.index_laws import make_law
+from workloads.dlrm.laws.pooling import FIXED, PoolingSpread, lengths
 
 SAMPLES = 1_000_000.0
 

@@ -9,11 +9,11 @@ import pytest
 from inputs.errors import InputError
 from simulator.operators import Gemm
 from tests.workload_jobs import context_for, settings_for
-from workloads.dense import dense_part
-from workloads.dlrm import generate
-from workloads.model import DlrmModel, load_model
-from workloads.sharding import make_sharding_plan
-from workloads.tables import expand_tables
+from workloads.dlrm.iteration.generate import generate
+from workloads.dlrm.model.dense import dense_part
+from workloads.dlrm.model.model import DlrmModel, load_model
+from workloads.dlrm.model.tables import expand_tables
+from workloads.dlrm.sharding import make_sharding_plan
 
 TEXT = """
 name: small

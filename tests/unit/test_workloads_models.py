@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from inputs.errors import InputError
-from workloads.framework import FRAMEWORKS, load_framework
+from workloads.dlrm.model.model import MODELS, load_model
+from workloads.dlrm.model.tables import expand_tables, scale_rows
 from workloads.graded import graded_quantities
-from workloads.model import MODELS, load_model
-from workloads.tables import expand_tables, scale_rows
+from workloads.graph.framework import FRAMEWORKS, load_framework
 
 
 @pytest.mark.parametrize("name", MODELS.names())

@@ -14,12 +14,20 @@ from hypothesis import strategies as st
 from inputs.errors import InfeasibleError, InputError
 from scenarios.plans import PlanningJob, plan_of
 from tests.planning_jobs import job
-from workloads.memory import stored_on_ranks
-from workloads.offload import offload
-from workloads.plan_exchange import plan_from_dict, plan_to_dict
-from workloads.planning import PlanningContext, StorageChoice
-from workloads.sharding import PLANNERS, make_sharding_plan
-from workloads.storage import COMPUTE_KERNELS, KEY_VALUE, LOAD_FACTOR, TIERS, Storage, bytes_in, uniform_storage
+from workloads.dlrm.iteration.memory import stored_on_ranks
+from workloads.dlrm.model.storage import (
+    COMPUTE_KERNELS,
+    KEY_VALUE,
+    LOAD_FACTOR,
+    TIERS,
+    Storage,
+    bytes_in,
+    uniform_storage,
+)
+from workloads.dlrm.sharding import PLANNERS, make_sharding_plan
+from workloads.dlrm.sharding.interfaces import PlanningContext, StorageChoice
+from workloads.dlrm.sharding.offload import offload
+from workloads.dlrm.sharding.plan_exchange import plan_from_dict, plan_to_dict
 
 KERNELS = ("fused", "fused_uvm", "fused_uvm_caching")
 SPREADING = [name for name in PLANNERS.names() if name not in ("data_parallel", "search")]

@@ -20,10 +20,10 @@ from simulator.operators import (
 from simulator.program import ProgramBuilder
 from tests.host_machines import costs, host, kernels
 from tests.pipeline_jobs import MODEL, small_plan, small_settings
-from workloads.dlrm import generate
-from workloads.host_waits import with_waits
-from workloads.model import load_model
-from workloads.schedule import SCHEDULES
+from workloads.dlrm.iteration.generate import generate
+from workloads.dlrm.iteration.host_waits import with_waits
+from workloads.dlrm.model.model import load_model
+from workloads.graph.schedule import SCHEDULES
 
 MEASURED = kernels(
     collective_cores=0.5,

@@ -16,9 +16,9 @@ from scenarios.progress import Silent
 from scenarios.resolve import resolve
 from scenarios.runner import simulate
 from tests.planning_jobs import job, scenario, scenario_data
-from workloads.plan import Plan
-from workloads.plan_exchange import MODULE, plan_from_dict, plan_to_dict
-from workloads.sharding import PLANNERS
+from workloads.dlrm.sharding import PLANNERS
+from workloads.dlrm.sharding.plan import Plan
+from workloads.dlrm.sharding.plan_exchange import MODULE, plan_from_dict, plan_to_dict
 
 PLANNED = job()
 KINDS = ["table_wise", "column_wise", "row_wise", "table_row_wise", "table_column_wise", "grid_shard", "data_parallel"]

@@ -17,13 +17,13 @@ from inputs.yaml_lines import Document
 from scenarios.plans import PlanningJob
 from scenarios.resolve import resolve
 from tests.planning_jobs import job, scenario_data
-from workloads.fitting import make_fitting
-from workloads.memory_planner import BUDGETS, _options_within, _price, _solve
-from workloads.options import COPIED, Option, compose, options_of, stored_on_ranks
-from workloads.partition_planners import largest_differencing
-from workloads.plan_exchange import plan_to_dict
-from workloads.sharding import PLANNERS, make_sharding_plan, rank_loads_s
-from workloads.tables import scale_rows
+from workloads.dlrm.model.tables import scale_rows
+from workloads.dlrm.sharding import PLANNERS, make_sharding_plan, rank_loads_s
+from workloads.dlrm.sharding.fitting import make_fitting
+from workloads.dlrm.sharding.memory_planner import BUDGETS, _options_within, _price, _solve
+from workloads.dlrm.sharding.options import COPIED, Option, compose, options_of, stored_on_ranks
+from workloads.dlrm.sharding.partition_planners import largest_differencing
+from workloads.dlrm.sharding.plan_exchange import plan_to_dict
 
 
 def sums(costs: list[float], sets: int) -> list[float]:

@@ -5,8 +5,17 @@ from collections import OrderedDict
 import numpy as np
 import pytest
 
-from workloads.popularity import uniform
-from workloads.retention import CACHE_BYTES, LINE_BYTES, SMOOTHED, Touched, in_lines, kept_back, lost_within, reach
+from workloads.dlrm.laws.popularity import uniform
+from workloads.dlrm.rows.retention import (
+    CACHE_BYTES,
+    LINE_BYTES,
+    SMOOTHED,
+    Touched,
+    in_lines,
+    kept_back,
+    lost_within,
+    reach,
+)
 
 MIB = 2.0**20
 

@@ -10,12 +10,12 @@ import pytest
 from simulator.operators import Category, CollectiveCall, HostWork, Nothing
 from simulator.program import Program
 from tests.pipeline_jobs import MODEL, small_plan, small_program, small_settings
-from workloads.memory import bytes_beside_tables, memory_per_rank
-from workloads.model import load_model
-from workloads.passes import PassBuilder
-from workloads.schedule import SCHEDULES
-from workloads.settings import Ingestion
-from workloads.tables import expand_tables
+from workloads.dlrm.iteration.memory import bytes_beside_tables, memory_per_rank
+from workloads.dlrm.model.model import load_model
+from workloads.dlrm.model.settings import Ingestion
+from workloads.dlrm.model.tables import expand_tables
+from workloads.graph.passes import PassBuilder
+from workloads.graph.schedule import SCHEDULES
 
 
 def test_lags_in_passes_become_lags_in_iterations() -> None:

@@ -11,10 +11,10 @@ import yaml
 from inputs.errors import InputError
 from inputs.yaml_lines import parse_yaml
 from scenarios.resolve import resolve
-from workloads.dense import dense_part
-from workloads.model import load_model
-from workloads.table_list import read_table_list
-from workloads.tables import expand_tables
+from workloads.dlrm.model.dense import dense_part
+from workloads.dlrm.model.model import load_model
+from workloads.dlrm.model.table_list import read_table_list
+from workloads.dlrm.model.tables import expand_tables
 
 CSV = """name,rows,dim,features,pooling,dtype
 users,1e6,64,1,1,fp16

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from workloads.thread_runs import busiest
+from workloads.dlrm.iteration.thread_runs import busiest
 
 
 def counted_out(poolings, batch, threads, sources):

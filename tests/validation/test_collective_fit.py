@@ -15,10 +15,10 @@ from inputs.errors import InputError
 from inputs.yaml_lines import load_yaml
 from simulator.network.size_table import busbw_bytes_per_s
 from traces.nccl_tests import read_timed_collectives
-from validation.collectives import MeasuredCollective, Predictor
-from validation.fitting import FACTORS, fit_collectives
-from validation.rules import holds
-from validation.thinning import thinned
+from validation.fits.fitting import FACTORS, fit_collectives
+from validation.fits.rules import holds
+from validation.suites.collectives import MeasuredCollective, Predictor
+from validation.suites.thinning import thinned
 
 SUITES = Path(__file__).parents[2] / "validation" / "suites"
 RULE = "nodes == 1 or ranks_per_node == 1"

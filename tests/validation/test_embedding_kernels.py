@@ -6,7 +6,7 @@ import pytest
 
 from hardware_specs import load_cluster, load_gpu
 from simulator.compute import GpuModel
-from validation.embedding_rows import EmbeddingRow, embedding_rows
+from validation.suites.embedding_rows import EmbeddingRow, embedding_rows
 
 
 @pytest.mark.parametrize("row", embedding_rows(), ids=lambda row: f"{row.gpu}-{row.kind}-{row.time_s * 1e6:.0f}")

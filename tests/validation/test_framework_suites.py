@@ -11,10 +11,10 @@ import yaml
 from dlrmsim.calibrating_frameworks import MOST_CONSTANTS, calibrate_framework
 from dlrmsim.validating import validate
 from scenarios.resolve import load_scenario
-from validation.framework_fit import calibration_of
-from validation.predict import Job
-from validation.suite import load_suite
-from workloads.framework import Constant, load_framework
+from validation.fits.framework_fit import calibration_of
+from validation.suites.predict import Job
+from validation.suites.suite import load_suite
+from workloads.graph.framework import Constant, load_framework
 
 ROOT = Path(__file__).parents[2]
 BENCHMARKS = ROOT.parent / "shared" / "measured" / "dlrm_public_benchmarks.yaml"

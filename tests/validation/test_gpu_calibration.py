@@ -22,14 +22,14 @@ from hardware_specs.loader import load_cluster
 from inputs.errors import InputError
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
-from validation.collectives import MeasuredCollective, Predictor
 from validation.cpu_fit import KernelRow
-from validation.framework_fit import Configuration
-from validation.gpu_calibration import CONSTANTS, KIND_OF
-from validation.gpu_record import GpuJob, GpuRecord
-from validation.kernel_fit import TimedKernel, predicted_s
+from validation.fits.framework_fit import Configuration
+from validation.fits.kernel_fit import TimedKernel, predicted_s
+from validation.gpu.calibration import CONSTANTS, KIND_OF
+from validation.gpu.record import GpuJob, GpuRecord
 from validation.measured_prediction import predict
-from workloads.framework import load_framework
+from validation.suites.collectives import MeasuredCollective, Predictor
+from workloads.graph.framework import load_framework
 
 MADE = {
     "stream_fraction": 0.7, "kernel_floor_s": 2e-6, "gemm_fraction": 0.6, "gemm_balanced_tile": 90.0,

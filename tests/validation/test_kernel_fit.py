@@ -11,9 +11,9 @@ import pytest
 from dlrmsim.cli import main
 from hardware_specs.loader import CATALOGS, load_gpu
 from inputs.yaml_lines import load_yaml
-from validation.errors import statistics
-from validation.kernel_fit import fit_kernels, predicted_s
-from validation.kernel_rows import MeasuredKernel, kernel_rows
+from validation.fits.kernel_fit import fit_kernels, predicted_s
+from validation.suites.errors import statistics
+from validation.suites.kernel_rows import MeasuredKernel, kernel_rows
 
 A100_RULE = "kind == gemm or bytes >= 4e7 or bytes <= 1e6"
 FITTED = [("a100_sxm4_40", A100_RULE), ("h100_sxm5_80", None), ("v100_sxm2_16", None)]

@@ -11,8 +11,8 @@ import yaml
 
 from dlrmsim.cli import main
 from inputs.errors import InputError
-from validation.score import error_pct, statistics
-from validation.suite import Band, Suite, load_suite
+from validation.suites.score import error_pct, statistics
+from validation.suites.suite import Band, Suite, load_suite
 
 ROOT = Path(__file__).parents[2]
 MEASURED = ROOT.parent / "shared" / "measured" / "zionex_dlrm.yaml"

@@ -1,0 +1,1 @@
+"""Fits of constants to measured rows."""

@@ -1,0 +1,171 @@
+"""Fitting the few constants of a framework profile to published iteration times.
+
+What may be fitted is physical (`workloads.graph.framework.Constant`): host time per operator, factors on the memory
+traffic of kernels, times in which the device waits for the host. Minimised are the logarithms of predicted over
+measured over all calibration cases of the suites with this framework, with a loss that grows linearly beyond 5 %, so
+that a few odd submissions do not bend the whole. Every constant is drawn to where it starts with the weight of one case
+that is off by 2 % for each factor of e: where the cases say nothing, it stays there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import count
+
+import numpy as np
+
+from inputs.errors import InputError
+from inputs.quantities import format_quantity
+from scenarios.engine_run import iteration_s
+from scenarios.job import machine_of, settings_of
+from scenarios.plans import make_fitting_plan
+from scenarios.progress import Progress, Silent
+from scenarios.resolve import ResolvedScenario
+from simulator.lowering import Machine
+from simulator.operators import FloatArray
+from validation.suites.predict import Job, inputs_of
+from validation.suites.suite import Band, Case, load_suite
+from workloads.dlrm.sharding.plan import Plan
+from workloads.graded import Graded
+from workloads.graph.framework import Constant, Framework
+
+START: dict[Constant, float] = {
+    "operator_s": 10e-6,
+    "elementwise_factor": 1.0,
+    "embedding_factor": 1.0,
+    "iteration_s": 100e-6,
+    "table_s": 100e-6,
+    "feature_s": 20e-6,
+}
+"""Where a fit starts: the generator's own traffic, and times of a few launches."""
+
+LINEAR_BEYOND = 0.05
+PRIOR_WEIGHT = 0.02
+LARGEST_FACTOR = 50.0
+"""A constant stays within this factor of its start."""
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """A job of calibration cases, planned once, and what was measured of it."""
+
+    resolved: ResolvedScenario
+    measured_s: tuple[float, ...]
+
+    @cached_property
+    def _planned(self) -> tuple[Machine, Plan]:
+        machine = machine_of(self.resolved)
+        return machine, make_fitting_plan(self.resolved, settings_of(self.resolved), machine)[0]
+
+    def iteration_s(self, values: Mapping[Constant, float]) -> float:
+        """Seconds of an iteration with other constants of the framework."""
+        machine, plan = self._planned
+        resolved = replace(self.resolved, framework=with_constants(self.resolved.framework, values))
+        return iteration_s(resolved, plan, settings_of(resolved), machine)
+
+
+@dataclass(frozen=True, slots=True)
+class FittedConstants:
+    """Values, and how well the cases are met.
+
+    Attributes:
+        values: constant -> value, seconds or a factor.
+        cases: calibration cases.
+        residuals: median and largest error of them, in words.
+    """
+
+    values: Mapping[Constant, float]
+    cases: int
+    residuals: str
+
+
+def calibration_of(framework: str, suites: Sequence[str]) -> list[Configuration]:
+    """The configurations of the suites' calibration cases with a framework.
+
+    Raises:
+        InputError: a suite is wrong, or has no such case.
+    """
+    measured: dict[Job, tuple[ResolvedScenario, list[float]]] = {}
+    for name in suites:
+        _, suite = load_suite(name)
+        for case in suite.cases:
+            job = Job.of(case.scenario, case.set)
+            resolved = job.resolved()
+            if resolved.framework.name == framework and suite.role(inputs_of(resolved, job)) == "calibration":
+                measured.setdefault(job, (resolved, []))[1].append(_seconds(case, resolved))
+    if not measured:
+        raise InputError(
+            f"no calibration case with framework {framework}",
+            file="--suite",
+            given=", ".join(suites),
+            expected="suites whose calibration rules hold for cases with it",
+        )
+    return [Configuration(resolved, tuple(times)) for resolved, times in measured.values()]
+
+
+def _seconds(case: Case, resolved: ResolvedScenario) -> float:
+    """What was measured, as seconds of an iteration.
+
+    Raises:
+        InputError: it cannot be fitted on.
+    """
+    if isinstance(case.measured, Band) or case.metric not in ("iteration_time_s", "throughput_samples_per_s"):
+        raise InputError(
+            "not a case to fit on", key=case.id, given=case.metric, expected="iteration_time_s or throughput, a number"
+        )
+    return case.measured if case.metric == "iteration_time_s" else resolved.global_batch_size / case.measured
+
+
+def fit_framework(
+    constants: Sequence[Constant], configurations: Sequence[Configuration], progress: Progress | None = None
+) -> FittedConstants:
+    """The constants with which the framework of the configurations meets them best."""
+    from scipy.optimize import least_squares
+
+    start = np.log([START[name] for name in constants])
+    shown, evaluations = progress or Silent(), count(1)
+
+    def errors(logs: FloatArray) -> FloatArray:
+        values = dict(zip(constants, np.exp(logs).tolist(), strict=True))
+        off = [np.log(found.iteration_s(values) / np.array(found.measured_s)) for found in configurations]
+        return np.concatenate(off)
+
+    def residuals(logs: FloatArray) -> FloatArray:
+        shown.stage(f"fitting {len(configurations)} configurations, evaluation {next(evaluations)}")
+        return np.concatenate([errors(logs), PRIOR_WEIGHT * (logs - start)])
+
+    reach = np.log(LARGEST_FACTOR)
+    found = least_squares(
+        residuals,
+        start,
+        bounds=(start - reach, start + reach),
+        diff_step=np.full(len(start), DIFFERENCE),
+        loss="soft_l1",
+        f_scale=LINEAR_BEYOND,
+        xtol=TOLERANCE,
+        ftol=TOLERANCE,
+        max_nfev=25,
+    )
+    off = np.abs(100.0 * np.expm1(errors(found.x)))
+    words = f"median error {np.median(off):.1f} %, worst {off.max():.0f} %, of {len(off)} cases"
+    return FittedConstants(dict(zip(constants, np.exp(found.x).tolist(), strict=True)), len(off), words)
+
+
+DIFFERENCE = 0.01
+"""Of a logarithm, for derivatives: simulated times have steps of their own far below this."""
+TOLERANCE = 1e-4
+
+
+def with_constants(framework: Framework, values: Mapping[Constant, float]) -> Framework:
+    """The profile with other constants."""
+    update = {str(name): Graded[float](value=v, source="a fit", grade="derived") for name, v in values.items()}
+    return framework.model_copy(update=update)
+
+
+def in_words(name: Constant, value: float) -> str:
+    """A constant as it is written: three significant digits."""
+    if name.endswith("_s"):
+        return format_quantity(float(f"{value:.3g}"), "s")
+    return f"{value:.3g}"

@@ -1,0 +1,1 @@
+"""Calibration of a GPU machine from measurements on it."""

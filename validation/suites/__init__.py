@@ -1,0 +1,1 @@
+"""Suites: published measurements beside their predictions."""

@@ -1,0 +1,34 @@
+"""Errors of predictions, and what is said of many of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from validation.suites.suite import Band
+
+Table = dict[str, Any]
+
+
+def statistics(errors_pct: Sequence[float]) -> Table:
+    """Mean, median and geometric mean of absolute errors, mean and worst error, in per cent; None without errors."""
+    if not errors_pct:
+        return dict.fromkeys(("mape_pct", "median_pct", "geomean_pct", "bias_pct", "worst_pct"))
+    sizes = sorted(abs(error) for error in errors_pct)
+    middle = len(sizes) // 2
+    median = sizes[middle] if len(sizes) % 2 else (sizes[middle - 1] + sizes[middle]) / 2
+    return {
+        "mape_pct": sum(sizes) / len(sizes),
+        "median_pct": median,
+        "geomean_pct": 0.0 if sizes[0] == 0 else math.exp(sum(math.log(size) for size in sizes) / len(sizes)),
+        "bias_pct": sum(errors_pct) / len(errors_pct),
+        "worst_pct": max(errors_pct, key=abs),
+    }
+
+
+def error_pct(predicted: float | None, measured: float | Band) -> float | None:
+    """100 (predicted / measured - 1); None for a band, or when nothing was predicted."""
+    if predicted is None or isinstance(measured, Band):
+        return None
+    return 100.0 * (predicted / measured - 1.0)

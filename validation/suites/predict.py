@@ -1,0 +1,182 @@
+"""Predictions: simulate what a suite asks for, each configuration once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel
+
+from inputs.errors import InfeasibleError, InputError
+from scenarios.mapping import Map
+from scenarios.progress import Progress, Silent
+from scenarios.resolve import ResolvedScenario, load_scenario
+from scenarios.runner import Outcome, simulate
+from simulator.lowered import PS_PER_S
+from simulator.operators import Category, CollectiveCall, EmbeddingLookup, EmbeddingUpdate, Gemm
+from workloads.dlrm.iteration.input_path import SECTION as INPUT
+from workloads.graded import graded_quantities
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A scenario with changes: what is simulated once however many rows need it."""
+
+    scenario: str
+    settings: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, scenario: str, changes: Mapping[str, Any]) -> Job:
+        """A job from dotted keys and values."""
+        return cls(scenario, tuple(f"{key}={json.dumps(value)}" for key, value in changes.items()))
+
+    def resolved(self) -> ResolvedScenario:
+        """The scenario, checked.
+
+        Raises:
+            InputError: it, or a setting, is wrong.
+        """
+        return load_scenario(self.scenario, self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What a job gave.
+
+    Attributes:
+        inputs: what went in: cluster, model, sizes.
+        summary: ``summary.json``; empty if the job does not fit.
+        parts: durations in s of the mean rank (`_parts`), and ``exposed_share_of_comm``.
+        problem: why there is no result.
+    """
+
+    inputs: dict[str, Any]
+    summary: dict[str, Any] = field(default_factory=dict)
+    parts: dict[str, float] = field(default_factory=dict)
+    problem: str = ""
+
+    def value(self, metric: str) -> float | None:
+        """A number of the summary; None when the job gave none.
+
+        Raises:
+            InputError: the summary has no such number.
+        """
+        if self.problem:
+            return None
+        found: Any = self.summary
+        for key in metric.split("."):
+            found = found.get(key) if isinstance(found, dict) else None
+        if not isinstance(found, int | float):
+            raise InputError("no such metric", key=metric, expected="a number of summary.json")
+        return float(found)
+
+
+def predict(jobs: list[Job], run_all: Map, progress: Progress | None = None) -> dict[Job, Prediction]:
+    """Simulate each distinct job once.
+
+    Raises:
+        InputError: a job is no valid scenario; found before anything runs.
+    """
+    progress = progress or Silent()
+    distinct = list(dict.fromkeys(jobs))
+    for job in distinct:
+        job.resolved()
+    predictions: dict[Job, Prediction] = {}
+    progress.stage("simulating cases", 0, len(distinct))
+    for position, prediction in run_all(predict_one, distinct):
+        predictions[distinct[position]] = prediction
+        progress.stage("simulating cases", len(predictions), len(distinct))
+    return predictions
+
+
+def predict_one(job: Job) -> Prediction:
+    """Simulate a job."""
+    resolved = job.resolved()
+    inputs = inputs_of(resolved, job)
+    try:
+        outcome = simulate(resolved, Silent())
+    except InfeasibleError as error:
+        return Prediction(inputs, problem=str(error))
+    return Prediction(inputs, outcome.summary, _parts(outcome))
+
+
+def inputs_of(resolved: ResolvedScenario, job: Job) -> dict[str, Any]:
+    """What went into a prediction, as rules over inputs name it."""
+    gpu = resolved.cluster.node.gpu
+    return {
+        "cluster": resolved.cluster.name,
+        "gpu": "none" if gpu is None else gpu.name,
+        "model": resolved.model.name,
+        "framework": resolved.framework.name,
+        "nodes": resolved.nodes,
+        "world_size": resolved.world_size,
+        "global_batch_size": resolved.global_batch_size,
+        "settings": list(job.settings),
+    }
+
+
+def _parts(outcome: Outcome) -> dict[str, float]:
+    """Durations of the mean rank in one iteration, by what a peer reports; overlap is not taken out.
+
+    ``gemm_s``, ``embedding_s`` (lookup and update), ``other_compute_s``, one part per collective op (transfer, without
+    waiting), ``serial_s`` (the sum of these), ``input_dist_s`` (collectives of the input, which peers leave out: they
+    are in none of the others), ``iteration_s``, ``exposed_share_of_comm``.
+    """
+    parts = {"gemm_s": 0.0, "embedding_s": 0.0, "other_compute_s": 0.0, "all_to_all_s": 0.0, "all_reduce_s": 0.0}
+    record = outcome.result.records[0]
+    for program, times in zip(outcome.graph.programs, record.groups, strict=True):
+        share = program.rank_count / outcome.graph.world_size
+        busy = (times.end_ps - times.start_ps - times.waiting_ps).mean(axis=1) / PS_PER_S
+        kinds = zip(program.work, program.categories, program.sections, strict=True)
+        for (work, category, section), seconds in zip(kinds, busy.tolist(), strict=True):
+            name = "input_dist_s" if section == INPUT and isinstance(work, CollectiveCall) else _part_of(work, category)
+            if name:
+                parts[name] = parts.get(name, 0.0) + share * seconds
+    parts["serial_s"] = float(np.sum([seconds for name, seconds in parts.items() if name != "input_dist_s"]))
+    parts["iteration_s"] = outcome.summary["iteration_time_s"]
+    parts["exposed_share_of_comm"] = outcome.summary["breakdown"]["exposed_share_of_comm"]
+    return parts
+
+
+def _part_of(work: object, category: Category) -> str:
+    if isinstance(work, Gemm):
+        return "gemm_s"
+    if isinstance(work, EmbeddingLookup | EmbeddingUpdate):
+        return "embedding_s"
+    if isinstance(work, CollectiveCall):
+        return f"{work.op}_s"
+    return "other_compute_s" if category is Category.COMPUTE else ""
+
+
+def alternatives_of(scenario: str, changes: Mapping[str, Any]) -> list[tuple[str, Any, Job]]:
+    """(quantity, value, job) for every alternative that the model and the framework of a scenario list.
+
+    Last the alternatives of the framework all together: each was chosen, and they may hide each other. A local batch is
+    set through the global batch, since scenarios state that.
+    """
+    resolved = Job.of(scenario, changes).resolved()
+    found: list[tuple[str, Any, dict[str, Any]]] = []
+    for key, value in _alternatives(resolved.model):
+        if key == "local_batch_size":
+            found.append((key, value, {"workload.global_batch_size": int(value) * resolved.world_size}))
+        else:
+            found.append((key, value, {f"workload.alternatives.{key}": value}))
+    others = _alternatives(resolved.framework)
+    found += [(key, value, {f"workload.alternatives.{key}": value}) for key, value in others]
+    chosen = dict(others)
+    if len(chosen) > 1:
+        together = {f"workload.alternatives.{key}": value for key, value in chosen.items()}
+        found.append((" + ".join(chosen), " + ".join(map(str, chosen.values())), together))
+    return [(key, value, Job.of(scenario, {**changes, **change})) for key, value, change in found]
+
+
+def _alternatives(model: BaseModel) -> list[tuple[str, Any]]:
+    """(quantity, value) of every listed alternative, values as they are written."""
+    return [
+        (key, other.value.model_dump() if isinstance(other.value, BaseModel) else other.value)
+        for key, quantity in graded_quantities(model)
+        for other in quantity.alternatives
+    ]

@@ -1,0 +1,140 @@
+"""Scores: predicted against measured, in the shape ``validate --json`` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from scenarios.mapping import Map
+from scenarios.progress import Progress
+from validation.suites.collective_cases import collective_cases, groups_of
+from validation.suites.errors import error_pct, statistics
+from validation.suites.predict import Job, Prediction, alternatives_of, predict
+from validation.suites.repeats import repeats
+from validation.suites.suite import Band, Case, Effect, Peer, Suite
+
+Table = dict[str, Any]
+THROUGHPUT = "throughput_samples_per_s"
+
+
+def score(file: Path, suite: Suite, run_all: Map, progress: Progress | None = None) -> Table:
+    """Simulate a suite and compare: one entry of ``suites``.
+
+    Raises:
+        InputError: a case is no valid scenario or asks for a metric that is not there.
+    """
+    repeated = {
+        case.id: alternatives_of(case.scenario, case.set) for case in suite.cases if case.id in suite.alternatives
+    }
+    jobs = [
+        *(Job.of(case.scenario, case.set) for case in suite.cases),
+        *(job for options in repeated.values() for _, _, job in options),
+        *(Job.of(e.scenario, side) for e in suite.effects for side in (e.before, e.after)),
+        *(Job.of(peer.scenario, {}) for peer in suite.peers),
+    ]
+    predictions = predict(jobs, run_all, progress)
+    cases = [_case(suite, case, predictions) for case in suite.cases]
+    repeated_cases = repeats(suite.cases)
+    spreads = {name: group["spread_pct"] for group in repeated_cases for name in group["cases"]}
+    cases = [case | {"spread_pct": spreads.get(case["id"])} for case in cases]
+    for asked in suite.collectives:
+        cases += collective_cases(file, suite, asked)
+    return {
+        "suite": file.stem,
+        "cases": cases,
+        "excluded": [e.model_dump() for e in suite.excluded],
+        **statistics(_errors(_judged(cases), memory=False)),
+        "groups": groups_of(cases),
+        "memory_cases": statistics(_errors(cases, memory=True)),
+        "calibration_cases": statistics(
+            _errors([case for case in cases if case["role"] == "calibration"], memory=False)
+        ),
+        "repeats": repeated_cases,
+        "alternatives": [
+            _alternative(case, key, value, predictions[job])
+            for case in suite.cases
+            for key, value, job in repeated.get(case.id, [])
+        ],
+        "effects": [_effect(effect, predictions) for effect in suite.effects],
+        "peers": [row for peer in suite.peers for row in _peer(peer, predictions)],
+    }
+
+
+def _judged(cases: Sequence[Table]) -> Sequence[Table]:
+    """The cases that say how good a prediction is: those that nothing was calibrated on, if there are any."""
+    return [case for case in cases if case["role"] == "validation"] or cases
+
+
+def _errors(cases: Sequence[Table], *, memory: bool) -> list[float]:
+    """Errors of the cases whose measurement is recalled, or of those whose is not."""
+    errors = [case["error_pct"] for case in cases if (case["grade"] == "memory") is memory]
+    return [error for error in errors if error is not None]
+
+
+def _case(suite: Suite, case: Case, predictions: Mapping[Job, Prediction]) -> Table:
+    prediction = predictions[Job.of(case.scenario, case.set)]
+    predicted = prediction.value(case.metric)
+    measured = case.measured
+    row = {
+        "id": case.id,
+        "role": suite.role(prediction.inputs),
+        "grade": case.grade,
+        "inputs": prediction.inputs,
+        "metric": case.metric,
+        "unit": case.unit,
+        "measured": measured.model_dump() if isinstance(measured, Band) else measured,
+        "predicted": predicted,
+        "error_pct": error_pct(predicted, measured),
+        "source": case.source,
+    }
+    if isinstance(measured, Band):
+        row["hit"] = predicted is not None and measured.low <= predicted <= measured.high
+    return row | ({"problem": prediction.problem} if prediction.problem else {})
+
+
+def _alternative(case: Case, key: str, value: object, prediction: Prediction) -> Table:
+    predicted = prediction.value(case.metric)
+    return {
+        "case": case.id,
+        "quantity": key,
+        "value": value,
+        "metric": case.metric,
+        "predicted": predicted,
+        "error_pct": error_pct(predicted, case.measured),
+        **({"problem": prediction.problem} if prediction.problem else {}),
+    }
+
+
+def _effect(effect: Effect, predictions: Mapping[Job, Prediction]) -> Table:
+    before, after = (
+        predictions[Job.of(effect.scenario, side)].value(THROUGHPUT) for side in (effect.before, effect.after)
+    )
+    gain = after / before if before and after else None
+    return {
+        "id": effect.id,
+        "title": effect.title,
+        "before": before,
+        "after": after,
+        "gain": gain,
+        "published_gain": effect.gain,
+        "helps": gain is not None and gain > 1.0,
+        "source": effect.source,
+        "grade": effect.grade,
+    }
+
+
+def _peer(peer: Peer, predictions: Mapping[Job, Prediction]) -> list[Table]:
+    ours = predictions[Job.of(peer.scenario, {})].parts
+    return [
+        {
+            "id": peer.id,
+            "title": peer.title,
+            "part": part,
+            "peer": value,
+            "ours": ours.get(part),
+            "note": peer.notes.get(part, ""),
+            "source": peer.source,
+        }
+        for part, value in peer.parts.items()
+    ]

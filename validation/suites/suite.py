@@ -1,0 +1,125 @@
+"""Suites: what others measured, as YAML, and what is asked of the simulator for each case.
+
+A case names a scenario, what is changed in it, a metric of ``summary.json`` and the measured value. Which cases the
+models were calibrated on is decided by a rule over the inputs, so that nobody picks. Every row of a source is a case
+or is excluded with a reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from inputs.catalog import Catalog
+from inputs.model import Strict
+from inputs.sourced import Grade
+from inputs.validate import validate
+from inputs.yaml_lines import load_yaml
+from validation.fits.rules import Rule, holds
+
+SUITES = Catalog("suite", "validation", "suites")
+
+
+class Band(Strict):
+    """A measurement known only as a range: a prediction hits or misses it."""
+
+    low: float
+    high: float
+
+
+class Case(Strict):
+    """One measured value."""
+
+    id: str = Field(description="unique in the suite, and named by the source's row where there is one")
+    scenario: str = Field(description="name or path")
+    set: dict[str, Any] = Field(default_factory=dict, description="dotted keys changed in the scenario")
+    metric: str = Field(description="a key of summary.json; dots go down")
+    measured: float | Band
+    unit: str
+    source: str
+    grade: Literal["read", "secondary", "memory"]
+    note: str = ""
+
+
+class Excluded(Strict):
+    """A row of a source that is no case, and why."""
+
+    id: str
+    reason: Annotated[str, Field(min_length=10)]
+
+
+class Effect(Strict):
+    """A step that a source says helps: the same scenario before and after."""
+
+    id: str
+    title: str
+    scenario: str
+    before: dict[str, Any] = Field(description="dotted keys of the slower configuration")
+    after: dict[str, Any] = Field(description="dotted keys of the faster one")
+    gain: float | None = Field(None, description="published ratio of throughputs, if any")
+    source: str
+    grade: Grade
+
+
+class Peer(Strict):
+    """What another simulator predicts for the same job."""
+
+    id: str
+    title: str
+    scenario: str
+    parts: dict[str, float] = Field(description="name of one of our parts -> its value, times in s")
+    notes: dict[str, str] = Field(default_factory=dict, description="part -> why the two differ, where that is known")
+    source: str
+    grade: Grade
+
+
+class CollectiveCases(Strict):
+    """Measured collectives in a CSV beside the suite, a case each (columns: `traces.nccl_tests`)."""
+
+    cluster: str = Field(description="name or path of the machine that predicts them")
+    points: str = Field(description="file beside the suite")
+    sources: dict[str, str] = Field(description="value of the column source -> where its rows are from")
+    grade: Literal["read", "secondary", "memory"]
+
+
+def _one_or_several(given: object) -> object:
+    """One block stands for a list of one."""
+    return [given] if isinstance(given, Mapping) else given
+
+
+class Suite(Strict):
+    """A set of measurements and what is compared with them."""
+
+    schema_version: Literal[1] = Field(1, alias="schema")
+    title: str
+    description: str = ""
+    calibration: tuple[Rule, ...] = Field(
+        (), description="rules such as 'world_size <= 128'; cases for which all hold were calibrated on"
+    )
+    cases: tuple[Case, ...] = ()
+    collectives: Annotated[tuple[CollectiveCases, ...], BeforeValidator(_one_or_several)] = Field(
+        (), description="cases that are collectives, from a CSV; a list for several machines"
+    )
+    alternatives: tuple[str, ...] = Field((), description="cases to repeat with every listed alternative of the model")
+    effects: tuple[Effect, ...] = ()
+    peers: tuple[Peer, ...] = ()
+    excluded: tuple[Excluded, ...] = ()
+
+    def role(self, inputs: Mapping[str, Any]) -> Literal["calibration", "validation"]:
+        """Whether a case with these inputs was calibrated on: all rules hold for it."""
+        if self.calibration and all(holds(rule, inputs) for rule in self.calibration):
+            return "calibration"
+        return "validation"
+
+
+def load_suite(name_or_path: str | Path) -> tuple[Path, Suite]:
+    """File and content of a suite; its name is the file's stem.
+
+    Raises:
+        InputError: there is none of that name, or something in it is wrong.
+    """
+    path = SUITES.find(name_or_path)
+    return path, validate(Suite, load_yaml(path))

@@ -1,0 +1,1 @@
+"""The task graph of one training iteration, and the memory it needs."""

@@ -1,0 +1,247 @@
+"""The backward pass, gradient all_reduce beside it, and the optimizers.
+
+Autograd goes back in the reverse of forward: top MLP, interaction, the exchange of pooled gradients (started where
+forward waited for it), the bottom MLP meanwhile, last the embedding update, which waits for the exchange (TorchRec
+comm_ops.py). DDP launches the all_reduce of a bucket when its last gradient has been computed, and waits for all of
+them before the optimizer. Gradients are views of their bucket (TorchRec's DDP wrapper asks for that), so DDP copies
+nothing; it divides each by world_size. With a 16-bit all_reduce the whole bucket is cast and divided instead, and cast
+back (torch.distributed ``fp16_compress_hook``). `workloads.dlrm.model.settings.Overlaps` says where a framework
+differs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from simulator.operators import (
+    BYTES_PER_ELEMENT,
+    Amount,
+    CollectiveCall,
+    DenseOptimizer,
+    Elementwise,
+)
+from workloads.dlrm.iteration.dot_interaction import record_dot_backward
+from workloads.dlrm.iteration.forward import FORWARD_SHARE, pooled_columns, record_features
+from workloads.dlrm.iteration.gemms import input_gradient_gemm, weight_gradient_gemm
+from workloads.dlrm.iteration.groups import WORLD
+from workloads.dlrm.iteration.job import COPIED_TABLES, Job
+from workloads.dlrm.iteration.output_dist import record_exchange
+from workloads.dlrm.model.dense import GRADIENT_BYTES, Bucket, Layer
+from workloads.graph.optimizers import DENSE_ACCESSES
+from workloads.graph.recorder import Recorder
+
+OPTIMIZER = "dense_optimizer"
+"""The task that updates what all ranks hold, once per iteration."""
+
+
+class Backward:
+    """Records the backward pass and the optimizers; keeps the gradient all_reduces to wait for."""
+
+    def __init__(self, recorder: Recorder, job: Job) -> None:
+        """Start with all buckets open."""
+        self._recorder, self._job = recorder, job
+        self._overlaps = job.settings.overlaps
+        self._filled: list[tuple[int, Bucket]] = []
+        self._reduced: list[int] = []
+        self._deferred: list[Callable[[], int]] = []
+        self._one_rank_has = {layer.name for layer in job.dense.bottom} if job.bottom_on_first_rank else set()
+
+    def record(self) -> tuple[int | None, list[int]]:
+        """Record all of it; returns the last task of the bottom MLP, if there is one, and the embedding updates."""
+        job = self._job
+        self._mlp(job.dense.top, "top_mlp_backward", defer=self._overlaps.weight_gradients)
+        self._interaction()
+        exchanges = self._start_exchange()
+        if job.bottom_on_first_rank:  # the gradient of its output comes with those of pooled vectors
+            wait = next(task for task in exchanges if task is not None)
+            self._recorder.stream_wait("wait_bottom_gradient", wait, section="bottom_mlp_backward")
+        updates = [] if self._overlaps.exchange else self._update_embeddings(exchanges)
+        for weight_gradient in self._deferred:
+            weight_gradient()
+        samples = job.bottom_samples
+        last = self._mlp(job.dense.bottom, "bottom_mlp_backward", input_gradient=False, samples=samples)
+        if self._overlaps.exchange:
+            updates = self._update_embeddings(exchanges)
+        if self._recorder.last_pass:
+            self._reduce(self._filled)
+            self._optimizer()
+            seconds = job.settings.framework.seconds("iteration_s")
+            self._recorder.wait_for_launches("iteration_launches", seconds, section="optimizer")
+        return last, updates
+
+    def _mlp(
+        self,
+        layers: tuple[Layer, ...],
+        section: str,
+        *,
+        input_gradient: bool = True,
+        defer: bool = False,
+        samples: Amount | None = None,
+    ) -> int | None:
+        """Layers in reverse; returns the last task, None when there is none or the weight gradients are deferred.
+
+        Per layer: gradient through the activation with the bias gradient, then of the inputs, then of the weights; of
+        layers without bias the weights first: autograd goes through ``mm(self, mat2)`` and ``addmm(self, mat1, mat2)``
+        by name. The first layer's inputs are data and need no gradient when ``input_gradient`` is false. ``samples`` as
+        forward. For GEMMs in fp8 the 16-bit gradient is cast first.
+        """
+        job, last, samples = self._job, None, self._job.batch if samples is None else samples
+        kernels = not job.settings.framework.activates_in_gemm
+        for layer in reversed(layers):
+            size = samples * (layer.outputs * job.element_bytes)
+            if kernels and (layer.activation or layer.bias):
+                through = Elementwise(3 * size if layer.activation else size, size if layer.activation else 0.0)
+                self._recorder.kernel(
+                    f"{layer.name}_activation_backward", through, section=section, launches=1 + layer.activation
+                )
+            if job.precision == "fp8":
+                self._recorder.kernel(f"{layer.name}_gradient_in_fp8", Elementwise(size, size), section=section)
+            weights = partial(self._weight_product, layer, section, samples)
+            if not layer.bias and not defer:
+                last = weights()
+            if input_gradient or layer is not layers[0]:
+                gemm = input_gradient_gemm(job, layer, samples)
+                self._recorder.kernel(f"{layer.name}_input_gradient", gemm, section=section)
+            if layer.bias and not defer:
+                last = weights()
+            if defer:
+                self._deferred.append(partial(self._weight_gradient, layer, section, samples))
+            else:
+                last = self._weights_ready(layer, section) or last
+        return last
+
+    def _weight_gradient(self, layer: Layer, section: str, samples: Amount) -> int:
+        """Gradient of a layer's weights, added to that of earlier passes; returns the last task."""
+        product = self._weight_product(layer, section, samples)
+        return self._weights_ready(layer, section) or product
+
+    def _weight_product(self, layer: Layer, section: str, samples: Amount) -> int:
+        gemm = weight_gradient_gemm(self._job, layer, samples)
+        return self._recorder.kernel(f"{layer.name}_weight_gradient", gemm, section=section)
+
+    def _weights_ready(self, layer: Layer, section: str) -> int | None:
+        """What follows both gradients of a layer: that of its weights is cast, where it is, and may be reduced.
+
+        Returns:
+            The cast; None where there is none.
+        """
+        job, last = self._job, None
+        size = float(layer.parameters * GRADIENT_BYTES)
+        if job.casts_weights:
+            cast = Elementwise(size / 2, size)
+            last = self._recorder.kernel(f"{layer.name}_gradient_cast", cast, section=section)
+        self._ready(layer.name, size)
+        return last
+
+    def _interaction(self) -> None:
+        """Gradients of the interaction, then of the pooled vectors in the order and precision of the wire."""
+        job, section = self._job, "interaction_backward"
+        for v, u in reversed(list(zip(job.dense.cross[::2], job.dense.cross[1::2], strict=True))):
+            self._mlp((v, u), section, defer=self._overlaps.weight_gradients)
+            size = job.vector_bytes(u.outputs)  # the gradients of x and x0 each gain a term
+            self._recorder.kernel(f"{u.name}_accumulate", Elementwise(4 * size, 2 * size), section=section, launches=2)
+        inputs = job.vector_bytes(job.dense.interaction_inputs)
+        outputs = job.vector_bytes(job.dense.interaction_outputs)
+        if job.interaction == "dot":
+            record_dot_backward(self._recorder, job)
+        else:
+            self._recorder.kernel("interaction_backward", Elementwise(outputs, inputs), section=section)
+        wire = float(job.batch * job.pooled_width * job.settings.backward_bytes)
+        cast = pooled_columns(job, job.vector_bytes(job.pooled_width), wire)
+        record_features(self._recorder, job, section)
+        self._recorder.kernel("pooled_gradient_permute", cast, section=section)
+
+    def _start_exchange(self) -> list[int | None]:
+        """Start to send the pooled gradients to the owners; one task per group, None for copied tables."""
+        return [
+            record_exchange(self._recorder, group, "backward", group.backward[:1]) if group.backward else None
+            for group in self._job.groups
+        ]
+
+    def _update_embeddings(self, exchanges: list[int | None]) -> list[int]:
+        """End the exchanges; sort, sum and apply the gradients of embedding rows, each group after its exchange."""
+        tasks = []
+        table_s = self._job.settings.framework.seconds("table_s")
+        for group, exchange in zip(self._job.groups, exchanges, strict=True):
+            after = []
+            launches_s = (1 - FORWARD_SHARE) * table_s * group.lookup.tables
+            self._recorder.wait_for_launches(f"{group.kind}_update_launches", launches_s, section="embedding_backward")
+            if exchange is not None:
+                after = [record_exchange(self._recorder, group, "backward", group.backward[1:], after=exchange)]
+            tasks.append(
+                self._recorder.kernel(
+                    f"{group.kind}_update", group.update, section="embedding_backward", after=after, launches=_LAUNCHES
+                )
+            )
+        if self._job.copied_bytes > self._job.dense.bytes:
+            self._ready(COPIED_TABLES, self._job.copied_bytes - self._job.dense.bytes)
+        return tasks
+
+    def _optimizer(self) -> None:
+        """Update the parameters that all ranks hold, when all their gradients are summed."""
+        job = self._job
+        accesses = DENSE_ACCESSES[job.settings.optimizer.dense]
+        work = DenseOptimizer(job.parameters, job.copied_bytes * accesses)
+        kernels = job.settings.framework.optimizer_kernels.value
+        if self._compresses:
+            self._reduced = [self._decompress(number, task) for number, task in enumerate(self._reduced)]
+        self._recorder.kernel(OPTIMIZER, work, section="optimizer", after=self._reduced, launches=kernels)
+
+    def _ready(self, name: str, size_bytes: float) -> None:
+        """Add the gradients of ``name`` to those of earlier passes; in the last one sum the buckets they complete.
+
+        Autograd adds in place, weights and bias apart (pytorch csrc/autograd/functions/accumulate_grad.h).
+        """
+        if name in self._one_rank_has:
+            return
+        section = "gradient_all_reduce"
+        if not self._recorder.first_pass:
+            add = Elementwise(2 * size_bytes, size_bytes)
+            self._recorder.kernel(f"{name}_gradient_accumulate", add, section=section, launches=2)
+        if not self._recorder.last_pass:
+            return
+        if not (self._compresses or self._sums_as_computed):
+            scale = Elementwise(size_bytes, size_bytes)
+            self._recorder.kernel(f"{name}_gradient_scale", scale, section=section, launches=2)  # weights and bias
+        filled = [(number, bucket) for number, bucket in enumerate(self._job.buckets) if bucket.ready_after == name]
+        if self._overlaps.all_reduce:
+            self._reduce(filled)
+        else:
+            self._filled += filled
+
+    def _reduce(self, buckets: list[tuple[int, Bucket]]) -> None:
+        """Launch the all_reduces of numbered buckets."""
+        section, precision = "gradient_all_reduce", self._job.settings.precision.all_reduce
+        for number, bucket in buckets:
+            wire = float(bucket.parameters * BYTES_PER_ELEMENT[precision])
+            if self._compresses:
+                cast = Elementwise(bucket.bytes + wire, 2 * wire)
+                self._recorder.kernel(f"gradient_compress_{number}", cast, section=section, launches=2)
+            call = CollectiveCall("all_reduce", WORLD, wire, precision)
+            self._reduced.append(self._recorder.collective(f"gradient_all_reduce_{number}", call, section=section))
+
+    @property
+    def _compresses(self) -> bool:
+        """Whether fp32 gradients are cast to 16 bits for the wire."""
+        narrow = BYTES_PER_ELEMENT[self._job.settings.precision.all_reduce] < GRADIENT_BYTES
+        return narrow and not self._sums_as_computed
+
+    @property
+    def _sums_as_computed(self) -> bool:
+        """Whether gradients go on the wire as GEMMs write them, scaled beforehand with the loss."""
+        return self._job.settings.framework.keeps_half_weights
+
+    def _decompress(self, number: int, reduced: int) -> int:
+        """Cast a summed bucket back to fp32."""
+        size = float(self._job.buckets[number].bytes)
+        cast = Elementwise(size / 2, size)
+        return self._recorder.kernel(
+            f"gradient_decompress_{number}", cast, section="gradient_all_reduce", after=[reduced]
+        )
+
+
+_LAUNCHES = 9
+"""Kernels of an embedding update: linearise, sort, run lengths (2), prefix sum (2), long runs, rows by block, rows by
+warp (FBGEMM transpose_embedding_input.cu, embedding_backward_split_template.cu; counted in the TorchRec trace of 8
+V100, facebookresearch/param et_replay tests)."""

@@ -1,0 +1,169 @@
+"""The forward pass: lookups and their exchange beside the bottom MLP, interaction, top MLP, loss."""
+
+from __future__ import annotations
+
+from simulator.operators import Amount, Elementwise
+from workloads.dlrm.iteration.dot_interaction import record_dot
+from workloads.dlrm.iteration.gemms import forward_gemm
+from workloads.dlrm.iteration.groups import EmbeddingGroup
+from workloads.dlrm.iteration.job import Job
+from workloads.dlrm.iteration.output_dist import pooled_name, record_exchange
+from workloads.dlrm.model.dense import Layer
+from workloads.dlrm.rows.cache import FILL_LAUNCHES
+from workloads.graph.recorder import DEFAULT, Recorder
+
+BOTTOM = "bottom_mlp_forward"
+DENSE_READER = "pooled_permute"
+"""The kernel after which what an interaction reads is in place; without a bottom MLP it reads the dense features."""
+
+FORWARD_SHARE = 1 / 3
+"""Share of the launches of a table that are of the forward pass; the rest are of the update (assumed: gradients take
+about twice the kernels of lookups)."""
+
+
+def fill_name(group: EmbeddingGroup) -> str:
+    """The kernel that brings rows of a group into its cache."""
+    return f"{group.kind}_cache_fill"
+
+
+def record_fill(recorder: Recorder, group: EmbeddingGroup, stream: str) -> int | None:
+    """Bring the rows of a batch into the caches of a group; returns the task, None where it has no caches."""
+    if group.fill is None:
+        return None
+    return recorder.kernel(
+        fill_name(group), group.fill, section="embedding_forward", stream=stream, launches=FILL_LAUNCHES
+    )
+
+
+def record_lookup(recorder: Recorder, job: Job, group: EmbeddingGroup, stream: str) -> int:
+    """Look up a group and start its output_dist; returns the lookup."""
+    launches_s = FORWARD_SHARE * job.settings.framework.seconds("table_s") * group.lookup.tables
+    waits = f"{group.kind}_table_launches"
+    recorder.wait_for_launches(waits, launches_s, section="embedding_forward", stream=stream)
+    lookup = recorder.kernel(f"{group.kind}_lookup", group.lookup, section="embedding_forward", stream=stream)
+    if group.forward:
+        record_exchange(recorder, group, "forward", group.forward, stream=stream)
+    return lookup
+
+
+def record_dense(recorder: Recorder, job: Job, ago: int) -> int:
+    """Bottom MLP, interaction, top MLP, loss, with vectors looked up ``ago`` passes before; returns the first task."""
+    pooled = [pooled_name(group) for group in job.groups]
+    if not job.settings.overlaps.exchange:
+        for name in pooled:
+            recorder.stream_wait(f"wait_for_{name}", name, section="embedding_forward", lag=ago)
+    tasks = []
+    if not job.bottom_on_first_rank:
+        tasks = record_mlp(recorder, job, job.dense.bottom, BOTTOM, cast_input=True)
+    reader = record_interaction(recorder, job)
+    for name in pooled:
+        recorder.depend(reader, name, lag=ago)
+    record_mlp(recorder, job, job.dense.top, "top_mlp_forward")
+    record_loss(recorder, job)
+    return [*tasks, reader][0]
+
+
+def record_bottom_of_all(recorder: Recorder, job: Job, stream: str) -> int:
+    """The bottom MLP of all samples on the first rank; returns the first task."""
+    samples = job.bottom_samples
+    return record_mlp(recorder, job, job.dense.bottom, BOTTOM, samples=samples, stream=stream, cast_input=True)[0]
+
+
+def record_mlp(
+    recorder: Recorder,
+    job: Job,
+    layers: tuple[Layer, ...],
+    section: str,
+    *,
+    samples: Amount | None = None,
+    stream: str = DEFAULT,
+    cast_input: bool = False,
+) -> list[int]:
+    """The layers of an MLP: a GEMM with the bias in its epilogue, then the activation; returns all tasks.
+
+    ``samples`` are those of each rank, of its batch by default. With ``cast_input`` the inputs are dense features,
+    which come as fp32.
+    """
+    tasks, samples = [], job.batch if samples is None else samples
+    if cast_input and job.mixed_precision:
+        values = samples * job.dense.dense_features
+        cast = Elementwise(4.0 * values, values * job.element_bytes)
+        tasks.append(recorder.kernel("dense_input_cast", cast, section=section, stream=stream))
+    kernels = not job.settings.framework.activates_in_gemm
+    for layer in layers:
+        tasks.append(record_layer(recorder, job, layer, section, samples, stream))
+        if layer.activation and kernels:
+            size = samples * (layer.outputs * job.element_bytes)
+            work = Elementwise(size, size)
+            tasks.append(recorder.kernel(f"{layer.name}_activation", work, section=section, stream=stream))
+    return tasks
+
+
+def record_layer(
+    recorder: Recorder, job: Job, layer: Layer, section: str, samples: Amount, stream: str = DEFAULT
+) -> int:
+    """A linear layer, its operands cast first; returns its first task.
+
+    fp32 weights are cast where it computes in 16 or 8 bits, in fp8 the 16-bit inputs too; what is cast to fp8 is
+    written twice, as it is and transposed for the backward pass (Transformer Engine, recalled).
+    """
+    tasks = []
+    if job.casts_weights:
+        cast = Elementwise(4.0 * layer.parameters, 2.0 * layer.parameters)
+        tasks.append(recorder.kernel(f"{layer.name}_weight_cast", cast, section=section, stream=stream))
+    if job.precision == "fp8":
+        size = samples * (layer.inputs * job.element_bytes)
+        cast = Elementwise(size, size)
+        tasks.append(recorder.kernel(f"{layer.name}_input_cast", cast, section=section, stream=stream))
+    product = forward_gemm(job, layer, samples)
+    tasks.append(recorder.kernel(f"{layer.name}_forward", product, section=section, stream=stream))
+    return tasks[0]
+
+
+def record_interaction(recorder: Recorder, job: Job) -> int:
+    """Bring the pooled vectors into the dense precision and layout, then let them interact; returns their reader.
+
+    What arrives is ordered by owner and in the precision of the wire; one pass concatenates and casts it.
+    """
+    section = "interaction_forward"
+    arrived = float(job.batch * job.pooled_width * job.settings.forward_bytes)
+    cast = pooled_columns(job, arrived, job.vector_bytes(job.pooled_width))
+    record_features(recorder, job, section)
+    reader = recorder.kernel(DENSE_READER, cast, section=section)
+    inputs, outputs = job.vector_bytes(job.dense.interaction_inputs), job.vector_bytes(job.dense.interaction_outputs)
+    if job.interaction == "dot":
+        record_dot(recorder, job)
+    else:
+        recorder.kernel("interaction", Elementwise(inputs, outputs), section=section)
+    record_cross(recorder, job)
+    return reader
+
+
+def pooled_columns(job: Job, read_bytes: float, write_bytes: float) -> Elementwise:
+    """The pooled vectors from what arrives into their columns, or their gradients out of them."""
+    parts = float(job.pooled_parts)
+    return Elementwise(read_bytes, write_bytes, access="columns", pieces=job.batch * parts, parts=parts)
+
+
+def record_features(recorder: Recorder, job: Job, section: str) -> None:
+    """What kernels of each feature add on every rank, half of it forward, half backward."""
+    feature_s = job.settings.framework.seconds("feature_s")
+    launches_s = feature_s / 2 * job.plan.tables.feature_count
+    recorder.wait_for_launches(f"feature_launches_{section}", launches_s, section=section)
+
+
+def record_cross(recorder: Recorder, job: Job) -> None:
+    """Cross layers: two GEMMs, then ``x0 * y + x`` where the second one has its activation."""
+    for layer in job.dense.cross:
+        record_layer(recorder, job, layer, "interaction_forward", job.batch)
+        if layer.activation:
+            size = job.vector_bytes(layer.outputs)
+            combine = Elementwise(3 * size, size)
+            recorder.kernel(f"{layer.name}_activation", combine, section="interaction_forward")
+
+
+def record_loss(recorder: Recorder, job: Job) -> None:
+    """The loss of the top MLP's output and its gradient."""
+    size = job.vector_bytes(job.dense.top[-1].outputs)
+    recorder.kernel("loss", Elementwise(2 * size, size), section="loss", launches=2)
+    recorder.kernel("loss_backward", Elementwise(2 * size, size), section="loss_backward", launches=2)

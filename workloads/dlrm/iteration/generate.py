@@ -1,0 +1,72 @@
+"""One training iteration of a DLRM as a task graph.
+
+What depends on what, on which stream it runs and when the host launches it follows TorchRec, HugeCTR and c10d; the
+pipeline (`workloads.graph.schedule`) says which batch each part of an iteration serves.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from simulator.program import IntArray, TaskGraph
+from workloads.dlrm.iteration.groups import CROSS_NODE, INPUT_WORLD, NODE, WORLD
+from workloads.dlrm.iteration.host_waits import with_waits
+from workloads.dlrm.iteration.job import make_job
+from workloads.dlrm.iteration.training_pass import record_pass
+from workloads.dlrm.model.model import DlrmModel
+from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.sharding.plan import Plan
+from workloads.graph.recorder import Recorder, streams_of
+from workloads.graph.schedule import SCHEDULES
+
+
+def generate(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> TaskGraph:
+    """The task graph of one iteration on all ranks.
+
+    Args:
+        model: the model.
+        plan: its tables and where they are.
+        settings: ranks, batch, precisions, optimizers, framework, pipeline.
+
+    Raises:
+        InputError: the model contradicts itself.
+    """
+    job, schedule = make_job(model, plan, settings), SCHEDULES[settings.pipeline]
+    own = settings.framework.input_process_group.value == "own"
+    streams = streams_of(
+        schedule,
+        own_input_group=own,
+        node_groups=bool(len(plan.nodes)),
+        ingestion=settings.ingestion is not None,
+        on_host=settings.on_host,
+        collective_threads=settings.collective_threads,
+    )
+    recorder = Recorder(
+        np.arange(settings.world_size, dtype=np.int64),
+        settings.framework,
+        streams,
+        cuda_graph=settings.cuda_graph,
+        passes=settings.gradient_accumulation,
+        on_host=settings.on_host,
+        copied=settings.copied,
+    )
+    record_pass(recorder, job, schedule)
+    for _ in range(1, settings.gradient_accumulation):
+        recorder.next_pass()
+        record_pass(recorder, job, schedule)
+    program = recorder.build()
+    program = with_waits(program) if settings.on_host else program
+    graph = TaskGraph((program,), _communicators(plan, own_input_group=own))
+    graph.check()
+    return graph
+
+
+def _communicators(plan: Plan, *, own_input_group: bool) -> dict[str, IntArray]:
+    """Instance of each rank ``[P]`` in each communicator that the plan needs."""
+    rank = np.arange(plan.world_size)
+    found = {WORLD: np.zeros_like(rank)}
+    if own_input_group:
+        found[INPUT_WORLD] = np.zeros_like(rank)
+    if len(plan.nodes):
+        found |= {NODE: rank // plan.local_world_size, CROSS_NODE: rank % plan.local_world_size}
+    return found

@@ -1,0 +1,167 @@
+"""Everything the parts of the generator share: the job's model, plan and settings, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.operators import Amount, Precision
+from simulator.program import IntArray
+from workloads.dlrm.iteration.embeddings import embedding_groups
+from workloads.dlrm.iteration.groups import EmbeddingGroup
+from workloads.dlrm.iteration.residency import with_residency
+from workloads.dlrm.model.batch_contents import batch_lookups
+from workloads.dlrm.model.dense import GRADIENT_BYTES, Bucket, DensePart, dense_part, gradient_buckets
+from workloads.dlrm.model.model import DlrmModel, InteractionKind
+from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.rows.cache import amount
+from workloads.dlrm.sharding.plan import Plan
+
+COPIED_TABLES = "data_parallel_tables"
+"""Stands for the gradients of copied tables among those of layers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A DLRM job.
+
+    Attributes:
+        plan: the sharding plan, with the tables.
+        settings: ranks, batch, precisions...
+        dense: layers and interaction.
+        interaction: kind of interaction.
+        groups: embedding tables by kind of sharding.
+        buckets: gradient buckets, in the order in which backward fills them.
+    """
+
+    plan: Plan
+    settings: DlrmSettings
+    dense: DensePart
+    interaction: InteractionKind
+    groups: tuple[EmbeddingGroup, ...]
+    buckets: tuple[Bucket, ...]
+
+    @property
+    def batch(self) -> int:
+        """Samples per rank."""
+        return self.settings.local_batch_size
+
+    @property
+    def element_bytes(self) -> int:
+        """Size of a dense activation."""
+        return self.settings.dense_bytes
+
+    @property
+    def mixed_precision(self) -> bool:
+        """Whether dense layers compute in 16 bits from fp32 weights (autocast), which casts them every iteration."""
+        return self.element_bytes < GRADIENT_BYTES
+
+    @property
+    def casts_weights(self) -> bool:
+        """Whether fp32 weights are cast at each use, and their gradients cast back."""
+        return self.mixed_precision and not self.settings.framework.keeps_half_weights
+
+    @property
+    def precision(self) -> Precision:
+        """Arithmetic of dense layers."""
+        return self.settings.precision.dense
+
+    @property
+    def bottom_on_first_rank(self) -> bool:
+        """Whether the first rank computes the bottom MLP for all samples and its output is exchanged."""
+        return bottom_is_exchanged(self.plan, self.settings)
+
+    @property
+    def bottom_samples(self) -> Amount:
+        """Samples that each rank computes the bottom MLP for: its own, or all on the first rank ``[P]``."""
+        if not self.bottom_on_first_rank:
+            return float(self.batch)
+        samples = np.zeros(self.settings.world_size)
+        samples[0] = self.settings.global_batch_size
+        return samples
+
+    @property
+    def sharded(self) -> bool:
+        """Whether any table is spread over the ranks, so that indices and pooled vectors are exchanged."""
+        return any(group.values is not None for group in self.groups)
+
+    @property
+    def exchanges_indices(self) -> bool:
+        """Whether the indices of sharded tables are sent to their owners."""
+        return self.sharded and not self.settings.framework.owners_read
+
+    @property
+    def pooled_width(self) -> int:
+        """Elements of all pooled vectors of a sample."""
+        return sum(group.width for group in self.groups)
+
+    @property
+    def pooled_parts(self) -> int:
+        """Parts in which the pooled vectors of a sample come: one for each feature of each range of columns."""
+        plan, features = self.plan, self.plan.tables.features
+        tables = [plan.columns.table, plan.nodes.table, plan.row_wise, plan.data_parallel]
+        return int(sum(features[table].sum() for table in tables))
+
+    @property
+    def pairs(self) -> int:
+        """Different pairs of vectors that the dot interaction has."""
+        vectors = self.plan.tables.feature_count + 1
+        return vectors * (vectors - 1) // 2
+
+    @property
+    def parameters(self) -> int:
+        """Parameters that every rank holds: dense ones and those of copied tables."""
+        return self.dense.parameters + sum(group.copied_parameters for group in self.groups)
+
+    @property
+    def copied_bytes(self) -> float:
+        """Size of those parameters, and of their gradients: dense ones and copies of tables."""
+        return self.dense.bytes + sum(group.copied_bytes for group in self.groups)
+
+    @property
+    def input_bytes(self) -> Amount:
+        """A rank's batch as it comes from the host: dense features (fp32), lengths and indices; ``[P]`` if drawn.
+
+        Where owners read the indices of their tables these are of all samples, ``[P]`` where ranks differ.
+        """
+        if self.settings.framework.owners_read:
+            indices = sum((group.lookup.index_bytes for group in self.groups), 0.0)
+            return self.bottom_samples * (self.dense.dense_features * 4.0) + indices
+        tables, sent = self.plan.tables, batch_lookups(self.plan.tables, self.settings).sum(axis=0)
+        lookups = amount(sent if len(sent) > 1 else sent / self.settings.world_size)
+        beside = self.dense.dense_features * 4 + tables.feature_count * self.settings.length_bytes
+        return self.batch * float(beside) + lookups * self.settings.index_bytes
+
+    def vector_bytes(self, width: int) -> float:
+        """Bytes of a dense activation ``[local batch, width]``."""
+        return float(self.batch * width * self.element_bytes)
+
+
+def make_job(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Job:
+    """Work out what the generator and the memory estimate need.
+
+    Raises:
+        InputError: the model contradicts itself.
+    """
+    dense = dense_part(model, plan.tables)
+    exchanged = bottom_is_exchanged(plan, settings)
+    groups = embedding_groups(plan, settings, bottom_width=dense.bottom[-1].outputs if exchanged else 0)
+    if settings.on_host:
+        groups = with_residency(groups, plan, settings, dense)
+    summed = dense.layers[len(dense.bottom) if exchanged else 0 :]
+    gradients = [(layer.name, layer.parameters) for layer in reversed(summed)]
+    gradients += [(COPIED_TABLES, group.copied_parameters) for group in groups if group.kind == "frequent"]
+    gradients += [(COPIED_TABLES, int(size)) for size in _copied(plan)]
+    framework = settings.framework
+    buckets = gradient_buckets(gradients, framework.first_bucket_bytes.value, framework.bucket_bytes.value)
+    return Job(plan, settings, dense, model.interaction.value, groups, buckets)
+
+
+def bottom_is_exchanged(plan: Plan, settings: DlrmSettings) -> bool:
+    """Whether the bottom MLP's output travels with pooled vectors: the framework wants it, and vectors travel."""
+    return settings.framework.bottom_on_first_rank and settings.world_size > 1 and len(plan.columns) > 0
+
+
+def _copied(plan: Plan) -> IntArray:
+    return plan.tables.rows[plan.data_parallel] * plan.tables.dim[plan.data_parallel]

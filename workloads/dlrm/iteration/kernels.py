@@ -1,0 +1,170 @@
+"""Kernels of embedding tables: one lookup and one update for all shards of a kind on a rank, and a cache fill."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from simulator.operators import Amount, CacheFill, EmbeddingLookup, EmbeddingUpdate, FloatArray, HostTraffic, Misses
+from simulator.program import IntArray
+from workloads.dlrm.model.batch_contents import batch_deviation
+from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.model.storage import FUSED, Storage
+from workloads.dlrm.model.tables import Tables
+from workloads.dlrm.rows.cache import SSD_READ_BYTES, RankRows, RowSplit, amount, cache_fill, split_rows
+from workloads.dlrm.rows.retention import CACHE_BYTES
+from workloads.dlrm.rows.traffic import TableTraffic, missed_shares, sectors, sort_bytes, table_traffic
+from workloads.graph.optimizers import STATE_BYTES, TABLE_STATE
+
+__all__ = ["KernelShards", "Kernels", "Summed", "amount", "kernels"]
+
+
+Summed: TypeAlias = Callable[[FloatArray], FloatArray]
+"""Adds amounts of shards ``[S]`` up on the ranks ``[P]``."""
+
+
+@dataclass(frozen=True, slots=True)
+class KernelShards:
+    """Shards of one kind: their tables and columns ``[S]``, and how amounts per shard add up on ranks.
+
+    Attributes:
+        table: table of each shard.
+        dim: its columns.
+        samples: whose lookups it serves.
+        parts: ranks that share its rows.
+        lookups: sums what follows the lookups, which popular rows draw to their ranks.
+        distinct: sums what follows the distinct rows.
+        rows: sums what follows the rows.
+        full: sums what each holder has in full (features).
+        outputs: sums pooled vectors, which a holder has in full, too, unless it serves only some of the lookups.
+    """
+
+    table: IntArray
+    dim: IntArray
+    samples: float
+    parts: int
+    lookups: Summed
+    distinct: Summed
+    rows: Summed
+    full: Summed
+    outputs: Summed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Kernels:
+    """Forward and backward kernel of a group, and what fills its caches; None where it has none."""
+
+    lookup: EmbeddingLookup
+    update: EmbeddingUpdate
+    fill: CacheFill | None
+
+
+def kernels(tables: Tables, settings: DlrmSettings, shards: KernelShards, storage: Storage) -> Kernels:
+    """Kernels of a group: bytes from `workloads.dlrm.rows.traffic`, hit rates from `workloads.dlrm.rows.cache`."""
+    traffic = table_traffic(tables, shards.samples, settings)
+    made = _Maker(tables, settings, shards, storage, traffic)
+    return Kernels(made.lookup(), made.update(), made.fill())
+
+
+@dataclass(slots=True)
+class _Maker:
+    """What the kernels of a group have in common: its shards, and where their rows are."""
+
+    tables: Tables
+    settings: DlrmSettings
+    shards: KernelShards
+    storage: Storage
+    traffic: TableTraffic
+    rows: RowSplit = field(init=False)
+    row_bytes: IntArray = field(init=False)
+    lookups: FloatArray = field(init=False)
+    features: FloatArray = field(init=False)
+
+    def __post_init__(self) -> None:
+        tables, shards = self.tables, self.shards
+        self.rows = split_rows(tables, self.settings, self.storage, shards.table, self.traffic)
+        self.row_bytes = shards.dim * tables.element_bytes[shards.table]
+        self.lookups = shards.lookups(self.traffic.lookups[shards.table])
+        self.features = shards.full(tables.features[shards.table].astype(np.float64))
+
+    def lookup(self) -> EmbeddingLookup:
+        shards, settings = self.shards, self.settings
+        host = shards.lookups(self.rows.host_lookups * self.row_bytes)
+        indices = self.lookups * settings.index_bytes + shards.samples * self.features * settings.length_bytes
+        return EmbeddingLookup(
+            lookups=amount(self.lookups),
+            row_bytes=amount(shards.lookups(self.rows.lookups * self.row_bytes)),
+            output_bytes=amount(self._pooled() * settings.forward_bytes),
+            index_bytes=amount(indices),
+            tables=amount(self.features),
+            missed=self._misses(),
+            deviation=self._deviation(),
+            host=HostTraffic(amount(host)) if host.any() else None,
+        )
+
+    def update(self) -> EmbeddingUpdate:
+        shards, settings, table = self.shards, self.settings, self.shards.table
+        distinct = self.traffic.distinct[table]
+        pooled = self._pooled() * settings.backward_bytes
+        gradient_reads = shards.lookups(self.traffic.lookups[table] * shards.dim) * settings.backward_bytes
+        gradients = np.minimum(pooled, gradient_reads)
+        state = TABLE_STATE[settings.optimizer.tables]
+        beside = STATE_BYTES * state.per_weight * shards.dim  # state of a row that is kept where its weights are
+        here = self.storage.kernel[table] == FUSED
+        host = shards.distinct(self.rows.host_distinct * self.row_bytes + distinct * beside * ~here)
+        kept = (STATE_BYTES * state.per_row + beside * here).astype(np.float64)
+        whole = self.rows.distinct * (sectors(self.row_bytes) - self.row_bytes) + distinct * (sectors(kept) - kept)
+        held = shards.rows(self.tables.rows[table].astype(np.float64))
+        return EmbeddingUpdate(
+            lookups=amount(self.lookups),
+            unique_rows=amount(shards.distinct(distinct)),
+            gradient_bytes=amount(gradients),
+            weight_bytes=amount(2.0 * shards.distinct(self.rows.distinct * self.row_bytes)),
+            state_bytes=amount(2.0 * shards.distinct(distinct * kept)),
+            sort_bytes=amount(sort_bytes(self.lookups, held, settings.index_bytes)),
+            tables=amount(self.features),
+            repeated_gradient_bytes=amount(gradient_reads - gradients),
+            gradient_block_bytes=amount(pooled / np.maximum(self.features, 1.0)),
+            padding_bytes=amount(2.0 * shards.distinct(whole)),
+            deviation=self._deviation(),
+            host=HostTraffic(amount(host), amount(host)) if host.any() else None,
+        )
+
+    def fill(self) -> CacheFill | None:
+        rows, shards, table = self.rows, self.shards, self.shards.table
+        cached = (rows.cached > 0.0).astype(np.float64)
+        from_ssd = rows.fetched * rows.on_ssd
+        ranks = RankRows(
+            lookups=shards.lookups(rows.cached),
+            distinct=shards.distinct(self.traffic.distinct[table] * cached),
+            rows=shards.rows(self.tables.rows[table] * cached),
+            fetched_bytes=shards.distinct(rows.fetched * self.row_bytes),
+            ssd_read_bytes=shards.distinct(from_ssd * np.maximum(self.row_bytes, SSD_READ_BYTES)),
+            ssd_write_bytes=shards.distinct(from_ssd * self.row_bytes),
+        )
+        return cache_fill(ranks, self.settings.index_bytes)
+
+    def _pooled(self) -> FloatArray:
+        """Elements of pooled vectors on each rank ``[P]``."""
+        shards = self.shards
+        outputs = shards.outputs or shards.full
+        return outputs(shards.samples * (shards.dim * self.tables.features[shards.table]).astype(np.float64))
+
+    def _misses(self) -> Misses:
+        """Rows that come from device memory behind caches of several sizes, in whole sectors."""
+        shards = self.shards
+        size = sectors(self.row_bytes)
+        shares = missed_shares(self.tables, self.settings, shards.table, size, shards.samples, shards.parts)
+        found = np.stack([shards.lookups(self.rows.lookups * size * share) for share in shares])
+        return Misses(CACHE_BYTES, found[:, 0] if np.all(found == found[:, :1]) else found)
+
+    def _deviation(self) -> Amount:
+        """Standard deviation of the lookups on each rank over their mean."""
+        if not self.tables.pooling:
+            return 0.0
+        variance = batch_deviation(self.tables, self.shards.samples)[self.shards.table] ** 2
+        of_rank = np.sqrt(self.shards.lookups(variance))
+        return amount(np.divide(of_rank, self.lookups, out=np.zeros_like(of_rank), where=self.lookups > 0.0))

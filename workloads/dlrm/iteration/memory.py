@@ -1,0 +1,167 @@
+"""Memory per rank: what a plan keeps where, in bytes.
+
+Counted by the names that reports use: weights, optimizer state, gradients, activations, communication buffers, inputs
+in flight, caches, framework reserve, in each memory tier. An estimate of what must be there at once, without
+fragmentation (the framework's reserve stands for it).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from simulator.operators import Amount, FloatArray
+from simulator.program import IntArray
+from workloads.dlrm.iteration.job import Job, make_job
+from workloads.dlrm.model.dense import dense_part
+from workloads.dlrm.model.model import DlrmModel
+from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.model.storage import KEY_VALUE, WRITE_BUFFER_BYTES, Item, Tier, stored_bytes
+from workloads.dlrm.model.tables import Tables
+from workloads.dlrm.sharding.plan import Plan
+from workloads.graph.optimizers import DENSE_STATE
+from workloads.graph.schedule import SCHEDULES
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Bytes per rank.
+
+    Attributes:
+        tiers: tier -> item -> bytes ``[P]``: device memory, host memory, SSDs.
+    """
+
+    tiers: Mapping[Tier, Mapping[str, FloatArray]]
+
+    @property
+    def hbm(self) -> Mapping[str, FloatArray]:
+        """Items in device memory."""
+        return self.tiers["hbm"]
+
+    @property
+    def ddr(self) -> Mapping[str, FloatArray]:
+        """Items in host memory."""
+        return self.tiers["ddr"]
+
+    def total(self, tier: Tier) -> FloatArray:
+        """Sum of the items of a tier ``[P]``."""
+        return np.asarray(np.sum(list(self.tiers[tier].values()), axis=0), dtype=np.float64)
+
+
+def memory_per_rank(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> MemoryUse:
+    """What each rank keeps.
+
+    Raises:
+        InputError: the model contradicts itself.
+    """
+    job = make_job(model, plan, settings)
+    tables = stored_on_ranks(plan, settings)
+    hbm: dict[str, Amount] = {
+        "weights": tables["hbm", "weights"] + float(job.copied_bytes),
+        "optimizer state": tables["hbm", "optimizer state"] + job.copied_bytes * DENSE_STATE[settings.optimizer.dense],
+        "gradients": job.copied_bytes,
+        "activations": _activation_bytes(job) + _pooled_ahead_bytes(job),
+        "communication buffers": _buffer_bytes(job),
+        "inputs in flight": _input_bytes(job),
+        "caches": tables["hbm", "caches"],
+        "framework reserve": settings.framework.reserve_bytes.value,
+    }
+    ddr: dict[str, Amount] = {
+        "weights": tables["ddr", "weights"],
+        "optimizer state": tables["ddr", "optimizer state"],
+        "inputs in flight": _queued_batches(settings) * job.input_bytes,
+        "caches": tables["ddr", "caches"],
+    }
+    found: dict[Tier, dict[str, Amount]] = {"hbm": hbm, "ddr": ddr, "ssd": {"weights": tables["ssd", "weights"]}}
+    return MemoryUse({tier: _spread(items, plan.world_size) for tier, items in found.items()})
+
+
+def bytes_beside_tables(model: DlrmModel, tables: Tables, settings: DlrmSettings) -> float:
+    """Device memory of a rank that is not for tables, bytes, before a plan exists.
+
+    Activations, buffers and inputs are those of evenly spread tables; planners stay within what is left.
+    """
+    part, batch, width = dense_part(model, tables), settings.local_batch_size, float(tables.pooled_dim.sum())
+    per_byte = 2 + DENSE_STATE[settings.optimizer.dense]
+    layers = sum((2 if layer.activation else 1) * layer.outputs for layer in part.layers)
+    activations = batch * settings.dense_bytes * (layers + 2 * part.interaction_inputs + part.interaction_outputs)
+    ahead = SCHEDULES[settings.pipeline].lookup * batch * width * settings.forward_bytes
+    buffers = ahead + 2 * batch * width * max(settings.forward_bytes, settings.backward_bytes)
+    indices = batch * (
+        float(tables.lookups_per_sample.sum()) * settings.index_bytes + tables.feature_count * settings.length_bytes
+    )
+    inputs = SCHEDULES[settings.pipeline].batches_on_device * 2 * indices
+    reserve = settings.framework.reserve_bytes.value
+    return part.bytes * per_byte + activations + buffers + inputs + reserve
+
+
+def stored_on_ranks(plan: Plan, settings: DlrmSettings) -> dict[tuple[Tier, Item], FloatArray]:
+    """Bytes of sharded tables on each rank by tier and item ``[P]``: weights, their optimizer state, caches."""
+    tables, columns, count = plan.tables, plan.columns, plan.world_size
+    total: dict[tuple[Tier, Item], FloatArray] = defaultdict(lambda: np.zeros(count))
+
+    def add(table: IntArray, rank: IntArray, rows: IntArray, dim: IntArray) -> None:
+        element = tables.element_bytes[table]
+        found = stored_bytes(
+            plan.storage, settings.optimizer.tables, table, rows, dim, element, locks=settings.locks_cache
+        )
+        for place, size in found.items():
+            total[place] = total[place] + np.bincount(rank, weights=size, minlength=count)
+        on_ssd = rank[(plan.storage.kernel[table] == KEY_VALUE) & (rows > 0)]
+        total["ddr", "caches"][on_ssd] = WRITE_BUFFER_BYTES
+
+    add(columns.table, columns.rank, tables.rows[columns.table], columns.dim)
+    ranks = np.arange(count)
+    for table, rows in zip(plan.row_wise, plan.block_rows(), strict=True):
+        add(np.full_like(ranks, table), ranks, rows, np.full_like(ranks, tables.dim[table]))
+    nodes, local = plan.nodes, np.arange(plan.local_world_size)
+    for shard, rows in enumerate(plan.node_block_rows()):
+        first = nodes.node[shard] * plan.local_world_size
+        add(np.full_like(local, nodes.table[shard]), first + local, rows, np.full_like(local, nodes.dim[shard]))
+    return total
+
+
+def _activation_bytes(job: Job) -> float:
+    """Outputs kept for backward: of each layer before and after its activation, and of the interaction."""
+    layers = sum((2 if layer.activation else 1) * layer.outputs for layer in job.dense.layers)
+    interaction = 2 * job.dense.interaction_inputs + job.dense.interaction_outputs
+    return job.vector_bytes(layers + interaction)
+
+
+def _buffer_bytes(job: Job) -> Amount:
+    """The larger of the forward and the backward exchange: what its steps send, and pooled vectors received."""
+    settings, total = job.settings, np.zeros(job.plan.world_size)
+    for group in job.groups:
+        if group.forward:
+            element = max(settings.forward_bytes, settings.backward_bytes)
+            sent = sum(np.asarray(call.bytes) for call in group.forward) / settings.forward_bytes * element
+            total = total + sent + job.batch * group.width * element
+    return total
+
+
+def _input_bytes(job: Job) -> Amount:
+    """Batches on the device: as copied, and the indices that a rank received for the tables it holds."""
+    received = np.zeros(job.plan.world_size)
+    for group in job.groups:
+        received = received + np.asarray(group.lookup.index_bytes)
+    return SCHEDULES[job.settings.pipeline].batches_on_device * (job.input_bytes + received)
+
+
+def _pooled_ahead_bytes(job: Job) -> float:
+    """Pooled vectors of the batches that are looked up ahead."""
+    size = job.batch * job.pooled_width * job.settings.forward_bytes
+    return float(SCHEDULES[job.settings.pipeline].lookup * size)
+
+
+def _queued_batches(settings: DlrmSettings) -> int:
+    """Batches in the pinned memory of the host: two, or as many as the queue of readers holds."""
+    return 2 if settings.ingestion is None else settings.ingestion.queue_batches
+
+
+def _spread(items: Mapping[str, Amount], world_size: int) -> dict[str, FloatArray]:
+    return {
+        name: np.broadcast_to(np.asarray(size, dtype=np.float64), world_size).copy() for name, size in items.items()
+    }

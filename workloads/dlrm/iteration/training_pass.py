@@ -1,0 +1,96 @@
+"""One pass of an iteration: its parts in the order of the pipeline, and what they wait for in other passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from workloads.dlrm.iteration.backward import OPTIMIZER, Backward
+from workloads.dlrm.iteration.forward import (
+    DENSE_READER,
+    fill_name,
+    record_bottom_of_all,
+    record_dense,
+    record_fill,
+    record_lookup,
+)
+from workloads.dlrm.iteration.groups import EmbeddingGroup
+from workloads.dlrm.iteration.input_path import COPY, INDICES, InputPath
+from workloads.dlrm.iteration.job import Job
+from workloads.graph.recorder import DEFAULT, LOOKUP, PREFETCH, Recorder
+from workloads.graph.schedule import Part, Schedule
+
+
+def record_pass(recorder: Recorder, job: Job, schedule: Schedule) -> None:
+    """Record the open pass of ``recorder``."""
+    parts = _Pass(recorder, job, schedule)
+    for part in schedule.order:
+        parts.record[part]()
+
+
+class _Pass:
+    """The parts of a pass. What one waits for may be recorded later in the pass: it serves another batch."""
+
+    record: dict[Part, Callable[[], None]]
+
+    def __init__(self, recorder: Recorder, job: Job, schedule: Schedule) -> None:
+        self._recorder, self._job, self._schedule = recorder, job, schedule
+        self._path = path = InputPath(recorder, job, schedule)
+        self.record = {
+            "copy": path.copy,
+            "splits": path.splits,
+            "indices": path.indices,
+            "fill": self._prefetch,
+            "lookup": self._lookup,
+            "forward": self._forward,
+            "backward": self._backward,
+        }
+
+    def _prefetch(self) -> None:
+        """Bring the rows of a later batch into caches."""
+        for group in self._job.groups:
+            fill = record_fill(self._recorder, group, PREFETCH)
+            if fill is not None:
+                self._read_rows(group, fill, self._schedule.fill)
+
+    def _lookup(self) -> None:
+        """Look rows up; those of a cache are brought there before, if no earlier pass did it."""
+        ahead = self._schedule.lookup
+        self._path.arrive(ahead)
+        stream = LOOKUP if self._schedule.own_lookup_stream else DEFAULT
+        if self._job.bottom_on_first_rank:
+            bottom = record_bottom_of_all(self._recorder, self._job, stream)
+            self._recorder.depend(bottom, COPY, lag=self._schedule.copy - ahead)
+            self._recorder.depend(bottom, OPTIMIZER, lag=1)
+        for group in self._job.groups:
+            fill = None if self._schedule.fill else record_fill(self._recorder, group, stream)
+            lookup = record_lookup(self._recorder, self._job, group, stream)
+            self._read_rows(group, lookup if fill is None else fill, ahead)
+            if group.fill is not None:
+                ago = self._schedule.fill - ahead if fill is None else 0
+                self._recorder.depend(lookup, fill_name(group), lag=ago)
+
+    def _read_rows(self, group: EmbeddingGroup, reader: int, ahead: int) -> None:
+        """Let what reads rows first for the batch so far ahead wait for its indices, and for all updates so far."""
+        self._recorder.depend(reader, f"{group.kind}_update", lag=1)
+        if group.values is None:  # copied tables read the batch as copied, and the dense optimizer updates them
+            self._recorder.depend(reader, COPY, lag=self._schedule.copy - ahead)
+            self._recorder.depend(reader, OPTIMIZER, lag=1)
+        elif self._job.exchanges_indices:
+            ago = 0 if self._job.settings.on_host else self._schedule.indices - ahead
+            self._recorder.depend(reader, INDICES, lag=ago)
+        else:
+            self._recorder.depend(reader, COPY, lag=self._schedule.copy - ahead)
+
+    def _forward(self) -> None:
+        first = record_dense(self._recorder, self._job, self._schedule.lookup)
+        self._recorder.depend(first, COPY, lag=self._schedule.copy)
+        self._recorder.depend(first, OPTIMIZER, lag=1)
+
+    def _backward(self) -> None:
+        """Backward and optimizers; a batch's place on the device is free when it has been read for the last time."""
+        last, updates = Backward(self._recorder, self._job).record()
+        for group, update in zip(self._job.groups, updates, strict=True):
+            if self._schedule.lookup:  # the lookups of a later batch come first: all its rows are equally old
+                self._recorder.depend(update, f"{group.kind}_lookup")
+        for reader in [DENSE_READER if last is None else last, *updates]:
+            self._path.free_after(reader)

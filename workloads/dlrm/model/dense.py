@@ -1,0 +1,192 @@
+"""The dense part of a DLRM: layers, their FLOPs and parameters, and the gradient buckets of DDP."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from inputs.errors import InputError
+from workloads.dlrm.model.model import DlrmModel
+from workloads.dlrm.model.tables import Tables
+
+GRADIENT_BYTES = 4
+"""Dense parameters, gradients and optimizer state are fp32 (PyTorch default and with automatic mixed precision)."""
+
+
+MAX_LENGTHS = 6
+"""Different lengths that a message names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A linear layer ``[outputs, inputs]``; ``activation`` is an elementwise kernel after it."""
+
+    name: str
+    inputs: int
+    outputs: int
+    activation: bool = True
+    bias: bool = True
+
+    @property
+    def parameters(self) -> int:
+        """Weights and biases."""
+        return self.inputs * self.outputs + (self.outputs if self.bias else 0)
+
+    @property
+    def flops_per_sample(self) -> int:
+        """Forward pass, two per multiply-add; biases not counted, as in published figures."""
+        return 2 * self.inputs * self.outputs
+
+
+@dataclass(frozen=True, slots=True)
+class DensePart:
+    """Layers in forward order.
+
+    Attributes:
+        dense_features: width of the dense input.
+        bottom: the bottom MLP.
+        cross: low-rank cross layers of dcnv2, two linear layers each; empty otherwise.
+        top: the top MLP.
+        interaction_inputs: width of all vectors that enter the interaction.
+        interaction_outputs: width of what enters the top MLP.
+        interaction_flops_per_sample: of the dot interaction's batched product; 0 otherwise.
+    """
+
+    dense_features: int
+    bottom: tuple[Layer, ...]
+    cross: tuple[Layer, ...]
+    top: tuple[Layer, ...]
+    interaction_inputs: int
+    interaction_outputs: int
+    interaction_flops_per_sample: int
+
+    @property
+    def layers(self) -> tuple[Layer, ...]:
+        """All layers in forward order."""
+        return (*self.bottom, *self.cross, *self.top)
+
+    @property
+    def parameters(self) -> int:
+        """Dense parameters."""
+        return sum(layer.parameters for layer in self.layers)
+
+    @property
+    def bytes(self) -> int:
+        """Size of the parameters, and of their gradients."""
+        return self.parameters * GRADIENT_BYTES
+
+    @property
+    def flops_per_sample(self) -> int:
+        """Forward FLOPs per sample, layers and interaction."""
+        return sum(layer.flops_per_sample for layer in self.layers) + self.interaction_flops_per_sample
+
+
+def dense_part(model: DlrmModel, tables: Tables) -> DensePart:
+    """The dense part of a model with the given tables.
+
+    Raises:
+        InputError: a dot interaction of vectors of different lengths.
+    """
+    features, bottom_widths, top_widths = _widths(model)
+    bottom = _mlp("bottom", features, bottom_widths)
+    beside = (features, *bottom_widths)[-1]
+    inputs = beside + int(tables.pooled_dim.sum())
+    outputs, flops = _interaction(model, tables, beside, inputs, top_input=features)
+    return DensePart(
+        dense_features=features,
+        bottom=bottom,
+        cross=_cross(model, inputs),
+        top=_mlp("top", outputs, top_widths),
+        interaction_inputs=inputs,
+        interaction_outputs=outputs,
+        interaction_flops_per_sample=flops,
+    )
+
+
+def _widths(model: DlrmModel) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Dense features, widths of the bottom and of the top MLP."""
+    if model.mlp is not None:
+        return model.mlp.dense_features.value, model.mlp.bottom.value, model.mlp.top.value
+    if model.uniform_mlp is None:
+        raise InputError("the model has no MLP", key="mlp", expected="mlp or uniform_mlp")
+    uniform = model.uniform_mlp
+    width = uniform.width.value
+    return width, (width,) * uniform.bottom_layers.value, (width,) * uniform.top_layers.value
+
+
+def _mlp(name: str, inputs: int, widths: tuple[int, ...]) -> tuple[Layer, ...]:
+    return tuple(
+        Layer(f"{name}_{i}", before, width)
+        for i, (before, width) in enumerate(zip((inputs, *widths), widths, strict=False))
+    )
+
+
+def _interaction(model: DlrmModel, tables: Tables, bottom: int, inputs: int, top_input: int) -> tuple[int, int]:
+    """Width of the interaction's output and its FLOPs per sample.
+
+    dot: all n x n products of n vectors of d elements are computed (2 n^2 d), the n (n - 1) / 2 below the diagonal are
+    kept beside the bottom MLP's output (facebookresearch/dlrm dlrm_s_pytorch.py interact_features).
+    pool: a window that runs over the end averages what there is, as padding "same" of a pooling layer does.
+    """
+    kind = model.interaction.value
+    if kind == "dot":
+        lengths = sorted({bottom, *tables.dim.tolist()})
+        if len(lengths) > 1:
+            raise InputError(
+                f"the dot interaction of {model.name} needs vectors of one length",
+                key="workload.model",
+                given=", ".join(map(str, lengths[:MAX_LENGTHS])) + (", ..." if len(lengths) > MAX_LENGTHS else ""),
+                expected=f"every dim equal to the last width of the bottom MLP, {bottom}",
+            )
+        vectors = tables.feature_count + 1
+        return bottom + vectors * (vectors - 1) // 2, 2 * vectors * vectors * bottom
+    if model.pool_stride is not None:
+        return bottom + math.ceil((inputs - bottom) / model.pool_stride.value), 0
+    return (top_input if kind == "reduce" else inputs), 0
+
+
+def _cross(model: DlrmModel, width: int) -> tuple[Layer, ...]:
+    """Low-rank cross layers: V ``[rank, width]``, U ``[width, rank]``, then elementwise (DCNv2, arXiv 2008.13535)."""
+    if model.cross is None:
+        return ()
+    rank = model.cross.rank.value
+    layers: list[Layer] = []
+    for i in range(model.cross.layers.value):
+        layers += [Layer(f"cross_{i}_v", width, rank, activation=False, bias=False), Layer(f"cross_{i}_u", rank, width)]
+    return tuple(layers)
+
+
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """Gradients that one all_reduce sums: ready when the gradient named ``ready_after`` is."""
+
+    parameters: int
+    ready_after: str
+
+    @property
+    def bytes(self) -> int:
+        """Size of the buffer."""
+        return self.parameters * GRADIENT_BYTES
+
+
+def gradient_buckets(gradients: list[tuple[str, int]], first_bytes: float, cap_bytes: float) -> tuple[Bucket, ...]:
+    """DDP's buckets.
+
+    Gradients are added in the order in which backward makes them; a bucket is closed as soon as its size reaches the
+    limit (pytorch c10d/reducer.cpp compute_bucket_assignment_by_size), the first one at a smaller limit.
+
+    Args:
+        gradients: (what they belong to, number of parameters), in backward order.
+        first_bytes: limit of the first bucket.
+        cap_bytes: limit of the others.
+    """
+    buckets: list[Bucket] = []
+    filled, limit = 0, first_bytes
+    for name, parameters in gradients:
+        filled += parameters
+        if filled * GRADIENT_BYTES >= limit:
+            buckets.append(Bucket(filled, name))
+            filled, limit = 0, cap_bytes
+    if filled:
+        buckets.append(Bucket(filled, gradients[-1][0]))
+    return tuple(buckets)

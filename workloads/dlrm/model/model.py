@@ -1,0 +1,200 @@
+"""DLRM models as people describe them: tables, bottom MLP, interaction, top MLP."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from inputs.catalog import Catalog
+from inputs.keys import KeyPath
+from inputs.model import Strict, problem
+from inputs.quantities import Count
+from inputs.validate import validate
+from inputs.yaml_lines import Document, load_yaml
+from workloads.dlrm.laws.index_laws import IndexLaw
+from workloads.dlrm.laws.pooling import PoolingSpread
+from workloads.dlrm.model.measured import everywhere, with_counts
+from workloads.dlrm.model.table_list import Positive, TableCount, TableGroup, read_table_list
+from workloads.graded import Graded, choose_alternatives
+
+MODELS = Catalog("model", "workloads", "models")
+
+LayerCount = Annotated[Count, Field(gt=0, le=10_000)]
+InteractionKind = Literal["dot", "cat", "dcnv2", "pool", "reduce"]
+
+
+class Range(Strict):
+    """The smallest and the largest value."""
+
+    low: Annotated[float, Field(gt=0)]
+    high: Annotated[float, Field(gt=0)]
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.low > self.high:
+            raise problem(f"the range {self.low:g} to {self.high:g} is empty", expected="low <= high")
+        return self
+
+
+class TablePopulation(Strict):
+    """Tables of which only counts, means, ranges and the total are known.
+
+    Each quantity has the maximum-entropy distribution with the given range and mean (see
+    `workloads.dlrm.model.tables`), so that nothing is invented beside what the sources say; rows are then scaled to the
+    total number of parameters. Without ``rows_range`` all tables have the same number of rows.
+    """
+
+    tables: Graded[TableCount]
+    parameters: Graded[Positive]
+    dim_mean: Graded[float]
+    dim_range: Graded[Range]
+    pooling_mean: Graded[float]
+    pooling_range: Graded[Range]
+    rows_range: Graded[Range] | None = None
+    seed: Count = 0
+
+
+class UniformMlp(Strict):
+    """Bottom and top MLP of equal layers, ``width`` x ``width``: the form in which large models are published."""
+
+    width: Graded[Positive]
+    bottom_layers: Graded[LayerCount]
+    top_layers: Graded[LayerCount]
+
+
+class Mlp(Strict):
+    """Widths of the layers' outputs; the input of the bottom MLP is the number of dense features.
+
+    Without bottom layers the dense features enter the interaction as they are.
+    """
+
+    dense_features: Graded[Positive]
+    bottom: Graded[tuple[Positive, ...]]
+    top: Graded[Annotated[tuple[Positive, ...], Field(min_length=1)]]
+
+
+class Cross(Strict):
+    """DCNv2 low-rank cross layers: x <- x0 * (U V x + b) + x with V ``[rank, width]`` and U ``[width, rank]``."""
+
+    layers: Graded[LayerCount]
+    rank: Graded[Positive]
+
+
+class DlrmModel(Strict):
+    """A DLRM.
+
+    Attributes:
+        name: equal to the file's name.
+        title: one line for people.
+        tables: the tables one by one, or
+        table_list: the file that lists them (`workloads.dlrm.model.table_list`), or
+        population: what is known of them.
+        mlp: widths of the MLPs, or
+        uniform_mlp: number and width of equal layers.
+        interaction: ``dot``: pairwise products of equal-length vectors, their lower triangle beside the bottom MLP's
+            output; ``cat``: concatenation; ``dcnv2``: cross layers on the concatenation; ``pool``: means of
+            ``pool_stride`` neighbouring elements of the concatenated pooled vectors, beside the bottom MLP's output;
+            ``reduce``: the sources do not say: every pooled vector is read once and a vector as wide as the top MLP's
+            input is written.
+        cross: the cross layers of ``dcnv2``.
+        pool_stride: elements that ``pool`` averages.
+        index_reuse: by which law rows are looked up: ``uniform``, the name of a measured reuse histogram, or a law
+            spelled out (`workloads.dlrm.laws.index_laws`), for tables that have none of their own.
+        pooling_spread: distribution of bag lengths around the pooling factors; fixed when left out.
+        local_batch_size: default samples per rank and iteration.
+    """
+
+    name: str
+    title: str
+    tables: Graded[Annotated[tuple[TableGroup, ...], Field(min_length=1)]] | None = None
+    table_list: Graded[str] | None = None
+    population: TablePopulation | None = None
+    mlp: Mlp | None = None
+    uniform_mlp: UniformMlp | None = None
+    interaction: Graded[InteractionKind]
+    cross: Cross | None = None
+    pool_stride: Graded[Positive] | None = None
+    index_reuse: Graded[IndexLaw]
+    pooling_spread: Graded[PoolingSpread] | None = None
+    local_batch_size: Graded[Positive]
+
+    @model_validator(mode="after")
+    def _one_of_each(self) -> Self:
+        for keys in (("tables", "table_list", "population"), ("mlp", "uniform_mlp")):
+            if sum(getattr(self, key) is not None for key in keys) != 1:
+                named = f"{', '.join(keys[:-1])} and {keys[-1]}"
+                raise problem(f"exactly one of {named} must be given", expected=" or ".join(keys))
+        for key, kind in (("cross", "dcnv2"), ("pool_stride", "pool")):
+            if (getattr(self, key) is not None) != (self.interaction.value == kind):
+                raise problem(f"{key} goes with interaction {kind}, and only with it", expected="both or neither")
+        return self
+
+
+def load_model(
+    name_or_path: str | Path,
+    *,
+    alternatives: Mapping[str, object] | None = None,
+    origin: Document | None = None,
+    key: str = "",
+) -> DlrmModel:
+    """Read a shipped model by name or a model file by path.
+
+    Args:
+        name_or_path: as in a scenario.
+        alternatives: key of a quantity -> one of its listed values, e.g. ``{"tables": 4096}``.
+        origin: the document that names the model, for messages and relative paths.
+        key: where in ``origin``.
+
+    Raises:
+        InputError: no such model, or the file is wrong.
+    """
+    model = read_model(load_yaml(MODELS.find(name_or_path, origin=origin, key=key)))
+    return choose_alternatives(model, alternatives or {})
+
+
+def read_model(document: Document, *, prefix: KeyPath = ()) -> DlrmModel:
+    """The model that stands at ``prefix`` of a document, with its list of tables and its files of indices read in.
+
+    Raises:
+        InputError: the model, its list of tables or a file of indices is wrong.
+    """
+    model = validate(DlrmModel, document, prefix=prefix)
+    if model.table_list is not None:
+        model = _with_table_list(model, model.table_list, document, (*prefix, "table_list", "value"))
+    elif model.tables is not None:
+        groups = with_counts(model.tables.value, document, (*prefix, "tables", "value"))
+        model = model.model_copy(update={"tables": model.tables.model_copy(update={"value": groups})})
+    return with_law(model, model.index_reuse, document, (*prefix, "index_reuse", "value"))
+
+
+def with_law(model: DlrmModel, law: Graded[IndexLaw], document: Document, path: KeyPath) -> DlrmModel:
+    """The model with a law for all tables that have none of their own.
+
+    Args:
+        model: the model.
+        law: the law, whose file is read if it names one.
+        document: where it stands.
+        path: of it.
+
+    Raises:
+        InputError: the file is wrong, or looks up rows that a table lacks.
+    """
+    groups = model.tables.value if model.tables is not None else None
+    law, groups = everywhere(law, groups, document, path)
+    update: dict[str, object] = {"index_reuse": law}
+    if model.tables is not None:
+        update["tables"] = model.tables.model_copy(update={"value": groups})
+    return model.model_copy(update=update)
+
+
+def _with_table_list(model: DlrmModel, given: Graded[str], document: Document, path: KeyPath) -> DlrmModel:
+    named = Path(given.value).expanduser()
+    _, line = document.where(path)
+    file = named if line is None else document.file.parent / named
+    if not file.is_file():
+        raise document.error(path, "no such file", given=str(named), expected="a CSV, YAML or JSON file of tables")
+    told = given.model_dump(include={"source", "grade", "note"})
+    return model.model_copy(update={"table_list": None, "tables": Graded(value=read_table_list(file), **told)})

@@ -1,0 +1,177 @@
+"""Settings of a DLRM job beside its model: ranks, batch, precisions, optimizers, framework, pipeline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from inputs.errors import InputError
+from simulator.operators import BYTES_PER_ELEMENT, Precision
+from workloads.dlrm.laws.index_laws import UNIFORM_LAW, Law
+from workloads.dlrm.model.storage import LOCKING_PIPELINES
+from workloads.graph.framework import CudaGraph, Framework, Pipeline
+from workloads.graph.optimizers import DenseOptimizerKind, TableOptimizerKind
+
+
+@dataclass(frozen=True, slots=True)
+class Precisions:
+    """Element types; ``tables`` is the default of tables that state none."""
+
+    dense: Precision = "fp32"
+    tables: Precision = "fp32"
+    forward_all_to_all: Precision = "fp32"
+    backward_all_to_all: Precision = "fp32"
+    all_reduce: Precision = "fp32"
+
+
+@dataclass(frozen=True, slots=True)
+class Optimizers:
+    """Optimizers of dense and of embedding parameters."""
+
+    dense: DenseOptimizerKind = "sgd"
+    tables: TableOptimizerKind = "rowwise_adagrad"
+
+
+@dataclass(frozen=True, slots=True)
+class Overlaps:
+    """What runs beside what within an iteration.
+
+    Attributes:
+        exchange: the pooled vectors and their gradients travel beside the bottom MLP.
+        all_reduce: gradient buckets are summed beside the backward pass; otherwise all of them after it.
+        weight_gradients: those of the top MLP and the cross layers are computed behind the gradients of the inputs,
+            beside the exchange, which therefore starts earlier.
+    """
+
+    exchange: bool = True
+    all_reduce: bool = True
+    weight_gradients: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HybridEmbedding:
+    """Which rows of sharded tables every rank has a copy of; see `workloads.dlrm.iteration.hybrid`.
+
+    Attributes:
+        count_threshold: lookups in a batch above which a row is frequent; None: by HugeCTR's rule from the others.
+        all_to_all_bytes_per_s: rate of the exchange.
+        all_reduce_bytes_per_s: rate of the gradients' sum.
+        efficiency: correction of their ratio.
+        duplicate_probability: on one node, that a rank looks a frequent row up twice.
+    """
+
+    count_threshold: float | None
+    all_to_all_bytes_per_s: float
+    all_reduce_bytes_per_s: float
+    efficiency: float
+    duplicate_probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ingestion:
+    """How batches come into the memory of the training nodes.
+
+    Attributes:
+        reader_bytes_per_s: all reader hosts together: decoding, or their NICs where these are slower.
+        queue_batches: batches a rank has room for in host memory, those on their way included; readers have the same.
+    """
+
+    reader_bytes_per_s: float
+    queue_batches: int
+
+
+@dataclass(frozen=True, slots=True)
+class DlrmSettings:
+    """What `workloads.dlrm.iteration.generate.generate` needs beside the model and the plan.
+
+    Attributes:
+        world_size: ranks.
+        local_world_size: ranks per node.
+        global_batch_size: samples per pass over all ranks, a multiple of ``world_size``; an iteration has
+            ``gradient_accumulation`` passes.
+        framework: the framework profile.
+        precision: element types.
+        optimizer: optimizers.
+        pipeline: what overlaps between batches.
+        indices: by which law rows are looked up in tables that have none of their own.
+        seed: of what differs from rank to rank in a batch.
+        cache_hit_rate: share of the distinct rows of a batch that software caches hold; None: as popularity says.
+        gradient_accumulation: passes per iteration, whose dense gradients are added up.
+        overlaps: what runs beside what within an iteration.
+        cuda_graph: what one launch starts: each kernel by itself; the dense part, between collectives and embedding
+            kernels; the whole iteration, whose exchanges then have sizes known beforehand.
+        hybrid: which rows of sharded tables all ranks have; None: none.
+        ingestion: how batches come in; None: they are always there.
+        on_host: ranks compute on CPUs: a kernel runs on the host thread when its turn comes; only collectives are
+            beside it.
+        threads: of a rank that computes on CPUs.
+        collective_threads: that run the collectives of a process group, so many at once.
+        copied: operations whose call copies its input before it issues the collective.
+
+    Raises:
+        InputError: the ranks do not divide the batch.
+    """
+
+    world_size: int
+    local_world_size: int
+    global_batch_size: int
+    framework: Framework
+    precision: Precisions = field(default_factory=Precisions)
+    optimizer: Optimizers = field(default_factory=Optimizers)
+    pipeline: Pipeline = "none"
+    indices: Law = UNIFORM_LAW
+    seed: int = 0
+    cache_hit_rate: float | None = None
+    gradient_accumulation: int = 1
+    overlaps: Overlaps = field(default_factory=Overlaps)
+    cuda_graph: CudaGraph = "none"
+    hybrid: HybridEmbedding | None = None
+    ingestion: Ingestion | None = None
+    on_host: bool = False
+    threads: int = 1
+    collective_threads: int = 1
+    copied: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        """Check that every rank gets the same batch."""
+        if self.global_batch_size % self.world_size or self.global_batch_size <= 0:
+            raise InputError(
+                "the ranks must divide the batch",
+                key="workload.global_batch_size",
+                given=self.global_batch_size,
+                expected=f"a multiple of the world_size {self.world_size}",
+            )
+
+    @property
+    def local_batch_size(self) -> int:
+        """Samples per rank and pass."""
+        return self.global_batch_size // self.world_size
+
+    @property
+    def locks_cache(self) -> bool:
+        """Whether cache slots are locked for batches in flight."""
+        return self.pipeline in LOCKING_PIPELINES
+
+    @property
+    def forward_bytes(self) -> int:
+        """Size of an element of pooled vectors on the wire."""
+        return BYTES_PER_ELEMENT[self.precision.forward_all_to_all]
+
+    @property
+    def backward_bytes(self) -> int:
+        """Size of an element of pooled gradients on the wire."""
+        return BYTES_PER_ELEMENT[self.precision.backward_all_to_all]
+
+    @property
+    def dense_bytes(self) -> int:
+        """Size of an element of dense activations: 16 bits around GEMMs in fp8, whose results are not fp8."""
+        return max(BYTES_PER_ELEMENT[self.precision.dense], 2)
+
+    @property
+    def index_bytes(self) -> int:
+        """Size of an index."""
+        return self.framework.index_bytes.value
+
+    @property
+    def length_bytes(self) -> int:
+        """Size of a bag length."""
+        return self.framework.length_bytes.value

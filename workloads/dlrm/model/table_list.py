@@ -1,0 +1,184 @@
+"""Tables as people list them: in a model, or in a file of their own (CSV, YAML or JSON)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from inputs.errors import InputError
+from inputs.keys import KeyPath
+from inputs.model import Strict, problem
+from inputs.quantities import Count
+from inputs.validate import validate
+from inputs.yaml_lines import MAX_FILE_BYTES, Document, load_yaml
+from inputs.yaml_scalars import Scalar, plain_scalar
+from workloads.dlrm.laws.index_laws import IndexLaw
+from workloads.dlrm.laws.pooling import PoolingSpread
+
+Positive = Annotated[Count, Field(gt=0)]
+TableCount = Annotated[Count, Field(gt=0, le=100_000)]
+"""Tables are planned one by one; published models have thousands."""
+TablePrecision = Literal["fp32", "fp16", "bf16", "fp8", "int8"]
+PoolingFactor = Annotated[float, Field(gt=0)]
+Pooling: TypeAlias = PoolingFactor | Annotated[tuple[PoolingFactor, ...], Field(min_length=1, max_length=100_000)]
+"""Mean lookups per sample: of every feature of a table, or of each of them."""
+
+CSV = ".csv"
+_BETWEEN = "|"
+"""Separates the names of features, or their poolings, in a cell of a CSV."""
+
+
+class TableGroup(Strict):
+    """``count`` equal tables.
+
+    ``pooling_factor`` is per feature, a list where features that share a table differ; each of the ``features`` (as
+    many as the list has) gives a pooled vector. ``precision`` overrides the scenario's table precision, ``name`` the
+    numbers by which tables are called; ``indices`` is the law of these tables where it is not the model's,
+    ``pooling_spread`` the distribution of their bag lengths.
+    """
+
+    rows: Positive
+    dim: Positive
+    pooling_factor: Pooling
+    count: TableCount = 1
+    precision: TablePrecision | None = None
+    features: TableCount = 1
+    name: str | None = None
+    indices: IndexLaw | None = None
+    pooling_spread: PoolingSpread | None = None
+
+    @model_validator(mode="after")
+    def _one_each(self) -> Self:
+        if isinstance(self.pooling_factor, tuple) and self.features not in (1, len(self.pooling_factor)):
+            raise problem(
+                f"{len(self.pooling_factor)} pooling factors for {self.features} features",
+                expected="a pooling factor for each feature",
+            )
+        return self
+
+    @property
+    def feature_pooling(self) -> tuple[float, ...]:
+        """Mean lookups per sample of each feature."""
+        given = self.pooling_factor
+        return given if isinstance(given, tuple) else (given,) * self.features
+
+
+class TableConfig(Strict):
+    """A table of a list.
+
+    Attributes:
+        name: unique in the list.
+        rows: number of rows.
+        dim: elements per row.
+        features: names of the features that share it, or how many they are.
+        pooling: mean lookups per sample and feature, or of each feature.
+        dtype: element type; the scenario's table precision when left out.
+    """
+
+    name: Annotated[str, Field(min_length=1)]
+    rows: Positive
+    dim: Positive
+    features: TableCount | Annotated[tuple[str, ...], Field(min_length=1)] = 1
+    pooling: Pooling = 1.0
+    dtype: TablePrecision | None = None
+
+    def group(self) -> TableGroup:
+        """The table as a model has it."""
+        features = self.features if isinstance(self.features, int) else len(self.features)
+        return TableGroup(
+            name=self.name,
+            rows=self.rows,
+            dim=self.dim,
+            pooling_factor=self.pooling,
+            features=features,
+            precision=self.dtype,
+        )
+
+
+class TableList(Strict):
+    """A file of tables."""
+
+    tables: Annotated[tuple[TableConfig, ...], Field(min_length=1)]
+
+
+def read_table_list(file: Path) -> tuple[TableGroup, ...]:
+    """The tables of a CSV with a header, or of a YAML or JSON file ``{tables: [...]}``.
+
+    Raises:
+        InputError: the file is missing or wrong, with the line; or two tables have one name.
+    """
+    document = _csv_document(file) if file.suffix.lower() == CSV else load_yaml(file)
+    listed = validate(TableList, document)
+    seen: set[str] = set()
+    for number, table in enumerate(listed.tables):
+        if table.name in seen:
+            raise document.error(("tables", number, "name"), "two tables have one name", given=table.name)
+        seen.add(table.name)
+    return tuple(table.group() for table in listed.tables)
+
+
+def _csv_document(file: Path) -> Document:
+    """A CSV as the YAML it stands for; empty cells are left out."""
+    rows: list[object] = []
+    lines: dict[KeyPath, int] = {(): 1, ("tables",): 1}
+    for number, (line, row) in enumerate(_csv_rows(file)):
+        rows.append(row)
+        place: KeyPath = ("tables", number)
+        lines |= {place: line} | {(*place, key): line for key in row}
+    return Document({"tables": rows}, lines, file)
+
+
+def _csv_rows(file: Path) -> Iterator[tuple[int, dict[str, object]]]:
+    """(line, cells) of each row."""
+    reader = csv.reader(_text(file).splitlines())
+    header = [name.strip() for name in next(reader, [])]
+    if len(set(header)) < len(header) or "" in header:
+        raise InputError("the header has a column without a name of its own", file=file, line=1, given=",".join(header))
+    for cells in reader:
+        if not any(cell.strip() for cell in cells):
+            continue
+        if len(cells) != len(header):
+            raise InputError(
+                "a row of another length than the header",
+                file=file,
+                line=reader.line_num,
+                given=f"{len(cells)} cells",
+                expected=f"{len(header)}: {', '.join(header)}",
+            )
+        pairs = zip(header, (cell.strip() for cell in cells), strict=True)
+        yield reader.line_num, {key: _cell(key, cell) for key, cell in pairs if cell}
+
+
+def _cell(key: str, text: str) -> Scalar | list[str] | list[Scalar]:
+    """A cell: text where names stand, else a scalar as in YAML."""
+    if key == "name":
+        return text
+    if key == "features" and not text.isdecimal():
+        return [part.strip() for part in text.split(_BETWEEN)]
+    if key == "pooling" and _BETWEEN in text:
+        return [_scalar(part.strip()) for part in text.split(_BETWEEN)]
+    return _scalar(text)
+
+
+def _scalar(text: str) -> Scalar:
+    try:
+        return plain_scalar(text)
+    except ValueError:
+        return text
+
+
+def _text(file: Path) -> str:
+    try:
+        raw = file.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=file, expected="a CSV file") from None
+    if len(raw) > MAX_FILE_BYTES:
+        raise InputError("the file is too large", file=file, expected=f"at most {MAX_FILE_BYTES:,} bytes")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError("the file is not UTF-8 text", file=file) from None

@@ -1,0 +1,186 @@
+"""Embedding traffic of tables and shards: lookups, bytes moved, rows updated. Amounts per iteration, no times.
+
+Byte counts follow FBGEMM (bench/tbe/split_table_batched_embeddings_benchmark.py and the backward kernels):
+
+- forward: each looked-up row is read, each pooled vector written, indices and offsets read;
+- backward: indices are sorted (radix sort of key and 4-byte value), pooled gradients read per lookup, each distinct
+  row's weights and optimizer state read and written once.
+
+How many of the rows of the forward pass a cache serves follows from their popularity: the lookups of one table follow
+each other (FBGEMM's thread blocks are in the order of the tables), so that a cache begins each table without its rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from simulator.operators import FloatArray
+from simulator.program import IntArray
+from workloads.dlrm.laws.index_laws import Law, make_law, salt_of
+from workloads.dlrm.laws.popularity import Popularity
+from workloads.dlrm.model.batch_contents import batch_lookups
+from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.model.tables import Tables
+from workloads.dlrm.rows.retention import CACHE_BYTES
+
+RADIX_BITS = 8
+"""Bits that one pass of a radix sort orders (CUB's default digit)."""
+
+SORT_VALUE_BYTES = 4
+"""Bytes carried beside each sorted index (FBGEMM transpose_embedding_input: int32 bag numbers)."""
+
+SECTOR_BYTES = 32
+"""What a GPU's caches and memory move at least (CUDA C++ Programming Guide: transactions of 32 bytes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableTraffic:
+    """What whole tables move in one batch; all arrays ``[N]``.
+
+    Attributes:
+        samples: the batch.
+        lookups: rows looked up.
+        distinct: distinct rows among them.
+    """
+
+    samples: float
+    lookups: FloatArray
+    distinct: FloatArray
+
+
+def table_traffic(tables: Tables, samples: float, settings: DlrmSettings) -> TableTraffic:
+    """Traffic of a batch of ``samples`` (global for sharded tables, local for copied ones)."""
+    part = samples / settings.global_batch_size
+    lookups = part * batch_lookups(tables, settings).sum(axis=1)
+    laws = laws_of(tables, settings)
+    if len(set(laws)) == 1:
+        return TableTraffic(samples, lookups, _distinct(laws[0], tables.rows, lookups, samples, settings))
+    distinct = np.zeros(len(tables))
+    for law in set(laws):
+        own = np.array([other is law for other in laws])
+        distinct[own] = _distinct(law, tables.rows[own], lookups[own], samples, settings)
+    return TableTraffic(samples, lookups, distinct)
+
+
+def laws_of(tables: Tables, settings: DlrmSettings) -> list[Law]:
+    """The law of each table ``[N]``."""
+    if not tables.indices:
+        return [settings.indices] * len(tables)
+    return [settings.indices if law is None else make_law(law) for law in tables.indices]
+
+
+def popularity_of(tables: Tables, settings: DlrmSettings, table: int) -> Popularity:
+    """How popular the rows of a table are.
+
+    Raises:
+        InputError: a file of indices looks up rows that the table lacks.
+    """
+    law = laws_of(tables, settings)[table] if tables.indices else settings.indices
+    lookups = settings.global_batch_size * float(tables.lookups_per_sample[table])
+    return law.popularity(int(tables.rows[table]), lookups, settings.global_batch_size, salt_of(tables.names[table]))
+
+
+def block_shares(
+    tables: Tables, settings: DlrmSettings, table: IntArray, blocks: IntArray
+) -> tuple[FloatArray, FloatArray]:
+    """Shares of lookups and of distinct rows of each block of rows ``[S, B]``; each sums to 1 over the blocks.
+
+    Args:
+        tables: the tables.
+        settings: the job.
+        table: table of each shard ``[S]``.
+        blocks: rows of its blocks ``[S, B]``.
+    """
+    lookups, distinct = np.zeros(blocks.shape), np.zeros(blocks.shape)
+    for shard, number in enumerate(table.tolist()):
+        law = popularity_of(tables, settings, number)
+        edges = np.concatenate([[0], np.cumsum(blocks[shard])])
+        lookups[shard] = law.block_shares(edges)
+        touched = law.block_distinct(edges, settings.global_batch_size * float(tables.lookups_per_sample[number]))
+        distinct[shard] = touched / touched.sum()
+    return lookups, distinct
+
+
+def missed_shares(
+    tables: Tables, settings: DlrmSettings, table: IntArray, row_bytes: FloatArray, samples: float, parts: int
+) -> FloatArray:
+    """Share of each shard's lookups that a cache of each of `CACHE_BYTES` does not serve ``[G, S]``.
+
+    Args:
+        tables: the tables.
+        settings: the job.
+        table: table of each shard ``[S]``.
+        row_bytes: room that one of its rows takes in a cache ``[S]``.
+        samples: whose lookups it serves.
+        parts: ranks over which its rows are spread; each sees that part of the lookups and of the rows.
+    """
+    found = np.ones((len(CACHE_BYTES), len(table)))
+    for shard, (number, size) in enumerate(zip(table.tolist(), row_bytes.tolist(), strict=True)):
+        law = laws_of(tables, settings)[number] if tables.indices else settings.indices
+        lookups, rows = float(tables.lookups_per_sample[number]), int(tables.rows[number])
+        held, missing = _missed(law, rows, settings.global_batch_size * lookups, settings.global_batch_size, samples)
+        found[:, shard] = np.interp(CACHE_BYTES / size * parts, held, missing)
+    return found
+
+
+def fetched_rows(
+    tables: Tables, settings: DlrmSettings, table: IntArray, samples: float, slots: FloatArray
+) -> FloatArray:
+    """Distinct rows of a batch that LRU caches in front of tables lack, having served such batches for long ``[S]``.
+
+    Args:
+        tables: the tables.
+        settings: the job.
+        table: table of each cache ``[S]``.
+        samples: the batch.
+        slots: rows that each cache holds ``[S]``.
+    """
+    found = np.zeros(len(table))
+    for cache, (number, rows) in enumerate(zip(table.tolist(), slots.tolist(), strict=True)):
+        law = laws_of(tables, settings)[number] if tables.indices else settings.indices
+        size, lookups = int(tables.rows[number]), float(tables.lookups_per_sample[number])
+        found[cache] = _fetched(
+            law, size, settings.global_batch_size * lookups, settings.global_batch_size, samples, rows
+        )
+    return found
+
+
+def sectors(size_bytes: FloatArray | IntArray) -> FloatArray:
+    """Bytes that move when ``size_bytes [...]`` somewhere in memory are read or written: whole sectors."""
+    return np.asarray(np.ceil(size_bytes / SECTOR_BYTES) * SECTOR_BYTES)
+
+
+def sort_bytes(lookups: FloatArray, rows: FloatArray, index_bytes: int) -> FloatArray:
+    """Traffic of sorting the indices of a rank ``[P]``: each pass reads and writes keys and values.
+
+    Args:
+        lookups: indices on the rank ``[P]``.
+        rows: rows of all tables on the rank ``[P]``; the keys have ``log2(rows)`` bits.
+        index_bytes: size of a key.
+    """
+    passes = np.ceil(np.log2(np.maximum(rows, 2.0)) / RADIX_BITS)
+    return lookups * passes * 2 * (index_bytes + SORT_VALUE_BYTES)
+
+
+def _distinct(law: Law, rows: IntArray, lookups: FloatArray, samples: float, settings: DlrmSettings) -> FloatArray:
+    size = rows.astype(np.float64)
+    return _known(law, size.tobytes(), lookups.tobytes(), samples, float(settings.global_batch_size)).copy()
+
+
+@lru_cache(maxsize=16384)
+def _missed(law: Law, rows: int, lookups: float, batch: float, samples: float) -> tuple[FloatArray, FloatArray]:
+    return law.popularity(rows, lookups, batch).missed(lookups * samples / batch)
+
+
+@lru_cache(maxsize=16384)
+def _fetched(law: Law, rows: int, lookups: float, batch: float, samples: float, slots: float) -> float:
+    return float(law.popularity(rows, lookups, batch).fetched(slots, lookups * samples / batch))
+
+
+@lru_cache(maxsize=256)
+def _known(law: Law, rows: bytes, lookups: bytes, samples: float, batch: float) -> FloatArray:
+    """Plans are compared by the thousand, over the same tables."""
+    return law.distinct(np.frombuffer(rows), np.frombuffer(lookups), samples, batch)

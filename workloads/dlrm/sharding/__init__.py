@@ -1,0 +1,55 @@
+"""Sharding: plans, the planners that make them, and what they are told."""
+
+from typing import get_args
+
+from workloads.dlrm.sharding import (
+    dealing_planner,
+    greedy_planner,
+    memory_planner,
+    partition_planners,
+    search_planner,
+    uniform_planners,
+)
+from workloads.dlrm.sharding.costs import BandwidthCosts, Rates, rank_loads_s
+from workloads.dlrm.sharding.fitting import fit_rows, make_fitting, make_sharding_plan
+from workloads.dlrm.sharding.interfaces import (
+    PHASES,
+    PLANNERS,
+    Planner,
+    PlanningContext,
+    ShardCosts,
+    StorageChoice,
+)
+from workloads.dlrm.sharding.plan import Plan, make_plan
+from workloads.dlrm.sharding.plan_exchange import plan_from_dict, plan_to_dict
+from workloads.dlrm.sharding.plan_file import PlanFile, ShardingType
+from workloads.dlrm.sharding.shards import ColumnShards, NodeShards, Shards
+
+SHARDING_TYPES: tuple[ShardingType, ...] = get_args(ShardingType)
+SHIPPED = (dealing_planner, greedy_planner, memory_planner, partition_planners, search_planner, uniform_planners)
+"""Modules that register planners."""
+
+__all__ = [
+    "PHASES",
+    "PLANNERS",
+    "SHARDING_TYPES",
+    "BandwidthCosts",
+    "ColumnShards",
+    "NodeShards",
+    "Plan",
+    "PlanFile",
+    "Planner",
+    "PlanningContext",
+    "Rates",
+    "ShardCosts",
+    "ShardingType",
+    "Shards",
+    "StorageChoice",
+    "fit_rows",
+    "make_fitting",
+    "make_plan",
+    "make_sharding_plan",
+    "plan_from_dict",
+    "plan_to_dict",
+    "rank_loads_s",
+]

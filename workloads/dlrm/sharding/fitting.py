@@ -1,0 +1,103 @@
+"""Plans that fit: by a named planner, again with less room, or with fewer rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from inputs.errors import InfeasibleError
+from workloads.dlrm.model.tables import Tables, scale_rows
+from workloads.dlrm.sharding.interfaces import PLANNERS, Planner, PlanningContext
+from workloads.dlrm.sharding.offload import offload
+from workloads.dlrm.sharding.plan import Plan
+
+
+def make_sharding_plan(planner: str, tables: Tables, context: PlanningContext) -> Plan:
+    """Plan with the named planner.
+
+    Raises:
+        InputError: no such planner.
+        InfeasibleError: the tables do not fit; the message has the numbers.
+    """
+    make = PLANNERS.get(planner, key="workload.sharding.planner")
+    return make(tables, context) if context.choice is None else offload(make, tables, context, context.choice)
+
+
+ATTEMPTS = 6
+"""What is not for tables depends on the plan: a plan that is over by that is made again with so much less room."""
+
+MARGIN, MEBIBYTE = 1.1, 2.0**20
+"""So much more than the excess is taken off, at least a MiB: otherwise the last bytes of excess never go."""
+
+OVER_CAPACITY = "a rank holds more than it may"
+
+
+def make_fitting(make: Planner, tables: Tables, context: PlanningContext) -> Plan:
+    """Plan with ``make``, and again with less room for tables while a rank holds too much of everything.
+
+    Raises:
+        InfeasibleError: no attempt fits.
+    """
+    for attempt in range(ATTEMPTS):
+        try:
+            plan = make(tables, context)
+        except InfeasibleError:
+            if attempt == 0:
+                raise
+            break
+        excess = context.excess_bytes(plan) if context.excess_bytes else 0.0
+        if excess <= 0:
+            return plan
+        context = replace(context, memory_bytes=context.memory_bytes - MARGIN * max(excess, MEBIBYTE))
+        if context.memory_bytes <= 0:
+            break
+    raise InfeasibleError(OVER_CAPACITY)
+
+
+def fit_rows(planner: str, tables: Tables, context: PlanningContext) -> Plan:
+    """Plan with all rows shrunk by one factor, the largest (to 1 %) with which the plan fits; 1 when it fits anyway.
+
+    The paper scaled its tables down so that they fit on few nodes (arXiv 2104.05158, scaling section, recalled).
+
+    Searches search at the end only, with the rows that fit.
+
+    Raises:
+        InfeasibleError: not even a thousandth of the rows fits.
+    """
+    try:
+        return make_sharding_plan(planner, tables, context)
+    except InfeasibleError:
+        stored = context.stored_bytes(tables.rows, tables.dim, tables.element_bytes).sum()
+    high = min(1.0, max(0.0, context.memory_bytes) * context.world_size / float(stored))
+    full, context = context, replace(context, steps=0)
+    low, best = _first_fit(planner, tables, context, high)
+    high = min(high, low / _SHRINK)
+    while high > _CLOSE * low:
+        middle = (low * high) ** 0.5
+        try:
+            low, best = middle, _scaled_plan(planner, tables, context, middle)
+        except InfeasibleError:
+            high = middle
+    if full.steps:
+        best = _scaled_plan(planner, tables, full, low)
+    return replace(best, rows_scale=low)
+
+
+_SHRINK, _CLOSE, _LEAST = 0.8, 1.01, 1e-3
+"""Factor of each attempt to fit, how close the largest fitting factor is approached, and the least one tried."""
+
+
+def _first_fit(planner: str, tables: Tables, context: PlanningContext, factor: float) -> tuple[float, Plan]:
+    """The first factor at or below ``factor`` that fits, and its plan."""
+    while True:
+        try:
+            return factor, _scaled_plan(planner, tables, context, factor)
+        except InfeasibleError:
+            if factor * _SHRINK < _LEAST:
+                raise
+            factor *= _SHRINK
+
+
+def _scaled_plan(planner: str, tables: Tables, context: PlanningContext, factor: float) -> Plan:
+    """The plan of the tables with ``factor`` times their rows."""
+    scaled = scale_rows(tables, factor)
+    return make_sharding_plan(planner, scaled, replace(context, costs=context.costs.of(scaled)))

@@ -1,0 +1,151 @@
+"""Planners: named functions that turn tables into a sharding plan.
+
+A planner knows no hardware. It is given how many bytes each rank has for tables, a `ShardCosts` that says what time a
+shard costs, and, where somebody can, functions that say what a whole plan costs: by simulating it, and in memory. It
+decides who holds what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from simulator.operators import FloatArray
+from simulator.program import IntArray
+from simulator.registry import Registry
+from workloads.dlrm.model.storage import Storage, Tier, bytes_in, stored_bytes, uniform_storage
+from workloads.dlrm.model.tables import Tables
+from workloads.dlrm.sharding.plan import Plan
+from workloads.graph.optimizers import DenseOptimizerKind, TableOptimizerKind, copied_bytes
+
+PHASES = ("lookup", "update", "output", "input")
+"""What all ranks do together: lookups, updates, exchange of pooled vectors and their gradients (and of the gradients of
+copies), exchange of indices. A phase lasts as long as its slowest rank, and an iteration as long as all phases."""
+
+
+class ShardCosts(Protocol):
+    """What shards cost, seconds per iteration and phase; K phases, those of `PHASES`."""
+
+    def of(self, tables: Tables) -> ShardCosts:
+        """Costs of shards of other tables in the same job, such as these with fewer rows."""
+        ...
+
+    def column_shard_s(self, table: IntArray, dim: IntArray) -> FloatArray:
+        """Cost of shards of ``dim`` columns of the given tables on the rank that holds them ``[S, K]``."""
+        ...
+
+    def node_shard_s(self, table: IntArray, dim: IntArray) -> FloatArray:
+        """Cost of shards of ``dim`` columns on each rank of the node over which their rows are spread ``[S, K]``."""
+        ...
+
+    def row_wise_s(self) -> FloatArray:
+        """Cost of each table on every rank when its rows are spread over all ``[N, K]``."""
+        ...
+
+    def data_parallel_s(self) -> FloatArray:
+        """Cost of each table on every rank when it is copied to all ``[N, K]``."""
+        ...
+
+    def block_weights(self, table: IntArray, blocks: int) -> FloatArray:
+        """Seconds of each block of rows of tables over those of a block of the mean ``[S, blocks, K]``."""
+        ...
+
+    def stored(self, storage: Storage) -> ShardCosts:
+        """The same with tables in the memory that these kernels put them in."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class StorageChoice:
+    """What compute kernels tables may have, and the room beside device memory.
+
+    Attributes:
+        allowed: whether a table may have a kernel ``[N, K]``, in the order of
+            `workloads.dlrm.model.storage.COMPUTE_KERNELS`.
+        load_factor: cached share of its rows ``[N]``.
+        ddr_bytes: host memory that each rank has for tables.
+        ssd_bytes: the same of SSDs.
+    """
+
+    allowed: NDArray[np.bool_]
+    load_factor: FloatArray
+    ddr_bytes: float
+    ssd_bytes: float
+
+
+@dataclass(frozen=True, slots=True)
+class PlanningContext:
+    """What a planner is told of the machine and the job.
+
+    Attributes:
+        world_size: ranks.
+        local_world_size: ranks per node.
+        memory_bytes: bytes that each rank has for table weights and their optimizer state.
+        costs: what shards cost.
+        optimizer: optimizer of sharded tables, which decides on their state.
+        dense_optimizer: optimizer of copied tables.
+        simulate_s: seconds per iteration of a plan as the engine finds them; infinite for one that does not fit, and
+            for one that takes longer than the second argument. None where nobody can simulate.
+        excess_bytes: by how much a plan's fullest rank is over its memory, everything counted. None: not checked.
+        choice: what kernels tables may have; None: `storage` is given.
+        storage: kernels of the tables, None for ``fused``.
+        locks_cache: whether cache slots are locked for batches in flight.
+        steps: how many candidates a search simulates.
+        seed: of a search.
+    """
+
+    world_size: int
+    local_world_size: int
+    memory_bytes: float
+    costs: ShardCosts
+    optimizer: TableOptimizerKind = "rowwise_adagrad"
+    dense_optimizer: DenseOptimizerKind = "sgd"
+    simulate_s: Callable[[Plan, float], float] | None = None
+    excess_bytes: Callable[[Plan], float] | None = None
+    choice: StorageChoice | None = None
+    storage: Storage | None = None
+    locks_cache: bool = False
+    steps: int = 0
+    seed: int = 0
+
+    @property
+    def whole_nodes(self) -> bool:
+        """Whether all nodes have the same number of ranks, so that tables can be spread over nodes."""
+        return self.world_size % self.local_world_size == 0
+
+    def stored_bytes(
+        self,
+        rows: IntArray,
+        dim: IntArray,
+        element_bytes: IntArray,
+        table: IntArray | None = None,
+        tier: Tier = "hbm",
+    ) -> IntArray:
+        """Weights, optimizer state and caches of shards in a memory tier, bytes ``[S]``.
+
+        Args:
+            rows: of each shard ``[S]``.
+            dim: its columns ``[S]``.
+            element_bytes: size of a weight ``[S]``.
+            table: its table ``[S]``; None: shard i is of table i.
+            tier: of the memory.
+        """
+        which = np.arange(len(rows)) if table is None else table
+        storage = self.storage or uniform_storage(int(which.max(initial=-1)) + 1)
+        found = stored_bytes(storage, self.optimizer, which, rows, dim, element_bytes, locks=self.locks_cache)
+        return np.asarray(np.ceil(bytes_in(found, tier)), dtype=np.int64)
+
+    def copied_bytes(self, tables: Tables) -> IntArray:
+        """Weights, gradient and optimizer state of a copy of each table, bytes ``[N]``."""
+        return copied_bytes(self.dense_optimizer, tables.weight_bytes)
+
+
+Planner: TypeAlias = Callable[[Tables, PlanningContext], Plan]
+
+
+PLANNERS: Registry[Planner] = Registry("planner", "dlrmsim.planners")
+"""Planners by name; `workloads.dlrm.sharding` registers those that ship."""

@@ -1,0 +1,148 @@
+"""Plans that differ from a plan in one decision: what a search tries next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from inputs.errors import InfeasibleError
+from simulator.operators import FloatArray
+from simulator.program import IntArray
+from workloads.dlrm.sharding.costs import rank_loads_s
+from workloads.dlrm.sharding.interfaces import PlanningContext
+from workloads.dlrm.sharding.options import Option, add_columns, add_nodes, checked, options_of, stored_on_ranks
+from workloads.dlrm.sharding.plan import Plan
+from workloads.dlrm.sharding.shards import ColumnShards, NodeShards
+
+RESHARD_SHARE, MOVE_SHARE, SWAP_SHARE = 0.5, 0.2, 0.2
+"""How often a neighbour shards one table in another way, moves one shard, or lets two change places; otherwise it gives
+up one kind of sharding, which saves that kind's kernels and collectives."""
+
+ANYWHERE_SHARE = 0.3
+"""How often the table to shard anew is any one, not one that the slowest rank works on."""
+
+
+def neighbour(plan: Plan, context: PlanningContext, draw: np.random.Generator) -> Plan | None:
+    """A plan that differs in one decision; None when the draw leads nowhere.
+
+    The rank that keeps the others waiting in a phase (drawn by how long the phase lasts) gives up the table or shard.
+    """
+    loads = rank_loads_s(plan, context.costs)
+    slowest = int(loads[:, _drawn(loads.max(axis=0), draw)].argmax())
+    kind = draw.random()
+    try:
+        if kind < RESHARD_SHARE or not len(plan.columns):
+            found = _resharded(plan, context, slowest, draw)
+        elif kind < RESHARD_SHARE + MOVE_SHARE:
+            found = _moved(plan, slowest, loads.sum(axis=1), draw)
+        elif kind < RESHARD_SHARE + MOVE_SHARE + SWAP_SHARE:
+            found = _swapped(plan, slowest, draw)
+        else:
+            found = _without_kind(plan, context, draw)
+    except InfeasibleError:
+        return None
+    if found is None or stored_on_ranks(found, context).max() > context.memory_bytes:
+        return None
+    return checked(found)
+
+
+def _drawn(weights: FloatArray, draw: np.random.Generator) -> int:
+    """A position, with probability proportional to its weight."""
+    total = np.cumsum(weights)
+    return int(min(np.searchsorted(total, draw.random() * total[-1], side="right"), len(weights) - 1))
+
+
+def _resharded(plan: Plan, context: PlanningContext, rank: int, draw: np.random.Generator) -> Plan | None:
+    """The plan with another option for a table of ``rank``, or for any table."""
+    mine = _tables_on(plan, rank)
+    anywhere = not len(mine) or draw.random() < ANYWHERE_SHARE
+    table = int(draw.integers(len(plan.tables)) if anywhere else draw.choice(mine))
+    now = option_of(plan, table)
+    others = [option for option in options_of(int(plan.tables.dim[table]), context) if option != now]
+    if not others:
+        return None
+    return with_option(plan, table, others[draw.integers(len(others))], context)
+
+
+def _tables_on(plan: Plan, rank: int) -> IntArray:
+    """Tables that are not on every rank, of which ``rank`` holds something, each as often as it has shards there."""
+    node = rank // plan.local_world_size
+    columns, nodes = plan.columns, plan.nodes
+    return np.concatenate([columns.table[columns.rank == rank], nodes.table[nodes.node == node]])
+
+
+def option_of(plan: Plan, table: int) -> Option:
+    """How a table is sharded."""
+    pieces = int((plan.columns.table == table).sum() + (plan.nodes.table == table).sum())
+    return Option(plan.sharding_types[table], max(1, pieces))
+
+
+def with_option(plan: Plan, table: int, option: Option, context: PlanningContext) -> Plan:
+    """The (unchecked) plan with one table sharded anew, the others where they are.
+
+    Raises:
+        InfeasibleError: there is no room for it.
+    """
+    rest, added = _without(plan, table), np.array([table])
+    if option.kind == "row_wise":
+        return replace(rest, row_wise=np.append(rest.row_wise, table))
+    if option.kind == "data_parallel":
+        return replace(rest, data_parallel=np.append(rest.data_parallel, table))
+    pieces = np.full(len(plan.tables), option.pieces)
+    return (add_nodes if option.over_nodes else add_columns)(rest, context, added, pieces)
+
+
+def _without(plan: Plan, table: int) -> Plan:
+    columns, nodes = plan.columns, plan.nodes
+    keep, keep_node = columns.table != table, nodes.table != table
+    return replace(
+        plan,
+        columns=ColumnShards(columns.table[keep], columns.rank[keep], columns.column[keep], columns.dim[keep]),
+        nodes=NodeShards(nodes.table[keep_node], nodes.node[keep_node], nodes.column[keep_node], nodes.dim[keep_node]),
+        row_wise=plan.row_wise[plan.row_wise != table],
+        data_parallel=plan.data_parallel[plan.data_parallel != table],
+        table_column_wise=plan.table_column_wise[plan.table_column_wise != table],
+    )
+
+
+def _without_kind(plan: Plan, context: PlanningContext, draw: np.random.Generator) -> Plan | None:
+    """The plan with all tables that are copied, cut by rows, or on nodes, whole or in halves instead."""
+    kinds = [np.unique(part) for part in (plan.row_wise, plan.data_parallel, plan.nodes.table) if len(part)]
+    if not kinds:
+        return None
+    given_up = kinds[draw.integers(len(kinds))]
+    for table in given_up:
+        plan = _without(plan, int(table))
+    return add_columns(plan, context, given_up, np.full(len(plan.tables), draw.integers(1, 3)))
+
+
+def _moved(plan: Plan, rank: int, load: FloatArray, draw: np.random.Generator) -> Plan | None:
+    """The plan with a shard of ``rank`` on another rank, rather one with little to do."""
+    mine = _movable(plan, plan.columns.rank == rank)
+    if not len(mine):
+        return None
+    target = _drawn(load.max() - load, draw)
+    return _put(plan, {int(draw.choice(mine)): target})
+
+
+def _swapped(plan: Plan, rank: int, draw: np.random.Generator) -> Plan | None:
+    """The plan with a shard of ``rank`` and one of another rank in each other's place."""
+    mine, others = _movable(plan, plan.columns.rank == rank), _movable(plan, plan.columns.rank != rank)
+    if not len(mine) or not len(others):
+        return None
+    one, other = int(draw.choice(mine)), int(draw.choice(others))
+    return _put(plan, {one: int(plan.columns.rank[other]), other: rank})
+
+
+def _movable(plan: Plan, where: IntArray) -> IntArray:
+    """Column shards that may go to any rank."""
+    return np.flatnonzero(where & ~np.isin(plan.columns.table, plan.table_column_wise))
+
+
+def _put(plan: Plan, ranks: dict[int, int]) -> Plan:
+    """The plan with shards on other ranks."""
+    rank = plan.columns.rank.copy()
+    for shard, target in ranks.items():
+        rank[shard] = target
+    return replace(plan, columns=replace(plan.columns, rank=rank))

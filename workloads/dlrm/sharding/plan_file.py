@@ -1,0 +1,127 @@
+"""The written form of a sharding plan: TorchRec's ``ShardingPlan`` as JSON or YAML, and the job it is for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, TypeAlias
+
+from pydantic import Field, model_validator
+
+from inputs.errors import InputError
+from inputs.model import Strict, problem
+from inputs.quantities import Count
+from inputs.validate import validate
+from inputs.yaml_lines import Document
+from workloads.dlrm.model.storage import CACHED_KERNELS, COMPUTE_KERNELS, ComputeKernel
+
+ShardingType: TypeAlias = Literal[
+    "table_wise", "column_wise", "row_wise", "table_row_wise", "table_column_wise", "grid_shard", "data_parallel"
+]
+PlanKernel: TypeAlias = ComputeKernel | Literal["dense"]
+
+_PLACEMENT = re.compile(r"rank:(\d{1,9})/(?:cuda|cpu):\d{1,9}")
+
+
+class ShardEntry(Strict):
+    """A shard, as TorchRec's ``ShardMetadata``: first row and column, rows and columns, ``rank:3/cuda:3``."""
+
+    shard_offsets: tuple[Count, Count]
+    shard_sizes: tuple[Count, Count]
+    placement: str
+
+    @model_validator(mode="after")
+    def _has_a_rank(self) -> Self:
+        if _PLACEMENT.fullmatch(self.placement) is None:
+            raise problem(f"not a placement: {self.placement}", key="placement", expected="such as rank:3/cuda:3")
+        return self
+
+    @property
+    def rank(self) -> int:
+        """The rank that holds it."""
+        found = _PLACEMENT.fullmatch(self.placement)
+        return int(found[1]) if found else -1
+
+
+class SpecEntry(Strict):
+    """All shards of a table, as TorchRec's ``EnumerableShardingSpec``."""
+
+    shards: Annotated[tuple[ShardEntry, ...], Field(min_length=1)]
+
+
+class CacheParams(Strict):
+    """The cache of a table, as TorchRec's ``CacheParams``: ``load_factor`` is the share of its rows that fit."""
+
+    load_factor: Annotated[float, Field(gt=0, le=1)] | None = None
+
+
+class TablePlan(Strict):
+    """How a table is sharded, as TorchRec's ``ParameterSharding``.
+
+    ``sharding_spec`` may be left out: then ``ranks`` hold equal parts in their order, and for row_wise and
+    data_parallel tables, which are on all ranks, they may be left out too. Without a kernel it is ``fused``.
+    """
+
+    sharding_type: ShardingType
+    compute_kernel: PlanKernel | None = None
+    cache_params: CacheParams | None = None
+    ranks: tuple[Count, ...] | None = None
+    sharding_spec: SpecEntry | None = None
+
+    @model_validator(mode="after")
+    def _parts_agree(self) -> Self:
+        copied = self.sharding_type == "data_parallel"
+        if self.compute_kernel is not None and (self.compute_kernel == "dense") != copied:
+            raise problem(
+                f"a {self.sharding_type} table with the kernel {self.compute_kernel}",
+                key="compute_kernel",
+                expected="dense" if copied else f"one of {', '.join(COMPUTE_KERNELS)}",
+            )
+        if self.cache_params is not None and self.compute_kernel not in CACHED_KERNELS:
+            raise problem(
+                "a cache for a kernel that has none",
+                key="cache_params",
+                expected=f"null, or {' or '.join(CACHED_KERNELS)} as compute_kernel",
+            )
+        if copied and self.sharding_spec is not None:
+            raise problem("a data_parallel table with shards", key="sharding_spec", expected="null, all ranks have it")
+        if (
+            self.ranks is None
+            and self.sharding_spec is None
+            and self.sharding_type not in ("row_wise", "data_parallel")
+        ):
+            raise problem(f"a {self.sharding_type} table without a place", expected="ranks or sharding_spec")
+        return self
+
+
+class PlanFile(Strict):
+    """A sharding plan.
+
+    Attributes:
+        world_size: ranks it is for.
+        local_world_size: ranks per node; those of the scenario's cluster when left out.
+        plan: module path -> table -> how it is sharded.
+        planner: who made it.
+        rows_scale: factor on the rows of all tables; sizes are those of the scaled tables.
+    """
+
+    world_size: Annotated[Count, Field(gt=0)]
+    local_world_size: Annotated[Count, Field(gt=0)] | None = None
+    plan: dict[str, dict[str, TablePlan]]
+    planner: str = "file"
+    rows_scale: Annotated[float, Field(gt=0, le=1)] = 1.0
+
+
+def read_plan(data: Mapping[str, Any]) -> PlanFile:
+    """Check a written plan.
+
+    Raises:
+        InputError: with the key within the plan; the caller knows the file.
+    """
+    try:
+        return validate(PlanFile, Document(dict(data), {}, Path("plan")))
+    except InputError as error:
+        raise InputError(
+            error.message, key=error.key, given=error.given, expected=error.expected, nearest=error.nearest
+        ) from None

@@ -1,0 +1,1 @@
+"""What every workload family uses: passes, recorder, optimizers, schedules, framework profiles."""

@@ -1,0 +1,173 @@
+"""Framework profiles: what the training framework does around the kernels."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from inputs.catalog import Catalog
+from inputs.model import Strict
+from inputs.quantities import Bytes, Seconds
+from inputs.validate import validate
+from inputs.yaml_lines import Document, load_yaml
+from workloads.graded import Graded
+
+Pipeline: TypeAlias = Literal["none", "sparse_dist", "inter_iteration", "prefetch", "fused_sparse_dist", "semi_sync"]
+InteractionKernel: TypeAlias = Literal["gather", "fused", "mask"]
+CudaGraph: TypeAlias = Literal["none", "network", "iteration"]
+
+FRAMEWORKS = Catalog("framework", "workloads", "frameworks")
+
+
+Factor = Annotated[float, Field(gt=0)]
+Constant: TypeAlias = Literal[
+    "operator_s", "elementwise_factor", "embedding_factor", "iteration_s", "table_s", "feature_s"
+]
+"""Quantities that a fit may set; none of them knows a number of GPUs, a vendor or a batch."""
+
+
+class Fit(Strict):
+    """What ``dlrmsim calibrate framework`` fitted.
+
+    Attributes:
+        constants: names of the fitted quantities.
+        suites: the suites whose calibration cases with this framework were fitted.
+        residuals: how well they were.
+    """
+
+    constants: Annotated[tuple[Constant, ...], Field(min_length=1, max_length=4)]
+    suites: Annotated[tuple[str, ...], Field(min_length=1)]
+    residuals: str = ""
+
+
+class Framework(Strict):
+    """A framework profile.
+
+    Attributes:
+        name: equal to the file's name.
+        title: one line for people.
+        launch_s: host time to launch one kernel, seconds.
+        operator_s: host time of one operator beside its launches (dispatch, Python, autograd), seconds.
+        first_bucket_bytes: size at which DDP closes the first gradient bucket.
+        bucket_bytes: size at which it closes the others.
+        input_process_group: ``shared``: all collectives serialise on one communication stream; ``own``: those of
+            input_dist have a process group, hence a stream, of their own.
+        index_bytes: size of an index.
+        length_bytes: size of a bag length.
+        optimizer_kernels: kernels of the dense optimizer step (multi-tensor).
+        cuda_graph: what one launch starts, unless the scenario says so; see
+            `workloads.dlrm.model.settings.DlrmSettings`.
+        overlap_exchange: see `workloads.dlrm.model.settings.Overlaps`, as the next two.
+        overlap_all_reduce: likewise.
+        overlap_weight_gradients: likewise.
+        reserve_bytes: device memory that the framework takes (context, allocator slack, NCCL buffers).
+        pipeline: what overlaps between batches, unless the scenario says so.
+        planner: who shards the tables, unless the scenario says so.
+        all_to_all_between_nodes: the algorithm of its exchanges, unless the scenario says so.
+        hybrid_embedding: whether frequent rows are on all ranks (`workloads.dlrm.iteration.hybrid`), for models that
+            allow it.
+        bottom_mlp: ``every_rank``: data-parallel; ``first_rank``: the first rank computes it for all samples, and its
+            output is exchanged like a pooled vector.
+        indices: ``exchanged``: ranks read their samples and send indices to the owners of the tables;
+            ``read_by_owners``: each rank reads the indices of its own tables for all samples.
+        activations: ``kernels``: an element-wise kernel each; ``epilogue``: at the end of the GEMM before.
+        half_weights: where 16-bit weights come from: ``cast``: from fp32 ones at each use, their gradients cast back;
+            ``kept``: the optimizer writes them, and reads 16-bit gradients as they were summed.
+        interaction_kernel: of the dot interaction: ``gather``: concatenation, all products, gather; ``fused``: one
+            kernel; ``mask``: as gather, with a mask of products whose places the host must know (tf.boolean_mask).
+        elementwise_factor: memory traffic of element-wise kernels over what the generator counts, one pass for each
+            activation, cast and permutation.
+        embedding_factor: time of lookups and updates on the device over that of one table-batched kernel each.
+        iteration_s: time per iteration in which the device waits for the host: synchronisation, launch of a graph.
+        table_s: time per feature that a rank looks up, forward and update, in which the device waits for launches:
+            kernels of its own beside its memory traffic.
+        feature_s: the same per feature of the model, on every rank: kernels that split and join pooled vectors.
+        fit: which of these quantities were fitted, and on what.
+    """
+
+    name: str
+    title: str
+    launch_s: Graded[Seconds]
+    operator_s: Graded[Seconds]
+    first_bucket_bytes: Graded[Bytes]
+    bucket_bytes: Graded[Bytes]
+    input_process_group: Graded[Literal["shared", "own"]]
+    index_bytes: Graded[Literal[4, 8]]
+    length_bytes: Graded[Literal[4, 8]]
+    optimizer_kernels: Graded[int]
+    cuda_graph: Graded[CudaGraph]
+    overlap_exchange: Graded[bool]
+    overlap_all_reduce: Graded[bool]
+    overlap_weight_gradients: Graded[bool]
+    reserve_bytes: Graded[Bytes]
+    pipeline: Graded[Pipeline] | None = None
+    planner: Graded[str] | None = None
+    all_to_all_between_nodes: Graded[str] | None = None
+    hybrid_embedding: Graded[bool] | None = None
+    bottom_mlp: Graded[Literal["every_rank", "first_rank"]] | None = None
+    indices: Graded[Literal["exchanged", "read_by_owners"]] | None = None
+    activations: Graded[Literal["kernels", "epilogue"]] | None = None
+    half_weights: Graded[Literal["cast", "kept"]] | None = None
+    interaction_kernel: Graded[InteractionKernel] | None = None
+    elementwise_factor: Graded[Factor] | None = None
+    embedding_factor: Graded[Factor] | None = None
+    iteration_s: Graded[Seconds] | None = None
+    table_s: Graded[Seconds] | None = None
+    feature_s: Graded[Seconds] | None = None
+    fit: Fit | None = None
+
+    def seconds(self, name: Literal["iteration_s", "table_s", "feature_s"]) -> float:
+        """A time, 0 where the profile has none."""
+        found: Graded[float] | None = getattr(self, name)
+        return 0.0 if found is None else found.value
+
+    def factor(self, name: Literal["elementwise_factor", "embedding_factor"]) -> float:
+        """A factor on memory traffic, 1 where the profile has none."""
+        found: Graded[float] | None = getattr(self, name)
+        return 1.0 if found is None else found.value
+
+    @property
+    def own_pipeline(self) -> Pipeline:
+        """The pipeline of scenarios that state none."""
+        return "none" if self.pipeline is None else self.pipeline.value
+
+    @property
+    def owners_read(self) -> bool:
+        """Whether each rank reads the indices of its own tables, so that none are exchanged."""
+        return self.indices is not None and self.indices.value == "read_by_owners"
+
+    @property
+    def bottom_on_first_rank(self) -> bool:
+        """Whether the first rank computes the bottom MLP for all."""
+        return self.bottom_mlp is not None and self.bottom_mlp.value == "first_rank"
+
+    @property
+    def activates_in_gemm(self) -> bool:
+        """Whether activations need no kernel."""
+        return self.activations is not None and self.activations.value == "epilogue"
+
+    @property
+    def keeps_half_weights(self) -> bool:
+        """Whether nothing is cast between the optimizer and the layers."""
+        return self.half_weights is not None and self.half_weights.value == "kept"
+
+    @property
+    def dot_kernel(self) -> InteractionKernel:
+        """How the dot interaction is computed."""
+        return "gather" if self.interaction_kernel is None else self.interaction_kernel.value
+
+
+def load_framework(name_or_path: str | Path, *, origin: Document | None = None, key: str = "") -> Framework:
+    """Read a shipped profile by name or a profile by path.
+
+    Args:
+        name_or_path: as in a scenario.
+        origin: the document that names the framework, for messages and relative paths.
+        key: where in ``origin``.
+
+    Raises:
+        InputError: no such profile, or the file is wrong.
+    """
+    return validate(Framework, load_yaml(FRAMEWORKS.find(name_or_path, origin=origin, key=key)))

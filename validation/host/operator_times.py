@@ -1,9 +1,9 @@
-"""The trainer's timed iterations: what a rank's own thread did, by section of the iteration."""
+"""Operator times of the trainer's traced iterations: time of a rank's own thread by section, lookup, update and GEMM."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,9 +18,9 @@ from traces.kineto.reader import read_kineto
 STEP = "ProfilerStep#"
 GEMMS = frozenset({"aten::addmm", "aten::mm", "aten::bmm"})
 WAIT = "collective_wait"
-"""Waiting for a collective (`trainer.waits`)."""
+"""Name of waits for collectives in traces (`trainer.waits`)."""
 ISSUE = "c10d::"
-"""Issuing one; on a shared core the threads of gloo begin within it."""
+"""Prefix of calls that issue collectives in traces."""
 LOOKUP, UPDATE = "_lookup", "_update"
 ENDS = "ends"
 """Loss, optimizer, and what lies between the sections of an iteration."""
@@ -33,45 +33,37 @@ SECTIONS: Mapping[str, str] = {
 """Sections of the trainer (`trainer.model`, `trainer.pipeline`) and the group that they are counted in."""
 
 
+NEW_PAGES = 4
+"""Pages that a counted iteration may touch first beyond the trace's minimum; a first touch of 2 MB takes up to 5 ms."""
+
+
 @dataclass(frozen=True, slots=True)
 class TimedRank:
-    """A rank's timed iterations.
+    """Operator times of a rank.
 
     Attributes:
-        steps_s: their times ``[iterations]``.
-        groups_s: of each group of sections, without the parts that are counted apart: every lookup and update of a kind
-            of shards by its name, `WAIT`, `ISSUE`; medians over iterations.
-        gemms_s: of each GEMM in the order of the iteration ``[gemms]``, likewise.
-        rest_share: of what the rank did beside collectives, the part that was no lookup, update or GEMM, over all of
-            these iterations; None in records from before it was told.
+        steps_s: times of the traced iterations ``[iterations]``.
+        groups_s: median time of each group of sections, and of `WAIT`, `ISSUE` and each lookup and update by name; these
+            are not part of their section.
+        gemms_s: median time of each GEMM in the order of the iteration ``[gemms]``.
     """
 
     steps_s: FloatArray
     groups_s: Mapping[str, float]
     gemms_s: FloatArray
-    rest_share: float | None = None
-
-
-NEW_PAGES = 4
-"""That an iteration may touch first, more than that of the same trace which touches fewest, and count: the system takes
-up to 5 ms for one of 2 MB. The profiler's small pieces leave no place for large tensors in memory that was theirs."""
-
-
-def _middle(values: Sequence[float]) -> float:
-    return float(np.median(values))
 
 
 def timed_iterations(events: Events, file: Path, page_faults: IntArray | None = None) -> IntArray:
-    """Where iterations begin and end that count ``[iterations, 2]``, picoseconds.
+    """Begin and end of the counted iterations ``[iterations, 2]``, picoseconds.
 
     Args:
-        events: of the trace.
-        file: that it is from.
-        page_faults: pages that each iteration of the stage touched first, the most of any rank; those of the trace that
-            touched more than others do not count. None: all do.
+        events: events of the trace.
+        file: path of the trace, for errors.
+        page_faults: pages that each iteration of the stage touched first, the maximum over ranks; iterations that touch
+            more than `NEW_PAGES` beyond the minimum do not count. None: all count.
 
     Raises:
-        InputError: there are none.
+        InputError: the trace has no iterations.
     """
     rows = _steps(events)
     if not len(rows):
@@ -83,35 +75,19 @@ def timed_iterations(events: Events, file: Path, page_faults: IntArray | None = 
     return np.stack([events.start_ps[rows], events.end_ps[rows]], axis=1)
 
 
-def read_timed(
-    file: Path, page_faults: IntArray | None = None, middle: Callable[[Sequence[float]], float] = _middle
-) -> TimedRank:
-    """Read a rank's ``timed/rank{r}.json.gz``; raises as `timed_iterations`.
-
-    Args:
-        file: of the trace.
-        page_faults: as of `timed_iterations`.
-        middle: of the seconds of a group, or of a GEMM, in each iteration; the median unless told.
-    """
+def read_timed(file: Path, page_faults: IntArray | None = None) -> TimedRank:
+    """Read a rank's ``timed/rank{r}.json.gz``; arguments and errors as `timed_iterations`."""
     events = read_kineto(file).events
     spans = timed_iterations(events, file, page_faults)
     own = np.flatnonzero(events.track == events.track[_steps(events)[0]])
     own = own[np.lexsort((-events.end_ps[own], events.start_ps[own]))]
     found = [_iteration(events, own, low, high) for low, high in spans.tolist()]
     names = dict.fromkeys(name for groups, _ in found for name in groups)
-    groups_s = {name: middle([groups.get(name, 0.0) for groups, _ in found]) for name in names}
+    groups_s = {name: float(np.median([groups.get(name, 0.0) for groups, _ in found])) for name in names}
     counts = [len(gemms) for _, gemms in found]
-    alike = [gemms for _, gemms in found if len(gemms) == max(counts, default=0)]
-    gemms_s = np.array([middle(same) for same in zip(*alike, strict=True)])
-    rest_share = _rest_share([groups for groups, _ in found])
-    return TimedRank((spans[:, 1] - spans[:, 0]) / 1e12, groups_s, gemms_s, rest_share)
-
-
-def _rest_share(iterations: Sequence[Mapping[str, float]]) -> float:
-    """Of what own threads did beside collectives in some iterations, what was no kernel that is told apart."""
-    own = [(name, seconds) for groups in iterations for name, seconds in groups.items() if name not in (WAIT, ISSUE)]
-    kernels_s = sum(seconds for name, seconds in own if name == "gemm" or name.endswith((LOOKUP, UPDATE)))
-    return 1.0 - kernels_s / max(sum(seconds for _, seconds in own), 1e-12)
+    same_count = [gemms for _, gemms in found if len(gemms) == max(counts, default=0)]
+    gemms_s = np.array([float(np.median(times)) for times in zip(*same_count, strict=True)])
+    return TimedRank((spans[:, 1] - spans[:, 0]) / 1e12, groups_s, gemms_s)
 
 
 def _steps(events: Events) -> IntArray:
@@ -153,7 +129,7 @@ def _named(events: Events, rows: IntArray) -> Iterator[tuple[str, int, int]]:
 
 
 def _apart(name: str) -> str:
-    """What an event is counted as apart from its section; empty where it is part of that."""
+    """Name of the group of an event that is counted apart from its section; empty if it belongs to its section."""
     if name in GEMMS:
         return "gemm"
     if name.endswith((LOOKUP, UPDATE)):

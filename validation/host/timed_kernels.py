@@ -1,4 +1,4 @@
-"""Kernels timed alone (`trainer.microbench`) as the simulator's operators: what `validation.in_situ` fits costs to."""
+"""Kernels timed alone (`trainer.bench.microbench`) as operators of the simulator."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ Row = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class KernelRow:
-    """A timed kernel: what it does, its time in each round, and the median of these."""
+    """A kernel timed alone: its operator, and its time in each round, seconds."""
 
     operator: Operator
     rounds_s: tuple[float, ...]
 
     @property
     def seconds(self) -> float:
-        """The median over rounds."""
+        """Median over the rounds, seconds."""
         return float(np.median(self.rounds_s))
 
     @property
     def noise(self) -> float:
-        """Half the spread of the middle half of the rounds, over their median."""
+        """Half the interquartile range of the rounds over their median."""
         low, high = np.quantile(self.rounds_s, [0.25, 0.75])
         return float(high - low) / 2 / self.seconds
 
     @staticmethod
     def of(row: Row) -> KernelRow:
-        """A row as `trainer.microbench` writes it."""
+        """The kernel of a row that `trainer.bench.microbench` wrote."""
         return KernelRow(_OPERATORS[row["kind"]](row), tuple(row["times_s"]))
 
 
@@ -67,7 +67,7 @@ def _lookup(row: Row) -> Operator:
 
 
 def _update(row: Row) -> Operator:
-    """An update of rows that nothing has looked up before, on new rows each time."""
+    """An update of rows that no lookup has touched, different rows in each call."""
     touched, lookups = _touched(row), float(row["lookups"])
     gradients = min(row["bags"], lookups) * touched.row_bytes
     back = kept_back(reach([touched], row["evicted_bytes"] + gradients + SORTED_BYTES * lookups))
@@ -92,7 +92,7 @@ def _update(row: Row) -> Operator:
 
 
 def _touched(row: Row) -> Touched:
-    """Rows of a case's table, drawn by chance anew for each call."""
+    """Rows of a case's table; each call draws its own uniformly."""
     return Touched(uniform(int(row["rows"])), 1.0, float(row["lookups"]), 4.0 * row["dim"], 4.0 * row.get("state", 0))
 
 
@@ -146,5 +146,5 @@ _OPERATORS: dict[str, Callable[[Row], Operator]] = {
     "recat": _recat,
     "optimizer": _optimizer,
 }
-"""Operators of the cases of `trainer.kernel_cases`, as the generator (`workloads`) would count them."""
+"""Operators of the cases of `trainer.bench.cases`, with the amounts that the generator (`workloads`) counts."""
 KERNELS = tuple(_OPERATORS)

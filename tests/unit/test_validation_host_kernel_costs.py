@@ -7,10 +7,10 @@ import pytest
 
 from simulator.compute.cpu_amounts import Caches, amounts_of, class_of
 from simulator.operators import Gemm, HostWork
-from validation.cpu_fit import KernelRow
+from validation.host.timed_kernels import KernelRow
 from validation.fits.nonnegative import nonnegative
-from validation.in_situ import PartRow, alone
-from validation.kernel_costs import fit
+from validation.host.iteration_parts import PartRow, alone
+from validation.host.kernel_costs import fit
 
 CACHES = Caches(2.0**20, 2.0**25)
 
@@ -22,10 +22,10 @@ def gemms(count, seed=0):
 
 def part(costs, *works, factor=1.0):
     """A part of an iteration in which these works take what the costs say, times a factor; issuing is timed apart."""
-    told = [(class_of(work), amounts_of(work, CACHES)) for work in works]
+    counted = [(class_of(work), amounts_of(work, CACHES)) for work in works]
     seconds = sum(
         float(count) * costs.get((kind, name), 0.0)
-        for kind, counts in told
+        for kind, counts in counted
         for name, count in counts.items()
         if name != "issue"
     )

@@ -28,11 +28,10 @@ from inputs.errors import InputError
 from scenarios.host_memory import physical_memory_bytes
 from scenarios.progress import Progress, Silent
 from simulator.compute.cpu_amounts import caches_of
-from trainer.bench_plan import FEWEST_CASES, Largest, Plan, joined
-from trainer.pin import usable_cores
-from trainer.runs import Run
-from trainer.slices import slice_s
-from trainer.stolen import StolenTime
+from trainer.bench.plans import FEWEST_CASES, Largest, Plan, joined
+from trainer.process.pin import usable_cores
+from trainer.process.runs import Run
+from trainer.process.steal_time import StolenTime
 from validation.cpu_fit import Row
 from validation.host_calibration import as_alone, fit_host, rank_counts
 from validation.host_fit import HostFacts, errors_pct
@@ -176,7 +175,7 @@ def _layouts(minutes: float, seed: int) -> list[tuple[int, Plan]]:
 
 
 def _measure(ranks: int, plan: Plan, progress: Progress) -> list[dict[str, Any]]:
-    from trainer.launch import run_ranks
+    from trainer.process.launch import run_ranks
 
     progress.stage(f"timing kernels and collectives on {ranks} ranks")
     cores = usable_cores()
@@ -184,7 +183,7 @@ def _measure(ranks: int, plan: Plan, progress: Progress) -> list[dict[str, Any]]
         folder = Path(name)
         plan.write(folder / "plan.json")
         taken = cores if plan.cases else cores[:ranks]  # collectives are timed between ranks of one thread
-        run_ranks(Run(scenario=folder / "plan.json", out=folder), ranks, taken, module="trainer.microbench")
+        run_ranks(Run(scenario=folder / "plan.json", out=folder), ranks, taken, module="trainer.bench.microbench")
         timed = [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(ranks)]
     return [{**row, "alone": ranks <= len(cores)} for row in joined(timed)]
 

@@ -18,8 +18,8 @@ from inputs.errors import InfeasibleError
 from scenarios.host_memory import physical_memory_bytes
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
-from trainer.bench_series import SCENARIO, by_turns, started_by_turns
-from trainer.runs import Run
+from trainer.bench.series import SCENARIO, by_turns, started_by_turns
+from trainer.process.runs import Run
 from validation.host_record import COLUMNS, JobRecord
 from validation.in_situ import TrainedRank
 from validation.random_jobs import DIMS, Limits, random_job

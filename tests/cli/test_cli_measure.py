@@ -19,9 +19,7 @@ import yaml
 from tests.command import installed_command
 from tests.trainer_jobs import graded, model, scenario
 from tests.waiting import soon
-from trainer.pin import usable_cores
 from validation.measured import CLASSES, read_measured
-from validation.yardstick import PIECES, STEP
 
 ROOT = Path(__file__).parents[2]
 LINUX = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
@@ -114,8 +112,7 @@ def test_a_measurement_writes_every_file_and_prints_its_figures(measured):
 
 
 def test_the_figures_are_those_of_the_recorded_iterations(measured):
-    """10 of warm-up, 24 measured in blocks of 3 between 2 that settle, 2 and 4 times 3 for timed operators, 1 and 3
-    with the profiler."""
+    """10 of warm-up, 24 measured in blocks of 3, 2 and 4 times 3 for timed operators, 1 and 3 with the profiler."""
     import pandas as pd
 
     folder, _ = measured
@@ -123,25 +120,20 @@ def test_the_figures_are_those_of_the_recorded_iterations(measured):
     assert table.groupby("phase", observed=True).size().to_dict() == {
         "warm_up": 20,
         "measured": 48,
-        "settling": 32,
         "timed": 28,
         "profiled": 8,
     }
     ranks = table.groupby("iteration")
     begins_s, ends_s = ranks.start_s.min().to_numpy(), ranks.end_s.max().to_numpy()
     between_s = np.maximum(0.0, begins_s[1:] - ends_s[:-1])
-    blocks_s = [ends_s[begin + 3] - ends_s[begin] for begin in range(10, 50, 5)]
+    blocks_s = [ends_s[begin + 2] - begins_s[begin] for begin in range(10, 34, 3)]
     assert summary["iteration_time_s"] == pytest.approx(sum(blocks_s) / 24)
-    looks, moves = [9, *range(14, 50, 5)], [54, 57, 60]
-    assert np.flatnonzero(between_s > 0).tolist() == looks + (moves if len(usable_cores()) > 1 else []), (
-        "a look before each block and after the last; ranks change cores before each session but the first"
-    )
-    of_both = {"exchange_2", "passing"} if len(usable_cores()) > 1 else {"exchange_2"}  # passing: on a core each
-    assert set(summary["yardstick_s"]) == {*PIECES, STEP, *of_both}
+    assert np.flatnonzero(between_s > 0).tolist() == list(range(9, 34, 3)), "looks: before each block, after the last"
+    assert 1e-4 < summary["yardstick_s"] < 1.0
     assert summary["throughput_samples_per_s"] == pytest.approx(64 / summary["iteration_time_s"])
     assert (table.time_s > 0).all()
     losses = table.groupby("iteration").loss.mean()
-    assert summary["loss"] == {"first": pytest.approx(losses[0]), "last": pytest.approx(losses[48])}
+    assert summary["loss"] == {"first": pytest.approx(losses[0]), "last": pytest.approx(losses[33])}
     assert losses[24:].mean() < losses[:8].mean(), "8 batches of clicks are learnt in turns"
 
 
@@ -225,23 +217,6 @@ def test_collectives_are_told_of_iterations_that_nothing_held_up(measured, tmp_p
     assert before.times.classes_s["collectives"] != pytest.approx(0.3 * told.times.iteration_s, rel=1e-3)
 
 
-def test_cores_that_ranks_were_on_by_turns_count_alike(measured, tmp_path):
-    """A third of the iterations on a core on which they take 1 s, the others on one on which they take 4 s."""
-    import pandas as pd
-
-    folder = shutil.copytree(measured[0], tmp_path / "measured")
-    table = pd.read_parquet(folder / "iterations.parquet")
-    table["core"] = (table.iteration % 3 > 0).astype(int)
-    table["iteration_time_s"] = table["time_s"] = 1.0 + 3.0 * table.core
-    table["cpu_s"], table["collectives_s"] = 0.5 * table.time_s, 0.2 * table.time_s
-    table.to_parquet(folder / "iterations.parquet")
-    told = read_measured(folder)
-    assert told.times.iteration_s == pytest.approx(2.5)
-    assert told.times.classes_s["collectives"] == pytest.approx(0.5)
-    assert told.times.thread_s in (None, pytest.approx(1.25))
-    assert [told.noise_pct[name] for name in ("iteration", "collectives")] == pytest.approx([0.0, 0.0])
-
-
 def test_traces_hold_three_iterations_with_their_stages(measured):
     for rank in range(2):
         events = read(measured[0] / "kineto" / f"rank{rank}.json.gz")["traceEvents"]
@@ -289,10 +264,8 @@ def test_a_dying_rank_ends_all_at_once_and_is_named(endless, tmp_path):
 
 
 @LINUX
-def test_ctrl_c_ends_all_ranks_and_their_children(endless, tmp_path):
+def test_ctrl_c_ends_all_ranks(endless, tmp_path):
     time.sleep(1.0)  # somewhere between the start of PyTorch and the first iterations
-    kept_awake = 2 * (len(usable_cores()) // 2)
-    assert soon(lambda: len(processes_in(tmp_path)) == 2 + kept_awake, seconds=60.0)
     endless.send_signal(signal.SIGINT)
     _, err = endless.communicate(timeout=60)
     assert (endless.returncode, err) == (130, "dlrmsim: interrupted; nothing was written\n")
@@ -366,9 +339,7 @@ def test_wrong_input_is_told_in_one_line(tmp_path, arguments, expected):
 def test_a_single_iteration_has_a_yardstick_too(tmp_path):
     code, _, err = dlrmsim("measure", tiny(tmp_path), "--iterations", "1", "--out", "one", folder=tmp_path)
     assert code == 0, err
-    told = read(tmp_path / "one" / "measured.json")["yardstick_s"]
-    assert told
-    assert all(seconds > 0.0 for seconds in told.values())
+    assert read(tmp_path / "one" / "measured.json")["yardstick_s"] > 0.0
 
 
 def test_a_measurement_of_an_earlier_version_is_refused_with_one_message(measured, tmp_path):

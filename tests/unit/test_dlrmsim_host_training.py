@@ -6,7 +6,7 @@ import yaml
 
 from dlrmsim.host_training import LARGER, LIMITS, LONGER, drawn_jobs
 from hardware_specs import load_cluster
-from trainer.bench_series import SCENARIO
+from trainer.bench.series import SCENARIO
 from validation.random_jobs import DIMS, Limits
 
 

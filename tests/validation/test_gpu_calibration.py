@@ -53,7 +53,7 @@ def made_cluster():
 
 def made_rows(cluster):
     """Kernels as the trainer's would be timed, with the model's own times."""
-    cases = pytest.importorskip("trainer.kernel_cases").cases
+    cases = pytest.importorskip("trainer.bench.cases").cases
     rows = [
         {"kind": case.kind, **case.sizes, "evicted_bytes": 0, "threads": 1, "ranks": 1, "times_s": [1.0]}
         for case in cases(3, 12, LARGEST)

@@ -47,6 +47,10 @@ MOST_POSTING_S = 1e-3
 """Upper bound of the core time that posting a collective takes, seconds."""
 ROBUST_BEYOND = 0.1
 """Relative error beyond which a job's residual counts by its size instead of its square."""
+MOST_FITTED = 24
+"""Largest number of jobs to which constants of collectives are fitted; jobs are random draws, the first ones count."""
+MOST_EVALUATIONS = 5
+"""Largest number of steps of such a fit, each of which simulates every job once per constant and once more."""
 OWN = {"posting_s": MOST_POSTING_S, "collective_wait_s": MOST_WAIT_S, "overlap": MOST_OVERLAP}
 """Constants of ranks with cores of their own that are fitted to whole jobs, with their upper bounds."""
 SHARED = {"shared_wait_s": MOST_WAIT_S, "shared_overlap": MOST_OVERLAP}
@@ -316,6 +320,7 @@ def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], bounds: Mapping[str, f
     """
     from scipy.optimize import least_squares
 
+    jobs = jobs[:MOST_FITTED]
     if not jobs:
         return cluster
     most = np.array([*bounds.values()])
@@ -336,7 +341,7 @@ def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], bounds: Mapping[str, f
 
     start = np.full(len(most), 0.1)
     result = least_squares(
-        residuals, start, bounds=(0.0, 1.0), loss="soft_l1", f_scale=ROBUST_BEYOND, diff_step=0.05, max_nfev=6
+        residuals, start, bounds=(0.0, 1.0), loss="soft_l1", f_scale=ROBUST_BEYOND, diff_step=0.05, max_nfev=MOST_EVALUATIONS
     )
     return machine(np.asarray(result.x))
 

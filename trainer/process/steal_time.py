@@ -1,4 +1,4 @@
-"""What the host of a virtual machine took of its cores while something was measured. Needs no PyTorch."""
+"""Steal time: core time of a virtual machine that its host takes. Needs no PyTorch."""
 
 from __future__ import annotations
 
@@ -9,18 +9,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TABLE = Path("/proc/stat")
-"""Linux's table of what each core did."""
+"""Linux's table of the time of each core by use."""
 COLUMN = 8
-"""Of stolen time, after the core's name."""
+"""Column of steal time, after the core's name."""
+MOST_STOLEN = 0.03
+"""Share of the cores' time that the host of a virtual machine takes without harm: iterations last longer by it, which
+looks like waiting."""
 
 
 @dataclass(slots=True)
 class StolenTime:
-    """Tells what was stolen since it was last asked, or made.
+    """Steal time since the last `share`, or since it was made.
 
     Attributes:
-        cores: whose time it is.
-        table: where to look.
+        cores: cores that count.
+        table: file in the format of `TABLE`.
     """
 
     cores: Sequence[int]
@@ -33,7 +36,7 @@ class StolenTime:
         self._since_s, self._stolen_s = time.perf_counter(), stolen_s(self.cores, self.table)
 
     def share(self) -> float:
-        """Of the time of all cores since; a tick of each core, which may have begun before, does not count."""
+        """Share of all cores' time since then; a tick of each core, which may have begun before, does not count."""
         since_s, before_s = self._since_s, self._stolen_s
         self.__post_init__()
         taken_s = self._stolen_s - before_s - len(self.cores) / os.sysconf("SC_CLK_TCK")
@@ -41,11 +44,11 @@ class StolenTime:
 
 
 def stolen_s(cores: Sequence[int], table: Path = TABLE) -> float:
-    """Seconds that cores had work and the host of the machine kept them from it, since it began.
+    """Time that cores had work and the host kept them from it since the machine began, seconds; 0 without a table.
 
     Args:
-        cores: which.
-        table: where to look; 0 where there is none.
+        cores: numbers of the cores.
+        table: file in the format of `TABLE`.
     """
     try:
         lines = [line.split() for line in table.read_text(encoding="ascii").splitlines()]

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from trainer.bench_plan import Largest
+from trainer.bench.plans import Largest
 from trainer.dense import Columns
 from trainer.embeddings import update_rows
 from trainer.input_dist import bucketized

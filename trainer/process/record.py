@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 from torch.autograd.profiler import profile as autograd_profile
 
-from trainer.runs import SESSION, SESSION_STARTS, Run
+from trainer.process.runs import SESSION, SESSION_STARTS, Run
 from trainer.stopwatch import ISSUING, WAITING
 
 try:
@@ -128,9 +128,9 @@ def write_record(
     rank: int,
     columns: Mapping[str, Sequence[float]],
     environment: dict[str, Any],
-    yardstick_s: Mapping[str, list[float]],
+    yardstick_s: Sequence[float],
 ) -> None:
-    """Write what was recorded of a rank, the last of its files: others may wait for it."""
+    """Write the record of a rank, the last of its files: others may wait for it."""
     text = json.dumps({"iterations": columns, "environment": environment, "yardstick_s": yardstick_s})
     partial = folder / f"rank{rank}.partial"
     partial.write_text(text, encoding="utf-8")

@@ -1,11 +1,11 @@
-"""Times kernels and collectives on every rank: ``python -m trainer.microbench``, started as the trainer's ranks are.
+"""Times kernels and collectives on every rank: ``python -m trainer.bench.microbench``, started as ranks that train.
 
-The file named in place of a scenario says what to time (`Plan`). All ranks time one case at the same moment, so that
-they share what they share when they train. Rounds go through all cases one after the other; a yardstick between cases
-tells by how much the machine was slower than at its best, and each time is divided by that. Of the calls of a round the
-lower quartile counts: what others do on the machine only ever adds time. For the same reason a rank of one thread
-counts its CPU time, not that on the wall: kernels do not wait. A GPU runs calls one after the other without the host
-between them (a CUDA graph), and tells how long they took.
+The file named in place of a scenario is a `Plan`. All ranks time one case at the same moment, so that they share what
+they share when they train. Rounds go through all cases one after the other; a fixed piece of work between cases
+measures how much slower the machine is than at its best (`Slowdown`), and each time is divided by that. The lower
+quartile of a round's calls counts: other processes only ever add time. For the same reason a rank of one thread counts
+its CPU time, not wall time: kernels do not wait. A GPU runs calls one after the other without the host between them (a
+CUDA graph), and events measure how long they take.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from trainer.bench_plan import FEWEST_CASES, Plan
-from trainer.kernel_cases import Case, cases
-from trainer.rank import run_rank
-from trainer.runs import Run
+from trainer.bench.cases import Case, cases
+from trainer.bench.plans import FEWEST_CASES, Plan
+from trainer.process.rank import run_rank
+from trainer.process.runs import Run
 
 EVICTED_BYTES = 2**24
 """Touched between calls that find their data cold: many times a core's own caches."""
@@ -36,18 +36,11 @@ the host starts what is next: a start takes it some 10 us."""
 KERNELS_SHARE = 0.6
 """Of the time, where collectives are timed too."""
 INTERRUPTED = 1.5
-"""A yardstick that takes so many times its best on the wall was interrupted, which says nothing of the core."""
+"""Wall time over the best one from which on a `Slowdown` was interrupted, which says nothing of the core."""
 LEAST_ROUNDS = 1.5
 """More sizes say more than more rounds: of as many cases as there is time for in so many rounds."""
 PATIENCE_CALLS = 2
 """Calls before those that count."""
-BESIDE_OPS, BESIDE_BYTES = ("all_reduce", "all_to_all"), (2**14, 2**16, 2**22, 2**24)
-"""Collectives during which the ranks' own threads work: small ones are latency, large ones the moving of data."""
-BESIDE_CALLS = 8
-BEFORE_S = (5e-3, 15e-3)
-"""For which they work before; slices of Linux are 3 to 4 ms."""
-BESIDE_PRODUCT = 64
-"""Rows and columns of the products that own threads work on: a core's own cache holds them."""
 
 
 def measure(run: Run, rank: int, device: torch.device) -> None:
@@ -75,12 +68,12 @@ def _rows(plan: Plan, *, on_gpu: bool) -> list[dict[str, Any]]:
         for case in kernels
     ]
     calls = [(op, size) for op in COLLECTIVES for size in plan.collective_bytes] if ranks > 1 else []
-    measured = ("times_s", "issue_s", "cores", "kept")
+    measured = ("times_s", "issue_s", "cores")
     rows += [
         {"kind": op, "bytes": size, "threads": threads, "ranks": ranks, **{name: [] for name in measured}}
         for op, size in calls
     ]
-    yardstick = None if on_gpu else Yardstick()
+    slowdown = None if on_gpu else Slowdown()
     end = time.perf_counter() + plan.seconds
     begin, most = end - plan.seconds, len(kernels)
     fewest = FEWEST_CASES * most // max(1, plan.cases)
@@ -91,15 +84,13 @@ def _rows(plan: Plan, *, on_gpu: bool) -> list[dict[str, Any]]:
                 most = max(fewest, int(plan.seconds * (KERNELS_SHARE if calls else 1.0) / LEAST_ROUNDS / each_s))
             if place >= most or (number and _agreed(time.perf_counter() > end)):
                 break
-            slower = yardstick.slower() if yardstick else 1.0
+            slower = slowdown.now() if slowdown else 1.0
             row["times_s"].append((_time_on_gpu if on_gpu else _time)(case, plan.case_s) / slower)
         for (op, size), row in zip(calls, rows[len(kernels) :], strict=True):
             if number and _agreed(time.perf_counter() > end):
                 break
             for name, value in _time_collective(op, size, plan.case_s, on_gpu=on_gpu).items():
                 row[name].append(value)
-            if not on_gpu and threads == 1 and op in BESIDE_OPS and size in BESIDE_BYTES:
-                row["kept"].append(_kept_beside(op, size))
     return [row for row in rows if row["times_s"]]
 
 
@@ -112,8 +103,8 @@ def _agreed(late: bool) -> bool:
     return bool(told.item())
 
 
-class Yardstick:
-    """A fixed piece of work: a product and a gather; how long it takes now, over its best so far."""
+class Slowdown:
+    """How much slower the machine is at a moment, by a fixed piece of work: a product and a gather."""
 
     def __init__(self) -> None:
         """Make its data."""
@@ -122,8 +113,8 @@ class Yardstick:
         self._best = np.inf
         self._clock = _clock()
 
-    def slower(self) -> float:
-        """At least 1."""
+    def now(self) -> float:
+        """Time of the work now over its best so far; at least 1."""
         taken = float(np.quantile([self._once() for _ in range(8)], 0.25))
         self._best = min(self._best, taken)
         interrupted = self._clock is time.perf_counter and taken > INTERRUPTED * self._best
@@ -219,40 +210,6 @@ def _time_collective(op: str, size: int, budget_s: float, *, on_gpu: bool) -> di
         taken.append(time.perf_counter() - begin)
     cores = (time.process_time() - cpu) / (time.perf_counter() - wall)
     return {"times_s": float(np.quantile(taken, 0.25)), "issue_s": float(np.median(issued)), "cores": cores}
-
-
-def _kept_beside(op: str, size: int) -> float:
-    """The part of a core that this rank's own thread keeps while a collective is under way, on all ranks alike.
-
-    It works for a few slices of the system's before the collective is issued, as ranks that train have, and goes on
-    until other ranks' collectives are over, too.
-    """
-    start, random = _collective(op, size), np.random.default_rng(size)
-    own_s = all_s = 0.0
-    for call in range(PATIENCE_CALLS + BESIDE_CALLS):
-        before_s = float(random.uniform(*BEFORE_S))  # the same on all ranks
-        dist.barrier()
-        _work_on(before_s)
-        begin, begin_own = time.perf_counter(), time.thread_time()
-        work = start()
-        while not work.is_completed():
-            _work_on(0.0)
-        end, end_own = time.perf_counter(), time.thread_time()
-        _work_on(max(BEFORE_S[1], end - begin))
-        work.wait()
-        if call >= PATIENCE_CALLS:
-            own_s, all_s = own_s + end_own - begin_own, all_s + end - begin
-    return own_s / all_s
-
-
-def _work_on(seconds: float) -> None:
-    """Multiply small matrices for so long, once at least."""
-    until = time.perf_counter() + seconds
-    factor = torch.zeros(BESIDE_PRODUCT, BESIDE_PRODUCT)
-    while True:
-        torch.mm(factor, factor, out=torch.empty_like(factor))
-        if time.perf_counter() >= until:
-            return
 
 
 def _most(value: float) -> float:

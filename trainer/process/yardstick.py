@@ -1,6 +1,12 @@
-"""A training step of a small fixed model, on a processor: what a job does, operator after operator, as a yardstick."""
+"""The yardstick: how fast the machine is at a moment, by the time of a small training step that never changes.
+
+A shared machine is not equally fast at all times. So ranks time this step between iterations that they measure: it does
+what a job does, operator after operator.
+"""
 
 from __future__ import annotations
+
+import time
 
 import torch
 from torch import Tensor
@@ -10,12 +16,39 @@ from trainer.embeddings import update_rows
 from trainer.lookups import Lookups, make_lookups
 from trainer.optimizers import TableOptimizer
 
+ROWS, DIM = 2**19, 64
+"""Rows of the table and numbers in each: 128 MB in fp32, more than caches hold."""
+REPEATS = 5
+"""Steps of each look."""
 SAMPLES, FEATURES, POOLING = 128, 8, 4
-"""Samples of the batch, tables, lookups of a bag: few, for the step to take two milliseconds of a core."""
+"""Samples of the batch, tables, lookups of a bag: few, so that the step takes two milliseconds of a core."""
 HIDDEN = 128
 """Outputs of each layer but the last of both MLPs."""
 UNCHANGED = 0.0
-"""What gradients are multiplied by: the step is the same at all times."""
+"""Factor of gradients: weights stay as they are, so that all steps do the same."""
+
+
+class Yardstick:
+    """A small training step of this process and its times.
+
+    Attributes:
+        times_s: duration of every step so far, `REPEATS` of each look, seconds: CPU time in a process of one thread,
+            whose core may be another's meanwhile; wall time with several threads, which work at once.
+    """
+
+    def __init__(self) -> None:
+        """Make the model, the same in every process."""
+        table = torch.full((ROWS, DIM), 0.5)
+        self._step = SmallStep(table, torch.randint(ROWS, (ROWS,), generator=torch.Generator().manual_seed(1)))
+        self._clock = time.perf_counter if torch.get_num_threads() > 1 else time.thread_time
+        self.times_s: list[float] = []
+
+    def look(self) -> None:
+        """Time the step now."""
+        for _ in range(REPEATS):
+            begin = self._clock()
+            self._step()
+            self.times_s.append(self._clock() - begin)
 
 
 class SmallStep:

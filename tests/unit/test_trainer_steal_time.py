@@ -4,8 +4,8 @@ import os
 
 import pytest
 
-from trainer import stolen
-from trainer.stolen import StolenTime, stolen_s
+from trainer.process import steal_time
+from trainer.process.steal_time import StolenTime, stolen_s
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 TABLE = """\
@@ -35,7 +35,7 @@ def test_a_system_that_tells_nothing_took_nothing(tmp_path):
 
 def test_a_share_is_of_the_time_since_it_was_last_asked(tmp_path, monkeypatch):
     now = iter([10.0, 12.0, 16.0])
-    monkeypatch.setattr(stolen.time, "perf_counter", lambda: next(now))
+    monkeypatch.setattr(steal_time.time, "perf_counter", lambda: next(now))
     table = written(tmp_path / "stat", 100)
     taken = StolenTime([0, 1], table)
     written(table, 100 + 3 * TICKS_PER_S + 2)

@@ -13,13 +13,11 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from trainer.awake import kept_awake
-from trainer.pin import pin
-from trainer.runs import Run, parse
-from trainer.turns import read_turns
+from trainer.process.launcher_turns import read_turns
+from trainer.process.pin import pin
+from trainer.process.runs import Run, parse
 
 if TYPE_CHECKING:  # loading PyTorch takes seconds, and a wrong command line none
     import torch
@@ -101,11 +99,6 @@ def in_child(work: Callable[[], int]) -> int:
 
 
 def _do(work: Work, run: Run, rank: int) -> None:
-    with kept_awake(len(run.cores) if run.awake else 0) as awake:  # before PyTorch is used
-        _do_awake(work, replace(run, awake=awake), rank)
-
-
-def _do_awake(work: Work, run: Run, rank: int) -> None:
     import torch
     import torch.distributed as dist
 

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from inputs.errors import InputError, RankFailedError
-from trainer.pin import core_turns, usable_cores
-from trainer.runs import Run
-from trainer.turns import TURN
+from trainer.process.launcher_turns import TURN
+from trainer.process.pin import shares, usable_cores
+from trainer.process.runs import Run
 
 POLL_S = 0.02
 """How often the launcher looks after its ranks, seconds: seldom enough to cost the ranks' cores nothing."""
@@ -41,14 +41,10 @@ SPINS, SPIN_MS = 10**7, 100
 """How long a thread looks for its next kernel, in looks (GNU OpenMP) and in milliseconds (LLVM's): longer than gaps of
 an iteration."""
 
-ALLOCATOR = {
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TRIM_THRESHOLD_": str(2**40),
-    "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
-}
-"""glibc: keep freed memory and serve large requests from it, in huge pages where the system has any. Otherwise every
-large temporary is mapped and its pages cleared anew in each iteration, which costs more than the work on it; and tables
-in small pages miss the TLB, which costs a virtual machine two walks."""
+ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
+"""glibc keeps freed memory and serves large requests from it, as allocators do that PyTorch's performance tuning guide
+recommends (jemalloc, TCMalloc). Otherwise the system maps every large temporary in each iteration and clears its pages,
+which costs more than the work on it."""
 
 
 def run_ranks(run: Run, world_size: int, cores: Sequence[int] | None = None, module: str = "trainer") -> None:
@@ -76,10 +72,8 @@ def started_ranks(
     with _folder() as folder:
         processes: list[subprocess.Popen[bytes]] = []
         try:
-            usable = cores or usable_cores()
-            for rank, places in enumerate(core_turns(usable, world_size)):
-                own = _on(run, places, shared=world_size > len(usable))
-                processes.append(_start(own, rank, world_size, folder, module))
+            for rank, share in enumerate(shares(cores or usable_cores(), world_size)):
+                processes.append(_start(replace(run, cores=share), rank, world_size, folder, module))
             yield Ranks(processes, folder)
         finally:
             _end(processes)
@@ -98,7 +92,7 @@ class Ranks:
             time.sleep(POLL_S)
 
     def turn(self, done: Callable[[], bool]) -> None:
-        """Let ranks that wait for their turn (`trainer.turns`) go on, until ``done``; raises as `started_ranks`."""
+        """Let waiting ranks (`launcher_turns`) go on until ``done``; raises as `started_ranks`."""
         for process in self.processes:
             if process.stdin is None:
                 raise ValueError("ranks are told of turns by their standard input")
@@ -114,13 +108,6 @@ class Ranks:
         if failed:
             raise _failure(_first_failure(failed, self.folder), codes, self.folder)
         return all(code == 0 for code in codes)
-
-
-def _on(run: Run, places: tuple[tuple[int, ...], ...], *, shared: bool) -> Run:
-    """The run of a rank that has these cores by turns, awake unless it shares them; on a GPU it stays beside that."""
-    if run.device != "cpu":
-        return replace(run, cores=places[0])
-    return replace(run, cores=places[0], core_turns=places if len(places) > 1 else (), awake=not shared)
 
 
 def _start(run: Run, rank: int, world_size: int, folder: Path, module: str = "trainer") -> subprocess.Popen[bytes]:
@@ -143,7 +130,7 @@ def _environment(rank: int, world_size: int, threads: int) -> Mapping[str, str]:
     Threads that wait for the next kernel spin: where each had to be woken up, two took as long as one. They stop after
     `SPINS`, so that ranks that wait for their turn take nothing from others.
     """
-    packages = str(Path(__file__).parents[1])
+    packages = str(Path(__file__).parents[2])
     paths = [packages, *filter(None, [os.environ.get("PYTHONPATH")])]
     spinning = {"OMP_WAIT_POLICY": "active", "GOMP_SPINCOUNT": str(SPINS), "KMP_BLOCKTIME": str(SPIN_MS)}
     defaults = {"OMP_NUM_THREADS": str(threads), **(spinning if threads > 1 else {}), **ALLOCATOR, **_loopback()}
@@ -195,9 +182,8 @@ def _left_error(folder: Path, rank: int) -> dict[str, Any]:
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
     """Kill what still runs: a rank has nothing to tidy up, its files are whole or not at all.
 
-    A rank that has died may have left children (`trainer.awake`), of a class that gets to see that only when nobody
-    else wants their core: so its process group is killed, and has let go of its files when this returns, or has had
-    `KILLED_S` for it.
+    A rank that has died may have left children (`trainer.process.rank.in_child`): so its process group is killed, and
+    has let go of its files when this returns, or has had `KILLED_S` for it.
     """
     for process in processes:
         if process.poll() is None:

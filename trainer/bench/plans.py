@@ -1,4 +1,4 @@
-"""What `trainer.microbench` is asked to time, and what its ranks found, put together. Needs no PyTorch."""
+"""Plans of `trainer.bench.microbench`, and the rows of its ranks in one table. Needs no PyTorch."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def joined(ranks: Sequence[list[dict[str, Any]]]) -> list[dict[str, Any]]:
     rows = []
     for same in zip(*ranks, strict=True):
         row = dict(same[0])
-        for name in ("times_s", "issue_s", "cores", "kept"):
+        for name in ("times_s", "issue_s", "cores"):
             if name in row:
                 rounds = min(len(other[name]) for other in same)
                 row[name] = np.mean([other[name][:rounds] for other in same], axis=0).tolist()

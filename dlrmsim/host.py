@@ -46,7 +46,7 @@ MOST_CASES = 30
 """Timed cases of each kind of kernel at most."""
 MOST_TABLE_BYTES, MEMORY_SHARE = 4e9, 0.25
 """Largest table of a rank in a timed lookup, bytes, and largest fraction of the memory for all ranks."""
-TAKEN = "a hypervisor took {:.0%} of the cores' time; the most disturbed jobs are left out: measure again on a quiet host"
+TAKEN = "a hypervisor took {:.0%} of the cores' time; the most disturbed jobs are left out: measure again when quiet"
 MINUTES = 3.0
 """Default duration of the measurement, minutes."""
 LARGER_FROM_MINUTES = 20.0

@@ -33,9 +33,9 @@ from trainer.process.pin import usable_cores
 from trainer.process.runs import Run
 from validation.gpu.calibration import FEWEST_JOBS, KIND_OF, GpuFit, fit_gpus
 from validation.gpu.record import GpuJob, GpuRecord
-from validation.host.record import SUFFIX
 from validation.host.prediction import predict
 from validation.host.random_jobs import Limits, random_job
+from validation.host.record import SUFFIX
 
 LARGEST = Largest(table_bytes=4e9, batch=65_536, flops=1e11, lookups=1e7, gathered=6e8, paired=6e8)
 """Of kernels: the largest take a GPU some milliseconds, as those of large jobs do."""

@@ -141,7 +141,5 @@ def _is_private(instance: int, membership: Membership, table: UsageTable, single
     steps = table.steps[instance]
     if membership.size[instance] != 1:
         return False
-    if any(step.other_work_ps != step.work_ps or step.stalls_in is not None for step in steps):
-        return False
     rows = [step.row for step in steps if step.row >= 0]
     return all(single[c] for row in rows for c in table.classes[table.ptr[row] : table.ptr[row + 1]].tolist())

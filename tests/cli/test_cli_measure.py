@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from validation.measured import CLASSES, read_measured
 
 from tests.command import installed_command
 from tests.trainer_jobs import graded, model, scenario
 from tests.waiting import soon
-from validation.measured import CLASSES, read_measured
 
 ROOT = Path(__file__).parents[2]
 LINUX = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")

@@ -3,11 +3,11 @@
 from dataclasses import astuple, replace
 
 import yaml
+from validation.random_jobs import DIMS, Limits
 
 from dlrmsim.host_training import LARGER, LIMITS, LONGER, drawn_jobs
 from hardware_specs import load_cluster
 from trainer.bench.series import SCENARIO
-from validation.random_jobs import DIMS, Limits
 
 
 def test_dims_take_turns_and_the_first_job_is_overhead(tmp_path):

@@ -7,10 +7,10 @@ import pytest
 
 from simulator.compute.cpu_amounts import Caches, amounts_of, class_of
 from simulator.operators import Gemm, HostWork
-from validation.host.timed_kernels import KernelRow
 from validation.fits.nonnegative import nonnegative
 from validation.host.iteration_parts import PartRow, alone
 from validation.host.kernel_costs import fit
+from validation.host.timed_kernels import KernelRow
 
 CACHES = Caches(2.0**20, 2.0**25)
 

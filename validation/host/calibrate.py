@@ -151,7 +151,10 @@ def fit_host(record: HostRecord, cluster: Cluster) -> HostFit:
         ratios = [float(ranks_alone_s(with_kernels_of(job.prepared, cluster)).mean()) / job.thread_s for job in shared]
         cluster = _updated(cluster, shared_slower=round(max(1.0, 1.0 / float(np.median(ratios))), 3))
         cluster = _fitted(cluster, shared, SHARED)
-    used = {threads: [p for job in trained.get(ranks, ()) for p in job.parts] for ranks, threads in threads_by_ranks.items()}
+    used = {
+        threads: [part for job in trained.get(ranks, ()) for part in job.parts]
+        for ranks, threads in threads_by_ranks.items()
+    }
     return HostFit(cluster, used)
 
 
@@ -208,7 +211,8 @@ def _kernels(
     yardstick_s: float | None = None,
 ) -> CpuKernels:
     """Costs for a number of threads; without jobs, kernels cost what they cost alone and the host nothing."""
-    timed = [alone(KernelRow.of(row), row["ranks"]) for row in rows if row["threads"] == threads and row["kind"] in KERNELS]
+    kernel_rows = [row for row in rows if row["threads"] == threads and row["kind"] in KERNELS]
+    timed = [alone(KernelRow.of(row), row["ranks"]) for row in kernel_rows]
     timed += [part for job in jobs for part in job.parts]
     if jobs:
         facts = with_effective_cache(facts, timed)
@@ -254,7 +258,9 @@ def _with_levels(cluster: Cluster, threads: int, jobs: Sequence[TrainedJob]) -> 
     if threads == 1:
         ratios = [float(ranks_alone_s(each).mean()) / job.thread_s for each, job in zip(prepared, jobs, strict=True)]
     else:
-        ratios = [predict_prepared(each).iteration_s / job.iteration_s for each, job in zip(prepared, jobs, strict=True)]
+        ratios = [
+            predict_prepared(each).iteration_s / job.iteration_s for each, job in zip(prepared, jobs, strict=True)
+        ]
     level = 1.0 / float(np.median(ratios))
     (known,) = (kernels for kernels in cluster.node.cpu.kernels if kernels.threads == threads)
     return _scaled(cluster, threads, dict.fromkeys(known.costs, level), "whole iterations")
@@ -315,8 +321,8 @@ def _scaled(cluster: Cluster, threads: int, levels: Mapping[KernelClass, float],
 def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], bounds: Mapping[str, float]) -> Cluster:
     """The cluster with the constants in ``bounds`` that minimise the errors of iterations and of collectives.
 
-    Both residuals of a job are relative to its iteration. The time that a rank works beside collectives counts as it was
-    measured: an error of kernels is no reason to wait.
+    Both residuals of a job are relative to its iteration. The time that a rank works beside collectives counts as it
+    was measured: an error of kernels is no reason to wait.
     """
     from scipy.optimize import least_squares
 
@@ -341,12 +347,16 @@ def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], bounds: Mapping[str, f
 
     start = np.full(len(most), 0.1)
     result = least_squares(
-        residuals, start, bounds=(0.0, 1.0), loss="soft_l1", f_scale=ROBUST_BEYOND, diff_step=0.05, max_nfev=MOST_EVALUATIONS
+        residuals,
+        start,
+        bounds=(0.0, 1.0),
+        loss="soft_l1",
+        f_scale=ROBUST_BEYOND,
+        diff_step=[0.05] * len(most),
+        max_nfev=MOST_EVALUATIONS,
     )
     return machine(np.asarray(result.x))
 
 
 def _updated(cluster: Cluster, **changes: float) -> Cluster:
     return with_kernels(cluster, [known.model_copy(update=changes) for known in cluster.node.cpu.kernels])
-
-

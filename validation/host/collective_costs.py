@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from hardware_specs.collectives import FittedCollectives
 from hardware_specs.cpu_kernels import KernelCosts
 from hardware_specs.loader import load_library
-from hardware_specs.types import Cluster, FittedCollectives
+from hardware_specs.types import Cluster
 from scenarios.progress import Progress
 from validation.fits.fitting import fit_collectives
 from validation.fits.nonnegative import nonnegative
@@ -118,7 +119,7 @@ def measured_collectives(rows: Sequence[Row], timed: Sequence[Row]) -> list[Meas
 
 
 def _collective(row: Row, issuing_s: float) -> MeasuredCollective:
-    """A timed collective less its issuing time, at most ``issuing_s``: on a shared core it may start before the call ends."""
+    """A timed collective less its issuing time, at most ``issuing_s``: data may move within the call."""
     left_s = [
         max(time_s - min(issued_s, issuing_s), LEAST_SHARE * time_s)
         for time_s, issued_s in zip(row["times_s"], row["issue_s"], strict=True)

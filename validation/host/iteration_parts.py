@@ -1,8 +1,8 @@
 """Timed parts of training iterations, and the amounts of work in them.
 
-A kernel timed alone finds its data and its code in the caches; in an iteration it takes 10 to 100 % longer, short kernels
-most. So `validation.host.kernel_costs` fits costs to iterations of jobs drawn at random: every GEMM, lookup and update is
-a part, and so is the rest of each section. Kernels timed alone enter with less weight.
+A kernel timed alone finds its data and its code in the caches; in an iteration it takes 10 to 100 % longer, short
+kernels most. So `validation.host.kernel_costs` fits costs to iterations of jobs drawn at random: every GEMM, lookup and
+update is a part, and so is the rest of each section. Kernels timed alone enter with less weight.
 """
 
 from __future__ import annotations

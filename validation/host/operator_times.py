@@ -1,4 +1,4 @@
-"""Operator times of the trainer's traced iterations: time of a rank's own thread by section, lookup, update and GEMM."""
+"""Operator times of traced iterations: time of a rank's own thread by section, lookup, update and GEMM."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class TimedRank:
 
     Attributes:
         steps_s: times of the traced iterations ``[iterations]``.
-        groups_s: median time of each group of sections, and of `WAIT`, `ISSUE` and each lookup and update by name; these
-            are not part of their section.
+        groups_s: median time of each group of sections, and of `WAIT`, `ISSUE` and each lookup and update by name;
+            these are not part of their section.
         gemms_s: median time of each GEMM in the order of the iteration ``[gemms]``.
     """
 

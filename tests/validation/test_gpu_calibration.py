@@ -190,7 +190,7 @@ def test_a_gpu_that_nothing_is_known_of_is_asked_for(device):
     [
         (["--device", "cuda"], "not enough GPUs"),
         (["--device", "cpu", "--cluster", "dgx_h100"], "--cluster: is for GPUs alone"),
-        (["--record", "xeon_2_cores", "--device", "cpu"], "--device: nothing is measured with --record"),
+        (["--record", "zen5_2_cores", "--device", "cpu"], "--device: nothing is measured with --record"),
     ],
 )
 def test_what_does_not_go_together_is_refused(tmp_path, capsys, monkeypatch, arguments, message):

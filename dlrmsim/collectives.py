@@ -24,7 +24,7 @@ from validation.suites.suite import SUITES, load_suite
 
 MAX_SIZES = 200
 MAX_DIGITS = 20
-"""Of a number of ranks; what is longer is no number to name in a message."""
+"""Most digits of a number of ranks; longer ones are not repeated in a message."""
 MAX_BYTES = 2.0**50
 """1 PiB: far beyond any buffer, and still an exact whole number."""
 

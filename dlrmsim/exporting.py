@@ -53,7 +53,7 @@ def run_export(
         form: key of `WRITERS`.
         out: the folder.
         ranks: ranks to keep; default: all.
-        progress: told what is being done.
+        progress: shows the steps.
 
     Raises:
         InputError: no such format, a trace is wrong or has nothing to export, or ``out`` may not be written.

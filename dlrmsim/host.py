@@ -45,19 +45,20 @@ COLLECTIVE_BYTES = tuple(4**power for power in range(4, 13))
 """256 B to 16 MiB."""
 MOST_CASES = 30
 MOST_TABLE_BYTES, MEMORY_SHARE = 4e9, 0.25
-"""Of a rank's tables that are looked up alone, as many as there is memory for."""
+"""Most bytes of a rank's tables in lookups measured alone, and the fraction of the memory that they may take."""
 TAKEN = "the host took {:.0%} of the cores' time; what it disturbed most is left out: measure again when it is quiet"
 MINUTES = 3.0
-"""That measuring takes where nothing else is asked for."""
+"""Default duration of the measurement, minutes."""
 LARGER_FROM_MINUTES = 20.0
-"""From so much time on some jobs are larger."""
+"""Shortest measurement in which some jobs are larger, minutes."""
 ALONE_SHARE, COLLECTIVE_SHARE, MEASURED_SHARE = 0.08, 0.06, 0.7
-"""Of the time: for kernels alone with one rank and with one on each core, for collectives of more, and until training
-ends; the rest is for plans and fits."""
+"""Fractions of the time: for kernels alone with one rank and with one on each core, for collectives of more, and until
+training ends; the rest is for plans and fits."""
 RANKS_PER_CORE = 2
-"""Of ranks that take turns on cores."""
+"""Ranks per core where ranks share cores."""
 MOST_CORES_WITH_TURNS = 8
-"""On larger machines nobody trains with more ranks than cores, and so many processes do not start in the time."""
+"""Most cores of a machine that is measured with more ranks than cores: on larger ones nobody trains so, and so many
+processes do not start in the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,7 @@ def refit_host(records: Sequence[str], out: Path, progress: Progress | None = No
     Args:
         records: files that they wrote, or names of shipped ones (`validation.host_record`); at least one.
         out: the spec.
-        progress: told what is being done.
+        progress: shows the steps.
 
     Raises:
         InputError: there is no such record, one is of another machine, or ``out`` cannot be written.
@@ -210,7 +211,7 @@ def _facts(name: str) -> HostFacts:
 def _load_in_words() -> str:
     """How busy the machine was before."""
     load = load_average()
-    return "load not told" if load is None else f"load {load:.1f} before"
+    return "load unknown" if load is None else f"load {load:.1f} before"
 
 
 def _cpuinfo() -> dict[str, str]:
@@ -224,7 +225,7 @@ def _cpuinfo() -> dict[str, str]:
 
 
 def _cache_bytes(level: int, default: float) -> float:
-    """Size of a cache of the first core, as Linux tells it."""
+    """Size of a cache of the first core from Linux's sysfs, bytes."""
     try:
         text = Path(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size").read_text(encoding="ascii").strip()
     except OSError:
@@ -239,8 +240,8 @@ def _rows_csv(
     kernels: Sequence[CpuKernels],
 ) -> str:
     """What was measured: a line per kernel or collective alone, and per part of a training iteration."""
-    told = io.StringIO()
-    writer = csv.writer(told, lineterminator="\n")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["kind", "ranks", "threads", "sizes", "rounds_s", "median_s", "error_pct"])
     apart = {"kind", "ranks", "threads", "times_s", "issue_s", "cores", "kept", "alone"}
     for row, error in zip([row for row in rows if row["times_s"]], errors, strict=True):
@@ -257,7 +258,7 @@ def _rows_csv(
         error = 100.0 * (expected_s(part, known[threads]) / part.seconds - 1.0)
         told_s = f"{part.seconds:.4g}"
         writer.writerow([f"training {part.name}", ranks, threads, counts, told_s, told_s, f"{error:.1f}"])
-    return told.getvalue()
+    return text.getvalue()
 
 
 def _yaml(cluster: Cluster) -> str:

@@ -38,20 +38,20 @@ from validation.measured_prediction import predict
 from validation.random_jobs import Limits, random_job
 
 LARGEST = Largest(table_bytes=4e9, batch=65_536, flops=1e11, lookups=1e7, gathered=6e8, paired=6e8)
-"""Of kernels: the largest take a GPU some milliseconds, as those of large jobs do."""
+"""Limits of kernel sizes: the largest take a GPU some milliseconds, as those of large jobs do."""
 CASES = 60
-"""Of each kind of kernel, if there is time for them."""
+"""Number of cases of each kind of kernel, if there is time for them."""
 CASE_S = 0.02
 COLLECTIVE_BYTES = tuple(4**power for power in range(5, 15))
 """1 kiB to 256 MiB."""
 KERNELS_SHARE, COLLECTIVES_SHARE = 0.3, 0.1
-"""Of the time, for kernels alone and for collectives of each number of ranks; the rest is for jobs."""
+"""Fractions of the time for kernels alone and for collectives of each number of ranks; the rest is for jobs."""
 RANKS = (1, 2, 4, 8)
 """Numbers of ranks that are measured, as far as there are GPUs."""
 LIMITS = Limits(table_bytes=6 * 2**30)
-"""Of jobs, as the study of random configurations has them."""
+"""Limits of job sizes, those of the study of random configurations."""
 CPU_LIMITS = Limits(table_bytes=1e8, gathered_bytes=5e7, flops=4e8)
-"""Of jobs where CPUs stand in for GPUs."""
+"""Limits of job sizes where CPUs stand in for GPUs."""
 LEAST_S, MOST_S = 5e-4, 1.0
 """An iteration of a job, as the cluster that the calibration starts from predicts it."""
 JOBS_PER_S = 0.25
@@ -97,7 +97,7 @@ def calibrate_gpus(
             the same GPU.
         minutes: that measuring takes.
         seed: of sizes and jobs.
-        progress: told what is being done.
+        progress: shows the steps.
         device: where ranks compute; ``cpu`` takes this machine for what ``cluster`` says, which tries all of it.
 
     Raises:
@@ -189,7 +189,7 @@ def _timed(ranks: int, plan: Plan, device: str, progress: Progress) -> list[dict
 def _trained(
     counts: Sequence[int], seed: int, seconds: float, machine: Cluster, device: str, progress: Progress
 ) -> list[GpuJob]:
-    """Jobs drawn at random, trained by turns for as long as there is time, and until they tell enough."""
+    """Jobs drawn at random, trained by turns until the time is over and there are enough for a fit."""
     progress.stage(f"training jobs drawn at random by turns on {', '.join(map(str, counts))} GPUs")
     end = time.perf_counter() + seconds
     with tempfile.TemporaryDirectory(prefix="dlrmsim-host-") as name:

@@ -28,18 +28,18 @@ from validation.timed import read_timed
 TINY = Path(str(files("trainer") / "samples" / "host_overhead.yaml"))
 """Scenario whose iterations are nearly all overhead of the framework."""
 LIMITS = Limits(table_bytes=4e8, gathered_bytes=5e8, flops=4e9)
-"""Of jobs: so many that each takes a few seconds, weights and batches included."""
+"""Limits of job sizes: each job takes a few seconds, weights and batches included."""
 LARGER = 5.0
-"""By how much larger jobs are beyond the limits of others, at most."""
+"""Largest factor by which larger jobs exceed the limits of others."""
 EVERY = 3
-"""Which job is a larger one, where there is time for it: costs are not as far from those of large jobs then."""
+"""Period of larger jobs, where there is time for them: fitted costs are then closer to those of large jobs."""
 LONGER = 25.0
-"""By how much the longest jobs are beyond the limits of others in what they gather and multiply, at most."""
+"""Largest factor by which the longest jobs exceed the limits of others in gathered bytes and FLOP."""
 LONG_EVERY = 8
-"""Which of the larger jobs is one of the longest: they tell how far ranks come apart in iterations of a second."""
+"""Period of the longest jobs among the larger ones: they show the spread of ranks in iterations of a second."""
 MEMORY_SHARE = 0.02
-"""Of the machine's memory, that tables of a job take at most, larger ones `LARGER` times as much: they may have two
-states, and three groups of ranks keep what they had."""
+"""Largest fraction of the machine's memory for tables of a job, `LARGER` times as much for larger ones: tables may have
+two optimizer states, and three groups of ranks keep their jobs."""
 SIMULATED = "run.iterations=5"
 """Enough for jobs whose iterations are all alike, once the pipeline is filled."""
 CALIBRATION = 0xCA1
@@ -47,9 +47,9 @@ CALIBRATION = 0xCA1
 JOBS_PER_S = 0.8
 """Drawn for each second of time; more than can be trained."""
 SCHEDULE = Run(Path(), warm_up=3, iterations=8, timed=4, prepared=3, yardstick_every=4, repeated_weights=True)
-"""Of one rank: three looks, two blocks of iterations between them."""
+"""Schedule of one rank: three yardsticks, two blocks of iterations between them."""
 SEVERAL = replace(SCHEDULE, iterations=12, yardstick_every=3, settling=1)
-"""Of several: four blocks, two on each of two cores, and an iteration before and after each that settles."""
+"""Schedule of several ranks: four blocks, two on each of two cores, and a settling iteration before and after each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,8 @@ def train_jobs(request: TrainRequest, machine: Cluster, progress: Progress) -> l
     """Train jobs by turns for as long as there is time: how fast the machine is drifts for all of them alike.
 
     Args:
-        request: what to train.
         machine: with kernels and collectives as they are alone: planners go by them.
-        progress: told what is being done.
+        progress: shows the steps.
 
     Raises:
         RankFailedError: a rank died.

@@ -54,7 +54,7 @@ def run_import(
         out: folder for ``summary.json``, and, for formats with times, ``timeline.parquet`` and ``report.html``.
         ranks: ranks to keep; default: all.
         report: whether to write the page.
-        progress: told what is being done.
+        progress: shows the steps.
 
     Raises:
         InputError: a trace is wrong, or ``out`` may not be written.
@@ -83,7 +83,7 @@ def write_finished(out: Path, finished: ImportFinished, *, report: bool, begin: 
         finished: what to write.
         report: whether to write the page.
         begin: `time.perf_counter` when the command began.
-        progress: told what is being done.
+        progress: shows the steps.
 
     Raises:
         InputError: ``out`` may not be written.

@@ -36,16 +36,16 @@ class Measurement:
 
     Attributes:
         start_s: begin of each iteration on the host's monotonic clock.
-        end_s: its end.
+        end_s: end of each iteration on the same clock.
         loss: mean loss of the rank's samples.
         page_faults: pages that the iteration touched first.
         cpu_s: what the rank's own thread had of a core.
         collectives_s: time in which that issued collectives and waited for them.
         calls_s: the part of it in which it issued them.
-        core: first core of those that the rank was on; -1 where the system does not tell.
+        core: first core of those that the rank was on; -1 where the system does not report it.
         environments: of each rank.
         yardstick_s: how long each piece of the yardstick took on each rank.
-        load: processes that ran or waited for a core in the minute before; None where the system does not tell.
+        load: processes that ran or waited for a core in the minute before; None where the system does not report it.
     """
 
     start_s: FloatArray
@@ -146,7 +146,7 @@ def iteration_times_s(start_s: FloatArray, end_s: FloatArray) -> FloatArray:
 
 
 def _pieces(found: Measurement) -> dict[str, float]:
-    """The usual time of each piece of the yardstick, the mean over ranks that tell it, seconds."""
+    """Median time of each piece of the yardstick, mean over ranks that recorded it, seconds."""
     return usual_of_all(map(usual_s, found.yardstick_s))
 
 
@@ -156,7 +156,7 @@ def stolen_share(found: Measurement) -> float:
 
 
 def _warnings(resolved: ResolvedScenario, found: Measurement) -> list[str]:
-    """What a reader of the figures has to know."""
+    """Warnings for a reader of the figures."""
     first = found.environments[0]
     warnings = []
     if found.load is not None and found.load > BUSY_LOAD:
@@ -202,7 +202,7 @@ def _write_iterations(path: Path, run: Run, found: Measurement) -> None:
 
 
 def _host() -> dict[str, Any]:
-    """What the machine is, as far as it tells."""
+    """CPU and memory of the machine, as far as the system reports them."""
     return {
         "cpu": _first_of("/proc/cpuinfo", "model name") or platform.processor(),
         "memory": _first_of("/proc/meminfo", "MemTotal"),

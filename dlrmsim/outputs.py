@@ -1,7 +1,7 @@
 """Output folders: written whole or not at all.
 
 A folder is written under a temporary name beside its destination and renamed when it is complete. A destination that
-exists is replaced only when dlrmsim wrote everything in it, which its ``run.json`` tells: ``{"tool": "dlrmsim",
+exists is replaced only when dlrmsim wrote everything in it, by the list in its ``run.json``: ``{"tool": "dlrmsim",
 "files": [...]}``.
 """
 

@@ -70,7 +70,7 @@ def run_replay(
         changes: what is other than measured; default: nothing.
         ranks: ranks to keep; default: all.
         out: folder for what `import` writes, with the times of the replay.
-        progress: told what is being done.
+        progress: shows the steps.
 
     Raises:
         InputError: a trace is wrong, has no times to replay and no cluster was named, a change is impossible, or

@@ -44,7 +44,7 @@ def sweep(
         out: output folder; default ``runs/NAME-SCALING-HASH8``.
         workers: processes; default one per core, at most one per size. The results do not depend on it.
         executor: ``dask://HOST:PORT`` of a dask scheduler to use instead of processes.
-        progress: told how many sizes are done.
+        progress: shows the number of finished sizes.
 
     Raises:
         InputError: the folder holds something else, or the executor is no address.

@@ -19,7 +19,7 @@ def validate(
     Args:
         suites: names or paths.
         workers: processes; default one per core.
-        progress: told how many cases are done.
+        progress: shows the number of finished cases.
 
     Raises:
         InputError: a suite, or a case in it, is wrong.

@@ -20,11 +20,11 @@ class Validated:
 
     Attributes:
         table: what ``--json`` prints.
-        pairs: the measurement and the prediction of each folder.
+        drawn: the measurement and the prediction of each folder.
     """
 
     table: dict[str, Any]
-    pairs: tuple[tuple[Measured, Times], ...]
+    drawn: tuple[tuple[Measured, Times], ...]
 
 
 def validate_measured(
@@ -41,18 +41,18 @@ def validate_measured(
         folders: that ``measure`` wrote.
         cluster: name or path of the machine; None: the one each scenario names.
         report: HTML file with both timelines of each measurement; None: none is written.
-        progress: told what is being done.
+        progress: shows the steps.
         framework: name or path of the profile; None: the one each scenario names.
 
     Raises:
         InputError: a folder is no measurement, or the cluster or the profile is wrong.
     """
     shown = progress or Silent()
-    pairs = []
+    drawn = []
     for number, folder in enumerate(folders):
         shown.stage("predicting measurements", number, len(folders))
         measured = read_measured(folder)
-        pairs.append((measured, predict_measured(measured, cluster, framework=framework)))
+        drawn.append((measured, predict_measured(measured, cluster, framework=framework)))
     runs = [
         {
             "folder": str(measured.folder),
@@ -63,7 +63,7 @@ def validate_measured(
             "warnings": measured.summary["warnings"],
             "cases": cases_of(measured, predicted),
         }
-        for measured, predicted in pairs
+        for measured, predicted in drawn
         for slower in [slower_than_then(measured.times, predicted)]
     ]
     statistics = statistics_of([run["cases"] for run in runs])
@@ -71,10 +71,10 @@ def validate_measured(
     if report is not None:
         from reports.measured_report import render_measured
 
-        bars = [(measured.times.bars, predicted.bars) for measured, predicted in pairs]
-        told = [(run, *sides) for run, sides in zip(runs, bars, strict=True)]
-        file_written_whole(report, render_measured(told, statistics, __version__))
-    return Validated(table, tuple(pairs))
+        bars = [(measured.times.bars, predicted.bars) for measured, predicted in drawn]
+        drawn = [(run, *sides) for run, sides in zip(runs, bars, strict=True)]
+        file_written_whole(report, render_measured(drawn, statistics, __version__))
+    return Validated(table, tuple(drawn))
 
 
 def worst_above(table: dict[str, Any], limit_pct: float) -> list[str]:

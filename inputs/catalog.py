@@ -106,7 +106,7 @@ def _expanded(text: str) -> Path:
 
 
 def _exists(path: Path) -> bool:
-    """Whether there is anything of that name; reading it tells whether it is a file."""
+    """Whether the path exists; reading it finds out whether it is a file."""
     try:
         return path.exists()
     except OSError:  # a name too long, a folder without permission

@@ -1,7 +1,7 @@
-"""From pydantic's list of errors to what a person should read.
+"""Findings for people, made from pydantic's list of errors.
 
 Pydantic reports each branch of a union; a person wants the branch they meant. An error's ``loc`` mixes keys of the
-data with names of branches (labels); the data tells them apart.
+data with names of branches (labels); a comparison with the data separates them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _without_false_lengths(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]
 
 
 def _locate(data: object, error: ErrorDetails) -> Finding:
-    """Tell keys from labels by walking down the data."""
+    """Separate keys from labels by walking down the data."""
     steps: list[tuple[str | int, bool]] = []
     loc, kind = error["loc"], error["type"]
     for depth, part in enumerate(loc):

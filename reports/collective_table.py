@@ -8,7 +8,7 @@ from reports.collective_report import GB, US, notes_of, ranks_in_words
 from simulator.network.size_table import SizeRow, SizeTable
 
 FLOAT_BYTES = 4
-"""nccl-tests counts floats unless it is told otherwise."""
+"""Bytes of an element: nccl-tests counts floats by default."""
 _HEAD = (
     f"# {'size':>12} {'count':>14} {'type':>7} {'redop':>7} {'root':>5} {'time':>10} {'algbw':>9} {'busbw':>9}  "
     f"{'algorithm':<18}  {'protocol':<8}  limited by\n"

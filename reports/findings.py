@@ -124,7 +124,6 @@ class RunFindings(Times):
         job: what was simulated.
         iteration: how long an iteration takes.
         bound: gains of all resource classes.
-        memory: tiers.
         origins: of every quantity used.
     """
 

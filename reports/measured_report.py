@@ -12,7 +12,7 @@ from reports.page import assemble
 from reports.run_report import SCRIPTS, STYLES
 
 WIDTH, LANE, GAP, LEFT = 1000, 16, 6, 190
-"""Of a drawing, in its own units: the time axis, a lane, what is between lanes, and the lanes' names."""
+"""Sizes of a drawing in its own units: the time axis, a lane, the space between lanes, and the lanes' names."""
 COLOURS = {
     "embedding_forward": "#4878d0",
     "embedding_update": "#956cb4",

@@ -110,12 +110,12 @@ def imbalance_table(study: PlanStudy) -> Table:
     for column in ("max / mean", "total variation", "KL divergence", "fullest rank"):
         made.add_column(column, justify="right")
     for name, values in study.statistics.measured().items():
-        told = imbalance(values)
+        measures = imbalance(values)
         made.add_row(
             name,
-            f"{told['max_over_mean']:.3f}",
-            f"{told['total_variation']:.4f}",
-            f"{told['kl_divergence']:.5f}",
+            f"{measures['max_over_mean']:.3f}",
+            f"{measures['total_variation']:.4f}",
+            f"{measures['kl_divergence']:.5f}",
             str(int(values.argmax())),
         )
     return made

@@ -22,7 +22,6 @@ class ScalingPoint:
         nodes: nodes they fill.
         global_batch_size: samples per iteration.
         status: ``ok``, ``infeasible`` (does not fit) or ``error``.
-        iteration_time_s: time of an iteration.
         throughput_samples_per_s: samples trained per second.
         efficiency: throughput per rank over that of the smallest size that ran.
         shares: each part of the iteration (`simulator.analysis.breakdown.PARTS`) as a share, mean over ranks.

@@ -44,7 +44,7 @@ class MemoryReport:
 
     Attributes:
         use: bytes per item and rank.
-        capacity_bytes: what a rank may use, by tier.
+        capacity_bytes: usable bytes of a rank, by tier.
     """
 
     use: MemoryUse
@@ -113,10 +113,9 @@ def infeasible(
     """The error for a job that does not fit: the numbers of each tier, and what would fit.
 
     Args:
-        resolved: the scenario.
-        why: what failed.
+        why: reason of the failure.
         tables: all tables, not shrunk.
-        context: what the planner was told.
+        context: the planner's inputs.
         report: memory of the plan, when there is one.
         fits: tries a changed scenario; None: nothing is tried.
     """

@@ -48,7 +48,7 @@ class RankStatistics:
         return np.asarray(self.phases_s.sum(axis=1))
 
     def measured(self) -> dict[str, FloatArray]:
-        """What imbalance is told of, by name ``[P]``."""
+        """Quantities whose imbalance is reported, by name ``[P]``."""
         return {
             "hbm": self.hbm_bytes,
             "ddr": self.ddr_bytes,
@@ -106,9 +106,6 @@ class PlanStudy:
     """The plan of a scenario, and those of all planners where they are compared.
 
     Attributes:
-        resolved: the scenario.
-        plan: its plan.
-        statistics: of it.
         iteration_time_s: of a run with it.
         capacity_bytes: what a rank may use of each memory tier.
         compared: what every planner found, fastest first; empty when not asked for.

@@ -31,14 +31,12 @@ SEARCH_RANK_STEPS, MOST_STEPS, LEAST_STEPS = 16_384, 128, 8
 
 @dataclass(slots=True)
 class PlanningJob:
-    """A job to plan for: what planners are told, and what says whether a plan fits and how fast it is.
+    """A job to plan for: the planners' inputs, and checks of a plan's memory and speed.
 
     Attributes:
-        resolved: the scenario.
         settings: the job as generators see it.
         machine: the models of the placed cluster.
-        tables: the tables.
-        context: what planners are told.
+        context: the planners' inputs.
     """
 
     resolved: ResolvedScenario

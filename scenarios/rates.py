@@ -1,4 +1,4 @@
-"""What planners are told of a machine: rates of kernels and collectives on the idle machine."""
+"""Rates of kernels and collectives on the idle machine, for planners."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.sharding.costs import Rates
 
 COSTED_BYTES = 256e6
-"""Message at which planners are told the rates of collectives, bytes: the one the published rates were taken at."""
+"""Message size at which planners take the rates of collectives, bytes: that of the published rates."""
 
 LOOKUP_ROW_BYTES = 256
-"""Row of a lookup at which planners are told the rate of a CPU: 64 numbers."""
+"""Row size at which planners take the lookup rate of a CPU, bytes: 64 numbers."""
 
 
 def planning_rates(cluster: Cluster, machine: Machine, settings: DlrmSettings) -> Rates:

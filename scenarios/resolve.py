@@ -273,11 +273,11 @@ def _with_alternatives(
 
 def _with_laws(document: Document, scenario: Scenario, model: DlrmModel) -> DlrmModel:
     """The model with the laws of indices and bag lengths that the scenario asks for."""
-    workload, told = scenario.workload, {"source": "the scenario", "grade": "assumed"}
+    workload, assumed = scenario.workload, {"source": "the scenario", "grade": "assumed"}
     if workload.indices is not None:
-        model = with_law(model, Graded(value=workload.indices, **told), document, ("workload", "indices"))
+        model = with_law(model, Graded(value=workload.indices, **assumed), document, ("workload", "indices"))
     if workload.pooling_spread is not None:
-        model = model.model_copy(update={"pooling_spread": Graded(value=workload.pooling_spread, **told)})
+        model = model.model_copy(update={"pooling_spread": Graded(value=workload.pooling_spread, **assumed)})
     return model
 
 

@@ -21,8 +21,8 @@ from simulator.lowering import BOUND_CLASSES, Lowering, Variation, lower
 from simulator.program import TaskGraph
 
 PROBE_RULE = SteadyRule(window=1, tolerance=EXACT)
-"""Without variation iterations repeat exactly once settled: two equal ones end a re-run that looks for the bound, or
-two windows of all that differ by turns where iterations do."""
+"""Rule that ends a re-run in search of the bound: without variation settled iterations repeat exactly, so two equal
+ones suffice, or two equal windows where iterations differ by turns."""
 
 
 @dataclass(frozen=True, slots=True)

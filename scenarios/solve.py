@@ -43,8 +43,8 @@ class Solution:
         """As JSON."""
         names = ("value", "throughput_samples_per_s")
         points = {"low": self.low, "high": self.high, "found": self.found}
-        told = {name: None if point is None else dict(zip(names, point, strict=True)) for name, point in points.items()}
-        return {"scenario": self.scenario, "key": self.key, "wanted_samples_per_s": self.wanted, **told}
+        ends = {name: None if point is None else dict(zip(names, point, strict=True)) for name, point in points.items()}
+        return {"scenario": self.scenario, "key": self.key, "wanted_samples_per_s": self.wanted, **ends}
 
 
 def solve(
@@ -58,7 +58,7 @@ def solve(
         between: its lowest and highest value.
         wanted: samples per second.
         settings: further ``KEY=VALUE``.
-        progress: told of every try.
+        progress: shows every try.
 
     Raises:
         InputError: the range is empty, or the scenario is wrong at one of its values.

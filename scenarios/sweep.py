@@ -1,4 +1,4 @@
-"""Scaling sweeps: one scenario at many sizes, each planned and simulated anew.
+"""Scaling sweeps: one scenario at many sizes, each with its own plan and simulation.
 
 Weak scaling keeps the samples per rank, strong scaling the samples per iteration. A size whose memory does not suffice
 is a row with its numbers, and the sweep goes on.

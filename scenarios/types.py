@@ -83,7 +83,7 @@ class Optimizer(Strict):
 
 
 class Overlap(Strict):
-    """What runs beside what within an iteration; what is left out is as the framework has it."""
+    """Operations that overlap within an iteration; a missing key means the framework's default."""
 
     exchange: bool | None = Field(None, description="pooled vectors and their gradients travel beside the bottom MLP")
     all_reduce: bool | None = Field(None, description="gradients are summed beside the backward pass, not after it")

@@ -29,8 +29,8 @@ BYTES_PER_ELEMENT: dict[str, int] = {
 """Storage size in bytes of one element (tf32 is stored as fp32)."""
 
 SORTED_BYTES = 32.0
-"""Of a CPU's memory, touched for each lookup beside its index where an update sorts them by row: keys before and after
-the sort, rows and bags as int64."""
+"""Bytes of a CPU's memory touched for each lookup beside its index where an update sorts lookups by row: keys before
+and after the sort, rows and bags as int64."""
 
 
 class Category(StrEnum):
@@ -263,7 +263,7 @@ class Measured:
     """Work of which the duration is known and nothing else, from a trace: ``seconds`` on each rank.
 
     ``name`` is what the trace calls it (of a kernel: its whole signature), ``shape`` what it computes where the trace
-    tells.
+    has shapes.
     """
 
     seconds: Amount

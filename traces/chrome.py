@@ -232,7 +232,7 @@ class _RankIteration:
         return where | {"ts": self.start_us[task], "dur": self.duration_us[task], "args": args | self._work(task, work)}
 
     def _kind(self, task: int, category: Category) -> tuple[str, str]:
-        """Category and name as Kineto writes them; tools tell communication and copies by the name."""
+        """Category and name as Kineto writes them; tools recognise communication and copies by the name."""
         work = self.program.work[task]
         name = work.name if isinstance(work, Measured) and work.name else common_name(self.program.names[task])
         if category is Category.IDLE or (category is Category.COMM and not self.duration_us[task]):

@@ -1,4 +1,4 @@
-"""What an import gives: programs, measured times where the format has any, and what the traces did not say."""
+"""Results of an import: programs, measured times where the format has any, and gaps of the traces."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Gap:
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A table-batched embedding lookup, as the shapes of its operator tell."""
+    """A table-batched embedding lookup, from the shapes of its operator."""
 
     rank: int
     tables: int
@@ -82,7 +82,7 @@ class Imported:
         return tuple(sorted(int(rank) for program in self.graph.programs for rank in program.ranks))
 
 
-ABSENT = "ranks without a trace: waiting for them cannot be told from transfer"
+ABSENT = "ranks without a trace: waiting for them cannot be separated from transfer"
 """A gap."""
 
 

@@ -33,13 +33,13 @@ class PublicTrace(Strict):
 
     Attributes:
         file: its place in the folder of traces.
-        about: what it is.
+        about: one line of description.
         repository: OWNER/NAME.
         licence: SPDX name.
         path: the file in the repository; None where it stands in an archive or under a name we do not know.
         folder: the folder it is in or near, where there is no path.
-        size_bytes: of the content, decompressed.
-        sha256: of the content, decompressed.
+        size_bytes: size of the content, decompressed.
+        sha256: checksum of the content, decompressed.
     """
 
     file: str
@@ -75,8 +75,8 @@ def fetch(folder: Path, source: str = SOURCE) -> Iterator[Fetched]:
     """Get every trace that can be got into ``folder``; those that are there already are checked only.
 
     Args:
-        folder: where they go.
-        source: where repositories are, see `SOURCE`.
+        folder: destination of the files.
+        source: address of repositories, see `SOURCE`.
 
     Raises:
         InputError: a trace cannot be fetched, or is another one than the manifest says; what came before stays.

@@ -100,7 +100,7 @@ def import_rows(files: Sequence[Path], about: About, rows: Rows, name: str) -> I
     members = {group: np.flatnonzero(of >= 0).tolist() for group, of in communicators.items()}
     merged = merge(tasks, members, world_size)
     merged = replace(merged, graph=replace(merged.graph, communicators=communicators))
-    told = [Gap(what, count, tuple(of)) for what, count, of in about.gaps if what != ABSENT]
+    kept = [Gap(what, count, tuple(of)) for what, count, of in about.gaps if what != ABSENT]
     return Imported(
         format=name,
         files=tuple(files),
@@ -114,7 +114,7 @@ def import_rows(files: Sequence[Path], about: About, rows: Rows, name: str) -> I
             "tasks": sum(len(t.names) for t in tasks),
             "dependencies": sum(len(t.dep_task) for t in tasks),
         },
-        gaps=(*absent_ranks([t.rank for t in tasks], world_size), *told),
+        gaps=(*absent_ranks([t.rank for t in tasks], world_size), *kept),
     )
 
 

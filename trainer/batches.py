@@ -12,7 +12,7 @@ from torch import Tensor
 
 IntArray = npt.NDArray[np.int64]
 PREPARED_LOOKUPS = 4_000_000
-"""Of a rank, for which batches are made beforehand: about half a second's work, and rows of 64 MB or more."""
+"""Lookups of a rank for which batches are made beforehand: about half a second's work, and rows of 64 MB or more."""
 
 
 @dataclass(frozen=True, slots=True)

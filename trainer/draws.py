@@ -37,7 +37,6 @@ def bits(seed: int, purpose: Purpose, item: int, iteration: int, start: int, cou
 
     Args:
         seed: of the run.
-        purpose: what for.
         item: table or layer.
         iteration: of the training, 0 where it plays no role.
         start: first position.

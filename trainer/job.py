@@ -38,7 +38,6 @@ class TrainingJob:
 
     Attributes:
         scenario: the resolved scenario.
-        model: its model.
         job: plan, settings, layers and gradient buckets, as the simulator's generator has them.
         table_precision: number format of each table's weights ``[N]``.
     """

@@ -47,7 +47,7 @@ ALLOCATOR = {
     "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
 }
 """glibc: keep freed memory and serve large requests from it, in huge pages where the system has any. Otherwise every
-large temporary is mapped and its pages cleared anew in each iteration, which costs more than the work on it; and tables
+large temporary is mapped and its pages are cleared in each iteration, which costs more than the work on it; and tables
 in small pages miss the TLB, which costs a virtual machine two walks."""
 
 
@@ -164,7 +164,7 @@ def _loopback() -> dict[str, str]:
 
 
 def _first_failure(failed: Sequence[int], folder: Path) -> int:
-    """The rank whose failure was its own: one that was not told by a peer."""
+    """The rank whose failure was its own: one that no peer reported."""
     own = [rank for rank in failed if not _left_error(folder, rank).get("told_by_peer", False)]
     return (own or failed)[0]
 

@@ -1,7 +1,7 @@
 """A process of the trainer: its cores, its process group, its children, and what becomes of its errors.
 
 Rank, number of ranks and meeting point come from torchrun's environment variables. A rank that fails leaves
-``rank{r}.error`` beside the rendezvous file for the launcher: what went wrong, and whether it was only told by a peer.
+``rank{r}.error`` beside the rendezvous file for the launcher: the error, and whether only a peer reported it.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ except ImportError:  # not a Unix
 
 
 FAST = 1
-"""Of gzip's levels."""
+"""Compression level of gzip."""
 PENDING = 1000
 """Marks and losses that are kept as they are; then they become numbers, for which a GPU is waited for once."""
 
@@ -40,8 +40,8 @@ PENDING = 1000
 class Recorder:
     """Times iterations; on a GPU by events on its default stream, so that hardly anything waits for a measurement.
 
-    Events tell the time between two of them in milliseconds as fp32: taken from one to the next and added up, not from
-    the first one, that is exact to nanoseconds however long a run is.
+    Two events give the time between them in milliseconds as fp32: taken from one to the next and added up, not from the
+    first one, that is exact to nanoseconds however long a run is.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -138,10 +138,10 @@ def write_record(
 
 
 class Tracer(Protocol):
-    """What is told when an iteration has ended."""
+    """Receiver of the ends of iterations."""
 
     def step(self) -> None:
-        """One has."""
+        """An iteration has ended."""
         ...
 
 

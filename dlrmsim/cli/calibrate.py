@@ -203,8 +203,8 @@ def _tell_gpus(found: GpuSpec) -> None:
     kernels = Table("kernels", "rows", "mean error", "bias", "worst", box=None, padding=(0, 2, 0, 0))
     for kind, errors in found.fit.errors_pct.items():
         of = statistics(errors)
-        told = (f"{of['mape_pct']:.1f} %", f"{of['bias_pct']:+.1f} %", f"{of['worst_pct']:+.0f} %")
-        kernels.add_row(kind, str(len(errors)), *told)
+        cells = (f"{of['mape_pct']:.1f} %", f"{of['bias_pct']:+.1f} %", f"{of['worst_pct']:+.0f} %")
+        kernels.add_row(kind, str(len(errors)), *cells)
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for what, value in kernel_fit_in_words(found.fit.kernels):
         table.add_row(what, value)

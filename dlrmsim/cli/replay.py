@@ -33,7 +33,7 @@ def replay(
     ] = None,
     gpu: Annotated[str | None, typer.Option("--gpu", help="Kernels on this GPU (default: as measured).")] = None,
     from_gpu: Annotated[
-        str | None, typer.Option("--from-gpu", help="GPU of the trace (default: as its name there tells).")
+        str | None, typer.Option("--from-gpu", help="GPU of the trace (default: by its name in the trace).")
     ] = None,
     world_size: Annotated[
         int | None, typer.Option("--world-size", help="Ranks of the job, each with its batch; needs --cluster.")

@@ -1,4 +1,4 @@
-"""Sections of a measured trace: its steps rank by rank, who holds up whom, kernels, and what could not be told."""
+"""Sections of a measured trace: its steps rank by rank, ranks that delay others, kernels, and gaps of the trace."""
 
 from __future__ import annotations
 

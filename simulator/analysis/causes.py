@@ -37,7 +37,6 @@ class History:
         Args:
             programs: the program of each group, in the run's group order.
             lowered: the same groups lowered: which ranks meet in which collective.
-            result: the run.
         """
         self._programs, self._lowered = tuple(programs), lowered
         self._records = {record.iteration: record for record in result.records}

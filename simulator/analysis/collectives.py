@@ -71,7 +71,6 @@ def collective_table(
 
     Args:
         graph: the programs, in the run's group order, and their communicators.
-        result: the run.
         algorithms: name of the algorithm of each collective task, by task name.
         iteration: a recorded iteration; default: the one of `measured_window`. Its tasks are taken whole.
     """

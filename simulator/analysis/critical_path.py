@@ -33,7 +33,6 @@ class Segment:
         category: compute, comm, copy, host or idle.
         operator: what the task does: the operator's name, or the collective's op.
         start_ps: begin; of a collective: when its last member has arrived.
-        end_ps: end.
         why: what it had to wait for before it could start.
     """
 

@@ -80,7 +80,6 @@ class Timeline:
 
         Args:
             programs: the program of each group, in the run's group order.
-            result: the run.
             ranks: global rank numbers; those the run does not have are ignored.
         """
         wanted = None if ranks is None else np.unique(np.fromiter(ranks, dtype=np.int64))
@@ -138,9 +137,7 @@ def timeline_blocks(
 
     Args:
         programs: the program of each group, in the run's group order.
-        result: the run.
         ranks: global ranks wanted; default: all.
-        ranks_per_block: ranks in a block.
     """
     symbols = Symbols.of(programs)
     for record in result.records:

@@ -36,7 +36,7 @@ TILES = np.array([
 """Rows and columns of the tiles tried, elements ``[13, 2]``: what cuBLAS kernels on V100 and A100 are named after."""
 
 SPLITS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 32, 64], dtype=np.float64)
-"""Into how many parts k is divided, ``[10]``."""
+"""Numbers of parts that k may be divided into, ``[10]``."""
 
 SHORTEST_SPLIT = 64.0
 """A part of k is not shorter than this (two steps of a kernel's main loop)."""
@@ -48,7 +48,7 @@ PARTIAL_SUM_BYTES = 4.0
 """Partial sums of a split are fp32."""
 
 RESULT_BYTES = 2
-"""At least: products of 8-bit numbers are stored in 16 bits."""
+"""Smallest size of a result element, bytes: products of 8-bit numbers are stored in 16 bits."""
 
 CUDA_CORES = ("fp32", "fp64")
 """Precisions without tensor cores in this model: loaded element by element anyhow."""

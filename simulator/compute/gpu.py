@@ -63,7 +63,6 @@ class GpuModel:
     """Kernel times of one GPU and its host thread.
 
     Attributes:
-        gpu: the GPU.
         node: the node it sits in (PCIe link, CPU).
         launch_s: host time of one kernel launch, from the framework profile.
         gemm_speed: multiplies the rates of GEMM tiles (1; 1.1 for 10 % better).
@@ -239,7 +238,6 @@ def gemm_rates(gpu: Gpu, precision: str, gemm_speed: float = 1.0, memory_speed: 
     """What GEMMs reach on a GPU in a precision.
 
     Args:
-        gpu: the GPU.
         precision: of the operands.
         gemm_speed: multiplies the rate of tiles.
         memory_speed: multiplies the memory rate.

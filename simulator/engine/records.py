@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from simulator.engine.controllers import Controller
 
 StopRule = Callable[[Sequence[int]], bool]
-"""Told the ends e_0..e_k in ps after iteration k; True ends the run."""
+"""Takes the ends e_0..e_k in ps after iteration k; True ends the run."""
 
 ShareObserver = Callable[[int, Sequence[int], Sequence[float]], None]
-"""Told (now in ps, usage rows, speeds) at every solve; for tests of conservation."""
+"""Takes (now in ps, usage rows, speeds) at every solve; for tests of conservation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class RunOptions:
         keep_last: how many of the last iterations to record for all ranks; None keeps every one.
         sharing: how activities share resources.
         controllers: by the name a controlled stream gives.
-        observer: told about every solve.
+        observer: called at every solve.
     """
 
     max_iterations: int

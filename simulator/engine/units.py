@@ -140,7 +140,7 @@ def _kinds(group: LoweredGroup, private: frozenset[int], order: Sequence[int]) -
 def _unknowns(
     group: LoweredGroup, order: Sequence[int], sources: Sequence[Sequence[Source]], kinds: Sequence[Kind]
 ) -> dict[int, tuple[int, frozenset[tuple[int, int, int]]]]:
-    """What has to be known before a task is: tasks with equal values become known together.
+    """Prerequisites of each task: tasks with equal prerequisites become known together.
 
     Two parts: the non-private tasks of the same iteration it follows from (a bit set), and the inputs from earlier
     iterations, of which only the latest on each in-order stream matters.

@@ -45,7 +45,6 @@ def shared_tasks(program: Program, machine: Machine, used: Collection[Port]) -> 
     """Tasks whose traffic may meet that of another stream of the rank, of other ranks, or ``used`` directions.
 
     Args:
-        program: the program.
         machine: the models.
         used: directions in which others use the PCIe links.
     """
@@ -71,8 +70,6 @@ def host_activities(
     """The activities of a task's ranks ``[P]``.
 
     Args:
-        program: the program.
-        task: its task.
         machine: the models.
         seconds: of the task when it is alone: a scalar, or ``[P]``.
         evened: how far differences between ranks move to their mean, 0 to 1.

@@ -47,7 +47,6 @@ class ModelWarning:
     """A model was used outside the range it was derived from.
 
     Attributes:
-        model: which.
         message: what is outside.
         share: of the summed durations of all tasks (mean over ranks; collectives on an idle machine), in 0..1.
         tasks: how many tasks of an iteration are concerned.

@@ -69,7 +69,7 @@ def draw(seed: int, iteration: int, task: str, world_size: int) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VariedDurations:
-    """Durations drawn anew in each iteration (a `simulator.lowered.Durations`).
+    """Durations with a fresh draw in each iteration (a `simulator.lowered.Durations`).
 
     Attributes:
         program: the tasks and ranks.

@@ -75,7 +75,6 @@ class Level:
     """One kind of link between ranks; all arrays ``[world_size]``.
 
     Attributes:
-        name: class of its resources.
         bytes_per_s: capacity of one link and direction.
         count: number of links.
         link: which one each rank uses.
@@ -208,7 +207,6 @@ def host_levels_of(node: Node, node_of: IntArray, local: IntArray, known: Collec
     """What only traffic between GPUs and their host uses: up-links of PCIe switches, memory channels, SSDs.
 
     Args:
-        node: the nodes.
         node_of: node of each rank ``[world_size]``.
         local: GPU of each rank on its node ``[world_size]``.
         known: levels that collectives use too, left out here.

@@ -75,7 +75,7 @@ def _side_by_side(block: Block, one: FloatArray, other: FloatArray) -> FloatArra
 
 
 def links_used(port: Port, block: Block, topology: Topology) -> IntArray:
-    """Numbers of the links of one kind that `port_bytes` tells of ``[I, w]``, counted from 0."""
+    """Numbers of the links of one kind, those of `port_bytes` ``[I, w]``, counted from 0."""
     level = topology.ports[port]
     if level.torus is not None:
         return level.torus.used(block)[LEVEL_PORTS[level.name].index(port)]

@@ -40,7 +40,7 @@ class Grouping:
         return slot_sums(values, self.slot, self.width)
 
     def shared(self, values: FloatArray) -> FloatArray:
-        """The same sums, told to each member ``[I, n]``."""
+        """The same sums, repeated for each member ``[I, n]``."""
         return np.take_along_axis(self.sums(values), self.slot, axis=1)
 
 

@@ -234,12 +234,12 @@ def _work(file: Path, at: int, node: Any, attributes: Mapping[str, Any], gaps: C
 
 
 def _private(seconds: float, *, on_host: bool, name: str, attributes: Mapping[str, Any]) -> Work:
-    """What a compute node does, as far as its attributes tell."""
+    """The work of a compute node, as far as its attributes describe it."""
     if "cause" in attributes:
         return Delay(seconds, str(attributes["cause"]))
-    told = str(attributes.get("category", ""))
-    if told in tuple(Category):
-        return Measured(seconds, Category(told), str(attributes.get("kernel", name)))
+    category = str(attributes.get("category", ""))
+    if category in tuple(Category):
+        return Measured(seconds, Category(category), str(attributes.get("kernel", name)))
     return Measured(seconds, Category.HOST if on_host else Category.COMPUTE, name)
 
 

@@ -1,4 +1,4 @@
-"""Tasks of a rank's device work: behind their launch, their stream, and what the stream was told to wait for."""
+"""Tasks of a rank's device work: behind their launch, their stream, and the stream's waits for events."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class DeviceTasks:
         return inputs, known
 
     def _waits(self) -> dict[int, list[int]]:
-        """Device work -> the work of other streams that its stream was told to wait for before it was launched.
+        """Device work -> the work of other streams that its stream waits for, by calls before its launch.
 
         Kineto names neither the event nor the stream of a wait: taken is, of what other streams had been given before
         the call, the one that ended last before the waiting work started.

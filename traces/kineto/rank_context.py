@@ -27,10 +27,9 @@ class RankContext:
         trace: what was read.
         builder: the tasks so far.
         steps: the profiler's steps.
-        device: its device work.
         parent: the event each event stands in ``[N]``, -1 for none.
         origin_ps: begin of the trace.
-        gaps: what could not be told, with how often.
+        gaps: facts that the trace lacks, with counts.
         groups: what is known of each process group.
         launched: host task that launches, by the launching call.
         blocking: (host task, device work it waits for).

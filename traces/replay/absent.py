@@ -1,4 +1,4 @@
-"""Waiting for ranks that have no trace, told from transfer by the shortest transfer over steps."""
+"""Waiting for ranks that have no trace, separated from transfer by the shortest transfer over steps."""
 
 from __future__ import annotations
 

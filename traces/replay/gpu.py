@@ -50,7 +50,6 @@ def on_gpu(job: Job, old: Gpu, new: Gpu) -> tuple[Job, tuple[MethodShare, ...]]:
     collectives stay as they are.
 
     Args:
-        job: the job.
         old: the GPU it was traced on.
         new: the GPU it is to run on.
 
@@ -121,7 +120,7 @@ def gpu_of_device(device: str, names: Iterable[str], asked: str = "--from-gpu") 
     """Which of the shipped GPUs a device is, by the words of both names.
 
     Where no name's words are all among the device's, as of "NVIDIA H100 80GB HBM3", it is the only one of its model
-    that is on PCIe or not, as the device is, and of its memory where that is told. A part of one (MIG) is none.
+    that is on PCIe or not, as the device is, and of its memory where the name has a size. A part of one (MIG) is none.
 
     Args:
         device: what the driver calls it.
@@ -131,9 +130,9 @@ def gpu_of_device(device: str, names: Iterable[str], asked: str = "--from-gpu") 
     Raises:
         InputError: none or several.
     """
-    known, told = sorted(names), device.lower()
-    words = set(re.findall(r"[a-z0-9]+", told.replace("gb", "")))
-    sizes = set(re.findall(r"(\d+) ?gb", told))
+    known, lowered = sorted(names), device.lower()
+    words = set(re.findall(r"[a-z0-9]+", lowered.replace("gb", "")))
+    sizes = set(re.findall(r"(\d+) ?gb", lowered))
     found = [name for name in known if words.issuperset(name.split("_"))] or _alike(words, sizes, known)
     if "mig" in words:
         found = []
@@ -148,7 +147,7 @@ def gpu_of_device(device: str, names: Iterable[str], asked: str = "--from-gpu") 
 
 
 def _alike(words: Container[str], sizes: Collection[str], names: Iterable[str]) -> list[str]:
-    """Names of the model that is among the words, as far as form and memory, where ``sizes`` tell it, do not differ."""
+    """Names of the model that is among the words, with the same form, and the same memory where ``sizes`` are known."""
     parts = {name: name.split("_") for name in names}
     return [
         name

@@ -21,7 +21,7 @@ UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A time as the nearest edge of a task of the rank tells it: ``offset_ps`` after its start or its end."""
+    """A time relative to the nearest edge of a task of the rank: ``offset_ps`` after its start or its end."""
 
     task: int
     at_end: bool

@@ -95,7 +95,7 @@ def fit_collectives(
         cluster: the machine; its own points and fit are not used.
         rows: what was measured on it.
         note: where the rows are from, for the ``source`` of every value.
-        progress: told how often all rows have been predicted.
+        progress: shows the number of predictions of all rows.
         launches: whether the method of each source adds something to everything it timed.
 
     Raises:
@@ -125,7 +125,7 @@ def fit_collectives(
         errors,
         parameters.start,
         drawn=drawn,
-        told=lambda number: shown.stage(f"fitting {len(rows)} rows, evaluation {number}"),
+        on_evaluation=lambda number: shown.stage(f"fitting {len(rows)} rows, evaluation {number}"),
     )
     off = np.abs(100.0 * np.expm1(errors(found.logs)))
     spread = f"median error {np.median(off):.1f} %, worst {off.max():.0f} %, of {len(rows)} rows"

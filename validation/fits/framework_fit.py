@@ -154,7 +154,7 @@ def fit_framework(
 
 
 DIFFERENCE = 0.01
-"""Of a logarithm, for derivatives: simulated times have steps of their own far below this."""
+"""Step of a logarithm for derivatives: simulated times have steps of their own far below this."""
 TOLERANCE = 1e-4
 
 

@@ -1,4 +1,4 @@
-"""Least squares of logarithms that a few odd rows do not bend, and that leave alone what no row tells of."""
+"""Robust least squares of logarithms: few odd rows have little effect, and parameters without rows stay as they are."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def fitted_logs(
     drawn: FloatArray | None = None,
     first: FloatArray | None = None,
     highest: FloatArray | float = np.inf,
-    told: Callable[[int], None],
+    on_evaluation: Callable[[int], None],
 ) -> Fitted:
     """Parameters whose errors are smallest.
 
@@ -42,14 +42,14 @@ def fitted_logs(
         drawn: which of them are drawn ``[K]``; all by default.
         first: where the search starts instead.
         highest: bound of the logarithms.
-        told: called with the number of each evaluation.
+        on_evaluation: called with the number of each evaluation.
     """
     from scipy.optimize import least_squares
 
     chosen, evaluations = np.ones(len(start), dtype=bool) if drawn is None else drawn, count(1)
 
     def residuals(logs: FloatArray) -> FloatArray:
-        told(next(evaluations))
+        on_evaluation(next(evaluations))
         return np.concatenate([errors(logs), PRIOR_WEIGHT * (logs - start)[chosen]])
 
     found = least_squares(

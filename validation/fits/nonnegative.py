@@ -1,4 +1,4 @@
-"""Least squares of relative errors: costs are not negative, and lean on known ones where rows tell little."""
+"""Non-negative least squares of relative errors, drawn to known costs where rows determine little."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ USUAL_OFF, UNUSUAL_SHARE = 0.5, 0.1
 """Standard deviations: of costs from those of another CPU times a number for each kind of kernel; and of what an amount
 that cost nothing there makes of the row with most of it (`docs/decisions/055`)."""
 ROUNDS = 40
-"""Of reweighting: the predictions of one are the next one's weights."""
+"""Rounds of reweighting: the predictions of one are the next one's weights."""
 
 
 class Usual(NamedTuple):
@@ -48,11 +48,11 @@ def nonnegative(
     costs, expected, calm, noise = np.zeros(matrix.shape[1]), seconds, np.ones(len(seconds)), 0.0
     for round_ in range(ROUNDS):
         each = weights * calm / (expected + floors)
-        rows, told = matrix * each[:, None], seconds * each
+        rows, targets = matrix * each[:, None], seconds * each
         if usual is not None:
-            rows, told = _with_usual(rows, told, usual, noise)
+            rows, targets = _with_usual(rows, targets, usual, noise)
         scale = np.maximum(np.abs(rows).max(axis=0), 1e-300)
-        costs = (nnls(rows / scale, told, maxiter=100 * len(scale))[0] / scale)[: matrix.shape[1]]
+        costs = (nnls(rows / scale, targets, maxiter=100 * len(scale))[0] / scale)[: matrix.shape[1]]
         now = matrix @ costs
         off = np.abs(now - seconds) / (now + floors)
         noise = float(np.sqrt(np.sum((weights * calm * off) ** 2) / np.sum(weights**2)))
@@ -63,7 +63,7 @@ def nonnegative(
     return found
 
 
-def _with_usual(rows: FloatArray, told: FloatArray, usual: Usual, noise: float) -> tuple[FloatArray, FloatArray]:
+def _with_usual(rows: FloatArray, targets: FloatArray, usual: Usual, noise: float) -> tuple[FloatArray, FloatArray]:
     """The rows ``[R, A]``, with a column more for each kind of kernel and a row more for each cost that is held."""
     kind_count, (count, amounts) = int(usual.kinds.max()) + 1, rows.shape
     held = np.zeros((amounts, amounts + kind_count))
@@ -75,4 +75,4 @@ def _with_usual(rows: FloatArray, told: FloatArray, usual: Usual, noise: float) 
         else:
             held[amount, amount] = noise / UNUSUAL_SHARE * most[amount]
     wider = np.hstack([rows, np.zeros((count, kind_count))])
-    return np.vstack([wider, held]), np.append(told, np.zeros(amounts))
+    return np.vstack([wider, held]), np.append(targets, np.zeros(amounts))

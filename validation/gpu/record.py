@@ -1,4 +1,4 @@
-"""What ``calibrate host --device cuda`` measures, and a file of it: a spec can be fitted anew anywhere."""
+"""The measurements of ``calibrate host --device cuda`` and their file, from which a spec can be fitted anywhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from validation.cpu_fit import Row
 from validation.host_record import packed, unpacking
 
 SCHEMA = "gpus 1"
-"""Of the files: another one is another format."""
+"""Version of the file format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +57,9 @@ class GpuRecord:
 
     def packed(self) -> bytes:
         """The file of it: compressed JSON, the same for the same record."""
-        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         jobs = [asdict(job) for job in self.jobs]
-        content = {"schema": SCHEMA, **told, "start": self.start.to_dict(), "jobs": jobs}
+        content = {"schema": SCHEMA, **values, "start": self.start.to_dict(), "jobs": jobs}
         return packed(content)
 
     @staticmethod

@@ -23,7 +23,6 @@ class MeasuredCollective:
     """One collective that somebody timed; bytes as nccl-tests counts them.
 
     Attributes:
-        op: the operation.
         nodes: nodes in use.
         ranks_per_node: GPUs in use on each.
         bytes: size.

@@ -28,7 +28,6 @@ class MeasuredKernel:
     """One kernel that somebody timed.
 
     Attributes:
-        kind: of `KINDS`.
         inputs: what a rule may ask about: kind, precision, source and the sizes.
         time_s: duration.
     """

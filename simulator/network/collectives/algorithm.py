@@ -167,7 +167,7 @@ def check_algorithm(op: str, name: str, key: str) -> None:
     """Check that there is an algorithm ``name`` for ``op``.
 
     Raises:
-        InputError: there is none, or no such operation; told of ``key``.
+        InputError: the algorithm or the operation is unknown; the error names ``key``.
     """
     names: dict[str, list[str]] = {}
     for known in ALGORITHMS.names():

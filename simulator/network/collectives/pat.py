@@ -22,7 +22,7 @@ from simulator.network.membership import Block
 from simulator.network.patterns import Sends, Together
 
 EFFICIENCY = 0.75
-"""Of the ring's bandwidth; NCCL 2.30 ``src/graph/tuning.cc``, ``ncclTopoTuneModel``."""
+"""Fraction of the ring's bandwidth; NCCL 2.30 ``src/graph/tuning.cc``, ``ncclTopoTuneModel``."""
 
 AGGREGATION = 3.5
 """Divides the latency of the steps; NCCL 2.30 ``src/graph/tuning.cc``, PAT."""

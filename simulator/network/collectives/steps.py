@@ -1,4 +1,4 @@
-"""What algorithms in steps share: one stage per step, in which every member has at most one partner.
+"""Common parts of algorithms in steps: one stage per step, in which every member has at most one partner.
 
 A step takes ``hop + bytes / rate``: a hop inside the node when all partners are there, else over the network with a
 post. Ranks are numbered as they sit on the machine, so small distances stay in a node.

@@ -156,7 +156,7 @@ def _node_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     by_node = _summed(nodes.node, plan.node_count)
 
     def on_ranks(values: FloatArray) -> FloatArray:
-        """What each rank of the shard's node has in full ``[P]``."""
+        """The node's sum on each rank of the shard's node ``[P]``."""
         return np.repeat(by_node(values), local_ranks)
 
     def shared(share: FloatArray) -> Summed:

@@ -38,7 +38,6 @@ class EmbeddingGroup:
     """Tables of one kind of sharding.
 
     Attributes:
-        kind: the kind.
         lookup: forward kernel.
         update: backward kernel fused with the optimizer.
         width: elements of the pooled vectors of one sample, all tables of the group.

@@ -71,7 +71,7 @@ def kernels(tables: Tables, settings: DlrmSettings, shards: KernelShards, storag
 
 @dataclass(slots=True)
 class _Maker:
-    """What the kernels of a group have in common: its shards, and where their rows are."""
+    """Common data of the kernels of a group: its shards, and where their rows are."""
 
     tables: Tables
     settings: DlrmSettings

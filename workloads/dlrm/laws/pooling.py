@@ -17,7 +17,7 @@ from simulator.program import IntArray
 Weight = Annotated[float, Field(ge=0)]
 
 MAX_LENGTH = 100_000
-"""Lookups of one sample for one feature that are told apart at most."""
+"""Largest bag length with a probability of its own, lookups of one sample for one feature."""
 
 _TAIL = 1e-9
 """Share of the samples whose length may be cut."""

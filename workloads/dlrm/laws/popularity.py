@@ -34,7 +34,7 @@ HEAD = 1024
 """Rows that hashing places one by one; the others spread evenly."""
 
 _SINGLE = 64
-"""Rows that a Zipf law tells apart; the others are in bins."""
+"""Number of most popular rows that a Zipf law keeps one by one; the others are in bins."""
 
 _GROWTH = 1.06
 """A bin of a Zipf law ends at most 6 % behind its start, so that its rows' popularity differs as little."""

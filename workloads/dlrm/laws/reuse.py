@@ -29,7 +29,8 @@ REUSE = Catalog("index reuse histogram", "workloads", "index_reuse")
 UNIFORM = "uniform"
 
 _MIN_ROW_SHARE = 0.01
-"""Below this the three printed digits of a row share say too little; the bin's geometric middle stands in."""
+"""Smallest row share that is used: below it the three printed digits say too little, and the bin's geometric middle
+stands in."""
 
 
 _ROUNDED = 0.0006

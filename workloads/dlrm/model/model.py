@@ -174,10 +174,8 @@ def with_law(model: DlrmModel, law: Graded[IndexLaw], document: Document, path: 
     """The model with a law for all tables that have none of their own.
 
     Args:
-        model: the model.
         law: the law, whose file is read if it names one.
         document: where it stands.
-        path: of it.
 
     Raises:
         InputError: the file is wrong, or looks up rows that a table lacks.
@@ -196,5 +194,5 @@ def _with_table_list(model: DlrmModel, given: Graded[str], document: Document, p
     file = named if line is None else document.file.parent / named
     if not file.is_file():
         raise document.error(path, "no such file", given=str(named), expected="a CSV, YAML or JSON file of tables")
-    told = given.model_dump(include={"source", "grade", "note"})
-    return model.model_copy(update={"table_list": None, "tables": Graded(value=read_table_list(file), **told)})
+    provenance = given.model_dump(include={"source", "grade", "note"})
+    return model.model_copy(update={"table_list": None, "tables": Graded(value=read_table_list(file), **provenance)})

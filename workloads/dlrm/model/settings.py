@@ -90,7 +90,6 @@ class DlrmSettings:
             ``gradient_accumulation`` passes.
         framework: the framework profile.
         precision: element types.
-        optimizer: optimizers.
         pipeline: what overlaps between batches.
         indices: by which law rows are looked up in tables that have none of their own.
         seed: of what differs from rank to rank in a batch.

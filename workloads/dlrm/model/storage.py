@@ -94,7 +94,6 @@ def stored_bytes(
 
     Args:
         storage: kernels of all tables.
-        optimizer: of the tables.
         table: table of each shard ``[S]``.
         rows: its rows ``[S]``.
         dim: its columns ``[S]``.

@@ -20,7 +20,7 @@ from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.rows.traffic import TableTraffic, fetched_rows, sort_bytes, table_traffic
 
 PROBED_SLOT_BYTES = 8
-"""Of each slot of a set the row in it is compared (FBGEMM ``lxu_cache_state``, int64)."""
+"""Bytes read for each slot of a set to compare the row in it (FBGEMM ``lxu_cache_state``, int64)."""
 
 SSD_READ_BYTES = 4096
 """A row on an SSD is read with the rest of its page (NVMe's usual logical block)."""
@@ -83,7 +83,7 @@ def missed_rows(
 
 @dataclass(frozen=True, slots=True)
 class HitRates:
-    """What the caches of all tables that have one find of a batch: of its distinct rows, and of its lookups.
+    """Hit rates of the caches of all tables that have one in a batch: among its distinct rows, and among its lookups.
 
     A row that is missing is fetched once, whatever the number of its lookups.
     """

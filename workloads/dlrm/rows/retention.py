@@ -29,7 +29,8 @@ CACHE_BYTES = np.array([0.0, *(2.0**20 * 2.0 ** np.arange(9))])
 WINDOWS = np.append(0.0, np.geomspace(2.0**-4, 2.0**12, 49))
 """Iterations of which it is known what they touch ``[W]``."""
 SMOOTHED = 0.5
-"""Of an iteration: a cache that reaches back so much less than one may have lost what that touched."""
+"""Width of the transition, iterations: a cache that reaches back so much less than one iteration may have lost the rows
+of that iteration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,6 @@ class Touched:
         popularity: of the rows of its whole table.
         part: of that table's rows, and of their lookups, in the shard; above 0.
         lookups: of an iteration in the shard.
-        row_bytes: of a row.
         state_bytes: of what the optimizer keeps of a row.
     """
 

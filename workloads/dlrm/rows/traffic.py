@@ -89,7 +89,6 @@ def block_shares(
     """Shares of lookups and of distinct rows of each block of rows ``[S, B]``; each sums to 1 over the blocks.
 
     Args:
-        tables: the tables.
         settings: the job.
         table: table of each shard ``[S]``.
         blocks: rows of its blocks ``[S, B]``.
@@ -110,7 +109,6 @@ def missed_shares(
     """Share of each shard's lookups that a cache of each of `CACHE_BYTES` does not serve ``[G, S]``.
 
     Args:
-        tables: the tables.
         settings: the job.
         table: table of each shard ``[S]``.
         row_bytes: room that one of its rows takes in a cache ``[S]``.
@@ -132,7 +130,6 @@ def fetched_rows(
     """Distinct rows of a batch that LRU caches in front of tables lack, having served such batches for long ``[S]``.
 
     Args:
-        tables: the tables.
         settings: the job.
         table: table of each cache ``[S]``.
         samples: the batch.

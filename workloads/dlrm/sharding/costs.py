@@ -58,7 +58,6 @@ class BandwidthCosts:
     counts by `OVERLAP_COST`, unless it lasts longer than the rest.
 
     Attributes:
-        tables: the tables.
         settings: the job.
         rates: the machine.
         storage: kernels of the tables.

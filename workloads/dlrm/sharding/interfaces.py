@@ -61,7 +61,7 @@ class ShardCosts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StorageChoice:
-    """What compute kernels tables may have, and the room beside device memory.
+    """Compute kernels allowed for each table, and the memory beside device memory.
 
     Attributes:
         allowed: whether a table may have a kernel ``[N, K]``, in the order of
@@ -79,13 +79,12 @@ class StorageChoice:
 
 @dataclass(frozen=True, slots=True)
 class PlanningContext:
-    """What a planner is told of the machine and the job.
+    """The machine and the job as planners see them.
 
     Attributes:
         world_size: ranks.
         local_world_size: ranks per node.
         memory_bytes: bytes that each rank has for table weights and their optimizer state.
-        costs: what shards cost.
         optimizer: optimizer of sharded tables, which decides on their state.
         dense_optimizer: optimizer of copied tables.
         simulate_s: seconds per iteration of a plan as the engine finds them; infinite for one that does not fit, and

@@ -20,7 +20,7 @@ RESHARD_SHARE, MOVE_SHARE, SWAP_SHARE = 0.5, 0.2, 0.2
 up one kind of sharding, which saves that kind's kernels and collectives."""
 
 ANYWHERE_SHARE = 0.3
-"""How often the table to shard anew is any one, not one that the slowest rank works on."""
+"""Probability that any table is resharded, not one that the slowest rank works on."""
 
 
 def neighbour(plan: Plan, context: PlanningContext, draw: np.random.Generator) -> Plan | None:
@@ -79,7 +79,7 @@ def option_of(plan: Plan, table: int) -> Option:
 
 
 def with_option(plan: Plan, table: int, option: Option, context: PlanningContext) -> Plan:
-    """The (unchecked) plan with one table sharded anew, the others where they are.
+    """The (unchecked) plan with one table resharded, the others where they are.
 
     Raises:
         InfeasibleError: there is no room for it.

@@ -29,7 +29,6 @@ class Plan:
     Row blocks and copies follow from the table and the number of ranks, so only the rest is stored piece by piece.
 
     Attributes:
-        tables: the tables it is for.
         world_size: ranks.
         local_world_size: ranks per node.
         columns: shards of table_wise, column_wise and table_column_wise tables, sorted by table and column.

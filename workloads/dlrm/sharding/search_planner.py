@@ -29,8 +29,8 @@ from workloads.dlrm.sharding.plan import Plan
 NAME = "search"
 
 TOURNAMENTS = (1, 3, 8)
-"""Of how many neighbours the one with the lowest cost is simulated, in turn: costs are a rough guide, so some steps
-hardly look at them."""
+"""Tournament sizes, used in turn: the cheapest of so many neighbours is simulated. Costs are a rough guide, so some
+steps hardly look at them."""
 
 
 CUT_SHARES = (2.0, 1.0, 0.5, 0.25, 0.125)

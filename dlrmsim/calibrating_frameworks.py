@@ -39,7 +39,7 @@ def calibrate_framework(
         framework: name or path of the profile.
         out: YAML file to write: the profile's own text with the fitted values in it.
         suites: names or paths; by default those that the profile names in its ``fit``.
-        constants: what to fit; by default what its ``fit`` names.
+        constants: constants to fit; by default those that its ``fit`` names.
         progress: shows the steps.
 
     Raises:
@@ -86,8 +86,8 @@ def fitted_profile(framework: str, name: str, source: str, fitted: FittedConstan
 
     Args:
         framework: name or path of the profile that they were fitted in.
-        name: of the new one.
-        source: where the cases are from.
+        name: name of the new profile.
+        source: origin of the cases.
 
     Raises:
         InputError: there is no such profile.

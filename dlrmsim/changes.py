@@ -26,7 +26,7 @@ class Changes:
         local_batch: samples of each rank, None: as traced.
         absent: ranks without a trace: left out, clones of the traced ones, or known only by when they arrive; None:
             clones on a cluster or another world size, else left out.
-        overlap: of device work.
+        overlap: overlap of device work.
         delays_s: how late ranks are in each step.
         precisions: type by operation of collectives, ``all`` for the others.
     """

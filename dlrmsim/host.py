@@ -66,11 +66,11 @@ class HostSpec:
     """A spec that is written.
 
     Attributes:
-        cluster: what it says.
-        file: where.
+        cluster: the fitted cluster.
+        file: path of the spec.
         rows: the table of what was measured, beside it.
         seconds: how long it took.
-        warning: what is wrong with it; empty: nothing that is known.
+        warning: known problem of the measurement; empty without one.
     """
 
     cluster: Cluster
@@ -209,7 +209,7 @@ def _facts(name: str) -> HostFacts:
 
 
 def _load_in_words() -> str:
-    """How busy the machine was before."""
+    """Load of the machine before the measurement."""
     load = load_average()
     return "load unknown" if load is None else f"load {load:.1f} before"
 
@@ -239,7 +239,7 @@ def _rows_csv(
     parts: Sequence[tuple[int, int, PartRow]],
     kernels: Sequence[CpuKernels],
 ) -> str:
-    """What was measured: a line per kernel or collective alone, and per part of a training iteration."""
+    """CSV of the measurements: a line per kernel or collective alone, and per part of a training iteration."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["kind", "ranks", "threads", "sizes", "rounds_s", "median_s", "error_pct"])

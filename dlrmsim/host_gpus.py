@@ -57,7 +57,7 @@ LEAST_S, MOST_S = 5e-4, 1.0
 JOBS_PER_S = 0.25
 """Drawn for each second of time; more than can be trained."""
 SCHEDULE = Run(Path(), warm_up=10, iterations=30, prepared=3, repeated_weights=True)
-"""How a job is trained."""
+"""Schedule of a job's training."""
 GPU_CALIBRATION = 0x6CA1
 """Apart from the draws of the studies, whatever their seed, and from those of CPUs."""
 FRAMEWORK = "pytorch"
@@ -69,7 +69,7 @@ class GpuSpec:
     """A spec that is written.
 
     Attributes:
-        fit: what it says.
+        fit: the fitted machine.
         file: the cluster.
         framework: the profile; None: too few jobs were trained.
         seconds: how long it took.
@@ -95,10 +95,10 @@ def calibrate_gpus(
         out: the cluster; record and profile go beside it.
         cluster: name or path of the one that counts for all that is not measured; None: the first shipped one with
             the same GPU.
-        minutes: that measuring takes.
-        seed: of sizes and jobs.
+        minutes: duration of the measurement.
+        seed: seed of sizes and jobs.
         progress: shows the steps.
-        device: where ranks compute; ``cpu`` takes this machine for what ``cluster`` says, which tries all of it.
+        device: device on which ranks compute; ``cpu`` treats this machine as ``cluster``, which tests the whole path.
 
     Raises:
         MissingExtraError: PyTorch is not installed.
@@ -145,7 +145,7 @@ def cluster_of_device(device: str) -> Cluster:
     """The first shipped cluster whose GPU is the device.
 
     Args:
-        device: what the driver calls it.
+        device: name that the driver gives.
 
     Raises:
         InputError: no shipped GPU is like it, or no shipped cluster has it.
@@ -159,7 +159,7 @@ def cluster_of_device(device: str) -> Cluster:
 
 
 def _gpus(device: str) -> tuple[str, int]:
-    """What the driver calls GPUs, and how many there are; of a CPU that is one.
+    """Name that the driver gives to GPUs, and their number; 1 for a CPU.
 
     Raises:
         InputError: there is none.
@@ -213,12 +213,12 @@ def drawn_jobs(
     """A folder for each of so many jobs, with its scenario and plan; the same for the same arguments.
 
     Args:
-        ranks: that train them.
-        seed: of the draws.
-        count: how many.
-        machine: that they are planned for, and that predicts iterations of `LEAST_S` to `MOST_S`.
+        ranks: number of ranks that train them.
+        seed: seed of the draws.
+        count: number of jobs.
+        machine: cluster that they are planned for, and that predicts iterations of `LEAST_S` to `MOST_S`.
         root: folder for theirs.
-        limits: of what is drawn.
+        limits: limits of the drawn sizes.
     """
     random = np.random.default_rng([seed, ranks, GPU_CALIBRATION])
     made: dict[Path, ResolvedScenario] = {}

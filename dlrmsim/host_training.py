@@ -69,7 +69,7 @@ def train_jobs(request: TrainRequest, machine: Cluster, progress: Progress) -> l
     """Train jobs by turns for as long as there is time: how fast the machine is drifts for all of them alike.
 
     Args:
-        machine: with kernels and collectives as they are alone: planners go by them.
+        machine: cluster with kernels and collectives as they are alone: planners use them.
         progress: shows the steps.
 
     Raises:
@@ -102,7 +102,7 @@ def _record(job: ResolvedScenario, folder: Path, ranks: int) -> JobRecord:
 
 
 def _schedule(ranks: int) -> Run:
-    """How so many ranks train a job."""
+    """Schedule of a job for a number of ranks."""
     return SCHEDULE if ranks == 1 else SEVERAL
 
 
@@ -114,10 +114,10 @@ def drawn_jobs(
     Dims take turns: were they drawn, limits would leave few wide rows, which memory serves at another rate.
 
     Args:
-        ranks: that train them.
-        seed: of the draws.
-        count: how many.
-        machine: that they are planned for.
+        ranks: number of ranks that train them.
+        seed: seed of the draws.
+        count: number of jobs.
+        machine: cluster that they are planned for.
         root: folder for theirs, made here.
         larger: whether every third is larger, up to `LARGER` times: by turns its tables take more than the limits, and
             it gathers or multiplies more; every eighth of these does so beyond that, up to `LONGER` times.

@@ -1,4 +1,4 @@
-"""What a measurement consists of, and its files.
+"""A measurement and its files.
 
 ``measured.json`` names its figures as ``summary.json`` does, with the same meaning (docs/reference/metrics.md):
 iteration k ends when the last rank ends it.
@@ -32,18 +32,18 @@ COLUMNS = ("start_s", "end_s", "loss", "page_faults", "cpu_s", "collectives_s", 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What the ranks recorded; arrays are ``[P, iterations]``.
+    """Records of the ranks; arrays are ``[P, iterations]``.
 
     Attributes:
         start_s: begin of each iteration on the host's monotonic clock.
         end_s: end of each iteration on the same clock.
         loss: mean loss of the rank's samples.
         page_faults: pages that the iteration touched first.
-        cpu_s: what the rank's own thread had of a core.
+        cpu_s: core time of the rank's own thread.
         collectives_s: time in which that issued collectives and waited for them.
         calls_s: the part of it in which it issued them.
         core: first core of those that the rank was on; -1 where the system does not report it.
-        environments: of each rank.
+        environments: environment of each rank.
         yardstick_s: how long each piece of the yardstick took on each rank.
         load: processes that ran or waited for a core in the minute before; None where the system does not report it.
     """

@@ -19,7 +19,7 @@ from pathlib import Path
 from inputs.errors import InputError
 
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM}
-"""What is wrong with a disk or folder, not with us."""
+"""Errors of a disk or folder, which are no errors of this tool."""
 
 RECORD_FILE = "run.json"
 TOOL = "dlrmsim"

@@ -1,4 +1,4 @@
-"""Where each number of a run comes from: every sourced value of a resolved scenario, as rows."""
+"""Origin of each number of a run: every sourced value of a resolved scenario, as rows."""
 
 from __future__ import annotations
 

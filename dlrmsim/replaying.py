@@ -43,9 +43,9 @@ class ReplayFinished:
     Attributes:
         before: the import.
         after: the same with the times of the replay.
-        summary: what `--json` prints.
+        summary: output of `--json`.
         methods: how kernels came to another GPU.
-        folder: where it was written; None when it was not.
+        folder: output folder; None when nothing was written.
     """
 
     before: Imported
@@ -67,7 +67,7 @@ def run_replay(
 
     Args:
         files: traces of one job.
-        changes: what is other than measured; default: nothing.
+        changes: changes to the measured job; default: none.
         ranks: ranks to keep; default: all.
         out: folder for what `import` writes, with the times of the replay.
         progress: shows the steps.

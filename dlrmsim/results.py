@@ -29,8 +29,8 @@ def write_results(
     """Write all files of a run into an empty folder.
 
     Args:
-        folder: where.
-        outcome: what was found.
+        folder: destination.
+        outcome: results of the run.
         asked_ranks: ranks of the trace, shown first on the page; none: slowest, fastest, median and first.
         report: whether to write the page.
         wall_s: seconds each stage took so far, for the record.

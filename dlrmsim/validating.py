@@ -14,7 +14,7 @@ from validation.suites.suite import load_suite
 def validate(
     suites: Sequence[str], *, workers: int | None = None, progress: Progress | None = None
 ) -> dict[str, list[dict[str, Any]]]:
-    """What ``validate --json`` prints.
+    """Output of ``validate --json``.
 
     Args:
         suites: names or paths.

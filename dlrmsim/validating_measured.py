@@ -19,12 +19,12 @@ class Validated:
     """Measurements with their predictions.
 
     Attributes:
-        table: what ``--json`` prints.
-        drawn: the measurement and the prediction of each folder.
+        table: output of ``--json``.
+        pairs: the measurement and the prediction of each folder.
     """
 
     table: dict[str, Any]
-    drawn: tuple[tuple[Measured, Times], ...]
+    pairs: tuple[tuple[Measured, Times], ...]
 
 
 def validate_measured(
@@ -38,7 +38,7 @@ def validate_measured(
     """Predict what was measured.
 
     Args:
-        folders: that ``measure`` wrote.
+        folders: folders that ``measure`` wrote.
         cluster: name or path of the machine; None: the one each scenario names.
         report: HTML file with both timelines of each measurement; None: none is written.
         progress: shows the steps.
@@ -48,11 +48,11 @@ def validate_measured(
         InputError: a folder is no measurement, or the cluster or the profile is wrong.
     """
     shown = progress or Silent()
-    drawn = []
+    pairs = []
     for number, folder in enumerate(folders):
         shown.stage("predicting measurements", number, len(folders))
         measured = read_measured(folder)
-        drawn.append((measured, predict_measured(measured, cluster, framework=framework)))
+        pairs.append((measured, predict_measured(measured, cluster, framework=framework)))
     runs = [
         {
             "folder": str(measured.folder),
@@ -63,7 +63,7 @@ def validate_measured(
             "warnings": measured.summary["warnings"],
             "cases": cases_of(measured, predicted),
         }
-        for measured, predicted in drawn
+        for measured, predicted in pairs
         for slower in [slower_than_then(measured.times, predicted)]
     ]
     statistics = statistics_of([run["cases"] for run in runs])
@@ -71,10 +71,10 @@ def validate_measured(
     if report is not None:
         from reports.measured_report import render_measured
 
-        bars = [(measured.times.bars, predicted.bars) for measured, predicted in drawn]
+        bars = [(measured.times.bars, predicted.bars) for measured, predicted in pairs]
         drawn = [(run, *sides) for run, sides in zip(runs, bars, strict=True)]
         file_written_whole(report, render_measured(drawn, statistics, __version__))
-    return Validated(table, tuple(drawn))
+    return Validated(table, tuple(pairs))
 
 
 def worst_above(table: dict[str, Any], limit_pct: float) -> list[str]:

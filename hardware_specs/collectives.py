@@ -1,4 +1,4 @@
-"""What was measured of collectives on a machine: points, and what a fit made of many of them."""
+"""Measurements of collectives on a machine: points, and constants fitted to many of them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LatencyPoint(CollectivePoint):
 
 
 class FittedCollectives(Strict):
-    """What `dlrmsim calibrate collectives` found: one value of each for all sizes and numbers of ranks.
+    """Results of `dlrmsim calibrate collectives`: one value of each for all sizes and numbers of ranks.
 
     Takes the place of ``calibration``. Fractions are of links inside a node and of those between nodes, by operation;
     factors multiply the library's latencies.

@@ -1,4 +1,4 @@
-"""What joins nodes: NICs, and the fabric between them."""
+"""The network between nodes: NICs and fabric."""
 
 from __future__ import annotations
 

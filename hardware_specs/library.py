@@ -101,7 +101,7 @@ class NcclConstants(Strict):
 
 
 class MessageTime(Strict):
-    """What one message costs in software, from the call that sends it to the one that returns it; wires come on top."""
+    """Software cost of one message, from the call that sends it to the one that returns it; wires come on top."""
 
     eager_s: Sourced[Seconds]
     """Sent at once and copied out of a buffer; one way over the wire."""
@@ -163,7 +163,7 @@ class MessageConstants(Strict):
 
 
 class CollectiveLibrary(Strict):
-    """What runs the collectives: one of the two kinds."""
+    """The library of the collectives: one of the two kinds."""
 
     name: Name
     description: str = ""
@@ -179,7 +179,7 @@ class CollectiveLibrary(Strict):
 
     @property
     def threads(self) -> int:
-        """How many collectives of a process group it runs at once."""
+        """Number of collectives of a process group that it runs at once."""
         threads = None if self.messages is None else self.messages.threads
         return 1 if threads is None else int(threads.value)
 

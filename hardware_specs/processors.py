@@ -20,7 +20,7 @@ Architecture = Literal["kepler", "maxwell", "pascal", "volta", "ampere", "ada", 
 
 
 class AchievedRates(Strict):
-    """What kernels of this GPU reach, as machine constants (not per model)."""
+    """Rates that kernels of this GPU reach, as machine constants (not per model)."""
 
     gemm_fraction: Sourced[Share]
     """Best tiles of GEMMs, of the peak of their precision."""

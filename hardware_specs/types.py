@@ -1,4 +1,4 @@
-"""What a machine is made of: GPU, CPU, NIC, node, cluster, and what is known of its collectives.
+"""Parts of a machine: GPU, CPU, NIC, node, cluster, and measurements of its collectives.
 
 Every number is a `Sourced` value: SI, with the source it was taken from and a grade for how far to trust that. All
 bandwidths are per direction. A part inside another (`Node.gpu`, `Cluster.node`...) is written in YAML as the name of a
@@ -94,12 +94,12 @@ class Node(Strict):
 
     @property
     def rank_name(self) -> str:
-        """What holds a rank."""
+        """Name of the devices that hold ranks."""
         return "sockets" if self.gpu is None else "GPUs"
 
     @property
     def processor_name(self) -> str:
-        """What kernels run on."""
+        """Name of the processors that run kernels."""
         return self.cpu.name if self.gpu is None else self.gpu.name
 
     @property
@@ -117,14 +117,14 @@ class Node(Strict):
 
     @property
     def gpu_link_bytes_per_s(self) -> float:
-        """Of a large pinned copy between host and GPU, per direction; 0 without GPUs."""
+        """Rate of a large pinned copy between host and GPU, B/s per direction; 0 without GPUs."""
         if self.pcie_bytes_per_s is None or self.pcie_fraction is None:
             return 0.0
         return self.pcie_bytes_per_s.value * self.pcie_fraction.value
 
     @property
     def frontend_bytes_per_s(self) -> float:
-        """What a rank receives of its training data per second: its share of the front-end NICs, else of `nics`."""
+        """Rate at which a rank receives training data, B/s: its share of the front-end NICs, else of `nics`."""
         nics = self.frontend or self.nics
         return nics.nic.bytes_per_s.value * nics.count.value / self.ranks
 

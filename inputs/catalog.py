@@ -1,4 +1,4 @@
-"""What ships: YAML files by name, and paths to the user's own."""
+"""Catalogs of shipped YAML files by name, and of the user's own by path."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Catalog:
     """The YAML files in one folder of a package, by name (the file name without suffix).
 
     Attributes:
-        kind: what they are, in the singular, for messages: ``cluster``.
+        kind: noun for an entry in messages, singular: ``cluster``.
         package: the package that ships them.
         folder: the folder within the package, ``/`` between parts.
     """
@@ -39,7 +39,7 @@ class Catalog:
         the document that holds them, or at the current folder when they come from the command line.
 
         Args:
-            name_or_path: what the user wrote.
+            name_or_path: name or path as the user wrote it.
             origin: the document that holds it.
             key: dotted key of the value in ``origin``.
 

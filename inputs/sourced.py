@@ -17,7 +17,7 @@ note says which.
 """
 
 Source = Annotated[str, Field(min_length=1)]
-"""What was read, quoted or recalled: a page, a file, a paper; never empty."""
+"""Source of a value that was read, quoted or recalled: a page, a file, a paper; never empty."""
 
 T = TypeVar("T")
 

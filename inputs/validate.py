@@ -61,7 +61,7 @@ def _first(document: Document, prefix: KeyPath, data: object, found: list[Findin
 
 
 def _given(data: object, finding: Finding) -> object:
-    """What was written, as far as it helps."""
+    """The written value, as far as it helps."""
     path = finding.path
     if finding.type == UNKNOWN and path:
         return path[-1]

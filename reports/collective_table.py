@@ -29,12 +29,12 @@ def collective_lines(cluster: str, tables: Sequence[SizeTable]) -> Iterator[str]
 
 
 def redop(op: str) -> str:
-    """What nccl-tests prints as redop."""
+    """The redop column of nccl-tests."""
     return "sum" if op in ("all_reduce", "reduce_scatter", "reduce") else "none"
 
 
 def root(op: str) -> int:
-    """What nccl-tests prints as root."""
+    """The root column of nccl-tests."""
     return 0 if op in ("broadcast", "reduce", "gather", "scatter") else -1
 
 

@@ -55,7 +55,7 @@ class Bar(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is."""
+        """Name of the operator or collective."""
         ...
 
 
@@ -68,9 +68,9 @@ def render_measured(
     """The page; the same measurements give the same text.
 
     Args:
-        runs: of each measurement its entry of ``measured`` and the bars of every rank, measured and predicted.
-        statistics: of errors, by metric.
-        version: of this tool.
+        runs: for each measurement its entry of ``measured`` and the bars of every rank, measured and predicted.
+        statistics: statistics of errors, by metric.
+        version: version of this tool.
     """
     iteration = statistics["iteration"]
     return assemble(

@@ -55,7 +55,7 @@ def _headline(study: PlanStudy) -> Markup:
 
 
 def _finding(study: PlanStudy) -> str:
-    """What the fastest planner would change, where planners are compared."""
+    """Gain of the fastest planner, where planners are compared."""
     best = next((row for row in study.compared if row.iteration_time_s is not None), None)
     if best is None or best.iteration_time_s is None:
         return f"An iteration takes {seconds(study.iteration_time_s)} with this plan."

@@ -45,16 +45,16 @@ class ScalingPoint:
 
 @dataclass(frozen=True, slots=True)
 class ScalingStudy:
-    """What was swept.
+    """Results of a sweep.
 
     Attributes:
-        name: of the scenario.
+        name: name of the scenario.
         model: name of the model.
         cluster: name of the cluster.
         scaling: ``weak`` keeps the local batch, ``strong`` the global one.
         points: one per size, in any order.
         facts: further (name, value) pairs.
-        version: of this tool.
+        version: version of this tool.
     """
 
     name: str
@@ -98,7 +98,7 @@ def render_scaling(study: ScalingStudy) -> str:
 
 
 def headline(study: ScalingStudy) -> Markup:
-    """From where to where, and how well it scales."""
+    """First and last size, and how well the job scales."""
     what, results = escape(f"{study.model}, {study.scaling} scaling"), study.results
     if not results:
         return Markup(f"{what}: none of the {len(study.points)} sizes ran.")
@@ -113,7 +113,7 @@ def headline(study: ScalingStudy) -> Markup:
 
 
 def findings(study: ScalingStudy) -> tuple[Markup, ...]:
-    """What bounds it at each size, and what did not run."""
+    """The bound at each size, and the sizes that did not run."""
     missing = [p for p in study.ordered if p.status != "ok"]
     sentences = [Markup(escape(_bounds(study.results)))] if study.results else []
     if missing:

@@ -21,7 +21,7 @@ def longest_period_s(machine: Machine) -> float:
 
 
 def steady_rule(machine: Machine, program: LoweredProgram) -> SteadyRule:
-    """When a run counts as settled: windows last at least a period of the bursts, and hold all that takes turns.
+    """Rule of a settled run: windows last at least a period of the bursts, and hold all that takes turns.
 
     Where collectives stall now and then windows have to repeat exactly: in as many iterations what the first one takes
     more is less than others may differ by.

@@ -1,4 +1,4 @@
-"""How a scenario asks the engine to run, and the time of an iteration under any plan."""
+"""Engine runs of a scenario, and the time of an iteration under any plan."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class PlanningJob:
             return cls(resolved, settings_of(resolved), machine_of(resolved))
 
     def report(self, plan: Plan) -> MemoryReport:
-        """What each rank keeps under a plan, against what it may."""
+        """Memory use of each rank under a plan against its capacity."""
         use = memory_per_rank(self.resolved.model, plan, self.settings)
         return MemoryReport(use, capacities_bytes(self.resolved.cluster, self.resolved.world_size))
 

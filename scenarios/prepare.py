@@ -24,8 +24,8 @@ class Prepared:
     Attributes:
         settings: ranks, batch, precisions, as the generator takes them.
         machine: the models of the placed cluster.
-        plan: who holds which part of which table.
-        memory: what each rank holds against what it may.
+        plan: placement of all parts of tables.
+        memory: memory use of each rank against its capacity.
         graph: the task graph of one iteration.
     """
 

@@ -44,7 +44,7 @@ def _embedding_bytes_per_s(cluster: Cluster, machine: Machine) -> float:
 
 
 def _host_bytes_per_s(machine: Machine) -> float:
-    """What a rank reads of its host's memory while all others do so too; infinite where it computes there."""
+    """Rate of a rank's reads of host memory while all others read too, B/s; infinite where it computes there."""
     topology, rates = machine.topology, machine.collectives.rates
     if "pcie" not in rates:
         return float("inf")
@@ -54,7 +54,7 @@ def _host_bytes_per_s(machine: Machine) -> float:
 
 
 def _ssd_bytes_per_s(cluster: Cluster) -> float:
-    """What a rank reads of its node's SSDs while all others do so too; infinite without any."""
+    """Rate at which a rank reads its node's SSDs while all others do so too, B/s; infinite without any."""
     ssd = cluster.node.ssd
     return float("inf") if ssd is None else ssd.read_bytes_per_s.value / cluster.node.ranks
 

@@ -1,4 +1,4 @@
-"""From a scenario file to a `ResolvedScenario`: names inlined, defaults filled, hashed.
+"""Resolving a scenario file to a `ResolvedScenario`: names inlined, defaults filled, hashed.
 
 The resolved scenario is itself a scenario, with the cluster, the model, the framework and the plan written out where
 their names stood: saved as YAML and run again it gives the same hash and the same results.
@@ -40,7 +40,7 @@ class ResolvedScenario:
     """Everything a run depends on.
 
     Attributes:
-        scenario: with cluster, model, framework and plan inlined and all defaults filled.
+        scenario: the scenario with cluster, model, framework and plan inlined and all defaults filled.
         cluster: the machine.
         model: the model, with the alternatives that were asked for.
         framework: the framework profile.

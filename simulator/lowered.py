@@ -30,7 +30,8 @@ class Phase:
         usage: share of each resource's capacity used when alone ``[U]``, in (0, 1].
         owner: number of who takes turns with others on the one resource of the phase (`LoweredProgram.slice_ps`); -1:
             it shares all of them at any time.
-        weight: of its part of a resource that is asked for more than it has, above 0 (`simulator.engine.sharing`).
+        weight: weight of its part of a resource that is asked for more than it has, above 0
+            (`simulator.engine.sharing`).
         other_work_ps: ``work_ps`` of every second pair of iterations (`is_other`); None: as in the others. Only of
             phases with work on resources.
         stalls_in: number, modulo `STALL_PERIOD`, of the iterations that have the latency; None: all do. Only of phases
@@ -179,7 +180,7 @@ class Background:
 
     Attributes:
         resources: resource numbers; no two backgrounds have one in common.
-        share: of their capacity, in (0, 1).
+        share: fraction of their capacity, in (0, 1).
         on_ps: length of a burst.
         off_ps: pause between two bursts; 0 for traffic all the time.
         phase_ps: a time at which a burst begins; there are bursts before and after it.

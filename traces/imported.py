@@ -33,7 +33,7 @@ class Gap:
 
     @property
     def words(self) -> str:
-        """How often and what."""
+        """The gap as a line of text, with its count."""
         return f"{self.count:,} {self.what}" if self.count else self.what
 
 
@@ -52,14 +52,14 @@ class Imported:
 
     Attributes:
         format: name of the format.
-        files: what was read.
+        files: files that were read.
         graph: programs of the ranks that have a trace, and their communicators.
         world_size: ranks of the job, with or without a trace.
         measured: times; None for formats without.
         steps: iterations of every rank, by rank and number.
         device: name of the GPUs, empty where the traces do not say.
-        found: what there is, in words and numbers, for the printed summary.
-        gaps: what the traces do not say.
+        found: contents in words and numbers, for the printed summary.
+        gaps: facts that the traces lack.
         collectives: timed collectives of a benchmark's log, which has no ranks' programs.
         lookups: embedding lookups of the first step of each rank.
     """

@@ -19,8 +19,8 @@ class Merged:
 
     Attributes:
         graph: the programs, and the communicators their collectives use.
-        start_ps: as measured, one ``[T, P]`` per program.
-        end_ps: as measured, one ``[T, P]`` per program.
+        start_ps: measured starts, one ``[T, P]`` per program.
+        end_ps: measured ends, one ``[T, P]`` per program.
     """
 
     graph: TaskGraph

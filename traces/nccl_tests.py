@@ -44,7 +44,7 @@ class TimedCollective:
         ranks_per_node: GPUs in use on each.
         bytes: size as nccl-tests counts it.
         time_s: out-of-place duration.
-        source: whose measurement it is; the file's name where nothing says.
+        source: author of the measurement; the file's name where the file does not name one.
     """
 
     op: Operation
@@ -59,7 +59,7 @@ def read_timed_collectives(file: Path, op: str | None = None) -> list[TimedColle
     """All rows of a log or a CSV; rows of operations that the model does not know are left out.
 
     Args:
-        file: what to read.
+        file: path to read.
         op: the operation of a log that does not name it.
 
     Raises:

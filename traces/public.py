@@ -21,7 +21,7 @@ from inputs.validate import validate
 from inputs.yaml_lines import load_yaml
 
 SOURCE = "https://raw.githubusercontent.com"
-"""Where files of repositories are: SOURCE/REPOSITORY/HEAD/PATH."""
+"""Address of files of repositories: SOURCE/REPOSITORY/HEAD/PATH."""
 TIMEOUT_S = 60.0
 SLACK_BYTES = 1 << 20
 """A download may be longer than the content by this: what gzip adds to what it cannot compress."""
@@ -58,7 +58,7 @@ class _Manifest(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What became of one trace: ``fetched``, ``present``, or ``by hand``."""
+    """Outcome for one trace: ``fetched``, ``present``, or ``by hand``."""
 
     trace: PublicTrace
     status: str
@@ -96,7 +96,7 @@ def fetch(folder: Path, source: str = SOURCE) -> Iterator[Fetched]:
 
 
 def _download(url: str, limit_bytes: int) -> bytes:
-    """What is at an address, at most ``limit_bytes``."""
+    """Content at an address, at most ``limit_bytes``."""
     if not url.startswith(("https://", "http://")):
         raise InputError("is no address", file="--from", given=url, expected="https://...")
     try:

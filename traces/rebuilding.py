@@ -1,4 +1,4 @@
-"""From rows of a file of ours and the programs it carries to an import."""
+"""Rebuilding an import from the rows of a file that this tool wrote and the programs in it."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def import_rows(files: Sequence[Path], about: About, rows: Rows, name: str) -> I
     """The import of rows with the programs they are of.
 
     Args:
-        files: where they stand, for messages.
+        files: paths of the files, for messages.
         about: the programs, checked.
         rows: the times.
-        name: of the format.
+        name: name of the format.
 
     Raises:
         InputError: the programs are not those of the rows.

@@ -57,9 +57,9 @@ class GradientBuckets:
 
         Args:
             job: sizes of buckets, precision on the wire.
-            layers: in the order in which backward makes their gradients.
+            layers: layers in the order in which backward makes their gradients.
             copied: parameters of each copied table.
-            device: where.
+            device: device of the buffers.
         """
         sizes = [(layer.layer.name, layer.layer.parameters) for layer in layers]
         sizes += [(COPIED_TABLES, size) for size in copied]

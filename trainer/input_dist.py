@@ -24,7 +24,7 @@ from trainer.waits import wait
 
 @dataclass(frozen=True, slots=True)
 class _Outgoing:
-    """What a kind of shards sends: bag lengths and values, receiver after receiver, and how many to each ``[P]``."""
+    """Data that a kind of shards sends: bag lengths and values, receiver after receiver, and the counts ``[P]``."""
 
     lengths: Tensor
     values: Tensor

@@ -29,16 +29,16 @@ from trainer.runs import Run
 from trainer.turns import TURN
 
 POLL_S = 0.02
-"""How often the launcher looks after its ranks, seconds: seldom enough to cost the ranks' cores nothing."""
+"""Period at which the launcher polls its ranks, seconds: seldom enough to cost the ranks' cores nothing."""
 
 KILLED_S = 10.0
-"""How long processes that were killed may take to let go of their files, seconds: others may have their cores."""
+"""Longest time that killed processes may take to close their files, seconds: others may have their cores."""
 
 MAX_DETAILS = 10_000
 """Characters of a rank's own words in an error: the last ones."""
 
 SPINS, SPIN_MS = 10**7, 100
-"""How long a thread looks for its next kernel, in looks (GNU OpenMP) and in milliseconds (LLVM's): longer than gaps of
+"""Time that a thread spins for its next kernel, in spins (GNU OpenMP) and in milliseconds (LLVM's): longer than gaps of
 an iteration."""
 
 ALLOCATOR = {
@@ -64,10 +64,10 @@ def started_ranks(
     """Ranks on this host, which are ended when this is left.
 
     Args:
-        run: what every rank does.
+        run: run of every rank.
         world_size: ranks.
-        cores: what they share; all that this process may use when None.
-        module: what every rank runs.
+        cores: cores that the ranks share; all that this process may use when None.
+        module: module that every rank runs.
 
     Raises:
         InputError: a rank refused the input.
@@ -184,7 +184,7 @@ def _failure(rank: int, codes: Sequence[int | None], folder: Path) -> InputError
 
 
 def _left_error(folder: Path, rank: int) -> dict[str, Any]:
-    """What a failed rank left, if it could."""
+    """Error file of a failed rank, if it wrote one."""
     try:
         found: dict[str, Any] = json.loads((folder / f"rank{rank}.error").read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -214,7 +214,7 @@ def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 def _unread(told: IO[bytes], wait_s: float = 0.0) -> bool:
-    """Whether nobody has the other end of this pipe any more: a rank's children have its standard input too.
+    """Whether no process has the other end of this pipe any more: a rank's children have its standard input too.
 
     Known on Linux, where alone ranks have children that outlive them by more than a moment.
     """

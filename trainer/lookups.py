@@ -19,7 +19,7 @@ class Lookups:
 
     Attributes:
         rows: rows of the block, bag after bag ``[L]``.
-        offsets: where each bag begins ``[bags + 1]``, in the type of ``rows``.
+        offsets: begin of each bag ``[bags + 1]``, in the type of ``rows``.
         lengths: lookups of each bag ``[bags]``.
     """
 
@@ -77,8 +77,8 @@ def row_gradients(lookups: Lookups, gradient: Tensor) -> Iterator[tuple[Tensor, 
     It goes through the bags in ascending order, so it does not depend on how samples are spread over ranks.
 
     Args:
-        lookups: of the forward pass.
-        gradient: of each bag ``[bags, D]``, fp32.
+        lookups: lookups of the forward pass.
+        gradient: gradient of each bag ``[bags, D]``, fp32.
     """
     if not lookups.rows.numel():
         return

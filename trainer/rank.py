@@ -31,11 +31,11 @@ GRACE_S = 5.0
 """A rank that lost a peer lets the launcher hear the peer first; after this it ends by itself, seconds."""
 
 LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "gloo/transport", "NCCL")
-"""How messages of collectives read when another rank has gone."""
+"""Texts in messages of collectives when another rank has ended."""
 
 
 class Work(Protocol):
-    """What every rank does once the process group is there."""
+    """Work of every rank in the process group."""
 
     def __call__(self, run: Run, rank: int, device: torch.device) -> None:
         """Do it."""

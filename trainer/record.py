@@ -1,4 +1,4 @@
-"""What a rank writes down: when each iteration began and ended, its loss, and traces of the last few.
+"""Records of a rank: begin and end of each iteration, its loss, and traces of the last few.
 
 Files in the run's folder, of rank r: ``rank{r}.json`` (columns with an entry per iteration, and the rank's
 environment), ``timed/rank{r}.json.gz``,
@@ -72,7 +72,7 @@ class Recorder:
             self._settle()
 
     def columns(self) -> dict[str, list[float]]:
-        """What is known of each iteration.
+        """Measurements of each iteration.
 
         ``start_s`` and ``end_s`` on the host's monotonic clock, ``loss``, ``page_faults``, ``cpu_s``, what the rank's
         own thread had of a core, ``process_s``, what all its threads had, and ``collectives_s``, in which its own
@@ -178,7 +178,7 @@ class Sessions:
     """
 
     def __init__(self, file_of: Callable[[int], Path], *, cuda: bool) -> None:
-        """Before the first iteration.
+        """Start before the first iteration.
 
         Args:
             file_of: the file of a session by its number.
@@ -258,7 +258,7 @@ def _profiled(run: Run, rank: int, device: torch.device) -> Iterator[torch.profi
 
 
 def _activities(device: torch.device) -> list[Any]:
-    """What there is to trace."""
+    """Activities that the profiler traces."""
     kinds = torch.profiler.ProfilerActivity
     return [kinds.CPU, kinds.CUDA] if device.type == "cuda" else [kinds.CPU]
 

@@ -173,7 +173,7 @@ def _one_record(records: list[str]) -> None:
 
 
 def _tell_host(found: HostSpec) -> None:
-    """What was found of CPUs, for people."""
+    """Print the fitted CPUs."""
     from rich.table import Table
 
     from dlrmsim.cli.printing import text_console
@@ -192,7 +192,7 @@ def _tell_host(found: HostSpec) -> None:
 
 
 def _tell_gpus(found: GpuSpec) -> None:
-    """What was found of GPUs, for people."""
+    """Print the fitted GPUs."""
     from rich.table import Table
 
     from dlrmsim.calibrating_kernels import kernel_fit_in_words

@@ -19,7 +19,7 @@ _NONE = '<p class="none">No estimate.</p>'
 
 
 def memory_section(findings: RunFindings) -> Section:
-    """Per tier: a bar of the fullest and of the mean rank, and a table of the items."""
+    """A bar of the fullest and of the mean rank, and a table of the items, for each tier."""
     tiers = findings.memory
     return Section(
         anchor="memory",

@@ -44,7 +44,7 @@ def _step(row: StepRow) -> Row:
 
 
 def stragglers_section(findings: TraceFindings) -> Section:
-    """Who arrives last in collectives."""
+    """Ranks that arrive last in collectives."""
     head = ("rank", "collectives", "arrived last", "held others up", "waited itself")
     return Section(
         anchor="stragglers",
@@ -92,7 +92,7 @@ def operators_section(findings: TraceFindings) -> Section:
 
 
 def gaps_section(findings: TraceFindings) -> Section:
-    """What the traces do not say."""
+    """Gaps of the traces."""
     items = "".join(f"<li>{escape(gap)}</li>" for gap in findings.warnings)
     body = f'<ul class="warnings">{items}</ul>' if items else '<p class="none">Nothing is missing.</p>'
     return Section(

@@ -26,7 +26,7 @@ RANKS_PER_BLOCK = 512
 
 @dataclass(frozen=True, slots=True)
 class Symbols:
-    """What the numbers in the columns ``task`` and ``stream`` mean.
+    """Meaning of the numbers in the columns ``task`` and ``stream``.
 
     Programs that share a task name share its symbol; section and category are the first program's.
     """

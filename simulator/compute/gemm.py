@@ -56,18 +56,18 @@ CUDA_CORES = ("fp32", "fp64")
 
 @dataclass(frozen=True, slots=True)
 class GemmRates:
-    """What a GPU reaches in one precision.
+    """Rates that a GPU reaches in one precision.
 
     Attributes:
-        peak_flops_per_s: of all SMs.
-        fraction: of the peak, the best a tile reaches.
+        peak_flops_per_s: peak of all SMs.
+        fraction: fraction of the peak that the best tile reaches.
         balanced_tile: edge of the square tile that is loaded as fast as the peak computes, elements.
-        memory_bytes_per_s: at which operands and results are read and written where that is what takes longest.
-        start_s: of a kernel: launch, first loads, last stores.
-        vector_start_s: of a kernel for a product with a vector.
+        memory_bytes_per_s: rate of operands and results where reading and writing them takes longest.
+        start_s: start of a kernel: launch, first loads, last stores.
+        vector_start_s: start of a kernel for a product with a vector.
         unaligned: multiplies the rate of tiles when rows are unaligned.
         sms: streaming multiprocessors.
-        element_bytes: of operands and result.
+        element_bytes: size of an element of operands and result.
         aligned_elements: rows that start at a multiple of this are aligned; 1: all are.
     """
 
@@ -136,6 +136,6 @@ def _one_s(sizes: Sequence[float], rates: GemmRates) -> float:
 
 
 def _added_s(outputs: float, splits: FloatArray, rates: GemmRates) -> FloatArray:
-    """What adding up the parts costs: a kernel that reads the partial sums, written before, and writes the result."""
+    """Cost of adding up the parts: a kernel that reads the partial sums, written before, and writes the result."""
     traffic = PARTIAL_SUM_BYTES * outputs * (splits + 1.0)
     return np.where(splits > 1, rates.start_s + traffic / rates.memory_bytes_per_s, 0.0)

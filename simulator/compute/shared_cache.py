@@ -1,4 +1,4 @@
-"""Who has how much of a cache that ranks share.
+"""Division of a cache among the ranks that share it.
 
 A cache that drops what was used longest ago (LRU) holds what came last, so each rank's part of it grows with every row
 that the rank misses and shrinks with every row that others miss: while a cache fills up, it is divided as the ranks

@@ -41,7 +41,7 @@ def run(program: LoweredProgram, options: RunOptions) -> RunResult:
 
 
 class _Arrivals:
-    """Who has come to the instances of one iteration: arrived, last arrival, end, each ``[I]``."""
+    """Arrivals at the instances of one iteration: count, last arrival, end, each ``[I]``."""
 
     __slots__ = ("arrived", "end", "last")
 

@@ -143,7 +143,7 @@ class Flows(Generic[Token]):
         self._share([row for row in dict.fromkeys(touched) if self._most_users(row) > 0], now)
 
     def next_change(self, now: int) -> int:
-        """When capacities change or a slice ends next while something is at work, in ps; `NEVER` when none does."""
+        """Next change of capacities or end of a slice while something is at work, in ps; `NEVER` without one."""
         if len(self._free) == len(self._tokens):
             return NEVER
         return min(self._capacities.next_change(now), min((turn.until for turn in self._turns.values()), default=NEVER))
@@ -183,7 +183,7 @@ class Flows(Generic[Token]):
         return [row for row in rows if not np.array_equal(before[self._classes(row)], self._left[self._classes(row)])]
 
     def _most_users(self, row: int) -> int:
-        """How many phases are at work on the busiest resource of ``row``."""
+        """Number of phases at work on the busiest resource of ``row``."""
         return int(self._users[self._classes(row)].max())
 
     def _run_alone(self, slot: int, now: int) -> None:

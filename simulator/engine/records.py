@@ -1,4 +1,4 @@
-"""What the engine is asked for and what it gives back."""
+"""Requests to the engine and its results."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ ShareObserver = Callable[[int, Sequence[int], Sequence[float]], None]
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How far to run and what to keep.
+    """Length of a run and its records.
 
     Attributes:
         max_iterations: K, at least 1.
         stop: ends the run early, see `StopRule`.
-        keep_last: how many of the last iterations to record for all ranks; None keeps every one.
+        keep_last: number of last iterations to record for all ranks; None keeps every one.
         sharing: how activities share resources.
-        controllers: by the name a controlled stream gives.
+        controllers: controllers by the name that a controlled stream gives.
         observer: called at every solve.
     """
 

@@ -50,7 +50,7 @@ class SharingModel(Protocol):
             resources: resource numbers, activity after activity ``[sum(counts)]``.
             usage: share of each resource, of what is left of it, used when alone ``[sum(counts)]``; above 1 where
                 that is not enough for one activity alone.
-            weights: of the activities where they want more than there is, above 0 ``[K]``.
+            weights: weights of the activities where they want more than there is, above 0 ``[K]``.
 
         Returns:
             Speeds ``[K]`` as a fraction of the alone speed, in (0, 1].

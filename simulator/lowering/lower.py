@@ -124,7 +124,7 @@ def _lower_collectives(
 def _lower_host_traffic(
     graph: TaskGraph, machine: Machine, shared: _Activities, seconds: list[dict[int, Amount]], evened: float
 ) -> None:
-    """What moves between GPUs and hosts over links that others use too: an activity per rank each."""
+    """Traffic between GPUs and hosts over links that others use too: an activity per rank each."""
     used = directions_used(shared.activities, machine)
     for number, program in enumerate(graph.programs):
         for task in shared_tasks(program, machine, used):

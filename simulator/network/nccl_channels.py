@@ -29,7 +29,7 @@ LINK_SHARE: dict[Architecture, float] = {
 }  # fmt: skip
 """What NCCL counts of an NVLink (``topo.h``) over its rate (20, 25, 25, 25, 50 GB/s and direction, recalled)."""
 PCIE_SHARE = 12 / 15.75
-"""What NCCL counts of PCIe: 12, 24, 48 GB/s of x16 of generations 3, 4, 5."""
+"""Fraction of PCIe's bandwidth that NCCL counts: 12, 24, 48 GB/s of x16 of generations 3, 4, 5."""
 NEAR_SPEED: dict[Generation, float] = {"volta": 20, "ampere": 20, "hopper": 30, "blackwell": 90}
 """Of a channel inside a node, GB/s: what the search settles on (12 x 20 on A100, 12 x 30 on H100)."""
 FAR_SPEEDS: dict[Generation, tuple[float, ...]] = {

@@ -108,7 +108,7 @@ def _members(imports: Sequence[RankImport]) -> dict[str, tuple[int, ...] | None]
 def _common_clock(
     imports: Sequence[RankImport], members: Mapping[str, tuple[int, ...] | None]
 ) -> tuple[list[int], list[Gap]]:
-    """What to add to each rank's times so that all start at 0 on one clock, and what was assumed."""
+    """Offset of each rank's times so that all start at 0 on one clock, and the assumptions."""
     bases = [i.trace.base_ns for i in imports]
     notes = []
     related = max(bases) - min(bases) < _SAME_CLOCK_NS

@@ -204,7 +204,7 @@ def _number_of(track: tuple[Any, Any], numbers: dict[tuple[Any, Any], int]) -> i
 
 
 def _kept_args(args: Args) -> dict[str, Any]:
-    """What describes a collective or a copy."""
+    """Arguments that describe a collective or a copy."""
     kept = {field: value for field in _FIELDS if (value := getattr(args, field)) is not None}
     for field in ("dims", "types"):
         raw = getattr(args, field)

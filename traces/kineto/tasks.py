@@ -36,10 +36,10 @@ _SYNCS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RankImport:
-    """What became of one rank's trace.
+    """Import of one rank's trace.
 
     Attributes:
-        trace: what was read.
+        trace: events that were read.
         tasks: its tasks, times relative to the trace's ``base_ns``.
         steps: the profiler's steps, ascending.
         groups: members of each process group that its collectives use; None where the trace does not say.

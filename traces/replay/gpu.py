@@ -20,7 +20,7 @@ from traces.replay.job import UNKNOWN, Job
 
 
 class Method(StrEnum):
-    """How a kernel's time was brought to another GPU."""
+    """Method by which a kernel's time was converted to another GPU."""
 
     SHAPE = "GEMM, model of its shape"
     GEMM = "GEMM without shape, the slower of arithmetic and memory rate"
@@ -33,7 +33,7 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MethodShare:
-    """What one method did: tasks over all ranks, their time before and after."""
+    """Effect of one method: tasks over all ranks, their time before and after."""
 
     method: Method
     tasks: int
@@ -117,14 +117,14 @@ def _stream_rate(gpu: Gpu) -> float:
 
 
 def gpu_of_device(device: str, names: Iterable[str], asked: str = "--from-gpu") -> str:
-    """Which of the shipped GPUs a device is, by the words of both names.
+    """Name of the shipped GPU that a device is, by the words of both names.
 
     Where no name's words are all among the device's, as of "NVIDIA H100 80GB HBM3", it is the only one of its model
     that is on PCIe or not, as the device is, and of its memory where the name has a size. A part of one (MIG) is none.
 
     Args:
-        device: what the driver calls it.
-        names: of the shipped GPUs.
+        device: name that the driver gives.
+        names: names of the shipped GPUs.
         asked: option that names one.
 
     Raises:

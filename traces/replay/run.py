@@ -23,7 +23,7 @@ def replayed(job: Job, machine: Machine | None = None) -> Imported:
     """Run a job; the times it then has stand in the shape of an import, for the same analyses and exports.
 
     Args:
-        job: what to run.
+        job: job to run.
         machine: takes the collectives and what the trace has no time for; None: transfers as measured.
 
     Raises:

@@ -106,7 +106,7 @@ def calibration_of(framework: str, suites: Sequence[str]) -> list[Configuration]
 
 
 def _seconds(case: Case, resolved: ResolvedScenario) -> float:
-    """What was measured, as seconds of an iteration.
+    """Measured iteration time, seconds.
 
     Raises:
         InputError: it cannot be fitted on.

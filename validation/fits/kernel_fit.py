@@ -52,17 +52,17 @@ class Kernel(Protocol):
 
     @property
     def kind(self) -> str:
-        """Of `STEPS`."""
+        """Kind of kernel, a key of `STEPS`."""
         ...
 
     @property
     def operator(self) -> Operator:
-        """What the compute model is asked for."""
+        """Operator that the compute model times."""
         ...
 
     @property
     def time_s(self) -> float:
-        """How long it took, seconds."""
+        """Measured time, seconds."""
         ...
 
 
@@ -77,7 +77,7 @@ class TimedKernel:
 
 @dataclass(frozen=True, slots=True)
 class KernelFit:
-    """What was found.
+    """Result of the fit.
 
     Attributes:
         gpu: the GPU with the constants found.
@@ -107,8 +107,8 @@ def fit_kernels(gpu: Gpu, rows: Sequence[Kernel], note: str, progress: Progress 
     """The constants that fit ``rows`` best.
 
     Args:
-        gpu: where the fit starts from.
-        rows: what was measured on it.
+        gpu: start of the fit.
+        rows: measurements on it.
         note: how, for the ``source`` of every value.
         progress: shows the number of predictions of the rows.
 

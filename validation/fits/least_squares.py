@@ -39,8 +39,8 @@ def fitted_logs(
     Args:
         errors: log(predicted / measured) of each row, of the logarithms of the parameters.
         start: logarithms ``[K]`` that parameters are drawn to, and where the search starts.
-        drawn: which of them are drawn ``[K]``; all by default.
-        first: where the search starts instead.
+        drawn: whether each is drawn to its start ``[K]``; all by default.
+        first: start of the search, if not ``start``.
         highest: bound of the logarithms.
         on_evaluation: called with the number of each evaluation.
     """

@@ -19,7 +19,7 @@ ROUNDS = 40
 
 
 class Usual(NamedTuple):
-    """What costs are held against ``[A]`` (0: it cost nothing, nan: it is not known), and the kind of each ``[A]``."""
+    """Prior costs ``[A]`` (0: free, nan: unknown), and the kind of each ``[A]``."""
 
     costs: FloatArray
     kinds: IntArray
@@ -35,9 +35,9 @@ def nonnegative(
 
     Args:
         matrix: amounts of each row ``[R, A]``.
-        seconds: what each took ``[R]``.
+        seconds: measured time of each row ``[R]``.
         floors: seconds that are added to what is predicted where errors are relative to it ``[R]``.
-        weights: of errors ``[R]``, without unit.
+        weights: weights of errors ``[R]``, without unit.
         usual: costs to lean on; None: there are none.
 
     Returns:

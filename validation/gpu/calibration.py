@@ -38,9 +38,9 @@ class GpuFit:
     """A machine that is fitted.
 
     Attributes:
-        kernels: what its GPU reaches, and which of that was fitted.
+        kernels: rates of its GPU, and the names of the fitted ones.
         framework: constants of the profile; None where too few jobs were trained.
-        errors_pct: of kernels alone, by kind as they were timed.
+        errors_pct: errors of kernels alone, by kind as they were timed.
         has_collectives: whether collectives were timed, for which it takes two GPUs.
     """
 
@@ -55,7 +55,7 @@ def fit_gpus(record: GpuRecord, name: str, progress: Progress) -> GpuFit:
     """The machine fitted to a record.
 
     Args:
-        name: of the cluster.
+        name: name of the cluster.
         progress: shows the steps.
 
     Raises:

@@ -42,11 +42,11 @@ class GpuRecord:
     """A machine's GPUs and what was measured on them.
 
     Attributes:
-        device: what the driver calls them.
+        device: name that the driver gives.
         start: the cluster that counts for all that is not measured.
         source: how and when it was measured.
         rows: kernels and collectives alone (`trainer.microbench`).
-        jobs: those trained.
+        jobs: trained jobs.
     """
 
     device: str
@@ -81,7 +81,7 @@ class GpuRecord:
         """The record that `packed` made ``content`` of.
 
         Args:
-            content: of the file.
+            content: content of the file.
             file: its name, for errors.
 
         Raises:

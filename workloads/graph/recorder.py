@@ -168,7 +168,7 @@ class Recorder(PassBuilder):
         return self.task(name, HOST, work, section=section)
 
     def _place(self, stream: str) -> str:
-        """Where what is meant for a stream runs."""
+        """The stream on which work for ``stream`` runs."""
         return HOST if self._on_host and stream not in COMM_STREAMS else stream
 
     def _launch(

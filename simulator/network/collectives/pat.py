@@ -40,7 +40,7 @@ def stages(call: Call) -> tuple[Stage, ...]:
 
 
 def branches(members: int, distance: int) -> int:
-    """How many branches of a binomial tree over all members have this length; n - 1 over all lengths."""
+    """Number of branches of this length in a binomial tree over all members; n - 1 over all lengths."""
     return (members - 1 - distance) // (2 * distance) + 1
 
 

@@ -113,7 +113,7 @@ class InputPath:
             self._recat(arrived)
 
     def arrive(self, ahead: int) -> None:
-        """On the host: wait for the indices of the lookups that follow, ``ahead`` passes ahead; permute them back."""
+        """Wait on the host for the indices of the lookups that follow, ``ahead`` passes ahead; permute them back."""
         if self._job.settings.on_host and self._job.exchanges_indices:
             task, ago = self._recat(()), self._schedule.indices - ahead
             for group in self._job.groups:

@@ -33,7 +33,7 @@ class KernelShards:
     Attributes:
         table: table of each shard.
         dim: its columns.
-        samples: whose lookups it serves.
+        samples: number of samples whose lookups it serves.
         parts: ranks that share its rows.
         lookups: sums what follows the lookups, which popular rows draw to their ranks.
         distinct: sums what follows the distinct rows.

@@ -1,4 +1,4 @@
-"""How many rows a sample looks up: the pooling factor as a distribution around its mean."""
+"""Bag lengths: the pooling factor as a distribution around its mean."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class PoolingSpread(Strict):
         return np.asarray(found / found.sum())
 
     def variance(self, mean: float) -> float:
-        """Of the length of a bag; raises as `probabilities`."""
+        """Variance of the length of a bag; raises as `probabilities`."""
         chance = self.probabilities(mean)
         length = np.arange(len(chance))
         return float(chance @ length**2 - (chance @ length) ** 2)

@@ -1,4 +1,4 @@
-"""How many distinct rows a batch touches.
+"""Number of distinct rows that a batch touches.
 
 Two bounds, of which the smaller counts for each table:
 
@@ -124,7 +124,7 @@ def read_reuse(name: str, *, origin: Document | None = None, key: str = "") -> R
 
 
 def reuse_of(file: ReuseFile) -> Reuse:
-    """What follows from a histogram file."""
+    """The law of a histogram file."""
     above = np.array([b.above for b in file.bins], dtype=np.float64)
     rows = np.array([b.row_share for b in file.bins]) * file.distinct_rows
     lookups = np.array([b.lookup_share for b in file.bins]) * file.lookups

@@ -32,7 +32,7 @@ FILL_LAUNCHES = 8
 
 @dataclass(frozen=True, slots=True)
 class RowSplit:
-    """Where a batch finds the rows of shards, rows of whole tables ``[S]``.
+    """Sources of the rows of shards in a batch, rows of whole tables ``[S]``.
 
     Attributes:
         lookups: lookups served from device memory.
@@ -40,7 +40,7 @@ class RowSplit:
         host_lookups: lookups served from host memory.
         host_distinct: distinct rows there.
         fetched: distinct rows that the cache brings in, each instead of another one.
-        on_ssd: which of them come from SSDs, 0 or 1.
+        on_ssd: whether missing rows come from SSDs, 0 or 1.
         cached: lookups that go through a cache.
     """
 
@@ -56,7 +56,7 @@ class RowSplit:
 def split_rows(
     tables: Tables, settings: DlrmSettings, storage: Storage, table: IntArray, traffic: TableTraffic
 ) -> RowSplit:
-    """Where the rows of a batch are, by the kernel of each shard's table ``[S]``."""
+    """Sources of the rows of a batch, by the kernel of each shard's table ``[S]``."""
     kernel, lookups, distinct = storage.kernel[table], traffic.lookups[table], traffic.distinct[table]
     slots = storage.slots(table, tables.rows[table].astype(np.float64))
     cached_here = np.isin(kernel, (CACHED, KEY_VALUE))
@@ -93,7 +93,7 @@ class HitRates:
 
 
 def hit_rates(tables: Tables, settings: DlrmSettings, storage: Storage, table: IntArray) -> HitRates | None:
-    """Of the given tables ``[S]``; None where none of them has a cache."""
+    """Hit rates of the given tables ``[S]``; None where none of them has a cache."""
     traffic = table_traffic(tables, float(settings.global_batch_size), settings)
     behind = table[np.isin(storage.kernel[table], (CACHED, KEY_VALUE))]
     slots = storage.slots(behind, tables.rows[behind].astype(np.float64))

@@ -1,4 +1,4 @@
-"""What shards cost on a machine that is known by a few bandwidths."""
+"""Costs of shards on a machine that is described by a few bandwidths."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _AT_A_TIME = 64
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What a rank achieves, bytes per second; the middle four are algbw of collectives.
+    """Rates of a rank, bytes per second; the middle four are algbw of collectives.
 
     Attributes:
         embedding: embedding kernels on the rank's memory.

@@ -16,7 +16,7 @@ from workloads.dlrm.sharding.plan import Plan
 from workloads.dlrm.sharding.shards import ColumnShards, NodeShards
 
 RESHARD_SHARE, MOVE_SHARE, SWAP_SHARE = 0.5, 0.2, 0.2
-"""How often a neighbour shards one table in another way, moves one shard, or lets two change places; otherwise it gives
+"""Probabilities that a neighbour reshards one table, moves one shard, or swaps two; otherwise it gives
 up one kind of sharding, which saves that kind's kernels and collectives."""
 
 ANYWHERE_SHARE = 0.3
@@ -73,7 +73,7 @@ def _tables_on(plan: Plan, rank: int) -> IntArray:
 
 
 def option_of(plan: Plan, table: int) -> Option:
-    """How a table is sharded."""
+    """Sharding of a table."""
     pieces = int((plan.columns.table == table).sum() + (plan.nodes.table == table).sum())
     return Option(plan.sharding_types[table], max(1, pieces))
 

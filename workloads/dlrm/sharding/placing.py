@@ -1,4 +1,4 @@
-"""What planners share: how far to cut tables by columns, and where to put the pieces."""
+"""Common parts of planners: cuts of tables by columns, and placement of the pieces."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class _State:
     room: FloatArray
 
     def potential(self) -> FloatArray:
-        """What each rank adds ``[P]``."""
+        """Contribution of each rank ``[P]``."""
         return _squared(self.over)
 
     def put(self, shard: int, rank: int) -> None:
@@ -65,7 +65,7 @@ def refine(costs: FloatArray, sizes: IntArray, ranks: IntArray, on: Refined, ste
         sizes: bytes per shard ``[S]``.
         ranks: rank of each shard ``[S]``.
         on: the ranks.
-        steps: how many moves and swaps to try.
+        steps: number of moves and swaps to try.
     """
     targets, count = on.targets, len(on.room)
     shards = np.stack([np.bincount(ranks, weights=c, minlength=count) for c in costs.T], axis=1)

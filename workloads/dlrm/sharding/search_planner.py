@@ -107,7 +107,7 @@ def _score(plan: Plan, context: PlanningContext, at_most_s: float) -> tuple[floa
 
 
 def _cost_s(plan: Plan, context: PlanningContext) -> float:
-    """What the costs of shards say: all phases, each as long as its slowest rank."""
+    """Iteration time by the costs of shards, seconds: all phases, each as long as its slowest rank."""
     return float(rank_loads_s(plan, context.costs).max(axis=0).sum())
 
 

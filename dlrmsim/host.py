@@ -46,7 +46,7 @@ COLLECTIVE_BYTES = tuple(4**power for power in range(4, 13))
 MOST_CASES = 30
 MOST_TABLE_BYTES, MEMORY_SHARE = 4e9, 0.25
 """Most bytes of a rank's tables in lookups measured alone, and the fraction of the memory that they may take."""
-TAKEN = "the host took {:.0%} of the cores' time; what it disturbed most is left out: measure again when it is quiet"
+TAKEN = "the host took {:.0%} of the cores' time; the most disturbed times are left out: measure again when it is quiet"
 MINUTES = 3.0
 """Default duration of the measurement, minutes."""
 LARGER_FROM_MINUTES = 20.0

@@ -39,7 +39,7 @@ def require_replaceable(target: Path) -> None:
     foreign = _foreign_entries(target)
     if foreign:
         raise InputError(
-            f"holds what dlrmsim did not write ({', '.join(foreign[:3])}{', ...' if len(foreign) > 3 else ''}); "
+            f"holds files that dlrmsim did not write ({', '.join(foreign[:3])}{', ...' if len(foreign) > 3 else ''}); "
             "nothing was written",
             file=target,
             expected="a new folder, an empty one, or one of an earlier run (choose another with --out)",

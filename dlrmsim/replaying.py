@@ -105,7 +105,7 @@ def _changed(job: Job, changes: Changes) -> tuple[Job, tuple[MethodShare, ...]]:
     whole = changes.cluster is not None or changes.world_size is not None
     absent = changes.absent or ("clones" if whole else "none")
     if changes.world_size is not None and absent == "late":
-        given, expected = "late", "clones: who arrives when on other ranks is not known"
+        given, expected = "late", "clones: arrival times of other ranks are unknown"
         raise InputError("does not go with --world-size", file="--absent", given=given, expected=expected)
     if changes.world_size is not None and changes.cluster is None:
         expected = "--cluster: transfers between other ranks were not measured"

@@ -185,6 +185,6 @@ class CollectiveLibrary(Strict):
 
     @property
     def made_of(self) -> Mapping[Operation, Operation]:
-        """What it does in place of some operations, on a copy of the input that the call makes."""
+        """Replacements of some operations, which run on a copy of the input that the call makes."""
         made_of = None if self.messages is None else self.messages.made_of
         return {} if made_of is None else made_of.value

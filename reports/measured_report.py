@@ -99,8 +99,8 @@ def _statistics(statistics: Mapping[str, Mapping[str, Any]]) -> Section:
         anchor="errors",
         title="Errors",
         short="Errors",
-        lede="Over all measurements in which the class is at least 5 % of the iteration; noise is half the spread of "
-        "the middle half of what was measured.",
+        lede="Over all measurements in which the class is at least 5 % of the iteration; noise is half the "
+        "interquartile range of the measurements.",
         body=table(head, rows, numbers=range(1, len(head))),
     )
 
@@ -132,8 +132,8 @@ def _run(place: int, run: Mapping[str, Any], measured: Bars, predicted: Bars) ->
         anchor=f"run-{place}",
         title=f"{run['scenario']} on {run['world_size']} ranks",
         short=f"{run['scenario']}, {run['world_size']}",
-        lede="One traced iteration, under it the predicted one, on one axis. What is between bars of the host is the "
-        "rest.",
+        lede="One traced iteration, under it the predicted one, on one axis. Gaps between bars of "
+        "the host are the rest.",
         body=table(head, rows, numbers=range(1, len(head))) + _drawing(measured, predicted) + _legend(),
     )
 

@@ -132,7 +132,7 @@ def _bounds(results: Sequence[ScalingPoint]) -> str:
         else:
             runs.append((name, point.world_size, point.world_size))
     spans = [f"{name} {'at' if a == b else 'from'} {a:,}{'' if a == b else f' to {b:,}'} GPUs" for name, a, b in runs]
-    return f"What bounds the iteration: {'; '.join(spans)}."
+    return f"The iteration is bound by {'; '.join(spans)}."
 
 
 def _tiles(study: ScalingStudy) -> str:

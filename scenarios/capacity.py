@@ -139,7 +139,7 @@ def _tiers(resolved: ResolvedScenario, tables: Tables, context: PlanningContext)
 def _advice(resolved: ResolvedScenario, tables: Tables, context: PlanningContext, fits: Fits) -> list[str]:
     """Remedies that make the tables fit: settings that were tried, and fewer rows."""
     if context.memory_bytes <= 0:
-        return ["a smaller batch: what is not for tables fills a rank already"]
+        return ["a smaller batch: memory beside tables fills a rank already"]
     if resolved.scenario.workload.sharding.planner == COPIES:
         share = context.memory_bytes / max(float(context.copied_bytes(tables).sum()), 1.0)
     else:

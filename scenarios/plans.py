@@ -22,7 +22,7 @@ from workloads.dlrm.sharding import BandwidthCosts, fit_rows, make_fitting, make
 from workloads.dlrm.sharding.interfaces import Planner, PlanningContext
 from workloads.dlrm.sharding.plan import Plan
 
-NO_ROOM = "what is not for tables fills a rank"
+NO_ROOM = "memory beside tables fills a rank"
 OVER_CAPACITY = "a rank holds more than it may"
 
 SEARCH_RANK_STEPS, MOST_STEPS, LEAST_STEPS = 16_384, 128, 8

@@ -101,7 +101,7 @@ class Ranks:
         """Let ranks that wait for their turn (`trainer.turns`) go on, until ``done``; raises as `started_ranks`."""
         for process in self.processes:
             if process.stdin is None:
-                raise ValueError("ranks are told of turns by their standard input")
+                raise ValueError("ranks receive turns through their standard input")
             with suppress(BrokenPipeError):  # it has ended: that is found below
                 process.stdin.write(TURN)
         while not done() and not self._all_ended():
@@ -130,7 +130,7 @@ def _start(run: Run, rank: int, world_size: int, folder: Path, module: str = "tr
             [sys.executable, "-P", "-m", module, *told.arguments()],
             env=_environment(rank, world_size, len(run.cores)),
             stdin=subprocess.PIPE,
-            bufsize=0,  # what a rank that has died did not read would be flushed when its input is closed
+            bufsize=0,  # input that a dead rank did not read would be flushed when its input is closed
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -221,7 +221,7 @@ def _unread(told: IO[bytes], wait_s: float = 0.0) -> bool:
     if sys.platform != "linux":
         return True
     ends = select.poll()
-    ends.register(told, 0)  # that it has no reader is told unasked
+    ends.register(told, 0)  # the loss of the reader is reported without a request
     return bool(ends.poll(1e3 * wait_s))
 
 

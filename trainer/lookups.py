@@ -84,7 +84,7 @@ def row_gradients(lookups: Lookups, gradient: Tensor) -> Iterator[tuple[Tensor, 
         return
     by_row = _sorted_by_row(lookups)
     chunk = len(by_row.rows)
-    if not gradient.is_cuda:  # a GPU does all at once: it would have to tell the host where each chunk begins
+    if not gradient.is_cuda:  # a GPU does all at once: otherwise the host would need the begin of each chunk
         chunk = max(1, CHUNK_BYTES // (gradient.element_size() * gradient.shape[1]))
     for low in range(0, len(by_row.rows), chunk):
         starts = by_row.starts[low : low + chunk + 1]

@@ -61,7 +61,7 @@ def framework(
         list[str] | None, typer.Option("--suite", help="Suites whose calibration cases count (default: the profile's).")
     ] = None,
     constant: Annotated[
-        list[str] | None, typer.Option("--constant", help="What to fit, at most four (default: the profile's).")
+        list[str] | None, typer.Option("--constant", help="Constants to fit, at most four (default: the profile's).")
     ] = None,
 ) -> None:
     """Fit the few constants of a framework profile to the calibration cases of suites."""
@@ -127,15 +127,15 @@ def host(
         int | None, typer.Option("--seed", min=0, help="Of the sizes that are timed.", show_default="0")
     ] = None,
     device: Annotated[
-        DeviceChoice | None, typer.Option("--device", help="What is timed. Default: cuda where there is a GPU.")
+        DeviceChoice | None, typer.Option("--device", help="Device to time. Default: cuda where there is a GPU.")
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option("--cluster", help="On GPUs: what counts for all that is not timed (default: one with the GPU)."),
+        typer.Option("--cluster", help="Cluster for all values not timed on GPUs (default: one with the GPU)."),
     ] = None,
     record: Annotated[
         list[str] | None,
-        typer.Option("--record", metavar="FILE", help="Fit what earlier ones measured (or NAME: a shipped one)."),
+        typer.Option("--record", metavar="FILE", help="Fit an earlier measurement (or NAME: a shipped one)."),
     ] = None,
 ) -> None:
     """Time kernels and collectives of this machine with PyTorch and write the cluster that it is."""

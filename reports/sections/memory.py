@@ -25,7 +25,7 @@ def memory_section(findings: RunFindings) -> Section:
         anchor="memory",
         title="Memory",
         short="Memory",
-        lede="What each rank holds, against the capacity it may use.",
+        lede="Memory use of each rank against its usable capacity.",
         body="".join(_tier(index, tier) for index, tier in enumerate(tiers)) or _NONE,
         payload={"memory": [_payload(tier) for tier in tiers]},
     )

@@ -22,7 +22,7 @@ def warnings_section(findings: Times) -> Section:
     """List of warnings."""
     items = "".join(f"<li>{escape(warning)}</li>" for warning in findings.warnings)
     body = f'<ul class="warnings">{items}</ul>' if items else '<p class="none">None.</p>'
-    lede = "What limits how far these results can be trusted."
+    lede = "Limits of the trust in these results."
     return Section("warnings", "Warnings", "Warnings", lede, body)
 
 

@@ -71,7 +71,7 @@ def bottleneck_fairness(counts: IntArray, resources: IntArray, usage: FloatArray
         local = np.repeat(np.arange(len(first)), np.diff(first, append=len(owner)))
         users = np.bincount(resources, minlength=len(left))
         open_weight = np.bincount(resources, weights=weight, minlength=len(left))
-        reach = left[resources] * weight / open_weight[resources] / usage  # exactly 1 / usage for who is alone
+        reach = left[resources] * weight / open_weight[resources] / usage  # exactly 1 / usage for an activity alone
         possible = np.minimum.reduceat(reach, first)
         closed = possible >= 1.0
         if closed.any():

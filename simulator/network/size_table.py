@@ -98,7 +98,7 @@ def _not_forced(model: CollectiveModel, block: Block, op: CollectiveOp, rows: Se
     if forced is None or block.size == 1 or all(row.algorithm == forced for row in rows):
         return []
     where = group_in_words(block.size, block.node_count)
-    return [f"{op}/{forced} does not apply to {where}: what the library chooses is shown"]
+    return [f"{op}/{forced} does not apply to {where}: the library's choice is shown"]
 
 
 def _row(call: Call, timed: Timed) -> SizeRow:

@@ -138,7 +138,7 @@ def gpu_of_device(device: str, names: Iterable[str], asked: str = "--from-gpu") 
         found = []
     if len(found) != 1:
         raise InputError(
-            "is needed: which GPU it is, its name does not tell",
+            "is needed: its name does not identify the GPU",
             file=asked,
             given=device or None,
             expected=f"one of {', '.join(known)}",

@@ -56,7 +56,7 @@ def nonnegative(
         now = matrix @ costs
         off = np.abs(now - seconds) / (now + floors)
         noise = float(np.sqrt(np.sum((weights * calm * off) ** 2) / np.sum(weights**2)))
-        if round_ >= ROUNDS // 4:  # not before the predictions have settled: what noise pulled down would stay there
+        if round_ >= ROUNDS // 4:  # after the predictions have settled: costs that noise pulled down would stay low
             calm = np.sqrt(np.minimum(1.0, LINEAR_BEYOND / np.maximum(off, 1e-12)))
         expected = (expected + now) / 2
     found: FloatArray = costs

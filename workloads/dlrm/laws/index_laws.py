@@ -53,7 +53,7 @@ class Indices(Strict):
     )
     histogram: str | ReuseFile | None = Field(None, description="of reuse: a shipped histogram, a file, or itself")
     file: str | None = Field(None, description="of measured: indices as .npy, .npz, .parquet or .csv")
-    rows: CountedRows | None = Field(None, description="of measured: what was counted in the file")
+    rows: CountedRows | None = Field(None, description="of measured: counts of the file")
     order: Order = Field(
         "hashed", description="of zipf and reuse: popular rows hashed over the table, or first (popularity)"
     )

@@ -50,7 +50,7 @@ class ReuseFile(Strict):
 
     name: str = Field(description="of the histogram")
     title: str = Field(description="one line for people")
-    source: str = Field(description="where it is from")
+    source: str = Field(description="source of the histogram")
     samples: Annotated[Count, Field(gt=0)] = Field(description="the batch it was taken on")
     lookups: Annotated[Count, Field(gt=0)] = Field(description="of that batch")
     distinct_rows: Annotated[Count, Field(gt=0)] = Field(description="rows that they touched")

@@ -120,5 +120,5 @@ def _key(plan: Plan) -> bytes:
 
 
 PLANNERS.add(
-    NAME, search, "starts from all other planners' plans, changes them, keeps what the engine simulates faster"
+    NAME, search, "starts from all other planners' plans, changes them, keeps plans that the engine simulates as faster"
 )

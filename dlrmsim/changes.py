@@ -27,7 +27,7 @@ class Changes:
         absent: ranks without a trace: left out, clones of the traced ones, or known only by when they arrive; None:
             clones on a cluster or another world size, else left out.
         overlap: overlap of device work.
-        delays_s: how late ranks are in each step.
+        delays_s: delay of each rank in each step.
         precisions: type by operation of collectives, ``all`` for the others.
     """
 

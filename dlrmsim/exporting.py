@@ -35,7 +35,7 @@ WRITERS: dict[str, Callable[[Imported, Path], None]] = {
     "chakra": write_chakra,
     "parquet": _parquet,
 }
-"""What writes each format into a folder."""
+"""Writer of each format, which writes into a folder."""
 
 
 def run_export(

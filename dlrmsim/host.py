@@ -69,7 +69,7 @@ class HostSpec:
         cluster: the fitted cluster.
         file: path of the spec.
         rows: the table of what was measured, beside it.
-        seconds: how long it took.
+        seconds: duration of the calibration.
         warning: known problem of the measurement; empty without one.
     """
 

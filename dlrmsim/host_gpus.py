@@ -59,7 +59,7 @@ JOBS_PER_S = 0.25
 SCHEDULE = Run(Path(), warm_up=10, iterations=30, prepared=3, repeated_weights=True)
 """Schedule of a job's training."""
 GPU_CALIBRATION = 0x6CA1
-"""Apart from the draws of the studies, whatever their seed, and from those of CPUs."""
+"""Key of the draws, different from those of the studies, whatever their seed, and of CPUs."""
 FRAMEWORK = "pytorch"
 """The profile that the trainer's starts from."""
 
@@ -72,7 +72,7 @@ class GpuSpec:
         fit: the fitted machine.
         file: the cluster.
         framework: the profile; None: too few jobs were trained.
-        seconds: how long it took.
+        seconds: duration of the calibration.
     """
 
     fit: GpuFit

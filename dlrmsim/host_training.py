@@ -43,7 +43,7 @@ two optimizer states, and three groups of ranks keep their jobs."""
 SIMULATED = "run.iterations=5"
 """Enough for jobs whose iterations are all alike, once the pipeline is filled."""
 CALIBRATION = 0xCA1
-"""Apart from the draws of the studies, whatever their seed."""
+"""Key of the draws, different from those of the studies, whatever their seed."""
 JOBS_PER_S = 0.8
 """Drawn for each second of time; more than can be trained."""
 SCHEDULE = Run(Path(), warm_up=3, iterations=8, timed=4, prepared=3, yardstick_every=4, repeated_weights=True)

@@ -44,7 +44,7 @@ class Measurement:
         calls_s: the part of it in which it issued them.
         core: first core of those that the rank was on; -1 where the system does not report it.
         environments: environment of each rank.
-        yardstick_s: how long each piece of the yardstick took on each rank.
+        yardstick_s: time of each piece of the yardstick on each rank.
         load: processes that ran or waited for a core in the minute before; None where the system does not report it.
     """
 

@@ -44,7 +44,7 @@ class ReplayFinished:
         before: the import.
         after: the same with the times of the replay.
         summary: output of `--json`.
-        methods: how kernels came to another GPU.
+        methods: methods that converted kernels to another GPU.
         folder: output folder; None when nothing was written.
     """
 

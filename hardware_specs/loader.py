@@ -26,7 +26,7 @@ CATALOGS: dict[str, Catalog] = {
     "library": Catalog("library", "hardware_specs", "libraries"),
     "cluster": Catalog("cluster", "hardware_specs", "clusters"),
 }
-"""What ships, by kind."""
+"""Shipped specs, by kind."""
 
 M = TypeVar("M", bound=Strict)
 

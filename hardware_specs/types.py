@@ -68,14 +68,14 @@ class Node(Strict):
     ssd: Ssd | None = None
     """None: none that tables could be on."""
     pcie_bytes_per_s: Sourced[Bandwidth] | None = None
-    """Per GPU and direction, raw link rate."""
+    """Raw link rate per GPU and direction."""
     pcie_fraction: Sourced[Share] | None = None
-    """Of the raw link rate, what a large pinned copy reaches."""
+    """Fraction of the raw link rate that a large pinned copy reaches."""
     socket_link_bytes_per_s: Sourced[Bandwidth] | None = None
-    """Without GPUs, of one socket to the others of its node (UPI, xGMI), per direction, all links; where sockets hold
-    several ranks, of one rank to the others of its node."""
+    """Rate of one socket to the others of its node on nodes without GPUs (UPI, xGMI), per direction, all links; where
+    sockets hold several ranks, rate of one rank to the others of its node."""
     ranks_per_socket: Sourced[Number] | None = None
-    """Without GPUs, ranks that a socket may hold; default: one."""
+    """Ranks that a socket may hold on nodes without GPUs; default: one."""
     pcie_tree: PcieTree | None = None
     """None: every GPU has a root port of its own."""
     scale_up: ScaleUp | None = None
@@ -184,7 +184,7 @@ class Cluster(Strict):
     May be empty: links then count at their full rate.
     """
     fitted: FittedCollectives | None = None
-    """What a fit over many measurements found; then `calibration` is not used."""
+    """Result of a fit over many measurements; then `calibration` is not used."""
     latency_points: tuple[LatencyPoint, ...] = ()
     """Small messages, to check the latency constants against; nothing is fitted on them."""
 

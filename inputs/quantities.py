@@ -172,4 +172,4 @@ Hertz: TypeAlias = Annotated[float, Quantity("hertz")]
 Count: TypeAlias = Annotated[int, Quantity("count")]
 """A whole number, 0 included; ``1e9`` is accepted."""
 Fraction: TypeAlias = Annotated[float, Quantity("fraction")]
-"""From 0 to 1; ``70 %`` is accepted."""
+"""A fraction from 0 to 1; ``70 %`` is accepted."""

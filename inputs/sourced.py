@@ -9,7 +9,7 @@ from pydantic import Field
 from inputs.model import Strict
 
 Grade: TypeAlias = Literal["read", "secondary", "memory", "derived", "assumed"]
-"""How a value is known.
+"""Evidence for a value.
 
 read: seen in the source itself. secondary: a third party quotes the source. memory: recalled, not seen.
 derived: computed from other values, the note has the formula. assumed: taken from the nearest machine or rule, the

@@ -122,7 +122,6 @@ class RunFindings(Times):
 
     Attributes:
         job: the simulated job.
-        iteration: how long an iteration takes.
         bound: gains of all resource classes.
         origins: origin of every quantity used.
     """

@@ -29,7 +29,7 @@ class OutputDist:
 
         Args:
             job: batch, precisions on the wire.
-            kind: how the tables are sharded.
+            kind: sharding of the tables.
             placement: blocks on each rank ``[P]``.
             rank: this one.
             device: device of the buffers.

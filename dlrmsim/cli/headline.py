@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # rich is imported by the command that prints
     from rich.text import Text
 
 Row: TypeAlias = tuple[str, str, str]
-"""What, how much, and a remark."""
+"""Label, value and remark."""
 
 
 BAR_CELLS = 48

@@ -30,7 +30,7 @@ class RunOptions:
         max_iterations: K, at least 1.
         stop: ends the run early, see `StopRule`.
         keep_last: number of last iterations to record for all ranks; None keeps every one.
-        sharing: how activities share resources.
+        sharing: rule by which activities share resources.
         controllers: controllers by the name that a controlled stream gives.
         observer: called at every solve.
     """

@@ -72,7 +72,7 @@ def host_activities(
     Args:
         machine: the models.
         seconds: duration of the task when it is alone: a scalar, or ``[P]``.
-        evened: how far differences between ranks move to their mean, 0 to 1.
+        evened: fraction by which differences between ranks move to their mean, 0 to 1.
     """
     traffic, count = host_traffic(program.work[task]) or HostTraffic(), program.rank_count
     whole_s, pcie_s, ssd_s = (

@@ -16,7 +16,7 @@ from simulator.network.topology import Placement, Topology
 BOUND_CLASSES: tuple[str, ...] = (
     "GEMM", "HBM", "NVLink", "NIC", "spine", "PCIe/DDR", "host", "input", "imbalance",
 )  # fmt: skip
-"""What can bound an iteration."""
+"""Resource classes that can bound an iteration."""
 
 _LINK_CLASSES: dict[str, tuple[ResourceClass, ...]] = {
     "NVLink": ("nvlink",), "NIC": ("nic",), "spine": ("spine", "torus"),

@@ -39,7 +39,7 @@ START: dict[Constant, float] = {
     "table_s": 100e-6,
     "feature_s": 20e-6,
 }
-"""Where a fit starts: the generator's own traffic, and times of a few launches."""
+"""Start of a fit: the generator's own traffic, and times of a few launches."""
 
 LINEAR_BEYOND = 0.05
 PRIOR_WEIGHT = 0.02

@@ -109,7 +109,7 @@ def fit_kernels(gpu: Gpu, rows: Sequence[Kernel], note: str, progress: Progress 
     Args:
         gpu: start of the fit.
         rows: measurements on it.
-        note: how, for the ``source`` of every value.
+        note: method of the fit, for the ``source`` of every value.
         progress: shows the number of predictions of the rows.
 
     Raises:

@@ -44,7 +44,7 @@ class GpuRecord:
     Attributes:
         device: name that the driver gives.
         start: the cluster that counts for all that is not measured.
-        source: how and when it was measured.
+        source: method and date of the measurement.
         rows: kernels and collectives alone (`trainer.microbench`).
         jobs: trained jobs.
     """

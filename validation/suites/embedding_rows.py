@@ -35,7 +35,7 @@ class EmbeddingRow:
         gpu: name of the GPU.
         kind: forward or backward.
         operator: operator that the compute model times.
-        time_s: how long it took.
+        time_s: measured time.
         source: author of the measurement.
     """
 

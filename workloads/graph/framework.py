@@ -34,7 +34,7 @@ class Fit(Strict):
     Attributes:
         constants: names of the fitted quantities.
         suites: the suites whose calibration cases with this framework were fitted.
-        residuals: how well they were.
+        residuals: errors of the fit.
     """
 
     constants: Annotated[tuple[Constant, ...], Field(min_length=1, max_length=4)]

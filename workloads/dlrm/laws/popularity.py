@@ -28,7 +28,7 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 
 Order: TypeAlias = Literal["hashed", "popularity"]
-"""Where popular rows stand in the table: spread by hashing, or the most popular first (frequency-ordered ids)."""
+"""Position of popular rows in the table: spread by hashing, or the most popular first (frequency-ordered ids)."""
 
 HEAD = 1024
 """Rows that hashing places one by one; the others spread evenly."""

@@ -38,7 +38,7 @@ class Overlaps:
     Attributes:
         exchange: the pooled vectors and their gradients travel beside the bottom MLP.
         all_reduce: gradient buckets are summed beside the backward pass; otherwise all of them after it.
-        weight_gradients: those of the top MLP and the cross layers are computed behind the gradients of the inputs,
+        weight_gradients: the top MLP and the cross layers compute weight gradients behind the gradients of the inputs,
             beside the exchange, which therefore starts earlier.
     """
 
@@ -99,7 +99,7 @@ class DlrmSettings:
         cuda_graph: scope of one launch: each kernel by itself; the dense part, between collectives and embedding
             kernels; the whole iteration, whose exchanges then have sizes known beforehand.
         hybrid: rows of sharded tables that all ranks have; None: no such rows.
-        ingestion: how batches come in; None: they are always there.
+        ingestion: reading of batches; None: they are always there.
         on_host: ranks compute on CPUs: a kernel runs on the host thread when its turn comes; only collectives are
             beside it.
         threads: number of threads of a rank that computes on CPUs.

@@ -1,4 +1,4 @@
-"""What ships: YAML files by name, and paths to the user's own."""
+"""Catalogs of shipped YAML files by name, and of the user's own by path."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Catalog:
     """The YAML files in one folder of a package, by name (the file name without suffix).
 
     Attributes:
-        kind: what they are, in the singular, for messages: ``cluster``.
+        kind: noun for an entry in messages, singular: ``cluster``.
         package: the package that ships them.
         folder: the folder within the package, ``/`` between parts.
         others: folders whose files `find` knows, too, though they are of another kind and not listed here.
@@ -41,7 +41,7 @@ class Catalog:
         the document that holds them, or at the current folder when they come from the command line.
 
         Args:
-            name_or_path: what the user wrote.
+            name_or_path: name or path as the user wrote it.
             origin: the document that holds it.
             key: dotted key of the value in ``origin``.
 
@@ -115,7 +115,7 @@ def _expanded(text: str) -> Path:
 
 
 def _exists(path: Path) -> bool:
-    """Whether there is anything of that name; reading it tells whether it is a file."""
+    """Whether the path exists; reading it finds out whether it is a file."""
     try:
         return path.exists()
     except OSError:  # a name too long, a folder without permission

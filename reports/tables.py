@@ -48,7 +48,7 @@ def validation_report(suite: Mapping[str, Any]) -> list[Table | str]:
     if suite["effects"]:
         parts += ["", "Order of effects: throughput after over before", _effects(suite["effects"])]
     if suite["peers"]:
-        parts += ["", "Other simulators' predictions beside ours", _peers(suite["peers"])]
+        parts += ["", "Predictions of other simulators for the same jobs", _peers(suite["peers"])]
     if suite["excluded"]:
         parts += ["", f"Excluded: {len(suite['excluded'])} rows of the sources, each with its reason", _excluded(suite)]
     return parts

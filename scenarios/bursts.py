@@ -1,4 +1,4 @@
-"""What bursts of other jobs mean for a run: how long it has to be watched, and what to warn of."""
+"""Consequences of other jobs' bursts for a run: its shortest length, and warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a scenario asks the engine to run, and the time of an iteration under any plan."""
+"""Engine runs of a scenario, and the time of an iteration under any plan."""
 
 from __future__ import annotations
 
@@ -38,8 +38,6 @@ def iteration_s(
     """``iteration_time_s`` of a run of the scenario with this plan: lowered and simulated, not analysed.
 
     Args:
-        resolved: the scenario.
-        plan: the plan.
         settings: the job.
         machine: the models.
         at_most_s: the run is given up, and takes infinitely long, once `GIVE_UP_ITERATIONS` in succession took longer

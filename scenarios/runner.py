@@ -1,4 +1,4 @@
-"""From a resolved scenario to results: plan, generate, lower, run, analyse, find the bound."""
+"""Running a resolved scenario: plan, generate, lower, run, analyse, find the bound."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ PROBE_RULE = SteadyRule(window=1, tolerance=EXACT)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Everything a run shows.
+    """Results of a run.
 
     Attributes:
         prepared: plan, machine, memory and task graph.
         lowering: durations, activities and collectives.
         result: times of the run.
         analysis: iteration time, breakdown, collectives, critical path.
-        bound: what bounds the iteration.
-        warnings: what limits the trust in the results, one text each.
+        bound: the bound of the iteration.
+        warnings: limits of the trust in the results, one text each.
         summary: the content of ``summary.json``.
     """
 
@@ -153,7 +153,7 @@ class _Probe:
 
 
 def _warnings(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> tuple[str, ...]:
-    """What limits the trust in the results."""
+    """Warnings that limit the trust in the results."""
     found = [*background_warnings(prepared.machine, analysis.iteration), *map(str, lowering.warnings)]
     if not analysis.iteration.steady:
         found.insert(0, f"the run had not settled after {analysis.iteration.iterations} iterations")

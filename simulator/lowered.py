@@ -145,7 +145,7 @@ class Background:
 
     Attributes:
         resources: resource numbers; no two backgrounds have one in common.
-        share: of their capacity, in (0, 1).
+        share: fraction of their capacity, in (0, 1).
         on_ps: length of a burst.
         off_ps: pause between two bursts; 0 for traffic all the time.
         phase_ps: a time at which a burst begins; there are bursts before and after it.

@@ -41,7 +41,7 @@ def run(program: LoweredProgram, options: RunOptions) -> RunResult:
 
 
 class _Arrivals:
-    """Who has come to the instances of one iteration: arrived, last arrival, end, each ``[I]``."""
+    """Arrivals at the instances of one iteration: count, last arrival, end, each ``[I]``."""
 
     __slots__ = ("arrived", "end", "last")
 
@@ -113,7 +113,7 @@ class _Engine:
                 self._meet(instance, iteration, count, last)
 
     def ready(self, group: int, task: int, iteration: int, members: Members) -> None:
-        """Tell the controllers of a stream that a task could start."""
+        """Notify the controllers of a stream that a task could start."""
         self._room.ready(group, task, iteration, members, self._frontiers[group].state(iteration).starts[task])
 
     def completed(self, group: int, iteration: int) -> None:
@@ -126,7 +126,7 @@ class _Engine:
     # What controllers ask for (controllers.Actor)
 
     def issue(self, group: int, task: int, iteration: int, member: int) -> int | None:
-        """Start a task of a controlled stream now; its end in ps, None where an activity will tell."""
+        """Start a task of a controlled stream now; its end in ps, None where an activity decides the end."""
         now = int(self._env.now)
         state = self._frontiers[group].state(iteration)
         here: Members = slice(member, member + 1, 1)

@@ -1,6 +1,6 @@
 """Activities at work: remaining work, speeds and ends in integers.
 
-A pure state machine, without a clock of its own: told what starts and what time it is, it says what ends when. Time
+A pure state machine, without a clock of its own: from what starts and the current time it computes what ends when. Time
 is int64 picoseconds. The work of a phase that takes D ps alone is counted in units of 2^-s ps of alone time, with s
 such that the total has 62 bits: the speed x is the integer ``floor(x * 2^s)`` of these units per ps. An activity alone
 therefore ends after exactly D; one that shares is rounded by less than 2^-s / x of its duration (3e-9 for 10 ms at
@@ -143,7 +143,7 @@ class Flows(Generic[Token]):
         return [row for row in rows if not np.array_equal(before[self._classes(row)], self._left[self._classes(row)])]
 
     def _most_users(self, row: int) -> int:
-        """How many phases are at work on the busiest resource of ``row``."""
+        """Number of phases at work on the busiest resource of ``row``."""
         return int(self._users[self._classes(row)].max())
 
     def _run_alone(self, slot: int, now: int) -> None:

@@ -29,8 +29,8 @@ class Membership:
 
     Attributes:
         size: members over all groups ``[I]``.
-        parts: for each instance its members by group.
-        sole: for (group, task), the one instance all ranks of the group are in; absent when there are several.
+        parts: members of each instance by group.
+        sole: (group, task) -> the one instance of all ranks of the group; absent when there are several.
     """
 
     size: IntArray
@@ -106,7 +106,7 @@ def private_durations(program: LoweredProgram, membership: Membership, table: Us
 
 
 def _single_lanes(program: LoweredProgram, membership: Membership, table: UsageTable) -> list[bool]:
-    """For each resource class, whether one in-order stream of one rank is all that uses it.
+    """Whether each resource class is used by one in-order stream of one rank only.
 
     Members of merged classes may be used by different ranks, which is no sharing; so the check is on resources.
     """

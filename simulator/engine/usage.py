@@ -1,4 +1,4 @@
-"""Which phase uses which resources: one table for the whole program, equal resources merged.
+"""Usage of resources by phases: one table for the whole program, equal resources merged.
 
 In a cluster most resources are used alike: the 4,096 NIC ports under two global collectives are one constraint, not
 4,096. Resources that every phase, and background traffic, uses to the same share are merged into one *class*; fairness
@@ -35,7 +35,7 @@ class UsageTable:
     """Usage of resource classes by the rows (phases with work) of a program, in compressed rows.
 
     Attributes:
-        steps: for each activity its steps.
+        steps: steps of each activity.
         ptr: ``[rows + 1]``; row r uses entries ``ptr[r]:ptr[r+1]``.
         classes: class number of each entry.
         usage: share of the class used when alone, of each entry.

@@ -160,7 +160,7 @@ def test_fitted_copies_fill_the_memory():
 
 
 def test_a_batch_that_fills_a_rank_is_said_before_planning():
-    with pytest.raises(InfeasibleError, match="what is not for tables fills a rank") as error:
+    with pytest.raises(InfeasibleError, match="memory beside tables fills a rank") as error:
         check(load_scenario("zionex_a_128", ["workload.global_batch_size=12800000"]))
     assert "-" not in str(error.value).splitlines()[0].split("does not fit")[1]
 

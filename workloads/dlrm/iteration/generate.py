@@ -23,7 +23,6 @@ def generate(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> TaskGraph:
     """The task graph of one iteration on all ranks.
 
     Args:
-        model: the model.
         plan: its tables and where they are.
         settings: ranks, batch, precisions, optimizers, framework, pipeline.
 

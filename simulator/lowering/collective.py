@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from simulator.lowered import Activity
 from simulator.lowering.result import CollectiveInfo
+from simulator.network.blocks import Block
 from simulator.network.collectives import Call
-from simulator.network.membership import Block
 from simulator.network.model import CollectiveModel, Timed
 from simulator.operators import Amount, CollectiveCall, FloatArray
 from simulator.program import IntArray, Program, TaskGraph

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import Stage
 from simulator.network.levels import CLASS_OF, LEVEL_PORTS, Level, Port, ResourceClass
-from simulator.network.membership import Block
 from simulator.network.patterns import Pattern
 from simulator.network.topology import Topology
 from simulator.network.traffic import Traffic

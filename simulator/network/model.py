@@ -10,6 +10,7 @@ import numpy as np
 
 from hardware_specs.types import Cluster
 from simulator.lowered import PS_PER_S, Phase
+from simulator.network.blocks import Block
 from simulator.network.calibration import Calibration, calibrate, possible
 from simulator.network.collectives import Call, CollectiveAlgorithm
 from simulator.network.collectives.algorithm import Stage, check_algorithm
@@ -25,7 +26,7 @@ from simulator.network.load import (
     port_bytes,
     work_of,
 )
-from simulator.network.membership import Block, blocks_of
+from simulator.network.membership import blocks_of
 from simulator.network.topology import Topology
 from simulator.network.transport import Transport
 from simulator.operators import CollectiveOp, FloatArray

@@ -13,8 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
+from simulator.network.blocks import Block, Grouping, slot_sums
 from simulator.network.destinations import Direct, Messages, Spread, around_domains, tree_messages
-from simulator.network.membership import Block, Grouping, slot_sums
 from simulator.network.traffic import Traffic, both_ways, left
 from simulator.operators import FloatArray
 from simulator.program import IntArray

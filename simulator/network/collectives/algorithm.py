@@ -13,7 +13,7 @@ from typing import Literal
 
 from hardware_specs.types import Cluster
 from inputs.errors import InputError, nearest_name
-from simulator.network.membership import Block
+from simulator.network.blocks import Block
 from simulator.network.patterns import NOTHING, Pattern
 from simulator.operators import CollectiveOp, FloatArray
 from simulator.registry import Registry

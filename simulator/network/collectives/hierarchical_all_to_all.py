@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from simulator.network.blocks import Block, slot_sums
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
-from simulator.network.membership import Block, slot_sums
 from simulator.network.patterns import AllPairs, NearAndFar
 from simulator.network.traffic import Traffic, both_ways
 from simulator.program import IntArray

@@ -18,9 +18,9 @@ With uneven sizes the NVLink leg carries to local member j the share of everythi
 from __future__ import annotations
 
 from hardware_specs.types import Cluster
+from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
 from simulator.network.collectives.hierarchical_all_to_all import by_rail, rails_of
-from simulator.network.membership import Block
 from simulator.network.patterns import AllPairs, NearAndFar
 
 

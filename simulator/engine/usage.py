@@ -23,7 +23,7 @@ _MASK_64 = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CompiledPhase:
     """A phase, ready to execute: wait ``latency_ps``, then ``work_ps`` of usage row ``row`` (-1: no work).
 
     ``other_work_ps`` stands for ``work_ps`` in every second pair of iterations (`simulator.lowered.is_other`),
@@ -46,7 +46,7 @@ class UsageTable:
     """Usage of resource classes by the rows (phases with work) of a program, in compressed rows.
 
     Attributes:
-        steps: for each activity its steps.
+        phases: for each activity its phases, at least one.
         ptr: ``[rows + 1]``; row r uses entries ``ptr[r]:ptr[r+1]``.
         classes: class number of each entry.
         usage: share of the class used when alone, of each entry.
@@ -56,7 +56,7 @@ class UsageTable:
         weights: of their parts of full resources ``[rows]``.
     """
 
-    steps: tuple[tuple[Step, ...], ...]
+    phases: tuple[tuple[CompiledPhase, ...], ...]
     ptr: IntArray
     classes: IntArray
     usage: FloatArray
@@ -85,7 +85,7 @@ def build_usage(program: LoweredProgram) -> UsageTable:
         if each.stalls_in is not None and (each.work_ps or each.stalls_in not in range(STALL_PERIOD)):
             raise ProgramError(f"a phase of {each.work_ps} ps would stall in iterations {each.stalls_in}")
     phases: list[Phase] = []
-    steps = tuple(_steps(activity, phases) for activity in program.activities)
+    compiled = tuple(_compiled(activity, phases) for activity in program.activities)
     for phase in phases:
         if phase.owner >= 0 and len(phase.resources) > 1:
             raise ProgramError(f"a phase of owner {phase.owner} would take turns on {len(phase.resources)} resources")
@@ -104,7 +104,7 @@ def build_usage(program: LoweredProgram) -> UsageTable:
         usage.append(phase.usage[keep])
         ptr.append(ptr[-1] + len(classes[-1]))
     return UsageTable(
-        steps=steps,
+        phases=compiled,
         ptr=np.array(ptr, dtype=np.int64),
         classes=np.concatenate(classes) if classes else np.zeros(0, dtype=np.int64),
         usage=np.concatenate(usage) if usage else np.zeros(0),
@@ -115,17 +115,17 @@ def build_usage(program: LoweredProgram) -> UsageTable:
     )
 
 
-def _steps(activity: Activity, phases: list[Phase]) -> tuple[Step, ...]:
-    """Steps of an activity, at least one; phases with work on resources go to ``phases`` and are numbered as rows."""
-    steps = []
+def _compiled(activity: Activity, phases: list[Phase]) -> tuple[CompiledPhase, ...]:
+    """Phases of an activity, at least one; phases with work on resources go to ``phases`` and are numbered as rows."""
+    compiled = []
     for phase in activity.phases:
         if phase.work_ps > 0 and len(phase.resources):
             other_ps = phase.work_ps if phase.other_work_ps is None else phase.other_work_ps
-            steps.append(Step(phase.latency_ps, phase.work_ps, len(phases), other_ps))
+            compiled.append(CompiledPhase(phase.latency_ps, phase.work_ps, len(phases), other_ps))
             phases.append(phase)
         else:
-            steps.append(Step(phase.latency_ps + phase.work_ps, 0, -1, 0, phase.stalls_in))
-    return tuple(steps) or (Step(0, 0, -1, 0),)  # a communicator of one rank
+            compiled.append(CompiledPhase(phase.latency_ps + phase.work_ps, 0, -1, 0, phase.stalls_in))
+    return tuple(compiled) or (CompiledPhase(0, 0, -1, 0),)  # a communicator of one rank
 
 
 def _merge(phases: Sequence[Phase], resource_count: int) -> tuple[IntArray, IntArray]:

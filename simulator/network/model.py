@@ -18,8 +18,8 @@ from simulator.network.levels import Port, ResourceClass
 from simulator.network.library import transport_of
 from simulator.network.load import (
     LinkFractions,
+    LinkWork,
     PortBytes,
-    Work,
     links_per_hop,
     links_used,
     mesh_share,
@@ -66,7 +66,7 @@ class TimedStage:
     """A stage with its times: latency, the work with its usage of ports, and how long posting messages takes of it."""
 
     latency_s: float
-    work: Work
+    work: LinkWork
     posts_s: float
 
     @property

@@ -31,14 +31,15 @@ class Call:
         block: the instances.
         bytes: nccl-tests' size per instance ``[a, 1]``, see `CollectiveCall`.
         send_bytes: of an uneven all_to_all, what each member sends, own part included ``[I, n]``; else None.
-        weights: of an uneven all_to_all, share of a sender's bytes that each member receives ``[I, n]``, rows sum to 1.
+        receive_weights: of an uneven all_to_all, share of a sender's bytes that each member receives ``[I, n]``; rows
+            sum to 1.
     """
 
     op: CollectiveOp
     block: Block
     bytes: FloatArray
     send_bytes: FloatArray | None = None
-    weights: FloatArray | None = None
+    receive_weights: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 
-from benchmarks.rows import MEASURED, Row
+from benchmarks.rows import Row
 from validation.suites.errors import statistics
 
+MEASURED = Path(__file__).parents[1] / "traces" / "measured"
 CONFIGURATIONS, PLANS = MEASURED / "accuracy_42.csv", MEASURED / "choices_17.csv"
 METRICS = ("iteration", "embedding_forward", "embedding_update", "gemm", "collectives", "rest")
 LEAST_SHARE = 0.05

@@ -6,7 +6,7 @@ import sys
 import threading
 
 AGAIN_S = 0.01
-"""After which an interrupt comes again that was lost."""
+"""Delay after which a lost interrupt is raised again, seconds."""
 
 
 def main() -> int:

@@ -1,4 +1,4 @@
-"""What dlrmsim does, as functions: the command line calls these, and so can any Python program.
+"""The functions of dlrmsim: the command line calls these, and so can any Python program.
 
     >>> import dlrmsim
     >>> scenario = dlrmsim.load_scenario("zionex_a_128", ["nodes=32"])
@@ -36,12 +36,12 @@ __all__ = [
 ]
 
 RUNS_FOLDER = Path("runs")
-"""Where results go unless the user says otherwise."""
+"""Default folder of results."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What to write of a run.
+    """Outputs of a run.
 
     Attributes:
         out: output folder; default ``runs/NAME-HASH8``.

@@ -39,8 +39,8 @@ def calibrate_framework(
         framework: name or path of the profile.
         out: YAML file to write: the profile's own text with the fitted values in it.
         suites: names or paths; by default those that the profile names in its ``fit``.
-        constants: what to fit; by default what its ``fit`` names.
-        progress: told what is being done.
+        constants: constants to fit; by default those that its ``fit`` names.
+        progress: shows the steps.
 
     Raises:
         InputError: the profile or a suite is wrong, there is nothing to fit, or ``out`` cannot be written.
@@ -86,9 +86,8 @@ def fitted_profile(framework: str, name: str, source: str, fitted: FittedConstan
 
     Args:
         framework: name or path of the profile that they were fitted in.
-        name: of the new one.
-        source: where the cases are from.
-        fitted: the constants.
+        name: name of the new profile.
+        source: origin of the cases.
 
     Raises:
         InputError: there is no such profile.

@@ -50,7 +50,7 @@ def calibrate_kernels(
         gpu: name or path of the GPU that the fit starts from.
         out: YAML file to write; the GPU is named after it.
         rule: rows to fit on, such as ``kind == gemm``; the others are predicted. All by default.
-        progress: told what is being done.
+        progress: shows the steps.
 
     Raises:
         InputError: the table, the rule or the GPU is wrong, or ``out`` cannot be written.

@@ -35,6 +35,7 @@ def file_catalogs() -> dict[str, Catalog]:
     return {
         "scenarios": CATALOG,
         "clusters": CATALOGS["cluster"],
+        "hosts": CATALOGS["host"],
         "models": MODELS,
         "frameworks": FRAMEWORKS,
         "nodes": CATALOGS["node"],
@@ -48,7 +49,7 @@ def file_catalogs() -> dict[str, Catalog]:
 
 
 def registries() -> dict[str, Registry[Any]]:
-    """What code registers by name, by plural kind."""
+    """Names registered by code, by plural kind."""
     from simulator.network.collectives import ALGORITHMS
     from workloads.dlrm.sharding import PLANNERS
 
@@ -101,7 +102,7 @@ def _registered(registry: Registry[Any]) -> dict[str, str]:
 
 
 def _about(path: Path) -> str:
-    """What a shipped file says it is: its title or description, else its first comment line."""
+    """Description of a shipped file: its title or description, else its first comment line."""
     data = load_yaml(path).data
     about = data.get("title") or data.get("description")
     if about:

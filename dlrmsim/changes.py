@@ -1,4 +1,4 @@
-"""What a replay is to have other than measured, and how the command line says it."""
+"""Changes that a replay makes to the measured job, and their form on the command line."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ Overlap = Literal["as_traced", "none", "hidden"]
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is to be other than measured.
+    """Changes to the measured job.
 
     Attributes:
         cluster: name or path of the cluster that takes the collectives; None: transfers as measured.
         gpu: name or path of the GPU that takes the kernels; None: kernels as measured.
-        from_gpu: the GPU the trace was taken on; None: as its name in the trace tells.
+        from_gpu: the GPU the trace was taken on; None: by its name in the trace.
         world_size: ranks of the job, None: as traced.
         local_batch: samples of each rank, None: as traced.
         absent: ranks without a trace: left out, clones of the traced ones, or known only by when they arrive; None:
             clones on a cluster or another world size, else left out.
-        overlap: of device work.
-        delays_s: how late ranks are in each step.
+        overlap: overlap of device work.
+        delays_s: delay of each rank in each step.
         precisions: type by operation of collectives, ``all`` for the others.
     """
 

@@ -24,14 +24,14 @@ from validation.suites.suite import SUITES, load_suite
 
 MAX_SIZES = 200
 MAX_DIGITS = 20
-"""Of a number of ranks; what is longer is no number to name in a message."""
+"""Most digits of a number of ranks; longer ones are not repeated in a message."""
 MAX_BYTES = 2.0**50
 """1 PiB: far beyond any buffer, and still an exact whole number."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectiveRequest:
-    """What is asked for.
+    """Request for a table of collectives.
 
     Attributes:
         cluster: name or path.
@@ -39,8 +39,8 @@ class CollectiveRequest:
         ranks: numbers of ranks, ``8`` or ``8,16,64``.
         sizes: ``1KiB..1GiB`` (the low end, doubled until the high end, which is there too), or a list, ``1MiB,4MiB``.
         ranks_per_node: GPUs in use on each node; default: all.
-        placement: which ranks share a node.
-        seed: of a random placement.
+        placement: placement of ranks on nodes.
+        seed: seed of a random placement.
         algorithm: force one.
     """
 

@@ -11,7 +11,7 @@ from reports.comparison import Difference, differences
 
 
 def compare(first: Path, second: Path) -> tuple[Difference, ...]:
-    """What differs between two output folders or traces.
+    """Differences between two output folders or traces.
 
     Args:
         first: a folder that `run` or `import` wrote, or a trace with times.

@@ -1,4 +1,4 @@
-"""Where and when a run took place, for ``run.json``."""
+"""Place and time of a run, for ``run.json``."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ WRITERS: dict[str, Callable[[Imported, Path], None]] = {
     "chakra": write_chakra,
     "parquet": _parquet,
 }
-"""What writes each format into a folder."""
+"""Writer of each format, which writes into a folder."""
 
 
 def run_export(
@@ -53,7 +53,7 @@ def run_export(
         form: key of `WRITERS`.
         out: the folder.
         ranks: ranks to keep; default: all.
-        progress: told what is being done.
+        progress: shows the steps.
 
     Raises:
         InputError: no such format, a trace is wrong or has nothing to export, or ``out`` may not be written.

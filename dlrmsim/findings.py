@@ -1,4 +1,4 @@
-"""From an outcome to what the page of a run shows."""
+"""Data of a run's page, made from its outcome."""
 
 from __future__ import annotations
 

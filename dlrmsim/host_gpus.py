@@ -33,33 +33,33 @@ from trainer.process.pin import usable_cores
 from trainer.process.runs import Run
 from validation.gpu.calibration import FEWEST_JOBS, KIND_OF, GpuFit, fit_gpus
 from validation.gpu.record import GpuJob, GpuRecord
-from validation.host_record import SUFFIX
-from validation.measured_prediction import predict
-from validation.random_jobs import Limits, random_job
+from validation.host.prediction import predict
+from validation.host.random_jobs import Limits, random_job
+from validation.host.record import SUFFIX
 
 LARGEST = Largest(table_bytes=4e9, batch=65_536, flops=1e11, lookups=1e7, gathered=6e8, paired=6e8)
-"""Of kernels: the largest take a GPU some milliseconds, as those of large jobs do."""
+"""Limits of kernel sizes: the largest take a GPU some milliseconds, as those of large jobs do."""
 CASES = 60
-"""Of each kind of kernel, if there is time for them."""
+"""Number of cases of each kind of kernel, if there is time for them."""
 CASE_S = 0.02
 COLLECTIVE_BYTES = tuple(4**power for power in range(5, 15))
 """1 kiB to 256 MiB."""
 KERNELS_SHARE, COLLECTIVES_SHARE = 0.3, 0.1
-"""Of the time, for kernels alone and for collectives of each number of ranks; the rest is for jobs."""
+"""Fractions of the time for kernels alone and for collectives of each number of ranks; the rest is for jobs."""
 RANKS = (1, 2, 4, 8)
 """Numbers of ranks that are measured, as far as there are GPUs."""
 LIMITS = Limits(table_bytes=6 * 2**30)
-"""Of jobs, as the study of random configurations has them."""
+"""Limits of job sizes, those of the study of random configurations."""
 CPU_LIMITS = Limits(table_bytes=1e8, gathered_bytes=5e7, flops=4e8)
-"""Of jobs where CPUs stand in for GPUs."""
+"""Limits of job sizes where CPUs stand in for GPUs."""
 LEAST_S, MOST_S = 5e-4, 1.0
 """An iteration of a job, as the cluster that the calibration starts from predicts it."""
 JOBS_PER_S = 0.25
 """Drawn for each second of time; more than can be trained."""
 SCHEDULE = Run(Path(), warm_up=10, iterations=30, prepared=3, repeated_weights=True)
-"""How a job is trained."""
+"""Schedule of a job's training."""
 GPU_CALIBRATION = 0x6CA1
-"""Apart from the draws of the studies, whatever their seed, and from those of CPUs."""
+"""Key of the draws, different from those of the studies, whatever their seed, and of CPUs."""
 FRAMEWORK = "pytorch"
 """The profile that the trainer's starts from."""
 
@@ -69,10 +69,10 @@ class GpuSpec:
     """A spec that is written.
 
     Attributes:
-        fit: what it says.
+        fit: the fitted machine.
         file: the cluster.
         framework: the profile; None: too few jobs were trained.
-        seconds: how long it took.
+        seconds: duration of the calibration.
     """
 
     fit: GpuFit
@@ -95,10 +95,10 @@ def calibrate_gpus(
         out: the cluster; record and profile go beside it.
         cluster: name or path of the one that counts for all that is not measured; None: the first shipped one with
             the same GPU.
-        minutes: that measuring takes.
-        seed: of sizes and jobs.
-        progress: told what is being done.
-        device: where ranks compute; ``cpu`` takes this machine for what ``cluster`` says, which tries all of it.
+        minutes: duration of the measurement.
+        seed: seed of sizes and jobs.
+        progress: shows the steps.
+        device: device on which ranks compute; ``cpu`` treats this machine as ``cluster``, which tests the whole path.
 
     Raises:
         MissingExtraError: PyTorch is not installed.
@@ -145,7 +145,7 @@ def cluster_of_device(device: str) -> Cluster:
     """The first shipped cluster whose GPU is the device.
 
     Args:
-        device: what the driver calls it.
+        device: name that the driver gives.
 
     Raises:
         InputError: no shipped GPU is like it, or no shipped cluster has it.
@@ -159,7 +159,7 @@ def cluster_of_device(device: str) -> Cluster:
 
 
 def _gpus(device: str) -> tuple[str, int]:
-    """What the driver calls GPUs, and how many there are; of a CPU that is one.
+    """Name that the driver gives to GPUs, and their number; 1 for a CPU.
 
     Raises:
         InputError: there is none.
@@ -189,7 +189,7 @@ def _timed(ranks: int, plan: Plan, device: str, progress: Progress) -> list[dict
 def _trained(
     counts: Sequence[int], seed: int, seconds: float, machine: Cluster, device: str, progress: Progress
 ) -> list[GpuJob]:
-    """Jobs drawn at random, trained by turns for as long as there is time, and until they tell enough."""
+    """Jobs drawn at random, trained by turns until the time is over and there are enough for a fit."""
     progress.stage(f"training jobs drawn at random by turns on {', '.join(map(str, counts))} GPUs")
     end = time.perf_counter() + seconds
     with tempfile.TemporaryDirectory(prefix="dlrmsim-host-") as name:
@@ -213,12 +213,12 @@ def drawn_jobs(
     """A folder for each of so many jobs, with its scenario and plan; the same for the same arguments.
 
     Args:
-        ranks: that train them.
-        seed: of the draws.
-        count: how many.
-        machine: that they are planned for, and that predicts iterations of `LEAST_S` to `MOST_S`.
+        ranks: number of ranks that train them.
+        seed: seed of the draws.
+        count: number of jobs.
+        machine: cluster that they are planned for, and that predicts iterations of `LEAST_S` to `MOST_S`.
         root: folder for theirs.
-        limits: of what is drawn.
+        limits: limits of the drawn sizes.
     """
     random = np.random.default_rng([seed, ranks, GPU_CALIBRATION])
     made: dict[Path, ResolvedScenario] = {}

@@ -28,9 +28,9 @@ class ImportFinished:
 
     Attributes:
         imported: programs, times and gaps.
-        analysis: what its times show; None for formats without.
+        analysis: analysis of its times; None for formats without times.
         summary: the content of ``summary.json``.
-        folder: where it was written; None when it was not.
+        folder: output folder; None when nothing was written.
     """
 
     imported: Imported
@@ -54,7 +54,7 @@ def run_import(
         out: folder for ``summary.json``, and, for formats with times, ``timeline.parquet`` and ``report.html``.
         ranks: ranks to keep; default: all.
         report: whether to write the page.
-        progress: told what is being done.
+        progress: shows the steps.
 
     Raises:
         InputError: a trace is wrong, or ``out`` may not be written.
@@ -80,10 +80,10 @@ def write_finished(out: Path, finished: ImportFinished, *, report: bool, begin: 
 
     Args:
         out: the folder.
-        finished: what to write.
+        finished: results to write.
         report: whether to write the page.
         begin: `time.perf_counter` when the command began.
-        progress: told what is being done.
+        progress: shows the steps.
 
     Raises:
         InputError: ``out`` may not be written.
@@ -137,7 +137,7 @@ def _page(imported: Imported, measured: MeasuredRun, analysis: TraceAnalysis) ->
 
 
 def gap_lines(imported: Imported) -> tuple[str, ...]:
-    """What the traces do not say, a line each."""
+    """Gaps of the traces, a line each."""
     return tuple(gap.words + (f" ({_rank_words(gap.ranks)})" if gap.ranks else "") for gap in imported.gaps)
 
 

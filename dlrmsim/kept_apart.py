@@ -1,4 +1,4 @@
-"""Which rows a fit uses, and which it is only held against."""
+"""Rows that a fit uses, and rows that only check it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Measured(Protocol):
 
     @property
     def inputs(self) -> Mapping[str, Any]:
-        """What a rule may ask about."""
+        """Inputs that a rule may use."""
         ...
 
 

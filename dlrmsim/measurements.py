@@ -1,4 +1,4 @@
-"""What a measurement consists of, and its files.
+"""A measurement and its files.
 
 ``measured.json`` names its figures as ``summary.json`` does, with the same meaning (docs/reference/metrics.md):
 iteration k ends when the last rank ends it.
@@ -32,14 +32,14 @@ COLUMNS = ("start_s", "end_s", "loss", "page_faults", "cpu_s", "collectives_s", 
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What the ranks recorded; arrays are ``[P, iterations]``.
+    """Records of the ranks; arrays are ``[P, iterations]``.
 
     Attributes:
         start_s: begin of each iteration on the host's monotonic clock.
-        end_s: its end.
+        end_s: end of each iteration on the same clock.
         loss: mean loss of the rank's samples.
         page_faults: pages that the iteration touched first.
-        cpu_s: what the rank's own thread had of a core.
+        cpu_s: core time of the rank's own thread.
         collectives_s: time in which that issued collectives and waited for them.
         calls_s: the part of it in which it issued them.
         environments: of each rank.
@@ -155,7 +155,7 @@ def stolen_share(found: Measurement) -> float:
 
 
 def _warnings(resolved: ResolvedScenario, found: Measurement) -> list[str]:
-    """What a reader of the figures has to know."""
+    """Warnings for a reader of the figures."""
     first = found.environments[0]
     warnings = []
     if found.load is not None and found.load > BUSY_LOAD:
@@ -200,7 +200,7 @@ def _write_iterations(path: Path, run: Run, found: Measurement) -> None:
 
 
 def _host() -> dict[str, Any]:
-    """What the machine is, as far as it tells."""
+    """CPU and memory of the machine, as far as the system reports them."""
     return {
         "cpu": _first_of("/proc/cpuinfo", "model name") or platform.processor(),
         "memory": _first_of("/proc/meminfo", "MemTotal"),

@@ -40,19 +40,20 @@ PROFILED = 3
 """Iterations that are traced in full after these: that slows them down, so they are not counted."""
 
 GPU_DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"), Path("/dev/kfd"))
-"""What the drivers of NVIDIA (on Linux, in WSL) and AMD make: without any, PyTorch is not loaded to ask for GPUs."""
+"""Device files of the drivers of NVIDIA (on Linux, in WSL) and AMD: without any, PyTorch is not loaded to look for
+GPUs."""
 
 MAX_RANKS_PER_CORE = 8
 
 RANK_BYTES = 0.4e9
-"""What a rank takes beside its tables, bytes: PyTorch, buffers (resident size of a rank of criteo_small)."""
+"""Memory of a rank beside its tables, bytes: PyTorch, buffers (resident size of a rank of criteo_small)."""
 
 RESOLVED = "scenario.resolved.yaml"
 
 
 @dataclass(frozen=True, slots=True)
 class MeasureRequest:
-    """What to measure.
+    """Request for a measurement.
 
     Attributes:
         ranks: processes on this machine; None: as many as the scenario has.
@@ -184,8 +185,8 @@ def device_for(asked: str | None, ranks: int) -> str:
     """The device to train on: ``cpu`` or ``cuda``.
 
     Args:
-        asked: for; None: ``cuda`` where every rank has a GPU.
-        ranks: how many.
+        asked: device asked for; None: ``cuda`` where every rank has a GPU.
+        ranks: number of ranks.
 
     Raises:
         InputError: there are fewer GPUs than ranks.

@@ -1,7 +1,7 @@
 """Output folders: written whole or not at all.
 
 A folder is written under a temporary name beside its destination and renamed when it is complete. A destination that
-exists is replaced only when dlrmsim wrote everything in it, which its ``run.json`` tells: ``{"tool": "dlrmsim",
+exists is replaced only when dlrmsim wrote everything in it, by the list in its ``run.json``: ``{"tool": "dlrmsim",
 "files": [...]}``.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from inputs.errors import InputError
 
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM}
-"""What is wrong with a disk or folder, not with us."""
+"""Errors of a disk or folder, which are no errors of this tool."""
 
 RECORD_FILE = "run.json"
 TOOL = "dlrmsim"
@@ -39,7 +39,7 @@ def require_replaceable(target: Path) -> None:
     foreign = _foreign_entries(target)
     if foreign:
         raise InputError(
-            f"holds what dlrmsim did not write ({', '.join(foreign[:3])}{', ...' if len(foreign) > 3 else ''}); "
+            f"holds files that dlrmsim did not write ({', '.join(foreign[:3])}{', ...' if len(foreign) > 3 else ''}); "
             "nothing was written",
             file=target,
             expected="a new folder, an empty one, or one of an earlier run (choose another with --out)",

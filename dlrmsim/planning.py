@@ -22,7 +22,7 @@ PLAN_FILE, STATISTICS_FILE, PAGE_FILE = "plan.json", "statistics.json", "plan.ht
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What is asked for.
+    """Request for a plan.
 
     Attributes:
         scenario: name or path.

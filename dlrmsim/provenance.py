@@ -1,4 +1,4 @@
-"""Where each number of a run comes from: every sourced value of a resolved scenario, as rows."""
+"""Origin of each number of a run: every sourced value of a resolved scenario, as rows."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def _origin(group: str, path: tuple[str, ...], part: Mapping[str, Any]) -> Origi
 
 def _measured(part: Mapping[str, Any]) -> str:
     """A calibration point in words: everything but where it is from."""
-    told = {key: value for key, value in part.items() if key not in ("source", "grade", "note")}
-    return ", ".join(f"{key} {_text(value)}" for key, value in told.items())
+    shown = {key: value for key, value in part.items() if key not in ("source", "grade", "note")}
+    return ", ".join(f"{key} {_text(value)}" for key, value in shown.items())
 
 
 def _text(value: Any) -> str:

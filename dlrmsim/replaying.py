@@ -43,9 +43,9 @@ class ReplayFinished:
     Attributes:
         before: the import.
         after: the same with the times of the replay.
-        summary: what `--json` prints.
-        methods: how kernels came to another GPU.
-        folder: where it was written; None when it was not.
+        summary: output of `--json`.
+        methods: methods that converted kernels to another GPU.
+        folder: output folder; None when nothing was written.
     """
 
     before: Imported
@@ -67,10 +67,10 @@ def run_replay(
 
     Args:
         files: traces of one job.
-        changes: what is other than measured; default: nothing.
+        changes: changes to the measured job; default: none.
         ranks: ranks to keep; default: all.
         out: folder for what `import` writes, with the times of the replay.
-        progress: told what is being done.
+        progress: shows the steps.
 
     Raises:
         InputError: a trace is wrong, has no times to replay and no cluster was named, a change is impossible, or
@@ -105,7 +105,7 @@ def _changed(job: Job, changes: Changes) -> tuple[Job, tuple[MethodShare, ...]]:
     whole = changes.cluster is not None or changes.world_size is not None
     absent = changes.absent or ("clones" if whole else "none")
     if changes.world_size is not None and absent == "late":
-        given, expected = "late", "clones: who arrives when on other ranks is not known"
+        given, expected = "late", "clones: arrival times of other ranks are unknown"
         raise InputError("does not go with --world-size", file="--absent", given=given, expected=expected)
     if changes.world_size is not None and changes.cluster is None:
         expected = "--cluster: transfers between other ranks were not measured"

@@ -29,12 +29,12 @@ def write_results(
     """Write all files of a run into an empty folder.
 
     Args:
-        folder: where.
-        outcome: what was found.
+        folder: destination.
+        outcome: results of the run.
         asked_ranks: ranks of the trace, shown first on the page; none: slowest, fastest, median and first.
         report: whether to write the page.
         wall_s: seconds each stage took so far, for the record.
-        progress: told what is being written.
+        progress: shows the step.
     """
     progress.stage("writing results")
     write_json(folder / "summary.json", outcome.summary)
@@ -84,7 +84,7 @@ def _write_report(path: Path, outcome: Outcome, asked_ranks: Sequence[int]) -> N
 
 
 def _write_record(folder: Path, outcome: Outcome, wall_s: Mapping[str, float]) -> None:
-    """Write what tells whose folder this is, and what differs from run to run."""
+    """Write the file that marks the folder as this tool's, with the values that differ from run to run."""
     from dlrmsim.environment import environment
 
     files = sorted([RECORD_FILE, *(path.name for path in folder.iterdir())])

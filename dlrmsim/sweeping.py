@@ -40,11 +40,11 @@ def sweep(
     """Simulate every size of ``plan`` and write ``sweep.parquet`` and ``scaling.html``.
 
     Args:
-        plan: from `plan_sweep`.
+        plan: result of `plan_sweep`.
         out: output folder; default ``runs/NAME-SCALING-HASH8``.
         workers: processes; default one per core, at most one per size. The results do not depend on it.
         executor: ``dask://HOST:PORT`` of a dask scheduler to use instead of processes.
-        progress: told how many sizes are done.
+        progress: shows the number of finished sizes.
 
     Raises:
         InputError: the folder holds something else, or the executor is no address.

@@ -14,12 +14,12 @@ from validation.suites.suite import load_suite
 def validate(
     suites: Sequence[str], *, workers: int | None = None, progress: Progress | None = None
 ) -> dict[str, list[dict[str, Any]]]:
-    """What ``validate --json`` prints.
+    """Output of ``validate --json``.
 
     Args:
         suites: names or paths.
         workers: processes; default one per core.
-        progress: told how many cases are done.
+        progress: shows the number of finished cases.
 
     Raises:
         InputError: a suite, or a case in it, is wrong.

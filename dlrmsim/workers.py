@@ -18,7 +18,7 @@ _DASK = "dask://"
 
 
 def workers_map(executor: str | None, workers: int | None, items: int) -> Map:
-    """Who does the work: the dask cluster ``executor``, or ``workers`` processes (default: one per core)."""
+    """Processes that do the work: the dask cluster ``executor``, or ``workers`` processes (default: one per core)."""
     if executor is not None:
         return _Dask(executor)
     count = min(workers or os.cpu_count() or 1, items)

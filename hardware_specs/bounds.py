@@ -15,7 +15,7 @@ Amount = Annotated[Bytes, Field(gt=0)]
 Bandwidth = Annotated[BytesPerSecond, Field(gt=0)]
 """Bytes per second, above 0."""
 Share = Annotated[Fraction, Field(gt=0)]
-"""Above 0, at most 1."""
+"""A fraction above 0, at most 1."""
 ComputeRate = Annotated[FlopsPerSecond, Field(gt=0)]
 """Floating point operations per second, above 0."""
 Clock = Annotated[Hertz, Field(gt=0)]

@@ -1,4 +1,4 @@
-"""What was measured of collectives on a machine: points, and what a fit made of many of them."""
+"""Measurements of collectives on a machine: points, and constants fitted to many of them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class LatencyPoint(CollectivePoint):
 
 
 class FittedCollectives(Strict):
-    """What `dlrmsim calibrate collectives` found: one value of each for all sizes and numbers of ranks.
+    """Results of `dlrmsim calibrate collectives`: one value of each for all sizes and numbers of ranks.
 
     Takes the place of ``calibration``. Fractions are of links inside a node and of those between nodes, by operation;
     factors multiply the library's latencies.
@@ -62,12 +62,12 @@ class FittedCollectives(Strict):
     near_fraction: dict[Operation, Sourced[Ratio]] = Field(default_factory=dict)
     network_fraction: dict[Operation, Sourced[Ratio]] = Field(default_factory=dict)
     copy_bytes_per_s: Sourced[Bandwidth]
-    """At which a kernel copies the member's own part beside its transfers; it matters for few ranks."""
+    """Rate at which a kernel copies the member's own part beside its transfers; it matters for few ranks."""
     base_factor: Sourced[Ratio]
     near_hop_factor: Sourced[Ratio]
     network_hop_factor: Sourced[Ratio]
     post_factor: Sourced[Ratio]
     launch_s: dict[str, Sourced[Seconds]] = Field(default_factory=dict)
-    """What the method of each source adds to every collective it timed; no part of a prediction for a training job."""
+    """Overhead of each source's method on every collective it timed; no part of a prediction for a training job."""
     residuals: str = ""
-    """Of the rows it was fitted on: errors, and how many there are."""
+    """Errors and number of the fitted rows."""

@@ -1,4 +1,4 @@
-"""What joins nodes: NICs, and the fabric between them."""
+"""The network between nodes: NICs and fabric."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Nic(Strict):
     latency_s: Sourced[Seconds]
     """One way through the adapter pair, small message, no switch."""
     pcie_bytes_per_s: Sourced[Bandwidth] | None = None
-    """Of its PCIe link, raw, per direction, where that may be the slower one."""
+    """Raw rate of its PCIe link, per direction, where that may be the slower one."""
 
 
 class NodeNics(Strict):
@@ -52,12 +52,12 @@ class Fabric(Strict):
     spine_oversubscription: Sourced[Annotated[float, Field(ge=1)]] | None = None
     """Down-link over up-link bandwidth of the leaf switches; 1 is non-blocking. Of every kind but a torus."""
     detour_share: Sourced[Share] | None = None
-    """Of a dragonfly: share of the traffic between groups that goes over a third one (Valiant, adaptive routes);
+    """Fraction of a dragonfly's traffic between groups that goes over a third one (Valiant, adaptive routes);
     default: none."""
     dimensions: Sourced[Annotated[tuple[Number, ...], Field(min_length=1)]] | None = None
-    """Of a torus: nodes along each dimension; nodes are numbered along the first dimension first."""
+    """Nodes along each dimension of a torus; nodes are numbered along the first dimension first."""
     link_bytes_per_s: Sourced[tuple[Bandwidth, ...]] | None = None
-    """Of a torus: rate of a link, per direction, in each dimension."""
+    """Rate of a torus link in each dimension, per direction."""
     hop_latency_s: Sourced[Seconds]
     """One way between NICs of two nodes, switches only; on a torus over one link."""
     in_network_reduction: bool = False

@@ -35,7 +35,7 @@ class AlgorithmLatency(Strict):
     pci_hop_s: PerProtocol
     network_hop_s: PerProtocol
     member_s: Sourced[Seconds] | None = None
-    """What each member adds on top of the hops; None: nothing."""
+    """Latency of each member on top of the hops; None: none."""
 
 
 class BandwidthFraction(Strict):
@@ -64,11 +64,11 @@ class SendChannels(Strict):
     """Channels that carry one message between GPUs of a node; NCCL takes more for larger messages."""
 
     count: Sourced[Number]
-    """For one peer, and over all peers for small messages."""
+    """Number of channels for one peer, and over all peers for small messages."""
     part_bytes: Sourced[Amount]
     """A message is cut into larger parts only when no channel is left."""
     bytes_per_s: Sourced[Bandwidth]
-    """Of one channel."""
+    """Rate of one channel."""
 
     def rate_bytes_per_s(self, ranks: int, message_bytes: float) -> float:
         """Most that one message reaches among so many ranks, B/s."""
@@ -84,9 +84,9 @@ class NcclConstants(Strict):
     """NCCL's tuning constants."""
 
     algorithms: dict[Operation, tuple[Name, ...]]
-    """What it chooses from, by operation; the others run only where a scenario names them."""
+    """Algorithms that it chooses from, by operation; the others run only where a scenario names them."""
     protocols: tuple[Literal["ll", "ll128", "simple"], ...] = ("ll", "ll128", "simple")
-    """What the release has."""
+    """Protocols of the release."""
     chooser: Literal["fastest", "nccl_tuner"] = "fastest"
     """fastest: what the model finds fastest on the machine. nccl_tuner: what NCCL's own model of it finds."""
     ring: AlgorithmLatency
@@ -101,7 +101,7 @@ class NcclConstants(Strict):
 
 
 class MessageTime(Strict):
-    """What one message costs in software, from the call that sends it to the one that returns it; wires come on top."""
+    """Software cost of one message, from the call that sends it to the one that returns it; wires come on top."""
 
     eager_s: Sourced[Seconds]
     """Sent at once and copied out of a buffer; one way over the wire."""
@@ -127,7 +127,7 @@ class Choices(Strict):
     grade: Grade
     note: str = ""
     size: Literal["total", "per_rank"]
-    """What `Choice.below` is compared with: nccl-tests' size, or that over the number of ranks."""
+    """Size that `Choice.below` is compared with: nccl-tests' size, or that over the number of ranks."""
     rules: tuple[Choice, ...]
 
     @field_validator("rules")
@@ -146,24 +146,24 @@ class MessageConstants(Strict):
     start_s: Sourced[Seconds]
     """Entering a collective."""
     near: MessageTime
-    """Between ranks of a node, through shared memory."""
+    """Messages between ranks of a node, through shared memory."""
     network: MessageTime
     post_s: Sourced[Seconds]
-    """What the sender spends on each message before it can send the next."""
+    """Time of the sender for each message before it can send the next."""
     eager_below: Sourced[Amount]
     """Smaller messages are sent at once."""
     copy_bytes_per_s: Sourced[Bandwidth]
-    """Of one thread in host memory; adding two buffers moves three bytes where a copy moves two."""
+    """Copy rate of one thread in host memory; adding two buffers moves three bytes where a copy moves two."""
     threads: Sourced[Number] | None = None
     """Threads of a process group that run its collectives, so many at once; None: one."""
     made_of: Sourced[dict[Operation, Operation]] | None = None
-    """What it does in place of an operation, on a copy of the input that the call makes; None: nothing so."""
+    """Replacement of an operation, which runs on a copy of the input that the call makes; None: none."""
     choices: dict[Operation, Choices]
-    """What it uses, by operation; for others the fastest algorithm known is taken."""
+    """Algorithms that it uses, by operation; for others the fastest algorithm known is taken."""
 
 
 class CollectiveLibrary(Strict):
-    """What runs the collectives: one of the two kinds."""
+    """The library of the collectives: one of the two kinds."""
 
     name: Name
     description: str = ""
@@ -179,12 +179,12 @@ class CollectiveLibrary(Strict):
 
     @property
     def threads(self) -> int:
-        """How many collectives of a process group it runs at once."""
+        """Number of collectives of a process group that it runs at once."""
         threads = None if self.messages is None else self.messages.threads
         return 1 if threads is None else int(threads.value)
 
     @property
     def made_of(self) -> Mapping[Operation, Operation]:
-        """What it does in place of some operations, on a copy of the input that the call makes."""
+        """Replacements of some operations, which run on a copy of the input that the call makes."""
         made_of = None if self.messages is None else self.messages.made_of
         return {} if made_of is None else made_of.value

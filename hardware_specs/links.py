@@ -24,9 +24,9 @@ class ScaleUp(Strict):
     kind: Literal["nvswitch", "nvlink_mesh"]
     """nvswitch: any pair at the full rate. nvlink_mesh: direct links, some pairs have none."""
     bytes_per_s: Sourced[Bandwidth]
-    """Per GPU and direction, all links."""
+    """Rate per GPU and direction, all links."""
     links: Sourced[tuple[MeshLink, ...]] | None = None
-    """Of a mesh: which GPUs have how many links between them; without it any pair counts at the full rate."""
+    """Number of links between pairs of GPUs in a mesh; without it any pair counts at the full rate."""
     domain_gpus: Sourced[Number] | None = None
     """GPUs that reach each other over it, where that is more than a node (NVL72); default: those of the node."""
     in_switch_reduction: bool = False
@@ -40,7 +40,7 @@ class PcieTree(Strict):
     uplink_bytes_per_s: Sourced[Bandwidth]
     """Switch to CPU, per direction, raw link rate."""
     socket_link_bytes_per_s: Sourced[Bandwidth]
-    """Between the sockets (UPI, xGMI), per direction, all links."""
+    """Rate between the sockets (UPI, xGMI), per direction, all links."""
     nics_at: Literal["switch", "root"]
     """switch: a GPU reaches a NIC without its switch's up-link. root: NICs hang on the CPUs."""
     peer_to_peer: Sourced[bool] | None = None

@@ -1,4 +1,4 @@
-"""From a name or a file to a `Cluster` with all its parts resolved.
+"""Loading a `Cluster` with all its parts from a name or a file.
 
 A part may be a name of ours, a path, or a mapping written in place; all problems are `InputError`s with file and line.
 """
@@ -24,16 +24,17 @@ CATALOGS: dict[str, Catalog] = {
     "nic": Catalog("nic", "hardware_specs", "nics"),
     "node": Catalog("node", "hardware_specs", "nodes"),
     "library": Catalog("library", "hardware_specs", "libraries"),
-    "cluster": Catalog("cluster", "hardware_specs", "clusters"),
+    "cluster": Catalog("cluster", "hardware_specs", "clusters", others=("hosts",)),
+    "host": Catalog("host", "hardware_specs", "hosts"),
 }
-"""What ships, by kind."""
+"""Shipped specs, by kind."""
 
 M = TypeVar("M", bound=Strict)
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Where a kind holds another: at ``path`` stands a ``model`` of ``kind``."""
+    """A part of a kind: at ``path`` stands a ``model`` of ``kind``."""
 
     path: KeyPath
     kind: str
@@ -107,7 +108,7 @@ def _load_parts(document: Document, kind: str, prefix: KeyPath) -> None:
 
 
 def _at(data: object, path: KeyPath) -> object:
-    """What stands at ``path``, or None."""
+    """The value at ``path``, or None."""
     for key in path:
         if isinstance(data, Mapping):
             data = data.get(key)

@@ -20,18 +20,18 @@ Architecture = Literal["kepler", "maxwell", "pascal", "volta", "ampere", "ada", 
 
 
 class AchievedRates(Strict):
-    """What kernels of this GPU reach, as machine constants (not per model)."""
+    """Rates that kernels of this GPU reach, as machine constants (not per model)."""
 
     gemm_fraction: Sourced[Share]
     """Best tiles of GEMMs, of the peak of their precision."""
     gemm_balanced_tile: Sourced[Ratio]
     """Edge of the square GEMM tile whose operands are loaded as fast as the peak computes, elements."""
     gemm_memory_fraction: Sourced[Share]
-    """Of the HBM peak, what GEMMs reach that their memory traffic bounds."""
+    """Fraction of the HBM peak that memory-bound GEMMs reach."""
     gemm_start_s: Sourced[Seconds]
-    """Of a GEMM kernel: launch, first loads, last stores."""
+    """Start of a GEMM kernel: launch, first loads, last stores."""
     gemm_unaligned_fraction: Sourced[Share]
-    """Of its rate, what a GEMM on tensor cores reaches whose rows do not start at multiples of 16 bytes."""
+    """Fraction of its rate that a GEMM on tensor cores reaches when its rows do not start at multiples of 16 bytes."""
     embedding_bytes_per_s: Sourced[Bandwidth]
     """HBM rate of embedding lookups and fused updates."""
     stream_fraction: Sourced[Share]
@@ -46,11 +46,11 @@ class Gpu(Strict):
     name: Name
     description: str = ""
     architecture: Architecture | None = None
-    """Which tables of NCCL's tuner count; needed where a library says so."""
+    """Architecture whose tables of NCCL's tuner apply; needed where a library says so."""
     memory_bytes: Sourced[Amount]
     """HBM capacity."""
     usable_memory_fraction: Sourced[Share]
-    """Of `memory_bytes`, what is left for the framework and the job (ECC, driver and context taken off)."""
+    """Fraction of `memory_bytes` that is left for the framework and the job (ECC, driver and context taken off)."""
     memory_bytes_per_s: Sourced[Bandwidth]
     """HBM peak."""
     sms: Sourced[Number]
@@ -116,4 +116,4 @@ class Cpu(Strict):
     host_time_factor: Sourced[Ratio]
     """Multiplies the host times of the framework profile (kernel launch, Python); 1 where nothing was measured."""
     kernels: tuple[CpuKernels, ...] = ()
-    """What kernels take on it, by number of threads; empty: nothing was measured, no training can be predicted."""
+    """Kernel costs by number of threads; empty: nothing was measured, no training can be predicted."""

@@ -1,4 +1,4 @@
-"""What a machine is made of: GPU, CPU, NIC, node, cluster, and what is known of its collectives.
+"""Parts of a machine: GPU, CPU, NIC, node, cluster, and measurements of its collectives.
 
 Every number is a `Sourced` value: SI, with the source it was taken from and a grade for how far to trust that. All
 bandwidths are per direction. A part inside another (`Node.gpu`, `Cluster.node`...) is written in YAML as the name of a
@@ -68,14 +68,14 @@ class Node(Strict):
     ssd: Ssd | None = None
     """None: none that tables could be on."""
     pcie_bytes_per_s: Sourced[Bandwidth] | None = None
-    """Per GPU and direction, raw link rate."""
+    """Raw link rate per GPU and direction."""
     pcie_fraction: Sourced[Share] | None = None
-    """Of the raw link rate, what a large pinned copy reaches."""
+    """Fraction of the raw link rate that a large pinned copy reaches."""
     socket_link_bytes_per_s: Sourced[Bandwidth] | None = None
-    """Without GPUs, of one socket to the others of its node (UPI, xGMI), per direction, all links; where sockets hold
-    several ranks, of one rank to the others of its node."""
+    """Rate of one socket to the others of its node on nodes without GPUs (UPI, xGMI), per direction, all links; where
+    sockets hold several ranks, rate of one rank to the others of its node."""
     ranks_per_socket: Sourced[Number] | None = None
-    """Without GPUs, ranks that a socket may hold; default: one."""
+    """Ranks that a socket may hold on nodes without GPUs; default: one."""
     pcie_tree: PcieTree | None = None
     """None: every GPU has a root port of its own."""
     scale_up: ScaleUp | None = None
@@ -94,12 +94,12 @@ class Node(Strict):
 
     @property
     def rank_name(self) -> str:
-        """What holds a rank."""
+        """Name of the devices that hold ranks."""
         return "sockets" if self.gpu is None else "GPUs"
 
     @property
     def processor_name(self) -> str:
-        """What kernels run on."""
+        """Name of the processors that run kernels."""
         return self.cpu.name if self.gpu is None else self.gpu.name
 
     @property
@@ -117,14 +117,14 @@ class Node(Strict):
 
     @property
     def gpu_link_bytes_per_s(self) -> float:
-        """Of a large pinned copy between host and GPU, per direction; 0 without GPUs."""
+        """Rate of a large pinned copy between host and GPU, B/s per direction; 0 without GPUs."""
         if self.pcie_bytes_per_s is None or self.pcie_fraction is None:
             return 0.0
         return self.pcie_bytes_per_s.value * self.pcie_fraction.value
 
     @property
     def frontend_bytes_per_s(self) -> float:
-        """What a rank receives of its training data per second: its share of the front-end NICs, else of `nics`."""
+        """Rate at which a rank receives training data, B/s: its share of the front-end NICs, else of `nics`."""
         nics = self.frontend or self.nics
         return nics.nic.bytes_per_s.value * nics.count.value / self.ranks
 
@@ -184,7 +184,7 @@ class Cluster(Strict):
     May be empty: links then count at their full rate.
     """
     fitted: FittedCollectives | None = None
-    """What a fit over many measurements found; then `calibration` is not used."""
+    """Result of a fit over many measurements; then `calibration` is not used."""
     latency_points: tuple[LatencyPoint, ...] = ()
     """Small messages, to check the latency constants against; nothing is fitted on them."""
 

@@ -1,4 +1,4 @@
-"""What people write: quantities with units, YAML with line numbers, nearest names, the exception tree.
+"""Reading what people write: quantities with units, YAML with line numbers, nearest names, the exception tree.
 
 Imports nothing of ours.
 """

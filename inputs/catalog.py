@@ -1,4 +1,4 @@
-"""What ships: YAML files by name, and paths to the user's own."""
+"""Catalogs of shipped YAML files by name, and of the user's own by path."""
 
 from __future__ import annotations
 
@@ -19,14 +19,16 @@ class Catalog:
     """The YAML files in one folder of a package, by name (the file name without suffix).
 
     Attributes:
-        kind: what they are, in the singular, for messages: ``cluster``.
+        kind: noun for an entry in messages, singular: ``cluster``.
         package: the package that ships them.
         folder: the folder within the package, ``/`` between parts.
+        others: folders whose files `find` knows, too, though they are of another kind and not listed here.
     """
 
     kind: str
     package: str
     folder: str
+    others: tuple[str, ...] = ()
 
     def names(self) -> list[str]:
         """All names, ascending."""
@@ -39,7 +41,7 @@ class Catalog:
         the document that holds them, or at the current folder when they come from the command line.
 
         Args:
-            name_or_path: what the user wrote.
+            name_or_path: name or path as the user wrote it.
             origin: the document that holds it.
             key: dotted key of the value in ``origin``.
 
@@ -47,7 +49,7 @@ class Catalog:
             InputError: no such name (with the nearest one) or no such file.
         """
         text = str(name_or_path)
-        shipped = _shipped(self.package, self.folder)
+        shipped = self._findable()
         if text in shipped:
             return shipped[text]
         path = parse_key(key) if key else ()
@@ -72,8 +74,15 @@ class Catalog:
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", file=file, expected="a YAML file") from None
 
+    def _findable(self) -> dict[str, Path]:
+        """Name -> file over all folders; the own folder comes first."""
+        found = _shipped(self.package, self.folder)
+        for folder in self.others:
+            found = _shipped(self.package, folder) | found
+        return found
+
     def _error(self, origin: Document | None, path: KeyPath, message: str, *, given: str, near: str) -> InputError:
-        names = self.names()
+        names = sorted(self._findable())
         expected = f"one of {', '.join(names) or '(none ships)'}, or the path of a YAML file"
         nearest = nearest_name(near, names)
         if origin is not None:
@@ -106,7 +115,7 @@ def _expanded(text: str) -> Path:
 
 
 def _exists(path: Path) -> bool:
-    """Whether there is anything of that name; reading it tells whether it is a file."""
+    """Whether the path exists; reading it finds out whether it is a file."""
     try:
         return path.exists()
     except OSError:  # a name too long, a folder without permission

@@ -1,4 +1,4 @@
-"""What a model accepts at a path: keys for the nearest name of an unknown one, types for a missing one, in words."""
+"""Keys and types that a model accepts at a path, for messages on unknown keys and missing values."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def keys_at(model: type[BaseModel], path: KeyPath, labels: Sequence[str] = ()) -
 
 
 def expected_at(model: type[BaseModel], path: KeyPath, labels: Sequence[str] = ()) -> str | None:
-    """What may stand at ``path``, in words, with the field's description; None when nothing is known."""
+    """Description of the values allowed at ``path``, with the field's description; None when nothing is known."""
     models = _models_at(model, path[:-1], labels)
     fields = [f for kind in models for name, f in kind.model_fields.items() if _key(name, f) == path[-1]]
     words = " or ".join(dict.fromkeys(text for f in fields if (text := _words(f.annotation, f.metadata))))

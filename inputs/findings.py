@@ -1,7 +1,7 @@
-"""From pydantic's list of errors to what a person should read.
+"""Findings for people, made from pydantic's list of errors.
 
 Pydantic reports each branch of a union; a person wants the branch they meant. An error's ``loc`` mixes keys of the
-data with names of branches (labels); the data tells them apart.
+data with names of branches (labels); a comparison with the data separates them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Finding:
         steps: the parts of pydantic's loc, each with whether it is a label.
         path: its place in the data.
         type: pydantic's error type.
-        words: what to say.
+        words: text of the message.
         wrong_kind: the value itself is of another kind.
     """
 
@@ -50,14 +50,14 @@ class Finding:
 
 
 def findings(model: type[BaseModel], data: object, errors: Sequence[ErrorDetails]) -> list[Finding]:
-    """What is wrong with ``data``, one finding per mistake, in pydantic's order."""
+    """Mistakes in ``data``, one finding each, in pydantic's order."""
     located = [_locate(data, error) for error in _without_false_lengths(errors)]
     chosen = _most_plausible(located, 0)
     return [_named(model, data, finding, chosen) for finding in _without_renamed(model, chosen)]
 
 
 def _without_false_lengths(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]:
-    """Without "too short" about lists whose items are wrong: pydantic counts the good items only."""
+    """Drop "too short" about lists whose items are wrong: pydantic counts the good items only."""
     places = [error["loc"] for error in errors]
 
     def has_wrong_items(loc: tuple[int | str, ...]) -> bool:
@@ -67,7 +67,7 @@ def _without_false_lengths(errors: Sequence[ErrorDetails]) -> list[ErrorDetails]
 
 
 def _locate(data: object, error: ErrorDetails) -> Finding:
-    """Tell keys from labels by walking down the data."""
+    """Separate keys from labels by walking down the data."""
     steps: list[tuple[str | int, bool]] = []
     loc, kind = error["loc"], error["type"]
     for depth, part in enumerate(loc):
@@ -88,7 +88,7 @@ def _locate(data: object, error: ErrorDetails) -> Finding:
 
 
 def _most_plausible(group: Sequence[Finding], depth: int) -> list[Finding]:
-    """Of each union below ``depth`` steps keep the branch that fits best; where none fits, one joint finding."""
+    """Keep the best branch of each union below ``depth`` steps; where none fits, one joint finding."""
     here = [f for f in group if len(f.steps) == depth]
     deeper = _grouped([f for f in group if len(f.steps) > depth], lambda f: f.steps[depth])
     branches = {step: _most_plausible(members, depth + 1) for step, members in deeper.items()}

@@ -1,4 +1,4 @@
-"""What was given, as a message shows it: in the words of YAML and short."""
+"""A given value as a message shows it: in the words of YAML and short."""
 
 from __future__ import annotations
 

@@ -18,14 +18,14 @@ from inputs.model import PROBLEM
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What is wrong and what was expected.
+    """A mistake and the expected value.
 
     Attributes:
-        message: what is wrong.
-        expected: what is right.
+        message: the mistake, in words.
+        expected: the accepted values, in words.
         nearest: the nearest valid name, if the error knows it.
         choices: the valid values, if they are few names.
-        key: where, from the place of the error on (dotted).
+        key: dotted key of the wrong value, from the place of the error on.
     """
 
     message: str

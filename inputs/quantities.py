@@ -70,7 +70,7 @@ def format_quantity(value: float, dimension: str, *, binary: bool = False) -> st
     """A quantity for people: three significant digits and a fitting unit, ``1.56 TB/s``, ``3.20 ms``.
 
     Args:
-        value: in SI.
+        value: number in SI.
         dimension: a key of `inputs.units.DIMENSIONS`.
         binary: bytes in KiB, MiB, GiB... (memory) instead of kB, MB, GB.
     """
@@ -130,7 +130,7 @@ class Quantity:
         return core_schema.no_info_before_validator_function(self._read, handler(source), serialization=writer)
 
     def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
-        """What a YAML file may hold."""
+        """JSON schema of the values that a YAML file may hold."""
         kind = DIMENSIONS[self.dimension]
         type_name = "integer" if kind.whole else "number"
         types: Any = ["string", type_name] if kind.base and "" in kind.units else "string" if kind.base else type_name
@@ -140,7 +140,7 @@ class Quantity:
         return {"type": types, "description": kind.described(), **limits}
 
     def described(self) -> str:
-        """What is accepted, in words."""
+        """Description of the accepted values."""
         return DIMENSIONS[self.dimension].described()
 
     def _read(self, value: object) -> float:
@@ -172,4 +172,4 @@ Hertz: TypeAlias = Annotated[float, Quantity("hertz")]
 Count: TypeAlias = Annotated[int, Quantity("count")]
 """A whole number, 0 included; ``1e9`` is accepted."""
 Fraction: TypeAlias = Annotated[float, Quantity("fraction")]
-"""From 0 to 1; ``70 %`` is accepted."""
+"""A fraction from 0 to 1; ``70 %`` is accepted."""

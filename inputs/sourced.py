@@ -9,7 +9,7 @@ from pydantic import Field
 from inputs.model import Strict
 
 Grade: TypeAlias = Literal["read", "secondary", "memory", "derived", "assumed"]
-"""How a value is known.
+"""Evidence for a value.
 
 read: seen in the source itself. secondary: a third party quotes the source. memory: recalled, not seen.
 derived: computed from other values, the note has the formula. assumed: taken from the nearest machine or rule, the
@@ -17,7 +17,7 @@ note says which.
 """
 
 Source = Annotated[str, Field(min_length=1)]
-"""What was read, quoted or recalled: a page, a file, a paper; never empty."""
+"""Source of a value that was read, quoted or recalled: a page, a file, a paper; never empty."""
 
 T = TypeVar("T")
 

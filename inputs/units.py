@@ -23,7 +23,7 @@ class Dimension:
     """A kind of quantity.
 
     Attributes:
-        words: what it is, for messages.
+        words: noun for the quantity in messages.
         base: the SI unit written back; empty when plain numbers are the normal form.
         units: accepted unit text -> factor to SI; the empty text is present where plain numbers are accepted.
         scale: units for people, ascending.
@@ -45,7 +45,7 @@ class Dimension:
     whole: bool = False
 
     def described(self) -> str:
-        """What is accepted, in words."""
+        """Description of the accepted values."""
         units = f" with a unit ({', '.join(self.shown)})" if self.shown else ""
         return f"{self.words}{units}, such as {self.example}"
 

@@ -20,7 +20,7 @@ def validate(model: type[M], document: Document, *, prefix: KeyPath = ()) -> M:
 
     Args:
         model: a pydantic model, normally derived from `inputs.model.Strict`.
-        document: what was read.
+        document: document that was read.
         prefix: path of the part of the document to read; the root by default.
 
     Raises:
@@ -61,7 +61,7 @@ def _first(document: Document, prefix: KeyPath, data: object, found: list[Findin
 
 
 def _given(data: object, finding: Finding) -> object:
-    """What was written, as far as it helps."""
+    """The written value, as far as it helps."""
     path = finding.path
     if finding.type == UNKNOWN and path:
         return path[-1]

@@ -20,12 +20,12 @@ MAX_FILE_BYTES = 16 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What a YAML file says, and where.
+    """Contents of a YAML file with their lines.
 
     Attributes:
         data: the mapping at the root: dicts, lists and scalars.
         lines: path of every value -> the line (from 1) of its key or list item.
-        file: where it was read from.
+        file: path that it was read from.
         overrides: paths set from outside the file -> the text that set them (``--set a.b=1``).
     """
 

@@ -88,7 +88,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, file: Path | str) -> I
     if "\t" in given[: len(given) - len(given.lstrip())]:
         problem, expected = "a tab in the indentation", "spaces"
     begin = error.context_mark.line + 1 if error.context_mark else line
-    since = f" (in what begins in line {begin})" if begin != line else ""
+    since = f" (in the value that begins in line {begin})" if begin != line else ""
     return InputError(f"not valid YAML: {problem}{since}", file=file, line=line, given=given or None, expected=expected)
 
 

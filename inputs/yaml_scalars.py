@@ -1,4 +1,4 @@
-"""What a plain (unquoted) YAML scalar means: the core schema of YAML 1.2, without the surprises of YAML 1.1.
+"""Meaning of plain (unquoted) YAML scalars: the core schema of YAML 1.2, without the surprises of YAML 1.1.
 
 Only ``true`` and ``false`` are booleans (``on``, ``yes``, ``no`` are text), ``1e9`` is a number, ``12:30:00`` and
 ``2026-11-21`` are text. Digits may be grouped with underscores, as in Python.

@@ -28,7 +28,7 @@ class MeasuredPoint:
 
 @dataclass(frozen=True, slots=True)
 class CollectiveStudy:
-    """What was computed.
+    """Results shown on the page.
 
     Attributes:
         cluster: name of the cluster.
@@ -36,7 +36,7 @@ class CollectiveStudy:
         tables: one per number of ranks.
         measured: points of a suite on the same cluster, operation and ranks, by position of the table.
         facts: further (name, value) pairs.
-        version: of this tool.
+        version: version of this tool.
     """
 
     cluster: str
@@ -65,7 +65,7 @@ def render_collective(study: CollectiveStudy) -> str:
 
 
 def notes_of(tables: Sequence[SizeTable]) -> list[str]:
-    """What limits the trust in the tables, each once."""
+    """Warnings that limit the trust in the tables, each once."""
     return list(dict.fromkeys(note for table in tables for note in table.notes))
 
 

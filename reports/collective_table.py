@@ -8,7 +8,7 @@ from reports.collective_report import GB, US, notes_of, ranks_in_words
 from simulator.network.size_table import SizeRow, SizeTable
 
 FLOAT_BYTES = 4
-"""nccl-tests counts floats unless it is told otherwise."""
+"""Bytes of an element: nccl-tests counts floats by default."""
 _HEAD = (
     f"# {'size':>12} {'count':>14} {'type':>7} {'redop':>7} {'root':>5} {'time':>10} {'algbw':>9} {'busbw':>9}  "
     f"{'algorithm':<18}  {'protocol':<8}  limited by\n"
@@ -29,12 +29,12 @@ def collective_lines(cluster: str, tables: Sequence[SizeTable]) -> Iterator[str]
 
 
 def redop(op: str) -> str:
-    """What nccl-tests prints as redop."""
+    """The redop column of nccl-tests."""
     return "sum" if op in ("all_reduce", "reduce_scatter", "reduce") else "none"
 
 
 def root(op: str) -> int:
-    """What nccl-tests prints as root."""
+    """The root column of nccl-tests."""
     return 0 if op in ("broadcast", "reduce", "gather", "scatter") else -1
 
 

@@ -1,4 +1,4 @@
-"""What the page of a run is made from, and what it says first."""
+"""Data of a run's page, and its first sentences."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from simulator.program import Program
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What was simulated, in the words of its user.
+    """The simulated job, in the words of its user.
 
     Attributes:
-        name: of the scenario.
+        name: name of the scenario.
         model: name of the model.
         cluster: name of the cluster.
         gpu: name of its GPUs.
-        nodes: how many.
+        nodes: number of nodes.
         world_size: ranks, one per GPU.
         global_batch_size: samples per iteration.
         facts: further (name, value) pairs: precision, planner, framework...
         scenario_hash: sha256 of the resolved scenario.
         scenario_yaml: the resolved scenario.
-        version: of this tool.
+        version: version of this tool.
     """
 
     name: str
@@ -55,7 +55,7 @@ class MemoryTier:
 
     Attributes:
         name: ``hbm`` or ``ddr``.
-        capacity_bytes: what a rank may use.
+        capacity_bytes: usable bytes of a rank.
         items: bytes by item (weights, optimizer state...), in the order they are shown; each ``[W]``, by global rank.
     """
 
@@ -72,12 +72,12 @@ class MemoryTier:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a number comes from.
+    """Origin of a number.
 
     Attributes:
-        group: what it belongs to: ``model``, ``gpu``, ``cluster``...
+        group: part that it belongs to: ``model``, ``gpu``, ``cluster``...
         quantity: its key, dotted.
-        value: with its unit.
+        value: the number with its unit.
         grade: read, secondary, memory, derived or assumed.
         source: citation.
         note: anything the reader should know, such as listed alternatives.
@@ -98,11 +98,11 @@ class Times:
     Attributes:
         programs: the program of each group, in the run's group order.
         result: the run, with its recorded iterations.
-        breakdown: of every rank.
+        breakdown: breakdown of every rank.
         chosen: ranks to show first.
         collectives: one row per collective task.
-        critical_path: of the breakdown's window.
-        warnings: in words.
+        critical_path: critical path of the breakdown's window.
+        warnings: warnings in words.
         asked_ranks: ranks the user wants to see: their tasks are in the page and shown first.
     """
 
@@ -121,11 +121,9 @@ class RunFindings(Times):
     """All results of one simulated run that its page shows.
 
     Attributes:
-        job: what was simulated.
-        iteration: how long an iteration takes.
+        job: the simulated job.
         bound: gains of all resource classes.
-        memory: tiers.
-        origins: of every quantity used.
+        origins: origin of every quantity used.
     """
 
     job: Job

@@ -44,7 +44,7 @@ class Section:
         short: its name in the contents.
         lede: one sentence on what it says or how to read it.
         body: HTML.
-        payload: what the page's scripts need for it, by name.
+        payload: data for the page's scripts, by name.
     """
 
     anchor: str

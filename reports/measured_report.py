@@ -12,7 +12,7 @@ from reports.page import assemble
 from reports.run_report import SCRIPTS, STYLES
 
 WIDTH, LANE, GAP, LEFT = 1000, 16, 6, 190
-"""Of a drawing, in its own units: the time axis, a lane, what is between lanes, and the lanes' names."""
+"""Sizes of a drawing in its own units: the time axis, a lane, the space between lanes, and the lanes' names."""
 COLOURS = {
     "embedding_forward": "#4878d0",
     "embedding_update": "#956cb4",
@@ -55,7 +55,7 @@ class Bar(Protocol):
 
     @property
     def name(self) -> str:
-        """What it is."""
+        """Name of the operator or collective."""
         ...
 
 
@@ -68,9 +68,9 @@ def render_measured(
     """The page; the same measurements give the same text.
 
     Args:
-        runs: of each measurement its entry of ``measured`` and the bars of every rank, measured and predicted.
-        statistics: of errors, by metric.
-        version: of this tool.
+        runs: for each measurement its entry of ``measured`` and the bars of every rank, measured and predicted.
+        statistics: statistics of errors, by metric.
+        version: version of this tool.
     """
     iteration = statistics["iteration"]
     return assemble(
@@ -99,8 +99,8 @@ def _statistics(statistics: Mapping[str, Mapping[str, Any]]) -> Section:
         anchor="errors",
         title="Errors",
         short="Errors",
-        lede="Over all measurements in which the class is at least 5 % of the iteration; noise is half the spread of "
-        "the middle half of what was measured.",
+        lede="Over all measurements in which the class is at least 5 % of the iteration; noise is half the "
+        "interquartile range of the measurements.",
         body=table(head, rows, numbers=range(1, len(head))),
     )
 
@@ -132,8 +132,8 @@ def _run(place: int, run: Mapping[str, Any], measured: Bars, predicted: Bars) ->
         anchor=f"run-{place}",
         title=f"{run['scenario']} on {run['world_size']} ranks",
         short=f"{run['scenario']}, {run['world_size']}",
-        lede="One traced iteration, under it the predicted one, on one axis. What is between bars of the host is the "
-        "rest.",
+        lede="One traced iteration, under it the predicted one, on one axis. Gaps between bars of "
+        "the host are the rest.",
         body=table(head, rows, numbers=range(1, len(head))) + _drawing(measured, predicted) + _legend(),
     )
 

@@ -1,4 +1,4 @@
-"""What a task does, as its colour on the timeline and as a line of text with its shapes."""
+"""Description of a task: its colour on the timeline, and a line of text with its shapes."""
 
 from __future__ import annotations
 

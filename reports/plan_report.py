@@ -55,7 +55,7 @@ def _headline(study: PlanStudy) -> Markup:
 
 
 def _finding(study: PlanStudy) -> str:
-    """What the fastest planner would change, where planners are compared."""
+    """Gain of the fastest planner, where planners are compared."""
     best = next((row for row in study.compared if row.iteration_time_s is not None), None)
     if best is None or best.iteration_time_s is None:
         return f"An iteration takes {seconds(study.iteration_time_s)} with this plan."
@@ -74,7 +74,7 @@ def _tiles(study: PlanStudy) -> str:
     return "".join(
         (
             tile("Iteration", time[0], time[1], "simulated with this plan"),
-            tile("Fullest HBM", hbm[0], hbm[1], f"{percent(fullest / study.capacity_bytes['hbm'])} of what is usable"),
+            tile("Fullest HBM", hbm[0], hbm[1], f"{percent(fullest / study.capacity_bytes['hbm'])} of its capacity"),
             tile("Slowest rank", str(slowest), "", f"{seconds(float(found.perf_s[slowest]))} of table work"),
             *(
                 tile(f"{name.capitalize()} imbalance", f"{imbalance(values)['max_over_mean']:.3f}", "", "max / mean")
@@ -88,9 +88,9 @@ def _tiles(study: PlanStudy) -> str:
 def _sections(study: PlanStudy) -> tuple[Section, ...]:
     charts = [
         ("work", "Work of ranks", "Seconds of tables in each phase, as planners estimate them from bandwidths."),
-        ("memory", "Memory of ranks", "Everything in device memory; the line is what may be used."),
+        ("memory", "Memory of ranks", "Everything in device memory; the line is the usable memory."),
         ("exchange", "Bytes of ranks", "Indices received and pooled vectors sent in an iteration."),
-        ("shards", "Shards of ranks", "How many of each sharding type."),
+        ("shards", "Shards of ranks", "Number of shards of each sharding type."),
     ]
     if study.compared:
         charts.insert(0, ("planners", "Planners", "Time of an iteration, simulated with each planner's plan."))

@@ -34,7 +34,7 @@ ENDS = 8
 
 
 def plan_tables(study: PlanStudy) -> list[Table | str]:
-    """What is printed, in this order."""
+    """Printed tables in their order."""
     parts: list[Table | str] = [headline(study), rank_table(study), imbalance_table(study)]
     if study.compared:
         parts.append(comparison_table(study.compared))
@@ -102,7 +102,7 @@ def _filled(used: float, capacity: float) -> str:
 
 
 def imbalance_table(study: PlanStudy) -> Table:
-    """How unevenly each quantity is shared."""
+    """Imbalance of each quantity."""
     from rich.table import Table
 
     made = Table(box=None, padding=(0, 2, 0, 0))
@@ -110,12 +110,12 @@ def imbalance_table(study: PlanStudy) -> Table:
     for column in ("max / mean", "total variation", "KL divergence", "fullest rank"):
         made.add_column(column, justify="right")
     for name, values in study.statistics.measured().items():
-        told = imbalance(values)
+        measures = imbalance(values)
         made.add_row(
             name,
-            f"{told['max_over_mean']:.3f}",
-            f"{told['total_variation']:.4f}",
-            f"{told['kl_divergence']:.5f}",
+            f"{measures['max_over_mean']:.3f}",
+            f"{measures['total_variation']:.4f}",
+            f"{measures['kl_divergence']:.5f}",
             str(int(values.argmax())),
         )
     return made

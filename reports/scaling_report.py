@@ -22,7 +22,6 @@ class ScalingPoint:
         nodes: nodes they fill.
         global_batch_size: samples per iteration.
         status: ``ok``, ``infeasible`` (does not fit) or ``error``.
-        iteration_time_s: time of an iteration.
         throughput_samples_per_s: samples trained per second.
         efficiency: throughput per rank over that of the smallest size that ran.
         shares: each part of the iteration (`simulator.analysis.breakdown.PARTS`) as a share, mean over ranks.
@@ -46,16 +45,16 @@ class ScalingPoint:
 
 @dataclass(frozen=True, slots=True)
 class ScalingStudy:
-    """What was swept.
+    """Results of a sweep.
 
     Attributes:
-        name: of the scenario.
+        name: name of the scenario.
         model: name of the model.
         cluster: name of the cluster.
         scaling: ``weak`` keeps the local batch, ``strong`` the global one.
         points: one per size, in any order.
         facts: further (name, value) pairs.
-        version: of this tool.
+        version: version of this tool.
     """
 
     name: str
@@ -99,7 +98,7 @@ def render_scaling(study: ScalingStudy) -> str:
 
 
 def headline(study: ScalingStudy) -> Markup:
-    """From where to where, and how well it scales."""
+    """First and last size, and how well the job scales."""
     what, results = escape(f"{study.model}, {study.scaling} scaling"), study.results
     if not results:
         return Markup(f"{what}: none of the {len(study.points)} sizes ran.")
@@ -114,7 +113,7 @@ def headline(study: ScalingStudy) -> Markup:
 
 
 def findings(study: ScalingStudy) -> tuple[Markup, ...]:
-    """What bounds it at each size, and what did not run."""
+    """The bound at each size, and the sizes that did not run."""
     missing = [p for p in study.ordered if p.status != "ok"]
     sentences = [Markup(escape(_bounds(study.results)))] if study.results else []
     if missing:
@@ -133,7 +132,7 @@ def _bounds(results: Sequence[ScalingPoint]) -> str:
         else:
             runs.append((name, point.world_size, point.world_size))
     spans = [f"{name} {'at' if a == b else 'from'} {a:,}{'' if a == b else f' to {b:,}'} GPUs" for name, a, b in runs]
-    return f"What bounds the iteration: {'; '.join(spans)}."
+    return f"The iteration is bound by {'; '.join(spans)}."
 
 
 def _tiles(study: ScalingStudy) -> str:

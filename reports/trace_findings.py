@@ -1,4 +1,4 @@
-"""What the page of a measured trace is made from."""
+"""Data of the page of a measured trace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class NamedWork(Protocol):
 
     @property
     def name(self) -> str:
-        """What the trace calls it."""
+        """Name in the trace."""
         ...
 
     @property
@@ -26,7 +26,7 @@ class NamedWork(Protocol):
 
     @property
     def count(self) -> int:
-        """How often it ran."""
+        """Number of runs."""
         ...
 
     @property
@@ -40,16 +40,16 @@ class TraceFindings(Times):
     """All that a trace shows; ``warnings`` are its gaps.
 
     Attributes:
-        name: of the trace.
+        name: name of the trace.
         format: name of its format.
         device: name of the GPUs, may be empty.
         world_size: ranks of the job, with or without a trace.
         iteration_time_s: mean length of a step.
         steps: rank by rank.
-        stragglers: who the others wait for.
+        stragglers: ranks that the others wait for.
         operators: device work by name, longest first.
         found: counts of what was read.
-        version: of this tool.
+        version: version of this tool.
     """
 
     name: str

@@ -1,15 +1,11 @@
-"""What bursts of other jobs mean for a run: how long it has to be watched, and what to warn of."""
+"""Consequences of other jobs' bursts for a run: its shortest length, and warnings."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from simulator.analysis import IterationTime, SteadyRule
-from simulator.lowered import PS_PER_S, STALL_PERIOD, LoweredProgram
+from simulator.lowered import PS_PER_S
 from simulator.lowering import Machine
 
-EXACT = 1e-6
-"""Relative difference of windows that repeat exactly, but for integers of picoseconds."""
 DIVIDES = 1e-3
 """Relative difference below which periods fill the measured time wholly: that of two settled windows."""
 
@@ -20,14 +16,9 @@ def longest_period_s(machine: Machine) -> float:
     return max((job.period_s for name, job in jobs if name in machine.topology.rates), default=0.0)
 
 
-def steady_rule(machine: Machine, program: LoweredProgram) -> SteadyRule:
-    """When a run counts as settled: windows last at least a period of the bursts, and hold all that takes turns.
-
-    Where collectives stall now and then windows have to repeat exactly: in as many iterations what the first one takes
-    more is less than others may differ by.
-    """
-    rule = SteadyRule(span_ps=round(longest_period_s(machine) * PS_PER_S))
-    return replace(rule, window=STALL_PERIOD, tolerance=EXACT) if program.period == STALL_PERIOD else rule
+def steady_rule(machine: Machine) -> SteadyRule:
+    """When a run counts as settled: windows last at least a period of the bursts."""
+    return SteadyRule(span_ps=round(longest_period_s(machine) * PS_PER_S))
 
 
 def background_warnings(machine: Machine, measured: IterationTime) -> list[str]:

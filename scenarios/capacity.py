@@ -1,4 +1,4 @@
-"""What each rank holds against what it may hold, per memory tier, and what would fit."""
+"""Memory use of each rank against its capacity, per memory tier, and remedies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COPIES = "data_parallel"
 
 
 def capacities_bytes(cluster: Cluster, world_size: int) -> dict[Tier, float]:
-    """What a rank may use of each tier: the usable part of its GPU's memory, its share of the node's DDR and SSDs.
+    """Usable bytes of a rank in each tier: the usable part of its GPU's memory, its share of the node's DDR and SSDs.
 
     Where ranks compute on CPUs, both are the host's memory.
     """
@@ -44,7 +44,7 @@ class MemoryReport:
 
     Attributes:
         use: bytes per item and rank.
-        capacity_bytes: what a rank may use, by tier.
+        capacity_bytes: usable bytes of a rank, by tier.
     """
 
     use: MemoryUse
@@ -55,7 +55,7 @@ class MemoryReport:
         return self.use.tiers[tier]
 
     def excess_bytes(self, tier: Tier) -> float:
-        """By how much the fullest rank is over its capacity; negative when everything fits."""
+        """Bytes by which the fullest rank exceeds its capacity; negative when everything fits."""
         return float(self.use.total(tier).max()) - self.capacity_bytes[tier]
 
     @property
@@ -113,10 +113,9 @@ def infeasible(
     """The error for a job that does not fit: the numbers of each tier, and what would fit.
 
     Args:
-        resolved: the scenario.
-        why: what failed.
+        why: reason of the failure.
         tables: all tables, not shrunk.
-        context: what the planner was told.
+        context: the planner's inputs.
         report: memory of the plan, when there is one.
         fits: tries a changed scenario; None: nothing is tried.
     """
@@ -138,9 +137,9 @@ def _tiers(resolved: ResolvedScenario, tables: Tables, context: PlanningContext)
 
 
 def _advice(resolved: ResolvedScenario, tables: Tables, context: PlanningContext, fits: Fits) -> list[str]:
-    """What would make the tables fit: settings that were tried, and fewer rows."""
+    """Remedies that make the tables fit: settings that were tried, and fewer rows."""
     if context.memory_bytes <= 0:
-        return ["a smaller batch: what is not for tables fills a rank already"]
+        return ["a smaller batch: memory beside tables fills a rank already"]
     if resolved.scenario.workload.sharding.planner == COPIES:
         share = context.memory_bytes / max(float(context.copied_bytes(tables).sum()), 1.0)
     else:

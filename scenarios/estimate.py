@@ -1,4 +1,4 @@
-"""How large a run would be, in rank-tasks, memory and time, before anything is run."""
+"""Estimate of a run's size before it starts, in rank-tasks, memory and time."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PROBE_ITERATIONS = 3
 
 
 def run_size(prepared: Prepared) -> dict[str, Any]:
-    """How large a run is: tasks, iterations, rank-tasks of the run and its re-runs, bytes of memory, seconds."""
+    """Size of a run: tasks, iterations, rank-tasks of the run and its re-runs, bytes of memory, seconds."""
     tasks = sum(program.task_count for program in prepared.graph.programs)
     per_iteration = sum(program.task_count * program.rank_count for program in prepared.graph.programs)
     iterations, probes = _iterations(prepared), len(BOUND_CLASSES) + 1

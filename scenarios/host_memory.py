@@ -19,7 +19,7 @@ def physical_memory_bytes() -> int:
 
 
 def free_memory_bytes() -> float:
-    """Memory that the machine, or the container, can still give; infinite where it does not tell."""
+    """Free memory of the machine or the container, bytes; infinite where the system does not report it."""
     return min([_available_bytes(), *(float(max(limit - used, 0)) for limit, used in _limits())])
 
 

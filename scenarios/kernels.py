@@ -1,4 +1,4 @@
-"""What a scenario says about the compute kernels of tables, as planners take it."""
+"""Compute kernels of tables: a scenario's constraints in the form that planners take."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.interfaces import StorageChoice
 
 HOST_SHARE = 0.95
-"""Of a rank's host memory what tables may take: pinned input buffers and the framework's own memory need the rest
-(assumed)."""
+"""Fraction of a rank's host memory that tables may take: pinned input buffers and the framework's own memory need the
+rest (assumed)."""
 
 
 def kernel_choice(sharding: Sharding, tables: Tables, capacity: Mapping[Tier, float]) -> StorageChoice | None:
-    """What kernels tables may have; None where all tables are ``fused``.
+    """Compute kernels allowed for each table; None where all tables are ``fused``.
 
     Raises:
         InputError: a constraint names no table, or asks for SSDs that the nodes lack.

@@ -1,4 +1,4 @@
-"""Errors of models and generators, told at the line of the scenario that caused them."""
+"""Errors of models and generators, reported at the line of the scenario that caused them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a sharding plan does to every rank: memory, time, what it receives and sends, its shards; and plans compared."""
+"""Effects of a sharding plan on every rank: memory, time, bytes received and sent, shards; and plans compared."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class RankStatistics:
         return np.asarray(self.phases_s.sum(axis=1))
 
     def measured(self) -> dict[str, FloatArray]:
-        """What imbalance is told of, by name ``[P]``."""
+        """Quantities whose imbalance is reported, by name ``[P]``."""
         return {
             "hbm": self.hbm_bytes,
             "ddr": self.ddr_bytes,
@@ -72,13 +72,13 @@ class RankStatistics:
 
 @dataclass(frozen=True, slots=True)
 class PlannedBy:
-    """What a planner found.
+    """Result of a planner.
 
     Attributes:
         planner: its name.
         plan: the plan, None when it found none that fits.
-        statistics: of the plan.
-        iteration_time_s: as a run of the scenario with this plan finds it.
+        statistics: statistics of the plan.
+        iteration_time_s: iteration time of a run of the scenario with this plan.
         message: why there is no plan.
     """
 
@@ -106,12 +106,9 @@ class PlanStudy:
     """The plan of a scenario, and those of all planners where they are compared.
 
     Attributes:
-        resolved: the scenario.
-        plan: its plan.
-        statistics: of it.
-        iteration_time_s: of a run with it.
-        capacity_bytes: what a rank may use of each memory tier.
-        compared: what every planner found, fastest first; empty when not asked for.
+        iteration_time_s: iteration time of a run with it.
+        capacity_bytes: usable bytes of a rank in each memory tier.
+        compared: results of all planners, fastest first; empty when not asked for.
     """
 
     resolved: ResolvedScenario
@@ -135,7 +132,7 @@ class PlanStudy:
 
 
 def imbalance(values: FloatArray) -> dict[str, float]:
-    """How unevenly ranks share something ``[P]``.
+    """Measures of how unevenly ranks share a quantity ``[P]``.
 
     ``max_over_mean`` is 1 when all have the same. The others compare the ranks' shares p with 1/P, as
     TorchRec's planner does: total variation ``sum |p - 1/P| / 2`` and Kullback-Leibler divergence ``sum p ln(P p)``,
@@ -191,7 +188,7 @@ def statistics_of(job: PlanningJob, plan: Plan) -> RankStatistics:
 
 
 def _compared(job: PlanningJob, progress: Progress) -> tuple[PlannedBy, ...]:
-    """What every planner finds, fastest first."""
+    """Results of all planners, fastest first."""
     found: list[PlannedBy] = []
     names = PLANNERS.names()
     for number, name in enumerate(names, start=1):

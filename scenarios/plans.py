@@ -22,7 +22,7 @@ from workloads.dlrm.sharding import BandwidthCosts, fit_rows, make_fitting, make
 from workloads.dlrm.sharding.interfaces import Planner, PlanningContext
 from workloads.dlrm.sharding.plan import Plan
 
-NO_ROOM = "what is not for tables fills a rank"
+NO_ROOM = "memory beside tables fills a rank"
 OVER_CAPACITY = "a rank holds more than it may"
 
 SEARCH_RANK_STEPS, MOST_STEPS, LEAST_STEPS = 16_384, 128, 8
@@ -31,14 +31,12 @@ SEARCH_RANK_STEPS, MOST_STEPS, LEAST_STEPS = 16_384, 128, 8
 
 @dataclass(slots=True)
 class PlanningJob:
-    """A job to plan for: what planners are told, and what says whether a plan fits and how fast it is.
+    """A job to plan for: the planners' inputs, and checks of a plan's memory and speed.
 
     Attributes:
-        resolved: the scenario.
         settings: the job as generators see it.
         machine: the models of the placed cluster.
-        tables: the tables.
-        context: what planners are told.
+        context: the planners' inputs.
     """
 
     resolved: ResolvedScenario
@@ -79,7 +77,7 @@ class PlanningJob:
             return cls(resolved, settings_of(resolved), machine_of(resolved))
 
     def report(self, plan: Plan) -> MemoryReport:
-        """What each rank keeps under a plan, against what it may."""
+        """Memory use of each rank under a plan against its capacity."""
         use = memory_per_rank(self.resolved.model, plan, self.settings)
         return MemoryReport(use, capacities_bytes(self.resolved.cluster, self.resolved.world_size))
 

@@ -22,11 +22,10 @@ class Prepared:
     """A job ready to be lowered.
 
     Attributes:
-        resolved: the scenario.
         settings: ranks, batch, precisions, as the generator takes them.
         machine: the models of the placed cluster.
-        plan: who holds which part of which table.
-        memory: what each rank holds against what it may.
+        plan: placement of all parts of tables.
+        memory: memory use of each rank against its capacity.
         graph: the task graph of one iteration.
     """
 
@@ -42,7 +41,7 @@ def prepare(resolved: ResolvedScenario, progress: Progress) -> Prepared:
     """Plan the sharding, check that it fits, and generate the task graph.
 
     Raises:
-        InputError: a model, generator or planner refuses the scenario; told at its line.
+        InputError: a model, generator or planner refuses the scenario; the error names its line.
         InfeasibleError: the job does not fit into the memory of the GPUs; with the numbers of each tier.
     """
     with located(resolved.document):

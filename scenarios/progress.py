@@ -1,4 +1,4 @@
-"""How long work says what it is doing, to whoever shows it."""
+"""Progress of long work, for any display."""
 
 from __future__ import annotations
 

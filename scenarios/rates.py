@@ -1,4 +1,4 @@
-"""What planners are told of a machine: rates of kernels and collectives on the idle machine."""
+"""Rates of kernels and collectives on the idle machine, for planners."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.sharding.costs import Rates
 
 COSTED_BYTES = 256e6
-"""Message at which planners are told the rates of collectives, bytes: the one the published rates were taken at."""
+"""Message size at which planners take the rates of collectives, bytes: that of the published rates."""
 
 LOOKUP_ROW_BYTES = 256
-"""Row of a lookup at which planners are told the rate of a CPU: 64 numbers."""
+"""Row size at which planners take the lookup rate of a CPU, bytes: 64 numbers."""
 
 
 def planning_rates(cluster: Cluster, machine: Machine, settings: DlrmSettings) -> Rates:
@@ -44,7 +44,7 @@ def _embedding_bytes_per_s(cluster: Cluster, machine: Machine) -> float:
 
 
 def _host_bytes_per_s(machine: Machine) -> float:
-    """What a rank reads of its host's memory while all others do so too; infinite where it computes there."""
+    """Rate of a rank's reads of host memory while all others read too, B/s; infinite where it computes there."""
     topology, rates = machine.topology, machine.collectives.rates
     if "pcie" not in rates:
         return float("inf")
@@ -54,7 +54,7 @@ def _host_bytes_per_s(machine: Machine) -> float:
 
 
 def _ssd_bytes_per_s(cluster: Cluster) -> float:
-    """What a rank reads of its node's SSDs while all others do so too; infinite without any."""
+    """Rate at which a rank reads its node's SSDs while all others do so too, B/s; infinite without any."""
     ssd = cluster.node.ssd
     return float("inf") if ssd is None else ssd.read_bytes_per_s.value / cluster.node.ranks
 

@@ -1,4 +1,4 @@
-"""What would make a job fit, tried: narrower tables, another planner, tables outside device memory, more nodes."""
+"""Tried remedies for a job that does not fit: narrower tables, another planner, offloaded tables, more nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a scenario file to a `ResolvedScenario`: names inlined, defaults filled, hashed.
+"""Resolving a scenario file to a `ResolvedScenario`: names inlined, defaults filled, hashed.
 
 The resolved scenario is itself a scenario, with the cluster, the model, the framework and the plan written out where
 their names stood: saved as YAML and run again it gives the same hash and the same results.
@@ -40,7 +40,7 @@ class ResolvedScenario:
     """Everything a run depends on.
 
     Attributes:
-        scenario: with cluster, model, framework and plan inlined and all defaults filled.
+        scenario: the scenario with cluster, model, framework and plan inlined and all defaults filled.
         cluster: the machine.
         model: the model, with the alternatives that were asked for.
         framework: the framework profile.
@@ -273,11 +273,11 @@ def _with_alternatives(
 
 def _with_laws(document: Document, scenario: Scenario, model: DlrmModel) -> DlrmModel:
     """The model with the laws of indices and bag lengths that the scenario asks for."""
-    workload, told = scenario.workload, {"source": "the scenario", "grade": "assumed"}
+    workload, assumed = scenario.workload, {"source": "the scenario", "grade": "assumed"}
     if workload.indices is not None:
-        model = with_law(model, Graded(value=workload.indices, **told), document, ("workload", "indices"))
+        model = with_law(model, Graded(value=workload.indices, **assumed), document, ("workload", "indices"))
     if workload.pooling_spread is not None:
-        model = model.model_copy(update={"pooling_spread": Graded(value=workload.pooling_spread, **told)})
+        model = model.model_copy(update={"pooling_spread": Graded(value=workload.pooling_spread, **assumed)})
     return model
 
 

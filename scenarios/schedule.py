@@ -61,7 +61,7 @@ def with_framework_algorithms(network: NetworkChoice, framework: Framework, node
 
 
 def schedule_settings(workload: Workload, framework: Framework) -> ScheduleSettings:
-    """What generators take."""
+    """Settings in the form that generators take."""
     full = with_framework_defaults(workload, framework)
     reading, hybrid = workload.ingestion, workload.hybrid_embedding
     return ScheduleSettings(

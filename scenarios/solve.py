@@ -1,4 +1,4 @@
-"""Which value of a scenario's key gives a throughput that was measured."""
+"""The value of a scenario's key that gives a measured throughput."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLOSE = 1e-4
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """What was found.
+    """Result of the search.
 
     Attributes:
         scenario: its name.
@@ -40,11 +40,11 @@ class Solution:
     found: tuple[float, float] | None
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON."""
+        """Result as JSON."""
         names = ("value", "throughput_samples_per_s")
         points = {"low": self.low, "high": self.high, "found": self.found}
-        told = {name: None if point is None else dict(zip(names, point, strict=True)) for name, point in points.items()}
-        return {"scenario": self.scenario, "key": self.key, "wanted_samples_per_s": self.wanted, **told}
+        ends = {name: None if point is None else dict(zip(names, point, strict=True)) for name, point in points.items()}
+        return {"scenario": self.scenario, "key": self.key, "wanted_samples_per_s": self.wanted, **ends}
 
 
 def solve(
@@ -54,11 +54,11 @@ def solve(
 
     Args:
         scenario: name or path.
-        key: of a number in it.
+        key: key of a number in it.
         between: its lowest and highest value.
         wanted: samples per second.
         settings: further ``KEY=VALUE``.
-        progress: told of every try.
+        progress: shows every try.
 
     Raises:
         InputError: the range is empty, or the scenario is wrong at one of its values.

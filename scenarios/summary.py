@@ -47,7 +47,7 @@ def caches_of(prepared: Prepared) -> dict[str, float] | None:
 
 
 def job_of(resolved: ResolvedScenario) -> dict[str, Any]:
-    """What is run, by name and size."""
+    """The job, by name and size."""
     return {
         "schema": 1,
         "name": resolved.name,
@@ -62,7 +62,7 @@ def job_of(resolved: ResolvedScenario) -> dict[str, Any]:
 
 
 def pipeline_of(settings: DlrmSettings) -> dict[str, Any]:
-    """What overlaps between iterations, and how old the rows are that lookups see."""
+    """Overlap between iterations, and the age of the rows that lookups see."""
     return {
         "name": settings.pipeline,
         "staleness_iterations": SCHEDULES[settings.pipeline].staleness,
@@ -72,7 +72,7 @@ def pipeline_of(settings: DlrmSettings) -> dict[str, Any]:
 
 
 def sharding_of(plan: Plan) -> dict[str, Any]:
-    """Who made the plan, and how many tables it shards in which way."""
+    """The planner, and the number of tables by kind of sharding."""
     return {
         "planner": plan.planner,
         "tables": len(plan.tables),

@@ -1,4 +1,4 @@
-"""Scaling sweeps: one scenario at many sizes, each planned and simulated anew.
+"""Scaling sweeps: one scenario at many sizes, each with its own plan and simulation.
 
 Weak scaling keeps the samples per rank, strong scaling the samples per iteration. A size whose memory does not suffice
 is a row with its numbers, and the sweep goes on.
@@ -35,7 +35,7 @@ class SweepPoint:
 
 @dataclass(frozen=True, slots=True)
 class SweepPlan:
-    """What is swept.
+    """Plan of a sweep.
 
     Attributes:
         base: the scenario at its own size.
@@ -56,7 +56,7 @@ def plan_sweep(scenario: str, over: str, scaling: Scaling, settings: Sequence[st
     Args:
         scenario: name or path.
         over: ``nodes=1,2,4,...,512`` or ``world_size=1,2,4,8``; an ellipsis goes on as the numbers before it do.
-        scaling: what is kept, see the module.
+        scaling: ``weak`` or ``strong``, see the module.
         settings: further ``KEY=VALUE``.
 
     Raises:

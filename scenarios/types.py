@@ -1,4 +1,4 @@
-"""What a scenario file may say: keys, types, defaults, descriptions.
+"""Contents of a scenario file: keys, types, defaults, descriptions.
 
 Pure: nothing is loaded or computed here. Names (of a cluster, a model, a framework) and checks that need more than
 one key are the business of `scenarios.resolve`.
@@ -44,14 +44,14 @@ Part: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 
 
 class TableConstraint(Strict):
-    """What holds for one table instead of what holds for all."""
+    """Constraints of one table, in place of those of all."""
 
     compute_kernels: Kernels | None = Field(None, description="kernels a planner may give this table")
     cache_load_factor: Part | None = Field(None, description="share of its rows that its cache holds")
 
 
 class Sharding(Strict):
-    """How the embedding tables are spread over the ranks: by a planner, or as a plan says."""
+    """Sharding of the embedding tables over the ranks: by a planner, or from a plan."""
 
     planner: str | None = Field(
         None, description="a registered planner (default: the framework's, or greedy); not together with plan"
@@ -83,7 +83,7 @@ class Optimizer(Strict):
 
 
 class Overlap(Strict):
-    """What runs beside what within an iteration; what is left out is as the framework has it."""
+    """Operations that overlap within an iteration; a missing key means the framework's default."""
 
     exchange: bool | None = Field(None, description="pooled vectors and their gradients travel beside the bottom MLP")
     all_reduce: bool | None = Field(None, description="gradients are summed beside the backward pass, not after it")
@@ -109,7 +109,7 @@ class HybridEmbedding(Strict):
 
 
 class Ingestion(Strict):
-    """How batches come into the memory of the nodes that train."""
+    """Ingestion of batches into the memory of the nodes that train."""
 
     reader_hosts: Positive = Field(description="hosts that read and decode for the whole job")
     cores_per_host: Positive = Field(description="cores of each that decode")
@@ -117,7 +117,7 @@ class Ingestion(Strict):
         description="of a core, in bytes of the batch as the GPUs get it"
     )
     nic_bytes_per_s: Annotated[BytesPerSecond, Field(gt=0)] | None = Field(
-        None, description="what a reader host sends at most"
+        None, description="largest rate of a reader host"
     )
     queue_batches: Annotated[int, Field(ge=1, le=MAX_QUEUE_BATCHES)] = Field(
         2, description="batches of a rank that host memory has room for, those on their way included"
@@ -125,13 +125,13 @@ class Ingestion(Strict):
 
     @property
     def bytes_per_s(self) -> float:
-        """What all reader hosts deliver."""
+        """Rate that all reader hosts deliver, B/s."""
         decoded = self.cores_per_host * self.decode_bytes_per_s
         return self.reader_hosts * (decoded if self.nic_bytes_per_s is None else min(decoded, self.nic_bytes_per_s))
 
 
 class Workload(Strict):
-    """What is trained, how it is spread, and by which framework."""
+    """The trained model, its sharding, and the framework."""
 
     model: str | dict[str, Any] = Field(description="a shipped model, a file, or the model itself")
     alternatives: dict[str, Any] = Field(
@@ -159,9 +159,9 @@ class Workload(Strict):
         1,
         description="passes per iteration, each over an equal part of the batch; the last one sums dense gradients",
     )
-    overlap: Overlap = Field(default_factory=Overlap, description="what runs beside what within an iteration")
+    overlap: Overlap = Field(default_factory=Overlap, description="operations that overlap within an iteration")
     cuda_graph: CudaGraph | None = Field(
-        None, description="what one launch starts (default: as the framework has it): none, the network, the iteration"
+        None, description="scope of one launch (default: the framework's): none, the network, the iteration"
     )
     hybrid_embedding: HybridEmbedding | None = Field(
         None, description="frequent rows of sharded tables on all ranks; {} takes HugeCTR's rule"
@@ -226,7 +226,7 @@ class VariationChoice(Strict):
 
 
 class RunChoice(Strict):
-    """How many iterations are simulated."""
+    """Number of simulated iterations."""
 
     iterations: Literal["auto"] | Iterations = Field(
         "auto", description="auto: until two successive windows of 4 iterations differ by less than 0.1 %"
@@ -235,7 +235,7 @@ class RunChoice(Strict):
 
 
 class Record(Strict):
-    """What the timeline keeps."""
+    """Contents of the timeline."""
 
     ranks: Literal["all"] | Annotated[tuple[Rank, ...], Field(min_length=1)] = Field(
         "all", description="ranks whose tasks go into timeline.parquet"
@@ -246,9 +246,9 @@ class Record(Strict):
 
 
 class Output(Strict):
-    """What is kept of a run."""
+    """Outputs of a run."""
 
-    record: Record = Field(default_factory=Record, description="what the timeline keeps")
+    record: Record = Field(default_factory=Record, description="contents of the timeline")
 
 
 class Scenario(Strict):

@@ -29,12 +29,12 @@ BYTES_PER_ELEMENT: dict[str, int] = {
 """Storage size in bytes of one element (tf32 is stored as fp32)."""
 
 SORTED_BYTES = 32.0
-"""Of a CPU's memory, touched for each lookup beside its index where an update sorts them by row: keys before and after
-the sort, rows and bags as int64."""
+"""Bytes of a CPU's memory touched for each lookup beside its index where an update sorts lookups by row: keys before
+and after the sort, rows and bags as int64."""
 
 
 class Category(StrEnum):
-    """What kind of time a task is, for breakdowns."""
+    """Kind of a task's time in breakdowns."""
 
     COMPUTE = "compute"
     COMM = "comm"
@@ -61,7 +61,7 @@ class Gemm:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Misses:
-    """What a memory behind a cache delivers, by the size of the cache.
+    """Bytes that a memory behind a cache delivers, by the size of the cache.
 
     Attributes:
         cache_bytes: sizes ``[G]``, ascending from 0.
@@ -88,7 +88,7 @@ class Misses:
 
 @dataclass(frozen=True, slots=True)
 class HostTraffic:
-    """What a kernel moves outside its GPU: bytes read from and written to host memory over PCIe, and those of SSDs."""
+    """Traffic of a kernel outside its GPU: bytes read from and written to host memory over PCIe, and those of SSDs."""
 
     read_bytes: Amount = 0.0
     write_bytes: Amount = 0.0
@@ -263,7 +263,7 @@ class Measured:
     """Work of which the duration is known and nothing else, from a trace: ``seconds`` on each rank.
 
     ``name`` is what the trace calls it (of a kernel: its whole signature), ``shape`` what it computes where the trace
-    tells.
+    has shapes.
     """
 
     seconds: Amount
@@ -284,7 +284,7 @@ CollectiveOp: TypeAlias = Operation
 
 
 def busbw_factor(op: CollectiveOp, ranks: int) -> float:
-    """What turns algbw into busbw with ``ranks`` members.
+    """Factor from algbw to busbw with ``ranks`` members.
 
     Source: nccl-tests, doc/PERFORMANCE.md.
     """
@@ -338,7 +338,7 @@ _CATEGORIES: dict[type, Category] = {
 
 
 def host_traffic(work: Work) -> HostTraffic | None:
-    """What a task moves between its GPU and the host; None where that is nothing."""
+    """Traffic of a task between its GPU and the host; None where there is none."""
     if isinstance(work, EmbeddingLookup | EmbeddingUpdate | CacheFill):
         return work.host
     if isinstance(work, Copy) and work.direction != "d2d":

@@ -27,7 +27,7 @@ class Stream:
     """A queue of a rank: each task starts when the one before has ended.
 
     Attributes:
-        name: of the stream.
+        name: name of the stream.
         controller: the controller that starts its tasks at run time, in the order that it likes; None: nobody has to.
         workers: threads that take tasks from the queue, as soon as these are ready: so many run at once. Several are
             a controller (`simulator.engine.controllers.IssueByReadiness`) that needs no name.
@@ -68,8 +68,8 @@ class Program:
         stream_of: stream index of each task ``[T]``; order on a stream is task order.
         dep_ptr: ``[T + 1]``; the dependencies of task t are entries ``dep_ptr[t]:dep_ptr[t+1]`` of the next two.
         dep_task: the task each dependency waits for.
-        dep_lag: how many iterations earlier that task ran.
-        work: what each task does ``[T]``.
+        dep_lag: number of iterations by which that task ran earlier.
+        work: operator of each task ``[T]``.
     """
 
     name: str
@@ -127,7 +127,7 @@ class ProgramBuilder:
         Args:
             name: unique within the program.
             stream: name of one of the program's streams.
-            work: what it does.
+            work: operator of the task.
             after: tasks it waits for: numbers (same iteration) or (number, lag).
             section: part of the iteration, for reports.
 

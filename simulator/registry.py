@@ -24,7 +24,7 @@ class Registry(Generic[T]):
         """Start an empty registry.
 
         Args:
-            kind: what is registered, for messages.
+            kind: noun for the entries in messages.
             group: entry-point group.
             names_of: the names under which an entry point's object is known, from (entry-point name, object).
         """

@@ -1,4 +1,4 @@
-"""What a measured trace shows, with the analyses of simulated runs."""
+"""Analysis of a measured trace with the functions for simulated runs."""
 
 from __future__ import annotations
 
@@ -44,16 +44,16 @@ class OperatorRow:
 
 @dataclass(frozen=True, slots=True)
 class TraceAnalysis:
-    """What a measured trace shows.
+    """Results of a measured trace.
 
     Attributes:
         iteration_time_s: mean length of the steps over ranks; the whole trace where it has no steps.
-        breakdown: from the first rank's first step to the last one's end, every rank.
+        breakdown: breakdown of every rank, from the first rank's first step to the end of the last one.
         steps: every rank's own steps.
         collectives: a row per collective task.
         critical_path: over all ranks, of the breakdown's window.
-        ranks: those to look at first.
-        stragglers: who the others wait for.
+        ranks: ranks to look at first.
+        stragglers: ranks that the others wait for.
         operators: device work by name, the longest first.
     """
 

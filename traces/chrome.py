@@ -60,12 +60,12 @@ def chrome_trace(
     Args:
         graph: the programs the timeline is of; they give categories, sizes and launch edges.
         timeline: rows of the ranks wanted.
-        name: of the trace.
+        name: name of the trace.
         steps: iterations as a profiler marked them; default: each iteration of the timeline from its first host task
             to its last.
         device: name of the GPUs.
         world_size: ranks of the job; default: those of the graph.
-        programs: what `traces.chrome_import` needs to read the trace back without loss; other readers ignore it.
+        programs: data from which `traces.chrome_import` reads the trace back without loss; other readers ignore it.
     """
     ranks = [int(rank) for rank in np.unique(timeline.rank)]
     of_rank = {int(rank): program for program in graph.programs for rank in program.ranks if int(rank) in ranks}
@@ -232,7 +232,7 @@ class _RankIteration:
         return where | {"ts": self.start_us[task], "dur": self.duration_us[task], "args": args | self._work(task, work)}
 
     def _kind(self, task: int, category: Category) -> tuple[str, str]:
-        """Category and name as Kineto writes them; tools tell communication and copies by the name."""
+        """Category and name as Kineto writes them; tools recognise communication and copies by the name."""
         work = self.program.work[task]
         name = work.name if isinstance(work, Measured) and work.name else common_name(self.program.names[task])
         if category is Category.IDLE or (category is Category.COMM and not self.duration_us[task]):
@@ -249,7 +249,7 @@ class _RankIteration:
         return _KINETO_CATEGORY[category], name
 
     def _work(self, task: int, work: Work) -> dict[str, Any]:
-        """What Kineto says about a collective or a copy."""
+        """Kineto's arguments of a collective or a copy."""
         if isinstance(work, Copy):
             return {"bytes": int(self._mine(work.bytes)), "memcpy": _MEMCPY_NAME[work.direction]}
         if not isinstance(work, CollectiveCall):

@@ -19,7 +19,7 @@ from traces.rebuilding import Rows, import_rows
 
 
 class Args(msgspec.Struct, gc=False):
-    """Which task an event is."""
+    """The task of an event."""
 
     task: int | None = None
     iteration: int = 0
@@ -63,7 +63,7 @@ def import_chrome(files: Sequence[Path], ranks: Sequence[int] | None = None) -> 
 
 
 def _read(file: Path) -> tuple[About, IntArray]:
-    """What a file says of its programs, and rank, iteration, task, start and end of its tasks in order ``[5, N]``."""
+    """Description of a file's programs, and rank, iteration, task, start and end of its tasks in order ``[5, N]``."""
     array = JsonArray(file, "traceEvents", Event)
     rows = []
     for batch in array.batches():

@@ -1,4 +1,4 @@
-"""What a trace says about a collective: operation, process group, size. Names as PyTorch and NCCL write them."""
+"""Arguments of collectives in traces: operation, process group, size. Names as PyTorch and NCCL write them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CollectiveArgs:
         op: the operation.
         group: name of the process group.
         ranks: its members, None where the trace does not say.
-        size: how many members, None where the trace does not say.
+        size: number of members, None where the trace does not give it.
         bytes: nccl-tests' size, None where the trace does not say.
         dtype: our name of the element type.
         uneven: whether the ranks may send different amounts.
@@ -73,11 +73,11 @@ def is_collective_kernel(name: str) -> bool:
 def read_args(
     name: str, args: Mapping[str, Any], groups: Mapping[str, tuple[int, ...]], world_size: int | None
 ) -> CollectiveArgs | None:
-    """What the arguments of a collective's event say; None where its operation is none we know.
+    """Parsed arguments of a collective's event; None where its operation is unknown.
 
     Args:
-        name: of the event or its kernel.
-        args: as `traces.kineto.reader` keeps them.
+        name: name of the event or its kernel.
+        args: arguments as `traces.kineto.reader` keeps them.
         groups: members of process groups by name, from the head of the trace.
         world_size: ranks of the job.
     """

@@ -84,12 +84,12 @@ class ProgramWords(msgspec.Struct):
 
 
 class About(msgspec.Struct):
-    """What a timeline needs to be imported again.
+    """Description from which a timeline can be imported again.
 
     Attributes:
-        version: of this format.
+        version: version of this format.
         verbatim: the programs are those of an import, whose times are those of the engine's equation.
-        programs: of all ranks.
+        programs: programs of all ranks.
         communicators: instance number of each global rank by name.
         ends_ps: end of every iteration, recorded or not.
         steps: (rank, number, name, start, end) of an import, those its profiler marked.
@@ -106,13 +106,13 @@ class About(msgspec.Struct):
 
 
 def described(graph: TaskGraph, ends_ps: IntArray, steps: Sequence[RankStep] = (), gaps: Sequence[Gap] = ()) -> About:
-    """What a timeline needs to be imported again.
+    """Description from which a timeline can be imported again.
 
     Args:
         graph: the programs.
         ends_ps: end of every iteration, recorded or not.
-        steps: of an import, those its profiler marked.
-        gaps: of an import.
+        steps: steps that the profiler of an import marked.
+        gaps: gaps of an import.
     """
     return About(
         version=VERSION,
@@ -149,7 +149,7 @@ def _described(program: Program) -> ProgramWords:
 
 
 def words_of(work: Work) -> Words:
-    """What is known of work beside its time."""
+    """Description of work, without its time."""
     if isinstance(work, CollectiveCall):
         return CollectiveWords(work.op, work.communicator, _stored(work.bytes), work.dtype)
     if isinstance(work, Copy):
@@ -171,8 +171,8 @@ def work_of(words: Words, name: str, column: int, seconds: float) -> Work:
     """The work of `words_of` on the rank in a column of its program.
 
     Args:
-        words: of the task.
-        name: of the task, for work that has none of its own.
+        words: description of the task.
+        name: name of the task, for work that has none of its own.
         column: the rank's place in the program.
         seconds: the task's measured length.
 

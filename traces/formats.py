@@ -1,4 +1,4 @@
-"""Which format a file has, and the import of a list of files."""
+"""Detection of a file's format, and the import of a list of files."""
 
 from __future__ import annotations
 

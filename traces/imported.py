@@ -1,4 +1,4 @@
-"""What an import gives: programs, measured times where the format has any, and what the traces did not say."""
+"""Results of an import: programs, measured times where the format has any, and gaps of the traces."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Gap:
 
     @property
     def words(self) -> str:
-        """How often and what."""
+        """The gap as a line of text, with its count."""
         return f"{self.count:,} {self.what}" if self.count else self.what
 
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """A table-batched embedding lookup, as the shapes of its operator tell."""
+    """A table-batched embedding lookup, from the shapes of its operator."""
 
     rank: int
     tables: int
@@ -52,14 +52,14 @@ class Imported:
 
     Attributes:
         format: name of the format.
-        files: what was read.
+        files: files that were read.
         graph: programs of the ranks that have a trace, and their communicators.
         world_size: ranks of the job, with or without a trace.
         measured: times; None for formats without.
         steps: iterations of every rank, by rank and number.
         device: name of the GPUs, empty where the traces do not say.
-        found: what there is, in words and numbers, for the printed summary.
-        gaps: what the traces do not say.
+        found: contents in words and numbers, for the printed summary.
+        gaps: facts that the traces lack.
         collectives: timed collectives of a benchmark's log, which has no ranks' programs.
         lookups: embedding lookups of the first step of each rank.
     """
@@ -82,7 +82,7 @@ class Imported:
         return tuple(sorted(int(rank) for program in self.graph.programs for rank in program.ranks))
 
 
-ABSENT = "ranks without a trace: waiting for them cannot be told from transfer"
+ABSENT = "ranks without a trace: waiting for them cannot be separated from transfer"
 """A gap."""
 
 

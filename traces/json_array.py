@@ -29,7 +29,7 @@ _FIRST_KEY = re.compile(rb'\s*,\s*\{\s*"[^"]{0,100}"')
 _BEFORE_END = 2
 """Bytes before an element's end that are the same for all of them: ``]}`` where each ends with a list."""
 _WINDOW_BYTES = 64 << 10
-"""Where a cut is looked for first, from the end of the buffer."""
+"""Size of the first window, from the end of the buffer, that is searched for a cut, bytes."""
 _BYTE_OF_ERROR = re.compile(r"\(byte (\d+)\)")
 _INDEX_OF_ERROR = re.compile(r"\$\[(\d+)\]")
 
@@ -164,7 +164,7 @@ class JsonArray(Generic[E]):
         return batch
 
     def _scanned(self) -> tuple[list[E], int, bool]:
-        """What a scan finds in the buffer: (elements, bytes they take, whether the array ends here)."""
+        """Result of a scan of the buffer: (elements, bytes they take, whether the array ends here)."""
         end, closing = self._scan()
         if closing >= 0:
             batch = self._elements(self._buffer[:closing])

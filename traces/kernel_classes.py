@@ -1,4 +1,4 @@
-"""What kind of kernel a name means: what decides how its time scales from one GPU to another."""
+"""Classes of kernels by name, which decide how kernel times scale from one GPU to another."""
 
 from __future__ import annotations
 

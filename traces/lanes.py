@@ -23,5 +23,5 @@ def lanes_of(start_ps: IntArray, end_ps: IntArray) -> IntArray:
 
 
 def lane_name(stream: str, lane: int) -> str:
-    """What a lane is called: as its stream, further ones with a number."""
+    """Name of a lane: that of its stream, with a number from the second lane on."""
     return stream if lane == 0 else f"{stream} {lane + 1}"

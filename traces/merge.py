@@ -1,4 +1,4 @@
-"""From the tasks of every rank to a task graph: ranks whose programs have one structure become one program group."""
+"""A task graph made from the tasks of every rank: ranks whose programs have one structure become one program group."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ class Merged:
 
     Attributes:
         graph: the programs, and the communicators their collectives use.
-        start_ps: as measured, one ``[T, P]`` per program.
-        end_ps: as measured, one ``[T, P]`` per program.
+        start_ps: measured starts, one ``[T, P]`` per program.
+        end_ps: measured ends, one ``[T, P]`` per program.
     """
 
     graph: TaskGraph
@@ -111,7 +111,7 @@ def _said(call: CollectiveCall) -> str:
 
 
 def _structure(tasks: RankTasks) -> Hashable:
-    """What ranks of one group have in common: everything but times and amounts."""
+    """The part of a program that is equal within a group: everything but times and amounts."""
     arrays = (tasks.stream_of.tobytes(), tasks.dep_ptr.tobytes(), tasks.dep_task.tobytes())
     return tasks.streams, tasks.names, tasks.sections, arrays, tuple(_kind(work) for work in tasks.work)
 

@@ -40,12 +40,11 @@ class TimedCollective:
     """One row of a file.
 
     Attributes:
-        op: the operation.
         nodes: nodes in use.
         ranks_per_node: GPUs in use on each.
         bytes: size as nccl-tests counts it.
         time_s: out-of-place duration.
-        source: whose measurement it is; the file's name where nothing says.
+        source: author of the measurement; the file's name where the file does not name one.
     """
 
     op: Operation
@@ -60,7 +59,7 @@ def read_timed_collectives(file: Path, op: str | None = None) -> list[TimedColle
     """All rows of a log or a CSV; rows of operations that the model does not know are left out.
 
     Args:
-        file: what to read.
+        file: path to read.
         op: the operation of a log that does not name it.
 
     Raises:
@@ -96,8 +95,8 @@ def _log(file: Path, text: str, op: str | None) -> Iterator[TimedCollective]:
     test = _Test(_operation_in(op or "", file), [])
     for number, line in enumerate(lines, start=1):
         if line.startswith(_STARTING):
-            told = _operation_in(line.split(":", 1)[1], file)
-            test = _Test(test.op if op else told, [], known=bool(op) or told is not None)
+            named = _operation_in(line.split(":", 1)[1], file)
+            test = _Test(test.op if op else named, [], known=bool(op) or named is not None)
         elif rank := _RANK.match(line):
             test.hosts.append(rank[2])
         elif line.startswith("#") and " time " in line and " size " in line:

@@ -24,7 +24,7 @@ KEY = b"dlrmsim.programs"
 def program_metadata(
     graph: TaskGraph, ends_ps: IntArray, steps: Sequence[RankStep] = (), gaps: Sequence[Gap] = ()
 ) -> dict[bytes, bytes]:
-    """What a timeline needs to be imported again, for the file's schema; arguments as of `described`."""
+    """Metadata of the file's schema from which a timeline can be imported again; arguments as of `described`."""
     return {KEY: packed(described(graph, ends_ps, steps, gaps))}
 
 
@@ -38,7 +38,7 @@ class _Versioned(msgspec.Struct):
 
 
 def unpacked(file: Path, stored: bytes | str) -> About:
-    """What `packed` packed.
+    """The description that `packed` wrote.
 
     Raises:
         InputError: it cannot be read, contradicts itself, or is of another version.

@@ -21,7 +21,7 @@ from inputs.validate import validate
 from inputs.yaml_lines import load_yaml
 
 SOURCE = "https://raw.githubusercontent.com"
-"""Where files of repositories are: SOURCE/REPOSITORY/HEAD/PATH."""
+"""Address of files of repositories: SOURCE/REPOSITORY/HEAD/PATH."""
 TIMEOUT_S = 60.0
 SLACK_BYTES = 1 << 20
 """A download may be longer than the content by this: what gzip adds to what it cannot compress."""
@@ -33,13 +33,13 @@ class PublicTrace(Strict):
 
     Attributes:
         file: its place in the folder of traces.
-        about: what it is.
+        about: one line of description.
         repository: OWNER/NAME.
         licence: SPDX name.
         path: the file in the repository; None where it stands in an archive or under a name we do not know.
         folder: the folder it is in or near, where there is no path.
-        size_bytes: of the content, decompressed.
-        sha256: of the content, decompressed.
+        size_bytes: size of the content, decompressed.
+        sha256: checksum of the content, decompressed.
     """
 
     file: str
@@ -58,7 +58,7 @@ class _Manifest(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """What became of one trace: ``fetched``, ``present``, or ``by hand``."""
+    """Outcome for one trace: ``fetched``, ``present``, or ``by hand``."""
 
     trace: PublicTrace
     status: str
@@ -75,8 +75,8 @@ def fetch(folder: Path, source: str = SOURCE) -> Iterator[Fetched]:
     """Get every trace that can be got into ``folder``; those that are there already are checked only.
 
     Args:
-        folder: where they go.
-        source: where repositories are, see `SOURCE`.
+        folder: destination of the files.
+        source: address of repositories, see `SOURCE`.
 
     Raises:
         InputError: a trace cannot be fetched, or is another one than the manifest says; what came before stays.
@@ -96,7 +96,7 @@ def fetch(folder: Path, source: str = SOURCE) -> Iterator[Fetched]:
 
 
 def _download(url: str, limit_bytes: int) -> bytes:
-    """What is at an address, at most ``limit_bytes``."""
+    """Content at an address, at most ``limit_bytes``."""
     if not url.startswith(("https://", "http://")):
         raise InputError("is no address", file="--from", given=url, expected="https://...")
     try:

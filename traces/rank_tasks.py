@@ -27,9 +27,9 @@ class RankTasks:
         stream_of: stream of each task ``[T]``.
         dep_ptr: dependencies of task t are ``dep_task[dep_ptr[t]:dep_ptr[t + 1]]`` ``[T + 1]``.
         dep_task: the tasks waited for.
-        work: what each does ``[T]``.
-        start_ps: as measured ``[T]``; zeros where the format has no times.
-        end_ps: as measured ``[T]``; the duration where the format has no times.
+        work: operator of each task ``[T]``.
+        start_ps: measured starts ``[T]``; zeros where the format has no times.
+        end_ps: measured ends ``[T]``; the duration where the format has no times.
     """
 
     rank: int

@@ -1,4 +1,4 @@
-"""From rows of a file of ours and the programs it carries to an import."""
+"""Rebuilding an import from the rows of a file that this tool wrote and the programs in it."""
 
 from __future__ import annotations
 
@@ -77,10 +77,10 @@ def import_rows(files: Sequence[Path], about: About, rows: Rows, name: str) -> I
     """The import of rows with the programs they are of.
 
     Args:
-        files: where they stand, for messages.
+        files: paths of the files, for messages.
         about: the programs, checked.
         rows: the times.
-        name: of the format.
+        name: name of the format.
 
     Raises:
         InputError: the programs are not those of the rows.
@@ -100,7 +100,7 @@ def import_rows(files: Sequence[Path], about: About, rows: Rows, name: str) -> I
     members = {group: np.flatnonzero(of >= 0).tolist() for group, of in communicators.items()}
     merged = merge(tasks, members, world_size)
     merged = replace(merged, graph=replace(merged.graph, communicators=communicators))
-    told = [Gap(what, count, tuple(of)) for what, count, of in about.gaps if what != ABSENT]
+    kept = [Gap(what, count, tuple(of)) for what, count, of in about.gaps if what != ABSENT]
     return Imported(
         format=name,
         files=tuple(files),
@@ -114,7 +114,7 @@ def import_rows(files: Sequence[Path], about: About, rows: Rows, name: str) -> I
             "tasks": sum(len(t.names) for t in tasks),
             "dependencies": sum(len(t.dep_task) for t in tasks),
         },
-        gaps=(*absent_ranks([t.rank for t in tasks], world_size), *told),
+        gaps=(*absent_ranks([t.rank for t in tasks], world_size), *kept),
     )
 
 

@@ -1,4 +1,4 @@
-"""Names of tasks: what tells tasks of one name apart, and what they have in common."""
+"""Names of tasks: the suffix that makes a task's name unique, and the name without it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 IntArray = npt.NDArray[np.int64]
 PREPARED_LOOKUPS = 4_000_000
-"""Of a rank, for which batches are made beforehand: about half a second's work, and rows of 64 MB or more."""
+"""Lookups of a rank for which batches are made beforehand: about half a second's work, and rows of 64 MB or more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Batch:
         labels: 0 or 1 ``[B]``, fp32.
         lengths: lookups of each sample for each feature ``[K, B]``.
         values: rows looked up, feature after feature, sample after sample.
-        starts: where each feature's values begin ``[K + 1]``, on the host.
+        starts: begin of each feature's values ``[K + 1]``, on the host.
     """
 
     dense: Tensor
@@ -56,7 +56,7 @@ class Batch:
 
 
 class Source(Protocol):
-    """Where a rank's batches come from."""
+    """Source of a rank's batches."""
 
     def batch(self, iteration: int) -> Batch:
         """This rank's part of an iteration's batch; the same whenever it is asked for."""
@@ -81,15 +81,15 @@ class Prepared:
 
 
 def prepared_count(least: int, iterations: int, lookups: float) -> int:
-    """How many batches to make beforehand.
+    """Number of batches to make beforehand.
 
     One that comes again finds rows in caches where a new one would not, the more the smaller it is: so there are as
     many as iterations, or as have `PREPARED_LOOKUPS`, at least ``least``.
 
     Args:
         least: batches.
-        iterations: that are trained.
-        lookups: of a rank in an iteration.
+        iterations: number of iterations to train.
+        lookups: lookups of a rank in an iteration.
     """
     return max(least, min(iterations, int(PREPARED_LOOKUPS / max(lookups, 1.0))))
 

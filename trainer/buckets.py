@@ -57,9 +57,9 @@ class GradientBuckets:
 
         Args:
             job: sizes of buckets, precision on the wire.
-            layers: in the order in which backward makes their gradients.
+            layers: layers in the order in which backward makes their gradients.
             copied: parameters of each copied table.
-            device: where.
+            device: device of the buffers.
         """
         sizes = [(layer.layer.name, layer.layer.parameters) for layer in layers]
         sizes += [(COPIED_TABLES, size) for size in copied]
@@ -92,7 +92,7 @@ class GradientBuckets:
             self._next += 1
 
     def wait(self) -> None:
-        """Wait until all gradients are summed, and begin anew."""
+        """Wait until all gradients are summed, and reset for the next iteration."""
         for part in self._open:
             if part.work is not None:
                 wait(part.work)
@@ -123,7 +123,7 @@ class _Taker:
     scale: float
 
     def __call__(self, parameter: Parameter | Tensor) -> None:
-        """Put it into its place; tell when the layer is complete."""
+        """Copy the gradient into its place; report when the layer is complete."""
         gradient, parameter.grad = parameter.grad, None
         if gradient is None:
             raise RuntimeError(f"{self.name} has no gradient")

@@ -43,7 +43,7 @@ class DensePart:
 
     Attributes:
         flat: all parameters, the last layer of forward first, which is the order in which backward makes gradients.
-        layers: in that order.
+        layers: layers in that order.
     """
 
     def __init__(self, job: TrainingJob, device: torch.device) -> None:
@@ -72,7 +72,7 @@ class DensePart:
         return _mlp(self._bottom, dense)
 
     def interact(self, bottom: Tensor, pooled: Tensor) -> Tensor:
-        """What enters the top MLP, from the bottom MLP's output ``[B, D]`` and all pooled vectors ``[B, W]``."""
+        """Input of the top MLP, from the bottom MLP's output ``[B, D]`` and all pooled vectors ``[B, W]``."""
         joined = torch.cat([bottom, pooled], 1)
         if self._kind == "dot":
             vectors = joined.view(len(bottom), -1, bottom.shape[1])

@@ -20,7 +20,7 @@ _PER_BLOCK = 4
 
 
 class Purpose(IntEnum):
-    """What numbers are for: no two purposes share any."""
+    """Purpose of random numbers: no two purposes share any."""
 
     DENSE_FEATURES = 0
     LENGTHS = 1
@@ -36,12 +36,11 @@ def bits(seed: int, purpose: Purpose, item: int, iteration: int, start: int, cou
     """64-bit values at positions ``start`` to ``start + count`` of a sequence ``[count]``.
 
     Args:
-        seed: of the run.
-        purpose: what for.
+        seed: seed of the run.
         item: table or layer.
-        iteration: of the training, 0 where it plays no role.
+        iteration: iteration of the training, 0 where it plays no role.
         start: first position.
-        count: how many.
+        count: number of draws.
     """
     skipped = start % _PER_BLOCK
     key = np.array([seed, (int(purpose) << 32) | item], dtype=np.uint64)

@@ -16,7 +16,7 @@ from trainer.stopwatch import ISSUING
 
 
 class Done:
-    """What is done already."""
+    """Work that is complete."""
 
     def wait(self) -> None:
         """Nothing is left to wait for."""

@@ -13,5 +13,5 @@ def gpu_count() -> int:
 
 
 def gpu_name() -> str:
-    """What the driver calls the first of them."""
+    """Name that the driver gives to the first of them."""
     return str(torch.cuda.get_device_name(0))

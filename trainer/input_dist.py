@@ -1,6 +1,6 @@
 """input_dist: indices from the ranks of the samples to those that hold the tables, as TorchRec's dist_data.py does it.
 
-The ranks tell each other in one all_to_all how much they will send (splits), which the host has to know; lengths and
+The ranks exchange in one all_to_all how much they will send (splits), which the host has to know; lengths and
 values follow, an all_to_all of each for column shards and one for row blocks. Copied tables are looked up where the
 samples are.
 """
@@ -24,7 +24,7 @@ from trainer.waits import wait
 
 @dataclass(frozen=True, slots=True)
 class _Outgoing:
-    """What a kind of shards sends: bag lengths and values, receiver after receiver, and how many to each ``[P]``."""
+    """Data that a kind of shards sends: bag lengths and values, receiver after receiver, and the counts ``[P]``."""
 
     lengths: Tensor
     values: Tensor

@@ -1,4 +1,4 @@
-"""What a rank trains: the resolved scenario that it shares with the simulator, read from the same file."""
+"""The job of a rank: the resolved scenario that it shares with the simulator, read from the same file."""
 
 from __future__ import annotations
 
@@ -38,7 +38,6 @@ class TrainingJob:
 
     Attributes:
         scenario: the resolved scenario.
-        model: its model.
         job: plan, settings, layers and gradient buckets, as the simulator's generator has them.
         table_precision: number format of each table's weights ``[N]``.
     """
@@ -50,7 +49,7 @@ class TrainingJob:
 
     @property
     def plan(self) -> Plan:
-        """Who holds which part of which table."""
+        """Placement of all parts of tables."""
         return self.job.plan
 
     @property

@@ -1,4 +1,4 @@
-"""Which parts of which tables a rank holds, and how they lie in memory and in exchanged buffers.
+"""Parts of tables that a rank holds, and their layout in memory and in exchanged buffers.
 
 A rank keeps the shards of one width and number format under each other in one matrix, a *block*, so that one kernel
 serves all of them, as FBGEMM's table-batched embeddings do.
@@ -68,7 +68,7 @@ class Block:
 
     @property
     def slots(self) -> tuple[Slot, ...]:
-        """What is looked up in the block, in the order of vectors on the wire ``[S]``."""
+        """Features looked up in the block, in the order of vectors on the wire ``[S]``."""
         return tuple(
             Slot(feature, place, first, piece)
             for piece, first in zip(self.pieces, self.first_rows, strict=False)

@@ -19,7 +19,7 @@ class Lookups:
 
     Attributes:
         rows: rows of the block, bag after bag ``[L]``.
-        offsets: where each bag begins ``[bags + 1]``, in the type of ``rows``.
+        offsets: begin of each bag ``[bags + 1]``, in the type of ``rows``.
         lengths: lookups of each bag ``[bags]``.
     """
 
@@ -77,14 +77,14 @@ def row_gradients(lookups: Lookups, gradient: Tensor) -> Iterator[tuple[Tensor, 
     It goes through the bags in ascending order, so it does not depend on how samples are spread over ranks.
 
     Args:
-        lookups: of the forward pass.
-        gradient: of each bag ``[bags, D]``, fp32.
+        lookups: lookups of the forward pass.
+        gradient: gradient of each bag ``[bags, D]``, fp32.
     """
     if not lookups.rows.numel():
         return
     by_row = _sorted_by_row(lookups)
     chunk = len(by_row.rows)
-    if not gradient.is_cuda:  # a GPU does all at once: it would have to tell the host where each chunk begins
+    if not gradient.is_cuda:  # a GPU does all at once: otherwise the host would need the begin of each chunk
         chunk = max(1, CHUNK_BYTES // (gradient.element_size() * gradient.shape[1]))
     for low in range(0, len(by_row.rows), chunk):
         starts = by_row.starts[low : low + chunk + 1]

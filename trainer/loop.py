@@ -70,7 +70,7 @@ def _look(yardstick: Yardstick, recorder: Recorder) -> None:
 
 
 def _checkpoints(job: TrainingJob, run: Run, rank: int) -> Checkpoints | None:
-    """Those of the run's folder; they belong to the scenario, and to the file of clicks where there is one."""
+    """Checkpoints in the run's folder; they belong to the scenario, and to the file of clicks where there is one."""
     if run.checkpoints is None:
         return None
     data = "" if run.data is None else f"\n{run.data.name} {run.data.stat().st_size}"
@@ -79,7 +79,7 @@ def _checkpoints(job: TrainingJob, run: Run, rank: int) -> Checkpoints | None:
 
 
 def environment(run: Run, device: torch.device) -> dict[str, Any]:
-    """What a rank ran on and with."""
+    """Hardware and software of a rank."""
     pinned = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
     return {
         "torch": torch.__version__,
@@ -97,7 +97,7 @@ def environment(run: Run, device: torch.device) -> dict[str, Any]:
 
 
 def source_of(job: TrainingJob, run: Run, rank: int, device: torch.device) -> Source:
-    """Where a rank's batches come from.
+    """Source of a rank's batches.
 
     Raises:
         InputError: a file of clicks does not fit the model.

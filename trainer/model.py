@@ -31,7 +31,7 @@ from workloads.dlrm.iteration.job import COPIED_TABLES
 
 
 class RankModel:
-    """What a rank holds: its shards, the dense part, and their optimizers."""
+    """The model on a rank: its shards, the dense part, and their optimizers."""
 
     def __init__(self, job: TrainingJob, rank: int, device: torch.device, *, repeated_weights: bool = False) -> None:
         """Draw the first weights, of tables a part if they are to be ``repeated_weights``, and make the buffers."""
@@ -135,7 +135,7 @@ class RankModel:
             self._buckets.ready(COPIED_TABLES)
 
     def _split_copies(self) -> list[Tensor]:
-        """Where the gradients of copied blocks ``[R, D]`` are in the buckets."""
+        """Places of the gradients of copied blocks ``[R, D]`` in the buckets."""
         weights = self._weights()
         parts = self._buckets.copied.split([weight.numel() for weight in weights])
         return [part.view(weight.shape) for part, weight in zip(parts, weights, strict=True)]

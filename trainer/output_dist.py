@@ -29,10 +29,10 @@ class OutputDist:
 
         Args:
             job: batch, precisions on the wire.
-            kind: how the tables are sharded.
+            kind: sharding of the tables.
             placement: blocks on each rank ``[P]``.
             rank: this one.
-            device: where.
+            device: device of the buffers.
         """
         self._kind, self._batch = kind, job.local_batch_size
         self._mine = placement[rank]
@@ -82,7 +82,7 @@ class OutputDist:
         return [part.reshape(-1, block.dim).float() for part, block in zip(parts, self._mine, strict=True)]
 
     def _whole(self, pooled: Sequence[Tensor], buffer: Tensor) -> Tensor:
-        """What is sent: the lookup's result as it is, or its blocks side by side in the precision of the wire."""
+        """Buffer to send: the lookup's result as it is, or its blocks side by side in the precision of the wire."""
         if len(pooled) == 1 and pooled[0].dtype == buffer.dtype:
             return pooled[0].view(-1)
         for part, block_pooled in zip(self._by_block(buffer), pooled, strict=True):

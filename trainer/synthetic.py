@@ -28,7 +28,7 @@ _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB), np.uint64(
 
 @dataclass(frozen=True, slots=True)
 class _Feature:
-    """What the draws of a feature need: how popular rows are, and the chance of each number of lookups per sample."""
+    """Distributions of a feature: the popularity of rows, and the probability of each number of lookups per sample."""
 
     number: int
     table: int

@@ -35,7 +35,7 @@ from inputs.errors import DlrmsimError
 
 INTERRUPTED = 130
 USAGE_ERROR = cast("type[typer.BadParameter]", typer.BadParameter.__bases__[0])
-"""What typer raises about a wrong command line; it has no public name there."""
+"""Exception that typer raises for a wrong command line; it has no public name there."""
 
 app = typer.Typer(
     name="dlrmsim",
@@ -111,7 +111,7 @@ def _misused(error: typer.BadParameter) -> int:
     message = error.format_message().replace("Value error, ", "").rstrip(".")
     command = error.ctx.command_path if error.ctx else "dlrmsim"
     if message:
-        typer.echo(f"dlrmsim: {message}; {command} --help tells what there is", err=True)
+        typer.echo(f"dlrmsim: {message}; {command} --help lists the options", err=True)
     return 2
 
 

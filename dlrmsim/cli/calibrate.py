@@ -61,7 +61,7 @@ def framework(
         list[str] | None, typer.Option("--suite", help="Suites whose calibration cases count (default: the profile's).")
     ] = None,
     constant: Annotated[
-        list[str] | None, typer.Option("--constant", help="What to fit, at most four (default: the profile's).")
+        list[str] | None, typer.Option("--constant", help="Constants to fit, at most four (default: the profile's).")
     ] = None,
 ) -> None:
     """Fit the few constants of a framework profile to the calibration cases of suites."""
@@ -127,15 +127,15 @@ def host(
         int | None, typer.Option("--seed", min=0, help="Of the sizes that are timed.", show_default="0")
     ] = None,
     device: Annotated[
-        DeviceChoice | None, typer.Option("--device", help="What is timed. Default: cuda where there is a GPU.")
+        DeviceChoice | None, typer.Option("--device", help="Device to time. Default: cuda where there is a GPU.")
     ] = None,
     cluster: Annotated[
         str | None,
-        typer.Option("--cluster", help="On GPUs: what counts for all that is not timed (default: one with the GPU)."),
+        typer.Option("--cluster", help="Cluster for all values not timed on GPUs (default: one with the GPU)."),
     ] = None,
     record: Annotated[
         list[str] | None,
-        typer.Option("--record", metavar="FILE", help="Fit what earlier ones measured (or NAME: a shipped one)."),
+        typer.Option("--record", metavar="FILE", help="Fit an earlier measurement (or NAME: a shipped one)."),
     ] = None,
 ) -> None:
     """Time kernels and collectives of this machine with PyTorch and write the cluster that it is."""
@@ -173,7 +173,7 @@ def _one_record(records: list[str]) -> None:
 
 
 def _tell_host(found: HostSpec) -> None:
-    """What was found of CPUs, for people."""
+    """Print the fitted CPUs."""
     from rich.table import Table
 
     from dlrmsim.cli.printing import text_console
@@ -192,7 +192,7 @@ def _tell_host(found: HostSpec) -> None:
 
 
 def _tell_gpus(found: GpuSpec) -> None:
-    """What was found of GPUs, for people."""
+    """Print the fitted GPUs."""
     from rich.table import Table
 
     from dlrmsim.calibrating_kernels import kernel_fit_in_words
@@ -203,8 +203,8 @@ def _tell_gpus(found: GpuSpec) -> None:
     kernels = Table("kernels", "rows", "mean error", "bias", "worst", box=None, padding=(0, 2, 0, 0))
     for kind, errors in found.fit.errors_pct.items():
         of = statistics(errors)
-        told = (f"{of['mape_pct']:.1f} %", f"{of['bias_pct']:+.1f} %", f"{of['worst_pct']:+.0f} %")
-        kernels.add_row(kind, str(len(errors)), *told)
+        cells = (f"{of['mape_pct']:.1f} %", f"{of['bias_pct']:+.1f} %", f"{of['worst_pct']:+.0f} %")
+        kernels.add_row(kind, str(len(errors)), *cells)
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for what, value in kernel_fit_in_words(found.fit.kernels):
         table.add_row(what, value)

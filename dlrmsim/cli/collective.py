@@ -10,7 +10,7 @@ import typer
 
 
 class PlacementChoice(StrEnum):
-    """Which ranks share a node."""
+    """Placement of ranks on nodes."""
 
     block = "block"
     round_robin = "round_robin"

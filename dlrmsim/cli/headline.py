@@ -1,4 +1,4 @@
-"""What `run` prints: the headline numbers of a summary, and the estimate of `--check`."""
+"""Output of `run`: the headline numbers of a summary, and the estimate of `--check`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:  # rich is imported by the command that prints
     from rich.text import Text
 
 Row: TypeAlias = tuple[str, str, str]
-"""What, how much, and a remark."""
+"""Label, value and remark."""
 
 
 BAR_CELLS = 48
@@ -45,7 +45,7 @@ def print_headline(summary: Mapping[str, Any], folder: Path) -> None:
 
 
 def _bar(fractions: Mapping[str, float]) -> Text:
-    """Where the iteration goes, as a bar; the rows below say what the colours mean."""
+    """Breakdown of the iteration as a bar; the rows below explain the colours."""
     from rich.text import Text
 
     bar = Text("  ")

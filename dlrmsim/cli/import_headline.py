@@ -1,4 +1,4 @@
-"""What `import` prints: what was found, where the time goes, and what the traces do not say."""
+"""Output of `import`: contents, breakdown, and gaps of the traces."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import typer
 
 
 class DeviceChoice(StrEnum):
-    """What to train on."""
+    """Device to train on."""
 
     cpu = "cpu"
     cuda = "cuda"

@@ -1,4 +1,4 @@
-"""What commands print: JSON, or text laid out with rich."""
+"""Output of commands: JSON, or text laid out with rich."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ Absent = Annotated[
         "--absent",
         metavar="none|clones|late",
         help="Ranks without a trace: left out, clones of the traced ranks (default on a cluster), or late by "
-        "what collectives take longer than their shortest.",
+        "the time that collectives take beyond their shortest.",
     ),
 ]
 Overlap = Annotated[
@@ -33,7 +33,7 @@ def replay(
     ] = None,
     gpu: Annotated[str | None, typer.Option("--gpu", help="Kernels on this GPU (default: as measured).")] = None,
     from_gpu: Annotated[
-        str | None, typer.Option("--from-gpu", help="GPU of the trace (default: as its name there tells).")
+        str | None, typer.Option("--from-gpu", help="GPU of the trace (default: by its name in the trace).")
     ] = None,
     world_size: Annotated[
         int | None, typer.Option("--world-size", help="Ranks of the job, each with its batch; needs --cluster.")
@@ -49,7 +49,7 @@ def replay(
         typer.Option("--collective-precision", metavar="fp16|OP=TYPE,...", help="Floating-point collectives."),
     ] = None,
     ranks: Annotated[str | None, typer.Option("--ranks", metavar="0,5,9", help="Keep these ranks only.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for what `import` writes, of the replay.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for the files of `import`, of the replay.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run traces in the engine, as measured or on other hardware, other ranks, with other precision or overlap."""

@@ -1,4 +1,4 @@
-"""What `replay` prints: the step before and after, how kernels came to another GPU, and what is not known."""
+"""Output of `replay`: the step before and after, the methods that converted kernels to another GPU, and gaps."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _steps(before: Mapping[str, float], after: Mapping[str, float]) -> Table:
 
 
 def _methods(finished: ReplayFinished) -> Table:
-    """How much of the kernels' time each method decided."""
+    """Fraction of the kernels' time by method."""
     from rich.table import Table
 
     made = Table(box=None, padding=(0, 2, 0, 2))

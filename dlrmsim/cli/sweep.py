@@ -10,7 +10,7 @@ import typer
 
 
 class ScalingChoice(StrEnum):
-    """What stays the same while the cluster grows."""
+    """Quantity that stays the same while the cluster grows."""
 
     weak = "weak"
     strong = "strong"

@@ -1,4 +1,4 @@
-"""What bounds the iteration: gains of re-runs with each resource class 10 % better."""
+"""Section of the bound: gains of re-runs with each resource class 10 % better."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the time goes: the chosen ranks as bars, all ranks as a distribution."""
+"""Section of the breakdown: the chosen ranks as bars, all ranks as a distribution."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ def _shares(parts: Mapping[str, int], colors: Mapping[str, str]) -> list[dict[st
 
 
 def _table(path: CriticalPath, segments: list[Segment]) -> str:
-    head = ("start", "length", "of the path", "rank", "task", "category", "part", "what it waited for")
+    head = ("start", "length", "of the path", "rank", "task", "category", "part", "input waited for")
     return table(head, (_row(path, s) for s in segments), numbers=range(4))
 
 

@@ -30,7 +30,7 @@ def headline(findings: RunFindings) -> Markup:
 
 
 def sentences(findings: RunFindings) -> tuple[Markup, ...]:
-    """What bounds it, where the time goes, and what the longest wait on the critical path is."""
+    """The bound, the largest parts of the time, and the longest wait on the critical path."""
     return (
         strong("{}", findings.bound.finding),
         where_it_goes(findings.breakdown),
@@ -104,7 +104,7 @@ def _memory_tile(findings: RunFindings) -> tuple[str, ...]:
 
 
 def facts(findings: RunFindings) -> str:
-    """What was simulated."""
+    """Table of the simulated job."""
     job = findings.job
     nodes = f"{job.nodes:,} nodes, {job.world_size:,} {job.gpu}"
     local_batch = f"{job.global_batch_size / job.world_size:,.4g}"

@@ -19,13 +19,13 @@ _NONE = '<p class="none">No estimate.</p>'
 
 
 def memory_section(findings: RunFindings) -> Section:
-    """Per tier: a bar of the fullest and of the mean rank, and a table of the items."""
+    """A bar of the fullest and of the mean rank, and a table of the items, for each tier."""
     tiers = findings.memory
     return Section(
         anchor="memory",
         title="Memory",
         short="Memory",
-        lede="What each rank holds, against the capacity it may use.",
+        lede="Memory use of each rank against its usable capacity.",
         body="".join(_tier(index, tier) for index, tier in enumerate(tiers)) or _NONE,
         payload={"memory": [_payload(tier) for tier in tiers]},
     )

@@ -1,4 +1,4 @@
-"""Where every number comes from, what to be careful about, and the scenario itself."""
+"""Origin of every number, warnings, and the scenario itself."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ GRADES = {
 
 
 def warnings_section(findings: Times) -> Section:
-    """What to be careful about."""
+    """List of warnings."""
     items = "".join(f"<li>{escape(warning)}</li>" for warning in findings.warnings)
     body = f'<ul class="warnings">{items}</ul>' if items else '<p class="none">None.</p>'
-    lede = "What limits how far these results can be trusted."
+    lede = "Limits of the trust in these results."
     return Section("warnings", "Warnings", "Warnings", lede, body)
 
 

@@ -1,4 +1,4 @@
-"""Sections of a measured trace: its steps rank by rank, who holds up whom, kernels, and what could not be told."""
+"""Sections of a measured trace: its steps rank by rank, ranks that delay others, kernels, and gaps of the trace."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def steps_section(findings: TraceFindings) -> Section:
         anchor="steps",
         title="Steps",
         short="Steps",
-        lede="Every rank's own step, as its profiler marked it. Idle: the host had not launched what came next; kernel "
-        "wait: launched, its inputs there, not started; other stream: what came next waited for another stream. "
+        lede="Every rank's own step, as its profiler marked it. Idle: the host had not launched the next task; kernel "
+        "wait: launched, its inputs there, not started; other stream: the next task waited for another stream. "
         f"Waiting: in a collective before the last rank has arrived.{more}",
         body=table(head, (_step(row) for row in rows), numbers=(0, *range(2, 11))),
     )
@@ -44,13 +44,13 @@ def _step(row: StepRow) -> Row:
 
 
 def stragglers_section(findings: TraceFindings) -> Section:
-    """Who arrives last in collectives."""
+    """Ranks that arrive last in collectives."""
     head = ("rank", "collectives", "arrived last", "held others up", "waited itself")
     return Section(
         anchor="stragglers",
         title="Stragglers",
         short="Stragglers",
-        lede="Who the others wait for: rank-seconds others waited in collectives in which this rank arrived last.",
+        lede="Stragglers: rank-seconds others waited in collectives in which this rank arrived last.",
         body=table(head, (_straggler(row) for row in findings.stragglers[:SHOWN]), numbers=range(5)),
     )
 
@@ -92,12 +92,12 @@ def operators_section(findings: TraceFindings) -> Section:
 
 
 def gaps_section(findings: TraceFindings) -> Section:
-    """What the traces do not say."""
+    """Gaps of the traces."""
     items = "".join(f"<li>{escape(gap)}</li>" for gap in findings.warnings)
     body = f'<ul class="warnings">{items}</ul>' if items else '<p class="none">Nothing is missing.</p>'
     return Section(
         anchor="gaps",
-        title="What the traces do not say",
+        title="Gaps of the traces",
         short="Gaps",
         lede="Gaps of the import: a replay of this trace is only as good as these allow.",
         body=body,

@@ -1,4 +1,4 @@
-"""What a finished run shows: iteration time, where the time goes, the critical path, what bounds it.
+"""Analysis of a finished run: iteration time, where the time goes, the critical path, what bounds it.
 
 Pure functions on programs and a `RunResult`: no clock, no randomness, no pandas until a table is asked for. Every
 metric is defined once, in docs/reference/metrics.md.

@@ -1,4 +1,4 @@
-"""What bounds the iteration: the resource class whose improvement by 10 % shortens it most, found by re-runs."""
+"""The bound of the iteration: the resource class whose improvement by 10 % shortens it most, found by re-runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ IN_WORDS: Mapping[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """What improving one class would give.
+    """Gain from improving one resource class.
 
     Attributes:
         resource_class: one of `IN_WORDS`.
@@ -46,7 +46,7 @@ class Bound:
 
     Attributes:
         iteration_time_s: iteration time without improvement.
-        gains: at least one, largest gain first; ties keep the order the classes were given in.
+        gains: one or more, largest gain first; ties keep the order the classes were given in.
     """
 
     iteration_time_s: float
@@ -64,7 +64,7 @@ class Bound:
 
     @property
     def finding(self) -> str:
-        """What bounds the iteration, in one plain sentence."""
+        """The bound of the iteration in one plain sentence."""
         if self.winner is None:
             return (
                 "No single resource class bounds the iteration: none shortens it by 0.1 % when improved by 10 %, "

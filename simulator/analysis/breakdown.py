@@ -1,4 +1,4 @@
-"""Where the time of an iteration goes on every rank.
+"""Breakdown of the time of an iteration on every rank.
 
 compute + exposed_comm + exposed_copy + idle = the window, exactly, in integer picoseconds: compute is the time any
 compute task runs, exposed_comm the further time any collective is open (from the rank's arrival), exposed_copy the

@@ -1,4 +1,4 @@
-"""What made a task start when it did: its latest input, and in a collective the last member to arrive."""
+"""The cause of a task's start: its latest input, and in a collective the last member to arrive."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ class History:
         Args:
             programs: the program of each group, in the run's group order.
             lowered: the same groups lowered: which ranks meet in which collective.
-            result: the run.
         """
         self._programs, self._lowered = tuple(programs), lowered
         self._records = {record.iteration: record for record in result.records}
@@ -52,15 +51,15 @@ class History:
         return int(self.program(place).ranks[place.column])
 
     def start_ps(self, place: Place) -> int:
-        """When the rank's inputs were all there (a collective: its arrival)."""
+        """Time at which the rank's inputs were all there (a collective: its arrival)."""
         return int(self._times(place).start_ps[place.task, place.column])
 
     def end_ps(self, place: Place) -> int:
-        """When the task ended on this rank."""
+        """End of the task on this rank."""
         return int(self._times(place).end_ps[place.task, place.column])
 
     def waiting_ps(self, place: Place) -> int:
-        """How long the rank waited for the last member of the collective."""
+        """Time that the rank waited for the last member of the collective."""
         return int(self._times(place).waiting_ps[place.task, place.column])
 
     def last_ending(self, window: Window) -> Place:
@@ -109,7 +108,7 @@ class History:
                 yield Place(place.group, place.column, place.iteration - lag, task)
 
     def _controlled_input(self, place: Place) -> Iterator[Place]:
-        """What a controller let run before this task on its stream: the order is known from the times only."""
+        """The task that a controller ran before this one on its stream: only the times show the order."""
         program = self.program(place)
         stream = program.stream_of[place.task]
         if program.streams[stream].in_order:

@@ -40,7 +40,7 @@ class CollectiveRow:
         ranks: members of the largest of them.
         bytes: nccl-tests' size, the mean over ranks when it is uneven.
         bytes_max: the largest rank's.
-        duration_s: from the rank's arrival to its end.
+        duration_s: time from the rank's arrival to its end.
         waiting_s: the part before the last member's arrival.
         transfer_s: the rest.
         algbw_bytes_per_s: bytes over the mean transfer time; None when that is zero.
@@ -71,7 +71,6 @@ def collective_table(
 
     Args:
         graph: the programs, in the run's group order, and their communicators.
-        result: the run.
         algorithms: name of the algorithm of each collective task, by task name.
         iteration: a recorded iteration; default: the one of `measured_window`. Its tasks are taken whole.
     """
@@ -85,7 +84,7 @@ def collective_table(
 
 @dataclass(frozen=True, slots=True)
 class _Membership:
-    """Who of a group takes part in the collectives of a communicator: ``takes_part`` is ``[P]``."""
+    """Members of a group that take part in the collectives of a communicator: ``takes_part`` is ``[P]``."""
 
     takes_part: NDArray[np.bool_]
     instances: int

@@ -31,10 +31,9 @@ class Segment:
         task: name of the task.
         section: part of the iteration the task belongs to.
         category: compute, comm, copy, host or idle.
-        operator: what the task does: the operator's name, or the collective's op.
+        operator: name of the operator, or the collective's op.
         start_ps: begin; of a collective: when its last member has arrived.
-        end_ps: end.
-        why: what it had to wait for before it could start.
+        why: kind of the input that it waited for.
     """
 
     rank: int
@@ -124,7 +123,7 @@ def _running(history: History, place: Place, span_ps: tuple[int, int], why: str)
 
 
 def _operator(work: Work) -> str:
-    """What a task does, in a word; a measured task says no more than its category."""
+    """Name of a task's operator; a measured task has only its category."""
     if isinstance(work, CollectiveCall):
         return work.op
     return str(work.category) if isinstance(work, Measured) else type(work).__name__

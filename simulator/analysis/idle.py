@@ -28,7 +28,7 @@ class IdleCauses:
     Attributes:
         host_ps: the host had not launched what came next.
         kernel_wait_ps: everything was there, the device had not started (launch latency).
-        dependency_ps: what came next waited for work on another stream.
+        dependency_ps: time in which the next task waited for work on another stream.
     """
 
     host_ps: int
@@ -65,7 +65,7 @@ class IdleAnalysis:
 def _ready(
     program: Program, start: IntArray, end: IntArray, categories: NDArray[np.object_]
 ) -> tuple[IntArray, NDArray[np.bool_]]:
-    """When the last input of each task had ended, and whether that was a host task ``[T]``.
+    """End of the last input of each task, and whether that was a host task ``[T]``.
 
     A task right behind a delay has the delay's inputs.
     """

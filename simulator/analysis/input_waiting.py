@@ -1,4 +1,4 @@
-"""When a rank waits for a batch that has not come in yet.
+"""Time in which a rank waits for a batch that has not come in yet.
 
 A task waits for input from the end of its other inputs to that of the `Category.INPUT` task before it, if that ends
 later. Inputs of iterations that are not recorded ended before the recorded ones and count as long past.

@@ -32,7 +32,7 @@ class SteadyRule:
         return self.settled_windows(iteration_end_ps) >= 2
 
     def settled_windows(self, iteration_end_ps: Sequence[int]) -> int:
-        """How many windows at the end of the run take the same time, each against the one after it."""
+        """Number of windows at the end of the run that take the same time, each against the one after it."""
         ends = [0, *(int(e) for e in iteration_end_ps)]
         window = self.window_at_end(iteration_end_ps)
         lengths = [ends[k] - ends[k - window] for k in range(len(ends) - 1, window - 1, -window)]
@@ -63,8 +63,8 @@ class IterationTime:
         steady: whether the run settled; otherwise half of it was measured, or as much more as makes whole windows.
         warm_up_iterations: iterations before the measured ones.
         period_iterations: after how many iterations durations repeat within the tolerance; None when they do not.
-        iterations: how many were simulated.
-        measured_iterations: how many the mean is over.
+        iterations: number of simulated iterations.
+        measured_iterations: number of iterations in the mean.
     """
 
     seconds: float

@@ -1,4 +1,4 @@
-"""Which ranks to look at first: the slowest, the fastest, the median and the first."""
+"""Ranks to look at first: the slowest, the fastest, the median and the first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the time of every rank's own iteration goes: a row per rank and step of a measured trace."""
+"""Breakdown of every rank's own iterations: a row per rank and step of a measured trace."""
 
 from __future__ import annotations
 

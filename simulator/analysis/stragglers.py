@@ -1,4 +1,4 @@
-"""Who the others wait for: in each collective, the member that arrives last."""
+"""Stragglers: the member that arrives last in each collective."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ class Straggler:
 
     Attributes:
         rank: global rank.
-        collectives: how many it takes part in with others.
-        last: in how many of them it arrived last (ties: the lowest rank).
+        collectives: number of collectives with others that it takes part in.
+        last: number of those in which it arrived last (ties: the lowest rank).
         held_up_s: rank-seconds the others waited in these.
         waited_s: seconds it waited itself, in all.
     """
@@ -34,7 +34,7 @@ def stragglers(lowered: LoweredProgram, result: RunResult) -> tuple[Straggler, .
     """A row per rank, those that hold up the others most first.
 
     Args:
-        lowered: which ranks meet in which collective.
+        lowered: the lowered program, with the members of each collective.
         result: the run; its last recorded iteration is taken.
     """
     size = int(result.ranks.max()) + 1

@@ -21,7 +21,7 @@ from simulator.program import IntArray, TaskGraph
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What a run shows."""
+    """Results of a run."""
 
     iteration: IterationTime
     breakdown: Breakdown
@@ -74,7 +74,7 @@ def summarise(
         nodes: nodes of the cluster in use.
         global_batch_size: samples per iteration over all ranks.
         scenario_hash: sha256 of the resolved scenario.
-        bound: what bounds the iteration, when it was asked for.
+        bound: the bound of the iteration, when it was asked for.
         memory: memory per rank and tier, ready to be written.
         warnings: one text each.
     """

@@ -26,7 +26,7 @@ RANKS_PER_BLOCK = 512
 
 @dataclass(frozen=True, slots=True)
 class Symbols:
-    """What the numbers in the columns ``task`` and ``stream`` mean.
+    """Meaning of the numbers in the columns ``task`` and ``stream``.
 
     Programs that share a task name share its symbol; section and category are the first program's.
     """
@@ -80,7 +80,6 @@ class Timeline:
 
         Args:
             programs: the program of each group, in the run's group order.
-            result: the run.
             ranks: global rank numbers; those the run does not have are ignored.
         """
         wanted = None if ranks is None else np.unique(np.fromiter(ranks, dtype=np.int64))
@@ -138,9 +137,7 @@ def timeline_blocks(
 
     Args:
         programs: the program of each group, in the run's group order.
-        result: the run.
         ranks: global ranks wanted; default: all.
-        ranks_per_block: ranks in a block.
     """
     symbols = Symbols.of(programs)
     for record in result.records:

@@ -36,7 +36,7 @@ TILES = np.array([
 """Rows and columns of the tiles tried, elements ``[13, 2]``: what cuBLAS kernels on V100 and A100 are named after."""
 
 SPLITS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 32, 64], dtype=np.float64)
-"""Into how many parts k is divided, ``[10]``."""
+"""Numbers of parts that k may be divided into, ``[10]``."""
 
 SHORTEST_SPLIT = 64.0
 """A part of k is not shorter than this (two steps of a kernel's main loop)."""
@@ -48,7 +48,7 @@ PARTIAL_SUM_BYTES = 4.0
 """Partial sums of a split are fp32."""
 
 RESULT_BYTES = 2
-"""At least: products of 8-bit numbers are stored in 16 bits."""
+"""Smallest size of a result element, bytes: products of 8-bit numbers are stored in 16 bits."""
 
 CUDA_CORES = ("fp32", "fp64")
 """Precisions without tensor cores in this model: loaded element by element anyhow."""
@@ -56,18 +56,18 @@ CUDA_CORES = ("fp32", "fp64")
 
 @dataclass(frozen=True, slots=True)
 class GemmRates:
-    """What a GPU reaches in one precision.
+    """Rates that a GPU reaches in one precision.
 
     Attributes:
-        peak_flops_per_s: of all SMs.
-        fraction: of the peak, the best a tile reaches.
+        peak_flops_per_s: peak of all SMs.
+        fraction: fraction of the peak that the best tile reaches.
         balanced_tile: edge of the square tile that is loaded as fast as the peak computes, elements.
-        memory_bytes_per_s: at which operands and results are read and written where that is what takes longest.
-        start_s: of a kernel: launch, first loads, last stores.
-        vector_start_s: of a kernel for a product with a vector.
+        memory_bytes_per_s: rate of operands and results where reading and writing them takes longest.
+        start_s: start of a kernel: launch, first loads, last stores.
+        vector_start_s: start of a kernel for a product with a vector.
         unaligned: multiplies the rate of tiles when rows are unaligned.
         sms: streaming multiprocessors.
-        element_bytes: of operands and result.
+        element_bytes: size of an element of operands and result.
         aligned_elements: rows that start at a multiple of this are aligned; 1: all are.
     """
 
@@ -136,6 +136,6 @@ def _one_s(sizes: Sequence[float], rates: GemmRates) -> float:
 
 
 def _added_s(outputs: float, splits: FloatArray, rates: GemmRates) -> FloatArray:
-    """What adding up the parts costs: a kernel that reads the partial sums, written before, and writes the result."""
+    """Cost of adding up the parts: a kernel that reads the partial sums, written before, and writes the result."""
     traffic = PARTIAL_SUM_BYTES * outputs * (splits + 1.0)
     return np.where(splits > 1, rates.start_s + traffic / rates.memory_bytes_per_s, 0.0)

@@ -63,7 +63,6 @@ class GpuModel:
     """Kernel times of one GPU and its host thread.
 
     Attributes:
-        gpu: the GPU.
         node: the node it sits in (PCIe link, CPU).
         launch_s: host time of one kernel launch, from the framework profile.
         gemm_speed: multiplies the rates of GEMM tiles (1; 1.1 for 10 % better).
@@ -157,7 +156,7 @@ class GpuModel:
         return self.gpu.peak_flops_per_s(precision) * self.gpu.achieved.gemm_fraction.value * self.gemm_speed
 
     def gemm_rates(self, precision: str) -> GemmRates:
-        """What GEMMs reach in a precision.
+        """Rates that GEMMs reach in a precision.
 
         Raises:
             InputError: the GPU does not compute in ``precision``.
@@ -236,11 +235,10 @@ class GpuModel:
 
 
 def gemm_rates(gpu: Gpu, precision: str, gemm_speed: float = 1.0, memory_speed: float = 1.0) -> GemmRates:
-    """What GEMMs reach on a GPU in a precision.
+    """Rates that GEMMs reach on a GPU in a precision.
 
     Args:
-        gpu: the GPU.
-        precision: of the operands.
+        precision: number format of the operands.
         gemm_speed: multiplies the rate of tiles.
         memory_speed: multiplies the memory rate.
 

@@ -1,4 +1,4 @@
-"""Who has how much of a cache that ranks share.
+"""Division of a cache among the ranks that share it.
 
 A cache that drops what was used longest ago (LRU) holds what came last, so each rank's part of it grows with every row
 that the rank misses and shrinks with every row that others miss: while a cache fills up, it is divided as the ranks
@@ -14,14 +14,14 @@ import numpy as np
 from simulator.operators import Amount, Misses
 
 STEPS = 32
-"""In which a cache is filled."""
+"""Number of steps in which a cache is filled."""
 
 
 def parts(missed: Misses, passed: Amount, equal_bytes: float, sharing: int) -> Amount:
-    """What each rank has of a cache while all do the same kernel: a scalar where all have the same, or ``[P]``.
+    """Each rank's part of a cache while all run the same kernel, bytes: a scalar where parts are equal, or ``[P]``.
 
     Args:
-        missed: what memory delivers to a rank, by what it has of the cache.
+        missed: bytes that memory delivers to a rank, as a function of its part of the cache.
         passed: bytes that pass through the cache besides, whatever it holds.
         equal_bytes: an equal part.
         sharing: ranks that share one cache, of P those next to each other (placed in blocks); the last may be fewer.

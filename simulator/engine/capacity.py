@@ -1,4 +1,4 @@
-"""What background traffic leaves of the resources, as a function of time.
+"""Capacity that background traffic leaves of the resources, as a function of time.
 
 A resource of which the share b is taken has 1 - b left. Its users then fill it as if they used u / (1 - b) of it: that
 is all bottleneck fairness has to know, since only shares of the same resource are compared.
@@ -18,9 +18,9 @@ NEVER = np.iinfo(np.int64).max
 
 
 class Capacities:
-    """What is left of each resource (or class of resources) at a time.
+    """Remaining capacity of each resource (or class of resources) at a time.
 
-    Within a state, a bit for each background that is on, capacities are constant.
+    Within a state, which has a bit for each background that is on, capacities are constant.
     """
 
     def __init__(self, backgrounds: Sequence[Background], numbers: IntArray, count: int) -> None:
@@ -29,11 +29,11 @@ class Capacities:
         self._left: dict[int, FloatArray] = {}
 
     def state(self, now: int) -> int:
-        """Which backgrounds are on at ``now`` ps."""
+        """Backgrounds that are on at ``now`` ps."""
         return sum(1 << number for number, traffic in enumerate(self._backgrounds) if traffic.is_on(now))
 
     def left(self, state: int) -> FloatArray:
-        """What is left of each resource ``[count]``, in (0, 1]."""
+        """Remaining fraction of each resource ``[count]``, in (0, 1]."""
         if state not in self._left:
             left = np.ones(self._count)
             for number, traffic in enumerate(self._backgrounds):

@@ -1,7 +1,7 @@
 """The clock: SimPy events with three priorities within an instant.
 
 At one instant first everything happens that was due (``NORMAL``), including what that makes due at the same instant;
-then controllers decide (``CONTROL``); when nothing of either is left, shared resources are divided anew (``SOLVE``).
+then controllers decide (``CONTROL``); when nothing of either is left, shared resources are divided again (``SOLVE``).
 """
 
 from __future__ import annotations

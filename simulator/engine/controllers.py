@@ -48,7 +48,7 @@ class Controller(Protocol):
 
 
 class Actor(Protocol):
-    """What executes a controller's decisions."""
+    """Executes a controller's decisions."""
 
     def issue(self, group: int, task: int, iteration: int, member: int) -> int | None:
         """Start a task now; its end in ps when that is known already."""
@@ -60,11 +60,11 @@ class Actor(Protocol):
 
 
 class View:
-    """What one controller sees and can do.
+    """State that one controller sees, and its actions.
 
     Attributes:
         ready: tasks that could start, by lane, in the order of `ReadyTask`.
-        under_way: how many tasks of each lane are.
+        under_way: number of running tasks of each lane.
     """
 
     def __init__(

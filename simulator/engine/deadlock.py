@@ -1,4 +1,4 @@
-"""What to say when nothing can go on."""
+"""The error for a program in which nothing can go on."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from simulator.engine.members import Members, join, pick, size_of
 from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, Recorder, RunOptions, RunResult
 from simulator.engine.units import compile_units
 from simulator.engine.usage import build_usage
-from simulator.lowered import LoweredProgram, is_other
+from simulator.lowered import LoweredProgram
 
 Token = tuple[int, int, int]
 """(instance, iteration, phase)."""
@@ -41,7 +41,7 @@ def run(program: LoweredProgram, options: RunOptions) -> RunResult:
 
 
 class _Arrivals:
-    """Who has come to the instances of one iteration: arrived, last arrival, end, each ``[I]``."""
+    """Arrivals at the instances of one iteration: count, last arrival, end, each ``[I]``."""
 
     __slots__ = ("arrived", "end", "last")
 
@@ -58,7 +58,7 @@ class _Engine:
         self._table = build_usage(program)
         self._membership = find_members(program)
         capacities = Capacities(program.background, self._table.class_of, self._table.class_count)
-        self._flows: Flows[Token] = Flows(self._table, options.sharing, capacities, options.observer, program.slice_ps)
+        self._flows: Flows[Token] = Flows(self._table, options.sharing, capacities, options.observer)
         self._agenda: Agenda[Token] = Agenda(self._env, self._latencies_over)
         self._private = private = private_durations(program, self._membership, self._table)
         self._frontiers = [
@@ -113,7 +113,7 @@ class _Engine:
                 self._meet(instance, iteration, count, last)
 
     def ready(self, group: int, task: int, iteration: int, members: Members) -> None:
-        """Tell the controllers of a stream that a task could start."""
+        """Notify the controllers of a stream that a task could start."""
         self._room.ready(group, task, iteration, members, self._frontiers[group].state(iteration).starts[task])
 
     def completed(self, group: int, iteration: int) -> None:
@@ -126,7 +126,7 @@ class _Engine:
     # What controllers ask for (controllers.Actor)
 
     def issue(self, group: int, task: int, iteration: int, member: int) -> int | None:
-        """Start a task of a controlled stream now; its end in ps, None where an activity will tell."""
+        """Start a task of a controlled stream now; its end in ps, None where an activity decides the end."""
         now = int(self._env.now)
         state = self._frontiers[group].state(iteration)
         here: Members = slice(member, member + 1, 1)
@@ -146,7 +146,7 @@ class _Engine:
     def begin_activity(self, instance: int, ticket: int) -> None:
         """Start an activity without members; it runs under iteration ``-1 - ticket``."""
         step = self._table.steps[instance][0]
-        self._agenda.add(int(self._env.now) + step.latency_at(-1 - ticket), (instance, -1 - ticket, 0))
+        self._agenda.add(int(self._env.now) + step.latency_ps, (instance, -1 - ticket, 0))
 
     # Instances
 
@@ -157,7 +157,7 @@ class _Engine:
         if arrivals.arrived[instance] == self._membership.size[instance]:
             step = self._table.steps[instance][0]
             self._under_way += 1
-            self._agenda.add(int(arrivals.last[instance]) + step.latency_at(iteration), (instance, iteration, 0))
+            self._agenda.add(int(arrivals.last[instance]) + step.latency_ps, (instance, iteration, 0))
 
     def _skip(
         self, group: int, task: int, iteration: int, members: Members, absent: np.typing.NDArray[np.bool_]
@@ -181,8 +181,7 @@ class _Engine:
         for instance, iteration, number in tokens:
             step = self._table.steps[instance][number]
             if step.row >= 0:
-                work_ps = step.other_work_ps if is_other(iteration) else step.work_ps
-                self._flows.start(step.row, work_ps, (instance, iteration, number), now)
+                self._flows.start(step.row, step.work_ps, (instance, iteration, number), now)
             else:
                 self._phase_over(instance, iteration, number)
         self._settle()
@@ -215,7 +214,7 @@ class _Engine:
             self._arrived(iteration).end[instance] = now
             self._under_way -= 1
         else:
-            self._agenda.add(now + steps[number + 1].latency_at(iteration), (instance, iteration, number + 1))
+            self._agenda.add(now + steps[number + 1].latency_ps, (instance, iteration, number + 1))
 
     # Moving on
 

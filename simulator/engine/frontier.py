@@ -20,7 +20,7 @@ from simulator.program import IntArray
 
 
 class Listener(Protocol):
-    """Who is told what the frontier cannot work out by itself."""
+    """Receiver of the events whose outcome the frontier cannot compute by itself."""
 
     def arrived(self, group: int, task: int, iteration: int, members: Members) -> None:
         """The starts of ``members`` on activity task ``task`` are known."""

@@ -29,8 +29,8 @@ class Membership:
 
     Attributes:
         size: members over all groups ``[I]``.
-        parts: for each instance its members by group.
-        sole: for (group, task), the one instance all ranks of the group are in; absent when there are several.
+        parts: members of each instance by group.
+        sole: (group, task) -> the one instance of all ranks of the group; absent when there are several.
     """
 
     size: IntArray
@@ -106,7 +106,7 @@ def private_durations(program: LoweredProgram, membership: Membership, table: Us
 
 
 def _single_lanes(program: LoweredProgram, membership: Membership, table: UsageTable) -> list[bool]:
-    """For each resource class, whether one in-order stream of one rank is all that uses it.
+    """Whether each resource class is used by one in-order stream of one rank only.
 
     Members of merged classes may be used by different ranks, which is no sharing; so the check is on resources.
     """
@@ -140,8 +140,6 @@ def _lane(program: LoweredProgram, parts: tuple[Part, ...]) -> int:
 def _is_private(instance: int, membership: Membership, table: UsageTable, single: list[bool]) -> bool:
     steps = table.steps[instance]
     if membership.size[instance] != 1:
-        return False
-    if any(step.other_work_ps != step.work_ps or step.stalls_in is not None for step in steps):
         return False
     rows = [step.row for step in steps if step.row >= 0]
     return all(single[c] for row in rows for c in table.classes[table.ptr[row] : table.ptr[row + 1]].tolist())

@@ -12,7 +12,7 @@ Members: TypeAlias = slice | IntArray
 
 
 def size_of(members: Members) -> int:
-    """How many there are."""
+    """Number of members."""
     if isinstance(members, slice):
         return len(range(members.start, members.stop, members.step))
     return len(members)

@@ -1,4 +1,4 @@
-"""What the engine is asked for and what it gives back."""
+"""Requests to the engine and its results."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ if TYPE_CHECKING:
     from simulator.engine.controllers import Controller
 
 StopRule = Callable[[Sequence[int]], bool]
-"""Told the ends e_0..e_k in ps after iteration k; True ends the run."""
+"""Takes the ends e_0..e_k in ps after iteration k; True ends the run."""
 
 ShareObserver = Callable[[int, Sequence[int], Sequence[float]], None]
-"""Told (now in ps, usage rows, speeds) at every solve; for tests of conservation."""
+"""Takes (now in ps, usage rows, speeds) at every solve; for tests of conservation."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
-    """How far to run and what to keep.
+    """Length of a run and its records.
 
     Attributes:
         max_iterations: K, at least 1.
         stop: ends the run early, see `StopRule`.
-        keep_last: how many of the last iterations to record for all ranks; None keeps every one.
-        sharing: how activities share resources.
-        controllers: by the name a controlled stream gives.
-        observer: told about every solve.
+        keep_last: number of last iterations to record for all ranks; None keeps every one.
+        sharing: rule by which activities share resources.
+        controllers: controllers by the name that a controlled stream gives.
+        observer: called at every solve.
     """
 
     max_iterations: int

@@ -20,7 +20,7 @@ Source = tuple[int, int]
 
 
 class Kind(Enum):
-    """How the end of a unit becomes known."""
+    """Way in which the end of a unit becomes known."""
 
     PRIVATE = auto()
     ACTIVITY = auto()
@@ -43,9 +43,9 @@ class Units:
     Attributes:
         units: the units ``[U]``.
         sources: inputs of each task ``[T]``, stream order included.
-        inputs: per unit, the distinct (unit, lag) it needs.
-        successors: per unit, the (unit, lag) that need it.
-        max_lag: how many iterations back an input can lie (at least 1).
+        inputs: distinct (unit, lag) that each unit needs.
+        successors: (unit, lag) that need each unit.
+        max_lag: most iterations that an input can lie back (1 or more).
     """
 
     units: tuple[Unit, ...]
@@ -55,7 +55,7 @@ class Units:
     max_lag: int
 
     def missing_at(self, iteration: int) -> list[int]:
-        """How many inputs of each unit have to become known in ``iteration`` ``[U]``.
+        """Number of inputs of each unit that have to become known in ``iteration`` ``[U]``.
 
         Inputs from before iteration 0 do not exist; a blocked unit misses one that never comes.
         """
@@ -140,7 +140,7 @@ def _kinds(group: LoweredGroup, private: frozenset[int], order: Sequence[int]) -
 def _unknowns(
     group: LoweredGroup, order: Sequence[int], sources: Sequence[Sequence[Source]], kinds: Sequence[Kind]
 ) -> dict[int, tuple[int, frozenset[tuple[int, int, int]]]]:
-    """What has to be known before a task is: tasks with equal values become known together.
+    """Prerequisites of each task: tasks with equal prerequisites become known together.
 
     Two parts: the non-private tasks of the same iteration it follows from (a bit set), and the inputs from earlier
     iterations, of which only the latest on each in-order stream matters.

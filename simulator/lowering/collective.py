@@ -81,7 +81,7 @@ def lower_collective(
         sequenced: the call.
         programs: all programs of the graph.
         model: times of collectives.
-        evened: how far uneven sizes move to their mean, 0 to 1.
+        evened: fraction by which uneven sizes move to their mean, 0 to 1.
     """
     task = programs[sequenced.callers[0][0]].names[sequenced.callers[0][1]]
     sizes = _per_rank(sequenced, programs, "bytes")

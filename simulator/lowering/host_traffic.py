@@ -1,4 +1,4 @@
-"""What moves between GPUs and their hosts: copies, kernels that read host memory, caches filled from it or from SSDs.
+"""Traffic between GPUs and their hosts: copies, kernels that read host memory, caches filled from it or from SSDs.
 
 A GPU has its PCIe link for itself unless another of its streams or a collective uses it. The up-link of its PCIe
 switch, the memory channels of its socket and the SSDs of its node it shares with other ranks; they count where the
@@ -45,7 +45,6 @@ def shared_tasks(program: Program, machine: Machine, used: Collection[Port]) -> 
     """Tasks whose traffic may meet that of another stream of the rank, of other ranks, or ``used`` directions.
 
     Args:
-        program: the program.
         machine: the models.
         used: directions in which others use the PCIe links.
     """
@@ -71,11 +70,9 @@ def host_activities(
     """The activities of a task's ranks ``[P]``.
 
     Args:
-        program: the program.
-        task: its task.
         machine: the models.
-        seconds: of the task when it is alone: a scalar, or ``[P]``.
-        evened: how far differences between ranks move to their mean, 0 to 1.
+        seconds: duration of the task when it is alone: a scalar, or ``[P]``.
+        evened: fraction by which differences between ranks move to their mean, 0 to 1.
     """
     traffic, count = host_traffic(program.work[task]) or HostTraffic(), program.rank_count
     whole_s, pcie_s, ssd_s = (
@@ -132,7 +129,7 @@ def _on_ssds(traffic: HostTraffic) -> bool:
 
 
 def _counts(machine: Machine, port: Port, program: Program) -> bool:
-    """Whether a link behind the PCIe links can slow somebody: collectives or other jobs use it, or it is crowded."""
+    """Whether a link behind the PCIe links can slow a transfer: collectives or other jobs use it, or it is crowded."""
     level = machine.topology.ports.get(port)
     if level is None:
         return False

@@ -16,7 +16,7 @@ from simulator.network.topology import Placement, Topology
 BOUND_CLASSES: tuple[str, ...] = (
     "GEMM", "HBM", "NVLink", "NIC", "spine", "PCIe/DDR", "host", "input", "imbalance",
 )  # fmt: skip
-"""What can bound an iteration."""
+"""Resource classes that can bound an iteration."""
 
 _LINK_CLASSES: dict[str, tuple[ResourceClass, ...]] = {
     "NVLink": ("nvlink",), "NIC": ("nic",), "spine": ("spine", "torus"),
@@ -75,9 +75,9 @@ def build_machine(
         world_size: number of ranks, one GPU each; without GPUs they share the cores of nodes.
         launch_s: host time of one kernel launch, from the framework profile.
         placement: see `Topology.build`.
-        seed: of a random placement.
+        seed: seed of a random placement.
         algorithms: collective algorithms to force, by operation; the others are chosen by predicted time.
-        background: what other jobs take of the links of a class.
+        background: traffic of other jobs on the links of a class.
         compute_model: name in `COMPUTE_MODELS`.
 
     Raises:

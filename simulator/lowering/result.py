@@ -1,4 +1,4 @@
-"""What lowering returns: the program for the engine, and what the models say about it."""
+"""Result of lowering: the program for the engine, and the models' notes on it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from simulator.operators import CollectiveOp
 
 @dataclass(frozen=True, slots=True)
 class CollectiveInfo:
-    """How one collective task is carried out.
+    """Plan of one collective task.
 
     Attributes:
         task: task name (of the first program that makes the call).
@@ -20,7 +20,7 @@ class CollectiveInfo:
         protocol: protocol of the library chosen.
         bytes: nccl-tests' size, the mean over members when uneven.
         members: members of the largest instance.
-        instances: how many instances run it.
+        instances: number of instances that run it.
         alone_s: duration of the slowest instance on an idle machine, seconds.
         phases: latency and work of each phase of that instance, seconds.
     """
@@ -38,7 +38,7 @@ class CollectiveInfo:
 
     @property
     def moving_s(self) -> float:
-        """For how long its data are under way on an idle machine, seconds."""
+        """Time that its data take on an idle machine, seconds."""
         return sum(work_s for _, work_s in self.phases)
 
 
@@ -47,10 +47,9 @@ class ModelWarning:
     """A model was used outside the range it was derived from.
 
     Attributes:
-        model: which.
-        message: what is outside.
-        share: of the summed durations of all tasks (mean over ranks; collectives on an idle machine), in 0..1.
-        tasks: how many tasks of an iteration are concerned.
+        message: the exceeded range, in words.
+        share: fraction of the summed durations of all tasks (mean over ranks; collectives on an idle machine), in 0..1.
+        tasks: number of concerned tasks of an iteration.
     """
 
     model: str

@@ -23,10 +23,10 @@ BATCH = "batch contents"
 
 @dataclass(frozen=True, slots=True)
 class Variation:
-    """How durations vary.
+    """Variation of durations.
 
     Attributes:
-        seed: of every draw.
+        seed: seed of every draw.
         compute_jitter: sigma of the factor on kernels.
         host_jitter: sigma of the factor on host work.
         input_jitter: sigma of the factor on reading and receiving batches.
@@ -69,15 +69,15 @@ def draw(seed: int, iteration: int, task: str, world_size: int) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VariedDurations:
-    """Durations drawn anew in each iteration (a `simulator.lowered.Durations`).
+    """Durations with a fresh draw in each iteration (a `simulator.lowered.Durations`).
 
     Attributes:
         program: the tasks and ranks.
         base_ps: durations without jitter ``[T, P]`` or ``[T, 1]``, ps, not rounded.
-        sigma: of each task ``[T]``.
+        sigma: standard deviation of the logarithm of each task's factor ``[T]``.
         contents: tasks whose work differs from batch to batch -> its standard deviation over its mean, scalar or
             ``[P]``. One draw per rank and iteration: a batch with more lookups has more in all kernels.
-        seed: of the draws.
+        seed: seed of the draws.
         world_size: length of a draw.
     """
 

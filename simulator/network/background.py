@@ -1,4 +1,4 @@
-"""What other jobs take of the links: a share of every link of a class, all the time or in bursts."""
+"""Traffic of other jobs on the links: a share of every link of a class, all the time or in bursts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class OtherJob:
     """Traffic of another job on one class of links.
 
     Attributes:
-        share: of every link, in (0, 1).
+        share: fraction of every link, in (0, 1).
         on_s: length of a burst; 0 for traffic all the time.
         off_s: pause between two bursts; 0 for traffic all the time.
         phase_s: when a burst begins, counted from the start of the run.
@@ -30,7 +30,7 @@ class OtherJob:
 
     @property
     def period_s(self) -> float:
-        """From one burst to the next; 0 for traffic all the time."""
+        """Period of the bursts; 0 for traffic all the time."""
         return self.on_s + self.off_s if self.off_s > 0.0 else 0.0
 
 

@@ -40,14 +40,14 @@ RING_OPS: tuple[CollectiveOp, ...] = ("all_reduce", "all_gather", "reduce_scatte
 
 @dataclass(frozen=True, slots=True)
 class Fraction:
-    """What one calibration point says about one link class."""
+    """Information of one calibration point about one link class."""
 
     point: CalibrationPoint
     link: LinkClass
     value: float
 
     def distance(self, nodes: int, local_size: int) -> float:
-        """How far a call on so many nodes and members per node is, in octaves."""
+        """Distance of a call on so many nodes and members per node, in octaves."""
         per_node = min(self.point.ranks, self.point.ranks_per_node)
         return abs(math.log2(nodes / self.point.nodes)) + abs(math.log2(local_size / per_node))
 

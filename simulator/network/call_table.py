@@ -74,8 +74,8 @@ class CallTable:
 
     Attributes:
         columns: ``[rows]`` of each of `_COLUMNS`.
-        latency_of: which of ``latencies`` each row pays ``[rows]``.
-        kind_of: which of ``kinds`` each row's call is ``[rows]``.
+        latency_of: index in ``latencies`` of each row's latency ``[rows]``.
+        kind_of: index in ``kinds`` of each row's call ``[rows]``.
         option_starts: first row of each way to do a call.
         call_starts: first such way of each call.
         latencies: distinct counts of latencies, with their protocol and links per hop.

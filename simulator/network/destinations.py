@@ -26,7 +26,7 @@ class Direct:
     Attributes:
         source: ``[I, f]`` or ``[1, f]``.
         target: the same shape.
-        bytes: what broadcasts to ``[I, f]``.
+        bytes: an array that broadcasts to ``[I, f]``.
     """
 
     source: IntArray

@@ -62,7 +62,7 @@ class Beside:
     """Other traffic over the links of a level: between the NICs that hang on them and host memory.
 
     Attributes:
-        link: which of the level's links the traffic of each rank's NIC takes ``[world_size]``.
+        link: link of the level that the traffic of each rank's NIC takes ``[world_size]``.
         inside: ranks of one number reach each other without a NIC ``[world_size]``.
     """
 
@@ -75,17 +75,17 @@ class Level:
     """One kind of link between ranks; all arrays ``[world_size]``.
 
     Attributes:
-        name: class of its resources.
         bytes_per_s: capacity of one link and direction.
         count: number of links.
-        link: which one each rank uses.
+        link: number of the link that each rank uses.
         inside: ranks of one number reach each other without it.
-        rails: where ranks below the same leaf do so too; None elsewhere.
-        mesh: where GPUs of a node have links to some others only; None: to all alike.
+        rails: the rails, where ranks below the same leaf reach each other without it too; None elsewhere.
+        mesh: links of the GPUs of a node to some others only; None: links to all alike.
         within: the level serves only ranks of one number here (NVLink: of one domain); None: everybody.
         crossings: bytes over the link for each byte that needs it.
-        beside: what passes NICs on the same links, the other way round: sent from host memory, received into it.
-        torus: where links depend on whom a rank sends to; `link` and `inside` are then its node. None elsewhere.
+        beside: traffic that passes NICs on the same links, the other way round: sent from host memory, received into
+            it.
+        torus: the torus, where links depend on the receiver; `link` and `inside` are then its node. None elsewhere.
     """
 
     name: ResourceClass
@@ -205,10 +205,9 @@ def _host_memory(node: Node, node_of: IntArray, local: IntArray, inside: IntArra
 
 
 def host_levels_of(node: Node, node_of: IntArray, local: IntArray, known: Collection[str]) -> tuple[Level, ...]:
-    """What only traffic between GPUs and their host uses: up-links of PCIe switches, memory channels, SSDs.
+    """Links that only traffic between GPUs and their host uses: up-links of PCIe switches, memory channels, SSDs.
 
     Args:
-        node: the nodes.
         node_of: node of each rank ``[world_size]``.
         local: GPU of each rank on its node ``[world_size]``.
         known: levels that collectives use too, left out here.
@@ -229,7 +228,7 @@ def host_levels_of(node: Node, node_of: IntArray, local: IntArray, known: Collec
 
 
 def _host_levels(node: Node, node_of: IntArray, local: IntArray, domain: IntArray) -> list[Level]:  # noqa: ARG001 - as above
-    """Without GPUs: the link of each socket to the others of its node."""
+    """The link of each socket to the others of its node, on nodes without GPUs."""
     if node.socket_link_bytes_per_s is None:
         return []
     ranks = np.arange(len(node_of), dtype=np.int64)

@@ -1,4 +1,4 @@
-"""From a cluster to its collectives library."""
+"""The collectives library of a cluster."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what a stage moves to bytes per link, and on to seconds and usage.
+"""Bytes per link of a stage's traffic, and their seconds and usage.
 
 A link is slow for one of two reasons, and they differ for whoever shares it:
 
@@ -75,7 +75,7 @@ def _side_by_side(block: Block, one: FloatArray, other: FloatArray) -> FloatArra
 
 
 def links_used(port: Port, block: Block, topology: Topology) -> IntArray:
-    """Numbers of the links of one kind that `port_bytes` tells of ``[I, w]``, counted from 0."""
+    """Numbers of the links of one kind, those of `port_bytes` ``[I, w]``, counted from 0."""
     level = topology.ports[port]
     if level.torus is not None:
         return level.torus.used(block)[LEVEL_PORTS[level.name].index(port)]
@@ -91,7 +91,7 @@ def links_per_hop(pattern: Pattern, block: Block, topology: Topology) -> int:
 
 
 def over_level(pattern: Pattern, block: Block, level: Level) -> Traffic:
-    """What each member sends and receives over its link of a level.
+    """Bytes that each member sends and receives over its link of a level.
 
     Where rails save the link too, traffic that leaves on one rail and arrives on another needs it, so pairs that share
     neither node nor rail count: by inclusion and exclusion, those outside the node, plus those outside the rail, minus
@@ -145,9 +145,9 @@ def work_of(
     Args:
         loads: bytes per link.
         rates: capacity of each class, B/s.
-        fractions: what the operation reaches of each class, and what is usable.
-        efficiency: of the protocol and algorithm, multiplies `LinkFractions.reached`.
-        beside_s: what the same kernel does beside the transfers, seconds ``[a, 1]`` or a number.
+        fractions: fraction of each class that the operation reaches, and the usable fraction.
+        efficiency: efficiency of the protocol and algorithm, multiplies `LinkFractions.reached`.
+        beside_s: time of the same kernel's other work beside the transfers, seconds ``[a, 1]`` or a number.
         pace_s: the transfers take at least this long, however fast the links.
     """
     seconds = np.zeros((1, 1))

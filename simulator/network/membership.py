@@ -1,4 +1,4 @@
-"""Which ranks form the instances of a communicator, as rectangular blocks of like instances.
+"""Members of the instances of a communicator, as rectangular blocks of like instances.
 
 Costs are computed for a whole block at once: all its instances have the same number of members on the same number of
 domains (nodes, or what NVLink joins). A communicator of one group per node is one block, whatever the number of nodes.
@@ -21,8 +21,8 @@ class Grouping:
     """Members of each instance that share something (a node, a link).
 
     Attributes:
-        numbers: what is shared, the w distinct values of each instance, ascending ``[I, w]``.
-        slot: which of them each member has ``[I, n]``.
+        numbers: the w distinct shared values of each instance, ascending ``[I, w]``.
+        slot: position of each member's value among them ``[I, n]``.
         count: members that have the same ``[I, n]``.
     """
 
@@ -40,7 +40,7 @@ class Grouping:
         return slot_sums(values, self.slot, self.width)
 
     def shared(self, values: FloatArray) -> FloatArray:
-        """The same sums, told to each member ``[I, n]``."""
+        """The same sums, repeated for each member ``[I, n]``."""
         return np.take_along_axis(self.sums(values), self.slot, axis=1)
 
 
@@ -131,7 +131,7 @@ def blocks_of(instance: IntArray, topology: Topology) -> list[Block]:
 
     Args:
         instance: instance number of each rank ``[world_size]``, -1 for none (see `TaskGraph.communicators`).
-        topology: where the ranks are.
+        topology: placement of the ranks.
 
     Returns:
         Blocks that hold each instance once. Instances whose domains hold unequal numbers of members are a block each.
@@ -199,7 +199,7 @@ def _shapes(labels: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
     """A number for each instance ``[I]``, equal for those of one shape; and whether its domains are even ``[I]``.
 
     Args:
-        labels: of the members ``[I, n]``, those of their domains first.
+        labels: labels of the members ``[I, n]``, those of their domains first.
     """
     widths = np.stack([_distinct(label) for label in labels], axis=1)
     _, shape = np.unique(widths, axis=0, return_inverse=True)
@@ -209,7 +209,7 @@ def _shapes(labels: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
 
 
 def _starts(label: IntArray) -> IntArray:
-    """Where a new value begins in each sorted row ``[I, n]``, 0 or 1."""
+    """Begins of new values in each sorted row ``[I, n]``, 0 or 1."""
     ordered = np.sort(label, axis=1)
     new = np.ones(label.shape, dtype=np.int64)
     new[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
@@ -222,6 +222,6 @@ def _distinct(label: IntArray) -> IntArray:
 
 
 def _run_lengths(label: IntArray) -> IntArray:
-    """How many of the row share each value, in order of the values ``[I, n]``."""
+    """Number of entries of the row that share each value, in order of the values ``[I, n]``."""
     run = np.cumsum(_starts(label).ravel()) - 1
     return np.asarray(np.bincount(run)[run].reshape(label.shape))

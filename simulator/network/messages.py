@@ -30,11 +30,11 @@ class MessageTransport:
     """A message library's constants on one cluster.
 
     Attributes:
-        constants: of the library.
+        constants: the library's constants.
         wire_s: one way through NICs and switches.
-        link_s: what each further link of a torus adds to that.
-        copy_s_per_byte: of one thread in host memory.
-        factors: what a fit found the latencies to be multiplied by.
+        link_s: latency that each further link of a torus adds, seconds.
+        copy_s_per_byte: copy time of one thread in host memory.
+        factors: fitted factors of the latencies.
         host_speed: divides what the CPU does for each message.
     """
 
@@ -77,7 +77,7 @@ class MessageTransport:
         return replace(self, host_speed=speed)
 
     def protocol(self, stage: Stage) -> str:
-        """How a stage's messages are sent."""
+        """Protocol of a stage's messages: eager or rendezvous."""
         return EAGER if stage.message_bytes < self.constants.eager_below.value else RENDEZVOUS
 
     def _way(self, stage: Stage, protocol: str) -> Way:
@@ -89,7 +89,7 @@ class MessageTransport:
         return latency.messages * self.constants.post_s.value * self.factors.post / self.host_speed
 
     def copy_seconds(self, touched_bytes: FloatArray | float) -> FloatArray | float:
-        """With one thread."""
+        """Seconds to copy the bytes with one thread."""
         return touched_bytes * self.copy_s_per_byte / self.host_speed
 
     def seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:

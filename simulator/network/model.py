@@ -45,7 +45,7 @@ ALONE = CollectiveAlgorithm("none", (), "a communicator of one member: nothing t
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StageAmounts:
-    """What a stage moves.
+    """Traffic of a stage.
 
     Attributes:
         stage: its latency and pattern.
@@ -97,7 +97,7 @@ class CollectiveModel:
 
     Attributes:
         cluster: the machine.
-        topology: where ranks are.
+        topology: placement of the ranks.
         calibration: achievable link fractions.
         transport: the collectives library.
         algorithms: operations whose algorithm the scenario forces; the others take the fastest.
@@ -123,7 +123,7 @@ class CollectiveModel:
 
         Args:
             cluster: the machine.
-            topology: where its ranks are.
+            topology: placement of its ranks.
             algorithms: algorithms to force, by operation.
 
         Raises:
@@ -164,7 +164,7 @@ class CollectiveModel:
         return [option for algorithm in self.candidates(call) for option in self._options(call, algorithm)]
 
     def amounts(self, call: Call, algorithm: CollectiveAlgorithm) -> tuple[StageAmounts, ...]:
-        """What each stage of the call moves when done with ``algorithm``; no fit changes it."""
+        """Traffic of each stage of the call under ``algorithm``; no fit changes it."""
         block, topology = call.block, self.topology
         return tuple(
             StageAmounts(
@@ -219,7 +219,7 @@ class CollectiveModel:
         return options
 
     def link_fractions(self, call: Call) -> dict[ResourceClass, LinkFractions]:
-        """What the call reaches of each link class; spine and torus are part of the network the NIC fraction is of."""
+        """Fraction of each link class that the call reaches; the NIC fraction covers spine and torus too."""
         nodes, local = call.block.node_count, call.block.local_size
         near = self.calibration.link_fractions(call.op, "near", nodes, local)
         nic = self.calibration.link_fractions(call.op, "nic", nodes, local)
@@ -229,7 +229,7 @@ class CollectiveModel:
         return fractions
 
     def outside_range(self, call: Call, timed: Timed) -> list[str]:
-        """In which respects the call, done as ``timed`` says, is outside what was measured."""
+        """Ways in which the call, timed as ``timed``, is outside the measured range."""
         nodes, local = call.block.node_count, call.block.local_size
         if call.block.size == 1:
             return []

@@ -31,17 +31,17 @@ class NcclTransport:
 
     Attributes:
         algorithms: names of those it chooses from, by operation.
-        protocols: what the release has.
+        protocols: protocols of the release.
         tables: latencies of each of `TABLES`.
         payload: share of the bandwidth that each protocol's payload gets.
         post_s: cost of posting one network message, LL and LL128.
         simple_factor: times `post_s` for the Simple protocol.
         wire_s: one way through NICs and switches; no network hop is shorter.
-        link_s: what each further link of a torus adds to a hop.
-        channels: those of a message on its own.
+        link_s: latency that each further link of a torus adds to a hop, seconds.
+        channels: channels of a message on its own.
         nvlink: whether GPUs of a node reach each other by NVLink; else by PCIe.
-        copy_s_per_byte: of the member's own part, which the kernel copies; 0 where nothing was fitted.
-        factors: what a fit found the latencies to be multiplied by.
+        copy_s_per_byte: time per byte of the member's own part, which the kernel copies; 0 where nothing was fitted.
+        factors: fitted factors of the latencies.
         tuner: NCCL's own choice; None: the fastest.
         host_speed: divides the posts, which a CPU thread of the library does (1; 1.1 for a 10 % faster host).
     """
@@ -83,7 +83,7 @@ class NcclTransport:
         )
 
     def chosen_from(self, call: Call, known: Sequence[CollectiveAlgorithm]) -> list[CollectiveAlgorithm]:
-        """Those that NCCL has; of one that takes the place of another, not the other."""
+        """Algorithms that NCCL has, without those that another one replaces."""
         own = [algorithm for algorithm in known if algorithm.name in self.algorithms.get(call.op, ())]
         replaced = {algorithm.instead_of for algorithm in own}
         left = [algorithm for algorithm in own if algorithm.name not in replaced]
@@ -97,7 +97,7 @@ class NcclTransport:
         return {protocol: tuple(self._way(call, stage, protocol) for stage in stages) for protocol in protocols}
 
     def protocols_of(self, algorithm: CollectiveAlgorithm, block: Block) -> tuple[Protocol, ...]:
-        """Those of an algorithm that the release has."""
+        """Protocols of an algorithm that the release has."""
         return tuple(protocol for protocol in algorithm.protocols(block) if protocol in self.protocols)
 
     def on_faster_host(self, speed: float) -> NcclTransport:
@@ -109,7 +109,7 @@ class NcclTransport:
         return Way(protocol, efficiency, stage.own_bytes, self._least_seconds(call, stage))
 
     def _least_seconds(self, call: Call, stage: Stage) -> float:
-        """How long the channels of a message on its own need for it inside a node."""
+        """Time that the channels of a message on its own take inside a node, seconds."""
         if not stage.one_message or call.block.node_count > 1:
             return 0.0
         return stage.message_bytes / self.channels.rate_bytes_per_s(call.block.size, stage.message_bytes)
@@ -123,7 +123,7 @@ class NcclTransport:
         return latency.messages * self.post_seconds(protocol)
 
     def copy_seconds(self, touched_bytes: FloatArray | float) -> FloatArray | float:
-        """At the rate of the kernel."""
+        """Seconds to copy the bytes at the rate of the kernel."""
         return touched_bytes * self.copy_s_per_byte
 
     def seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:

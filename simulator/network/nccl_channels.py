@@ -27,16 +27,17 @@ GENERATION: dict[Architecture, Generation] = {
 LINK_SHARE: dict[Architecture, float] = {
     "pascal": 18 / 20, "volta": 20 / 25, "ampere": 20 / 25, "hopper": 20.6 / 25, "blackwell": 40.1 / 50,
 }  # fmt: skip
-"""What NCCL counts of an NVLink (``topo.h``) over its rate (20, 25, 25, 25, 50 GB/s and direction, recalled)."""
+"""Fraction of an NVLink's rate that NCCL counts (``topo.h``; rates (20, 25, 25, 25, 50 GB/s and direction,
+recalled)."""
 PCIE_SHARE = 12 / 15.75
-"""What NCCL counts of PCIe: 12, 24, 48 GB/s of x16 of generations 3, 4, 5."""
+"""Fraction of PCIe's bandwidth that NCCL counts: 12, 24, 48 GB/s of x16 of generations 3, 4, 5."""
 NEAR_SPEED: dict[Generation, float] = {"volta": 20, "ampere": 20, "hopper": 30, "blackwell": 90}
-"""Of a channel inside a node, GB/s: what the search settles on (12 x 20 on A100, 12 x 30 on H100)."""
+"""Rate of a channel inside a node, GB/s: the result of NCCL's search (12 x 20 on A100, 12 x 30 on H100)."""
 FAR_SPEEDS: dict[Generation, tuple[float, ...]] = {
     **dict.fromkeys(("volta", "ampere"), (48, 30, 28, 24, 20, 18, 15, 12, 10, 9, 7, 6, 5, 4, 3)),
     **dict.fromkeys(("hopper", "blackwell"), (48, 45, 42, 40, 30, 24, 22, 20, 17.5, 15, 12, 6, 3)),
 }
-"""Of a channel between nodes, GB/s, that the search tries."""
+"""Rates of a channel between nodes that NCCL's search tries, GB/s."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,7 +71,7 @@ class NcclTuner:
     Attributes:
         constants: its latencies.
         node: the machine's node.
-        architecture: of its GPUs.
+        architecture: architecture of the GPUs.
     """
 
     constants: NcclConstants
@@ -118,7 +118,7 @@ class NcclTuner:
         return [protocol for protocol in algorithm.protocols(call.block) if protocol in self.constants.protocols]
 
     def _seconds(self, call: Call, algorithm: CollectiveAlgorithm) -> dict[Protocol, float]:
-        """By protocol; empty where NCCL has no model."""
+        """Constants by protocol; empty where NCCL has no model."""
         times = ((p, self.seconds(call, algorithm.name, p)) for p in self._known(call, algorithm))
         return {protocol: seconds for protocol, seconds in times if seconds is not None}
 

@@ -1,4 +1,4 @@
-"""Who sends to whom in a stage of a collective, as far as links need to know.
+"""Senders and receivers in a stage of a collective, as far as links depend on them.
 
 The question a level of links asks (`simulator.network.levels`) is always the same: of what each member sends and
 receives, how much goes to members that do not share some label (a node, a leaf switch) with it? A pattern answers it
@@ -21,7 +21,7 @@ from simulator.program import IntArray
 
 
 class Pattern(Protocol):
-    """What a stage moves.
+    """Traffic of a stage.
 
     Attributes:
         on_rails: whether traffic to another node leaves and arrives on the same NIC number.
@@ -33,11 +33,11 @@ class Pattern(Protocol):
         ...
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
-        """What each member exchanges with members of another ``label [world_size]``."""
+        """Bytes that each member exchanges with members of another ``label [world_size]``."""
         ...
 
     def messages(self, block: Block) -> Messages:
-        """What goes from which domain to which."""
+        """Bytes from each domain to each other."""
         ...
 
     def mesh_share(self, share: FloatArray, members: IntArray) -> float:
@@ -56,7 +56,7 @@ def ring_share(share: FloatArray) -> float:
 
 
 def pairs_share(share: FloatArray) -> float:
-    """Of all pairs, which carry the same, the weakest sets the pace."""
+    """Usable part of the ports where all pairs carry the same: the weakest pair limits all."""
     others = len(share) - 1
     return float(share[~np.eye(len(share), dtype=bool)].min()) * others
 
@@ -66,7 +66,7 @@ class AllPairs:
     """Every member sends to every other.
 
     Attributes:
-        bytes: what each member sends, own part included ``[a, 1]``.
+        bytes: bytes that each member sends, own part included ``[a, 1]``.
         send_bytes: the same where members differ ``[I, n]``.
         weights: share of a sender's bytes that each member receives ``[I, n]``; None: even.
         on_rails: messages change the rail by NVLink before they leave the node (PXN).
@@ -78,18 +78,18 @@ class AllPairs:
     on_rails: bool = False
 
     def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
-        """That of all pairs."""
+        """The part of all pairs."""
         return pairs_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
-        """To every member outside the label its share."""
+        """Each member outside the label gets its share."""
         grouping = block.grouping(label)
         if self.send_bytes is None or self.weights is None:
             return both_ways(self.bytes * ((block.size - grouping.count) / block.size))
         return _uneven(self.send_bytes, self.weights, grouping)
 
     def messages(self, block: Block) -> Messages:
-        """To every member its share."""
+        """Each member gets its share."""
         if self.send_bytes is None or self.weights is None:
             return (Spread(self.bytes, np.full((1, 1), 1.0 / block.size)),)
         return (Spread(self.send_bytes, self.weights),)
@@ -111,14 +111,14 @@ class Rings:
     order cross borders as rings do.
 
     Attributes:
-        bytes: what passes each member ``[a, 1]``.
+        bytes: bytes that pass each member ``[a, 1]``.
     """
 
     bytes: FloatArray
     on_rails: bool = True
 
     def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
-        """That of rings."""
+        """The part of rings."""
         return ring_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
@@ -136,7 +136,7 @@ class Trees(Rings):
     """Two binary trees over the domains, each with half of the data up and down again; borders are crossed as by rings.
 
     Attributes:
-        bytes: what passes each member, the data up and down ``[a, 1]``.
+        bytes: bytes that pass each member, the data up and down ``[a, 1]``.
     """
 
     def messages(self, block: Block) -> Messages:
@@ -152,7 +152,7 @@ class LocalRings:
     on_rails: bool = True
 
     def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
-        """That of rings."""
+        """The part of rings."""
         return ring_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
@@ -173,7 +173,7 @@ class RailRings:
     on_rails: bool = True
 
     def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
-        """That of rings."""
+        """The part of rings."""
         return ring_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
@@ -182,7 +182,7 @@ class RailRings:
         return both_ways(np.where(count < block.size, self.bytes / np.maximum(count / block.local, 1.0), 0.0))
 
     def messages(self, block: Block) -> Messages:
-        """From each domain to the next what all its members send."""
+        """Each domain sends the bytes of all its members to the next."""
         return around_domains(block, self.bytes * block.local_size)
 
 
@@ -192,8 +192,8 @@ class NearAndFar:
 
     Attributes:
         near: within the domain.
-        far: to the other domains.
-        between: who sends to whom where anything goes to other domains; the sums over domains are those of ``far``.
+        far: bytes to the other domains.
+        between: messages to other domains by receiver; the sums over domains are those of ``far``.
     """
 
     near: Traffic
@@ -202,7 +202,7 @@ class NearAndFar:
     on_rails: bool = True
 
     def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
-        """That of all pairs."""
+        """The part of all pairs."""
         return pairs_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
@@ -216,7 +216,7 @@ class NearAndFar:
         )
 
     def messages(self, block: Block) -> Messages:
-        """As from member to member: what a domain sends and receives is the same."""
+        """Like messages between members: a domain sends as much as it receives."""
         return () if self.between is None else self.between.messages(block)
 
 
@@ -226,8 +226,8 @@ class Sends:
 
     Attributes:
         sender: position in the instance of each message's sender ``[k]``.
-        receiver: of its receiver ``[k]``; whoever sends to itself sends nothing.
-        bytes: of each message ``[a, k]``, or of all alike ``[a, 1]``.
+        receiver: position of its receiver ``[k]``; a member that sends to itself sends nothing.
+        bytes: size of each message ``[a, k]``, or of all alike ``[a, 1]``.
     """
 
     sender: IntArray
@@ -243,7 +243,7 @@ class Sends:
         return Traffic(*(slot_sums(moved, end, block.size) for end in ends))
 
     def messages(self, block: Block) -> Messages:  # noqa: ARG002 - the protocol's signature
-        """From every sender to its receiver."""
+        """Each sender's bytes go to its receiver."""
         return (Direct(self.sender[None], self.receiver[None], self.bytes),)
 
     def mesh_share(self, share: FloatArray, members: IntArray) -> float:
@@ -266,7 +266,7 @@ class Together:
 
     @property
     def on_rails(self) -> bool:
-        """Whether all parts are."""
+        """Whether all parts are on rails."""
         return all(part.on_rails for part in self.parts)
 
     def mesh_share(self, share: FloatArray, members: IntArray) -> float:
@@ -281,7 +281,7 @@ class Together:
         return total
 
     def messages(self, block: Block) -> Messages:
-        """Those of all parts."""
+        """Messages of all parts."""
         return tuple(message for part in self.parts for message in part.messages(block))
 
 
@@ -292,7 +292,7 @@ class Nothing:
     on_rails: bool = True
 
     def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
-        """That of rings."""
+        """The part of rings."""
         return ring_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:  # noqa: ARG002 - the protocol's signature

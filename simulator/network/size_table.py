@@ -40,7 +40,7 @@ class SizeRow:
         busbw_bytes_per_s: see `busbw_bytes_per_s`.
         algorithm: chosen by the library's rules, or forced.
         protocol: chosen likewise.
-        limit: what most of the time goes to: ``latency``, ``posts`` of messages, or the class of the busiest link.
+        limit: largest part of the time: ``latency``, ``posts`` of messages, or the class of the busiest link.
     """
 
     bytes: float
@@ -62,7 +62,7 @@ class SizeTable:
         nodes: nodes they are on.
         ranks_per_node: members on the node that has most.
         rows: one per size.
-        notes: in which respects the model is outside what was measured.
+        notes: ways in which the call is outside the measured range.
     """
 
     op: CollectiveOp
@@ -93,12 +93,12 @@ def size_table(model: CollectiveModel, block: Block, op: CollectiveOp, sizes: It
 
 
 def _not_forced(model: CollectiveModel, block: Block, op: CollectiveOp, rows: Sequence[SizeRow]) -> list[str]:
-    """That the algorithm asked for cannot run on this group, so that the library chose."""
+    """Note that the algorithm asked for cannot run on this group, so that the library chose."""
     forced = model.algorithms.get(op)
     if forced is None or block.size == 1 or all(row.algorithm == forced for row in rows):
         return []
     where = group_in_words(block.size, block.node_count)
-    return [f"{op}/{forced} does not apply to {where}: what the library chooses is shown"]
+    return [f"{op}/{forced} does not apply to {where}: the library's choice is shown"]
 
 
 def _row(call: Call, timed: Timed) -> SizeRow:
@@ -115,7 +115,7 @@ def _row(call: Call, timed: Timed) -> SizeRow:
 
 
 def _limit(timed: Timed, time_s: float) -> str:
-    """What takes half of the time or more, latency or posting messages; else the busiest link, by time."""
+    """Latency or posts of messages where they take half of the time or more; else the busiest link, by time."""
     if time_s <= 0 or 2 * sum(stage.latency_s for stage in timed.stages) >= time_s:
         return "latency"
     if 2 * sum(stage.posts_s for stage in timed.stages) >= time_s:

@@ -1,4 +1,4 @@
-"""Where ranks sit and which links they share: ranks, nodes, levels of links and numbered resources.
+"""Placement of ranks and their shared links: ranks, nodes, levels of links and numbered resources.
 
 A machine is a hierarchy of *levels*, each a kind of link that traffic takes on its way from one rank to another: the
 NVLink port of a GPU, its PCIe link, the up-link of its PCIe switch, the link between sockets, host memory, the NIC, the
@@ -41,7 +41,7 @@ class Topology:
         local_rank_of: GPU of each rank on its node ``[world_size]``.
         domain_of: ranks of one number reach each other by NVLink, or are on one node ``[world_size]``.
         levels: the kinds of links, from the GPU outwards.
-        host_levels: those that no collective uses.
+        host_levels: levels that no collective uses.
     """
 
     world_size: int
@@ -61,7 +61,7 @@ class Topology:
             world_size: number of ranks.
             placement: ``block`` fills node after node; ``round_robin`` deals ranks to the nodes in turn; ``random``
                 shuffles the block placement.
-            seed: of ``random`` (Philox).
+            seed: seed of ``random`` (Philox).
 
         Raises:
             InputError: ``world_size`` is below 1, or the placement is unknown.

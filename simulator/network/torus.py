@@ -40,7 +40,7 @@ class Torus:
     Attributes:
         dimensions: nodes along each dimension ``[D]``.
         node_of: node of each rank ``[world_size]``.
-        slowness: by how much bytes on a dimension count for more, its fastest rate over its own ``[D]``.
+        slowness: factor by which bytes on a dimension count for more, the fastest rate over its own ``[D]``.
     """
 
     dimensions: tuple[int, ...]
@@ -160,7 +160,7 @@ def _all_pairs_on_ring(leaving: FloatArray, arriving: FloatArray) -> FloatArray:
     """Bytes over the forward links of lines.
 
     Args:
-        leaving: what the nodes of a line send ``[H, k]``.
+        leaving: bytes that the nodes of a line send ``[H, k]``.
         arriving: share of it that goes to each node of a line ``[k, L]``.
 
     Returns:

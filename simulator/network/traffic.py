@@ -21,7 +21,7 @@ class Traffic:
         return Traffic(self.out_bytes + other.out_bytes, self.in_bytes + other.in_bytes)
 
     def __sub__(self, other: Traffic) -> Traffic:
-        """What is left; rounding leaves no trace of nothing."""
+        """The difference, with rounding errors set to zero."""
         return Traffic(left(self.out_bytes, other.out_bytes), left(self.in_bytes, other.in_bytes))
 
 

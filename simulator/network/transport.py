@@ -1,4 +1,4 @@
-"""How a collectives library moves what an algorithm asks for: which algorithms it takes, and what starting costs.
+"""Transport of a collectives library: the algorithms that it takes, and the cost of starting them.
 
 NCCL (`simulator.network.nccl`) runs an algorithm in one of three protocols and takes the fastest; libraries of host
 messages (`simulator.network.messages`) look their algorithm up in a table, and send small messages another way than
@@ -18,13 +18,13 @@ from simulator.operators import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a stage is done.
+    """Way in which a stage is carried out.
 
     Attributes:
-        protocol: whose latencies it has.
-        efficiency: share of what the operation reaches of its links that is left to the payload.
+        protocol: name of the protocol whose latencies apply.
+        efficiency: fraction of the reached bandwidth that carries the payload.
         least_s: the transfers take at least this long, however fast the links.
-        touched_bytes: that members copy in their own memory beside the transfers ``[a, 1]`` or a number.
+        touched_bytes: bytes that members copy in their own memory beside the transfers ``[a, 1]`` or a number.
     """
 
     protocol: str
@@ -35,7 +35,7 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """What the library's latencies are multiplied by on one cluster; 1 unless a fit says otherwise."""
+    """Factors of the library's latencies on one cluster; 1 unless fitted."""
 
     base: float = 1.0
     near_hop: float = 1.0
@@ -57,23 +57,23 @@ class Transport(Protocol):
     """A collectives library on one cluster."""
 
     def chosen_from(self, call: Call, known: Sequence[CollectiveAlgorithm]) -> list[CollectiveAlgorithm]:
-        """Those of the ``known`` algorithms, which all can run, that the library considers for a call; may be empty."""
+        """The ``known`` algorithms, which all can run, that the library considers for a call; may be empty."""
         ...
 
     def ways(self, algorithm: CollectiveAlgorithm, call: Call, stages: Sequence[Stage]) -> Mapping[str, Sequence[Way]]:
-        """How the stages may go, by name of the protocol: a `Way` for each stage."""
+        """Ways to carry out the stages by protocol name: a `Way` for each stage."""
         ...
 
     def seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
-        """What the counts of a stage take, seconds; a network hop goes over ``links`` links between switches."""
+        """Latency of the counts of a stage, seconds; a network hop goes over ``links`` links between switches."""
         ...
 
     def posting_seconds(self, latency: Latency, protocol: str) -> float:
-        """What posting the messages of a stage beside its transfers takes, seconds."""
+        """Time to post the messages of a stage beside its transfers, seconds."""
         ...
 
     def copy_seconds(self, touched_bytes: FloatArray | float) -> FloatArray | float:
-        """What `Way.touched_bytes` take, seconds; the same shape."""
+        """Time for `Way.touched_bytes`, seconds; the same shape."""
         ...
 
     def on_faster_host(self, speed: float) -> Transport:

@@ -4,7 +4,6 @@ import gzip
 import itertools
 import json
 import os
-import re
 import shutil
 import signal
 import subprocess
@@ -20,7 +19,7 @@ import yaml
 from tests.command import installed_command
 from tests.trainer_jobs import graded, model, scenario
 from tests.waiting import soon
-from validation.measured import read_measured
+from validation.host.measurement import read_measured
 
 ROOT = Path(__file__).parents[2]
 LINUX = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
@@ -340,9 +339,9 @@ def test_a_measurement_of_an_earlier_version_is_refused_with_one_message(measure
     """It has no iterations whose operators were timed."""
     for name in ("measured.json", "scenario.resolved.yaml"):
         (tmp_path / name).write_bytes((measured[0] / name).read_bytes())
-    code, _, err = dlrmsim("validate", "--measured", tmp_path, "--cluster", "zen4_2_cores", folder=tmp_path)
+    code, _, err = dlrmsim("validate", "--measured", tmp_path, "--cluster", "zen5_2_cores", folder=tmp_path)
     assert code == 2
-    assert re.search(r"(no|not a) measurement", err)
+    assert "not a measurement" in err
 
 
 def test_of_a_measurement_on_a_gpu_the_iteration_alone_is_validated(measured, tmp_path):
@@ -350,7 +349,7 @@ def test_of_a_measurement_on_a_gpu_the_iteration_alone_is_validated(measured, tm
     shutil.copytree(measured[0], tmp_path / "on_gpu")
     file = tmp_path / "on_gpu" / "measured.json"
     file.write_text(json.dumps({**read(file), "device": "NVIDIA H100"}))
-    arguments = ("--measured", "on_gpu", "--cluster", "zen4_2_cores", "--report", "page.html", "--json")
+    arguments = ("--measured", "on_gpu", "--cluster", "zen5_2_cores", "--report", "page.html", "--json")
     code, out, err = dlrmsim("validate", *arguments, folder=tmp_path)
     assert code == 0, err
     assert {case["metric"] for run in json.loads(out)["measured"] for case in run["cases"]} == {"iteration"}

@@ -46,7 +46,7 @@ def test_import_as_json_writes_nothing(kineto, tmp_path, capsys):
 
 def test_import_refuses_a_folder_that_is_not_ours(kineto, tmp_path, capsys):
     assert main(["import", *kineto, "--out", str(tmp_path)]) == 2
-    assert "holds what dlrmsim did not write" in capsys.readouterr().err
+    assert "holds files that dlrmsim did not write" in capsys.readouterr().err
 
 
 def test_replay_as_measured_has_no_error(kineto, capsys):

@@ -47,7 +47,7 @@ def test_the_headline_goes_from_the_smallest_result_to_the_largest(study):
 
 
 def test_the_bound_is_told_by_runs_of_sizes(study):
-    assert findings(study)[0].html == "What bounds the iteration: HBM at 16 GPUs; NIC from 32 to 64 GPUs."
+    assert findings(study)[0].html == "The iteration is bound by HBM at 16 GPUs; NIC from 32 to 64 GPUs."
 
 
 def test_a_study_without_any_result_still_is_a_page(study):

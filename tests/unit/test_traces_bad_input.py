@@ -334,7 +334,7 @@ def test_changes_of_a_replay_that_make_no_sense(capsys, tmp_path, arguments, sai
 def test_a_replay_into_a_folder_of_others(capsys, tmp_path):
     trace = str(good().write(tmp_path / "trace.json"))
     assert main(["replay", trace, "--out", str(tmp_path)]) == 2
-    assert "holds what dlrmsim did not write" in capsys.readouterr().err
+    assert "holds files that dlrmsim did not write" in capsys.readouterr().err
 
 
 def test_a_cluster_without_the_ranks_that_have_no_trace(capsys, tmp_path):
@@ -351,7 +351,7 @@ def test_exports_that_make_no_sense(capsys, tmp_path):
     for arguments, said in (
         ([trace, "--format", "kineto", "--out", str(tmp_path / "out")], "--format: no such format"),
         ([str(log), "--format", "chrome", "--out", str(tmp_path / "out")], "has no timeline.parquet"),
-        ([trace, "--format", "chrome", "--out", str(log)], "holds what dlrmsim did not write"),
+        ([trace, "--format", "chrome", "--out", str(log)], "holds files that dlrmsim did not write"),
     ):
         assert main(["export", *arguments]) == 2
         assert said in capsys.readouterr().err

@@ -99,9 +99,9 @@ class _Template:
     """Tasks of the first rank of a structure; the others differ in durations only.
 
     Attributes:
-        tasks: of the first rank.
+        tasks: tasks of the first rank.
         node_of: place in the file of each task's node ``[T]``.
-        gaps: what its nodes do not say, durations left out.
+        gaps: facts that its nodes lack, durations left out.
         timed: places of nodes that should have a duration.
     """
 
@@ -111,7 +111,7 @@ class _Template:
     timed: tuple[int, ...]
 
     def gaps_with(self, durations_us: Sequence[int]) -> Counter[str]:
-        """What the nodes of a rank with these durations do not say."""
+        """Gaps in the nodes of a rank with these durations."""
         return self.gaps + Counter({UNTIMED: sum(durations_us[place] == 0 for place in self.timed)})
 
     def on(self, rank: int, file: Path, durations_us: Sequence[int]) -> RankTasks:
@@ -234,12 +234,12 @@ def _work(file: Path, at: int, node: Any, attributes: Mapping[str, Any], gaps: C
 
 
 def _private(seconds: float, *, on_host: bool, name: str, attributes: Mapping[str, Any]) -> Work:
-    """What a compute node does, as far as its attributes tell."""
+    """The work of a compute node, as far as its attributes describe it."""
     if "cause" in attributes:
         return Delay(seconds, str(attributes["cause"]))
-    told = str(attributes.get("category", ""))
-    if told in tuple(Category):
-        return Measured(seconds, Category(told), str(attributes.get("kernel", name)))
+    category = str(attributes.get("category", ""))
+    if category in tuple(Category):
+        return Measured(seconds, Category(category), str(attributes.get("kernel", name)))
     return Measured(seconds, Category.HOST if on_host else Category.COMPUTE, name)
 
 

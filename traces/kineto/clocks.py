@@ -1,7 +1,7 @@
 """Clocks of ranks: whether they agree, and by how much to move them where they do not.
 
 A collective ends on no rank before the last rank has arrived. Where a trace says otherwise the ranks' clocks differ;
-collectives end together, so the ends tell by how much.
+collectives end together, so the ends measure the difference.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SLACK_PS = 2_000_000
 
 
 def clock_offsets_ps(ranks: Sequence[RankTasks], members: Mapping[str, Sequence[int] | None]) -> IntArray:
-    """How much each rank's clock is ahead ``[R]``; zeros where the clocks agree or nothing tells.
+    """Offset by which each rank's clock is ahead ``[R]``, ps; zeros where the clocks agree or no collective shows it.
 
     Args:
         ranks: tasks of each rank; they make the same calls on each group.

@@ -1,4 +1,4 @@
-"""Tasks of a rank's device work: behind their launch, their stream, and what the stream was told to wait for."""
+"""Tasks of a rank's device work: behind their launch, their stream, and the stream's waits for events."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class _Launches:
 
     @classmethod
     def of(cls, work: DeviceWork, places: IntArray) -> _Launches:
-        """Of the given pieces, which are in order."""
+        """Launches of the given pieces, which are in order."""
         return cls(places, work.launched_ps[places])
 
     def first_after(self, at_ps: int) -> int | None:
@@ -49,7 +49,7 @@ class DeviceTasks:
     """Appends a rank's device work to its tasks."""
 
     def __init__(self, context: RankContext) -> None:
-        """Of the rank in ``context``, whose host threads have their tasks."""
+        """Builder for the rank in ``context``, whose host threads have their tasks."""
         self._context = context
         self._tasks: list[int] = []  # of each piece of device work, in order of their starts
         self._last: dict[int, int] = {}  # stream -> its latest piece
@@ -105,7 +105,7 @@ class DeviceTasks:
         return inputs, known
 
     def _waits(self) -> dict[int, list[int]]:
-        """Device work -> the work of other streams that its stream was told to wait for before it was launched.
+        """Device work -> the work of other streams that its stream waits for, by calls before its launch.
 
         Kineto names neither the event nor the stream of a wait: taken is, of what other streams had been given before
         the call, the one that ended last before the waiting work started.
@@ -187,7 +187,7 @@ class DeviceTasks:
         return found.op, CollectiveCall(found.op, found.group, size, found.dtype)
 
     def _collective_args(self, place: int, name: str) -> CollectiveArgs | None:
-        """From the kernel's own arguments, or the innermost operator around its launch that has any."""
+        """Arguments of the kernel itself, or of the innermost operator around its launch that has any."""
         trace, row = self._context.trace, int(self._context.device.rows[place])
         args = trace.events.args.get(row)
         outer = int(self._context.device.launch[place])

@@ -27,7 +27,7 @@ class DeviceWork:
         start_ps: start, not before the end of what is before it on the stream ``[D]``.
         end_ps: end ``[D]``.
         streams: (device, stream) of each index.
-        early: how many start before their launching call does.
+        early: number of pieces that start before their launching call does.
         launched_ps: when each was launched, before everything where no call is known ``[D]``.
         by_end: places by end ``[D]``.
         sorted_end_ps: ends in that order ``[D]``.
@@ -116,7 +116,7 @@ def _check_order(trace: RankTrace, rows: IntArray, launch: IntArray) -> None:
 
 
 def _check_clock(trace: RankTrace, rows: IntArray, launch: IntArray) -> int:
-    """How many start before the call that launched them."""
+    """Number of pieces that start before the call that launched them."""
     events = trace.events
     known = np.flatnonzero(launch >= 0)
     before_ps = events.start_ps[launch[known]] - events.start_ps[rows[known]]

@@ -15,7 +15,7 @@ from simulator.program import IntArray
 
 
 class Kind(IntEnum):
-    """What an event is; device events are those of one of the last three kinds."""
+    """Kind of an event; device events have one of the last three kinds."""
 
     OPERATOR = 0
     ANNOTATION = 1
@@ -57,7 +57,7 @@ class Events:
         track: number into ``tracks`` ``[N]``.
         start_ps: start since ``base_ns`` of the trace ``[N]``.
         end_ps: end ``[N]``.
-        correlation: what a runtime call and the device work it launched share, -1 for none ``[N]``.
+        correlation: number shared by a runtime call and the device work it launched, -1 for none ``[N]``.
         number: position in the file's array, for messages ``[N]``.
         args: further arguments of a few events (collectives, copies), by row.
     """
@@ -83,22 +83,22 @@ class Events:
 
     @property
     def on_device(self) -> NDArray[np.bool_]:
-        """Which events are work of a device ``[N]``."""
+        """Whether each event is work of a device ``[N]``."""
         device: NDArray[np.bool_] = self.kind >= DEVICE
         return device
 
 
 @dataclass(frozen=True, slots=True)
 class RankTrace:
-    """What one file says about one rank.
+    """Events of one rank from one file.
 
     Attributes:
-        file: where it was read.
+        file: path that was read.
         rank: global rank, None where the file does not say.
         world_size: ranks of the job, None where the file does not say.
         device: name of the GPU, empty where the file does not say.
         base_ns: time to which the events' times are relative.
-        resolution_ps: what times are whole multiples of; intervals that overlap by less than two of it touch.
+        resolution_ps: unit of which times are whole multiples; intervals that overlap by less than two of it touch.
         events: columns.
         groups: ranks of each process group by its name.
         dropped: events by category that have no meaning for a timeline.

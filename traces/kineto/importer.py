@@ -89,14 +89,14 @@ def _numbered(traces: Sequence[RankTrace]) -> dict[int, RankTrace]:
 
 
 def _members(imports: Sequence[RankImport]) -> dict[str, tuple[int, ...] | None]:
-    """Ranks of each process group; None for all. Where no trace tells, the ranks that use it."""
+    """Ranks of each process group; None for all. Where no trace lists them, the ranks that use it."""
     members: dict[str, tuple[int, ...] | None] = {}
     users: dict[str, list[int]] = {}
     for imported in imports:
         for name, group in imported.groups.items():
             members[name] = members.get(name) or group.ranks
             users.setdefault(name, []).append(imported.tasks.rank)
-    for name in [name for name, told in members.items() if told is None and name != DEFAULT_GROUP]:
+    for name in [name for name, ranks in members.items() if ranks is None and name != DEFAULT_GROUP]:
         members[name] = tuple(users[name])
         for imported in imports:
             imported.gaps["process groups whose members the trace does not say (taken: the ranks that use it)"] += (
@@ -108,7 +108,7 @@ def _members(imports: Sequence[RankImport]) -> dict[str, tuple[int, ...] | None]
 def _common_clock(
     imports: Sequence[RankImport], members: Mapping[str, tuple[int, ...] | None]
 ) -> tuple[list[int], list[Gap]]:
-    """What to add to each rank's times so that all start at 0 on one clock, and what was assumed."""
+    """Offset of each rank's times so that all start at 0 on one clock, and the assumptions."""
     bases = [i.trace.base_ns for i in imports]
     notes = []
     related = max(bases) - min(bases) < _SAME_CLOCK_NS

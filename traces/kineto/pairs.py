@@ -22,11 +22,10 @@ from traces.pytorch.execution_trace import ExecutionTrace, collectives_of
 def with_execution_traces(
     imports: Sequence[RankImport], traces: Sequence[ExecutionTrace], ranks: Collection[int]
 ) -> list[RankImport]:
-    """The imports with sizes, types and groups of their collectives as the execution traces tell.
+    """The imports with sizes, types and groups of their collectives from the execution traces.
 
     Args:
         imports: Kineto traces.
-        traces: execution traces.
         ranks: all that have a Kineto trace, imported or not.
 
     Raises:

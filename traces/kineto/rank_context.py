@@ -1,4 +1,4 @@
-"""What the importers of a rank's host threads and of its device work share while they build its tasks."""
+"""Data shared by the importers of a rank's host threads and of its device work while they build its tasks."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ class RankContext:
     """A rank's trace on its way to tasks.
 
     Attributes:
-        trace: what was read.
+        trace: events that were read.
         builder: the tasks so far.
         steps: the profiler's steps.
-        device: its device work.
         parent: the event each event stands in ``[N]``, -1 for none.
         origin_ps: begin of the trace.
-        gaps: what could not be told, with how often.
-        groups: what is known of each process group.
+        gaps: facts that the trace lacks, with counts.
+        groups: known facts of each process group.
         launched: host task that launches, by the launching call.
         blocking: (host task, device work it waits for).
     """
@@ -49,7 +48,7 @@ class RankContext:
 
     @property
     def slack_ps(self) -> int:
-        """What two time stamps of the trace can be off by."""
+        """Largest error of a difference of two time stamps of the trace."""
         return 2 * self.trace.resolution_ps
 
     def section(self, at_ps: int) -> str:

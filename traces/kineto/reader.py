@@ -186,13 +186,13 @@ class _Columns:
 
 
 _TYPES = (np.int8, np.int32, np.int32, np.int64, np.int64, np.int64, np.int64)
-"""Of the columns kind, name, track, start, end, correlation, number."""
+"""Types of the columns kind, name, track, start, end, correlation, number."""
 _RUNTIME, _MEMCPY = int(Kind.RUNTIME), int(Kind.MEMCPY)
 _HIGHEST = 1 << 62
 _LONGEST_US = 1e12
 """About twelve days: longer than any profile, and in ps still within 62 bits."""
 _EXACT_US = 1 << 50
-"""From here on a double holds microseconds to a quarter only; absolute time stamps since 1970 are."""
+"""Time, us, from which a double resolves a quarter of a microsecond only; absolute time stamps since 1970 are later."""
 
 
 def _number_of(track: tuple[Any, Any], numbers: dict[tuple[Any, Any], int]) -> int:
@@ -204,7 +204,7 @@ def _number_of(track: tuple[Any, Any], numbers: dict[tuple[Any, Any], int]) -> i
 
 
 def _kept_args(args: Args) -> dict[str, Any]:
-    """What describes a collective or a copy."""
+    """Arguments that describe a collective or a copy."""
     kept = {field: value for field in _FIELDS if (value := getattr(args, field)) is not None}
     for field in ("dims", "types"):
         raw = getattr(args, field)

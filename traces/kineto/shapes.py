@@ -34,7 +34,7 @@ def gemm_of(operator: str, args: Mapping[str, Any], kernel: str) -> Gemm | None:
     Args:
         operator: its name.
         args: its arguments as `traces.kineto.reader` keeps them.
-        kernel: the kernel that computes it, whose name tells tf32.
+        kernel: the kernel that computes it; its name shows tf32.
     """
     if operator not in GEMMS:
         return None

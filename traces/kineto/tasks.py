@@ -1,8 +1,8 @@
-"""From the events of a Kineto trace to the tasks of its rank.
+"""Tasks of a rank, made from the events of its Kineto trace.
 
 Host: what a thread does between two calls that the device notices is one task, which ends where the work of the second
 call may start; a call that blocks is a task that waits for device work. Device: work follows its launch, the work
-before it on its stream, and what its stream was told to wait for. Whatever then still passes before it starts is a
+before it on its stream, and the events its stream waits for. Whatever then still passes before it starts is a
 `Delay`. So every task starts when its last input ends, as in a simulated run, and durations reproduce the trace.
 """
 
@@ -36,14 +36,14 @@ _SYNCS = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class RankImport:
-    """What became of one rank's trace.
+    """Import of one rank's trace.
 
     Attributes:
-        trace: what was read.
+        trace: events that were read.
         tasks: its tasks, times relative to the trace's ``base_ns``.
         steps: the profiler's steps, ascending.
         groups: members of each process group that its collectives use; None where the trace does not say.
-        gaps: what could not be told, with how often.
+        gaps: facts that the trace lacks, with counts.
         lookups: embedding lookups of the first step that has any.
     """
 

@@ -61,8 +61,8 @@ class ExecutionTrace:
     """One rank's execution trace.
 
     Attributes:
-        file: where it was read.
-        rank: from the file's name, None where it says none.
+        file: path that was read.
+        rank: rank in the file's name, None where there is none.
         nodes: all nodes by id.
         groups: ranks of the process groups by name.
     """

@@ -24,7 +24,7 @@ from traces.rank_tasks import RankTasks, RankTasksBuilder
 SECTION = "iteration"
 _GEMMS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"}
 _PRECISION: Mapping[int, Precision] = {8: "fp64", 4: "fp32", 2: "fp16", 1: "int8"}
-"""By bytes per element; a trace does not tell fp16 from bf16 here, which take the same time."""
+"""Precision by bytes per element; a trace does not separate fp16 from bf16 here, which take the same time."""
 
 
 def import_pytorch_et(files: Sequence[Path], ranks: Sequence[int] | None = None) -> Imported:

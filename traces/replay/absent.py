@@ -1,4 +1,4 @@
-"""Waiting for ranks that have no trace, told from transfer by the shortest transfer over steps."""
+"""Waiting for ranks that have no trace, separated from transfer by the shortest transfer over steps."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CAUSE = "before a rank without a trace arrives"
 
 @dataclass(frozen=True, slots=True)
 class _Arrival:
-    """When ranks without a trace come to a collective: ``at_ps``, of those on one stream of a traced rank."""
+    """Arrival of ranks without a trace at a collective: ``at_ps``, for collectives on one stream of a traced rank."""
 
     stream: str
     call: CollectiveCall
@@ -34,7 +34,7 @@ def with_late_absent_ranks(job: Job) -> Job:
     times of the trace.
 
     Args:
-        job: as imported: collectives at their measured times.
+        job: the imported job: collectives at their measured times.
     """
     absent = np.setdiff1d(np.arange(job.world_size), job.ranks)
     measured = job.source.measured

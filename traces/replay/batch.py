@@ -32,7 +32,7 @@ class _Shares:
     kept: int = 0
 
     def note(self, old: int, new: int) -> str:
-        """What was assumed."""
+        """The assumptions, one line."""
         whole = max(self.by_shape + self.in_proportion + self.kept, 1)
         parts = (self.by_shape, self.in_proportion, self.kept)
         shape, rest, kept = (f"{100 * part / whole:.0f} %" for part in parts)
@@ -78,7 +78,7 @@ def with_local_batch(job: Job, batch: int, gpu: Gpu) -> Job:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """From one batch to another, on a GPU."""
+    """A change of the batch on a GPU."""
 
     old: int
     new: int

@@ -20,7 +20,7 @@ from traces.replay.job import UNKNOWN, Job
 
 
 class Method(StrEnum):
-    """How a kernel's time was brought to another GPU."""
+    """Method by which a kernel's time was converted to another GPU."""
 
     SHAPE = "GEMM, model of its shape"
     GEMM = "GEMM without shape, the slower of arithmetic and memory rate"
@@ -33,7 +33,7 @@ class Method(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MethodShare:
-    """What one method did: tasks over all ranks, their time before and after."""
+    """Effect of one method: tasks over all ranks, their time before and after."""
 
     method: Method
     tasks: int
@@ -50,7 +50,6 @@ def on_gpu(job: Job, old: Gpu, new: Gpu) -> tuple[Job, tuple[MethodShare, ...]]:
     collectives stay as they are.
 
     Args:
-        job: the job.
         old: the GPU it was traced on.
         new: the GPU it is to run on.
 
@@ -118,28 +117,28 @@ def _stream_rate(gpu: Gpu) -> float:
 
 
 def gpu_of_device(device: str, names: Iterable[str], asked: str = "--from-gpu") -> str:
-    """Which of the shipped GPUs a device is, by the words of both names.
+    """Name of the shipped GPU that a device is, by the words of both names.
 
     Where no name's words are all among the device's, as of "NVIDIA H100 80GB HBM3", it is the only one of its model
-    that is on PCIe or not, as the device is, and of its memory where that is told. A part of one (MIG) is none.
+    that is on PCIe or not, as the device is, and of its memory where the name has a size. A part of one (MIG) is none.
 
     Args:
-        device: what the driver calls it.
-        names: of the shipped GPUs.
+        device: name that the driver gives.
+        names: names of the shipped GPUs.
         asked: option that names one.
 
     Raises:
         InputError: none or several.
     """
-    known, told = sorted(names), device.lower()
-    words = set(re.findall(r"[a-z0-9]+", told.replace("gb", "")))
-    sizes = set(re.findall(r"(\d+) ?gb", told))
+    known, lowered = sorted(names), device.lower()
+    words = set(re.findall(r"[a-z0-9]+", lowered.replace("gb", "")))
+    sizes = set(re.findall(r"(\d+) ?gb", lowered))
     found = [name for name in known if words.issuperset(name.split("_"))] or _alike(words, sizes, known)
     if "mig" in words:
         found = []
     if len(found) != 1:
         raise InputError(
-            "is needed: which GPU it is, its name does not tell",
+            "is needed: its name does not identify the GPU",
             file=asked,
             given=device or None,
             expected=f"one of {', '.join(known)}",
@@ -148,7 +147,7 @@ def gpu_of_device(device: str, names: Iterable[str], asked: str = "--from-gpu") 
 
 
 def _alike(words: Container[str], sizes: Collection[str], names: Iterable[str]) -> list[str]:
-    """Names of the model that is among the words, as far as form and memory, where ``sizes`` tell it, do not differ."""
+    """Names of the model that is among the words, with the same form, and the same memory where ``sizes`` are known."""
     parts = {name: name.split("_") for name in names}
     return [
         name

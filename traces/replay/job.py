@@ -21,7 +21,7 @@ UNKNOWN = -1
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A time as the nearest edge of a task of the rank tells it: ``offset_ps`` after its start or its end."""
+    """A time relative to the nearest edge of a task of the rank: ``offset_ps`` after its start or its end."""
 
     task: int
     at_end: bool
@@ -46,12 +46,12 @@ class Job:
     Attributes:
         source: the import it comes from.
         graph: programs and communicators; work says what is known of each task beside its time.
-        durations_ps: of the private tasks of each program ``[T, P]``, `UNKNOWN` where the trace has no time.
-        transfers_ps: from the last arrival to the end, by communicator and number of the call on it, per instance
+        durations_ps: durations of the private tasks of each program ``[T, P]``, `UNKNOWN` where the trace has no time.
+        transfers_ps: times from the last arrival to the end, by communicator and number of the call on it, per instance
             ``[I]``; empty where the trace has no times.
         steps: iterations of every rank.
         world_size: ranks of the job.
-        notes: what was assumed on the way, a line each.
+        notes: assumptions on the way, a line each.
     """
 
     source: Imported
@@ -116,12 +116,12 @@ def _stated(program: Program) -> IntArray:
 
 
 def _transfers(measured: MeasuredRun) -> list[tuple[tuple[str, int], IntArray]]:
-    """What each collective took from the last arrival to its end."""
+    """Time of each collective from the last arrival to its end, ps."""
     return [(key, _transfer(measured, call)) for key, call in numbered_calls(measured.graph)]
 
 
 def _transfer(measured: MeasuredRun, call: Sequenced) -> IntArray:
-    """Of the instances of a call ``[I]``."""
+    """Transfer times of the instances of a call ``[I]``, ps."""
     transfers = np.zeros(int(call.instance.max()) + 1, dtype=np.int64)
     for number, task, _ in call.callers:
         group = measured.lowered.groups[number]

@@ -1,4 +1,4 @@
-"""How much work of a device may overlap: as traced, nothing, or all communication."""
+"""Overlap of a device's work: as traced, nothing, or all communication."""
 
 from __future__ import annotations
 

@@ -18,7 +18,6 @@ def in_precision(job: Job, dtypes: Mapping[str, str]) -> Job:
     """The job with floating-point collectives in other types, casts not counted; see `with_sizes`.
 
     Args:
-        job: the job.
         dtypes: new type by operation (``all_to_all``); the key ``all`` is for those not named.
 
     Raises:

@@ -78,14 +78,14 @@ def _check_collectives(job: Job) -> None:
     for name, instance in job.graph.communicators.items():
         if instance.any():
             raise InputError(
-                f"group {name!r} is not all ranks, and the trace does not say what becomes of it",
+                f"group {name!r} is not all ranks, and the trace does not show its members at another world size",
                 file="--world-size",
                 expected="a job whose collectives are over all ranks",
             )
     for work in (w for program in job.graph.programs for w in program.work if isinstance(w, CollectiveCall)):
         if work.op not in _FIXED_SIZE:
             raise InputError(
-                f"the size of {work.op} depends on what it carries, which the trace does not say",
+                f"the size of {work.op} depends on its contents, which the trace does not record",
                 file="--world-size",
                 expected="a job of " + ", ".join(sorted(_FIXED_SIZE)),
             )

@@ -23,7 +23,7 @@ def replayed(job: Job, machine: Machine | None = None) -> Imported:
     """Run a job; the times it then has stand in the shape of an import, for the same analyses and exports.
 
     Args:
-        job: what to run.
+        job: job to run.
         machine: takes the collectives and what the trace has no time for; None: transfers as measured.
 
     Raises:
@@ -34,14 +34,14 @@ def replayed(job: Job, machine: Machine | None = None) -> Imported:
     result = run(lowered, RunOptions(max_iterations=1))
     steps = tuple(_step_of(job, step, result) for step in job.steps)
     absent = np.setdiff1d(np.arange(job.world_size), job.ranks).tolist()
-    told = [gap for gap in job.source.gaps if gap.what != ABSENT or absent]
+    kept = [gap for gap in job.source.gaps if gap.what != ABSENT or absent]
     return replace(
         job.source,
         graph=job.graph,
         world_size=job.world_size,
         measured=MeasuredRun(job.graph, lowered, result),
         steps=steps,
-        gaps=(*told, *(Gap(note, 0, ()) for note in job.notes)),
+        gaps=(*kept, *(Gap(note, 0, ()) for note in job.notes)),
     )
 
 

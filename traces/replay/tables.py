@@ -1,4 +1,4 @@
-"""Which embedding tables a job holds, and over which batch: what the shapes of its lookups and GEMMs tell."""
+"""Embedding tables of a job and their batch, from the shapes of its lookups and GEMMs."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from traces.imported import Imported, Lookup
 
 
 def sharded_tables(imported: Imported) -> Mapping[int, int]:
-    """How many sharded tables each traced rank has; data-parallel ones are not counted.
+    """Number of sharded tables on each traced rank; data-parallel ones are not counted.
 
     The batch of a rank is an extent of nearly all its GEMMs. So a lookup over B bags per table is sharded where more
     than half of the GEMMs have B / world size as an extent, data-parallel where they have B.
 
     Raises:
-        InputError: no lookup has shapes, or over which batch one is cannot be told.
+        InputError: no lookup has shapes, or the batch of a lookup is ambiguous.
     """
     if not imported.lookups:
         raise InputError(

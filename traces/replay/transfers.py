@@ -19,7 +19,6 @@ def with_sizes(job: Job, ratio_of: Callable[[CollectiveCall], float]) -> Job:
     in the trace, which is taken for what does not depend on the size.
 
     Args:
-        job: the job.
         ratio_of: new size of a collective over its present one.
     """
     transfers, shortest = dict(job.transfers_ps), _shortest(job)

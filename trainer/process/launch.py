@@ -29,16 +29,16 @@ from trainer.process.pin import shares, usable_cores
 from trainer.process.runs import Run
 
 POLL_S = 0.02
-"""How often the launcher looks after its ranks, seconds: seldom enough to cost the ranks' cores nothing."""
+"""Period at which the launcher polls its ranks, seconds: seldom enough to cost the ranks' cores nothing."""
 
 KILLED_S = 10.0
-"""How long processes that were killed may take to let go of their files, seconds: others may have their cores."""
+"""Longest time that killed processes may take to close their files, seconds: others may have their cores."""
 
 MAX_DETAILS = 10_000
 """Characters of a rank's own words in an error: the last ones."""
 
 SPINS, SPIN_MS = 10**7, 100
-"""How long a thread looks for its next kernel, in looks (GNU OpenMP) and in milliseconds (LLVM's): longer than gaps of
+"""Time that a thread spins for its next kernel, in spins (GNU OpenMP) and in milliseconds (LLVM's): longer than gaps of
 an iteration."""
 
 ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
@@ -60,10 +60,10 @@ def started_ranks(
     """Ranks on this host, which are ended when this is left.
 
     Args:
-        run: what every rank does.
+        run: run of every rank.
         world_size: ranks.
-        cores: what they share; all that this process may use when None.
-        module: what every rank runs.
+        cores: cores that the ranks share; all that this process may use when None.
+        module: module that every rank runs.
 
     Raises:
         InputError: a rank refused the input.
@@ -95,7 +95,7 @@ class Ranks:
         """Let waiting ranks (`launcher_turns`) go on until ``done``; raises as `started_ranks`."""
         for process in self.processes:
             if process.stdin is None:
-                raise ValueError("ranks are told of turns by their standard input")
+                raise ValueError("ranks receive turns through their standard input")
             with suppress(BrokenPipeError):  # it has ended: that is found below
                 process.stdin.write(TURN)
         while not done() and not self._all_ended():
@@ -117,7 +117,7 @@ def _start(run: Run, rank: int, world_size: int, folder: Path, module: str = "tr
             [sys.executable, "-P", "-m", module, *told.arguments()],
             env=_environment(rank, world_size, len(run.cores)),
             stdin=subprocess.PIPE,
-            bufsize=0,  # what a rank that has died did not read would be flushed when its input is closed
+            bufsize=0,  # input that a dead rank did not read would be flushed when its input is closed
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -151,7 +151,7 @@ def _loopback() -> dict[str, str]:
 
 
 def _first_failure(failed: Sequence[int], folder: Path) -> int:
-    """The rank whose failure was its own: one that was not told by a peer."""
+    """The rank whose failure was its own: one that no peer reported."""
     own = [rank for rank in failed if not _left_error(folder, rank).get("told_by_peer", False)]
     return (own or failed)[0]
 
@@ -171,7 +171,7 @@ def _failure(rank: int, codes: Sequence[int | None], folder: Path) -> InputError
 
 
 def _left_error(folder: Path, rank: int) -> dict[str, Any]:
-    """What a failed rank left, if it could."""
+    """Error file of a failed rank, if it wrote one."""
     try:
         found: dict[str, Any] = json.loads((folder / f"rank{rank}.error").read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -200,14 +200,14 @@ def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
 
 
 def _unread(told: IO[bytes], wait_s: float = 0.0) -> bool:
-    """Whether nobody has the other end of this pipe any more: a rank's children have its standard input too.
+    """Whether no process has the other end of this pipe any more: a rank's children have its standard input too.
 
     Known on Linux, where alone ranks have children that outlive them by more than a moment.
     """
     if sys.platform != "linux":
         return True
     ends = select.poll()
-    ends.register(told, 0)  # that it has no reader is told unasked
+    ends.register(told, 0)  # the loss of the reader is reported without a request
     return bool(ends.poll(1e3 * wait_s))
 
 

@@ -1,7 +1,7 @@
 """A process of the trainer: its cores, its process group, its children, and what becomes of its errors.
 
 Rank, number of ranks and meeting point come from torchrun's environment variables. A rank that fails leaves
-``rank{r}.error`` beside the rendezvous file for the launcher: what went wrong, and whether it was only told by a peer.
+``rank{r}.error`` beside the rendezvous file for the launcher: the error, and whether only a peer reported it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ GRACE_S = 5.0
 """A rank that lost a peer lets the launcher hear the peer first; after this it ends by itself, seconds."""
 
 LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pipe", "gloo/transport", "NCCL")
-"""How messages of collectives read when another rank has gone."""
+"""Texts in messages of collectives when another rank has ended."""
 
 
 class Work(Protocol):
-    """What every rank does once the process group is there."""
+    """Work of every rank in the process group."""
 
     def __call__(self, run: Run, rank: int, device: torch.device) -> None:
         """Do it."""

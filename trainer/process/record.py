@@ -1,4 +1,4 @@
-"""What a rank writes down: when each iteration began and ended, its loss, and traces of the last few.
+"""Records of a rank: begin and end of each iteration, its loss, and traces of the last few.
 
 Files in the run's folder, of rank r: ``rank{r}.json`` (columns with an entry per iteration, and the rank's
 environment), ``timed/rank{r}.json.gz``,
@@ -32,7 +32,7 @@ except ImportError:  # not a Unix
 
 
 FAST = 1
-"""Of gzip's levels."""
+"""Compression level of gzip."""
 PENDING = 1000
 """Marks and losses that are kept as they are; then they become numbers, for which a GPU is waited for once."""
 
@@ -40,8 +40,8 @@ PENDING = 1000
 class Recorder:
     """Times iterations; on a GPU by events on its default stream, so that hardly anything waits for a measurement.
 
-    Events tell the time between two of them in milliseconds as fp32: taken from one to the next and added up, not from
-    the first one, that is exact to nanoseconds however long a run is.
+    Two events give the time between them in milliseconds as fp32: taken from one to the next and added up, not from the
+    first one, that is exact to nanoseconds however long a run is.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -72,7 +72,7 @@ class Recorder:
             self._settle()
 
     def columns(self) -> dict[str, list[float]]:
-        """What is known of each iteration.
+        """Measurements of each iteration.
 
         ``start_s`` and ``end_s`` on the host's monotonic clock, ``loss``, ``page_faults``, ``cpu_s``, what the rank's
         own thread had of a core, ``process_s``, what all its threads had, and ``collectives_s``, in which its own
@@ -138,10 +138,10 @@ def write_record(
 
 
 class Tracer(Protocol):
-    """What is told when an iteration has ended."""
+    """Receiver of the ends of iterations."""
 
     def step(self) -> None:
-        """One has."""
+        """An iteration has ended."""
         ...
 
 
@@ -178,7 +178,7 @@ class Sessions:
     """
 
     def __init__(self, file_of: Callable[[int], Path], *, cuda: bool) -> None:
-        """Before the first iteration.
+        """Start before the first iteration.
 
         Args:
             file_of: the file of a session by its number.
@@ -258,7 +258,7 @@ def _profiled(run: Run, rank: int, device: torch.device) -> Iterator[torch.profi
 
 
 def _activities(device: torch.device) -> list[Any]:
-    """What there is to trace."""
+    """Activities that the profiler traces."""
     kinds = torch.profiler.ProfilerActivity
     return [kinds.CPU, kinds.CUDA] if device.type == "cuda" else [kinds.CPU]
 

@@ -40,7 +40,7 @@ class _Parameters:
 
     @staticmethod
     def of(cluster: Cluster, rows: Sequence[MeasuredCollective]) -> _Parameters:
-        """What the rows can say something about."""
+        """Parameters that the rows depend on."""
         near = sorted({row.op for row in rows if row.nodes == 1})
         far = sorted({row.op for row in rows if row.nodes > 1})
         return _Parameters(tuple(near), tuple(far), tuple(sorted({row.source for row in rows})), _copy_rate(cluster))
@@ -74,7 +74,7 @@ class _Parameters:
 
 
 def _copy_rate(cluster: Cluster) -> float:
-    """At which a member's own part is copied, B/s: by a kernel, or by a thread of the host."""
+    """Rate at which a member's own part is copied, B/s: by a kernel, or by a thread of the host."""
     if cluster.collectives.messages is not None:
         return cluster.collectives.messages.copy_bytes_per_s.value
     gpu = cluster.node.accelerator
@@ -93,9 +93,9 @@ def fit_collectives(
 
     Args:
         cluster: the machine; its own points and fit are not used.
-        rows: what was measured on it.
-        note: where the rows are from, for the ``source`` of every value.
-        progress: told how often all rows have been predicted.
+        rows: measurements on it.
+        note: origin of the rows, for the ``source`` of every value.
+        progress: shows the number of predictions of all rows.
         launches: whether the method of each source adds something to everything it timed.
 
     Raises:
@@ -125,7 +125,7 @@ def fit_collectives(
         errors,
         parameters.start,
         drawn=drawn,
-        told=lambda number: shown.stage(f"fitting {len(rows)} rows, evaluation {number}"),
+        on_evaluation=lambda number: shown.stage(f"fitting {len(rows)} rows, evaluation {number}"),
     )
     off = np.abs(100.0 * np.expm1(errors(found.logs)))
     spread = f"median error {np.median(off):.1f} %, worst {off.max():.0f} %, of {len(rows)} rows"

@@ -39,7 +39,7 @@ START: dict[Constant, float] = {
     "table_s": 100e-6,
     "feature_s": 20e-6,
 }
-"""Where a fit starts: the generator's own traffic, and times of a few launches."""
+"""Start of a fit: the generator's own traffic, and times of a few launches."""
 
 LINEAR_BEYOND = 0.05
 PRIOR_WEIGHT = 0.02
@@ -106,7 +106,7 @@ def calibration_of(framework: str, suites: Sequence[str]) -> list[Configuration]
 
 
 def _seconds(case: Case, resolved: ResolvedScenario) -> float:
-    """What was measured, as seconds of an iteration.
+    """Measured iteration time, seconds.
 
     Raises:
         InputError: it cannot be fitted on.
@@ -154,7 +154,7 @@ def fit_framework(
 
 
 DIFFERENCE = 0.01
-"""Of a logarithm, for derivatives: simulated times have steps of their own far below this."""
+"""Step of a logarithm for derivatives: simulated times have steps of their own far below this."""
 TOLERANCE = 1e-4
 
 

@@ -1,9 +1,9 @@
 """Fitting what a GPU's kernels reach to kernels that were timed on it.
 
-Fitted is what the rows can tell: elementwise kernels give the stream fraction and the start of a kernel, GEMMs their
-fraction of the peak, the feed of their operands, their start and what is left without alignment, lookups the embedding
-rate. The search starts from round values, the same for every GPU, whatever its spec says; a constant is drawn to its
-start with a weight too small to matter where rows depend on it.
+Only constants that the rows determine are fitted: elementwise kernels give the stream fraction and the start of a
+kernel, GEMMs their fraction of the peak, the feed of their operands, their start and what is left without alignment,
+lookups the embedding rate. The search starts from round values, the same for every GPU, whatever its spec says; a
+constant is drawn to its start with a weight too small to matter where rows depend on it.
 """
 
 from __future__ import annotations
@@ -52,17 +52,17 @@ class Kernel(Protocol):
 
     @property
     def kind(self) -> str:
-        """Of `STEPS`."""
+        """Kind of kernel, a key of `STEPS`."""
         ...
 
     @property
     def operator(self) -> Operator:
-        """What the compute model is asked for."""
+        """Operator that the compute model times."""
         ...
 
     @property
     def time_s(self) -> float:
-        """How long it took, seconds."""
+        """Measured time, seconds."""
         ...
 
 
@@ -77,7 +77,7 @@ class TimedKernel:
 
 @dataclass(frozen=True, slots=True)
 class KernelFit:
-    """What was found.
+    """Result of the fit.
 
     Attributes:
         gpu: the GPU with the constants found.
@@ -107,10 +107,10 @@ def fit_kernels(gpu: Gpu, rows: Sequence[Kernel], note: str, progress: Progress 
     """The constants that fit ``rows`` best.
 
     Args:
-        gpu: where the fit starts from.
-        rows: what was measured on it.
-        note: how, for the ``source`` of every value.
-        progress: told how often the rows have been predicted.
+        gpu: start of the fit.
+        rows: measurements on it.
+        note: method of the fit, for the ``source`` of every value.
+        progress: shows the number of predictions of the rows.
 
     Raises:
         InputError: there are no rows, or the GPU does not compute in the precision of one.
@@ -120,10 +120,10 @@ def fit_kernels(gpu: Gpu, rows: Sequence[Kernel], note: str, progress: Progress 
     shown, fitted = progress or Silent(), []
     for kinds, names in STEPS:
         used = [row for row in rows if row.kind in kinds]
-        told = [name for name in names if name != "gemm_unaligned_fraction" or _tells_of_alignment(gpu, used)]
+        fittable = [name for name in names if name != "gemm_unaligned_fraction" or _depends_on_alignment(gpu, used)]
         if used:
-            gpu = _fit(gpu, used, told, note, shown)
-            fitted += told
+            gpu = _fit(gpu, used, fittable, note, shown)
+            fitted += fittable
     return KernelFit(gpu, tuple(fitted))
 
 
@@ -143,7 +143,7 @@ def _fit(gpu: Gpu, rows: Sequence[Kernel], names: Sequence[str], note: str, show
             start,
             first=start + np.where(edged, np.log(edge), 0.0),
             highest=np.where(shares, 0.0, np.inf),
-            told=lambda number: shown.stage(f"fitting {len(rows)} {rows[0].kind} rows, evaluation {number}"),
+            on_evaluation=lambda number: shown.stage(f"fitting {len(rows)} {rows[0].kind} rows, evaluation {number}"),
         )
         for edge in (EDGES if edged.any() else EDGES[:1])
     ]
@@ -168,8 +168,8 @@ def _with(gpu: Gpu, names: Sequence[str], values: FloatArray, note: str = "trial
     return gpu.model_copy(update={"achieved": AchievedRates.model_construct(**{**dict(gpu.achieved), **new})})
 
 
-def _tells_of_alignment(gpu: Gpu, rows: Sequence[Kernel]) -> bool:
-    """Whether any time depends on what unaligned rows cost."""
+def _depends_on_alignment(gpu: Gpu, rows: Sequence[Kernel]) -> bool:
+    """Whether any time depends on the cost of unaligned rows."""
     halved = _with(gpu, ["gemm_unaligned_fraction"], np.array([gpu.achieved.gemm_unaligned_fraction.value / 2]))
     return bool(np.any(predicted_s(halved, rows) != predicted_s(gpu, rows)))
 

@@ -1,4 +1,4 @@
-"""Least squares of logarithms that a few odd rows do not bend, and that leave alone what no row tells of."""
+"""Robust least squares of logarithms: few odd rows have little effect, and parameters without rows stay as they are."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ def fitted_logs(
     drawn: FloatArray | None = None,
     first: FloatArray | None = None,
     highest: FloatArray | float = np.inf,
-    told: Callable[[int], None],
+    on_evaluation: Callable[[int], None],
 ) -> Fitted:
     """Parameters whose errors are smallest.
 
     Args:
         errors: log(predicted / measured) of each row, of the logarithms of the parameters.
         start: logarithms ``[K]`` that parameters are drawn to, and where the search starts.
-        drawn: which of them are drawn ``[K]``; all by default.
-        first: where the search starts instead.
+        drawn: whether each is drawn to its start ``[K]``; all by default.
+        first: start of the search, if not ``start``.
         highest: bound of the logarithms.
-        told: called with the number of each evaluation.
+        on_evaluation: called with the number of each evaluation.
     """
     from scipy.optimize import least_squares
 
     chosen, evaluations = np.ones(len(start), dtype=bool) if drawn is None else drawn, count(1)
 
     def residuals(logs: FloatArray) -> FloatArray:
-        told(next(evaluations))
+        on_evaluation(next(evaluations))
         return np.concatenate([errors(logs), PRIOR_WEIGHT * (logs - start)[chosen]])
 
     found = least_squares(

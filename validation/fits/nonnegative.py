@@ -1,4 +1,4 @@
-"""Least squares of relative errors: costs are not negative, and lean on known ones where rows tell little."""
+"""Non-negative least squares of relative errors, drawn to known costs where rows determine little."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ USUAL_OFF, UNUSUAL_SHARE = 0.5, 0.1
 """Standard deviations: of costs from those of another CPU times a number for each kind of kernel; and of what an amount
 that cost nothing there makes of the row with most of it (`docs/decisions/055`)."""
 ROUNDS = 40
-"""Of reweighting: the predictions of one are the next one's weights."""
+"""Rounds of reweighting: the predictions of one are the next one's weights."""
 
 
 class Usual(NamedTuple):
-    """What costs are held against ``[A]`` (0: it cost nothing, nan: it is not known), and the kind of each ``[A]``."""
+    """Prior costs ``[A]`` (0: free, nan: unknown), and the kind of each ``[A]``."""
 
     costs: FloatArray
     kinds: IntArray
@@ -35,9 +35,9 @@ def nonnegative(
 
     Args:
         matrix: amounts of each row ``[R, A]``.
-        seconds: what each took ``[R]``.
+        seconds: measured time of each row ``[R]``.
         floors: seconds that are added to what is predicted where errors are relative to it ``[R]``.
-        weights: of errors ``[R]``, without unit.
+        weights: weights of errors ``[R]``, without unit.
         usual: costs to lean on; None: there are none.
 
     Returns:
@@ -48,22 +48,22 @@ def nonnegative(
     costs, expected, calm, noise = np.zeros(matrix.shape[1]), seconds, np.ones(len(seconds)), 0.0
     for round_ in range(ROUNDS):
         each = weights * calm / (expected + floors)
-        rows, told = matrix * each[:, None], seconds * each
+        rows, targets = matrix * each[:, None], seconds * each
         if usual is not None:
-            rows, told = _with_usual(rows, told, usual, noise)
+            rows, targets = _with_usual(rows, targets, usual, noise)
         scale = np.maximum(np.abs(rows).max(axis=0), 1e-300)
-        costs = (nnls(rows / scale, told, maxiter=100 * len(scale))[0] / scale)[: matrix.shape[1]]
+        costs = (nnls(rows / scale, targets, maxiter=100 * len(scale))[0] / scale)[: matrix.shape[1]]
         now = matrix @ costs
         off = np.abs(now - seconds) / (now + floors)
         noise = float(np.sqrt(np.sum((weights * calm * off) ** 2) / np.sum(weights**2)))
-        if round_ >= ROUNDS // 4:  # not before the predictions have settled: what noise pulled down would stay there
+        if round_ >= ROUNDS // 4:  # after the predictions have settled: costs that noise pulled down would stay low
             calm = np.sqrt(np.minimum(1.0, LINEAR_BEYOND / np.maximum(off, 1e-12)))
         expected = (expected + now) / 2
     found: FloatArray = costs
     return found
 
 
-def _with_usual(rows: FloatArray, told: FloatArray, usual: Usual, noise: float) -> tuple[FloatArray, FloatArray]:
+def _with_usual(rows: FloatArray, targets: FloatArray, usual: Usual, noise: float) -> tuple[FloatArray, FloatArray]:
     """The rows ``[R, A]``, with a column more for each kind of kernel and a row more for each cost that is held."""
     kind_count, (count, amounts) = int(usual.kinds.max()) + 1, rows.shape
     held = np.zeros((amounts, amounts + kind_count))
@@ -75,4 +75,4 @@ def _with_usual(rows: FloatArray, told: FloatArray, usual: Usual, noise: float) 
         else:
             held[amount, amount] = noise / UNUSUAL_SHARE * most[amount]
     wider = np.hstack([rows, np.zeros((count, kind_count))])
-    return np.vstack([wider, held]), np.append(told, np.zeros(amounts))
+    return np.vstack([wider, held]), np.append(targets, np.zeros(amounts))

@@ -1,4 +1,4 @@
-"""From what was measured on a machine's GPUs to the cluster that it is, and to what the trainer does around kernels.
+"""A cluster and a framework profile, fitted to measurements on a machine's GPUs.
 
 Kernels alone give what the GPU reaches (`validation.fits.kernel_fit`), collectives what the links between its GPUs do
 (`validation.fits.fitting`), and iterations of jobs the constants of a framework profile
@@ -15,11 +15,11 @@ import numpy as np
 
 from hardware_specs.types import Cluster
 from scenarios.progress import Progress
-from validation.cpu_fit import KERNELS, KernelRow, Row
 from validation.fits.fitting import fit_collectives
 from validation.fits.framework_fit import Configuration, FittedConstants, fit_framework
 from validation.fits.kernel_fit import KernelFit, TimedKernel, fit_kernels, predicted_s
 from validation.gpu.record import GpuRecord
+from validation.host.timed_kernels import KERNELS, KernelRow, Row
 from validation.suites.collectives import MeasuredCollective
 from validation.suites.errors import error_pct
 from workloads.graph.framework import Constant
@@ -28,9 +28,9 @@ KIND_OF: Mapping[str, str] = {"gemm": "gemm", "batched": "gemm", "stream": "elem
 """Kernels that are timed, and as what `validation.fits.kernel_fit` knows each. Element-wise kernels that do not go
 through memory as it lies are not among them: they say nothing of the rate at which it streams."""
 CONSTANTS: tuple[Constant, ...] = ("operator_s", "elementwise_factor", "embedding_factor", "iteration_s")
-"""Of the framework profile, that jobs tell."""
+"""Constants of the framework profile that jobs determine."""
 FEWEST_JOBS = 4
-"""As many as there are constants: with fewer the profile stays as it was."""
+"""Smallest number of jobs for a fit, one per constant: with fewer the profile stays as it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,9 @@ class GpuFit:
     """A machine that is fitted.
 
     Attributes:
-        cluster: what it is.
-        kernels: what its GPU reaches, and which of that was fitted.
+        kernels: rates of its GPU, and the names of the fitted ones.
         framework: constants of the profile; None where too few jobs were trained.
-        errors_pct: of kernels alone, by kind as they were timed.
+        errors_pct: errors of kernels alone, by kind as they were timed.
         has_collectives: whether collectives were timed, for which it takes two GPUs.
     """
 
@@ -53,12 +52,11 @@ class GpuFit:
 
 
 def fit_gpus(record: GpuRecord, name: str, progress: Progress) -> GpuFit:
-    """The machine as a record tells it.
+    """The machine fitted to a record.
 
     Args:
-        record: of its GPUs.
-        name: of the cluster.
-        progress: told what is being done.
+        name: name of the cluster.
+        progress: shows the steps.
 
     Raises:
         InputError: a job cannot run on it.

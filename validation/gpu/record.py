@@ -1,4 +1,4 @@
-"""What ``calibrate host --device cuda`` measures, and a file of it: a spec can be fitted anew anywhere."""
+"""The measurements of ``calibrate host --device cuda`` and their file, from which a spec can be fitted anywhere."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hardware_specs.loader import read_cluster
 from hardware_specs.types import Cluster
 from inputs.yaml_lines import Document
 from scenarios.resolve import ResolvedScenario, resolve
-from validation.cpu_fit import Row
-from validation.host_record import packed, unpacking
+from validation.host.record import packed, unpacking
+from validation.host.timed_kernels import Row
 
 SCHEMA = "gpus 1"
-"""Of the files: another one is another format."""
+"""Version of the file format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +42,11 @@ class GpuRecord:
     """A machine's GPUs and what was measured on them.
 
     Attributes:
-        device: what the driver calls them.
+        device: name that the driver gives.
         start: the cluster that counts for all that is not measured.
-        source: how and when it was measured.
+        source: method and date of the measurement.
         rows: kernels and collectives alone (`trainer.microbench`).
-        jobs: those trained.
+        jobs: trained jobs.
     """
 
     device: str
@@ -57,9 +57,9 @@ class GpuRecord:
 
     def packed(self) -> bytes:
         """The file of it: compressed JSON, the same for the same record."""
-        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         jobs = [asdict(job) for job in self.jobs]
-        content = {"schema": SCHEMA, **told, "start": self.start.to_dict(), "jobs": jobs}
+        content = {"schema": SCHEMA, **values, "start": self.start.to_dict(), "jobs": jobs}
         return packed(content)
 
     @staticmethod
@@ -81,7 +81,7 @@ class GpuRecord:
         """The record that `packed` made ``content`` of.
 
         Args:
-            content: of the file.
+            content: content of the file.
             file: its name, for errors.
 
         Raises:

@@ -14,7 +14,7 @@ from validation.suites.errors import error_pct, statistics
 from validation.suites.suite import CollectiveCases, Suite
 
 LARGE_BYTES = 2**20
-"""Where collectives stop being latency and become bandwidth: errors are told apart at 1 MiB."""
+"""Message size that separates latency-bound from bandwidth-bound collectives in tables of errors, bytes: 1 MiB."""
 
 
 def measured_points(file: Path, asked: CollectiveCases) -> list[MeasuredCollective]:

@@ -23,12 +23,11 @@ class MeasuredCollective:
     """One collective that somebody timed; bytes as nccl-tests counts them.
 
     Attributes:
-        op: the operation.
         nodes: nodes in use.
         ranks_per_node: GPUs in use on each.
         bytes: size.
         time_s: duration.
-        source: whose method it was; each has a launch overhead of its own.
+        source: source whose method was used; each has a launch overhead of its own.
     """
 
     op: Operation
@@ -45,7 +44,7 @@ class MeasuredCollective:
 
     @property
     def inputs(self) -> dict[str, Any]:
-        """What a rule may ask about."""
+        """Inputs that a rule may use."""
         ranks = self.nodes * self.ranks_per_node
         return {
             "op": self.op,
@@ -81,7 +80,7 @@ class Predictor:
         return self.table(rows).seconds(self.cluster) if rows else np.zeros(0)
 
     def launch_s(self, source: str) -> float:
-        """What the fit of the cluster found for the method of a source, seconds."""
+        """Fitted launch overhead of a source's method on the cluster, seconds."""
         fit = self.cluster.fitted
         return fit.launch_s[source].value if fit is not None and source in fit.launch_s else 0.0
 

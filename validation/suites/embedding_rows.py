@@ -34,9 +34,9 @@ class EmbeddingRow:
     Attributes:
         gpu: name of the GPU.
         kind: forward or backward.
-        operator: what the compute model is asked for.
-        time_s: how long it took.
-        source: who measured it.
+        operator: operator that the compute model times.
+        time_s: measured time.
+        source: author of the measurement.
     """
 
     gpu: str

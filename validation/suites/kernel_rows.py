@@ -28,8 +28,7 @@ class MeasuredKernel:
     """One kernel that somebody timed.
 
     Attributes:
-        kind: of `KINDS`.
-        inputs: what a rule may ask about: kind, precision, source and the sizes.
+        inputs: inputs that a rule may use: kind, precision, source and the sizes.
         time_s: duration.
     """
 
@@ -48,7 +47,7 @@ class MeasuredKernel:
 
     @property
     def operator(self) -> Operator:
-        """What the compute model is asked for."""
+        """Operator that the compute model times."""
         of = self.inputs
         if self.kind == "gemm":
             return Gemm(of["m"], of["n"], of["k"], of["precision"], of["count"], transposed=bool(of["transposed"]))

@@ -44,10 +44,10 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What a job gave.
+    """Results of a job.
 
     Attributes:
-        inputs: what went in: cluster, model, sizes.
+        inputs: inputs of the job: cluster, model, sizes.
         summary: ``summary.json``; empty if the job does not fit.
         parts: durations in s of the mean rank (`_parts`), and ``exposed_share_of_comm``.
         problem: why there is no result.
@@ -104,7 +104,7 @@ def predict_one(job: Job) -> Prediction:
 
 
 def inputs_of(resolved: ResolvedScenario, job: Job) -> dict[str, Any]:
-    """What went into a prediction, as rules over inputs name it."""
+    """Inputs of a prediction, by the names that rules use."""
     gpu = resolved.cluster.node.gpu
     return {
         "cluster": resolved.cluster.name,

@@ -65,7 +65,7 @@ class Effect(Strict):
 
 
 class Peer(Strict):
-    """What another simulator predicts for the same job."""
+    """Prediction of another simulator for the same job."""
 
     id: str
     title: str

@@ -1,4 +1,4 @@
-"""Which rows of a measurement are kept: the median of repeats, and of a dense series of sizes the powers of two."""
+"""Thinning of a measurement's rows: the median of repeats, and of a dense series of sizes the powers of two."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ DENSE = 2.0
 
 
 def thinned(rows: Iterable[MeasuredCollective]) -> list[MeasuredCollective]:
-    """For each source, shape and operation: a row for each size that is kept, with the median time of its repeats."""
+    """A row for each kept size of each source, shape and operation, with the median time of its repeats."""
     series: dict[tuple[object, ...], list[MeasuredCollective]] = defaultdict(list)
     for row in rows:
         series[row.source, row.op, *row.shape].append(row)

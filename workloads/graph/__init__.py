@@ -1,1 +1,1 @@
-"""What every workload family uses: passes, recorder, optimizers, schedules, framework profiles."""
+"""Parts that every workload family uses: passes, recorder, optimizers, schedules, framework profiles."""

@@ -29,12 +29,12 @@ Constant: TypeAlias = Literal[
 
 
 class Fit(Strict):
-    """What ``dlrmsim calibrate framework`` fitted.
+    """Results of ``dlrmsim calibrate framework``.
 
     Attributes:
         constants: names of the fitted quantities.
         suites: the suites whose calibration cases with this framework were fitted.
-        residuals: how well they were.
+        residuals: errors of the fit.
     """
 
     constants: Annotated[tuple[Constant, ...], Field(min_length=1, max_length=4)]
@@ -57,14 +57,14 @@ class Framework(Strict):
         index_bytes: size of an index.
         length_bytes: size of a bag length.
         optimizer_kernels: kernels of the dense optimizer step (multi-tensor).
-        cuda_graph: what one launch starts, unless the scenario says so; see
+        cuda_graph: scope of one launch, unless the scenario says so; see
             `workloads.dlrm.model.settings.DlrmSettings`.
         overlap_exchange: see `workloads.dlrm.model.settings.Overlaps`, as the next two.
         overlap_all_reduce: likewise.
         overlap_weight_gradients: likewise.
         reserve_bytes: device memory that the framework takes (context, allocator slack, NCCL buffers).
-        pipeline: what overlaps between batches, unless the scenario says so.
-        planner: who shards the tables, unless the scenario says so.
+        pipeline: overlap between batches, unless the scenario sets it.
+        planner: planner of the tables, unless the scenario sets it.
         all_to_all_between_nodes: the algorithm of its exchanges, unless the scenario says so.
         hybrid_embedding: whether frequent rows are on all ranks (`workloads.dlrm.iteration.hybrid`), for models that
             allow it.
@@ -73,10 +73,10 @@ class Framework(Strict):
         indices: ``exchanged``: ranks read their samples and send indices to the owners of the tables;
             ``read_by_owners``: each rank reads the indices of its own tables for all samples.
         activations: ``kernels``: an element-wise kernel each; ``epilogue``: at the end of the GEMM before.
-        half_weights: where 16-bit weights come from: ``cast``: from fp32 ones at each use, their gradients cast back;
+        half_weights: origin of 16-bit weights: ``cast``: from fp32 ones at each use, their gradients cast back;
             ``kept``: the optimizer writes them, and reads 16-bit gradients as they were summed.
-        interaction_kernel: of the dot interaction: ``gather``: concatenation, all products, gather; ``fused``: one
-            kernel; ``mask``: as gather, with a mask of products whose places the host must know (tf.boolean_mask).
+        interaction_kernel: kernels of the dot interaction: ``gather``: concatenation, all products, gather; ``fused``:
+            one kernel; ``mask``: as gather, with a mask of products whose places the host must know (tf.boolean_mask).
         elementwise_factor: memory traffic of element-wise kernels over what the generator counts, one pass for each
             activation, cast and permutation.
         embedding_factor: time of lookups and updates on the device over that of one table-batched kernel each.
@@ -84,7 +84,7 @@ class Framework(Strict):
         table_s: time per feature that a rank looks up, forward and update, in which the device waits for launches:
             kernels of its own beside its memory traffic.
         feature_s: the same per feature of the model, on every rank: kernels that split and join pooled vectors.
-        fit: which of these quantities were fitted, and on what.
+        fit: names of the fitted quantities, and the suites they were fitted on.
     """
 
     name: str
@@ -155,7 +155,7 @@ class Framework(Strict):
 
     @property
     def dot_kernel(self) -> InteractionKernel:
-        """How the dot interaction is computed."""
+        """Kernels of the dot interaction."""
         return "gather" if self.interaction_kernel is None else self.interaction_kernel.value
 
 
@@ -163,9 +163,9 @@ def load_framework(name_or_path: str | Path, *, origin: Document | None = None, 
     """Read a shipped profile by name or a profile by path.
 
     Args:
-        name_or_path: as in a scenario.
+        name_or_path: name or path as in a scenario.
         origin: the document that names the framework, for messages and relative paths.
-        key: where in ``origin``.
+        key: dotted key in ``origin``.
 
     Raises:
         InputError: no such profile, or the file is wrong.

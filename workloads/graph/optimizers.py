@@ -54,12 +54,12 @@ def state_elements(optimizer: TableOptimizerKind, rows: IntArray, dim: IntArray)
 
 
 def copied_bytes(optimizer: DenseOptimizerKind, weight_bytes: IntArray) -> IntArray:
-    """What copies of tables keep on every rank ``[N]``: weights, a dense gradient, and dense optimizer state.
+    """Memory of copies of tables on every rank ``[N]``: weights, a dense gradient, and dense optimizer state.
 
     Gradient and state have the element type of the weights, as ``torch.nn.Parameter.grad`` and ``torch.optim`` have.
 
     Args:
         optimizer: the dense one, which updates copies.
-        weight_bytes: of each table ``[N]``.
+        weight_bytes: size of each table's weights ``[N]``.
     """
     return weight_bytes * (2 + DENSE_STATE[optimizer])

@@ -2,8 +2,8 @@
 
 A kernel waits for its launch and for what is before it on its stream. A collective that c10d launches waits, besides,
 for everything launched so far on the stream that issues it (an event is recorded there), and a wait for a collective
-holds the stream that waits, not the host (software facts: pytorch ProcessGroupNCCL.cpp). What a CUDA graph holds
-has one launch.
+holds the stream that waits, not the host (software facts: pytorch ProcessGroupNCCL.cpp). A CUDA graph has one launch
+for all its kernels.
 
 On CPUs there is nothing to launch on: kernels run on the host thread, which also does the waiting; collectives are left
 to threads of the library (pytorch ProcessGroupGloo.cpp).
@@ -168,7 +168,7 @@ class Recorder(PassBuilder):
         return self.task(name, HOST, work, section=section)
 
     def _place(self, stream: str) -> str:
-        """Where what is meant for a stream runs."""
+        """The stream on which work for ``stream`` runs."""
         return HOST if self._on_host and stream not in COMM_STREAMS else stream
 
     def _launch(

@@ -24,11 +24,11 @@ class Schedule:
     Attributes:
         description: one line for people.
         order: parts in the order in which the host launches them.
-        copy: how far ahead a batch is copied to the device.
-        splits: how far ahead the exchange of its indices begins.
-        indices: how far ahead its indices are exchanged.
-        lookup: how far ahead its rows are looked up: so many updates old are the rows that it sees.
-        fill: how far ahead its rows are brought into a cache.
+        copy: passes ahead at which a batch is copied to the device.
+        splits: passes ahead at which the exchange of its indices begins.
+        indices: passes ahead at which its indices are exchanged.
+        lookup: passes ahead at which its rows are looked up: the rows that it sees are so many updates old.
+        fill: passes ahead at which its rows are brought into a cache.
         slots: batches there is room for on the device.
         own_input_stream: whether input_dist has a stream of its own, or the default stream.
         own_lookup_stream: whether lookups have one.

@@ -1,4 +1,4 @@
-"""What a collective algorithm is: a sized call in, stages of latency and traffic out.
+"""Collective algorithms: a sized call in, stages of latency and traffic out.
 
 An algorithm knows amounts, not rates: hops, messages and bytes per member. `simulator.network.model` turns them into
 times, so that one algorithm serves every machine and every protocol.
@@ -30,8 +30,9 @@ class Call:
         op: the operation.
         block: the instances.
         bytes: nccl-tests' size per instance ``[a, 1]``, see `CollectiveCall`.
-        send_bytes: of an uneven all_to_all, what each member sends, own part included ``[I, n]``; else None.
-        weights: of an uneven all_to_all, share of a sender's bytes that each member receives ``[I, n]``, rows sum to 1.
+        send_bytes: bytes that each member of an uneven all_to_all sends, own part included ``[I, n]``; else None.
+        weights: fraction of a sender's bytes that each member of an uneven all_to_all receives ``[I, n]``, rows sum to
+            1.
     """
 
     op: CollectiveOp
@@ -46,13 +47,13 @@ class Latency:
     """Latency of a stage as counts of the library's constants, see `simulator.network.transport.Transport.seconds`.
 
     Attributes:
-        table: which algorithm's constants.
+        table: algorithm whose constants apply.
         starts: times the base latency is paid.
         near_hops: hops inside a node (over NVLink, or PCIe where there is none).
         paced_hops: such hops that go at the pace of the network proxy where that is slower.
         network_hops: hops over the network.
         posts: network messages posted one after the other, before or between the transfers.
-        messages: those posted while the transfers go on, which take at least as long as their posts.
+        messages: messages posted during the transfers, which take at least as long as their posts.
         members: times the table's cost of each member is paid.
     """
 
@@ -72,12 +73,12 @@ class Stage:
 
     Attributes:
         latency: before the traffic.
-        pattern: what moves.
+        pattern: pattern of the traffic.
         efficiency: share of the protocol's bandwidth that the algorithm reaches; a cap, it adds no bytes.
         near_efficiency: further such a share on NVLink alone.
         by_protocol: further such shares that differ by protocol (1 where none is given).
-        own_bytes: of the member's own part, which is copied beside the transfers ``[a, 1]`` or a number.
-        added_bytes: that each member adds to its own where hosts do that apart from the transfers, alike.
+        own_bytes: size of the member's own part, which is copied beside the transfers ``[a, 1]`` or a number.
+        added_bytes: bytes that each member adds to its own where hosts do that apart from the transfers, alike.
         message_bytes: size of one message, the largest; by it libraries choose how to send it.
         one_message: whether each member sends one message and no more.
     """
@@ -117,7 +118,7 @@ class CollectiveAlgorithm:
     """A collective algorithm.
 
     Attributes:
-        name: as written in ``network.algorithms``.
+        name: key in ``network.algorithms``.
         ops: the operations it does.
         description: one line for ``list collectives``.
         stages: the call's stages in sequence.
@@ -139,7 +140,7 @@ class CollectiveAlgorithm:
     instead_of: str = ""
 
     def protocols(self, block: Block) -> tuple[Protocol, ...]:
-        """Those it may use on these instances."""
+        """Algorithms that may run on these instances."""
         return self.near_protocols if block.node_count == 1 else self.network_protocols
 
 
@@ -167,7 +168,7 @@ def check_algorithm(op: str, name: str, key: str) -> None:
     """Check that there is an algorithm ``name`` for ``op``.
 
     Raises:
-        InputError: there is none, or no such operation; told of ``key``.
+        InputError: the algorithm or the operation is unknown; the error names ``key``.
     """
     names: dict[str, list[str]] = {}
     for known in ALGORITHMS.names():

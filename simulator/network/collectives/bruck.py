@@ -25,7 +25,7 @@ def stages(call: Call) -> tuple[Stage, ...]:
 
 
 def with_bit(n: int, bit: int) -> int:
-    """How many of 1 ... n - 1 have ``bit`` (a power of two) set."""
+    """Count of the numbers 1 ... n - 1 that have ``bit`` (a power of two) set."""
     whole, rest = divmod(n, 2 * bit)
     return whole * bit + max(0, rest - bit)
 

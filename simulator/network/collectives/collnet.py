@@ -18,7 +18,7 @@ from simulator.network.membership import Block
 from simulator.network.patterns import LocalRings, RailRings, Together
 
 EFFICIENCY = 0.85
-"""Of the links; NCCL 2.30 ``src/graph/tuning.cc``, CollNetDirect on Hopper."""
+"""Fraction of the links' bandwidth; NCCL 2.30 ``src/graph/tuning.cc``, CollNetDirect on Hopper."""
 
 
 def stages(call: Call) -> tuple[Stage, ...]:

@@ -22,7 +22,7 @@ from simulator.network.patterns import NearAndFar
 from simulator.network.traffic import Traffic, both_ways
 
 EFFICIENCY = 0.85
-"""Of the links, Hopper; NCCL 2.30 ``src/graph/tuning.cc``, ``nvlsEfficiency``."""
+"""Fraction of the links' bandwidth on Hopper; NCCL 2.30 ``src/graph/tuning.cc``, ``nvlsEfficiency``."""
 
 
 def stages(call: Call) -> tuple[Stage, ...]:

@@ -22,7 +22,7 @@ from simulator.network.membership import Block
 from simulator.network.patterns import Sends, Together
 
 EFFICIENCY = 0.75
-"""Of the ring's bandwidth; NCCL 2.30 ``src/graph/tuning.cc``, ``ncclTopoTuneModel``."""
+"""Fraction of the ring's bandwidth; NCCL 2.30 ``src/graph/tuning.cc``, ``ncclTopoTuneModel``."""
 
 AGGREGATION = 3.5
 """Divides the latency of the steps; NCCL 2.30 ``src/graph/tuning.cc``, PAT."""
@@ -40,7 +40,7 @@ def stages(call: Call) -> tuple[Stage, ...]:
 
 
 def branches(members: int, distance: int) -> int:
-    """How many branches of a binomial tree over all members have this length; n - 1 over all lengths."""
+    """Number of branches of this length in a binomial tree over all members; n - 1 over all lengths."""
     return (members - 1 - distance) // (2 * distance) + 1
 
 

@@ -20,7 +20,7 @@ from simulator.operators import CollectiveOp
 PASSES: dict[CollectiveOp, int] = {
     "all_reduce": 2, "barrier": 2, "all_gather": 1, "reduce_scatter": 1, "broadcast": 1, "reduce": 1,
 }  # fmt: skip
-"""How often the data goes round."""
+"""Number of times that the data goes round."""
 
 
 def stages(call: Call) -> tuple[Stage, ...]:

@@ -18,7 +18,7 @@ from simulator.network.collectives import ring
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Stage, register
 
 SEGMENTS = 2
-"""Of each member's part."""
+"""Number of segments of each member's part."""
 
 
 def stages(call: Call) -> tuple[Stage, ...]:

@@ -1,4 +1,4 @@
-"""What algorithms in steps share: one stage per step, in which every member has at most one partner.
+"""Common parts of algorithms in steps: one stage per step, in which every member has at most one partner.
 
 A step takes ``hop + bytes / rate``: a hop inside the node when all partners are there, else over the network with a
 post. Ranks are numbered as they sit on the machine, so small distances stay in a node.
@@ -27,7 +27,7 @@ class Step:
 
     Attributes:
         target: position of the member that each sends to, its own where it sends nothing ``[n]``.
-        bytes: that each sends ``[a, 1]``, or ``[a, n]`` where they differ.
+        bytes: bytes that each sends ``[a, 1]``, or ``[a, n]`` where they differ.
         adds: whether who receives adds them to its own.
     """
 
@@ -43,7 +43,7 @@ def in_sequence(
 
     Args:
         block: the members.
-        steps: in their order.
+        steps: steps in their order.
         own_bytes: each member's own part ``[a, 1]``.
         starts: times the first pays the base latency.
     """
@@ -66,7 +66,7 @@ def in_sequence(
 
 
 def leaving(block: Block, target: IntArray) -> int:
-    """How many members send to another domain, in the instance with most."""
+    """Number of members that send to another domain, in the instance with most."""
     slot = block.domains.slot
     return int((slot[:, target] != slot).sum(axis=1).max())
 
@@ -100,7 +100,7 @@ def down_the_tree(block: Block, amount: FloatArray, *, parts: bool) -> list[Step
 
     Args:
         block: the members.
-        amount: of a message ``[a, 1]``; with ``parts`` of the part of one member.
+        amount: bytes of a message ``[a, 1]``; with ``parts``, bytes of one member's part.
         parts: a message holds what the receiver and those below it get, not everything.
     """
     n, steps = block.size, []
@@ -126,7 +126,7 @@ def up_the_tree(block: Block, amount: FloatArray, *, parts: bool) -> list[Step]:
 
 
 def is_power_of_two(block: Block) -> bool:
-    """Whether exchanges in pairs reach everybody."""
+    """Whether exchanges in pairs reach all members."""
     return block.size & (block.size - 1) == 0
 
 

@@ -19,7 +19,7 @@ from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, L
 from simulator.network.patterns import Trees
 
 EFFICIENCY = 0.92
-"""Of the ring's bandwidth; NCCL 2.30 ``src/graph/tuning.cc``, ``ncclTopoTuneModel``."""
+"""Fraction of the ring's bandwidth; NCCL 2.30 ``src/graph/tuning.cc``, ``ncclTopoTuneModel``."""
 
 FIRST_BYTES = 64
 CORRECTIONS: dict[Protocol, tuple[float, ...]] = {

@@ -121,7 +121,7 @@ class Backward:
         return self._recorder.kernel(f"{layer.name}_weight_gradient", gemm, section=section)
 
     def _weights_ready(self, layer: Layer, section: str) -> int | None:
-        """What follows both gradients of a layer: that of its weights is cast, where it is, and may be reduced.
+        """Work after both gradients of a layer: that of its weights is cast, if at all, and may be reduced.
 
         Returns:
             The cast; None where there is none.

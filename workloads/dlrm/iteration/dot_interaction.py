@@ -8,7 +8,7 @@ from workloads.dlrm.iteration.job import Job
 from workloads.graph.recorder import Recorder
 
 PLACE_BYTES = 24
-"""Of a kept product: the sample, row and column of its place, int64 (tf.where)."""
+"""Bytes that locate a kept product: its sample, row and column, int64 (tf.where)."""
 
 
 def record_dot(recorder: Recorder, job: Job) -> None:

@@ -1,4 +1,4 @@
-"""What each rank looks up, updates and exchanges under a plan.
+"""Lookups, updates and exchanges of each rank under a plan.
 
 Tables of one kind of sharding share kernels and collectives, as in TorchRec: column shards (table_wise, column_wise,
 table_column_wise) exchange by all_to_all; tables cut by rows over a node (table_row_wise, grid_shard) by a
@@ -30,7 +30,7 @@ def embedding_groups(plan: Plan, settings: DlrmSettings, *, bottom_width: int = 
     """The groups that a plan has, copies last (their gradients are ready first to be bucketed with the dense ones).
 
     Args:
-        plan: where the tables are.
+        plan: placement of the tables.
         settings: the job.
         bottom_width: elements of a vector that the first rank sends beside its pooled ones (output of a bottom MLP).
 
@@ -156,7 +156,7 @@ def _node_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     by_node = _summed(nodes.node, plan.node_count)
 
     def on_ranks(values: FloatArray) -> FloatArray:
-        """What each rank of the shard's node has in full ``[P]``."""
+        """The node's sum on each rank of the shard's node ``[P]``."""
         return np.repeat(by_node(values), local_ranks)
 
     def shared(share: FloatArray) -> Summed:

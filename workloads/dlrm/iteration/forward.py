@@ -146,7 +146,7 @@ def pooled_columns(job: Job, read_bytes: float, write_bytes: float) -> Elementwi
 
 
 def record_features(recorder: Recorder, job: Job, section: str) -> None:
-    """What kernels of each feature add on every rank, half of it forward, half backward."""
+    """Overhead of kernels of each feature on every rank, half of it forward, half backward."""
     feature_s = job.settings.framework.seconds("feature_s")
     launches_s = feature_s / 2 * job.plan.tables.feature_count
     recorder.wait_for_launches(f"feature_launches_{section}", launches_s, section=section)

@@ -30,6 +30,6 @@ def weight_gradient_gemm(job: Job, layer: Layer, samples: Amount) -> Gemm:
 
 
 def _width(job: Job, width: int) -> int:
-    """What a width is padded to; a single output stays alone."""
+    """The padded width; a width of 1 is not padded."""
     padding = PADDING.get(job.precision, DEFAULT_PADDING)
     return width if job.precision == "fp32" or width == 1 else -(-width // padding) * padding

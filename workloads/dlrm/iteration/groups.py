@@ -38,7 +38,6 @@ class EmbeddingGroup:
     """Tables of one kind of sharding.
 
     Attributes:
-        kind: the kind.
         lookup: forward kernel.
         update: backward kernel fused with the optimizer.
         width: elements of the pooled vectors of one sample, all tables of the group.
@@ -46,7 +45,7 @@ class EmbeddingGroup:
         values: indices sent to the owners, None for copies.
         forward: pooled vectors to the ranks of their samples, one call after the other; none for copies.
         backward: their gradients back, likewise.
-        fill: what brings rows into caches before the lookup, None without caches.
+        fill: kernel that brings rows into caches before the lookup, None without caches.
         copied_parameters: weights that every rank has a copy of, whose gradients are summed over ranks.
         copied_bytes: their size.
     """

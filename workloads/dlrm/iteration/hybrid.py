@@ -33,10 +33,10 @@ class FrequentRows:
     """Frequent rows of tables, all ``[N]``; 0 where a table is not hybrid.
 
     Attributes:
-        rows: how many.
+        rows: number of frequent rows.
         share: part of the table's lookups that goes to them.
-        distinct: how many of them a batch over all ranks touches in the mean.
-        local_distinct: how many of them a rank's own samples touch.
+        distinct: mean number of them that a batch over all ranks touches.
+        local_distinct: mean number of them that a rank's own samples touch.
     """
 
     rows: IntArray

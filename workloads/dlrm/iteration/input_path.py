@@ -1,7 +1,7 @@
 """Input: how a batch comes in, its copy to the device, and input_dist, which sends its indices to the owners.
 
-As TorchRec does it (dist_data.py): features are permuted into the order of their owners; the ranks tell each other how
-much they will send (splits), which the host must know, so it waits for them; lengths and values follow; what arrives is
+As TorchRec does it (dist_data.py): features are permuted into the order of their owners; the ranks exchange how much
+they will send (splits), which the host must know, so it waits for them; lengths and values follow; what arrives is
 permuted back (recat). Inside a CUDA graph the host cannot wait: the sizes are known beforehand, there are no splits.
 """
 
@@ -113,7 +113,7 @@ class InputPath:
             self._recat(arrived)
 
     def arrive(self, ahead: int) -> None:
-        """On the host: wait for the indices of the lookups that follow, ``ahead`` passes ahead; permute them back."""
+        """Wait on the host for the indices of the lookups that follow, ``ahead`` passes ahead; permute them back."""
         if self._job.settings.on_host and self._job.exchanges_indices:
             task, ago = self._recat(()), self._schedule.indices - ahead
             for group in self._job.groups:

@@ -30,7 +30,6 @@ class Job:
         plan: the sharding plan, with the tables.
         settings: ranks, batch, precisions...
         dense: layers and interaction.
-        interaction: kind of interaction.
         groups: embedding tables by kind of sharding.
         buckets: gradient buckets, in the order in which backward fills them.
     """

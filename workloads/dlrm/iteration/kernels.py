@@ -33,7 +33,7 @@ class KernelShards:
     Attributes:
         table: table of each shard.
         dim: its columns.
-        samples: whose lookups it serves.
+        samples: number of samples whose lookups it serves.
         parts: ranks that share its rows.
         lookups: sums what follows the lookups, which popular rows draw to their ranks.
         distinct: sums what follows the distinct rows.
@@ -71,7 +71,7 @@ def kernels(tables: Tables, settings: DlrmSettings, shards: KernelShards, storag
 
 @dataclass(slots=True)
 class _Maker:
-    """What the kernels of a group have in common: its shards, and where their rows are."""
+    """Common data of the kernels of a group: its shards, and where their rows are."""
 
     tables: Tables
     settings: DlrmSettings

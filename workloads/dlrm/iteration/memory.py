@@ -52,7 +52,7 @@ class MemoryUse:
 
 
 def memory_per_rank(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> MemoryUse:
-    """What each rank keeps.
+    """Memory of each rank.
 
     Raises:
         InputError: the model contradicts itself.

@@ -1,1 +1,1 @@
-"""How often rows are looked up: popularity laws, reuse, pooling factors, index files."""
+"""Frequencies of row lookups: popularity laws, reuse, pooling factors, index files."""

@@ -1,4 +1,4 @@
-"""What was counted in a file of indices, small enough to stand in a scenario."""
+"""Counts of a file of indices, small enough to stand in a scenario."""
 
 from __future__ import annotations
 
@@ -79,11 +79,11 @@ class CountedRows(Strict):
 
 
 def count_rows(rows: IntArray, lookups: IntArray) -> CountedRows:
-    """What is kept of the lookups of rows.
+    """Condensed counts of the lookups of rows.
 
     Args:
         rows: distinct rows ``[U]``, ascending.
-        lookups: of each of them ``[U]``.
+        lookups: number of lookups of each of them ``[U]``.
     """
     highest = int(rows[-1])
     by_popularity = np.argsort(-lookups, kind="stable")

@@ -1,4 +1,4 @@
-"""What models and scenarios say about indices: by which law rows are looked up."""
+"""Laws of indices in models and scenarios: the popularity of rows in lookups."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _NEEDS: dict[str, tuple[str, ...]] = {
 
 
 class Indices(Strict):
-    """By which law the rows of a table are looked up."""
+    """Law by which the rows of a table are looked up."""
 
     distribution: Distribution = Field(
         description="uniform; zipf; reuse: the Zipf law that repeats rows as a measured histogram does; measured: the "
@@ -53,7 +53,7 @@ class Indices(Strict):
     )
     histogram: str | ReuseFile | None = Field(None, description="of reuse: a shipped histogram, a file, or itself")
     file: str | None = Field(None, description="of measured: indices as .npy, .npz, .parquet or .csv")
-    rows: CountedRows | None = Field(None, description="of measured: what was counted in the file")
+    rows: CountedRows | None = Field(None, description="of measured: counts of the file")
     order: Order = Field(
         "hashed", description="of zipf and reuse: popular rows hashed over the table, or first (popularity)"
     )
@@ -83,7 +83,7 @@ class Law:
     """A law ready to be applied to tables of any size.
 
     Attributes:
-        indices: as it was said.
+        indices: the law as the model or scenario gives it.
         reuse: the histogram of ``reuse``.
     """
 
@@ -95,10 +95,10 @@ class Law:
         """The law over a table.
 
         Args:
-            rows: of the table.
-            lookups: of a global batch into it.
+            rows: number of rows of the table.
+            lookups: lookups of a global batch in it.
             samples: the global batch.
-            salt: of the hash that places its rows.
+            salt: salt of the hash that places its rows.
         """
         key = (rows, lookups, samples)
         if key not in self._known:

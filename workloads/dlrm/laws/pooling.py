@@ -1,4 +1,4 @@
-"""How many rows a sample looks up: the pooling factor as a distribution around its mean."""
+"""Bag lengths: the pooling factor as a distribution around its mean."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from simulator.program import IntArray
 Weight = Annotated[float, Field(ge=0)]
 
 MAX_LENGTH = 100_000
-"""Lookups of one sample for one feature that are told apart at most."""
+"""Largest bag length with a probability of its own, lookups of one sample for one feature."""
 
 _TAIL = 1e-9
 """Share of the samples whose length may be cut."""
@@ -65,7 +65,7 @@ class PoolingSpread(Strict):
         return np.asarray(found / found.sum())
 
     def variance(self, mean: float) -> float:
-        """Of the length of a bag; raises as `probabilities`."""
+        """Variance of the length of a bag; raises as `probabilities`."""
         chance = self.probabilities(mean)
         length = np.arange(len(chance))
         return float(chance @ length**2 - (chance @ length) ** 2)

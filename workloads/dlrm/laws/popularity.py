@@ -1,4 +1,4 @@
-"""How popular the rows of a table are, and what follows from it for a batch, a cache and a block of rows.
+"""Popularity of the rows of a table, and its consequences for a batch, a cache and a block of rows.
 
 Every law (uniform, Zipf, counted indices) is one form: bins of equally popular rows in the order of popularity. A bin
 holds ``count`` rows that take ``share`` of all lookups together, so each of its rows is looked up with probability
@@ -28,13 +28,13 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 
 Order: TypeAlias = Literal["hashed", "popularity"]
-"""Where popular rows stand in the table: spread by hashing, or the most popular first (frequency-ordered ids)."""
+"""Position of popular rows in the table: spread by hashing, or the most popular first (frequency-ordered ids)."""
 
 HEAD = 1024
 """Rows that hashing places one by one; the others spread evenly."""
 
 _SINGLE = 64
-"""Rows that a Zipf law tells apart; the others are in bins."""
+"""Number of most popular rows that a Zipf law keeps one by one; the others are in bins."""
 
 _GROWTH = 1.06
 """A bin of a Zipf law ends at most 6 % behind its start, so that its rows' popularity differs as little."""
@@ -54,7 +54,7 @@ _STEPS, _PRECISION = 200, 1e-10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Place:
-    """Where the rows of a law stand, as far as it was counted.
+    """Positions of the rows of a law, as far as they were counted.
 
     Attributes:
         rows: the most popular rows, the first one first ``[H]``.
@@ -72,9 +72,9 @@ class Popularity:
     Attributes:
         count: rows of each bin ``[K]``, whole numbers.
         share: share of all lookups that the bin's rows take together ``[K]``, sums to 1; ``share / count`` never rises.
-        order: where popular rows stand.
-        salt: of the hash, another one for each table.
-        place: where popular rows were found to stand, instead of ``order``.
+        order: position of popular rows in the table.
+        salt: salt of the hash, another one for each table.
+        place: counted positions of popular rows, instead of ``order``.
     """
 
     count: FloatArray

@@ -1,4 +1,4 @@
-"""How many distinct rows a batch touches.
+"""Number of distinct rows that a batch touches.
 
 Two bounds, of which the smaller counts for each table:
 
@@ -29,7 +29,8 @@ REUSE = Catalog("index reuse histogram", "workloads", "index_reuse")
 UNIFORM = "uniform"
 
 _MIN_ROW_SHARE = 0.01
-"""Below this the three printed digits of a row share say too little; the bin's geometric middle stands in."""
+"""Smallest row share that is used: below it the three printed digits say too little, and the bin's geometric middle
+stands in."""
 
 
 _ROUNDED = 0.0006
@@ -49,7 +50,7 @@ class ReuseFile(Strict):
 
     name: str = Field(description="of the histogram")
     title: str = Field(description="one line for people")
-    source: str = Field(description="where it is from")
+    source: str = Field(description="source of the histogram")
     samples: Annotated[Count, Field(gt=0)] = Field(description="the batch it was taken on")
     lookups: Annotated[Count, Field(gt=0)] = Field(description="of that batch")
     distinct_rows: Annotated[Count, Field(gt=0)] = Field(description="rows that they touched")
@@ -123,7 +124,7 @@ def read_reuse(name: str, *, origin: Document | None = None, key: str = "") -> R
 
 
 def reuse_of(file: ReuseFile) -> Reuse:
-    """What follows from a histogram file."""
+    """The law of a histogram file."""
     above = np.array([b.above for b in file.bins], dtype=np.float64)
     rows = np.array([b.row_share for b in file.bins]) * file.distinct_rows
     lookups = np.array([b.lookup_share for b in file.bins]) * file.lookups

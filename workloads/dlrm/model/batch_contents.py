@@ -1,4 +1,4 @@
-"""What is in a batch: lookups of each rank's samples, drawn where bag lengths are not fixed.
+"""Contents of a batch: lookups of each rank's samples, drawn where bag lengths are not fixed.
 
 The sum of many independent bag lengths is normal with their mean and variance. It is drawn for each rank's samples and
 each table, keyed by the seed and the table's name (Philox), so that the plan, the number of workers and the other

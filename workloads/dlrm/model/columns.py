@@ -11,7 +11,7 @@ COLUMN_MULTIPLE = 4
 
 
 def most_pieces(dim: IntArray) -> IntArray:
-    """Into how many column ranges tables of these dimensions can be cut ``[N]``."""
+    """Most column ranges that tables of these dimensions can be cut into ``[N]``."""
     return np.maximum(1, dim // COLUMN_MULTIPLE)
 
 

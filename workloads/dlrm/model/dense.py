@@ -49,7 +49,7 @@ class DensePart:
         top: the top MLP.
         interaction_inputs: width of all vectors that enter the interaction.
         interaction_outputs: width of what enters the top MLP.
-        interaction_flops_per_sample: of the dot interaction's batched product; 0 otherwise.
+        interaction_flops_per_sample: FLOP of the dot interaction's batched product; 0 for other interactions.
     """
 
     dense_features: int

@@ -15,12 +15,12 @@ from workloads.graded import Graded
 
 
 def with_counts(groups: tuple[TableGroup, ...], document: Document, path: KeyPath) -> tuple[TableGroup, ...]:
-    """Groups of tables with what their own files of indices look up, and their own histograms.
+    """Groups of tables with the counts of their own files of indices, and their own histograms.
 
     Args:
-        groups: as they stand at ``path`` of ``document``.
-        document: what names the files.
-        path: of the list of groups.
+        groups: groups at ``path`` of ``document``.
+        document: document that names the files.
+        path: path of the list of groups.
 
     Raises:
         InputError: a file is missing or wrong, or looks up rows that a table lacks.
@@ -45,8 +45,8 @@ def everywhere(
     Args:
         law: the model's.
         groups: its tables; None for a population.
-        document: what names the file.
-        path: of the law in it.
+        document: document that names the file.
+        path: path of the law in it.
 
     Raises:
         InputError: as `with_counts`; or the tables are not listed.

@@ -91,7 +91,7 @@ class DlrmModel(Strict):
         title: one line for people.
         tables: the tables one by one, or
         table_list: the file that lists them (`workloads.dlrm.model.table_list`), or
-        population: what is known of them.
+        population: known statistics of the tables.
         mlp: widths of the MLPs, or
         uniform_mlp: number and width of equal layers.
         interaction: ``dot``: pairwise products of equal-length vectors, their lower triangle beside the bottom MLP's
@@ -101,7 +101,7 @@ class DlrmModel(Strict):
             input is written.
         cross: the cross layers of ``dcnv2``.
         pool_stride: elements that ``pool`` averages.
-        index_reuse: by which law rows are looked up: ``uniform``, the name of a measured reuse histogram, or a law
+        index_reuse: law of row lookups: ``uniform``, the name of a measured reuse histogram, or a law
             spelled out (`workloads.dlrm.laws.index_laws`), for tables that have none of their own.
         pooling_spread: distribution of bag lengths around the pooling factors; fixed when left out.
         local_batch_size: default samples per rank and iteration.
@@ -143,10 +143,10 @@ def load_model(
     """Read a shipped model by name or a model file by path.
 
     Args:
-        name_or_path: as in a scenario.
+        name_or_path: name or path as in a scenario.
         alternatives: key of a quantity -> one of its listed values, e.g. ``{"tables": 4096}``.
         origin: the document that names the model, for messages and relative paths.
-        key: where in ``origin``.
+        key: dotted key in ``origin``.
 
     Raises:
         InputError: no such model, or the file is wrong.
@@ -174,10 +174,8 @@ def with_law(model: DlrmModel, law: Graded[IndexLaw], document: Document, path: 
     """The model with a law for all tables that have none of their own.
 
     Args:
-        model: the model.
         law: the law, whose file is read if it names one.
-        document: where it stands.
-        path: of it.
+        document: document that it is read from.
 
     Raises:
         InputError: the file is wrong, or looks up rows that a table lacks.
@@ -196,5 +194,5 @@ def _with_table_list(model: DlrmModel, given: Graded[str], document: Document, p
     file = named if line is None else document.file.parent / named
     if not file.is_file():
         raise document.error(path, "no such file", given=str(named), expected="a CSV, YAML or JSON file of tables")
-    told = given.model_dump(include={"source", "grade", "note"})
-    return model.model_copy(update={"table_list": None, "tables": Graded(value=read_table_list(file), **told)})
+    provenance = given.model_dump(include={"source", "grade", "note"})
+    return model.model_copy(update={"table_list": None, "tables": Graded(value=read_table_list(file), **provenance)})

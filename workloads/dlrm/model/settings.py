@@ -33,12 +33,12 @@ class Optimizers:
 
 @dataclass(frozen=True, slots=True)
 class Overlaps:
-    """What runs beside what within an iteration.
+    """Operations that overlap within an iteration.
 
     Attributes:
         exchange: the pooled vectors and their gradients travel beside the bottom MLP.
         all_reduce: gradient buckets are summed beside the backward pass; otherwise all of them after it.
-        weight_gradients: those of the top MLP and the cross layers are computed behind the gradients of the inputs,
+        weight_gradients: the top MLP and the cross layers compute weight gradients behind the gradients of the inputs,
             beside the exchange, which therefore starts earlier.
     """
 
@@ -49,14 +49,14 @@ class Overlaps:
 
 @dataclass(frozen=True, slots=True)
 class HybridEmbedding:
-    """Which rows of sharded tables every rank has a copy of; see `workloads.dlrm.iteration.hybrid`.
+    """Rows of sharded tables that every rank has a copy of; see `workloads.dlrm.iteration.hybrid`.
 
     Attributes:
         count_threshold: lookups in a batch above which a row is frequent; None: by HugeCTR's rule from the others.
         all_to_all_bytes_per_s: rate of the exchange.
         all_reduce_bytes_per_s: rate of the gradients' sum.
         efficiency: correction of their ratio.
-        duplicate_probability: on one node, that a rank looks a frequent row up twice.
+        duplicate_probability: probability, on one node, that a rank looks a frequent row up twice.
     """
 
     count_threshold: float | None
@@ -68,7 +68,7 @@ class HybridEmbedding:
 
 @dataclass(frozen=True, slots=True)
 class Ingestion:
-    """How batches come into the memory of the training nodes.
+    """Ingestion of batches into the memory of the training nodes.
 
     Attributes:
         reader_bytes_per_s: all reader hosts together: decoding, or their NICs where these are slower.
@@ -81,7 +81,7 @@ class Ingestion:
 
 @dataclass(frozen=True, slots=True)
 class DlrmSettings:
-    """What `workloads.dlrm.iteration.generate.generate` needs beside the model and the plan.
+    """Inputs of `workloads.dlrm.iteration.generate.generate` beside the model and the plan.
 
     Attributes:
         world_size: ranks.
@@ -90,21 +90,20 @@ class DlrmSettings:
             ``gradient_accumulation`` passes.
         framework: the framework profile.
         precision: element types.
-        optimizer: optimizers.
-        pipeline: what overlaps between batches.
-        indices: by which law rows are looked up in tables that have none of their own.
-        seed: of what differs from rank to rank in a batch.
+        pipeline: overlap between batches.
+        indices: law of row lookups in tables that have none of their own.
+        seed: seed of the differences between ranks in a batch.
         cache_hit_rate: share of the distinct rows of a batch that software caches hold; None: as popularity says.
         gradient_accumulation: passes per iteration, whose dense gradients are added up.
-        overlaps: what runs beside what within an iteration.
-        cuda_graph: what one launch starts: each kernel by itself; the dense part, between collectives and embedding
+        overlaps: operations that overlap within an iteration.
+        cuda_graph: scope of one launch: each kernel by itself; the dense part, between collectives and embedding
             kernels; the whole iteration, whose exchanges then have sizes known beforehand.
-        hybrid: which rows of sharded tables all ranks have; None: none.
-        ingestion: how batches come in; None: they are always there.
+        hybrid: rows of sharded tables that all ranks have; None: no such rows.
+        ingestion: reading of batches; None: they are always there.
         on_host: ranks compute on CPUs: a kernel runs on the host thread when its turn comes; only collectives are
             beside it.
-        threads: of a rank that computes on CPUs.
-        collective_threads: that run the collectives of a process group, so many at once.
+        threads: number of threads of a rank that computes on CPUs.
+        collective_threads: number of threads that run the collectives of a process group, one collective each.
         copied: operations whose call copies its input before it issues the collective.
 
     Raises:

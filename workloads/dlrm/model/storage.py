@@ -1,4 +1,4 @@
-"""Where tables live: compute kernels as TorchRec names them, their caches, and bytes per memory tier.
+"""Storage of tables: compute kernels as TorchRec names them, their caches, and bytes per memory tier.
 
 - ``fused``: weights and optimizer state in device memory (HBM);
 - ``fused_uvm``: weights in host memory (DDR), read and written by the kernels over PCIe;
@@ -94,7 +94,6 @@ def stored_bytes(
 
     Args:
         storage: kernels of all tables.
-        optimizer: of the tables.
         table: table of each shard ``[S]``.
         rows: its rows ``[S]``.
         dim: its columns ``[S]``.

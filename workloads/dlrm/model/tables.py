@@ -225,7 +225,7 @@ def maximum_entropy(count: int, low: float, high: float, mean: float) -> FloatAr
 
 
 _FLAT = 1e-9
-"""Below this rate x width the distribution is uniform to within rounding."""
+"""Smallest rate x width that is solved for: below it the distribution is uniform to within rounding."""
 
 _BISECTIONS = 100
 """Halvings of the bracket of the rate: more than a double has bits."""

@@ -20,7 +20,7 @@ from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.rows.traffic import TableTraffic, fetched_rows, sort_bytes, table_traffic
 
 PROBED_SLOT_BYTES = 8
-"""Of each slot of a set the row in it is compared (FBGEMM ``lxu_cache_state``, int64)."""
+"""Bytes read for each slot of a set to compare the row in it (FBGEMM ``lxu_cache_state``, int64)."""
 
 SSD_READ_BYTES = 4096
 """A row on an SSD is read with the rest of its page (NVMe's usual logical block)."""
@@ -32,7 +32,7 @@ FILL_LAUNCHES = 8
 
 @dataclass(frozen=True, slots=True)
 class RowSplit:
-    """Where a batch finds the rows of shards, rows of whole tables ``[S]``.
+    """Sources of the rows of shards in a batch, rows of whole tables ``[S]``.
 
     Attributes:
         lookups: lookups served from device memory.
@@ -40,7 +40,7 @@ class RowSplit:
         host_lookups: lookups served from host memory.
         host_distinct: distinct rows there.
         fetched: distinct rows that the cache brings in, each instead of another one.
-        on_ssd: which of them come from SSDs, 0 or 1.
+        on_ssd: whether missing rows come from SSDs, 0 or 1.
         cached: lookups that go through a cache.
     """
 
@@ -56,7 +56,7 @@ class RowSplit:
 def split_rows(
     tables: Tables, settings: DlrmSettings, storage: Storage, table: IntArray, traffic: TableTraffic
 ) -> RowSplit:
-    """Where the rows of a batch are, by the kernel of each shard's table ``[S]``."""
+    """Sources of the rows of a batch, by the kernel of each shard's table ``[S]``."""
     kernel, lookups, distinct = storage.kernel[table], traffic.lookups[table], traffic.distinct[table]
     slots = storage.slots(table, tables.rows[table].astype(np.float64))
     cached_here = np.isin(kernel, (CACHED, KEY_VALUE))
@@ -83,7 +83,7 @@ def missed_rows(
 
 @dataclass(frozen=True, slots=True)
 class HitRates:
-    """What the caches of all tables that have one find of a batch: of its distinct rows, and of its lookups.
+    """Hit rates of the caches of all tables that have one in a batch: among its distinct rows, and among its lookups.
 
     A row that is missing is fetched once, whatever the number of its lookups.
     """
@@ -93,7 +93,7 @@ class HitRates:
 
 
 def hit_rates(tables: Tables, settings: DlrmSettings, storage: Storage, table: IntArray) -> HitRates | None:
-    """Of the given tables ``[S]``; None where none of them has a cache."""
+    """Hit rates of the given tables ``[S]``; None where none of them has a cache."""
     traffic = table_traffic(tables, float(settings.global_batch_size), settings)
     behind = table[np.isin(storage.kernel[table], (CACHED, KEY_VALUE))]
     slots = storage.slots(behind, tables.rows[behind].astype(np.float64))

@@ -1,4 +1,4 @@
-"""What a cache still holds of embedding rows when they are touched again.
+"""Embedding rows that a cache still holds when they are touched again.
 
 An iteration looks up the tables one after the other, then updates them, and passes over activations and gradients. What
 it touches in all decides how many iterations back a cache reaches that keeps what was touched last: as far as all of
@@ -23,13 +23,14 @@ from simulator.operators import FloatArray
 from workloads.dlrm.laws.popularity import Popularity
 
 LINE_BYTES = 64
-"""What caches of processors hold and memory delivers at once."""
+"""Size of a line, bytes: the unit of processor caches and of memory transfers."""
 CACHE_BYTES = np.array([0.0, *(2.0**20 * 2.0 ** np.arange(9))])
 """Sizes of caches for which misses are counted ``[G]``: none, 1 MiB to 256 MiB."""
 WINDOWS = np.append(0.0, np.geomspace(2.0**-4, 2.0**12, 49))
-"""Iterations of which it is known what they touch ``[W]``."""
+"""Numbers of iterations for which the touched bytes are computed ``[W]``."""
 SMOOTHED = 0.5
-"""Of an iteration: a cache that reaches back so much less than one may have lost what that touched."""
+"""Width of the transition, iterations: a cache that reaches back so much less than one iteration may have lost the rows
+of that iteration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,10 @@ class Touched:
     """Rows of a shard that an iteration touches.
 
     Attributes:
-        popularity: of the rows of its whole table.
-        part: of that table's rows, and of their lookups, in the shard; above 0.
-        lookups: of an iteration in the shard.
-        row_bytes: of a row.
-        state_bytes: of what the optimizer keeps of a row.
+        popularity: popularity of the rows of its whole table.
+        part: fraction of that table's rows, and of their lookups, in the shard; above 0.
+        lookups: lookups of an iteration in the shard.
+        state_bytes: size of the optimizer's state of a row.
     """
 
     popularity: Popularity
@@ -64,7 +64,7 @@ class Touched:
 
         Args:
             size: bytes of a row, or of its state.
-            back: how many.
+            back: number of iterations before it.
         """
         return self._lines(size, back + 1.0) - self._lines(size, back)
 
@@ -82,7 +82,7 @@ class Touched:
 
         Args:
             size: bytes of a row, or of its state.
-            missed: what caches do not serve of lines that are touched ``[G]``; without a cache each row has its own.
+            missed: bytes of touched lines that caches do not serve ``[G]``; without a cache each row has its own.
         """
         return np.append(in_lines(size) * self.distinct(1.0), missed[1:])
 
@@ -111,7 +111,7 @@ def reach(touched: Sequence[Touched], other_bytes: float) -> FloatArray:
 
     Args:
         touched: shards of a rank.
-        other_bytes: what else an iteration touches.
+        other_bytes: other bytes that an iteration touches.
     """
     rows = sum((t.held_bytes(WINDOWS) for t in touched), np.zeros(len(WINDOWS)))
     return np.asarray(np.interp(CACHE_BYTES, rows + other_bytes * WINDOWS, WINDOWS))

@@ -33,12 +33,12 @@ SORT_VALUE_BYTES = 4
 """Bytes carried beside each sorted index (FBGEMM transpose_embedding_input: int32 bag numbers)."""
 
 SECTOR_BYTES = 32
-"""What a GPU's caches and memory move at least (CUDA C++ Programming Guide: transactions of 32 bytes)."""
+"""Smallest transfer of a GPU's caches and memory, bytes (CUDA C++ Programming Guide: transactions of 32 bytes)."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableTraffic:
-    """What whole tables move in one batch; all arrays ``[N]``.
+    """Traffic of whole tables in one batch; all arrays ``[N]``.
 
     Attributes:
         samples: the batch.
@@ -73,7 +73,7 @@ def laws_of(tables: Tables, settings: DlrmSettings) -> list[Law]:
 
 
 def popularity_of(tables: Tables, settings: DlrmSettings, table: int) -> Popularity:
-    """How popular the rows of a table are.
+    """Popularity of the rows of a table.
 
     Raises:
         InputError: a file of indices looks up rows that the table lacks.
@@ -89,7 +89,6 @@ def block_shares(
     """Shares of lookups and of distinct rows of each block of rows ``[S, B]``; each sums to 1 over the blocks.
 
     Args:
-        tables: the tables.
         settings: the job.
         table: table of each shard ``[S]``.
         blocks: rows of its blocks ``[S, B]``.
@@ -110,11 +109,10 @@ def missed_shares(
     """Share of each shard's lookups that a cache of each of `CACHE_BYTES` does not serve ``[G, S]``.
 
     Args:
-        tables: the tables.
         settings: the job.
         table: table of each shard ``[S]``.
         row_bytes: room that one of its rows takes in a cache ``[S]``.
-        samples: whose lookups it serves.
+        samples: number of samples whose lookups it serves.
         parts: ranks over which its rows are spread; each sees that part of the lookups and of the rows.
     """
     found = np.ones((len(CACHE_BYTES), len(table)))
@@ -132,7 +130,6 @@ def fetched_rows(
     """Distinct rows of a batch that LRU caches in front of tables lack, having served such batches for long ``[S]``.
 
     Args:
-        tables: the tables.
         settings: the job.
         table: table of each cache ``[S]``.
         samples: the batch.

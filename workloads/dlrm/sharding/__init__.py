@@ -1,4 +1,4 @@
-"""Sharding: plans, the planners that make them, and what they are told."""
+"""Sharding: plans, the planners that make them, and the planners' inputs."""
 
 from typing import get_args
 

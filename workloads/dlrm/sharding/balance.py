@@ -63,7 +63,7 @@ def place(costs: FloatArray, sizes: IntArray, places: Places) -> IntArray:
     Args:
         costs: seconds per shard and phase ``[S, K]``.
         sizes: bytes per shard ``[S]``.
-        places: where they may go.
+        places: allowed ranks of the shards.
 
     Raises:
         InfeasibleError: the shards do not fit, with the numbers.

@@ -1,4 +1,4 @@
-"""What shards cost on a machine that is known by a few bandwidths."""
+"""Costs of shards on a machine that is described by a few bandwidths."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _AT_A_TIME = 64
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What a rank achieves, bytes per second; the middle four are algbw of collectives.
+    """Rates of a rank, bytes per second; the middle four are algbw of collectives.
 
     Attributes:
         embedding: embedding kernels on the rank's memory.
@@ -58,7 +58,6 @@ class BandwidthCosts:
     counts by `OVERLAP_COST`, unless it lasts longer than the rest.
 
     Attributes:
-        tables: the tables.
         settings: the job.
         rates: the machine.
         storage: kernels of the tables.

@@ -19,7 +19,8 @@ from workloads.dlrm.sharding.plan import Plan, make_plan
 from workloads.dlrm.sharding.shards import ColumnShards
 
 MOST_ELEMENTS = 1.28e9
-"""Of a table that is not cut: the column_slice_threshold of the synthetic benchmark's commands, recalled."""
+"""Most elements of a table that is not cut: the column_slice_threshold of the synthetic benchmark's commands,
+recalled."""
 
 
 def zigzag(tables: Tables, context: PlanningContext) -> Plan:

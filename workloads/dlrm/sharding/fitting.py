@@ -23,7 +23,8 @@ def make_sharding_plan(planner: str, tables: Tables, context: PlanningContext) -
 
 
 ATTEMPTS = 6
-"""What is not for tables depends on the plan: a plan that is over by that is made again with so much less room."""
+"""Most attempts at a plan: memory beside tables depends on the plan, so a plan that exceeds it is made again with so
+much less room."""
 
 MARGIN, MEBIBYTE = 1.1, 2.0**20
 """So much more than the excess is taken off, at least a MiB: otherwise the last bytes of excess never go."""

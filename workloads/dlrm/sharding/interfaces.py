@@ -23,12 +23,12 @@ from workloads.dlrm.sharding.plan import Plan
 from workloads.graph.optimizers import DenseOptimizerKind, TableOptimizerKind, copied_bytes
 
 PHASES = ("lookup", "update", "output", "input")
-"""What all ranks do together: lookups, updates, exchange of pooled vectors and their gradients (and of the gradients of
+"""Phases of an iteration: lookups, updates, exchange of pooled vectors and their gradients (and of the gradients of
 copies), exchange of indices. A phase lasts as long as its slowest rank, and an iteration as long as all phases."""
 
 
 class ShardCosts(Protocol):
-    """What shards cost, seconds per iteration and phase; K phases, those of `PHASES`."""
+    """Costs of shards, seconds per iteration and phase; K phases, those of `PHASES`."""
 
     def of(self, tables: Tables) -> ShardCosts:
         """Costs of shards of other tables in the same job, such as these with fewer rows."""
@@ -61,7 +61,7 @@ class ShardCosts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StorageChoice:
-    """What compute kernels tables may have, and the room beside device memory.
+    """Compute kernels allowed for each table, and the memory beside device memory.
 
     Attributes:
         allowed: whether a table may have a kernel ``[N, K]``, in the order of
@@ -79,23 +79,22 @@ class StorageChoice:
 
 @dataclass(frozen=True, slots=True)
 class PlanningContext:
-    """What a planner is told of the machine and the job.
+    """The machine and the job as planners see them.
 
     Attributes:
         world_size: ranks.
         local_world_size: ranks per node.
         memory_bytes: bytes that each rank has for table weights and their optimizer state.
-        costs: what shards cost.
         optimizer: optimizer of sharded tables, which decides on their state.
         dense_optimizer: optimizer of copied tables.
         simulate_s: seconds per iteration of a plan as the engine finds them; infinite for one that does not fit, and
             for one that takes longer than the second argument. None where nobody can simulate.
-        excess_bytes: by how much a plan's fullest rank is over its memory, everything counted. None: not checked.
-        choice: what kernels tables may have; None: `storage` is given.
+        excess_bytes: function of a plan: bytes by which its fullest rank exceeds its memory. None: not checked.
+        choice: compute kernels allowed for each table; None: `storage` is given.
         storage: kernels of the tables, None for ``fused``.
         locks_cache: whether cache slots are locked for batches in flight.
-        steps: how many candidates a search simulates.
-        seed: of a search.
+        steps: number of candidates that a search simulates.
+        seed: seed of a search.
     """
 
     world_size: int
@@ -128,11 +127,11 @@ class PlanningContext:
         """Weights, optimizer state and caches of shards in a memory tier, bytes ``[S]``.
 
         Args:
-            rows: of each shard ``[S]``.
+            rows: number of rows of each shard ``[S]``.
             dim: its columns ``[S]``.
             element_bytes: size of a weight ``[S]``.
             table: its table ``[S]``; None: shard i is of table i.
-            tier: of the memory.
+            tier: memory tier.
         """
         which = np.arange(len(rows)) if table is None else table
         storage = self.storage or uniform_storage(int(which.max(initial=-1)) + 1)

@@ -16,11 +16,11 @@ from workloads.dlrm.sharding.plan import Plan
 from workloads.dlrm.sharding.shards import ColumnShards, NodeShards
 
 RESHARD_SHARE, MOVE_SHARE, SWAP_SHARE = 0.5, 0.2, 0.2
-"""How often a neighbour shards one table in another way, moves one shard, or lets two change places; otherwise it gives
+"""Probabilities that a neighbour reshards one table, moves one shard, or swaps two; otherwise it gives
 up one kind of sharding, which saves that kind's kernels and collectives."""
 
 ANYWHERE_SHARE = 0.3
-"""How often the table to shard anew is any one, not one that the slowest rank works on."""
+"""Probability that any table is resharded, not one that the slowest rank works on."""
 
 
 def neighbour(plan: Plan, context: PlanningContext, draw: np.random.Generator) -> Plan | None:
@@ -73,13 +73,13 @@ def _tables_on(plan: Plan, rank: int) -> IntArray:
 
 
 def option_of(plan: Plan, table: int) -> Option:
-    """How a table is sharded."""
+    """Sharding of a table."""
     pieces = int((plan.columns.table == table).sum() + (plan.nodes.table == table).sum())
     return Option(plan.sharding_types[table], max(1, pieces))
 
 
 def with_option(plan: Plan, table: int, option: Option, context: PlanningContext) -> Plan:
-    """The (unchecked) plan with one table sharded anew, the others where they are.
+    """The (unchecked) plan with one table resharded, the others where they are.
 
     Raises:
         InfeasibleError: there is no room for it.

@@ -1,4 +1,4 @@
-"""Which tables leave device memory: where they would not fit, those for which that costs least.
+"""Tables that leave device memory: where they would not fit, those for which that costs least.
 
 Every table starts with the allowed kernel that costs it least. While the tables do not fit into the device memory of
 all ranks together, the change of a kernel that costs least time for the bytes it frees is made, if host memory and SSDs

@@ -1,4 +1,4 @@
-"""What planners share: how far to cut tables by columns, and where to put the pieces."""
+"""Common parts of planners: cuts of tables by columns, and placement of the pieces."""
 
 from __future__ import annotations
 
@@ -33,10 +33,9 @@ def wanted_pieces(
     """Column shards that cost and size ask for ``[len(table)]``.
 
     Args:
-        tables: the tables.
-        table: which ``[...]``.
+        table: numbers of the tables to cut ``[...]``.
         context: costs and sizes.
-        free_bytes: what a rank has for them.
+        free_bytes: a rank's memory for tables, bytes.
         cost_share: a shard costs at most this share of a rank's mean load in any phase.
     """
     cost = context.costs.column_shard_s(table, tables.dim[table])

@@ -29,7 +29,6 @@ class Plan:
     Row blocks and copies follow from the table and the number of ranks, so only the rest is stored piece by piece.
 
     Attributes:
-        tables: the tables it is for.
         world_size: ranks.
         local_world_size: ranks per node.
         columns: shards of table_wise, column_wise and table_column_wise tables, sorted by table and column.
@@ -37,7 +36,7 @@ class Plan:
         row_wise: tables cut into row blocks over all ranks ``[...]``.
         data_parallel: tables copied to every rank ``[...]``.
         table_column_wise: tables whose column shards are said to stay on one node ``[...]``.
-        planner: who made it.
+        planner: name of the planner that made it.
         storage: compute kernels of tables that are not copied, hence the memory they are in.
         rows_scale: factor that was applied to the rows of all tables (1 when none).
     """

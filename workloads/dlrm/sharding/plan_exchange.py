@@ -78,7 +78,7 @@ class _Reader:
         self.storage = uniform_storage(len(self.tables))
 
     def plan(self, file: PlanFile) -> Plan:
-        """The plan; an error is told at the table's entry."""
+        """The plan; an error points at the table's entry."""
         number = {name: i for i, name in enumerate(self.tables.names)}
         keys: dict[str, str] = {}
         for module, entries in file.plan.items():

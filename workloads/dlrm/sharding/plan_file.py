@@ -57,7 +57,7 @@ class CacheParams(Strict):
 
 
 class TablePlan(Strict):
-    """How a table is sharded, as TorchRec's ``ParameterSharding``.
+    """Sharding of a table, as TorchRec's ``ParameterSharding``.
 
     ``sharding_spec`` may be left out: then ``ranks`` hold equal parts in their order, and for row_wise and
     data_parallel tables, which are on all ranks, they may be left out too. Without a kernel it is ``fused``.
@@ -102,7 +102,7 @@ class PlanFile(Strict):
         world_size: ranks it is for.
         local_world_size: ranks per node; those of the scenario's cluster when left out.
         plan: module path -> table -> how it is sharded.
-        planner: who made it.
+        planner: name of the planner that made it.
         rows_scale: factor on the rows of all tables; sizes are those of the scaled tables.
     """
 

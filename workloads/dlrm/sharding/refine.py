@@ -29,7 +29,7 @@ class _State:
     room: FloatArray
 
     def potential(self) -> FloatArray:
-        """What each rank adds ``[P]``."""
+        """Contribution of each rank ``[P]``."""
         return _squared(self.over)
 
     def put(self, shard: int, rank: int) -> None:
@@ -65,7 +65,7 @@ def refine(costs: FloatArray, sizes: IntArray, ranks: IntArray, on: Refined, ste
         sizes: bytes per shard ``[S]``.
         ranks: rank of each shard ``[S]``.
         on: the ranks.
-        steps: how many moves and swaps to try.
+        steps: number of moves and swaps to try.
     """
     targets, count = on.targets, len(on.room)
     shards = np.stack([np.bincount(ranks, weights=c, minlength=count) for c in costs.T], axis=1)
@@ -117,7 +117,7 @@ def _swaps(state: _State, home: int, mine: IntArray) -> FloatArray:
     """Change of the potential when a shard of rank ``home`` and another shard change places ``[mine, S]``."""
     up, down = np.zeros((len(mine), len(state.ranks))), np.zeros((len(mine), len(state.ranks)))
     for cost, there, here in zip(state.costs.T, state.over[state.ranks].T, state.over[home], strict=True):
-        given = cost[mine][:, None] - cost[None]  # what the other rank gets more in a phase [mine, S]
+        given = cost[mine][:, None] - cost[None]  # increase of the other rank's load in a phase [mine, S]
         up += np.maximum(there[None] + given, 0.0) ** 2
         down += np.maximum(here - given, 0.0) ** 2
     change = up - _squared(state.over)[state.ranks][None] + down - _squared(state.over[home])

@@ -29,8 +29,8 @@ from workloads.dlrm.sharding.plan import Plan
 NAME = "search"
 
 TOURNAMENTS = (1, 3, 8)
-"""Of how many neighbours the one with the lowest cost is simulated, in turn: costs are a rough guide, so some steps
-hardly look at them."""
+"""Tournament sizes, used in turn: the cheapest of so many neighbours is simulated. Costs are a rough guide, so some
+steps hardly look at them."""
 
 
 CUT_SHARES = (2.0, 1.0, 0.5, 0.25, 0.125)
@@ -107,7 +107,7 @@ def _score(plan: Plan, context: PlanningContext, at_most_s: float) -> tuple[floa
 
 
 def _cost_s(plan: Plan, context: PlanningContext) -> float:
-    """What the costs of shards say: all phases, each as long as its slowest rank."""
+    """Iteration time by the costs of shards, seconds: all phases, each as long as its slowest rank."""
     return float(rank_loads_s(plan, context.costs).max(axis=0).sum())
 
 
@@ -120,5 +120,5 @@ def _key(plan: Plan) -> bytes:
 
 
 PLANNERS.add(
-    NAME, search, "starts from all other planners' plans, changes them, keeps what the engine simulates faster"
+    NAME, search, "starts from all other planners' plans, changes them, keeps plans that the engine simulates as faster"
 )

@@ -166,7 +166,7 @@ def _gpus(device: str) -> tuple[str, int]:
     """
     if device == "cpu":
         return "cpu", 1
-    from trainer.process.gpus import gpu_count, gpu_name
+    from trainer.gpus import gpu_count, gpu_name
 
     if not gpu_count():
         raise InputError("no GPU that PyTorch can use", file="--device", given=device, expected="cpu")

@@ -21,7 +21,7 @@ from dlrmsim.outputs import RECORD_FILE, TOOL
 from dlrmsim.results import write_json
 from scenarios.resolve import ResolvedScenario
 from trainer.process.runs import Run
-from trainer.process.steal_time import MOST_STOLEN
+from validation.host.usual_times import MAX_STOLEN
 
 FloatArray = npt.NDArray[np.float64]
 BUSY_LOAD = 0.5
@@ -161,7 +161,7 @@ def _warnings(resolved: ResolvedScenario, found: Measurement) -> list[str]:
     if found.load is not None and found.load > BUSY_LOAD:
         warnings.append(f"the machine was busy: a load of {found.load:.1f} in the minute before")
     stolen = stolen_share(found)
-    if stolen > MOST_STOLEN:
+    if stolen > MAX_STOLEN:
         warnings.append(f"the host took {stolen:.0%} of the cores' time: iterations took longer for that")
     cores = [core for rank in found.environments for core in rank["cores"] or []]
     if len(set(cores)) < len(cores):

@@ -193,7 +193,7 @@ def device_for(asked: str | None, ranks: int) -> str:
     """
     if asked == "cpu" or (asked is None and not any(driver.exists() for driver in GPU_DRIVERS)):
         return "cpu"
-    from trainer.process.gpus import gpu_count
+    from trainer.gpus import gpu_count
 
     gpus = gpu_count()
     if asked == "cuda" and gpus < ranks:

@@ -43,8 +43,8 @@ an iteration."""
 
 ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
 """glibc keeps freed memory and serves large requests from it, as allocators do that PyTorch's performance tuning guide
-recommends (jemalloc, TCMalloc). Otherwise the system maps every large temporary in each iteration and clears its pages,
-which costs more than the work on it."""
+recommends (jemalloc, TCMalloc). Otherwise the system maps temporaries above 32 MB in each iteration and clears their
+pages, which costs more than some of the work on them."""
 
 
 def run_ranks(run: Run, world_size: int, cores: Sequence[int] | None = None, module: str = "trainer") -> None:

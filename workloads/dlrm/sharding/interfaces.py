@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 from simulator.registry import Registry
-from workloads.dlrm.model.storage import Storage, Tier, bytes_in, stored_bytes, uniform_storage
+from workloads.dlrm.model.storage import Storage, bytes_in, stored_bytes, uniform_storage
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.plan import Plan
+from workloads.graph.memory import Tier
 from workloads.graph.optimizers import DenseOptimizerKind, TableOptimizerKind, copied_bytes
 
 PHASES = ("lookup", "update", "output", "input")

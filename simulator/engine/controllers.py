@@ -1,7 +1,8 @@
 """Controllers: what decides at run time.
 
 A controller is a SimPy process that reads what has become ready and what has ended, and starts tasks of its streams
-at the present time: Horovod's coordinator, the queue of a parameter server. A stream that names a controller is never evaluated ahead of the clock.
+at the present time: Horovod's coordinator, the queue of a parameter server. A stream that names a controller is never
+evaluated ahead of the clock.
 
 Within an instant controllers run after everything that was due, so they see all that is ready at that time, and before
 resources are divided. A controller that never ends is a daemon: it keeps neither the run alive nor a deadlock hidden.

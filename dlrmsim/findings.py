@@ -11,7 +11,7 @@ from scenarios.capacity import MemoryReport
 from scenarios.resolve import ResolvedScenario
 from scenarios.runner import Outcome
 from scenarios.types import Workload
-from workloads.dlrm.model.storage import TIERS
+from workloads.graph.memory import TIERS
 from workloads.graph.schedule import SCHEDULES
 
 

@@ -13,10 +13,9 @@ from inputs.quantities import format_quantity
 from scenarios.remedies import Fits, remedies
 from scenarios.resolve import ResolvedScenario
 from simulator.operators import FloatArray
-from workloads.dlrm.iteration.memory import MemoryUse
-from workloads.dlrm.model.storage import TIERS, Tier
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.interfaces import PlanningContext
+from workloads.graph.memory import TIERS, MemoryUse, Tier
 
 COPIES = "data_parallel"
 """The planner that copies tables instead of spreading them."""

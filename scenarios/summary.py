@@ -23,7 +23,7 @@ def summary_of(prepared: Prepared, analysis: Analysis, bound: Bound, warnings: S
     found = summarise(
         analysis,
         nodes=resolved.nodes,
-        global_batch_size=resolved.global_batch_size,
+        global_batch_size=prepared.workload.headline.per_iteration,
         scenario_hash=resolved.hash,
         bound=bound,
         memory=prepared.memory.to_dict(),

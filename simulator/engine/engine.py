@@ -143,11 +143,6 @@ class _Engine:
         self._settle()
         return end
 
-    def begin_activity(self, instance: int, ticket: int) -> None:
-        """Start an activity without members; it runs under iteration ``-1 - ticket``."""
-        phase = self._table.phases[instance][0]
-        self._agenda.add(int(self._env.now) + phase.latency_ps, (instance, -1 - ticket, 0))
-
     # Instances
 
     def _meet(self, instance: int, iteration: int, count: int, latest: int) -> None:
@@ -208,9 +203,7 @@ class _Engine:
                 released = numbers if len(numbers) else None
             if released is not None:
                 self._released.setdefault((part.group, part.task, iteration), []).append(released)
-        if last and iteration < 0:
-            self._room.activity_ended(-1 - iteration)
-        elif last:
+        if last:
             self._arrived(iteration).end[instance] = now
             self._under_way -= 1
         else:

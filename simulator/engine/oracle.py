@@ -246,14 +246,6 @@ class _Oracle:
         duration = np.broadcast_to(lowered.durations.at(iteration)[task], lowered.rank_count)[member]
         return int(self._env.now) + int(duration)
 
-    def begin_activity(self, instance: int, ticket: int) -> None:
-        """Start an activity without members."""
-        self._env.process(self._background(instance, ticket))
-
-    def _background(self, number: int, ticket: int) -> Process:
-        yield from self._activity(number, -1 - ticket, _Instance(0))
-        self._room.activity_ended(ticket)
-
     def _record(self, iteration: int) -> IterationRecord:
         groups = tuple(
             GroupTimes(t["start"][iteration], t["end"][iteration], np.arange(g.task_count), t["waiting"][iteration])

@@ -27,7 +27,8 @@ from workloads.dlrm.iteration.gemms import input_gradient_gemm, weight_gradient_
 from workloads.dlrm.iteration.groups import WORLD
 from workloads.dlrm.iteration.job import COPIED_TABLES, Job
 from workloads.dlrm.iteration.output_dist import record_exchange
-from workloads.dlrm.model.dense import GRADIENT_BYTES, Bucket, Layer
+from workloads.dlrm.model.dense import Layer
+from workloads.graph.buckets import GRADIENT_BYTES, Bucket
 from workloads.graph.optimizers import DENSE_ACCESSES
 from workloads.graph.recorder import Recorder
 

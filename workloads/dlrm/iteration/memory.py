@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,36 +18,12 @@ from workloads.dlrm.iteration.job import Job, make_job
 from workloads.dlrm.model.dense import dense_part
 from workloads.dlrm.model.model import DlrmModel
 from workloads.dlrm.model.settings import DlrmSettings
-from workloads.dlrm.model.storage import KEY_VALUE, WRITE_BUFFER_BYTES, Item, Tier, stored_bytes
+from workloads.dlrm.model.storage import KEY_VALUE, WRITE_BUFFER_BYTES, Item, stored_bytes
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.plan import Plan
+from workloads.graph.memory import MemoryUse, Tier
 from workloads.graph.optimizers import DENSE_STATE
 from workloads.graph.schedule import SCHEDULES
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryUse:
-    """Bytes per rank.
-
-    Attributes:
-        tiers: tier -> item -> bytes ``[P]``: device memory, host memory, SSDs.
-    """
-
-    tiers: Mapping[Tier, Mapping[str, FloatArray]]
-
-    @property
-    def hbm(self) -> Mapping[str, FloatArray]:
-        """Items in device memory."""
-        return self.tiers["hbm"]
-
-    @property
-    def ddr(self) -> Mapping[str, FloatArray]:
-        """Items in host memory."""
-        return self.tiers["ddr"]
-
-    def total(self, tier: Tier) -> FloatArray:
-        """Sum of the items of a tier ``[P]``."""
-        return np.asarray(np.sum(list(self.tiers[tier].values()), axis=0), dtype=np.float64)
 
 
 def memory_per_rank(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> MemoryUse:

@@ -68,7 +68,7 @@ class HostSpec:
     Attributes:
         cluster: the fitted cluster.
         file: path of the spec.
-        rows: the table of what was measured, beside it.
+        rows: the table of the measurements, in the same folder.
         seconds: duration of the calibration.
         warning: known problem of the measurement; empty without one.
     """
@@ -116,7 +116,7 @@ def calibrate_host(out: Path, minutes: float = MINUTES, seed: int = 0, progress:
 
 
 def refit_host(records: Sequence[str], out: Path, progress: Progress | None = None) -> HostSpec:
-    """Fit what earlier calibrations of one machine measured, on whatever machine, and write the spec.
+    """Fit the measurements of earlier calibrations of one machine, on any machine, and write the spec.
 
     Args:
         records: files that they wrote, or names of shipped ones (`validation.host_record`); at least one.

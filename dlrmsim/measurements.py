@@ -64,7 +64,7 @@ class Measurement:
     def times_s(self) -> FloatArray:
         """Time of each iteration ``[iterations]``: from the end of the one before on the last rank to its own.
 
-        What the ranks did between two iterations (`trainer.yardstick`) is no part of either.
+        Work of the ranks between two iterations (`trainer.yardstick`) is no part of either.
         """
         return iteration_times_s(self.start_s, self.end_s)
 
@@ -75,7 +75,7 @@ def load_average() -> float | None:
 
 
 def read_measurement(folder: Path, world_size: int, load: float | None) -> Measurement:
-    """Read what the ranks wrote; ``load``: of the machine before they started."""
+    """Read the files of the ranks; ``load``: of the machine before they started."""
     ranks = [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(world_size)]
     columns = {name: np.array([rank["iterations"][name] for rank in ranks]) for name in COLUMNS}
     return Measurement(

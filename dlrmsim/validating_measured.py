@@ -35,7 +35,7 @@ def validate_measured(
     *,
     framework: str | None = None,
 ) -> Validated:
-    """Predict what was measured.
+    """Predict measured jobs.
 
     Args:
         folders: folders that ``measure`` wrote.

@@ -1,4 +1,4 @@
-"""GPU and CPU: peaks, and what kernels of the machine reach of them."""
+"""GPU and CPU: peaks, and the fractions of them that kernels reach."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ _KINETO_CATEGORY: Mapping[Category, str] = {
     Category.INPUT: "cpu_op",
 }
 NO_EVENT = "dlrmsim"
-"""Category of what a profiler has no event for: delays before work, collectives' tails without length."""
+"""Category of tasks without a profiler event: delays before work, collectives' tails without length."""
 STEPS = 0
 """Track of the steps; those of the streams follow."""
 KEY = "dlrmsim"
@@ -185,7 +185,7 @@ class _RankIteration:
         )
 
     def events(self, *, annotated: bool) -> Iterator[Event]:
-        """The iteration's annotation where wanted, its tasks, and the arrows from launches to what they launched."""
+        """The iteration's annotation where wanted, its tasks, and the arrows from launches to the launched work."""
         categories = self.program.categories
         host = [task for task, category in enumerate(categories) if category is Category.HOST]
         if annotated and host:

@@ -52,7 +52,7 @@ in small pages miss the TLB, which costs a virtual machine two walks."""
 
 
 def run_ranks(run: Run, world_size: int, cores: Sequence[int] | None = None, module: str = "trainer") -> None:
-    """Run all ranks on this host to their end; takes and raises what `started_ranks` does."""
+    """Run all ranks on this host to their end; takes the arguments and raises the errors of `started_ranks`."""
     with started_ranks(run, world_size, cores, module) as ranks:
         ranks.to_end()
 
@@ -193,7 +193,7 @@ def _left_error(folder: Path, rank: int) -> dict[str, Any]:
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Kill what still runs: a rank has nothing to tidy up, its files are whole or not at all.
+    """Kill running processes: a rank has nothing to tidy up, its files are whole or not at all.
 
     A rank that has died may have left children (`trainer.awake`), of a class that gets to see that only when nobody
     else wants their core: so its process group is killed, and has let go of its files when this returns, or has had

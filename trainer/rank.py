@@ -1,4 +1,4 @@
-"""A process of the trainer: its cores, its process group, its children, and what becomes of its errors.
+"""A process of the trainer: its cores, its process group, its children, and the handling of its errors.
 
 Rank, number of ranks and meeting point come from torchrun's environment variables. A rank that fails leaves
 ``rank{r}.error`` beside the rendezvous file for the launcher: the error, and whether only a peer reported it.

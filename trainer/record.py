@@ -130,7 +130,7 @@ def write_record(
     environment: dict[str, Any],
     yardstick_s: Mapping[str, list[float]],
 ) -> None:
-    """Write what was recorded of a rank, the last of its files: others may wait for it."""
+    """Write the records of a rank, the last of its files: others may wait for it."""
     text = json.dumps({"iterations": columns, "environment": environment, "yardstick_s": yardstick_s})
     partial = folder / f"rank{rank}.partial"
     partial.write_text(text, encoding="utf-8")

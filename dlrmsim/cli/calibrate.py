@@ -94,7 +94,7 @@ def kernels(
         str | None, typer.Option("--rule", help="Rows to fit on, e.g. 'kind == gemm'; the others are predicted.")
     ] = None,
 ) -> None:
-    """Fit what a GPU's kernels reach to measured ones and write a GPU spec."""
+    """Fit the rates of a GPU's kernels to measured kernels and write a GPU spec."""
     from rich.table import Table
 
     from dlrmsim import calibrating_kernels

@@ -27,7 +27,7 @@ def deadlock_error(
     membership: Membership,
     arrivals: Callable[[int], _Arrivals],
 ) -> DeadlockError:
-    """An error that names each waiting instance, who arrived and who is missing."""
+    """An error that names each waiting instance, the arrived and the missing ranks."""
     lines = []
     for iteration in sorted({k for frontier in frontiers for k in frontier.open_iterations()}):
         arrived = arrivals(iteration).arrived

@@ -36,7 +36,7 @@ class Grouping:
         return int(self.numbers.shape[1])
 
     def sums(self, values: FloatArray) -> FloatArray:
-        """Add ``values [I, n]`` (or what broadcasts to it) of those that share: ``[I, w]``."""
+        """Add ``values [I, n]`` (or an array that broadcasts to it) of members that share: ``[I, w]``."""
         return slot_sums(values, self.slot, self.width)
 
     def shared(self, values: FloatArray) -> FloatArray:
@@ -105,7 +105,7 @@ class Block:
 
 
 def slot_sums(values: FloatArray, slot: IntArray, width: int) -> FloatArray:
-    """Add ``values [I, n]`` (or what broadcasts to it) by slot: ``[I, width]``."""
+    """Add ``values [I, n]`` (or an array that broadcasts to it) by slot: ``[I, width]``."""
     count = slot.shape[0]
     flat = (slot + np.arange(count, dtype=np.int64)[:, None] * width).ravel()
     weights = np.broadcast_to(values, slot.shape).ravel()

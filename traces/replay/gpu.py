@@ -1,4 +1,4 @@
-"""The kernels of a job on another GPU: measured times scaled by what bounds each kernel."""
+"""The kernels of a job on another GPU: measured times scaled by the bound of each kernel."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class MethodShare:
 def on_gpu(job: Job, old: Gpu, new: Gpu) -> tuple[Job, tuple[MethodShare, ...]]:
     """The job with its kernels on another GPU, and how much of their time each method decided.
 
-    GEMMs of known shape scale with the ratio of the two GPUs' modelled times (tiles, waves, memory). Of other kernels a
-    measured time is the old GPU's kernel floor and what is above it; the latter scales with the ratio of the GPUs'
-    rates for what bounds the kernel. So a kernel keeps what it reached of the model. Host tasks, launch latencies and
+    GEMMs of known shape scale with the ratio of the two GPUs' modelled times (tiles, waves, memory). The measured time
+    of other kernels is the old GPU's kernel floor plus a rest; the rest scales with the ratio of the GPUs' rates for
+    the kernel's bound. So a kernel keeps its efficiency relative to the model. Host tasks, launch latencies and
     collectives stay as they are.
 
     Args:

@@ -1,4 +1,4 @@
-"""A job to run again: programs, how long each task takes on each rank, what each collective's transfer takes."""
+"""A job to run again: programs, the duration of each task on each rank, the transfer time of each collective."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Job:
 
     Attributes:
         source: the import it comes from.
-        graph: programs and communicators; work says what is known of each task beside its time.
+        graph: programs and communicators; ``work`` describes each task without its time.
         durations_ps: durations of the private tasks of each program ``[T, P]``, `UNKNOWN` where the trace has no time.
         transfers_ps: times from the last arrival to the end, by communicator and number of the call on it, per instance
             ``[I]``; empty where the trace has no times.
@@ -80,7 +80,7 @@ class Job:
         raise KeyError(rank)
 
     def with_note(self, note: str) -> Job:
-        """The job with one more line about what was assumed."""
+        """The job with one more line in its assumptions."""
         return replace(self, notes=(*self.notes, note))
 
 

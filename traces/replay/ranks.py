@@ -46,8 +46,8 @@ def at_world_size(job: Job, world_size: int) -> Job:
     times the global batch. All else, data-parallel tables included, stays as it is.
 
     Raises:
-        InputError: the trace does not say which tables are sharded over which batch, a collective's size depends on
-            what it carries, groups are not all ranks, or there are fewer tables than ranks.
+        InputError: the trace does not say which tables are sharded over which batch, a collective's size depends on its
+            contents, groups are not all ranks, or there are fewer tables than ranks.
     """
     if world_size < 1:
         raise InputError("is no number of ranks", file="--world-size", given=world_size, expected="at least 1")
@@ -74,7 +74,7 @@ def at_world_size(job: Job, world_size: int) -> Job:
 
 
 def _check_collectives(job: Job) -> None:
-    """Every group is all ranks, and no collective's size depends on what it carries."""
+    """Every group is all ranks, and no collective's size depends on its contents."""
     for name, instance in job.graph.communicators.items():
         if instance.any():
             raise InputError(
@@ -92,7 +92,7 @@ def _check_collectives(job: Job) -> None:
 
 
 def _onto(job: Job, source: IntArray, communicators: Mapping[str, IntArray]) -> Job:
-    """The job on ``len(source)`` ranks, each running what its source rank runs ``[N]``."""
+    """The job on ``len(source)`` ranks, each running the program of its source rank ``[N]``."""
     programs, durations, steps = [], [], []
     by_rank: dict[int, list[StepPlace]] = {}
     for step in job.steps:

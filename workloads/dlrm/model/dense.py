@@ -48,7 +48,7 @@ class DensePart:
         cross: low-rank cross layers of dcnv2, two linear layers each; empty otherwise.
         top: the top MLP.
         interaction_inputs: width of all vectors that enter the interaction.
-        interaction_outputs: width of what enters the top MLP.
+        interaction_outputs: width of the input of the top MLP.
         interaction_flops_per_sample: FLOP of the dot interaction's batched product; 0 for other interactions.
     """
 
@@ -176,7 +176,7 @@ def gradient_buckets(gradients: list[tuple[str, int]], first_bytes: float, cap_b
     limit (pytorch c10d/reducer.cpp compute_bucket_assignment_by_size), the first one at a smaller limit.
 
     Args:
-        gradients: (what they belong to, number of parameters), in backward order.
+        gradients: (layer, number of parameters), in backward order.
         first_bytes: limit of the first bucket.
         cap_bytes: limit of the others.
     """

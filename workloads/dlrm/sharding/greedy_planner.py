@@ -36,7 +36,7 @@ def greedy(tables: Tables, context: PlanningContext) -> Plan:
 
     A table is copied to all ranks when that costs every rank less than its share of one owner's cost; cut by rows when
     even its narrowest column shard is too large or too costly for one rank; else cut by columns as far as its cost and
-    size ask for. What is cut by columns or whole is placed by longest processing time.
+    size ask for. Column shards and whole tables are placed by longest processing time.
 
     Raises:
         InfeasibleError: the tables do not fit.

@@ -1,8 +1,8 @@
 """Planners: named functions that turn tables into a sharding plan.
 
-A planner knows no hardware. It is given how many bytes each rank has for tables, a `ShardCosts` that says what time a
-shard costs, and, where somebody can, functions that say what a whole plan costs: by simulating it, and in memory. It
-decides who holds what.
+A planner knows no hardware. It is given how many bytes each rank has for tables, a `ShardCosts` that gives the time of
+a shard, and, where the caller can, functions that give the cost of a whole plan: by simulating it, and in memory. It
+places every part of every table.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class PlanningContext:
         optimizer: optimizer of sharded tables, which decides on their state.
         dense_optimizer: optimizer of copied tables.
         simulate_s: seconds per iteration of a plan as the engine finds them; infinite for one that does not fit, and
-            for one that takes longer than the second argument. None where nobody can simulate.
+            for one that takes longer than the second argument. None where the caller cannot simulate.
         excess_bytes: function of a plan: bytes by which its fullest rank exceeds its memory. None: not checked.
         choice: compute kernels allowed for each table; None: `storage` is given.
         storage: kernels of the tables, None for ``fused``.

@@ -71,7 +71,7 @@ class Gpu(Strict):
 
     @field_validator("achieved")
     @classmethod
-    def _below_the_peak(cls, achieved: AchievedRates, info: ValidationInfo) -> AchievedRates:
+    def _at_most_peak(cls, achieved: AchievedRates, info: ValidationInfo) -> AchievedRates:
         """No kernel is faster than the memory."""
         peak = info.data.get("memory_bytes_per_s")
         if peak is not None and achieved.embedding_bytes_per_s.value > peak.value:

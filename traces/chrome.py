@@ -251,7 +251,7 @@ class _RankIteration:
     def _work(self, task: int, work: Work) -> dict[str, Any]:
         """Kineto's arguments of a collective or a copy."""
         if isinstance(work, Copy):
-            return {"bytes": int(self._mine(work.bytes)), "memcpy": _MEMCPY_NAME[work.direction]}
+            return {"bytes": int(self._of_rank(work.bytes)), "memcpy": _MEMCPY_NAME[work.direction]}
         if not isinstance(work, CollectiveCall):
             return {}
         instances = self.graph.communicators[work.communicator]
@@ -261,12 +261,12 @@ class _RankIteration:
             "Process Group Name": work.communicator,
             "Group size": int(np.count_nonzero(instances == own)) if own >= 0 else 0,
             "dtype": work.dtype,
-            "In msg nelems": int(self._mine(work.bytes)) // BYTES_PER_ELEMENT.get(work.dtype, 1),
-            "bytes": int(self._mine(work.bytes)),
+            "In msg nelems": int(self._of_rank(work.bytes)) // BYTES_PER_ELEMENT.get(work.dtype, 1),
+            "bytes": int(self._of_rank(work.bytes)),
             "waiting_us": self.waiting_us[task],
         }
 
-    def _mine(self, amount: Amount) -> float:
+    def _of_rank(self, amount: Amount) -> float:
         return float(amount[self.column] if isinstance(amount, np.ndarray) else amount)
 
     def _arrow(self, phase: str, task: int, launch: int, ts: float) -> Event:

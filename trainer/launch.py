@@ -165,7 +165,7 @@ def _loopback() -> dict[str, str]:
 
 def _first_failure(failed: Sequence[int], folder: Path) -> int:
     """The rank whose failure was its own: one that no peer reported."""
-    own = [rank for rank in failed if not _left_error(folder, rank).get("told_by_peer", False)]
+    own = [rank for rank in failed if not _left_error(folder, rank).get("reported_by_peer", False)]
     return (own or failed)[0]
 
 

@@ -157,7 +157,7 @@ class Flows(Generic[Token]):
                 if owner != whose and slot not in self._paused:
                     self._pause(slot, now)
                 elif owner == whose and slot in self._paused:
-                    self._go_on(slot, now)
+                    self._resume_slot(slot, now)
 
     def _pause(self, slot: int, now: int) -> None:
         row = int(self._row[slot])
@@ -167,7 +167,7 @@ class Flows(Generic[Token]):
         self._touched.append(row)
         self._paused[slot] = row
 
-    def _go_on(self, slot: int, now: int) -> None:
+    def _resume_slot(self, slot: int, now: int) -> None:
         row = self._paused.pop(slot)
         self._row[slot], self._since[slot] = row, now
         self._users[self._classes(row)] += 1

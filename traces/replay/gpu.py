@@ -133,7 +133,7 @@ def gpu_of_device(device: str, names: Iterable[str], asked: str = "--from-gpu") 
     known, lowered = sorted(names), device.lower()
     words = set(re.findall(r"[a-z0-9]+", lowered.replace("gb", "")))
     sizes = set(re.findall(r"(\d+) ?gb", lowered))
-    found = [name for name in known if words.issuperset(name.split("_"))] or _alike(words, sizes, known)
+    found = [name for name in known if words.issuperset(name.split("_"))] or _names_like(words, sizes, known)
     if "mig" in words:
         found = []
     if len(found) != 1:
@@ -146,7 +146,7 @@ def gpu_of_device(device: str, names: Iterable[str], asked: str = "--from-gpu") 
     return found[0]
 
 
-def _alike(words: Container[str], sizes: Collection[str], names: Iterable[str]) -> list[str]:
+def _names_like(words: Container[str], sizes: Collection[str], names: Iterable[str]) -> list[str]:
     """Names of the model that is among the words, with the same form, and the same memory where ``sizes`` are known."""
     parts = {name: name.split("_") for name in names}
     return [

@@ -26,7 +26,7 @@ def with_clones(job: Job) -> Job:
     """
     if len(job.ranks) == job.world_size:
         return job
-    made = _onto(job, _clone_source(job), job.graph.communicators)
+    made = _on_ranks(job, _clone_source(job), job.graph.communicators)
     return made.with_note(f"ranks without a trace run those of {len(job.ranks):,} traced ranks in turn")
 
 
@@ -64,7 +64,7 @@ def at_world_size(job: Job, world_size: int) -> Job:
             "there are fewer tables than ranks", file="--world-size", given=world_size, expected=f"at most {total:,}"
         )
     communicators = {name: np.zeros(world_size, dtype=np.int64) for name in job.graph.communicators}
-    made = replace(_onto(whole, source, communicators), world_size=world_size, transfers_ps={})
+    made = replace(_on_ranks(whole, source, communicators), world_size=world_size, transfers_ps={})
     note = f"{world_size:,} ranks with the batch of {job.world_size:,}: {total:,} sharded tables dealt out evenly"
     if not total:
         return made.with_note(note)
@@ -91,7 +91,7 @@ def _check_collectives(job: Job) -> None:
             )
 
 
-def _onto(job: Job, source: IntArray, communicators: Mapping[str, IntArray]) -> Job:
+def _on_ranks(job: Job, source: IntArray, communicators: Mapping[str, IntArray]) -> Job:
     """The job on ``len(source)`` ranks, each running the program of its source rank ``[N]``."""
     programs, durations, steps = [], [], []
     by_rank: dict[int, list[StepPlace]] = {}

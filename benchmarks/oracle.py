@@ -22,9 +22,7 @@ def rows(programs: int, seed: int) -> Iterator[Row]:
     deadlocks = different = 0
     for number in range(programs):
         source = random.Random(f"{seed}.{number}")  # noqa: S311 - reproducible programs, no secrets
-        drawn = draw_program(
-            SeededChoices(source), controlled=number % 4 == 3, loaded=number % 3 == 2, turns=number % 5 > 2
-        )
+        drawn = draw_program(SeededChoices(source), controlled=number % 4 == 3, loaded=number % 3 == 2)
         difference = compare(drawn)
         deadlocks += difference == "deadlock"
         if difference not in {"", "deadlock"}:

@@ -18,7 +18,6 @@ from typing import Protocol, TypeVar
 import numpy as np
 
 from simulator.lowered import (
-    STALL_PERIOD,
     Activity,
     Background,
     DrawnDurations,
@@ -31,7 +30,6 @@ from simulator.program import IntArray, Stream
 
 T = TypeVar("T")
 _USAGES = (1.0, 1.0, 0.5, 0.6, 0.3, 0.25)
-_WEIGHTS = (1.0, 1.0, 1.0, 0.25, 3.7)
 
 
 class Choices(Protocol):
@@ -79,16 +77,13 @@ class RandomProgram:
     iterations: int
 
 
-def draw_program(
-    choices: Choices, *, controlled: bool = False, loaded: bool = False, turns: bool = False
-) -> RandomProgram:
+def draw_program(choices: Choices, *, controlled: bool = False, loaded: bool = False) -> RandomProgram:
     """A random program.
 
     Args:
         choices: decide everything.
         controlled: some streams issue by readiness (controller ``readiness``), some have several workers.
         loaded: other jobs take shares of some resources, all the time or in bursts.
-        turns: owners take turns on resources that others share.
     """
     iterations = choices.integer(1, 5)
     sizes = [choices.integer(1, max(1, 8 // groups)) for groups in [choices.integer(1, 3)] for _ in range(groups)]
@@ -100,21 +95,7 @@ def draw_program(
         _add_collective(choices, shells, activities, number, resources)
     groups = tuple(shell.lowered(choices, iterations) for shell in shells)
     program = LoweredProgram(groups, activities, resources)
-    program = _taking_turns(choices, program) if turns else program
     return RandomProgram(_loaded(choices, program) if loaded else program, iterations)
-
-
-def _taking_turns(choices: Choices, program: LoweredProgram) -> LoweredProgram:
-    """The program with up to three owners of phases that use one resource, and slices as long as its short times."""
-    activities = [
-        replace(a, phases=tuple(_owned(choices, p) if len(p.resources) == 1 else p for p in a.phases))
-        for a in program.activities
-    ]
-    return replace(_brief(replace(program, activities=activities)), slice_ps=_one_of(choices, (1, 7, 10, 30, 200)))
-
-
-def _owned(choices: Choices, phase: Phase) -> Phase:
-    return replace(phase, owner=choices.integer(-1, 2))
 
 
 def _loaded(choices: Choices, program: LoweredProgram) -> LoweredProgram:
@@ -138,14 +119,7 @@ def _brief(program: LoweredProgram) -> LoweredProgram:
 
 
 def _brief_phase(phase: Phase) -> Phase:
-    other = phase.other_work_ps
-    work_ps = phase.work_ps % 1000
-    return replace(
-        phase,
-        latency_ps=phase.latency_ps % 1000,
-        work_ps=work_ps,
-        other_work_ps=None if other is None or not work_ps else max(1, other % 1000),
-    )
+    return replace(phase, latency_ps=phase.latency_ps % 1000, work_ps=phase.work_ps % 1000)
 
 
 def _all_durations(durations: Durations) -> IntArray:
@@ -271,11 +245,5 @@ def _activity(choices: Choices, label: str, members: int, resources: int) -> Act
 def _phase(choices: Choices, resources: int) -> Phase:
     numbers = [r for r in range(resources) if _rarely(choices, 2)]
     usage = [_one_of(choices, _USAGES) for _ in numbers]
-    work_ps, other_ps = _time(choices), None
-    if numbers and work_ps and _rarely(choices, 4):
-        other_ps = max(1, _time(choices))
     numbers_and_usage = np.array(numbers, dtype=np.int64), np.array(usage, dtype=np.float64)
-    weight = _one_of(choices, _WEIGHTS) if numbers and work_ps else 1.0
-    if _rarely(choices, 5):
-        return Phase(_time(choices), 0, *numbers_and_usage, stalls_in=choices.integer(0, STALL_PERIOD - 1))
-    return Phase(_time(choices), work_ps, *numbers_and_usage, weight=weight, other_work_ps=other_ps)
+    return Phase(_time(choices), _time(choices), *numbers_and_usage)

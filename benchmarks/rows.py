@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
-
-from inputs.errors import InputError
-
-MEASURED = Path(__file__).parents[1] / "traces" / "measured"
-"""Where studies keep what they measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,35 +39,6 @@ def show(rows: Iterable[Row], *, as_json: bool) -> bool:
     if as_json:
         print(json.dumps([asdict(row) for row in kept], indent=1))
     return all(row.holds for row in kept)
-
-
-def append(file: Path, rows: Iterable[Mapping[str, str]]) -> None:
-    """Append rows to a CSV file at once; it is made where there is none.
-
-    Raises:
-        InputError: the file has other columns.
-    """
-    file.parent.mkdir(parents=True, exist_ok=True)
-    begun = read(file)[0] if file.is_file() else None
-    text = io.StringIO(newline="")
-    for row in rows:
-        writer = csv.DictWriter(text, fieldnames=list(row), lineterminator="\n")
-        if begun is None:
-            writer.writeheader()
-            begun = list(row)
-        if begun != list(row):
-            raise InputError("rows of another version", file=file, expected="another file (--out)")
-        writer.writerow(row)
-    with file.open("a", encoding="utf-8", newline="") as stream:
-        stream.write(text.getvalue())
-
-
-def read(file: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """Columns and rows of a CSV file."""
-    with file.open(encoding="utf-8", newline="") as stream:
-        found = csv.DictReader(stream)
-        rows = list(found)
-        return list(found.fieldnames or ()), rows
 
 
 def in_fresh_process(

@@ -35,6 +35,7 @@ def file_catalogs() -> dict[str, Catalog]:
     return {
         "scenarios": CATALOG,
         "clusters": CATALOGS["cluster"],
+        "hosts": CATALOGS["host"],
         "models": MODELS,
         "frameworks": FRAMEWORKS,
         "nodes": CATALOGS["node"],

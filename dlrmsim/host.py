@@ -1,4 +1,4 @@
-"""``calibrate host``: times kernels and collectives of this machine, and writes the cluster that it is."""
+"""``calibrate host``: times kernels and collectives of this machine, trains jobs on it, and writes its spec."""
 
 from __future__ import annotations
 
@@ -28,49 +28,47 @@ from inputs.errors import InputError
 from scenarios.host_memory import physical_memory_bytes
 from scenarios.progress import Progress, Silent
 from simulator.compute.cpu_amounts import caches_of
-from trainer.bench_plan import FEWEST_CASES, Largest, Plan, joined
-from trainer.pin import usable_cores
-from trainer.runs import Run
-from trainer.slices import slice_s
-from trainer.stolen import StolenTime
-from validation.cpu_fit import Row
-from validation.host_calibration import as_alone, fit_host, rank_counts
-from validation.host_fit import HostFacts, errors_pct
-from validation.host_record import SUFFIX, HostRecord, rounded
-from validation.in_situ import PartRow
-from validation.kernel_costs import expected_s
-from validation.yardstick import MOST_STOLEN
+from trainer.bench.plans import FEWEST_CASES, Largest, Plan, joined
+from trainer.process.pin import usable_cores
+from trainer.process.runs import Run
+from trainer.process.steal_time import StolenTime
+from validation.host.calibrate import errors_pct, fit_alone, fit_host, rank_counts
+from validation.host.iteration_parts import PartRow
+from validation.host.kernel_costs import expected_s
+from validation.host.machine import HostFacts
+from validation.host.record import SUFFIX, HostRecord, rounded
+from validation.host.timed_kernels import Row
+from validation.host.usual_times import MAX_STOLEN
 
 COLLECTIVE_BYTES = tuple(4**power for power in range(4, 13))
-"""256 B to 16 MiB."""
+"""Sizes of timed collectives, 256 B to 16 MiB."""
 MOST_CASES = 30
+"""Timed cases of each kind of kernel at most."""
 MOST_TABLE_BYTES, MEMORY_SHARE = 4e9, 0.25
-"""Most bytes of a rank's tables in lookups measured alone, and the fraction of the memory that they may take."""
-TAKEN = "the host took {:.0%} of the cores' time; the most disturbed times are left out: measure again when it is quiet"
+"""Largest table of a rank in a timed lookup, bytes, and largest fraction of the memory for all ranks."""
+TAKEN = "a hypervisor took {:.0%} of the cores' time; the most disturbed jobs are left out: measure again when quiet"
 MINUTES = 3.0
 """Default duration of the measurement, minutes."""
 LARGER_FROM_MINUTES = 20.0
-"""Shortest measurement in which some jobs are larger, minutes."""
+"""Shortest measurement that also trains larger jobs, minutes."""
 ALONE_SHARE, COLLECTIVE_SHARE, MEASURED_SHARE = 0.08, 0.06, 0.7
-"""Fractions of the time: for kernels alone with one rank and with one on each core, for collectives of more, and until
-training ends; the rest is for plans and fits."""
+"""Fractions of the duration: kernels alone of each layout of ranks, collectives of more ranks, end of training."""
 RANKS_PER_CORE = 2
-"""Ranks per core where ranks share cores."""
-MOST_CORES_WITH_TURNS = 8
-"""Most cores of a machine that is measured with more ranks than cores: on larger ones nobody trains so, and so many
-processes do not start in the time."""
+"""Ranks per core in jobs whose ranks share cores."""
+MOST_CORES_SHARED = 8
+"""Most cores of a machine on which such jobs are trained: on larger ones nobody has more ranks than cores."""
 
 
 @dataclass(frozen=True, slots=True)
 class HostSpec:
-    """A spec that is written.
+    """A written spec.
 
     Attributes:
-        cluster: the fitted cluster.
+        cluster: the spec.
         file: path of the spec.
-        rows: the table of the measurements, in the same folder.
+        rows: path of the table of measurements beside it.
         seconds: duration of the calibration.
-        warning: known problem of the measurement; empty without one.
+        warning: known defect of the measurement; empty without one.
     """
 
     cluster: Cluster
@@ -81,7 +79,7 @@ class HostSpec:
 
 
 def calibrate_host(out: Path, minutes: float = MINUTES, seed: int = 0, progress: Progress | None = None) -> HostSpec:
-    """Measure this machine for about so many minutes and write the spec.
+    """Measure this machine for about ``minutes`` and write its spec.
 
     Raises:
         MissingExtraError: PyTorch is not installed.
@@ -91,69 +89,55 @@ def calibrate_host(out: Path, minutes: float = MINUTES, seed: int = 0, progress:
     shown, begin, stolen = progress or Silent(), time.perf_counter(), StolenTime(usable_cores())
     require_torch()
     if not 0 < minutes < float("inf"):
-        raise InputError("not a time", file="--minutes", given=minutes, expected="above 0, e.g. 3")
+        raise InputError("not a duration", file="--minutes", given=minutes, expected="above 0, e.g. 3")
     require_file_writable(out)
     facts = HostFacts(**rounded(asdict(_facts(out.stem))))
     rows = rounded([row for layout in _layouts(minutes, seed) for row in _measure(*layout, shown)])
-    shown.stage("fitting kernels and collectives alone")
-    alone = as_alone(facts, rows, shown)
-    turns = RANKS_PER_CORE * facts.cores if facts.cores <= MOST_CORES_WITH_TURNS else None
-    turn_s = slice_s(usable_cores()[0]) if turns else 0.0
+    alone = fit_alone(facts, rows, shown)
+    ranks = [*rank_counts(facts.cores).values()]
+    if facts.cores <= MOST_CORES_SHARED:
+        ranks.append(RANKS_PER_CORE * facts.cores)
     left_s = MEASURED_SHARE * 60.0 * minutes - (time.perf_counter() - begin)
-    request = TrainRequest(
-        [*rank_counts(facts.cores).values(), *filter(None, [turns])],
-        seed,
-        left_s,
-        larger=minutes >= LARGER_FROM_MINUTES,
-    )
-    jobs = train_jobs(request, alone, shown)
+    jobs = train_jobs(TrainRequest(ranks, seed, left_s, larger=minutes >= LARGER_FROM_MINUTES), alone, shown)
     share = stolen.share()
-    packed = HostRecord(facts, turn_s, rows, jobs).packed()
-    file_written_whole(out.with_suffix(SUFFIX), packed)  # before the fit, which --record repeats where it is stopped
-    cluster, table = _fitted(HostRecord.unpacked(packed, out), alone, shown)
-    written = _written(out, cluster, table, begin)
-    return replace(written, warning=TAKEN.format(share)) if share > MOST_STOLEN else written
+    packed = HostRecord(facts, rows, jobs).packed()
+    file_written_whole(out.with_suffix(SUFFIX), packed)  # before the fit, which --record can repeat
+    written = _written(out, HostRecord.unpacked(packed, out), alone, begin, shown)
+    return replace(written, warning=TAKEN.format(share)) if share > MAX_STOLEN else written
 
 
 def refit_host(records: Sequence[str], out: Path, progress: Progress | None = None) -> HostSpec:
-    """Fit the measurements of earlier calibrations of one machine, on any machine, and write the spec.
+    """Fit the records of one machine, on any machine, and write the spec.
 
     Args:
-        records: files that they wrote, or names of shipped ones (`validation.host_record`); at least one.
-        out: the spec.
-        progress: shows the steps.
+        records: files, or names of shipped hosts; at least one.
+        out: path of the spec.
+        progress: receives the stage.
 
     Raises:
-        InputError: there is no such record, one is of another machine, or ``out`` cannot be written.
+        InputError: a record does not exist or is of another machine, or ``out`` cannot be written.
     """
     shown, begin = progress or Silent(), time.perf_counter()
     found = HostRecord.read(records[0])
     for name in records[1:]:
-        found = found.and_also(HostRecord.read(name), name)
+        found = found.joined(HostRecord.read(name), name)
     require_file_writable(out)
-    shown.stage("fitting kernels and collectives alone")
-    cluster, table = _fitted(found, as_alone(found.facts, found.rows, shown), shown)
-    return _written(out, cluster, table, begin)
+    return _written(out, found, fit_alone(found.facts, found.rows, shown), begin, shown)
 
 
-def _fitted(record: HostRecord, alone: Cluster, progress: Progress) -> tuple[Cluster, str]:
-    """The machine, and its table of rows."""
+def _written(out: Path, record: HostRecord, alone: Cluster, begin: float, progress: Progress) -> HostSpec:
     progress.stage("fitting the costs of kernels")
     fit, counts = fit_host(record, alone), rank_counts(record.facts.cores)
     parts = [(counts[threads], threads, part) for threads, of in fit.parts.items() for part in of]
     errors = errors_pct(record.rows, fit.cluster)
-    return fit.cluster, _rows_csv(record.rows, errors, parts, list(fit.cluster.node.cpu.kernels))
-
-
-def _written(out: Path, cluster: Cluster, table: str, begin: float) -> HostSpec:
-    file = out.with_suffix(".rows.csv")
-    file_written_whole(file, table)
-    file_written_whole(out, _yaml(cluster))
-    return HostSpec(cluster, out, file, time.perf_counter() - begin)
+    table = out.with_suffix(".rows.csv")
+    file_written_whole(table, _rows_csv(record.rows, errors, parts, list(fit.cluster.node.cpu.kernels)))
+    file_written_whole(out, _yaml(fit.cluster))
+    return HostSpec(fit.cluster, out, table, time.perf_counter() - begin)
 
 
 def _layouts(minutes: float, seed: int) -> list[tuple[int, Plan]]:
-    """Ranks, and what they time: one rank with all cores, one on each core, and collectives of 2 and 4."""
+    """Numbers of ranks with their plans: one rank on all cores, one on each core, and collectives of 2 and 4."""
     count = int(np.clip(minutes * 10, FEWEST_CASES, MOST_CASES))
     share_s = minutes * 60.0
     kernels = rank_counts(len(usable_cores())).values()
@@ -177,7 +161,7 @@ def _layouts(minutes: float, seed: int) -> list[tuple[int, Plan]]:
 
 
 def _measure(ranks: int, plan: Plan, progress: Progress) -> list[dict[str, Any]]:
-    from trainer.launch import run_ranks
+    from trainer.process.launch import run_ranks
 
     progress.stage(f"timing kernels and collectives on {ranks} ranks")
     cores = usable_cores()
@@ -185,7 +169,7 @@ def _measure(ranks: int, plan: Plan, progress: Progress) -> list[dict[str, Any]]
         folder = Path(name)
         plan.write(folder / "plan.json")
         taken = cores if plan.cases else cores[:ranks]  # collectives are timed between ranks of one thread
-        run_ranks(Run(scenario=folder / "plan.json", out=folder), ranks, taken, module="trainer.microbench")
+        run_ranks(Run(scenario=folder / "plan.json", out=folder), ranks, taken, module="trainer.bench.microbench")
         timed = [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(ranks)]
     return [{**row, "alone": ranks <= len(cores)} for row in joined(timed)]
 
@@ -209,13 +193,13 @@ def _facts(name: str) -> HostFacts:
 
 
 def _load_in_words() -> str:
-    """Load of the machine before the measurement."""
+    """Load average before the measurement."""
     load = load_average()
     return "load unknown" if load is None else f"load {load:.1f} before"
 
 
 def _cpuinfo() -> dict[str, str]:
-    """Linux's facts of the first core."""
+    """Entries of ``/proc/cpuinfo`` of the first core."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").split("\n\n")[0].splitlines()
     except OSError:
@@ -225,7 +209,7 @@ def _cpuinfo() -> dict[str, str]:
 
 
 def _cache_bytes(level: int, default: float) -> float:
-    """Size of a cache of the first core from Linux's sysfs, bytes."""
+    """Size of a cache of the first core, bytes, as Linux reports it."""
     try:
         text = Path(f"/sys/devices/system/cpu/cpu0/cache/index{level}/size").read_text(encoding="ascii").strip()
     except OSError:
@@ -239,11 +223,11 @@ def _rows_csv(
     parts: Sequence[tuple[int, int, PartRow]],
     kernels: Sequence[CpuKernels],
 ) -> str:
-    """CSV of the measurements: a line per kernel or collective alone, and per part of a training iteration."""
+    """Table of measurements: a line per kernel or collective alone, and per part of a training iteration."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(["kind", "ranks", "threads", "sizes", "rounds_s", "median_s", "error_pct"])
-    apart = {"kind", "ranks", "threads", "times_s", "issue_s", "cores", "kept", "alone"}
+    apart = {"kind", "ranks", "threads", "times_s", "issue_s", "cores", "alone"}
     for row, error in zip([row for row in rows if row["times_s"]], errors, strict=True):
         sizes = json.dumps({name: value for name, value in row.items() if name not in apart})
         rounds = " ".join(f"{seconds:.4g}" for seconds in row["times_s"])
@@ -256,8 +240,8 @@ def _rows_csv(
         counted = part.counts(caches_of(known[threads]))
         counts = json.dumps({f"{kind}.{name}": float(f"{count:.5g}") for (kind, name), count in counted.items()})
         error = 100.0 * (expected_s(part, known[threads]) / part.seconds - 1.0)
-        told_s = f"{part.seconds:.4g}"
-        writer.writerow([f"training {part.name}", ranks, threads, counts, told_s, told_s, f"{error:.1f}"])
+        seconds = f"{part.seconds:.4g}"
+        writer.writerow([f"training {part.name}", ranks, threads, counts, seconds, seconds, f"{error:.1f}"])
     return text.getvalue()
 
 

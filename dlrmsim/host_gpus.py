@@ -27,15 +27,15 @@ from inputs.errors import InfeasibleError, InputError
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from traces.replay.gpu import gpu_of_device
-from trainer.bench_plan import Largest, Plan, joined
-from trainer.bench_series import SCENARIO, by_turns, started_by_turns
-from trainer.pin import usable_cores
-from trainer.runs import Run
+from trainer.bench.plans import Largest, Plan, joined
+from trainer.bench.series import SCENARIO, by_turns, started_by_turns
+from trainer.process.pin import usable_cores
+from trainer.process.runs import Run
 from validation.gpu.calibration import FEWEST_JOBS, KIND_OF, GpuFit, fit_gpus
 from validation.gpu.record import GpuJob, GpuRecord
-from validation.host_record import SUFFIX
-from validation.measured_prediction import predict
-from validation.random_jobs import Limits, random_job
+from validation.host.prediction import predict
+from validation.host.random_jobs import Limits, random_job
+from validation.host.record import SUFFIX
 
 LARGEST = Largest(table_bytes=4e9, batch=65_536, flops=1e11, lookups=1e7, gathered=6e8, paired=6e8)
 """Limits of kernel sizes: the largest take a GPU some milliseconds, as those of large jobs do."""
@@ -166,7 +166,7 @@ def _gpus(device: str) -> tuple[str, int]:
     """
     if device == "cpu":
         return "cpu", 1
-    from trainer.gpus import gpu_count, gpu_name
+    from trainer.process.gpus import gpu_count, gpu_name
 
     if not gpu_count():
         raise InputError("no GPU that PyTorch can use", file="--device", given=device, expected="cpu")
@@ -175,14 +175,14 @@ def _gpus(device: str) -> tuple[str, int]:
 
 def _timed(ranks: int, plan: Plan, device: str, progress: Progress) -> list[dict[str, Any]]:
     """Rows of kernels or collectives on so many ranks."""
-    from trainer.launch import run_ranks
+    from trainer.process.launch import run_ranks
 
     progress.stage(f"timing {'kernels' if plan.cases else 'collectives'} on {ranks} GPUs")
     with tempfile.TemporaryDirectory(prefix="dlrmsim-host-") as name:
         folder = Path(name)
         plan.write(folder / "plan.json")
         run = Run(scenario=folder / "plan.json", out=folder, device=device)
-        run_ranks(run, ranks, usable_cores(), module="trainer.microbench")
+        run_ranks(run, ranks, usable_cores(), module="trainer.bench.microbench")
         return joined([json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(ranks)])
 
 

@@ -1,4 +1,4 @@
-"""Training small jobs drawn at random, for `dlrmsim.host`: what kernels take within an iteration."""
+"""Training of small random jobs for ``calibrate host``."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -18,45 +19,47 @@ from inputs.errors import InfeasibleError
 from scenarios.host_memory import physical_memory_bytes
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
-from trainer.bench_series import SCENARIO, by_turns, started_by_turns
-from trainer.runs import Run
-from validation.host_record import COLUMNS, JobRecord
-from validation.in_situ import TrainedRank
-from validation.random_jobs import DIMS, Limits, random_job
-from validation.timed import read_timed
+from trainer.bench.series import SCENARIO, by_turns, started_by_turns
+from trainer.process.runs import Run
+from validation.host.iteration_parts import TrainedRank
+from validation.host.operator_times import read_timed
+from validation.host.random_jobs import DIMS, Limits, random_job
+from validation.host.record import JobRecord
+from validation.host.usual_times import part_of_iteration
 
 TINY = Path(str(files("trainer") / "samples" / "host_overhead.yaml"))
-"""Scenario whose iterations are nearly all overhead of the framework."""
+"""Scenario whose iterations are almost only host time of the framework."""
 LIMITS = Limits(table_bytes=4e8, gathered_bytes=5e8, flops=4e9)
-"""Limits of job sizes: each job takes a few seconds, weights and batches included."""
+"""Sizes of jobs: each trains within a few seconds, initial weights and batches included."""
 LARGER = 5.0
-"""Largest factor by which larger jobs exceed the limits of others."""
+"""Largest factor by which larger jobs exceed `LIMITS`."""
 EVERY = 3
-"""Period of larger jobs, where there is time for them: fitted costs are then closer to those of large jobs."""
+"""Period of larger jobs among all jobs, if there is time for them."""
 LONGER = 25.0
-"""Largest factor by which the longest jobs exceed the limits of others in gathered bytes and FLOP."""
+"""Largest factor by which the longest jobs exceed the gathered bytes and FLOPs of `LIMITS`."""
 LONG_EVERY = 8
-"""Period of the longest jobs among the larger ones: they show the spread of ranks in iterations of a second."""
+"""Period of the longest jobs among the larger ones."""
 MEMORY_SHARE = 0.02
-"""Largest fraction of the machine's memory for tables of a job, `LARGER` times as much for larger ones: tables may have
-two optimizer states, and three groups of ranks keep their jobs."""
+"""Largest fraction of the memory for the tables of a job; `LARGER` times as much for larger jobs."""
 SIMULATED = "run.iterations=5"
-"""Enough for jobs whose iterations are all alike, once the pipeline is filled."""
+"""Enough simulated iterations for a job whose iterations are alike once the pipeline is full."""
 CALIBRATION = 0xCA1
-"""Key of the draws, different from those of the studies, whatever their seed."""
+"""Constant in the seeds of calibration jobs, which keeps them apart from other draws."""
 JOBS_PER_S = 0.8
-"""Drawn for each second of time; more than can be trained."""
-SCHEDULE = Run(Path(), warm_up=3, iterations=8, timed=4, prepared=3, yardstick_every=4, repeated_weights=True)
-"""Schedule of one rank: three yardsticks, two blocks of iterations between them."""
-SEVERAL = replace(SCHEDULE, iterations=12, yardstick_every=3, settling=1)
-"""Schedule of several ranks: four blocks, two on each of two cores, and a settling iteration before and after each."""
+"""Drawn jobs per second of training time; more than there is time for."""
+SCHEDULE = Run(Path(), warm_up=3, iterations=12, timed=4, prepared=3, yardstick_every=3, repeated_weights=True)
+"""Schedule of a job: the yardstick runs before each block of three iterations and after the last."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainRequest:
-    """Numbers of ranks that train by turns, from which seed, for how many seconds, their start included.
+    """Jobs to train.
 
-    With ``larger`` every third job is larger than others (`drawn_jobs`).
+    Attributes:
+        ranks: numbers of ranks; each group of ranks trains in turn.
+        seed: seed of the draws.
+        seconds: training time, process start included.
+        larger: whether every `EVERY`-th job is larger than `LIMITS`.
     """
 
     ranks: Sequence[int]
@@ -66,11 +69,12 @@ class TrainRequest:
 
 
 def train_jobs(request: TrainRequest, machine: Cluster, progress: Progress) -> list[JobRecord]:
-    """Train jobs by turns for as long as there is time: how fast the machine is drifts for all of them alike.
+    """Train jobs of all numbers of ranks in turn while there is time, so that a drift of the machine affects all alike.
 
     Args:
-        machine: cluster with kernels and collectives as they are alone: planners use them.
-        progress: shows the steps.
+        request: the jobs.
+        machine: the host with kernels and collectives as they are alone, for the planners.
+        progress: receives the stage.
 
     Raises:
         RankFailedError: a rank died.
@@ -86,41 +90,43 @@ def train_jobs(request: TrainRequest, machine: Cluster, progress: Progress) -> l
 
 
 def _record(job: ResolvedScenario, folder: Path, ranks: int) -> JobRecord:
-    schedule = _schedule(ranks)
-    trained = [TrainedRank.read(folder, rank, schedule.counted) for rank in range(ranks)]
-    each = [
-        json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8"))["iterations"] for rank in range(ranks)
-    ]
-    of_ranks = {name: np.array([columns[name] for columns in each]).T for name in each[0]}
-    traced = [number for number in range(schedule.total) if schedule.stage(number) == "timed"]
-    faults = of_ranks["page_faults"][traced].max(axis=1)
+    found = [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(ranks)]
+    traced = [number for number in range(SCHEDULE.total) if SCHEDULE.stage(number) == "timed"]
+    faults = np.array([[rank["iterations"]["page_faults"][number] for number in traced] for rank in found]).max(axis=0)
     timed = [read_timed(folder / "timed" / f"rank{rank}.json.gz", faults) for rank in range(ranks)]
-    counted = {name: values[schedule.counted] for name, values in of_ranks.items()}
-    found = (counted["end_s"] - counted["start_s"], *(counted[name] for name in COLUMNS[1:]))
-    scenario = {**job.to_dict(), "cluster": None}
-    return JobRecord.of(scenario, trained, timed, dict(zip(COLUMNS, found, strict=True)))
+    return JobRecord({**job.to_dict(), "cluster": None}, [_trained(rank) for rank in found], timed)
 
 
-def _schedule(ranks: int) -> Run:
-    """Schedule of a job for a number of ranks."""
-    return SCHEDULE if ranks == 1 else SEVERAL
+def _trained(found: Mapping[str, Any]) -> TrainedRank:
+    """Medians of the content of a rank's record."""
+    columns = {name: np.array(values)[SCHEDULE.counted] for name, values in found["iterations"].items()}
+    wall_s = columns["end_s"] - columns["start_s"]
+    return TrainedRank(
+        cpu_s=float(np.median(columns["cpu_s"])),
+        others_s=float(np.median(columns["process_s"] - columns["cpu_s"])),
+        wall_s=float(np.median(wall_s)),
+        collectives_s=part_of_iteration(columns["collectives_s"], wall_s),
+        collectives_cpu_s=float(np.median(columns["collectives_cpu_s"])),
+        yardstick_s=float(np.median(found["yardstick_s"])),
+        stolen=max(found["environment"][f"stolen_{phase}"] for phase in ("measured", "timed")),
+    )
 
 
 def drawn_jobs(
     ranks: int, seed: int, count: int, machine: Cluster, root: Path, *, larger: bool = False
 ) -> dict[Path, ResolvedScenario]:
-    """A folder for each of ``count`` jobs with its scenario; the first is the one that is nearly all overhead.
+    """A folder with a scenario for each of ``count`` jobs; the first job is `TINY`.
 
-    Dims take turns: were they drawn, limits would leave few wide rows, which memory serves at another rate.
+    Dims rotate: if they were drawn, the limits would leave few wide rows, which memory serves at another rate.
 
     Args:
-        ranks: number of ranks that train them.
+        ranks: ranks of each job.
         seed: seed of the draws.
         count: number of jobs.
-        machine: cluster that they are planned for.
-        root: folder for theirs, made here.
-        larger: whether every third is larger, up to `LARGER` times: by turns its tables take more than the limits, and
-            it gathers or multiplies more; every eighth of these does so beyond that, up to `LONGER` times.
+        machine: the host that the jobs are planned for.
+        root: parent folder, created here.
+        larger: whether every `EVERY`-th job exceeds `LIMITS`, in its tables and in its work alternately, and every
+            `LONG_EVERY`-th of these exceeds them by up to `LONGER`.
     """
     random = np.random.default_rng([seed, ranks, CALIBRATION])
     made = [with_plan(replace(load_scenario(TINY, [f"world_size={ranks}", SIMULATED]), cluster=machine), Silent())]
@@ -156,11 +162,11 @@ def drawn_jobs(
 def _train(
     request: TrainRequest, folders: Mapping[int, Sequence[Path]], root: Path, progress: Progress
 ) -> dict[int, list[Path]]:
-    """Folders of the jobs that there was time for, by ranks."""
-    told, end = ", ".join(map(str, request.ranks)), time.perf_counter() + request.seconds
-    progress.stage(f"training jobs drawn at random by turns on {told} ranks")
+    """Folders of the jobs that were trained in the time, by number of ranks."""
+    end = time.perf_counter() + request.seconds
+    progress.stage(f"training random jobs on {', '.join(map(str, request.ranks))} ranks in turn")
     done: dict[int, list[Path]] = {ranks: [] for ranks in folders}
-    with started_by_turns({ranks: _schedule(ranks) for ranks in folders}, folders, root) as series:
+    with started_by_turns(dict.fromkeys(folders, SCHEDULE), folders, root) as series:
         for ranks, folder in by_turns(series, lambda: time.perf_counter() > end):
             done[ranks].append(folder)
     return done

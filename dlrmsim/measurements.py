@@ -20,14 +20,14 @@ from dlrmsim.environment import environment
 from dlrmsim.outputs import RECORD_FILE, TOOL
 from dlrmsim.results import write_json
 from scenarios.resolve import ResolvedScenario
-from trainer.runs import Run
-from validation.yardstick import MOST_STOLEN, usual_of_all, usual_s
+from trainer.process.runs import Run
+from trainer.process.steal_time import MOST_STOLEN
 
 FloatArray = npt.NDArray[np.float64]
 BUSY_LOAD = 0.5
 """Load of other processes from which on figures are marked: half a core taken at all times."""
 
-COLUMNS = ("start_s", "end_s", "loss", "page_faults", "cpu_s", "collectives_s", "calls_s", "core")
+COLUMNS = ("start_s", "end_s", "loss", "page_faults", "cpu_s", "collectives_s", "calls_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,8 @@ class Measurement:
         cpu_s: core time of the rank's own thread.
         collectives_s: time in which that issued collectives and waited for them.
         calls_s: the part of it in which it issued them.
-        core: first core of those that the rank was on; -1 where the system does not report it.
         environments: environment of each rank.
-        yardstick_s: time of each piece of the yardstick on each rank.
+        yardstick_s: time of every step of the yardstick on each rank (`trainer.process.yardstick`).
         load: processes that ran or waited for a core in the minute before; None where the system does not report it.
     """
 
@@ -55,16 +54,15 @@ class Measurement:
     cpu_s: FloatArray
     collectives_s: FloatArray
     calls_s: FloatArray
-    core: FloatArray
     environments: tuple[dict[str, Any], ...]
-    yardstick_s: tuple[dict[str, list[float]], ...]
+    yardstick_s: tuple[list[float], ...]
     load: float | None
 
     @property
     def times_s(self) -> FloatArray:
         """Time of each iteration ``[iterations]``: from the end of the one before on the last rank to its own.
 
-        Work of the ranks between two iterations (`trainer.yardstick`) is no part of either.
+        Work of the ranks between two iterations, such as a look at the yardstick, is part of neither.
         """
         return iteration_times_s(self.start_s, self.end_s)
 
@@ -131,7 +129,7 @@ def summarise(resolved: ResolvedScenario, run: Run, found: Measurement) -> dict[
         "rank_median_s": [float(np.median(rank[counted])) for rank in found.end_s - found.start_s],
         "stolen_share": stolen_share(found),
         "page_faults_per_iteration": float(found.page_faults[:, counted].mean()),
-        "yardstick_s": _pieces(found),
+        "yardstick_s": usual_yardstick_s(found),
         "loss": {name: _number(float(loss[at])) for name, at in (("first", 0), ("last", counted[-1]))},
         "data": f"{run.data.name if run.data else 'synthetic'}, {batches} batches in turn",
         "warnings": _warnings(resolved, found),
@@ -145,9 +143,10 @@ def iteration_times_s(start_s: FloatArray, end_s: FloatArray) -> FloatArray:
     return np.asarray(ends - np.maximum(before, begins))
 
 
-def _pieces(found: Measurement) -> dict[str, float]:
-    """Median time of each piece of the yardstick, mean over ranks that recorded it, seconds."""
-    return usual_of_all(map(usual_s, found.yardstick_s))
+def usual_yardstick_s(found: Measurement) -> float | None:
+    """Median time of the yardstick's step over looks and ranks, seconds; None where ranks did not look."""
+    times_s = [seconds for of_rank in found.yardstick_s for seconds in of_rank]
+    return float(np.median(times_s)) if times_s else None
 
 
 def stolen_share(found: Measurement) -> float:
@@ -182,7 +181,7 @@ def _write_iterations(path: Path, run: Run, found: Measurement) -> None:
     import pyarrow.parquet as pq
 
     ranks, iterations = found.end_s.shape
-    phases = [run.phase(iteration) for iteration in range(iterations)]
+    phases = [run.stage(iteration) for iteration in range(iterations)]
     columns = {
         "rank": pa.array(np.repeat(np.arange(ranks, dtype=np.int32), iterations)),
         "iteration": pa.array(np.tile(np.arange(iterations, dtype=np.int32), ranks)),
@@ -194,7 +193,6 @@ def _write_iterations(path: Path, run: Run, found: Measurement) -> None:
         "cpu_s": pa.array(found.cpu_s.ravel()),
         "collectives_s": pa.array(found.collectives_s.ravel()),
         "calls_s": pa.array(found.calls_s.ravel()),
-        "core": pa.array(found.core.ravel().astype(np.int32)),
         "loss": pa.array(found.loss.ravel()),
         "page_faults": pa.array(found.page_faults.ravel().astype(np.int64)),
     }

@@ -21,8 +21,8 @@ from scenarios.host_memory import free_memory_bytes
 from scenarios.prepare import prepare
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
-from trainer.pin import usable_cores
-from trainer.runs import PREPARED_BATCHES, Run
+from trainer.process.pin import usable_cores
+from trainer.process.runs import PREPARED_BATCHES, Run
 from workloads.dlrm.sharding.plan_exchange import plan_to_dict
 from workloads.dlrm.sharding.plan_file import read_plan
 
@@ -30,8 +30,8 @@ WARM_UP = 10
 """Iterations before those that count: buffers are made and connections opened in the first, caches fill in the next."""
 
 YARDSTICK_EVERY, LEAST_EVERY, LOOKS = 6, 3, 10
-"""The most and, of several ranks, the fewest iterations between two looks at how fast the machine is just now, as many
-between as give so many looks: two of them differ by a tenth."""
+"""Most and fewest iterations between two looks at the yardstick, and looks of a measurement where these allow as
+many."""
 
 TIMED = 8
 """Iterations after the measured ones of which each operator is timed."""
@@ -115,16 +115,13 @@ def measure(
     with folder_written_whole(folder) as partial:
         (partial / RESOLVED).write_text(resolved.to_yaml(), encoding="utf-8")
         _check_memory(partial / RESOLVED, device)
-        several = resolved.world_size > 1
-        looks = _looks_every(request.iterations, device, several=several)
         run = Run(
             scenario=partial / RESOLVED,
             out=partial / "ranks",
             iterations=request.iterations,
             warm_up=request.warm_up,
             timed=request.timed,
-            yardstick_every=looks,
-            settling=1 if several and looks else 0,  # one rank waits for nobody at a look
+            yardstick_every=_looks_every(request.iterations, device),
             profiled=request.profiled,
             prepared=request.batches,
             repeated_weights=request.repeated_weights,
@@ -137,16 +134,14 @@ def measure(
     return Measured(folder, summary)
 
 
-def _looks_every(iterations: int, device: str, *, several: bool) -> int:
-    """Iterations between two looks; 0: none on a GPU, of which what CPUs do says nothing, and which would run dry."""
-    if device != "cpu":
-        return 0
-    return max(LEAST_EVERY if several else 1, min(YARDSTICK_EVERY, iterations // LOOKS))
+def _looks_every(iterations: int, device: str) -> int:
+    """Iterations between two looks; 0: none while GPUs train, which a step on a CPU says nothing of."""
+    return max(LEAST_EVERY, min(YARDSTICK_EVERY, iterations // LOOKS)) if device == "cpu" else 0
 
 
 def _run(run: Run, resolved: ResolvedScenario) -> Measurement:
     """Run the ranks and take their records; their folder goes, their traces stay."""
-    from trainer.launch import run_ranks
+    from trainer.process.launch import run_ranks
 
     ranks = run.scenario.parent / "ranks"
     ranks.mkdir()
@@ -198,7 +193,7 @@ def device_for(asked: str | None, ranks: int) -> str:
     """
     if asked == "cpu" or (asked is None and not any(driver.exists() for driver in GPU_DRIVERS)):
         return "cpu"
-    from trainer.gpus import gpu_count
+    from trainer.process.gpus import gpu_count
 
     gpus = gpu_count()
     if asked == "cuda" and gpus < ranks:

@@ -10,8 +10,9 @@ from typing import Any
 from dlrmsim import __version__
 from dlrmsim.outputs import file_written_whole
 from scenarios.progress import Progress, Silent
-from validation.measured import Measured, Times, read_measured
-from validation.measured_prediction import cases_of, predict_measured, slower_than_then, statistics_of
+from validation.host.comparison import cases_of, predict_measured, statistics_of
+from validation.host.measurement import Measured, Times, read_measured
+from validation.host.usual_times import slowness
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +36,13 @@ def validate_measured(
     *,
     framework: str | None = None,
 ) -> Validated:
-    """Predict measured jobs.
+    """Predict measured scenarios.
 
     Args:
-        folders: folders that ``measure`` wrote.
+        folders: folders of ``dlrmsim measure``.
         cluster: name or path of the machine; None: the one each scenario names.
-        report: HTML file with both timelines of each measurement; None: none is written.
-        progress: shows the steps.
+        report: HTML file with both timelines of each measurement; None: no file.
+        progress: receives the stage.
         framework: name or path of the profile; None: the one each scenario names.
 
     Raises:
@@ -58,13 +59,11 @@ def validate_measured(
             "folder": str(measured.folder),
             "scenario": measured.summary["scenario"],
             "world_size": measured.summary["world_size"],
-            "slower": slower[0],
-            "lookups_slower": slower[1],
+            "slower": slowness(measured.times.yardstick_s, predicted.yardstick_s),
             "warnings": measured.summary["warnings"],
             "cases": cases_of(measured, predicted),
         }
         for measured, predicted in pairs
-        for slower in [slower_than_then(measured.times, predicted)]
     ]
     statistics = statistics_of([run["cases"] for run in runs])
     table: dict[str, Any] = {"measured": runs, "statistics": statistics}
@@ -72,8 +71,8 @@ def validate_measured(
         from reports.measured_report import render_measured
 
         bars = [(measured.times.bars, predicted.bars) for measured, predicted in pairs]
-        drawn = [(run, *sides) for run, sides in zip(runs, bars, strict=True)]
-        file_written_whole(report, render_measured(drawn, statistics, __version__))
+        shown_runs = [(run, *sides) for run, sides in zip(runs, bars, strict=True)]
+        file_written_whole(report, render_measured(shown_runs, statistics, __version__))
     return Validated(table, tuple(pairs))
 
 

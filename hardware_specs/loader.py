@@ -24,7 +24,8 @@ CATALOGS: dict[str, Catalog] = {
     "nic": Catalog("nic", "hardware_specs", "nics"),
     "node": Catalog("node", "hardware_specs", "nodes"),
     "library": Catalog("library", "hardware_specs", "libraries"),
-    "cluster": Catalog("cluster", "hardware_specs", "clusters"),
+    "cluster": Catalog("cluster", "hardware_specs", "clusters", others=("hosts",)),
+    "host": Catalog("host", "hardware_specs", "hosts"),
 }
 """Shipped specs, by kind."""
 

@@ -22,11 +22,13 @@ class Catalog:
         kind: noun for an entry in messages, singular: ``cluster``.
         package: the package that ships them.
         folder: the folder within the package, ``/`` between parts.
+        others: folders whose files `find` knows, too, though they are of another kind and not listed here.
     """
 
     kind: str
     package: str
     folder: str
+    others: tuple[str, ...] = ()
 
     def names(self) -> list[str]:
         """All names, ascending."""
@@ -47,7 +49,7 @@ class Catalog:
             InputError: no such name (with the nearest one) or no such file.
         """
         text = str(name_or_path)
-        shipped = _shipped(self.package, self.folder)
+        shipped = self._findable()
         if text in shipped:
             return shipped[text]
         path = parse_key(key) if key else ()
@@ -72,8 +74,15 @@ class Catalog:
         except OSError as error:
             raise InputError(f"cannot be read: {error.strerror}", file=file, expected="a YAML file") from None
 
+    def _findable(self) -> dict[str, Path]:
+        """Name -> file over all folders; the own folder comes first."""
+        found = _shipped(self.package, self.folder)
+        for folder in self.others:
+            found = _shipped(self.package, folder) | found
+        return found
+
     def _error(self, origin: Document | None, path: KeyPath, message: str, *, given: str, near: str) -> InputError:
-        names = self.names()
+        names = sorted(self._findable())
         expected = f"one of {', '.join(names) or '(none ships)'}, or the path of a YAML file"
         nearest = nearest_name(near, names)
         if origin is not None:

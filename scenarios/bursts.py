@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from simulator.analysis import IterationTime, SteadyRule
-from simulator.lowered import PS_PER_S, STALL_PERIOD, LoweredProgram
+from simulator.lowered import PS_PER_S
 from simulator.lowering import Machine
 
-EXACT = 1e-6
-"""Relative difference of windows that repeat exactly, but for integers of picoseconds."""
 DIVIDES = 1e-3
 """Relative difference below which periods fill the measured time wholly: that of two settled windows."""
 
@@ -20,14 +16,9 @@ def longest_period_s(machine: Machine) -> float:
     return max((job.period_s for name, job in jobs if name in machine.topology.rates), default=0.0)
 
 
-def steady_rule(machine: Machine, program: LoweredProgram) -> SteadyRule:
-    """Rule of a settled run: windows last at least a period of the bursts, and hold all that takes turns.
-
-    Where collectives stall now and then windows have to repeat exactly: in as many iterations what the first one takes
-    more is less than others may differ by.
-    """
-    rule = SteadyRule(span_ps=round(longest_period_s(machine) * PS_PER_S))
-    return replace(rule, window=STALL_PERIOD, tolerance=EXACT) if program.period == STALL_PERIOD else rule
+def steady_rule(machine: Machine) -> SteadyRule:
+    """Rule of a settled run: windows last at least a period of the bursts."""
+    return SteadyRule(span_ps=round(longest_period_s(machine) * PS_PER_S))
 
 
 def background_warnings(machine: Machine, measured: IterationTime) -> list[str]:

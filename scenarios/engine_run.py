@@ -11,18 +11,18 @@ from scenarios.bursts import longest_period_s, steady_rule
 from scenarios.resolve import ResolvedScenario
 from simulator.analysis import iteration_time
 from simulator.engine import RunOptions, run
-from simulator.lowered import PS_PER_S, LoweredProgram
+from simulator.lowered import PS_PER_S
 from simulator.lowering import Machine, Variation, lower
 from workloads.dlrm.iteration.generate import generate
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.sharding.plan import Plan
 
 
-def run_options(resolved: ResolvedScenario, machine: Machine, program: LoweredProgram, keep_last: int) -> RunOptions:
+def run_options(resolved: ResolvedScenario, machine: Machine, keep_last: int) -> RunOptions:
     """Number of iterations as the scenario says; the last ``keep_last`` are recorded."""
     choice = resolved.scenario.run
     if choice.iterations == "auto":
-        rule = steady_rule(machine, program)
+        rule = steady_rule(machine)
         return RunOptions(max_iterations=choice.max_iterations, stop=rule, keep_last=keep_last)
     return RunOptions(max_iterations=choice.iterations, keep_last=keep_last)
 
@@ -40,9 +40,8 @@ def iteration_s(
     Args:
         settings: the job.
         machine: the models.
-        at_most_s: the run is given up, and takes infinitely long, once `GIVE_UP_ITERATIONS` in succession (on hosts
-            all that differ by turns) took longer by `GIVE_UP_SHARE`; never where iterations vary (jitter, bag lengths,
-            bursts of other jobs).
+        at_most_s: the run is given up, and takes infinitely long, once `GIVE_UP_ITERATIONS` in succession took longer
+            by `GIVE_UP_SHARE`; never where iterations vary (jitter, bag lengths, bursts of other jobs).
 
     Raises:
         InputError: the models refuse the scenario.
@@ -50,11 +49,11 @@ def iteration_s(
     variation = variation_of(resolved)
     lowering = lower(generate(resolved.model, plan, settings), machine, variation=variation)
     program = lowering.program
-    options = run_options(resolved, machine, program, keep_last=1)
+    options = run_options(resolved, machine, keep_last=1)
     varies = program.varies or longest_period_s(machine) > 0.0
-    rule = _GiveUp(options.stop, inf if varies else at_most_s, max(program.period, GIVE_UP_ITERATIONS))
+    rule = _GiveUp(options.stop, inf if varies else at_most_s, GIVE_UP_ITERATIONS)
     ends_ps = run(program, replace(options, stop=rule)).iteration_end_ps.tolist()
-    return inf if rule.slow(ends_ps) else iteration_time(ends_ps, steady_rule(machine, program)).seconds
+    return inf if rule.slow(ends_ps) else iteration_time(ends_ps, steady_rule(machine)).seconds
 
 
 GIVE_UP_ITERATIONS, GIVE_UP_SHARE = 2, 0.01

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from scenarios.bursts import EXACT, background_warnings, longest_period_s, steady_rule
+from scenarios.bursts import background_warnings, longest_period_s, steady_rule
 from scenarios.engine_run import run_options, variation_of
 from scenarios.estimate import require_memory, run_size
 from scenarios.located import located
@@ -20,9 +20,10 @@ from simulator.lowered import PS_PER_S
 from simulator.lowering import BOUND_CLASSES, Lowering, Variation, lower
 from simulator.program import TaskGraph
 
+EXACT = 1e-6
+"""Relative difference of iterations that repeat exactly, but for integers of picoseconds."""
 PROBE_RULE = SteadyRule(window=1, tolerance=EXACT)
-"""Rule that ends a re-run in search of the bound: without variation settled iterations repeat exactly, so two equal
-ones suffice, or two equal windows where iterations differ by turns."""
+"""Rule that ends a re-run in search of the bound: settled iterations repeat exactly, so two equal ones suffice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +74,10 @@ def simulate(resolved: ResolvedScenario, progress: Progress) -> Outcome:
         lowering = lower(prepared.graph, prepared.machine, variation=variation)
     progress.stage("simulating")
     keep = resolved.scenario.output.record.iterations
-    result = run(lowering.program, run_options(resolved, prepared.machine, lowering.program, keep))
+    result = run(lowering.program, run_options(resolved, prepared.machine, keep))
     progress.stage("analysing")
     algorithms = {info.task: info.algorithm for info in lowering.collectives}
-    rule = steady_rule(prepared.machine, lowering.program)
+    rule = steady_rule(prepared.machine)
     analysis = analyse(prepared.graph, lowering.program, result, algorithms=algorithms, rule=rule)
     bound = find_bound(_Probe(prepared, lowering, variation, result, analysis.iteration, progress), BOUND_CLASSES)
     warnings = _warnings(prepared, lowering, analysis)
@@ -129,7 +130,7 @@ class _Probe:
         result = run(self._lowering(improve).program, self._options())
         if self._varies:
             return self._over_measured(result)
-        return iteration_time(result.iteration_end_ps.tolist(), self._rule).seconds
+        return iteration_time(result.iteration_end_ps.tolist(), PROBE_RULE).seconds
 
     def _lowering(self, improve: Mapping[str, float]) -> Lowering:
         if not improve:
@@ -140,12 +141,8 @@ class _Probe:
     def _varies(self) -> bool:
         return self.lowering.program.varies or longest_period_s(self.prepared.machine) > 0.0
 
-    @property
-    def _rule(self) -> SteadyRule:
-        return replace(PROBE_RULE, window=self.lowering.program.period)
-
     def _options(self) -> RunOptions:
-        stop = None if self._varies else self._rule
+        stop = None if self._varies else PROBE_RULE
         return RunOptions(max_iterations=self.measured.iterations, stop=stop, keep_last=1)
 
     def _over_measured(self, result: RunResult) -> float:

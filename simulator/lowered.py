@@ -7,7 +7,7 @@ is an activity with many members, a copy over a shared link one with one member.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -28,47 +28,12 @@ class Phase:
         work_ps: duration of the work when the activity is alone; 0 for no work.
         resources: resource numbers the work uses ``[U]``, distinct.
         usage: share of each resource's capacity used when alone ``[U]``, in (0, 1].
-        owner: number of who takes turns with others on the one resource of the phase (`LoweredProgram.slice_ps`); -1:
-            it shares all of them at any time.
-        weight: weight of its part of a resource that is asked for more than it has, above 0
-            (`simulator.engine.sharing`).
-        other_work_ps: ``work_ps`` of every second pair of iterations (`is_other`); None: as in the others. Only of
-            phases with work on resources.
-        stalls_in: number, modulo `STALL_PERIOD`, of the iterations that have the latency; None: all do. Only of phases
-            without work.
     """
 
     latency_ps: int
     work_ps: int
     resources: IntArray
     usage: FloatArray
-    owner: int = -1
-    weight: float = 1.0
-    other_work_ps: int | None = None
-    stalls_in: int | None = None
-
-    def latency_at(self, iteration: int) -> int:
-        """The latency in an iteration, ps."""
-        return latency_at(self.latency_ps, self.stalls_in, iteration)
-
-
-OTHER_PERIOD = 4
-"""Iterations after which `is_other` repeats."""
-STALL_PERIOD = 2 * OTHER_PERIOD
-"""Iterations of which one has a latency that not all have (`Phase.stalls_in`)."""
-
-
-def latency_at(latency_ps: int, stalls_in: int | None, iteration: int) -> int:
-    """A latency in an iteration: 0 in those that do not stall (`Phase.stalls_in`)."""
-    return latency_ps if stalls_in is None or iteration % STALL_PERIOD == stalls_in else 0
-
-
-def is_other(iteration: int) -> bool:
-    """Whether an iteration belongs to a second pair: 2, 3, 6, 7...
-
-    So each is followed as often by one of its own kind as by one of the other.
-    """
-    return iteration > 0 and iteration % OTHER_PERIOD >= OTHER_PERIOD // 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +128,15 @@ class LoweredGroup:
             instances=instances,
         )
 
+    @staticmethod
+    def with_rows(program: Program, durations: Durations, rows: Mapping[int, IntArray]) -> LoweredGroup:
+        """The group of a program whose activities are given by task, a number per rank each ``[P]``."""
+        tasks = np.array(sorted(rows), dtype=np.int64)
+        instances = np.array([rows[task] for task in tasks.tolist()], dtype=np.int64).reshape(
+            len(tasks), program.rank_count
+        )
+        return LoweredGroup.of(program, durations, tasks, instances)
+
     @property
     def task_count(self) -> int:
         """T, tasks of one iteration."""
@@ -215,7 +189,6 @@ class LoweredProgram:
         resource_count: L; resources are numbered 0..L-1.
         resource_names: a name per resource for reports (may be empty).
         background: traffic of other jobs on the resources.
-        slice_ps: how long an owner of phases keeps a resource that others want, too; 0: they all share it.
     """
 
     groups: tuple[LoweredGroup, ...]
@@ -223,15 +196,6 @@ class LoweredProgram:
     resource_count: int
     resource_names: Sequence[str] = field(default=())
     background: tuple[Background, ...] = ()
-    slice_ps: int = 0
-
-    @property
-    def period(self) -> int:
-        """Iterations after which all that differs between them by turns repeats; 1 where nothing does."""
-        phases = [phase for activity in self.activities for phase in activity.phases]
-        if any(phase.stalls_in is not None for phase in phases):
-            return STALL_PERIOD
-        return OTHER_PERIOD if any(phase.other_work_ps is not None for phase in phases) else 1
 
     @property
     def world_size(self) -> int:
@@ -249,10 +213,8 @@ def phase(
     work_ps: int = 0,
     resources: Sequence[int] = (),
     usage: Sequence[float] | float = 1.0,
-    owner: int = -1,
-    weight: float = 1.0,
 ) -> Phase:
     """A `Phase` from plain sequences; a scalar usage holds for all resources."""
     numbers = np.asarray(resources, dtype=np.int64)
     shares = np.broadcast_to(np.asarray(usage, dtype=np.float64), numbers.shape)
-    return Phase(latency_ps, work_ps, numbers, shares, owner, weight=weight)
+    return Phase(latency_ps, work_ps, numbers, shares)

@@ -3,7 +3,7 @@
 import os
 import time
 
-from trainer.rank import begun
+from trainer.process.rank import begun
 
 if __name__ == "__main__":
     run = begun()

@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import yaml
 
-from trainer.launch import run_ranks
-from trainer.pin import usable_cores
-from trainer.runs import Run
+from trainer.process.launch import run_ranks
+from trainer.process.pin import usable_cores
+from trainer.process.runs import Run
 
 if TYPE_CHECKING:  # tests that need no torch read this, too
     from torch import Tensor

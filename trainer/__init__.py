@@ -1,4 +1,5 @@
 """The reference trainer: a hybrid-parallel DLRM in PyTorch that trains the jobs that the simulator predicts.
 
-`launch`, `runs` and `pin` need no PyTorch; `python -m trainer` is one rank.
+`trainer.process` starts, pins and records ranks, `trainer.bench` measures for calibrations; `python -m trainer` is one
+rank.
 """

@@ -1,4 +1,4 @@
-"""One rank of the trainer: ``python -m trainer SCENARIO ...`` under torchrun, or as `trainer.launch` starts it."""
+"""One rank of the trainer: ``python -m trainer SCENARIO ...`` as torchrun or `trainer.process.launch` starts it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from trainer.rank import run_rank
-from trainer.runs import Run
+from trainer.process.rank import run_rank
+from trainer.process.runs import Run
 
 if TYPE_CHECKING:
     import torch

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import os
-from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
@@ -16,19 +14,15 @@ from trainer.batches import Prepared, Source, prepared_count
 from trainer.checkpoint import Checkpoints
 from trainer.criteo import Criteo
 from trainer.job import TrainingJob
-from trainer.launch import ALLOCATOR
 from trainer.model import RankModel
-from trainer.pin import CoreTurns, usable_cores
 from trainer.pipeline import make_pipeline
-from trainer.record import Recorder, tracing, write_record
-from trainer.runs import Run
-from trainer.stolen import StolenTime
+from trainer.process.launch import ALLOCATOR
+from trainer.process.pin import usable_cores
+from trainer.process.record import Recorder, tracing, write_record
+from trainer.process.runs import Run
+from trainer.process.steal_time import StolenTime
+from trainer.process.yardstick import Yardstick
 from trainer.synthetic import Synthetic
-from trainer.yardstick import Yardstick
-
-SPARE_BYTES = 2**28
-"""Touched and freed before the first iteration, bytes: where a profiler or a larger batch makes the heap grow, it grows
-into memory that the system has given already. A virtual machine's first touch of 2 MB took 5 ms."""
 
 
 def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
@@ -42,12 +36,7 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
     checkpoints = _checkpoints(job, run, rank)
     first = checkpoints.restore(model) if checkpoints else 0
     pipeline = make_pipeline(job, model, rank, device, source, first)
-    recorder, turns, cores = Recorder(device), CoreTurns(run.core_turns), list[int]()
-    yardstick = Yardstick(own_cores=run.awake) if run.yardstick_every else None
-    gc.collect()
-    gc.freeze()
-    if device.type == "cpu":
-        torch.zeros(SPARE_BYTES // 4)
+    recorder, yardstick = Recorder(device), Yardstick() if run.yardstick_every else None
     dist.barrier()
     recorder.begin()
     stolen: dict[str, float] = {}
@@ -55,27 +44,29 @@ def train(job: TrainingJob, run: Run, rank: int, device: torch.device) -> None:
         with tracing(run, stage, rank, device) as profile:
             since = StolenTime(usable_cores())
             for iteration in iterations:
-                looked = yardstick is not None and run.looks_before(iteration)
-                if yardstick and looked:
-                    yardstick.lay_on()
-                if turns.go_to(run.core_turn(iteration)) or looked:
-                    recorder.begin()
+                if yardstick and run.looks_before(iteration):
+                    _look(yardstick, recorder)
                 recorder.end(pipeline.progress())
-                cores.append(turns.core)
                 if profile is not None:
                     profile.step()
                 if checkpoints and run.checkpoint_every and (iteration + 1) % run.checkpoint_every == 0:
                     checkpoints.save(model, iteration + 1)
             if yardstick and stage == "measured":
-                yardstick.lay_on()
-                recorder.begin()
+                _look(yardstick, recorder)
             stolen[stage] = since.share()
     if run.out is not None:
         batches = len(source) if isinstance(source, Prepared) else 0
         shares = {f"stolen_{name}": stolen.get(name, 0.0) for name in ("measured", "timed")}
         found = {"first_iteration": first, "prepared_batches": batches, **shares, **environment(run, device)}
-        columns: dict[str, Sequence[float]] = {**recorder.columns(), "core": cores}
-        write_record(run.out, rank, columns, found, yardstick.times_s if yardstick else {})
+        write_record(run.out, rank, recorder.columns(), found, yardstick.times_s if yardstick else [])
+
+
+def _look(yardstick: Yardstick, recorder: Recorder) -> None:
+    """Look at the yardstick between two iterations, for which no rank makes another one wait."""
+    dist.barrier()  # a rank that still trains on a shared core needs it
+    yardstick.look()
+    dist.barrier()  # a rank that begins the next iteration early would wait in it
+    recorder.begin()
 
 
 def _checkpoints(job: TrainingJob, run: Run, rank: int) -> Checkpoints | None:
@@ -95,9 +86,7 @@ def environment(run: Run, device: torch.device) -> dict[str, Any]:
         "backend": dist.get_backend(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "asked_cores": list(run.cores),
-        "core_turns": [list(cores) for cores in run.core_turns],
         "cores": pinned,
-        "awake": run.awake,
         "threads": torch.get_num_threads(),
         "interop_threads": torch.get_num_interop_threads(),
         "cpu_capability": torch.backends.cpu.get_cpu_capability(),

@@ -8,7 +8,7 @@ from trainer.exchange import Done, Started
 from trainer.stopwatch import WAITING
 
 COLLECTIVE_WAIT = "collective_wait"
-"""Name of such waits in traces; `validation.measured` looks for it."""
+"""Name of such waits in traces; `validation.host.measurement` reads it."""
 
 
 def wait(work: Started) -> None:

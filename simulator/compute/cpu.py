@@ -1,4 +1,4 @@
-"""A rank on its share of a CPU's cores: how long kernels take there, and who shares the cores.
+"""A rank on its share of a CPU's cores: durations of kernels, and which ranks share cores.
 
     time = sum over amounts a of (seconds_per[a] x a)
 
@@ -8,12 +8,12 @@ number of threads of a rank; amounts are those of `simulator.compute.cpu_amounts
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hardware_specs.cpu_kernels import CpuKernels, Followed
+from hardware_specs.cpu_kernels import CpuKernels
 from hardware_specs.types import Node
 from inputs.errors import InputError
 from simulator.compute.cpu_amounts import Caches, amounts_of, caches_of, class_of
@@ -53,7 +53,7 @@ class CpuModel:
         """
         if not node.cpu.kernels:
             raise InputError(
-                "nobody measured kernels on these CPUs",
+                "no measured kernels on these CPUs",
                 given=node.cpu.name,
                 expected="a CPU with `kernels`, as `dlrmsim calibrate host` writes it, or nodes with GPUs",
             )
@@ -63,7 +63,7 @@ class CpuModel:
 
     @property
     def core_groups(self) -> int:
-        """Shares of a node's cores that ranks are pinned to; with more ranks than cores they take turns on them."""
+        """Shares of a node's cores that ranks are pinned to; with more ranks than cores, several ranks have one."""
         return min(self.local_world_size, int(self.node.cpu.cores.value * self.node.sockets.value))
 
     def core_group_of(self, local_ranks: IntArray) -> IntArray:
@@ -71,39 +71,9 @@ class CpuModel:
         return local_ranks % self.core_groups
 
     @property
-    def takes_turns(self) -> bool:
+    def shares_cores(self) -> bool:
         """Whether a rank shares its cores with others."""
         return self.local_world_size > self.core_groups
-
-    def threads_s(self, moving_s: Sequence[float]) -> float:
-        """What threads of collectives work on the core of a rank that takes part in all of them, seconds.
-
-        Args:
-            moving_s: for how long the data of each would be under way alone.
-        """
-        return self.kernels.threads_s(len(moving_s), sum(moving_s), turns=self.takes_turns)
-
-    def pace_spread(self, rank_s: float, threads_s: float) -> float:
-        """Standard deviation over mean of the pace of cores, in iterations in which each rank on them works so long.
-
-        Args:
-            rank_s: work of a rank's own thread in an iteration, the mean over ranks, seconds.
-            threads_s: that of the threads of its collectives, likewise.
-        """
-        ranks = self.local_world_size / self.core_groups
-        return self.kernels.spread(rank_s * ranks, threads_s * ranks)
-
-    @property
-    def followed(self) -> Followed:
-        """How closely what the ranks do goes with the yardstick."""
-        return self.kernels.shared_followed if self.takes_turns else self.kernels.followed
-
-    @property
-    def lookup_share(self) -> float:
-        """What lookups of a rank ask for of what the caches of a node deliver, 0 to 1; 0 where they share nothing."""
-        ranks = int(self.node.cpu.cores.value * self.node.sockets.value) // self.kernels.threads
-        together = self.kernels.together()
-        return 0.0 if self.takes_turns or ranks < 2 or together == 1.0 else min(1.0, together / ranks)
 
     @property
     def caches(self) -> Caches:
@@ -121,7 +91,7 @@ class CpuModel:
         seconds: Amount = 0.0
         for name, count in amounts_of(operator, self.caches).items():
             seconds = seconds + count * (0.0 if costs is None else costs.seconds_per.get(name, 0.0))
-        if self.takes_turns:
+        if self.shares_cores:
             seconds = seconds * self.kernels.shared_slower
         if isinstance(operator, HostWork):
             fixed = operator.seconds * self.node.cpu.host_time_factor.value
@@ -138,7 +108,7 @@ class CpuModel:
             return 0.0
         issuing = float(np.mean(operator.collectives)) * costs.seconds_per.get("issue", 0.0)
         issuing += float(np.mean(operator.copied_bytes)) * costs.seconds_per.get("issue_byte", 0.0)
-        return issuing * (self.kernels.shared_slower if self.takes_turns else 1.0) / whole
+        return issuing * (self.kernels.shared_slower if self.shares_cores else 1.0) / whole
 
     def pcie_s(self, traffic: HostTraffic | None) -> Amount:  # noqa: ARG002 - one signature for all models
         """Nothing: a rank computes where its memory is."""

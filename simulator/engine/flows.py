@@ -17,7 +17,6 @@ from inputs.errors import ModelRangeError
 from simulator.engine.capacity import NEVER, Capacities
 from simulator.engine.records import ShareObserver
 from simulator.engine.sharing import SharingModel
-from simulator.engine.turns import Turn
 from simulator.engine.usage import UsageTable
 from simulator.operators import FloatArray
 from simulator.program import IntArray
@@ -62,13 +61,8 @@ class Flows(Generic[Token]):
         sharing: SharingModel,
         capacities: Capacities,
         observer: ShareObserver | None = None,
-        slice_ps: int = 0,
     ) -> None:
         """No phase at work; ``sharing`` is called for connected components of ``table``."""
-        taken_in_turns = np.unique(table.classes[table.ptr[:-1][table.owners >= 0]]).tolist()
-        self._turns = {number: Turn(slice_ps) for number in taken_in_turns}
-        self._owned: dict[int, dict[int, int]] = {number: {} for number in taken_in_turns}  # slot: owner
-        self._paused: dict[int, int] = {}  # slot: row of a phase whose turn it is not
         self._table, self._sharing, self._observer = table, sharing, observer
         self._capacities, self._state = capacities, -1
         self._left = np.ones(table.class_count)
@@ -93,11 +87,8 @@ class Flows(Generic[Token]):
         self._row[slot], self._shift[slot] = row, shift
         self._remaining[slot] = work_ps << shift
         self._rate[slot], self._since[slot], self._end[slot] = 0, now, NEVER
-        classes = self._classes(row)
-        self._users[classes] += 1
+        self._users[self._classes(row)] += 1
         self._fresh.append(slot)
-        if (owner := int(self._table.owners[row])) >= 0:
-            self._owned[int(classes[0])][slot] = owner
 
     def next_end(self) -> int:
         """Time of the next end in ps, `NEVER` when nothing is at work."""
@@ -111,12 +102,9 @@ class Flows(Generic[Token]):
         tokens = []
         for slot in ended.tolist():
             row = int(self._row[slot])
-            classes = self._classes(row)
-            self._users[classes] -= 1
+            self._users[self._classes(row)] -= 1
             self._end[slot], self._row[slot] = NEVER, -1
             self._touched.append(row)
-            if self._table.owners[row] >= 0:
-                self._owned[int(classes[0])].pop(slot)
             self._free.append(slot)
             token = self._tokens[slot]
             if token is not None:
@@ -130,8 +118,7 @@ class Flows(Generic[Token]):
 
     def solve(self, now: int) -> None:
         """Give every phase its speed from ``now`` on."""
-        self._pass_turns_on(now)
-        fresh, self._fresh = [slot for slot in self._fresh if slot not in self._paused], []
+        fresh, self._fresh = self._fresh, []
         touched, self._touched = self._touched, []
         touched += self._rows_with_other_capacity(now)
         for slot in fresh:
@@ -143,35 +130,8 @@ class Flows(Generic[Token]):
         self._share([row for row in dict.fromkeys(touched) if self._most_users(row) > 0], now)
 
     def next_change(self, now: int) -> int:
-        """Next change of capacities or end of a slice while something is at work, in ps; `NEVER` without one."""
-        if len(self._free) == len(self._tokens):
-            return NEVER
-        return min(self._capacities.next_change(now), min((turn.until for turn in self._turns.values()), default=NEVER))
-
-    def _pass_turns_on(self, now: int) -> None:
-        """Pause what belongs to those whose turn it is not, go on with the others' (`simulator.engine.turns`)."""
-        for number, turn in self._turns.items():
-            owned = self._owned[number]
-            whose = turn.pass_on(now, set(owned.values()))
-            for slot, owner in owned.items():
-                if owner != whose and slot not in self._paused:
-                    self._pause(slot, now)
-                elif owner == whose and slot in self._paused:
-                    self._resume_slot(slot, now)
-
-    def _pause(self, slot: int, now: int) -> None:
-        row = int(self._row[slot])
-        self._remaining[slot] -= self._rate[slot] * (now - self._since[slot])
-        self._rate[slot], self._end[slot], self._row[slot] = 0, NEVER, -1
-        self._users[self._classes(row)] -= 1
-        self._touched.append(row)
-        self._paused[slot] = row
-
-    def _resume_slot(self, slot: int, now: int) -> None:
-        row = self._paused.pop(slot)
-        self._row[slot], self._since[slot] = row, now
-        self._users[self._classes(row)] += 1
-        self._fresh.append(slot)
+        """Time of the next change of capacities while something is at work, ps; `NEVER` without one."""
+        return NEVER if len(self._free) == len(self._tokens) else self._capacities.next_change(now)
 
     def _rows_with_other_capacity(self, now: int) -> list[int]:
         """Take over the capacities of ``now``; rows at work whose speeds have changed."""
@@ -210,8 +170,8 @@ class Flows(Generic[Token]):
         key = (self._state, rows.tobytes(), self._shift[slots].tobytes()) if len(rows) <= _MEMO_SIZE else None
         rates = self._memo.get(key) if key else None
         if rates is None or self._observer:
-            counts, classes, usage, weights = self._table.gather(rows)
-            speeds = self._sharing(counts, classes, usage / self._left[classes], weights)
+            counts, classes, usage = self._table.gather(rows)
+            speeds = self._sharing(counts, classes, usage / self._left[classes])
             rates = integer_speeds(speeds, self._shift[slots])
             if self._observer:
                 self._observer(now, rows.tolist(), speeds.tolist())
@@ -225,7 +185,7 @@ class Flows(Generic[Token]):
         slots = slots[np.argsort(self._row[slots], kind="stable")]
         if len(slots) < 2:
             return slots
-        counts, classes, *_ = self._table.gather(self._row[slots])
+        counts, classes, _ = self._table.gather(self._row[slots])
         begins = np.cumsum(counts) - counts
         reached = np.zeros(self._table.class_count, dtype=np.bool_)
         for row in seeds:

@@ -21,8 +21,7 @@ from simulator.engine.controllers import ControlRoom
 from simulator.engine.flows import integer_speeds, work_shift
 from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, Recorder, RunOptions, RunResult
 from simulator.engine.sharing import SharingModel
-from simulator.engine.turns import Turn
-from simulator.lowered import LoweredProgram, Phase, is_other
+from simulator.lowered import LoweredProgram, Phase
 
 Process = Generator[simpy.Event, object, None]
 TaskKey = tuple[int, int, int, int]
@@ -55,18 +54,14 @@ class _Flow:
 class _Network:
     """Divides resources among flows, all components at every change."""
 
-    def __init__(
-        self, env: simpy.Environment, sharing: SharingModel, capacities: Capacities, turns: dict[int, Turn]
-    ) -> None:
-        self._env, self._sharing, self._capacities, self._turns = env, sharing, capacities, turns
+    def __init__(self, env: simpy.Environment, sharing: SharingModel, capacities: Capacities) -> None:
+        self._env, self._sharing, self._capacities = env, sharing, capacities
         self._flows: list[_Flow] = []
         self._pending = False
 
     def transfer(self, key: tuple[int, int, int], phase: Phase) -> simpy.Event:
-        other = phase.other_work_ps if is_other(key[2]) else None
-        work_ps = phase.work_ps if other is None else other
-        shift = work_shift(work_ps)
-        flow = _Flow(key, phase, work_ps << shift, shift, self._env.event(), since=int(self._env.now))
+        shift = work_shift(phase.work_ps)
+        flow = _Flow(key, phase, phase.work_ps << shift, shift, self._env.event(), since=int(self._env.now))
         self._flows.append(flow)
         self._changed()
         return flow.done
@@ -78,7 +73,7 @@ class _Network:
 
     def _solve(self) -> None:
         self._pending = False
-        left = sorted(self._at_work(), key=lambda flow: flow.key)
+        left = sorted(self._flows, key=lambda flow: flow.key)
         while left:
             component = [left.pop(0)]
             for flow in component:
@@ -89,26 +84,12 @@ class _Network:
         if self._flows and (change := self._capacities.next_change(int(self._env.now))) != NEVER:
             Alarm(self._env, change - int(self._env.now), self._changed)
 
-    def _at_work(self) -> list[_Flow]:
-        """The flows but those whose owner's turn it is not, which rest."""
-        now, resting = int(self._env.now), []
-        for resource, turn in self._turns.items():
-            here = [flow for flow in self._flows if flow.phase.owner >= 0 and flow.phase.resources[0] == resource]
-            whose = turn.pass_on(now, [flow.phase.owner for flow in here])
-            resting += [flow.key for flow in here if flow.phase.owner != whose]
-            if turn.until != NEVER:
-                Alarm(self._env, turn.until - now, self._changed)
-        for flow in self._flows:
-            if flow.key in resting:
-                self._set_rate(flow, 0)
-        return [flow for flow in self._flows if flow.key not in resting]
-
     def _share(self, flows: list[_Flow]) -> None:
         left = self._capacities.left(self._capacities.state(int(self._env.now)))
         resources = np.concatenate([f.phase.resources for f in flows])
         usage = np.concatenate([f.phase.usage for f in flows])
-        counts, weights = np.array([(len(f.phase.resources), f.phase.weight) for f in flows]).T
-        speeds = self._sharing(counts.astype(np.int64), resources, usage / left[resources], weights)
+        counts = np.array([len(f.phase.resources) for f in flows])
+        speeds = self._sharing(counts, resources, usage / left[resources])
         rates = integer_speeds(speeds, np.array([f.shift for f in flows]))
         for flow, rate in zip(flows, rates.tolist(), strict=True):
             if rate != flow.rate:
@@ -145,8 +126,7 @@ class _Oracle:
         self._env = simpy.Environment()
         resources = np.arange(program.resource_count)
         capacities = Capacities(program.background, resources, program.resource_count)
-        turns = {number: Turn(program.slice_ps) for number in resources.tolist()} if program.slice_ps else {}
-        self._network = _Network(self._env, options.sharing, capacities, turns)
+        self._network = _Network(self._env, options.sharing, capacities)
         self._done: dict[TaskKey, simpy.Event] = {}
         self._issued: dict[TaskKey, simpy.Event] = {}
         self._instances: dict[tuple[int, int], _Instance] = {}
@@ -243,7 +223,7 @@ class _Oracle:
         last = len(activity.phases) - 1
         for position, phase in enumerate(activity.phases):
             busy = phase.work_ps > 0 and len(phase.resources) > 0
-            yield self._env.timeout(phase.latency_at(iteration) + (0 if busy else phase.work_ps))
+            yield self._env.timeout(phase.latency_ps + (0 if busy else phase.work_ps))
             if busy:
                 yield self._network.transfer((number, position, iteration), phase)
             for index, rank in enumerate(self._members[number]):

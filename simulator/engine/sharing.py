@@ -1,17 +1,16 @@
-r"""Bottleneck fairness: how fast activities go that use the same resources.
+r"""Bottleneck fairness: speeds of activities that use the same resources.
 
-Activity k alone would use the share :math:`u_{kl} \in (0, 1]` of resource l, and has a weight :math:`w_k`. It gets
-:math:`x_k \in (0, 1]` of its alone speed such that
+Activity k alone would use the share :math:`u_{kl} \in (0, 1]` of resource l. It gets :math:`x_k \in (0, 1]` of its
+alone speed such that
 
 * no resource is over capacity, :math:`\sum_k x_k u_{kl} \le 1`, and
-* every activity has :math:`x_k = 1` or a saturated resource on which no other has a larger :math:`x u / w`.
+* every activity has :math:`x_k = 1` or a saturated resource on which no other has a larger :math:`x u`.
 
 (Bonald and Roberts, "Multi-resource fairness: objectives, algorithms and performance", SIGMETRICS 2015, call this
 bottleneck max fairness.) Example: A uses 60 % of a port, B all of it: each gets half the port, A runs at 5/6, B at 1/2.
-With a weight of 3 B gets 3/4 of the port, A 1/4.
 
-*Filling.* The level of a resource is what is left of it over the weight of the activities still open on it; the speed
-an activity could have is the smallest level w / u over its resources. Levels only rise while activities are closed at
+*Filling.* The level of a resource is what is left of it over the number of activities still open on it; the speed
+an activity could have is the smallest level / u over its resources. Levels only rise while activities are closed at
 or below them, so an activity that could have 1 gets it, and so does everyone on a resource that is the bottleneck of
 all its open activities. Nothing in this compares one part of a component with another: a thousand nodes whose ports are
 shared with one global collective are closed in two or three rounds, not in a thousand, and the result does not change
@@ -42,7 +41,7 @@ _ROUNDING = 1e-12  # relative error left by the linear system
 class SharingModel(Protocol):
     """Divides resources among the activities of one or more connected components."""
 
-    def __call__(self, counts: IntArray, resources: IntArray, usage: FloatArray, weights: FloatArray) -> FloatArray:
+    def __call__(self, counts: IntArray, resources: IntArray, usage: FloatArray) -> FloatArray:
         """Speeds of the activities.
 
         Args:
@@ -50,7 +49,6 @@ class SharingModel(Protocol):
             resources: resource numbers, activity after activity ``[sum(counts)]``.
             usage: share of each resource, of what is left of it, used when alone ``[sum(counts)]``; above 1 where
                 that is not enough for one activity alone.
-            weights: weights of the activities where they want more than there is, above 0 ``[K]``.
 
         Returns:
             Speeds ``[K]`` as a fraction of the alone speed, in (0, 1].
@@ -58,20 +56,18 @@ class SharingModel(Protocol):
         ...
 
 
-def bottleneck_fairness(counts: IntArray, resources: IntArray, usage: FloatArray, weights: FloatArray) -> FloatArray:
+def bottleneck_fairness(counts: IntArray, resources: IntArray, usage: FloatArray) -> FloatArray:
     """Speeds under bottleneck fairness; see `SharingModel` for shapes and the module for the definition."""
     speeds = np.ones(len(counts))
     if len(resources) == 0:
         return speeds
     owner = np.repeat(np.arange(len(counts)), counts)
-    weight = weights[owner]
     left = np.ones(int(resources.max()) + 1)
     while len(owner):
         first = np.flatnonzero(np.diff(owner, prepend=-1))
         local = np.repeat(np.arange(len(first)), np.diff(first, append=len(owner)))
         users = np.bincount(resources, minlength=len(left))
-        open_weight = np.bincount(resources, weights=weight, minlength=len(left))
-        reach = left[resources] * weight / open_weight[resources] / usage  # exactly 1 / usage for an activity alone
+        reach = left[resources] / users[resources] / usage  # exactly 1 / usage for an activity alone
         possible = np.minimum.reduceat(reach, first)
         closed = possible >= 1.0
         if closed.any():
@@ -79,13 +75,13 @@ def bottleneck_fairness(counts: IntArray, resources: IntArray, usage: FloatArray
         else:
             closed = _by_consent(local, resources, users, reach == possible[local], len(first))
             if not closed.any():
-                speeds[owner[first]] = _cyclic(local, resources, usage, weights[owner[first]], left)
+                speeds[owner[first]] = _cyclic(local, resources, usage, left)
                 return speeds
         speeds[owner[first[closed]]] = possible[closed]
         entry = closed[local]
         taken = (usage * possible[local])[entry]
         left = np.maximum(left - np.bincount(resources[entry], weights=taken, minlength=len(left)), 0.0)
-        owner, resources, usage, weight = owner[~entry], resources[~entry], usage[~entry], weight[~entry]
+        owner, resources, usage = owner[~entry], resources[~entry], usage[~entry]
     return speeds
 
 
@@ -100,9 +96,7 @@ def _by_consent(
     return closed
 
 
-def _cyclic(
-    local: IntArray, resources: IntArray, usage: FloatArray, weights: FloatArray, left: FloatArray
-) -> FloatArray:
+def _cyclic(local: IntArray, resources: IntArray, usage: FloatArray, left: FloatArray) -> FloatArray:
     """Speeds of activities without a resource of common consent, one connected component after the other."""
     speeds = np.ones(int(local[-1]) + 1)
     component = _components(local, resources, len(speeds), len(left))
@@ -112,7 +106,7 @@ def _cyclic(
         used, column = np.unique(resources[entry], return_inverse=True)
         table = np.zeros((len(members), len(used)))
         table[np.searchsorted(members, local[entry]), column] = usage[entry]
-        speeds[members] = _newton(*_distinct_columns(table, left[used]), weights[members])
+        speeds[members] = _newton(*_distinct_columns(table, left[used]))
     return speeds
 
 
@@ -135,35 +129,34 @@ def _components(local: IntArray, resources: IntArray, activities: int, count: in
         name = merged
 
 
-def _newton(usage: FloatArray, capacity: FloatArray, weights: FloatArray) -> FloatArray:
+def _newton(usage: FloatArray, capacity: FloatArray) -> FloatArray:
     """Bottleneck-fair speeds ``[K]`` for a dense table ``usage`` ``[K, R]`` and what is left of each resource ``[R]``.
 
-    A level is that of an activity of weight 1. A guess that leads to a negative level, or one seen before, is replaced
+    A guess that leads to a negative level, or one seen before, is replaced
     by a sweep of water filling, resource by resource, which moves the levels towards the solution and needs no guess.
     """
-    asked = usage / weights[:, None]
-    level = capacity / (weights @ (usage > 0))
-    feasible: FloatArray = np.minimum(_reach(asked, level).min(axis=1), 1.0)
-    guess = _bottlenecks(asked, level)
+    level = capacity / (usage > 0).sum(axis=0)
+    feasible: FloatArray = np.minimum(_reach(usage, level).min(axis=1), 1.0)
+    guess = _bottlenecks(usage, level)
     seen: set[bytes] = set()
     for _ in range(_NEWTON_STEPS):
-        solved = None if guess.tobytes() in seen else _solve_guess(usage, asked, capacity, guess)
+        solved = None if guess.tobytes() in seen else _solve_guess(usage, capacity, guess)
         seen.add(guess.tobytes())
         if solved is None:
-            level = _sweep(usage, weights, capacity, level)
-            guess = _bottlenecks(asked, level)
+            level = _sweep(usage, capacity, level)
+            guess = _bottlenecks(usage, level)
             continue
         speeds, level = solved
-        if _is_fair(usage, asked, capacity, speeds):
+        if _is_fair(usage, capacity, speeds):
             return speeds
-        level = _levels_with_violations(usage, weights, capacity, speeds, level)
-        guess = _bottlenecks(asked, level)
+        level = _levels_with_violations(usage, capacity, speeds, level)
+        guess = _bottlenecks(usage, level)
     return feasible  # nobody over capacity, though someone could go faster
 
 
-def _is_fair(usage: FloatArray, asked: FloatArray, capacity: FloatArray, speeds: FloatArray) -> bool:
-    """Whether ``speeds`` meet the definition, up to the rounding of the linear system; ``asked`` is usage by weight."""
-    shares = speeds[:, None] * asked
+def _is_fair(usage: FloatArray, capacity: FloatArray, speeds: FloatArray) -> bool:
+    """Whether ``speeds`` meet the definition, up to the rounding of the linear system."""
+    shares = speeds[:, None] * usage
     load = speeds @ usage
     full = load >= capacity * (1.0 - _ROUNDING)
     largest = shares >= shares.max(axis=0) * (1.0 - _ROUNDING)
@@ -173,50 +166,46 @@ def _is_fair(usage: FloatArray, asked: FloatArray, capacity: FloatArray, speeds:
     )
 
 
-def _sweep(usage: FloatArray, weights: FloatArray, capacity: FloatArray, level: FloatArray) -> FloatArray:
+def _sweep(usage: FloatArray, capacity: FloatArray, level: FloatArray) -> FloatArray:
     """Each resource in turn filled as if the levels of the others held; resources that stay below capacity drop out."""
-    level, asked = level.copy(), usage / weights[:, None]
-    reach = _reach(asked, level)
+    level = level.copy()
+    reach = _reach(usage, level)
     for resource in range(len(capacity)):
         reach[:, resource] = np.inf
         others = np.minimum(reach.min(axis=1), 1.0) * usage[:, resource]
-        level[resource] = _water_level(others, weights, capacity[resource])
-        reach[:, resource] = _reach(asked[:, [resource]], level[[resource]])[:, 0]
+        level[resource] = _water_level(others, capacity[resource])
+        reach[:, resource] = _reach(usage[:, [resource]], level[[resource]])[:, 0]
     return level
 
 
-def _water_level(shares: FloatArray, weights: FloatArray, capacity: float) -> float:
-    """Level at which ``shares`` ``[K]``, cut off at it times weights, fill ``capacity``; infinite if they do not."""
+def _water_level(shares: FloatArray, capacity: float) -> float:
+    """Level at which ``shares`` ``[K]``, cut off at it, fill ``capacity``; infinite if they do not."""
     if shares.sum() <= capacity:
         return np.inf
-    tops = shares / weights
-    order = np.argsort(-tops, kind="stable")
-    tops, shares, weights = tops[order], shares[order], weights[order]
+    shares = shares[np.argsort(-shares, kind="stable")]
     below = np.append(np.cumsum(shares[::-1])[::-1][1:], 0.0)
-    levels = (capacity - below) / np.cumsum(weights)
-    fits = levels >= np.append(tops[1:], 0.0)
+    levels = (capacity - below) / np.arange(1, len(shares) + 1)
+    fits = levels >= np.append(shares[1:], 0.0)
     return float(levels[fits.argmax()])
 
 
-def _reach(asked: FloatArray, level: FloatArray) -> FloatArray:
+def _reach(usage: FloatArray, level: FloatArray) -> FloatArray:
     """Speed each resource would allow each activity ``[K, R]``; infinite where it is not used."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        reach: FloatArray = np.where(asked > 0, level / asked, np.inf)
+        reach: FloatArray = np.where(usage > 0, level / usage, np.inf)
     return reach
 
 
-def _bottlenecks(asked: FloatArray, level: FloatArray) -> IntArray:
+def _bottlenecks(usage: FloatArray, level: FloatArray) -> IntArray:
     """Resource that holds each activity back ``[K]``, -1 where none does."""
-    reach = _reach(asked, level)
+    reach = _reach(usage, level)
     bottleneck: IntArray = reach.argmin(axis=1)
     bottleneck[reach.min(axis=1) >= 1.0] = -1
     return bottleneck
 
 
-def _solve_guess(
-    usage: FloatArray, asked: FloatArray, capacity: FloatArray, guess: IntArray
-) -> tuple[FloatArray, FloatArray] | None:
-    """Speeds and levels if ``guess`` were right: each guessed bottleneck is full, shared by weight by those it holds.
+def _solve_guess(usage: FloatArray, capacity: FloatArray, guess: IntArray) -> tuple[FloatArray, FloatArray] | None:
+    """Speeds and levels if ``guess`` were right: each guessed bottleneck is full, shared evenly by those it holds.
 
     None when no positive levels do that.
     """
@@ -226,7 +215,7 @@ def _solve_guess(
     if len(held) == 0:
         return speeds, level
     tight, column = np.unique(guess[held], return_inverse=True)
-    shares = usage[np.ix_(held, tight)] / asked[held, guess[held]][:, None]
+    shares = usage[np.ix_(held, tight)] / usage[held, guess[held]][:, None]
     matrix = np.zeros((len(tight), len(tight)))
     np.add.at(matrix, column, shares)
     rest = capacity[tight] - usage[guess < 0][:, tight].sum(axis=0)
@@ -236,16 +225,16 @@ def _solve_guess(
         return None
     if not np.all(level[tight] > 0):
         return None
-    speeds[held] = level[guess[held]] / asked[held, guess[held]]
+    speeds[held] = level[guess[held]] / usage[held, guess[held]]
     return speeds, level
 
 
 def _levels_with_violations(
-    usage: FloatArray, weights: FloatArray, capacity: FloatArray, speeds: FloatArray, level: FloatArray
+    usage: FloatArray, capacity: FloatArray, speeds: FloatArray, level: FloatArray
 ) -> FloatArray:
     """Levels, with one added for every resource that ``speeds`` would overload without anyone being held there."""
     level = level.copy()
     load = speeds @ usage
     for resource in np.flatnonzero((load > capacity * (1.0 + _ROUNDING)) & np.isinf(level)):
-        level[resource] = _water_level(speeds * usage[:, resource], weights, capacity[resource])
+        level[resource] = _water_level(speeds * usage[:, resource], capacity[resource])
     return level

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from inputs.errors import ProgramError
-from simulator.lowered import STALL_PERIOD, Activity, LoweredProgram, Phase, latency_at
+from simulator.lowered import Activity, LoweredProgram, Phase
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
@@ -23,22 +22,12 @@ _MASK_64 = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """A phase, ready to execute: wait ``latency_ps``, then ``work_ps`` of usage row ``row`` (-1: no work).
-
-    ``other_work_ps`` stands for ``work_ps`` in every second pair of iterations (`simulator.lowered.is_other`),
-    ``stalls_in`` for the iterations that have the latency (`simulator.lowered.Phase`).
-    """
+class CompiledPhase:
+    """A phase, ready to execute: wait ``latency_ps``, then ``work_ps`` of usage row ``row`` (-1: no work)."""
 
     latency_ps: int
     work_ps: int
     row: int
-    other_work_ps: int
-    stalls_in: int | None = None
-
-    def latency_at(self, iteration: int) -> int:
-        """The latency in an iteration, ps."""
-        return latency_at(self.latency_ps, self.stalls_in, iteration)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,47 +41,28 @@ class UsageTable:
         usage: share of the class used when alone, of each entry.
         class_count: number of classes.
         class_of: class of each resource ``[L]``; unused resources share the class of the first one.
-        owners: owner that takes turns on the one class of each row ``[rows]``, -1 where it shares.
-        weights: weights of their parts of full resources ``[rows]``.
     """
 
-    steps: tuple[tuple[Step, ...], ...]
+    phases: tuple[tuple[CompiledPhase, ...], ...]
     ptr: IntArray
     classes: IntArray
     usage: FloatArray
     class_count: int
     class_of: IntArray
-    owners: IntArray
-    weights: FloatArray
 
-    def gather(self, rows: IntArray) -> tuple[IntArray, IntArray, FloatArray, FloatArray]:
-        """Entries of several rows: counts ``[rows]``, classes and usage one row after the other, weights ``[rows]``."""
+    def gather(self, rows: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
+        """Entries of several rows: counts ``[rows]``, classes and usage one row after the other."""
         begin = self.ptr[rows]
         counts = self.ptr[rows + 1] - begin
         ends = np.cumsum(counts)
         entries = np.arange(ends[-1]) + np.repeat(begin - ends + counts, counts)
-        return counts, self.classes[entries], self.usage[entries], self.weights[rows]
+        return counts, self.classes[entries], self.usage[entries]
 
 
 def build_usage(program: LoweredProgram) -> UsageTable:
-    """The usage table of a lowered program.
-
-    Raises:
-        ProgramError: a phase would take turns on several resources, have work in some iterations only, a weight that
-            is none, or work behind a latency of some iterations.
-    """
-    for each in (phase for activity in program.activities for phase in activity.phases):
-        if each.stalls_in is not None and (each.work_ps or each.stalls_in not in range(STALL_PERIOD)):
-            raise ProgramError(f"a phase of {each.work_ps} ps would stall in iterations {each.stalls_in}")
+    """The usage table of a lowered program."""
     phases: list[Phase] = []
-    steps = tuple(_steps(activity, phases) for activity in program.activities)
-    for phase in phases:
-        if phase.owner >= 0 and len(phase.resources) > 1:
-            raise ProgramError(f"a phase of owner {phase.owner} would take turns on {len(phase.resources)} resources")
-        if phase.other_work_ps is not None and phase.other_work_ps <= 0:
-            raise ProgramError(f"a phase of {phase.work_ps} ps would have no work in some iterations")
-        if not 0.0 < phase.weight < np.inf:
-            raise ProgramError(f"a phase of {phase.work_ps} ps would have the weight {phase.weight}")
+    compiled = tuple(_compiled(activity, phases) for activity in program.activities)
     taken = [Phase(0, 1, b.resources, np.full(len(b.resources), b.share)) for b in program.background]
     first, class_of = _merge([*phases, *taken], program.resource_count)
     is_first = np.zeros(program.resource_count, dtype=np.bool_)
@@ -104,28 +74,25 @@ def build_usage(program: LoweredProgram) -> UsageTable:
         usage.append(phase.usage[keep])
         ptr.append(ptr[-1] + len(classes[-1]))
     return UsageTable(
-        steps=steps,
+        phases=compiled,
         ptr=np.array(ptr, dtype=np.int64),
         classes=np.concatenate(classes) if classes else np.zeros(0, dtype=np.int64),
         usage=np.concatenate(usage) if usage else np.zeros(0),
         class_count=len(first),
         class_of=class_of,
-        owners=np.array([phase.owner if program.slice_ps else -1 for phase in phases], dtype=np.int64),
-        weights=np.array([phase.weight for phase in phases], dtype=np.float64),
     )
 
 
-def _steps(activity: Activity, phases: list[Phase]) -> tuple[Step, ...]:
-    """Steps of an activity, at least one; phases with work on resources go to ``phases`` and are numbered as rows."""
-    steps = []
+def _compiled(activity: Activity, phases: list[Phase]) -> tuple[CompiledPhase, ...]:
+    """Compiled phases of an activity, at least one; phases with work on resources are appended to ``phases``."""
+    compiled = []
     for phase in activity.phases:
         if phase.work_ps > 0 and len(phase.resources):
-            other_ps = phase.work_ps if phase.other_work_ps is None else phase.other_work_ps
-            steps.append(Step(phase.latency_ps, phase.work_ps, len(phases), other_ps))
+            compiled.append(CompiledPhase(phase.latency_ps, phase.work_ps, len(phases)))
             phases.append(phase)
         else:
-            steps.append(Step(phase.latency_ps + phase.work_ps, 0, -1, 0, phase.stalls_in))
-    return tuple(steps) or (Step(0, 0, -1, 0),)  # a communicator of one rank
+            compiled.append(CompiledPhase(phase.latency_ps + phase.work_ps, 0, -1))
+    return tuple(compiled) or (CompiledPhase(0, 0, -1),)  # a communicator of one rank
 
 
 def _merge(phases: Sequence[Phase], resource_count: int) -> tuple[IntArray, IntArray]:

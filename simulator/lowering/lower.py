@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from inputs.errors import InputError, ProgramError
 from simulator.lowered import Activity, LoweredGroup, LoweredProgram
-from simulator.lowering.collective import LoweredCollective, lower_collective, sequenced_calls
-from simulator.lowering.cores import Cores
-from simulator.lowering.host_traffic import directions_used, host_activities, shared_tasks
+from simulator.lowering.collective import LoweredCollective, lower_collective
 from simulator.lowering.machine import Machine
 from simulator.lowering.private import durations_of, fill, member_instances, task_seconds
 from simulator.lowering.result import CollectiveInfo, Lowering
+from simulator.lowering.shared_work import SharedWork, shared_work_of
 from simulator.lowering.variation import Variation
 from simulator.lowering.warn import warnings_of
 from simulator.network.background import background_of
 from simulator.operators import Amount
-from simulator.program import IntArray, Program, TaskGraph
+from simulator.program import IntArray, Program, TaskGraph, sequenced_calls
 
 
 def lower(
@@ -52,12 +51,12 @@ def lower(
     shared = _Activities(len(graph.programs))
     evened = improve.get("imbalance", 1.0) - 1.0
     timed = [dict(of_program) for of_program in seconds]
-    cores = Cores.of(machine.topology, better.compute)
-    calls = _lower_collectives(graph, better, shared, evened, cores)
-    if cores is None:
-        _lower_host_traffic(graph, better, shared, seconds, evened)
-    else:
-        _lower_on_cores(graph, cores, shared, seconds, varied, [call.info.moving_s for call in calls])
+    beside = shared_work_of(better, varied)
+    calls = _lower_collectives(graph, better, shared, evened, beside)
+    for number, task, activities in beside.tasks(graph.programs, seconds, shared.activities, evened):
+        del seconds[number][task]
+        shared.rows[number][task] = len(shared.activities) + np.arange(len(activities))
+        shared.activities += activities
     groups = [
         _group(program, shared.rows[number], seconds[number], varied, graph.world_size)
         for number, program in enumerate(graph.programs)
@@ -66,10 +65,9 @@ def lower(
     program = LoweredProgram(
         tuple(groups),
         shared.activities,
-        topology.resource_count + (0 if cores is None else len(cores.names)),
-        topology.resource_names if cores is None else (*topology.resource_names, *cores.names),
+        topology.resource_count + len(beside.names),
+        (*topology.resource_names, *beside.names),
         background_of(machine.background, topology),
-        0 if cores is None else cores.slice_ps,
     )
     infos: tuple[CollectiveInfo, ...] = tuple(call.info for call in calls)
     return Lowering(program, infos, warnings_of(graph, better, timed, calls))
@@ -102,60 +100,23 @@ class _Activities:
 
 
 def _lower_collectives(
-    graph: TaskGraph, machine: Machine, shared: _Activities, evened: float, cores: Cores | None
+    graph: TaskGraph, machine: Machine, shared: _Activities, evened: float, beside: SharedWork
 ) -> list[LoweredCollective]:
     lowered = []
-    for number, sequenced in enumerate(sequenced_calls(graph)):
+    for sequenced in sequenced_calls(graph):
         collective = lower_collective(sequenced, graph.programs, machine.collectives, evened)
         numbers = np.where(collective.activity_of >= 0, collective.activity_of + len(shared.activities), -1)
-        for program, task, _ in sequenced.callers:
-            own = sequenced.instance[graph.programs[program].ranks]
-            shared.rows[program][task] = member_instances(numbers, own)
-        if cores is None:
-            shared.activities += collective.activities
-        else:
-            of_rank = member_instances(collective.activity_of, sequenced.instance)
-            for instance, activity in enumerate(collective.activities):
-                shared.activities.append(cores.collective(activity, np.flatnonzero(of_rank == instance), number))
+        for caller in sequenced.callers:
+            own = sequenced.instance[graph.programs[caller.program].ranks]
+            shared.rows[caller.program][caller.task] = member_instances(numbers, own)
+        of_rank = member_instances(collective.activity_of, sequenced.instance)
+        shared.activities += beside.collectives(collective.activities, of_rank)
         lowered.append(collective)
     return lowered
-
-
-def _lower_host_traffic(
-    graph: TaskGraph, machine: Machine, shared: _Activities, seconds: list[dict[int, Amount]], evened: float
-) -> None:
-    """Traffic between GPUs and hosts over links that others use too: an activity per rank each."""
-    used = directions_used(shared.activities, machine)
-    for number, program in enumerate(graph.programs):
-        for task in shared_tasks(program, machine, used):
-            first = len(shared.activities)
-            shared.activities += host_activities(program, task, machine, seconds[number].pop(task), evened)
-            shared.rows[number][task] = first + np.arange(program.rank_count)
-
-
-def _lower_on_cores(
-    graph: TaskGraph,
-    cores: Cores,
-    shared: _Activities,
-    seconds: list[dict[int, Amount]],
-    variation: Variation,
-    moving_s: Sequence[float],
-) -> None:
-    """Kernels of ranks on CPUs: an activity per rank each."""
-    if variation.varies:
-        raise InputError("kernels on CPUs share cores, and do not vary", key="variation", expected="no jitter")
-    for number, program in enumerate(graph.programs):
-        for task, activities in cores.kernels(program, seconds[number], moving_s).items():
-            del seconds[number][task]
-            shared.rows[number][task] = len(shared.activities) + np.arange(program.rank_count)
-            shared.activities += activities
 
 
 def _group(
     program: Program, rows: dict[int, IntArray], seconds: dict[int, Amount], variation: Variation, world_size: int
 ) -> LoweredGroup:
-    tasks = sorted(rows)
     base_ps = fill(seconds, program.task_count, program.rank_count)
-    instances = np.stack([rows[task] for task in tasks]) if tasks else np.zeros((0, program.rank_count), dtype=np.int64)
-    durations = durations_of(program, base_ps, variation, world_size)
-    return LoweredGroup.of(program, durations, np.array(tasks, dtype=np.int64), instances)
+    return LoweredGroup.with_rows(program, durations_of(program, base_ps, variation, world_size), rows)

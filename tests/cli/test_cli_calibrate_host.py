@@ -100,7 +100,7 @@ def test_a_record_that_is_none_is_refused(calibrated):
 @pytest.mark.parametrize("option", ["--minutes", "--seed"])
 def test_what_says_how_to_measure_is_refused_with_a_record(tmp_path, option):
     code, _, err = dlrmsim(
-        "calibrate", "host", "--record", "xeon_2_cores", option, "1", "--out", "no.yaml", folder=tmp_path
+        "calibrate", "host", "--record", "zen5_2_cores", option, "1", "--out", "no.yaml", folder=tmp_path
     )
     assert code == 2
     assert option in err

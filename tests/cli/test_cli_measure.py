@@ -10,32 +10,16 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
-from statistics import NormalDist
 
 import numpy as np
-import pandas as pd
 import pytest
 import yaml
+from validation.measured import CLASSES, read_measured
 
-from benchmarks import sections
-from benchmarks.accuracy import Study, again, rows
-from benchmarks.rows import read as rows_of
-from hardware_specs import load_cluster
-from inputs.errors import InputError
-from scenarios.prepare import prepare
-from scenarios.progress import Silent
-from scenarios.resolve import load_scenario
-from simulator.operators import EmbeddingLookup, Gemm
 from tests.command import installed_command
 from tests.trainer_jobs import graded, model, scenario
 from tests.waiting import soon
-from trainer.pin import usable_cores
-from validation.measured import CLASSES, read_measured, stage_page_faults
-from validation.measured_prediction import predict_beside, predict_measured, slower_than_then
-from validation.timed import read_timed
-from validation.yardstick import PIECES, STEP
 
 ROOT = Path(__file__).parents[2]
 LINUX = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
@@ -128,8 +112,7 @@ def test_a_measurement_writes_every_file_and_prints_its_figures(measured):
 
 
 def test_the_figures_are_those_of_the_recorded_iterations(measured):
-    """10 of warm-up, 24 measured in blocks of 3 between 2 that settle, 2 and 4 times 3 for timed operators, 1 and 3
-    with the profiler."""
+    """10 of warm-up, 24 measured in blocks of 3, 2 and 4 times 3 for timed operators, 1 and 3 with the profiler."""
     import pandas as pd
 
     folder, _ = measured
@@ -137,25 +120,20 @@ def test_the_figures_are_those_of_the_recorded_iterations(measured):
     assert table.groupby("phase", observed=True).size().to_dict() == {
         "warm_up": 20,
         "measured": 48,
-        "settling": 32,
         "timed": 28,
         "profiled": 8,
     }
     ranks = table.groupby("iteration")
     begins_s, ends_s = ranks.start_s.min().to_numpy(), ranks.end_s.max().to_numpy()
     between_s = np.maximum(0.0, begins_s[1:] - ends_s[:-1])
-    blocks_s = [ends_s[begin + 3] - ends_s[begin] for begin in range(10, 50, 5)]
+    blocks_s = [ends_s[begin + 2] - begins_s[begin] for begin in range(10, 34, 3)]
     assert summary["iteration_time_s"] == pytest.approx(sum(blocks_s) / 24)
-    looks, moves = [9, *range(14, 50, 5)], [54, 57, 60]
-    assert np.flatnonzero(between_s > 0).tolist() == looks + (moves if len(usable_cores()) > 1 else []), (
-        "a look before each block and after the last; ranks change cores before each session but the first"
-    )
-    of_both = {"exchange_2", "passing"} if len(usable_cores()) > 1 else {"exchange_2"}  # passing: on a core each
-    assert set(summary["yardstick_s"]) == {*PIECES, STEP, *of_both}
+    assert np.flatnonzero(between_s > 0).tolist() == list(range(9, 34, 3)), "looks: before each block, after the last"
+    assert 1e-4 < summary["yardstick_s"] < 1.0
     assert summary["throughput_samples_per_s"] == pytest.approx(64 / summary["iteration_time_s"])
     assert (table.time_s > 0).all()
     losses = table.groupby("iteration").loss.mean()
-    assert summary["loss"] == {"first": pytest.approx(losses[0]), "last": pytest.approx(losses[48])}
+    assert summary["loss"] == {"first": pytest.approx(losses[0]), "last": pytest.approx(losses[33])}
     assert losses[24:].mean() < losses[:8].mean(), "8 batches of clicks are learnt in turns"
 
 
@@ -239,23 +217,6 @@ def test_collectives_are_told_of_iterations_that_nothing_held_up(measured, tmp_p
     assert before.times.classes_s["collectives"] != pytest.approx(0.3 * told.times.iteration_s, rel=1e-3)
 
 
-def test_cores_that_ranks_were_on_by_turns_count_alike(measured, tmp_path):
-    """A third of the iterations on a core on which they take 1 s, the others on one on which they take 4 s."""
-    import pandas as pd
-
-    folder = shutil.copytree(measured[0], tmp_path / "measured")
-    table = pd.read_parquet(folder / "iterations.parquet")
-    table["core"] = (table.iteration % 3 > 0).astype(int)
-    table["iteration_time_s"] = table["time_s"] = 1.0 + 3.0 * table.core
-    table["cpu_s"], table["collectives_s"] = 0.5 * table.time_s, 0.2 * table.time_s
-    table.to_parquet(folder / "iterations.parquet")
-    told = read_measured(folder)
-    assert told.times.iteration_s == pytest.approx(2.5)
-    assert told.times.classes_s["collectives"] == pytest.approx(0.5)
-    assert told.times.thread_s in (None, pytest.approx(1.25))
-    assert [told.noise_pct[name] for name in ("iteration", "collectives")] == pytest.approx([0.0, 0.0])
-
-
 def test_traces_hold_three_iterations_with_their_stages(measured):
     for rank in range(2):
         events = read(measured[0] / "kineto" / f"rank{rank}.json.gz")["traceEvents"]
@@ -303,10 +264,8 @@ def test_a_dying_rank_ends_all_at_once_and_is_named(endless, tmp_path):
 
 
 @LINUX
-def test_ctrl_c_ends_all_ranks_and_their_children(endless, tmp_path):
+def test_ctrl_c_ends_all_ranks(endless, tmp_path):
     time.sleep(1.0)  # somewhere between the start of PyTorch and the first iterations
-    kept_awake = 2 * (len(usable_cores()) // 2)
-    assert soon(lambda: len(processes_in(tmp_path)) == 2 + kept_awake, seconds=60.0)
     endless.send_signal(signal.SIGINT)
     _, err = endless.communicate(timeout=60)
     assert (endless.returncode, err) == (130, "dlrmsim: interrupted; nothing was written\n")
@@ -380,16 +339,14 @@ def test_wrong_input_is_told_in_one_line(tmp_path, arguments, expected):
 def test_a_single_iteration_has_a_yardstick_too(tmp_path):
     code, _, err = dlrmsim("measure", tiny(tmp_path), "--iterations", "1", "--out", "one", folder=tmp_path)
     assert code == 0, err
-    told = read(tmp_path / "one" / "measured.json")["yardstick_s"]
-    assert told
-    assert all(seconds > 0.0 for seconds in told.values())
+    assert read(tmp_path / "one" / "measured.json")["yardstick_s"] > 0.0
 
 
 def test_a_measurement_of_an_earlier_version_is_refused_with_one_message(measured, tmp_path):
     """It has no iterations whose operators were timed."""
     for name in ("measured.json", "scenario.resolved.yaml"):
         (tmp_path / name).write_bytes((measured[0] / name).read_bytes())
-    code, _, err = dlrmsim("validate", "--measured", tmp_path, "--cluster", "zen4_2_cores", folder=tmp_path)
+    code, _, err = dlrmsim("validate", "--measured", tmp_path, "--cluster", "zen5_2_cores", folder=tmp_path)
     assert code == 2
     assert "no measurement" in err
 
@@ -399,82 +356,8 @@ def test_of_a_measurement_on_a_gpu_the_iteration_alone_is_validated(measured, tm
     shutil.copytree(measured[0], tmp_path / "on_gpu")
     file = tmp_path / "on_gpu" / "measured.json"
     file.write_text(json.dumps({**read(file), "device": "NVIDIA H100"}))
-    arguments = ("--measured", "on_gpu", "--cluster", "zen4_2_cores", "--report", "page.html", "--json")
+    arguments = ("--measured", "on_gpu", "--cluster", "zen5_2_cores", "--report", "page.html", "--json")
     code, out, err = dlrmsim("validate", *arguments, folder=tmp_path)
     assert code == 0, err
     assert {case["metric"] for run in json.loads(out)["measured"] for case in run["cases"]} == {"iteration"}
     assert (tmp_path / "page.html").is_file()
-
-
-def test_launches_that_a_study_kept_are_predicted_anew(measured, tmp_path):
-    """Two launches of configuration 7, on a machine that the study does not name; in another one it was stopped."""
-    for launch in range(2):
-        shutil.copytree(measured[0], tmp_path / "config_7" / f"launch_{launch}")
-    shutil.copytree(measured[0], tmp_path / "config_8" / "launch_0")
-    shutil.copy(measured[0] / "scenario.resolved.yaml", tmp_path / "config_7" / "scenario.yaml")
-    (tmp_path / "config_7" / "rows.csv").write_text("seed,launches,launched\n3,1,2\n", encoding="utf-8")
-    study = Study(1, 0, "zen4_2_cores", 5, tmp_path / "none.csv", resume=False, minutes=0.0)
-    told = {row.name: row.value for row in again(tmp_path, study, tmp_path / "rows.csv")}
-    (row,) = rows_of(tmp_path / "rows.csv")[1]
-    predicted = predict_measured(read_measured(measured[0]), "zen4_2_cores")
-    assert float(row["iteration_predicted_s"]) == pytest.approx(predicted.iteration_s, rel=1e-5)
-    assert told["config_7_error"] == float(row["iteration_error_pct"])
-    assert (row["config"], row["launched"], row["cluster"]) == ("7", "2", "zen4_2_cores")
-    assert (row["seed"], row["launches"]) == ("3", "1"), "as the study asked, not this command"
-    assert "config_8_error" not in told
-    assert not (tmp_path / "none.csv").exists()
-
-
-def test_where_kept_launches_are_off_is_told_section_by_section(measured, tmp_path):
-    """A configuration of two ranks: groups are times what kernels take alone, waits and work are those recorded."""
-    shutil.copytree(measured[0], tmp_path / "config_7" / "launch_0")
-    shutil.copy(measured[0] / "scenario.resolved.yaml", tmp_path / "config_7" / "scenario.yaml")
-    (tmp_path / "config_7" / "rows.csv").write_text("seed,launches,launched\n3,1,1\n", encoding="utf-8")
-    told = {row.name: row.value for row in sections.rows(tmp_path, "zen4_2_cores")}
-    assert told["sections_2_ranks"] == 1
-    faults = stage_page_faults(pd.read_parquet(measured[0] / "iterations.parquet"))
-    files = [measured[0] / "timed" / f"rank{rank}.json.gz" for rank in range(2)]
-    traced = [read_timed(file, faults, np.mean).groups_s for file in files]
-    scenario = load_scenario(str(measured[0] / "scenario.resolved.yaml"), ["cluster=zen4_2_cores"])
-    alone, (program,) = predict_beside(scenario).alone_s, prepare(scenario, Silent()).graph.programs
-    launch = read_measured(measured[0])
-    slower = slower_than_then(launch.times, predict_measured(launch, "zen4_2_cores"))
-    for (kind, work), by in zip((("gemm", Gemm), ("lookup", EmbeddingLookup)), slower, strict=True):
-        of_kind = [task for task, done in enumerate(program.work) if isinstance(done, work)]
-        took_s = sum(seconds for rank in traced for name, seconds in rank.items() if name.endswith(kind)) / 2 / by
-        assert told[f"{kind}_measured_2_ranks"] * alone[of_kind].sum(axis=0).mean() == pytest.approx(took_s)
-        assert told[f"{kind}_predicted_2_ranks"] >= 1.0
-    rows = pd.read_parquet(measured[0] / "iterations.parquet").query("phase == 'measured'")
-    share = 100.0 * rows["collectives_s"] / (rows["end_s"] - rows["start_s"])
-    assert 0.5 * share.min() < told["least_in_collectives_2_ranks"] <= told["most_in_collectives_2_ranks"]
-    assert told["most_in_collectives_2_ranks"] < 2.0 * share.max()
-    assert told["work_apart_measured_2_ranks"] > 0.0
-    spread = load_cluster("zen4_2_cores").node.cpu.kernels[-1].spread(float(alone.mean(axis=1).sum()))
-    quantile = NormalDist().inv_cdf(1.625 / 2.25)
-    assert told["work_apart_by_chance_2_ranks"] == pytest.approx(100.0 * spread * quantile)
-
-
-def test_a_study_keeps_what_it_measured_and_nothing_of_another_one(tmp_path):
-    """One small configuration on two ranks, launched once; the folder has launches of a study with other jobs."""
-    kept, file = tmp_path / "kept", tmp_path / "rows.csv"
-    for other in ("config_0/launch_0", "config_0/launch_7", "config_1/launch_0"):
-        (kept / other).mkdir(parents=True)
-    for config in ("config_0", "config_1"):
-        (kept / config / "rows.csv").write_text("seed,launches,launched\n9,5,8\n", encoding="utf-8")
-    study = Study(1, 123, "zen4_2_cores", 1, file, resume=False, minutes=5.0, keep=kept)
-    told = {row.name: row.value for row in rows(study)}
-    (row,) = rows_of(file)[1]
-    assert (row["config"], row["seed"], row["ranks"]) == ("0", "123", "2")
-    assert told["config_0_error"] == float(row["iteration_error_pct"])
-    assert rows_of(kept / "config_0" / "rows.csv")[1] == [row]
-    launches = [launch.name for launch in (kept / "config_0").glob("launch_*")]
-    assert sorted(launches) == [f"launch_{number}" for number in range(int(row["launched"]))]
-    with pytest.raises(InputError, match="several studies were kept here; given 'seed 123 on zen4_2_cores, seed 9"):
-        list(again(kept, study, None))
-    shutil.rmtree(kept / "config_1")
-    once_more = {row.name: row.value for row in again(kept, replace(study, seed=0, launches=5), None)}
-    assert once_more["config_0_error"] == told["config_0_error"]
-    assert "config_1_error" not in once_more
-    (resumed,) = [row for row in rows(replace(study, resume=True)) if row.name == "accuracy_configs"]
-    assert resumed.value == 1
-    assert len(rows_of(file)[1]) == 1, "nothing was measured anew"

@@ -15,11 +15,8 @@ from benchmarks.oracle import compare
 from benchmarks.random_programs import RandomProgram, SeededChoices, draw_program
 from simulator.engine import RunOptions, flows, frontier, run
 from simulator.engine import engine as engine_module
-from simulator.engine.capacity import NEVER
-from simulator.engine.turns import Turn
 from simulator.engine.units import Units
 from simulator.engine.units import compile_units as real_compile_units
-from simulator.engine.usage import UsageTable
 
 
 class DrawnChoices:
@@ -33,8 +30,8 @@ class DrawnChoices:
 
 
 @st.composite
-def programs(draw: st.DrawFn, controlled: bool = False, loaded: bool = False, turns: bool = False) -> RandomProgram:
-    return draw_program(DrawnChoices(draw), controlled=controlled, loaded=loaded, turns=turns)
+def programs(draw: st.DrawFn, controlled: bool = False, loaded: bool = False) -> RandomProgram:
+    return draw_program(DrawnChoices(draw), controlled=controlled, loaded=loaded)
 
 
 _slow_draws = settings(
@@ -64,25 +61,6 @@ def test_engine_equals_oracle_with_bursts_of_other_jobs(drawn: RandomProgram) ->
     assert difference in {"", "deadlock"}
 
 
-@settings(_slow_draws, max_examples=200)
-@given(programs(turns=True))
-def test_engine_equals_oracle_with_owners_that_take_turns(drawn: RandomProgram) -> None:
-    difference = compare(drawn)
-    event("deadlock" if difference == "deadlock" else "owners" if owners(drawn) > 1 else "no owners")
-    assert difference in {"", "deadlock"}
-
-
-def owners(drawn: RandomProgram) -> int:
-    phases = [phase for activity in drawn.program.activities for phase in activity.phases]
-    return len({phase.owner for phase in phases if phase.owner >= 0 and phase.work_ps > 0})
-
-
-@settings(_slow_draws, max_examples=100)
-@given(programs(controlled=True, loaded=True, turns=True))
-def test_engine_equals_oracle_with_turns_and_all_else(drawn: RandomProgram) -> None:
-    assert compare(drawn) in {"", "deadlock"}
-
-
 def any_burst(drawn: RandomProgram) -> bool:
     return any(traffic.off_ps and len(traffic.resources) for traffic in drawn.program.background)
 
@@ -93,54 +71,17 @@ def test_engine_equals_oracle_on_the_benchmark_programs(build) -> None:
     assert compare(RandomProgram(build(16, 2, tasks=40), 2)) == ""
 
 
-def caught(programs_tried: int = 300, turns: bool = False) -> bool:
+def caught(programs_tried: int = 300) -> bool:
     """Whether comparing seeded programs finds the (broken) engine different from the oracle."""
     for number in range(programs_tried):
-        drawn = draw_program(SeededChoices(random.Random(number)), turns=turns)
+        drawn = draw_program(SeededChoices(random.Random(number)))
         if compare(drawn) not in {"", "deadlock"}:
             return True
     return False
 
 
-@pytest.mark.parametrize("turns", [False, True])
-def test_seeded_programs_find_nothing_wrong_with_the_real_engine(turns: bool) -> None:
-    assert not caught(turns=turns)
-
-
-def test_a_turn_that_never_ends_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An engine that gives an owner the resource until it has nothing more to do."""
-
-    class Endless(Turn):
-        until = NEVER
-
-        def pass_on(self, now, present):
-            self._since = now
-            return super().pass_on(now, present)
-
-    monkeypatch.setattr(flows, "Turn", Endless)
-    assert caught(turns=True)
-
-
-def test_weights_that_nobody_heeds_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    def gather(self, rows):
-        counts, classes, usage, weights = real_gather(self, rows)
-        return counts, classes, usage, np.ones_like(weights)
-
-    real_gather = UsageTable.gather
-    monkeypatch.setattr(UsageTable, "gather", gather)
-    assert caught()
-
-
-def test_pauses_that_cost_work_are_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An engine that forgets what a phase had done when it is paused."""
-
-    def pause(self, slot, now):
-        real_pause(self, slot, now)
-        self._remaining[slot] += 1
-
-    real_pause = flows.Flows._pause
-    monkeypatch.setattr(flows.Flows, "_pause", pause)
-    assert caught(turns=True)
+def test_seeded_programs_find_nothing_wrong_with_the_real_engine() -> None:
+    assert not caught()
 
 
 def test_whole_vector_evaluation_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,26 +16,23 @@ from simulator.program import Stream
 TOLERANCE = 1e-9  # of a share; the linear system of a cycle is solved in floating point
 
 
-def speeds_of(rows: Sequence[Mapping[int, float]], weights: Sequence[float] = ()) -> np.ndarray:
+def speeds_of(rows: Sequence[Mapping[int, float]]) -> np.ndarray:
     counts = np.array([len(row) for row in rows])
     resources = np.array([r for row in rows for r in sorted(row)], dtype=np.int64)
     usage = np.array([row[r] for row in rows for r in sorted(row)])
-    return bottleneck_fairness(counts, resources, usage, np.array(weights or [1.0] * len(rows)))
+    return bottleneck_fairness(counts, resources, usage)
 
 
-def assert_fair(rows: Sequence[Mapping[int, float]], speeds: np.ndarray, weights: Sequence[float] = ()) -> None:
+def assert_fair(rows: Sequence[Mapping[int, float]], speeds: np.ndarray) -> None:
     """The definition, word for word."""
     assert ((speeds > 0) & (speeds <= 1)).all()
     shares = [{r: x * u for r, u in row.items()} for row, x in zip(rows, speeds, strict=True)]
     resources = {r for row in rows for r in row}
     load = {r: sum(s.get(r, 0.0) for s in shares) for r in resources}
     assert max(load.values(), default=0) <= 1 + TOLERANCE
-    levels = [
-        {r: s / w for r, s in share.items()} for share, w in zip(shares, weights or [1.0] * len(rows), strict=True)
-    ]
-    highest = {r: max(level.get(r, 0.0) for level in levels) for r in resources}
-    for level, speed in zip(levels, speeds, strict=True):
-        bottlenecks = [r for r in level if load[r] >= 1 - TOLERANCE and level[r] >= highest[r] * (1 - TOLERANCE)]
+    highest = {r: max(share.get(r, 0.0) for share in shares) for r in resources}
+    for share, speed in zip(shares, speeds, strict=True):
+        bottlenecks = [r for r in share if load[r] >= 1 - TOLERANCE and share[r] >= highest[r] * (1 - TOLERANCE)]
         assert speed == 1 or bottlenecks
 
 
@@ -52,17 +49,6 @@ def test_small_users_keep_their_speed() -> None:
     assert speeds_of([{0: 0.2}, {0: 1.0}, {0: 1.0}]) == pytest.approx([1, 0.4, 0.4], rel=1e-15)
 
 
-def test_parts_of_a_full_resource_are_by_weight() -> None:
-    assert speeds_of([{0: 1.0}, {0: 1.0}], [4.0, 1.0]) == pytest.approx([0.8, 0.2], rel=1e-15)
-    assert speeds_of([{0: 0.6}, {0: 1.0}], [4.0, 1.0]) == pytest.approx([1.0, 0.4], rel=1e-15), "more than it needs"
-
-
-def test_weights_of_activities_that_hold_each_other_back_on_different_resources() -> None:
-    """x_A + x_B / 4 = 1 and x_A / 4 + x_B = 1, as A with twice the weight is still held back by its own resource."""
-    rows = [{0: 1.0, 1: 0.25}, {0: 0.25, 1: 1.0}]
-    assert speeds_of(rows, [2.0, 1.0]) == pytest.approx([0.8, 0.8], rel=1e-12)
-
-
 _usage = st.one_of(st.sampled_from([1.0, 0.5, 0.7, 0.25]), st.floats(0.01, 1.0))
 
 
@@ -70,16 +56,6 @@ _usage = st.one_of(st.sampled_from([1.0, 0.5, 0.7, 0.25]), st.floats(0.01, 1.0))
 @given(st.lists(st.dictionaries(st.integers(0, 6), _usage, max_size=5), min_size=1, max_size=8))
 def test_definition_holds(rows: list[dict[int, float]]) -> None:
     assert_fair(rows, speeds_of(rows))
-
-
-_weight = st.one_of(st.sampled_from([1.0, 0.15, 4.0]), st.floats(0.05, 20.0))
-
-
-@settings(max_examples=600, deadline=None)
-@given(st.lists(st.tuples(st.dictionaries(st.integers(0, 6), _usage, max_size=5), _weight), min_size=1, max_size=8))
-def test_definition_holds_with_weights(drawn: list[tuple[dict[int, float], float]]) -> None:
-    rows, weights = [row for row, _ in drawn], [weight for _, weight in drawn]
-    assert_fair(rows, speeds_of(rows, weights), weights)
 
 
 @settings(max_examples=100, deadline=None)

@@ -10,7 +10,7 @@ import pytest
 
 from dlrmsim.measurements import Measurement, summarise
 from scenarios.resolve import load_scenario
-from trainer.runs import Run
+from trainer.process.runs import Run
 
 RUN = Run(Path("s.yaml"), iterations=4, warm_up=1)
 STARTS_S = np.array([[0.0, 1, 2, 3, 4], [0.5, 1, 2, 3, 4]])
@@ -30,9 +30,8 @@ def measurement(cores=((0,), (1,)), load=0.1, device="cpu", stolen=0.01):
         ENDS_S - STARTS_S,
         np.zeros((2, 5)),
         np.zeros((2, 5)),
-        np.zeros((2, 5)),
         environments,
-        ({"calls": [1.0, 2.0, 3.0]}, {"calls": [3.0]}),
+        ([0.1, 0.2, 0.3], [0.9]),
         load,
     )
 
@@ -46,8 +45,13 @@ def test_an_iteration_ends_when_the_last_rank_ends_it():
     assert summary["rank_median_s"] == pytest.approx([1.5, 2.0])
     assert summary["loss"] == pytest.approx({"first": 0.7, "last": 0.3})
     assert (summary["page_faults_per_iteration"], summary["warnings"]) == (7.0, [])
-    assert summary["yardstick_s"] == {"calls": 2.5}, "the mean over ranks"
+    assert summary["yardstick_s"] == pytest.approx(0.25), "the median over ranks and looks"
     assert summary["stolen_share"] == pytest.approx(0.01)
+
+
+def test_a_measurement_without_looks_has_no_yardstick():
+    on_gpu = replace(measurement(device="a GPU"), yardstick_s=([], []))
+    assert summarise(load_scenario("criteo_small"), RUN, on_gpu)["yardstick_s"] is None
 
 
 def test_what_ranks_do_between_iterations_is_part_of_none():

@@ -117,11 +117,11 @@ def test_a_mistake_in_a_cluster_has_its_line(shipped, old, new, key, words):
 
 
 def test_a_cost_of_a_kernel_that_is_not_counted_so_has_its_line(shipped):
-    file = shipped("cluster", "xeon_2_cores", ("output_byte:", "outputs_byte:"))
+    file = shipped("cluster", "zen5_2_cores", ("output_byte:", "outputs_byte:"))
     with pytest.raises(InputError, match="did you mean 'output_byte'") as caught:
         load_cluster(file)
     assert caught.value.key == "node.cpu.kernels[0].costs.lookup.seconds_per.outputs_byte"
-    assert caught.value.line == changed_line(file, "cluster", "xeon_2_cores")
+    assert caught.value.line == changed_line(file, "cluster", "zen5_2_cores")
 
 
 @pytest.mark.parametrize(

@@ -276,7 +276,7 @@ def test_what_was_not_measured_is_said():
 
 
 def test_a_cpu_that_nobody_measured_is_refused():
-    with pytest.raises(InputError, match="nobody measured"):
+    with pytest.raises(InputError, match="no measured kernels"):
         CpuModel.of(host(2).node, 1)
 
 

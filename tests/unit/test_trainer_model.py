@@ -114,7 +114,7 @@ def test_every_kind_of_model_learns(tmp_path, changes):
 )
 def test_matrix_products_are_those_of_the_simulator_in_their_order(tmp_path, changes):
     """Shapes ``[count, m, n, k]`` as PyTorch was called; costs of products are fitted to times in this order."""
-    file = write(tmp_path, scenario(1, model=model(**changes)) | {"cluster": "zen4_2_cores"})
+    file = write(tmp_path, scenario(1, model=model(**changes)) | {"cluster": "zen5_2_cores"})
     job = read_job(file)
     pipeline = make_pipeline(job, RankModel(job, 0, CPU), 0, CPU, Synthetic(job, 0), 0)
     with profile(record_shapes=True) as traced:

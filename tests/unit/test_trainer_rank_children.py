@@ -10,8 +10,8 @@ import pytest
 
 from inputs.errors import RankFailedError
 from tests.waiting import is_running, soon
-from trainer.launch import started_ranks
-from trainer.runs import Run
+from trainer.process.launch import started_ranks
+from trainer.process.runs import Run
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,13 +19,13 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has 
 
 CODES = """
 import os, signal
-from trainer.rank import in_child
+from trainer.process.rank import in_child
 kill = lambda: os.kill(os.getpid(), signal.SIGKILL)
 print(*map(in_child, (lambda: 0, lambda: 3, kill, lambda: 1 / 0)))
 """
 SLEEPS = """
 import os, time
-from trainer.rank import in_child
+from trainer.process.rank import in_child
 def work():
     print(os.getpid(), flush=True)
     time.sleep(60)

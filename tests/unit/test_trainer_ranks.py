@@ -7,31 +7,26 @@ import math
 import os
 import random
 import signal
-import threading
 import time
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
 
 from inputs.errors import InputError, RankFailedError  # noqa: E402
-from tests.trainer_jobs import TABLES, losses, plan, planned, scenario, whole_tables, write  # noqa: E402 - needs torch
-from trainer import launch, loop  # noqa: E402
-from trainer.bench_rounds import train_in_rounds  # noqa: E402
-from trainer.bench_series import SCENARIO, started_series  # noqa: E402
+from tests.trainer_jobs import TABLES, losses, scenario, whole_tables, write  # noqa: E402 - needs torch
+from trainer import loop  # noqa: E402
+from trainer.bench.series import SCENARIO, started_series  # noqa: E402
 from trainer.checkpoint import state_of  # noqa: E402
 from trainer.job import read_job  # noqa: E402
 from trainer.model import RankModel  # noqa: E402
 from trainer.optimizers import LEARNING_RATE  # noqa: E402
-from trainer.pin import CoreTurns, core_turns, numa_nodes, shares, usable_cores  # noqa: E402
-from trainer.runs import Run, parse  # noqa: E402
-from trainer.slices import slice_s  # noqa: E402
+from trainer.process import launch  # noqa: E402
+from trainer.process.pin import shares, usable_cores  # noqa: E402
+from trainer.process.runs import Run, parse  # noqa: E402
 from trainer.synthetic import Synthetic  # noqa: E402
-from trainer.yardstick import REPEATS  # noqa: E402
 
 CPU = torch.device("cpu")
 RUN = Run(Path())
@@ -209,107 +204,24 @@ def test_an_error_of_a_rank_ends_all_and_is_told_with_its_rank_and_traceback(tmp
 def test_a_run_reads_its_own_command_line():
     data, checkpoints, rendezvous = Path("x.tsv"), Path("c"), Path("r")
     run = Run(
-        Path("a b.yaml"), Path("out"), 7, 3, 4, 2, True, 8, data, checkpoints, 5, 6, 1, "cuda", rendezvous, True,
-        (0, 3), ((0, 3), (1, 2)),
+        Path("a b.yaml"), Path("out"), 7, 3, 4, 2, True, 8, data, checkpoints, 5, 6, "cuda", rendezvous, True, (0, 3),
     )  # fmt: skip
     assert parse(run.arguments()) == run
     assert parse(["s.yaml"]) == Run(Path("s.yaml"))
-    assert run.total == 3 + (1 + 6 + 2 + 1 + 1) + 2 + 2 * (1 + 2) + (2 + 1), "two sessions of two, after a start"
+    assert run.total == 3 + 7 + 2 + 2 * (1 + 2) + (2 + 1), "two sessions of two, after a start"
     assert replace(run, timed=3).total == run.total, "a session is not cut short"
 
 
-def test_iterations_beside_a_look_are_not_counted():
-    """Seven in blocks of three between looks, which are before each block and after the last."""
-    run = Run(Path("s.yaml"), iterations=7, warm_up=2, timed=2, profiled=1, yardstick_every=3, settling=1)
-    phases = [run.phase(number) for number in range(run.total)]
-    assert "".join(phase[0] for phase in phases) == "ww" + "smmms" * 2 + "sms" + "t" * 5 + "p" * 2
-    assert [number for number in range(run.total) if run.looks_before(number)] == [2, 7, 12]
-    assert run.counted == [3, 4, 5, 8, 9, 10, 13]
-    assert [run.stage(number) for number in (1, 2, 14, 15)] == ["warm_up", "measured", "measured", "timed"]
+def test_ranks_look_at_the_yardstick_between_measured_iterations_alone():
+    """Seven in blocks of three: looks are before each block, and the loop looks once more after the last."""
+    run = Run(Path("s.yaml"), iterations=7, warm_up=2, timed=2, profiled=1, yardstick_every=3)
+    stages = [run.stage(number)[0] for number in range(run.total)]
+    assert "".join(stages) == "ww" + "m" * 7 + "t" * 5 + "p" * 2
+    assert [number for number in range(run.total) if run.looks_before(number)] == [2, 5, 8]
+    assert run.counted == [2, 3, 4, 5, 6, 7, 8]
     without = replace(run, yardstick_every=0)
-    assert (without.counted, without.total) == ([2, 3, 4, 5, 6, 7, 8], run.total - 6)
+    assert (without.counted, without.total) == (run.counted, run.total)
     assert not any(without.looks_before(number) for number in range(without.total))
-    alone = replace(run, settling=0)
-    assert (alone.counted, alone.total) == (without.counted, without.total)
-    assert [number for number in range(alone.total) if alone.looks_before(number)] == [2, 5, 8]
-
-
-def test_ranks_change_cores_at_looks_and_before_sessions():
-    """Blocks of five iterations; five timed ones, of which a session's are behind one that is not recorded."""
-    run = Run(Path("s.yaml"), iterations=7, warm_up=2, timed=4, profiled=1, yardstick_every=3, settling=1)
-    turn_of = "".join(str(run.core_turn(number)) for number in range(run.total))
-    assert turn_of == "00" + "0" * 5 + "1" * 5 + "2" * 3 + "33" + "333" + "444" + "44"
-    assert {replace(run, yardstick_every=0).core_turn(number) for number in range(run.total)} == {0}, "nobody looks"
-
-
-@pytest.mark.parametrize(
-    ("cores", "ranks", "expected"),
-    [
-        ((0, 1), 2, [((0,), (1,)), ((1,), (0,))]),
-        ((0, 1), 4, [((0,), (1,)), ((1,), (0,))] * 2),
-        ((0, 1), 3, [((0,), (1,)), ((1,), (0,)), ((0,), (1,))]),
-        ((0, 1, 2, 3), 2, [((0, 1), (2, 3)), ((2, 3), (0, 1))]),
-        ((4, 5, 6), 3, [((4,), (5,), (6,)), ((5,), (6,), (4,)), ((6,), (4,), (5,))]),
-        ((0, 1), 1, [((0, 1),)]),
-    ],
-)
-def test_ranks_are_on_all_cores_by_turns_with_those_that_share_theirs(cores, ranks, expected):
-    assert core_turns(cores, ranks, dict.fromkeys(cores, 0)) == expected
-
-
-def test_ranks_stay_beside_their_gpu():
-    places = ((4,), (5,))
-    told = launch._on(RUN, places, shared=False)
-    assert (told.cores, told.core_turns, told.awake) == ((4,), places, True)
-    told = launch._on(replace(RUN, device="cuda"), places, shared=False)
-    assert (told.cores, told.core_turns, told.awake) == ((4,), (), False)
-    assert launch._on(RUN, places[:1], shared=False).core_turns == ()
-    assert not launch._on(RUN, places, shared=True).awake, "others have that core meanwhile"
-
-
-def test_ranks_stay_on_their_numa_node():
-    """Two ranks on each of two nodes, then one share that lies on both."""
-    node_of = {0: 0, 1: 0, 2: 1, 3: 1}
-    expected = [((0,), (1,)), ((1,), (0,)), ((2,), (3,)), ((3,), (2,))]
-    assert core_turns((0, 1, 2, 3), 4, node_of) == expected
-    assert core_turns((0, 2, 1, 3), 2, {**node_of, 2: 0}) == [((0, 2),), ((1, 3),)]
-
-
-def test_each_core_that_may_be_used_has_a_numa_node():
-    assert numa_nodes(usable_cores()).keys() == set(usable_cores())
-    assert numa_nodes([10**6]) == {10**6: 0}, "the system knows no such core"
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="this system does not pin processes")
-def test_all_threads_go_to_the_cores_of_a_turn():
-    before, thread, over = os.sched_getaffinity(0), [], threading.Event()
-    first, last = min(before), max(before)
-    other = threading.Thread(target=lambda: (thread.append(threading.get_native_id()), over.wait()))
-    other.start()
-    try:
-        while not thread:
-            time.sleep(0.001)
-        places = [(first,), (last,)]
-        turned = CoreTurns(places)
-        for turn, core in ((1, last), (2, first), (3, last)):
-            assert turned.go_to(turn)
-            assert not turned.go_to(turn), "it is there"
-            assert [os.sched_getaffinity(number) for number in (0, thread[0])] == [{core}] * 2
-            assert turned.core == core
-        os.sched_setaffinity(0, before)
-        assert not CoreTurns([(first,)]).go_to(5)
-        assert os.sched_getaffinity(0) == before, "of one place nobody goes anywhere"
-    finally:
-        over.set()
-        other.join()
-        for number in [0, *(int(folder.name) for folder in Path("/proc/self/task").iterdir())]:
-            with suppress(ProcessLookupError):  # one that was joined is listed until the system has ended it
-                os.sched_setaffinity(number, before)
-
-
-def test_two_busy_processes_take_turns_on_a_core():
-    """Linux gives a thread 1 to 10 ms before the next."""
-    assert 5e-4 < slice_s(usable_cores()[0], 0.5) < 0.1
 
 
 @pytest.mark.parametrize(
@@ -369,29 +281,6 @@ def test_a_rank_killed_while_it_waits_for_its_turn_is_told(tmp_path):
         with pytest.raises(RankFailedError, match=r"rank 0 of 2 was ended by SIGKILL"):
             series.turn()
     assert all(process.poll() is not None for process in series.ranks.processes)
-
-
-def test_plans_that_are_trained_by_turns_have_the_loss_curve_of_one_rank_each(one_rank, tmp_path):
-    """Three rounds of turns of three iterations, in orders of their own: each plan goes on where it stopped."""
-    folders = [tmp_path / "a", tmp_path / "b"]
-    row_wise = {
-        "sharding_type": "row_wise"
-    }  # those that are copied or cut by columns stay so: they learn in another way
-    other = plan(2)["plan"]["tables"] | {f"table_{table}": row_wise for table in (0, 3, 4, 5)}
-    for folder, given in zip(folders, (plan(2), planned(2, other)), strict=True):
-        write(folder, scenario(2, sharding={"plan": given})).rename(folder / SCENARIO)
-    run = replace(RUN, warm_up=1, iterations=2)
-    train_in_rounds(run, 2, folders, [[0, 1], [1, 0], [0, 1]], tmp_path)
-    for folder in folders:
-        records = [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(2)]
-        found = np.mean([record["iterations"]["loss"] for record in records], axis=0)
-        assert found == pytest.approx(one_rank[:9], rel=1e-4)
-        assert {len(record["iterations"]["end_s"]) for record in records} == {9}
-        assert len(records[0]["yardstick_s"]["product"]) == 3 * REPEATS
-        on = [record["iterations"]["core"] for record in records]
-        assert [of[:3] == of[6:] and len(set(of[:3])) == 1 for of in on] == [True, True]
-        assert len(usable_cores()) < 2 or all(a != b for a, b in zip(*on, strict=True)), "each on a core of its own"
-        assert len(usable_cores()) < 2 or on[0][0] != on[0][3], "and in each round on another"
 
 
 def test_a_rank_that_is_alone_on_cpus_needs_no_thread_of_gloo(tmp_path):

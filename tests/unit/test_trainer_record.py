@@ -7,8 +7,8 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from trainer.batches import PREPARED_LOOKUPS, prepared_count  # noqa: E402
-from trainer.record import Sessions  # noqa: E402
-from trainer.runs import SESSION, SESSION_STARTS, Run  # noqa: E402
+from trainer.process.record import Sessions  # noqa: E402
+from trainer.process.runs import SESSION, SESSION_STARTS, Run  # noqa: E402
 
 
 def test_sessions_record_two_iterations_behind_one_that_they_do_not(tmp_path):

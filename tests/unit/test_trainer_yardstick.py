@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from validation.yardstick import PIECES, STEP
-
 ROOT = Path(__file__).parents[2]
 
 pytest.importorskip("torch")
@@ -20,11 +18,11 @@ import json, os, sys, time
 os.sched_setaffinity(0, {int(sys.argv[1])})
 import torch
 torch.set_num_threads(1)
-from trainer.yardstick import Yardstick
+from trainer.process.yardstick import Yardstick
 yardstick = Yardstick()
 begin = time.perf_counter()
 for _ in range(60):
-    yardstick.lay_on()
+    yardstick.look()
 print(json.dumps({"wall_s": time.perf_counter() - begin, "times_s": yardstick.times_s}))
 """
 
@@ -41,19 +39,18 @@ def test_a_core_that_is_shared_is_no_slower_one():
         busy.kill()
         busy.wait()
     found = json.loads(done.stdout)
-    assert set(found["times_s"]) == {*PIECES, STEP}, "no exchange where nobody is"
-    assert {len(times) for times in found["times_s"].values()} == {60 * 5}, "also once all far rows were looked at"
-    assert min(min(times) for times in found["times_s"].values()) > 0.0
-    assert sum(sum(times) for times in found["times_s"].values()) < 0.75 * found["wall_s"]
+    assert len(found["times_s"]) == 60 * 5, "five steps a look, also once all rows were looked up"
+    assert min(found["times_s"]) > 0.0
+    assert sum(found["times_s"]) < 0.75 * found["wall_s"]
 
 
 def test_gradients_of_a_small_step_reach_all_that_is_trained(monkeypatch):
     """Were they not multiplied by 0, rows that are looked up and every layer would change."""
     import torch
 
-    from trainer.small_step import FEATURES, POOLING, SAMPLES, SmallStep
+    from trainer.process.yardstick import FEATURES, POOLING, SAMPLES, SmallStep
 
-    monkeypatch.setattr("trainer.small_step.UNCHANGED", 1.0)
+    monkeypatch.setattr("trainer.process.yardstick.UNCHANGED", 1.0)
     table, drawn = torch.full((1000, 16), 0.5), torch.arange(SAMPLES * FEATURES * POOLING) % 500
     step = SmallStep(table, drawn)
     before = [parameters.clone() for parameters in (*step._weights, *step._biases)]
@@ -67,7 +64,7 @@ def test_a_small_step_is_the_same_at_all_times():
     """It goes through all it does, round and round the rows it is given, and nothing comes of it."""
     import torch
 
-    from trainer.small_step import FEATURES, POOLING, SAMPLES, SmallStep
+    from trainer.process.yardstick import FEATURES, POOLING, SAMPLES, SmallStep
 
     lookups = SAMPLES * FEATURES * POOLING
     table, drawn = torch.rand(1000, 16), torch.randint(1000, (3 * lookups,), generator=torch.Generator().manual_seed(2))

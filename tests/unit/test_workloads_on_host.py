@@ -17,11 +17,9 @@ from simulator.operators import (
     Nothing,
     touched_bytes,
 )
-from simulator.program import ProgramBuilder
 from tests.host_machines import costs, host, kernels
 from tests.pipeline_jobs import MODEL, small_plan, small_settings
 from workloads.dlrm.iteration.generate import generate
-from workloads.dlrm.iteration.host_waits import with_waits
 from workloads.dlrm.model.model import load_model
 from workloads.graph.schedule import SCHEDULES
 
@@ -87,45 +85,7 @@ def test_indices_are_waited_for_and_joined_where_they_are_looked_up(pipeline):
     place = {name: task for task, name in enumerate(found.names)}
     assert place["input_dist_recat"] + 2 == place["column_lookup"]
     sent = (place["column_input_dist_values"], 0 if pipeline == "none" else 1)
-    assert sent in found.dependencies(place["wait_for_input_dist_recat"])
-
-
-def test_the_thread_waits_before_it_launches_what_needs_a_collective():
-    found = program()
-    place = {name: task for task, name in enumerate(found.names)}
-    collectives = {task for task, work in enumerate(found.work) if isinstance(work, CollectiveCall)}
-    waits = [name for name in found.names if name.startswith("wait_for_")]
-    assert {"wait_for_input_dist_recat", "wait_for_pooled_permute", "wait_for_dense_optimizer"} <= set(waits)
-    for name in waits:
-        kernel = name.removeprefix("wait_for_")
-        assert found.names[place[name] + 1] in {kernel, f"launch_{kernel}"}
-        assert {task for task, _ in found.dependencies(place[name])} <= collectives
-        assert not any(task in collectives for task, _ in found.dependencies(place[kernel]))
-    assert found.dependencies(place["launch_dense_optimizer"]) == []
-
-
-def test_other_dependencies_are_of_the_same_tasks_as_before():
-    """Also those on tasks that come later, in the iteration before."""
-    builder = ProgramBuilder("all", [0, 1], ["host", "comm"])
-    work = Copy(8.0, "d2d")
-    builder.task("before", "host", work)
-    builder.task("call", "comm", CollectiveCall("all_reduce", "world", 8.0), after=[0])
-    builder.task("launch_sum", "host", work)
-    builder.task("sum", "host", work, after=[2, 1, (4, 1)])
-    builder.task("last", "host", work, after=[3])
-    found = with_waits(builder.build())
-    dependencies = {
-        name: [(found.names[on], lag) for on, lag in found.dependencies(task)] for task, name in enumerate(found.names)
-    }
-    assert dependencies == {
-        "before": [],
-        "call": [("before", 0)],
-        "wait_for_sum": [("call", 0)],
-        "launch_sum": [],
-        "sum": [("launch_sum", 0), ("last", 1)],
-        "last": [("sum", 0)],
-    }
-    assert list(dependencies) == list(found.names)
+    assert sent in found.dependencies(place["input_dist_recat"])
 
 
 def test_process_groups_have_as_many_workers_as_their_library_has_threads():

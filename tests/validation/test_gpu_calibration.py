@@ -6,6 +6,8 @@ import gzip
 import json
 
 import pytest
+from validation.cpu_fit import KernelRow
+from validation.measured_prediction import predict
 
 from dlrmsim.cli import main
 from dlrmsim.host_gpus import (
@@ -22,12 +24,10 @@ from hardware_specs.loader import load_cluster
 from inputs.errors import InputError
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
-from validation.cpu_fit import KernelRow
 from validation.fits.framework_fit import Configuration
 from validation.fits.kernel_fit import TimedKernel, predicted_s
 from validation.gpu.calibration import CONSTANTS, KIND_OF
 from validation.gpu.record import GpuJob, GpuRecord
-from validation.measured_prediction import predict
 from validation.suites.collectives import MeasuredCollective, Predictor
 from workloads.graph.framework import load_framework
 
@@ -53,7 +53,7 @@ def made_cluster():
 
 def made_rows(cluster):
     """Kernels as the trainer's would be timed, with the model's own times."""
-    cases = pytest.importorskip("trainer.kernel_cases").cases
+    cases = pytest.importorskip("trainer.bench.cases").cases
     rows = [
         {"kind": case.kind, **case.sizes, "evicted_bytes": 0, "threads": 1, "ranks": 1, "times_s": [1.0]}
         for case in cases(3, 12, LARGEST)
@@ -190,7 +190,7 @@ def test_a_gpu_that_nothing_is_known_of_is_asked_for(device):
     [
         (["--device", "cuda"], "not enough GPUs"),
         (["--device", "cpu", "--cluster", "dgx_h100"], "--cluster: is for GPUs alone"),
-        (["--record", "xeon_2_cores", "--device", "cpu"], "--device: nothing is measured with --record"),
+        (["--record", "zen5_2_cores", "--device", "cpu"], "--device: nothing is measured with --record"),
     ],
 )
 def test_what_does_not_go_together_is_refused(tmp_path, capsys, monkeypatch, arguments, message):

@@ -15,11 +15,11 @@ import numpy as np
 
 from hardware_specs.types import Cluster
 from scenarios.progress import Progress
-from validation.cpu_fit import KERNELS, KernelRow, Row
 from validation.fits.fitting import fit_collectives
 from validation.fits.framework_fit import Configuration, FittedConstants, fit_framework
 from validation.fits.kernel_fit import KernelFit, TimedKernel, fit_kernels, predicted_s
 from validation.gpu.record import GpuRecord
+from validation.host.timed_kernels import KERNELS, KernelRow, Row
 from validation.suites.collectives import MeasuredCollective
 from validation.suites.errors import error_pct
 from workloads.graph.framework import Constant

@@ -13,8 +13,8 @@ from hardware_specs.loader import read_cluster
 from hardware_specs.types import Cluster
 from inputs.yaml_lines import Document
 from scenarios.resolve import ResolvedScenario, resolve
-from validation.cpu_fit import Row
-from validation.host_record import packed, unpacking
+from validation.host.record import packed, unpacking
+from validation.host.timed_kernels import Row
 
 SCHEMA = "gpus 1"
 """Version of the file format."""

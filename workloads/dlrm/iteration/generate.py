@@ -10,7 +10,6 @@ import numpy as np
 
 from simulator.program import IntArray, TaskGraph
 from workloads.dlrm.iteration.groups import CROSS_NODE, INPUT_WORLD, NODE, WORLD
-from workloads.dlrm.iteration.host_waits import with_waits
 from workloads.dlrm.iteration.job import make_job
 from workloads.dlrm.iteration.training_pass import record_pass
 from workloads.dlrm.model.model import DlrmModel
@@ -53,9 +52,7 @@ def generate(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> TaskGraph:
     for _ in range(1, settings.gradient_accumulation):
         recorder.next_pass()
         record_pass(recorder, job, schedule)
-    program = recorder.build()
-    program = with_waits(program) if settings.on_host else program
-    graph = TaskGraph((program,), _communicators(plan, own_input_group=own))
+    graph = TaskGraph((recorder.build(),), _communicators(plan, own_input_group=own))
     graph.check()
     return graph
 

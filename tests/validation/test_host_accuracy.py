@@ -1,0 +1,44 @@
+"""Accuracy on the shipped record: half of its jobs fit the spec, the other half is predicted.
+
+The bounds hold today's errors with a margin for the choice of the halves; `python -m benchmarks host_laws` prints them.
+"""
+
+import numpy as np
+import pytest
+
+from benchmarks.host_laws import Halves, errors, without
+from scenarios.progress import Silent
+from validation.host.calibrate import fit_alone, fit_host
+from validation.host.record import HostRecord
+from validation.suites.errors import statistics
+
+pytestmark = pytest.mark.slow
+ITERATIONS_PCT, COLLECTIVES_PCT = 9.0, 28.0
+"""Largest mean absolute errors of predicted jobs, per cent."""
+
+
+@pytest.fixture(scope="module")
+def halves():
+    return Halves.of(HostRecord.read("zen5_2_cores"))
+
+
+@pytest.fixture(scope="module")
+def cluster(halves):
+    facts, rows = halves.fitted.facts, halves.fitted.rows
+    return fit_host(halves.fitted, fit_alone(facts, rows, Silent())).cluster
+
+
+def test_predicted_jobs_are_within_the_bounds(halves, cluster):
+    found = errors(halves.predicted, cluster)
+    assert statistics(found.iterations_pct)["mape_pct"] < ITERATIONS_PCT
+    assert statistics(found.collectives_pct)["mape_pct"] < COLLECTIVES_PCT
+
+
+@pytest.mark.parametrize("law", ["posting_s", "collective_wait_s"])
+def test_the_main_laws_carry_accuracy(halves, cluster, law):
+    """Without the law the predicted jobs with collectives are clearly worse."""
+    jobs = [job for job in halves.predicted if job.ranks > 1]
+    zero = {law: 0.0, "shared_wait_s": 0.0} if law == "collective_wait_s" else {law: 0.0}
+    with_it, without_it = (errors(jobs, machine) for machine in (cluster, without(cluster, zero)))
+    means = [np.mean(np.abs(found.collectives_pct)) for found in (with_it, without_it)]
+    assert means[1] > means[0] + 1.0

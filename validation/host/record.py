@@ -1,0 +1,196 @@
+"""The measurements of ``calibrate host`` as a file, from which a spec is fitted again on any machine."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hardware_specs.types import Cluster
+from inputs.catalog import shipped_files
+from inputs.errors import InputError, nearest_name
+from inputs.yaml_lines import Document
+from scenarios.resolve import ResolvedScenario, resolve
+from validation.host.iteration_parts import TrainedRank
+from validation.host.machine import HostFacts
+from validation.host.operator_times import TimedRank
+from validation.host.timed_kernels import Row
+from validation.host.usual_times import MAX_STOLEN
+
+SUFFIX = ".record.json.gz"
+"""Suffix of record files."""
+SCHEMA = 4
+"""Version of the file format."""
+DIGITS = 6
+"""Significant digits of fractions in a file."""
+ITERATIONS = 4
+"""Iterations that a simulation of a job runs: the first fills the pipeline, the others are alike."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A job that was trained.
+
+    Attributes:
+        scenario: its scenario with its plan, without a machine.
+        trained: measured iterations of each rank.
+        timed: operator times of each rank; empty for ranks that share cores in old records.
+    """
+
+    scenario: Mapping[str, Any]
+    trained: Sequence[TrainedRank]
+    timed: Sequence[TimedRank]
+
+    @property
+    def stolen(self) -> float:
+        """Fraction of its cores' time that a hypervisor took, the mean over ranks."""
+        return float(np.mean([rank.stolen for rank in self.trained]))
+
+    @property
+    def ranks(self) -> int:
+        """Number of ranks."""
+        return len(self.trained)
+
+    def on(self, machine: Cluster) -> ResolvedScenario:
+        """Its scenario on a machine.
+
+        Raises:
+            InputError: the machine cannot run it.
+        """
+        data = {**self.scenario, "cluster": machine.to_dict(), "run": {"iterations": ITERATIONS}}
+        return resolve(Document(data, {}, Path(str(self.scenario.get("name")))))
+
+
+def undisturbed(jobs: Sequence[JobRecord]) -> list[JobRecord]:
+    """Jobs of one number of ranks from which a hypervisor took at most `MAX_STOLEN`, or the less disturbed half."""
+    limit = max(MAX_STOLEN, float(np.median([job.stolen for job in jobs])) if jobs else 0.0)
+    return [job for job in jobs if job.stolen <= limit]
+
+
+@dataclass(frozen=True, slots=True)
+class HostRecord:
+    """A host and the measurements on it.
+
+    Attributes:
+        facts: facts of the host.
+        rows: kernels and collectives timed alone.
+        jobs: jobs that were trained.
+    """
+
+    facts: HostFacts
+    rows: Sequence[Row]
+    jobs: Sequence[JobRecord]
+
+    def joined(self, other: HostRecord, name: str) -> HostRecord:
+        """This record and another one of the same machine; its source names both.
+
+        Args:
+            other: the other record.
+            name: its file, for errors.
+
+        Raises:
+            InputError: it is a record of another machine.
+        """
+        for what in ("cpu", "cores"):
+            here, there = getattr(self.facts, what), getattr(other.facts, what)
+            if here != there:
+                raise InputError(f"a record of another machine: its {what}", file=name, given=there, expected=str(here))
+        sources = dict.fromkeys([*self.facts.source.split("; "), *other.facts.source.split("; ")])
+        facts = replace(self.facts, source="; ".join(sources))
+        return HostRecord(facts, [*self.rows, *other.rows], [*self.jobs, *other.jobs])
+
+    def packed(self) -> bytes:
+        """Content of its file: compressed JSON, the same bytes for the same record."""
+        jobs = [
+            {"scenario": job.scenario, "trained": [*map(asdict, job.trained)], "timed": [*map(asdict, job.timed)]}
+            for job in self.jobs
+        ]
+        return packed({"schema": SCHEMA, "facts": asdict(self.facts), "rows": list(self.rows), "jobs": jobs})
+
+    @staticmethod
+    def read(name_or_path: str) -> HostRecord:
+        """The record of a shipped host by its name, or of a file.
+
+        Raises:
+            InputError: the file does not exist, or is not a record.
+        """
+        shipped = shipped_files("validation", "hosts", SUFFIX)
+        file = shipped.get(name_or_path, Path(name_or_path))
+        try:
+            content = file.read_bytes()
+        except OSError as error:
+            raise InputError(
+                f"cannot be read: {error.strerror}",
+                file="--record",
+                given=name_or_path,
+                expected=f"a file NAME{SUFFIX}, or one of {', '.join(sorted(shipped))}",
+                nearest=nearest_name(name_or_path, shipped),
+            ) from None
+        return HostRecord.unpacked(content, file)
+
+    @staticmethod
+    def unpacked(content: bytes, file: Path) -> HostRecord:
+        """The record whose `packed` content is given.
+
+        Args:
+            content: content of the file.
+            file: its path, for errors.
+
+        Raises:
+            InputError: the content is not a record.
+        """
+        with unpacking(content, SCHEMA, file) as found:
+            jobs = [_job(job) for job in found["jobs"]]
+            return HostRecord(HostFacts(**found["facts"]), found["rows"], jobs)
+
+
+def packed(content: Mapping[str, Any]) -> bytes:
+    """Content of a record file: compressed JSON with `DIGITS` digits, the same bytes for the same content."""
+    return gzip.compress(json.dumps(rounded(content), separators=(",", ":")).encode(), mtime=0)
+
+
+@contextmanager
+def unpacking(content: bytes, schema: object, file: Path) -> Iterator[dict[str, Any]]:
+    """The object that `packed` stored; errors of a block that reads it become `InputError`.
+
+    Args:
+        content: content of the file.
+        schema: expected version of the format.
+        file: its path, for errors.
+
+    Raises:
+        InputError: the content is not such a file.
+    """
+    try:
+        found = json.loads(gzip.decompress(content))
+        if found["schema"] != schema:
+            raise InputError("another format", file=file, key="schema", given=found["schema"], expected=str(schema))
+        yield found
+    except (OSError, EOFError, ValueError, KeyError, TypeError):
+        expected = f"a file NAME{SUFFIX} that `dlrmsim calibrate host` wrote beside NAME.yaml"
+        raise InputError("not a record of a calibration", file=file, expected=expected) from None
+
+
+def _job(found: Mapping[str, Any]) -> JobRecord:
+    trained = [TrainedRank(**rank) for rank in found["trained"]]
+    timed = [
+        TimedRank(**rank | {name: np.array(rank[name]) for name in ("steps_s", "gemms_s")}) for rank in found["timed"]
+    ]
+    return JobRecord(found["scenario"], trained, timed)
+
+
+def rounded(value: Any) -> Any:
+    """Lists and mappings with all fractions to `DIGITS` significant digits, arrays as lists."""
+    if isinstance(value, np.ndarray):
+        return rounded(value.tolist())
+    if isinstance(value, float):
+        return value if value.is_integer() else float(f"{value:.{DIGITS}g}")
+    if isinstance(value, Mapping):
+        return {name: rounded(of) for name, of in value.items()}
+    return [rounded(of) for of in value] if isinstance(value, list | tuple) else value

@@ -24,7 +24,7 @@ from validation.suites.thinning import thinned
 
 @dataclass(frozen=True, slots=True)
 class Calibrated:
-    """A fit and what it says of the rows.
+    """A fit and its errors on the rows.
 
     Attributes:
         fitted: the block of the spec.
@@ -114,7 +114,7 @@ def _plain(fitted: FittedCollectives) -> dict[str, Any]:
 
 
 def fit_in_words(fitted: FittedCollectives) -> list[tuple[str, str]]:
-    """(what, value) of everything fitted, for people."""
+    """(name, value) of each fitted constant, for people."""
     rows = [(f"share of the links inside a node, {op}", f"{v.value:.3f}") for op, v in fitted.near_fraction.items()]
     rows += [(f"share of the network links, {op}", f"{v.value:.3f}") for op, v in fitted.network_fraction.items()]
     rows += [

@@ -24,7 +24,7 @@ US = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class CalibratedKernels:
-    """A fit and what it says of the rows.
+    """A fit and its errors on the rows.
 
     Attributes:
         fit: the constants.
@@ -93,7 +93,7 @@ def _groups(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _spec(gpu: str, name: str, fit: KernelFit) -> str:
-    """The GPU's own YAML with another name and what was fitted."""
+    """The GPU's own YAML with another name and the fitted constants."""
     import yaml
 
     data: dict[str, Any] = dict(load_yaml(CATALOGS["gpu"].find(gpu)).data)
@@ -114,5 +114,5 @@ def _text(key: str, value: float) -> object:
 
 
 def kernel_fit_in_words(fit: KernelFit) -> list[tuple[str, str]]:
-    """(what, value) of everything fitted, for people."""
+    """(name, value) of each fitted constant, for people."""
     return [(key, str(_text(key, getattr(fit.gpu.achieved, key).value))) for key in fit.fitted]

@@ -1,4 +1,4 @@
-"""Everything that has a name: what ships as YAML, and what is registered in code."""
+"""Everything that has a name: names of shipped YAML files, and names registered in code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Found:
 
 
 def file_catalogs() -> dict[str, Catalog]:
-    """Catalogues of shipped YAML files by plural kind; the order decides what a bare name means."""
+    """Catalogues of shipped YAML files by plural kind; the order decides the meaning of a bare name."""
     from hardware_specs import CATALOGS
     from scenarios.library import CATALOG
     from validation.suites.suite import SUITES

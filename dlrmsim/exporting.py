@@ -19,7 +19,7 @@ from traces.imported import Imported
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """An export: what was read and the files it became."""
+    """An export: the run that was read and the files that were written."""
 
     imported: Imported
     folder: Path

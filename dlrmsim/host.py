@@ -65,7 +65,7 @@ class HostSpec:
 
     Attributes:
         cluster: the spec.
-        file: its path.
+        file: path of the spec.
         rows: path of the table of measurements beside it.
         seconds: duration of the calibration.
         warning: known defect of the measurement; empty without one.

@@ -1,7 +1,7 @@
 """``calibrate host --device cuda``: times the GPUs of this machine and writes the cluster that it is.
 
-Beside that a framework profile: what the reference trainer does around its kernels there. What is not measured counts
-as in a shipped cluster with the same GPU.
+The other result is a framework profile: overheads of the reference trainer around its kernels there. Values that are
+not measured come from a shipped cluster with the same GPU.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def calibrate_gpus(
 
 
 def refit_gpus(record: GpuRecord, out: Path, progress: Progress | None = None) -> GpuSpec:
-    """Fit what an earlier calibration measured, on whatever machine, and write the spec.
+    """Fit the measurements of an earlier calibration, on any machine, and write the spec.
 
     Raises:
         InputError: ``out`` cannot be written.

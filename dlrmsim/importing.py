@@ -1,4 +1,4 @@
-"""Traces: import, analyse, write what they show; fetch the public ones."""
+"""Traces: import, analyse, write the results; fetch the public ones."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run_import(
     report: bool = True,
     progress: Progress | None = None,
 ) -> ImportFinished:
-    """Import traces and write what they show into ``out``, whole or not at all.
+    """Import traces and write the results into ``out``, whole or not at all.
 
     Args:
         files: the traces of one job.
@@ -76,7 +76,7 @@ def run_import(
 
 
 def write_finished(out: Path, finished: ImportFinished, *, report: bool, begin: float, progress: Progress) -> None:
-    """Write what an import or a replay shows, whole or not at all.
+    """Write the results of an import or a replay, whole or not at all.
 
     Args:
         out: the folder.

@@ -42,9 +42,9 @@ class Measurement:
         cpu_s: core time of the rank's own thread.
         collectives_s: time in which that issued collectives and waited for them.
         calls_s: the part of it in which it issued them.
-        environments: of each rank.
+        environments: environment of each rank.
         yardstick_s: time of every step of the yardstick on each rank (`trainer.process.yardstick`).
-        load: processes that ran or waited for a core in the minute before; None where the system does not tell.
+        load: processes that ran or waited for a core in the minute before; None where the system does not report it.
     """
 
     start_s: FloatArray
@@ -62,7 +62,7 @@ class Measurement:
     def times_s(self) -> FloatArray:
         """Time of each iteration ``[iterations]``: from the end of the one before on the last rank to its own.
 
-        What ranks do between two iterations, such as a look at the yardstick, is part of neither.
+        Work of the ranks between two iterations, such as a look at the yardstick, is part of neither.
         """
         return iteration_times_s(self.start_s, self.end_s)
 
@@ -73,7 +73,7 @@ def load_average() -> float | None:
 
 
 def read_measurement(folder: Path, world_size: int, load: float | None) -> Measurement:
-    """Read what the ranks wrote; ``load``: of the machine before they started."""
+    """Read the files of the ranks; ``load``: of the machine before they started."""
     ranks = [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(world_size)]
     columns = {name: np.array([rank["iterations"][name] for rank in ranks]) for name in COLUMNS}
     return Measurement(

@@ -140,7 +140,7 @@ def _looks_every(iterations: int, device: str) -> int:
 
 
 def _run(run: Run, resolved: ResolvedScenario) -> Measurement:
-    """Run the ranks and take what they recorded; their folder goes, their traces stay."""
+    """Run the ranks and take their records; their folder goes, their traces stay."""
     from trainer.process.launch import run_ranks
 
     ranks = run.scenario.parent / "ranks"
@@ -175,7 +175,7 @@ def require_torch() -> None:
 
 
 def _check_ranks(ranks: int) -> None:
-    """Refuse what would measure nothing but how processes take turns."""
+    """Refuse runs that would measure only how processes take turns."""
     most = MAX_RANKS_PER_CORE * len(usable_cores())
     if ranks > most:
         raise InputError("too many ranks for this machine", file="--ranks", given=ranks, expected=f"at most {most}")

@@ -1,4 +1,4 @@
-"""``plan``: make or read the sharding plan of a scenario, and write it with what it does to every rank."""
+"""``plan``: make or read the sharding plan of a scenario, and write it with its effects on every rank."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def run_replay(
         files: traces of one job.
         changes: changes to the measured job; default: none.
         ranks: ranks to keep; default: all.
-        out: folder for what `import` writes, with the times of the replay.
+        out: folder for the files of `import`, with the times of the replay.
         progress: shows the steps.
 
     Raises:

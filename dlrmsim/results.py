@@ -1,7 +1,7 @@
 """The files of a run's output folder.
 
 `summary.json` and `trace.json.gz` and `timeline.parquet` hold no wall-clock time, host or path: the same scenario
-gives the same bytes. What differs from run to run is in `run.json`.
+gives the same bytes. Values that differ from run to run are in `run.json`.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ def infeasible(
     report: MemoryReport | None = None,
     fits: Fits | None = None,
 ) -> InfeasibleError:
-    """The error for a job that does not fit: the numbers of each tier, and what would fit.
+    """The error for a job that does not fit: the numbers of each tier, and remedies.
 
     Args:
         why: reason of the failure.

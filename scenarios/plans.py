@@ -101,11 +101,11 @@ class PlanningJob:
 
         Args:
             planner: its name.
-            advise: whether the error also says what would fit, which is tried.
+            advise: whether the error also lists remedies, which are tried.
 
         Raises:
             InputError: there is no such planner.
-            InfeasibleError: nothing it finds fits; the message has the numbers of each tier and what would fit.
+            InfeasibleError: nothing it finds fits; the message has the numbers of each tier and remedies.
         """
         if self.context.memory_bytes <= 0:
             raise self.infeasible(NO_ROOM, advise=advise)
@@ -155,7 +155,7 @@ def make_fitting_plan(
 
     Raises:
         InputError: the plan or the planner's name is wrong.
-        InfeasibleError: it does not fit; the message has the numbers of each tier and what would fit.
+        InfeasibleError: it does not fit; the message has the numbers of each tier and remedies.
     """
     job = PlanningJob(resolved, settings, machine)
     plan = plan_of(job)

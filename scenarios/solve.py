@@ -29,7 +29,7 @@ class Solution:
         wanted: samples per second.
         low: the lower end of the range, and the throughput there.
         high: the upper end, likewise.
-        found: the value, and the throughput there; None where the throughput is outside what the ends give.
+        found: the value, and the throughput there; None where the throughput is outside the range between the ends.
     """
 
     scenario: str

@@ -1,4 +1,4 @@
-"""The content of ``summary.json``: the analysis of a run, with what was run and the memory it needs."""
+"""The content of ``summary.json``: the analysis of a run, with the job and the memory it needs."""
 
 from __future__ import annotations
 

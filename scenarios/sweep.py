@@ -26,7 +26,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SweepPoint:
-    """One size: the scenario to load, and what is changed in it."""
+    """One size: the scenario to load, and its changes."""
 
     scenario: str
     settings: tuple[str, ...]
@@ -83,7 +83,7 @@ def plan_sweep(scenario: str, over: str, scaling: Scaling, settings: Sequence[st
 
 
 def run_sweep(plan: SweepPlan, run_all: Map, progress: Progress | None = None) -> list[Row]:
-    """The rows of all points, by ascending size, whatever the order in which they were done."""
+    """The rows of all points, by ascending size, in whatever order they finished."""
     progress = progress or Silent()
     rows: dict[int, Row] = {}
     progress.stage("simulating sizes", 0, len(plan.points))

@@ -34,7 +34,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Open:
-    """A bucket of an iteration: its part of the buffer, and what is on the wire once it is sent."""
+    """A bucket of an iteration: its part of the buffer, and the sent tensor."""
 
     bucket: Bucket
     gradient: Tensor

@@ -94,7 +94,7 @@ def kernels(
         str | None, typer.Option("--rule", help="Rows to fit on, e.g. 'kind == gemm'; the others are predicted.")
     ] = None,
 ) -> None:
-    """Fit what a GPU's kernels reach to measured ones and write a GPU spec."""
+    """Fit the rates of a GPU's kernels to measured kernels and write a GPU spec."""
     from rich.table import Table
 
     from dlrmsim import calibrating_kernels
@@ -153,18 +153,18 @@ def host(
             of_gpus = GpuRecord.read(Path(record[0]))
             if of_gpus is not None:
                 _one_record(record)
-                _tell_gpus(refit_gpus(of_gpus, out, progress))
+                _print_gpus(refit_gpus(of_gpus, out, progress))
             else:
-                _tell_host(refit_host(record, out, progress))
+                _print_host(refit_host(record, out, progress))
             return
         require_torch()
         time_min, draws = MINUTES if minutes is None else minutes, seed or 0
         if device_for(device, 1) == "cuda":
-            _tell_gpus(calibrate_gpus(out, cluster, time_min, draws, progress))
+            _print_gpus(calibrate_gpus(out, cluster, time_min, draws, progress))
         elif cluster is not None:
             raise InputError("is for GPUs alone", file="--cluster", given=cluster, expected="no --cluster on CPUs")
         else:
-            _tell_host(calibrate_host(out, time_min, draws, progress))
+            _print_host(calibrate_host(out, time_min, draws, progress))
 
 
 def _one_record(records: list[str]) -> None:
@@ -172,7 +172,7 @@ def _one_record(records: list[str]) -> None:
         raise InputError("records of GPUs are fitted one by one", file="--record", given=records[1], expected="one")
 
 
-def _tell_host(found: HostSpec) -> None:
+def _print_host(found: HostSpec) -> None:
     """Print the fitted CPUs."""
     from rich.table import Table
 
@@ -191,7 +191,7 @@ def _tell_host(found: HostSpec) -> None:
         typer.echo(f"  warning: {found.warning}", err=True)
 
 
-def _tell_gpus(found: GpuSpec) -> None:
+def _print_gpus(found: GpuSpec) -> None:
     """Print the fitted GPUs."""
     from rich.table import Table
 

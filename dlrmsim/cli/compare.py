@@ -1,4 +1,4 @@
-"""``dlrmsim compare``: what differs between two runs or traces."""
+"""``dlrmsim compare``: differences between two runs or traces."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print all rows as JSON.")] = False,
     rows: Annotated[int, typer.Option("--rows", min=1, help="Rows to print.")] = 20,
 ) -> None:
-    """Print the iteration, its parts and its operators of two runs or traces, what changed most first."""
+    """Print the iteration, its parts and its operators of two runs or traces, the largest changes first."""
     from dlrmsim import comparing
     from dlrmsim.cli.printing import print_json, text_console
     from reports.comparison import comparison_table

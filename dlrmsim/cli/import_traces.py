@@ -1,4 +1,4 @@
-"""``dlrmsim import``: read measured traces, say what they show and what they do not say."""
+"""``dlrmsim import``: read measured traces, print their analysis and their gaps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``dlrmsim plan``: make a sharding plan, print what it does to every rank, write it."""
+"""``dlrmsim plan``: make a sharding plan, print its effects on every rank, write it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def plan(
         bool, typer.Option("--json", help="Print plan and statistics as JSON and nothing else.")
     ] = False,
 ) -> None:
-    """Shard the tables of a scenario and say what every rank holds, computes, receives and sends."""
+    """Shard the tables of a scenario and print the memory, work and traffic of every rank."""
     from dlrmsim import planning
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display

@@ -22,7 +22,7 @@ def run(
     ] = None,
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
 ) -> None:
-    """Simulate a training job and say how long an iteration takes, where the time goes and what bounds it."""
+    """Simulate a training job and print the iteration time, its breakdown and its bound."""
     from dlrmsim import api
     from dlrmsim.cli.headline import print_check, print_headline
     from dlrmsim.cli.printing import print_json

@@ -33,7 +33,7 @@ def sweep(
         str | None, typer.Option("--executor", metavar="dask://HOST:PORT", help="Use a dask cluster.")
     ] = None,
 ) -> None:
-    """Simulate a scenario at many sizes and say how it scales, what bounds it, and where it does not fit."""
+    """Simulate a scenario at many sizes and print its scaling, its bounds, and the sizes that do not fit."""
     from dlrmsim import sweeping
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display

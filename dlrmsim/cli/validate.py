@@ -39,7 +39,7 @@ def validate(
     ] = None,
     workers: Annotated[int | None, typer.Option("--workers", min=1, help="Processes (default: one per core).")] = None,
 ) -> None:
-    """Predict what others measured, or what `measure` did, and print the errors."""
+    """Predict published measurements, or those of `measure`, and print the errors."""
     if measured:
         _measured(measured, cluster, framework, report, as_json=as_json, fail_above=fail_above)
         return

@@ -113,7 +113,7 @@ class IssueByReadiness:
 
 
 class ControlRoom:
-    """Connects controllers with what executes (engine or oracle)."""
+    """Connects controllers with the engine or the oracle."""
 
     def __init__(
         self,

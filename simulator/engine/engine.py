@@ -219,9 +219,9 @@ class _Engine:
         for frontier in self._frontiers:
             frontier.advance()
         if self._flows.needs_solve:
-            self._divide_anew()
+            self._divide_again()
 
-    def _divide_anew(self) -> None:
+    def _divide_again(self) -> None:
         """Have resources divided when nothing else is left of this instant."""
         if not self._solve_pending:
             self._solve_pending = True
@@ -250,7 +250,7 @@ class _Engine:
         change = self._flows.next_change(now)
         if change not in (self._change_armed, NEVER):
             self._change_armed = change
-            Alarm(self._env, change - now, self._divide_anew)
+            Alarm(self._env, change - now, self._divide_again)
 
     def _finish(self, iteration: int, times: dict[int, GroupTimes]) -> None:
         if self._done:

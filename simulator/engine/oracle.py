@@ -1,8 +1,8 @@
 """The oracle: the same semantics the plain way, for tests.
 
 A SimPy process per rank and stream, an event per task, a process per activity instance; resources are not merged,
-components are found by walking, remaining work is a Python integer. It shares with the engine only what defines the
-result: the sharing model and the rounding of work and speeds. `run_oracle` must equal `simulator.engine.run` to the
+components are found by walking, remaining work is a Python integer. It shares with the engine only the definition of
+the result: the sharing model and the rounding of work and speeds. `run_oracle` must equal `simulator.engine.run` to the
 picosecond on every program.
 """
 

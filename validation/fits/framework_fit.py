@@ -49,7 +49,7 @@ LARGEST_FACTOR = 50.0
 
 @dataclass(frozen=True)
 class Configuration:
-    """A job of calibration cases, planned once, and what was measured of it."""
+    """A job of calibration cases, planned once, and its measurements."""
 
     resolved: ResolvedScenario
     measured_s: tuple[float, ...]

@@ -1,4 +1,4 @@
-"""Rules over the inputs of a case, such as ``nodes == 1 or ranks_per_node == 1``: nobody picks the calibration."""
+"""Rules over the inputs of a case, such as ``nodes == 1 or ranks_per_node == 1``: nobody picks the cases."""
 
 from __future__ import annotations
 

@@ -325,8 +325,8 @@ def _scaled(cluster: Cluster, threads: int, levels: Mapping[KernelClass, float],
 def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], bounds: Mapping[str, float]) -> Cluster:
     """The cluster with the constants in ``bounds`` that minimise the errors of iterations and of collectives.
 
-    A job has two residuals: its iteration's, and that of its collectives, relative to themselves. The time that a rank works beside collectives counts as it
-    was measured: an error of kernels is no reason to wait.
+    A job has two residuals: its iteration's, and that of its collectives, relative to themselves. The time that a rank
+    works beside collectives counts as it was measured: an error of kernels is no reason to wait.
     """
     from scipy.optimize import least_squares
 

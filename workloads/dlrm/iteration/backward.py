@@ -33,7 +33,7 @@ from workloads.graph.optimizers import DENSE_ACCESSES
 from workloads.graph.recorder import Recorder
 
 OPTIMIZER = "dense_optimizer"
-"""The task that updates what all ranks hold, once per iteration."""
+"""The task that updates the parameters that all ranks hold, once per iteration."""
 
 
 class Backward:

@@ -1,4 +1,4 @@
-"""Everything the parts of the generator share: the job's model, plan and settings, and what follows from them."""
+"""Data shared by the parts of the generator: the job's model, plan, settings, and values that follow from them."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Job:
 
 
 def make_job(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Job:
-    """Work out what the generator and the memory estimate need.
+    """Compute the inputs of the generator and the memory estimate.
 
     Raises:
         InputError: the model contradicts itself.

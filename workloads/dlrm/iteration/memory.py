@@ -1,7 +1,7 @@
-"""Memory per rank: what a plan keeps where, in bytes.
+"""Memory per rank: bytes that a plan keeps in each tier.
 
 Counted by the names that reports use: weights, optimizer state, gradients, activations, communication buffers, inputs
-in flight, caches, framework reserve, in each memory tier. An estimate of what must be there at once, without
+in flight, caches, framework reserve, in each memory tier. An estimate of the bytes that must be there at once, without
 fragmentation (the framework's reserve stands for it).
 """
 
@@ -57,7 +57,7 @@ def memory_per_rank(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Mem
 def bytes_beside_tables(model: DlrmModel, tables: Tables, settings: DlrmSettings) -> float:
     """Device memory of a rank that is not for tables, bytes, before a plan exists.
 
-    Activations, buffers and inputs are those of evenly spread tables; planners stay within what is left.
+    Activations, buffers and inputs are those of evenly spread tables; planners stay within the rest.
     """
     part, batch, width = dense_part(model, tables), settings.local_batch_size, float(tables.pooled_dim.sum())
     per_byte = 2 + DENSE_STATE[settings.optimizer.dense]
@@ -107,7 +107,7 @@ def _activation_bytes(job: Job) -> float:
 
 
 def _buffer_bytes(job: Job) -> Amount:
-    """The larger of the forward and the backward exchange: what its steps send, and pooled vectors received."""
+    """The larger of the forward and the backward exchange: sent parts of its steps, and received pooled vectors."""
     settings, total = job.settings, np.zeros(job.plan.world_size)
     for group in job.groups:
         if group.forward:

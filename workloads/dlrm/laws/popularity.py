@@ -12,7 +12,7 @@ holds ``count`` rows that take ``share`` of all lookups together, so each of its
 - batches of n lookups whose rows are fetched once each leave the cache ``D(T + n) - D(T)`` rows to fetch;
 - an LFU cache holds the C most popular rows.
 
-All sums are over bins, some hundreds whatever the number of rows.
+All sums are over bins, some hundreds for any number of rows.
 """
 
 from __future__ import annotations

@@ -1,23 +1,8 @@
 """The architecture of planning: who decides where embedding tables go, and what each part gives to the next.
 
-A planner knows no hardware. It gets a `PlanningContext`: the bytes each rank has for tables, a `ShardCosts` with the
-time a shard costs, and functions that give the time and the memory of a whole plan. It returns a `Plan`.
-
-The stages, in the order of their use (modules of this package unless a room is named):
-
-* kernels that tables may have, room beside device memory: `StorageChoice`, made by ``scenarios.kernels``; ``offload``
-  chooses among them;
-* seconds of shards: `ShardCosts`, implemented by ``costs``;
-* from tables to shards on ranks: a `Planner`, implemented by ``greedy_planner``, ``memory_planner``,
-  ``dealing_planner``, ``partition_planners`` and ``uniform_planners``. They share ``options`` (ways to shard a table),
-  ``placing`` (cuts by columns), ``balance`` (which rank takes a shard) and ``refine`` (moves and swaps);
-* from a plan to a better one by simulation: ``search_planner``, a `Planner` too, over the plans of ``neighbours``;
-* plans within the memory of every rank: ``fitting``, which runs a planner again with less room or with fewer rows;
-* the result: `Plan`, with its shards (``shards``), files (``plan_exchange``, ``plan_file``) and checks
-  (``plan_check``).
-
-Names and parts follow TorchRec (``torchrec/distributed/planner/types.py``): its ShardEstimator is `ShardCosts`, its
-Partitioner and Proposer are parts of a `Planner`, its StorageReservation is `PlanningContext.memory_bytes`.
+A planner knows no hardware. It is given how many bytes each rank has for tables, a `ShardCosts` that gives the time of
+a shard, and, where the caller can, functions that give the cost of a whole plan: by simulating it, and in memory. It
+places every part of every table.
 """
 
 from __future__ import annotations
@@ -112,9 +97,9 @@ class PlanningContext:
         optimizer: optimizer of sharded tables, which decides on their state.
         dense_optimizer: optimizer of copied tables.
         simulate_s: seconds per iteration of a plan as the engine finds them; infinite for one that does not fit, and
-            for one that takes longer than the second argument. None where nobody can simulate.
-        excess_bytes: by how much a plan's fullest rank is over its memory, everything counted. None: not checked.
-        choice: kernels that tables may have; None: `storage` is given.
+            for one that takes longer than the second argument. None where the caller cannot simulate.
+        excess_bytes: function of a plan: bytes by which its fullest rank exceeds its memory. None: not checked.
+        choice: compute kernels allowed for each table; None: `storage` is given.
         storage: kernels of the tables, None for ``fused``.
         locks_cache: whether cache slots are locked for batches in flight.
         steps: number of candidates that a search simulates.

@@ -28,7 +28,7 @@ from benchmarks.accuracy_table import METRICS, told
 from benchmarks.calm import PATIENCE_S, wait_for_calm
 from benchmarks.kept import ROWS, folder_of, kept_in
 from benchmarks.rows import Row, append, read
-from dlrmsim.measuring import MeasureRequest, measure
+from dlrmsim.verbs.measure import MeasureRequest, measure
 from hardware_specs.cpu_kernels import PASSING
 from inputs.errors import InfeasibleError, InputError
 from scenarios.resolve import ResolvedScenario, load_scenario

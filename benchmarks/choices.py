@@ -25,9 +25,9 @@ from scipy.stats import trim_mean
 from benchmarks.calm import PATIENCE_S, wait_for_calm
 from benchmarks.kept import ROWS, folder_of, kept_in
 from benchmarks.rows import Row, append, read
-from dlrmsim.host_training import SCHEDULE
-from dlrmsim.measurements import read_measurement
-from dlrmsim.measuring import with_plan
+from dlrmsim.hosts.training import SCHEDULE
+from dlrmsim.output.measurement import read_measurement
+from dlrmsim.verbs.measure import with_plan
 from scenarios.progress import Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from simulator.operators import FloatArray

@@ -102,7 +102,7 @@ def _a100(files: Sequence[Path]) -> Iterator[Row]:
 
 def mean_parts(imported: Imported) -> dict[str, float]:
     """Means over steps and traced ranks."""
-    from dlrmsim.replaying import mean_step
+    from dlrmsim.verbs.replay import mean_step
     from traces.analysis import analyse_trace
 
     return {} if imported.measured is None else mean_step(analyse_trace(imported, imported.measured).steps)

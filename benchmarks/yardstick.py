@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.rows import Row
-from dlrmsim.host_training import SCHEDULE, drawn_jobs
+from dlrmsim.hosts.training import SCHEDULE, drawn_jobs
 from hardware_specs.loader import load_cluster
 from simulator.operators import FloatArray
 from trainer.bench_series import by_turns, started_by_turns

@@ -1,6 +1,6 @@
 """dlrmsim: a discrete-event simulator of distributed DLRM training.
 
-The face of the application: `dlrmsim.api` joins the rooms (run, check, catalogues, schemas), `dlrmsim.cli` is the
+The face of the application: `dlrmsim.verbs.run` joins the rooms (run, check, catalogues, schemas), `dlrmsim.cli` is the
 command line on top of it. ``import dlrmsim`` gives the functions of the api without loading any of them yet.
 """
 
@@ -15,7 +15,7 @@ __all__ = ["RunRequest", "__version__", "check", "load_scenario", "run"]
 
 
 def __getattr__(name: str) -> Any:
-    """Load `dlrmsim.api` when one of its functions is first asked for."""
+    """Load `dlrmsim.verbs.run` when one of its functions is first asked for."""
     if name in __all__:
-        return getattr(import_module("dlrmsim.api"), name)
+        return getattr(import_module("dlrmsim.verbs.run"), name)
     raise AttributeError(f"module 'dlrmsim' has no attribute {name!r}")

@@ -11,8 +11,8 @@ from dlrmsim.cli.measure import DeviceChoice
 from inputs.errors import InputError
 
 if TYPE_CHECKING:  # loading them takes longer than a command line may take to start
-    from dlrmsim.host import HostSpec
-    from dlrmsim.host_gpus import GpuSpec
+    from dlrmsim.hosts.cpus import HostSpec
+    from dlrmsim.hosts.gpus import GpuSpec
 
 calibrate = typer.Typer(help="Fit machine constants to measurements.", no_args_is_help=True)
 
@@ -36,9 +36,9 @@ def collectives(
     """Fit a fabric's parameters to measured collectives and write a cluster spec."""
     from rich.table import Table
 
-    from dlrmsim import calibrating
     from dlrmsim.cli.printing import text_console
     from dlrmsim.cli.progress import progress_display
+    from dlrmsim.verbs import calibrate_collectives as calibrating
     from reports.tables import error_groups
 
     with progress_display() as progress:
@@ -67,9 +67,9 @@ def framework(
     """Fit the few constants of a framework profile to the calibration cases of suites."""
     from rich.table import Table
 
-    from dlrmsim import calibrating_frameworks
     from dlrmsim.cli.printing import text_console
     from dlrmsim.cli.progress import progress_display
+    from dlrmsim.verbs import calibrate_frameworks as calibrating_frameworks
     from validation.fits.framework_fit import in_words
 
     with progress_display() as progress:
@@ -97,9 +97,9 @@ def kernels(
     """Fit what a GPU's kernels reach to measured ones and write a GPU spec."""
     from rich.table import Table
 
-    from dlrmsim import calibrating_kernels
     from dlrmsim.cli.printing import text_console
     from dlrmsim.cli.progress import progress_display
+    from dlrmsim.verbs import calibrate_kernels as calibrating_kernels
     from reports.tables import kernel_errors, kernel_groups
 
     with progress_display() as progress:
@@ -140,9 +140,9 @@ def host(
 ) -> None:
     """Time kernels and collectives of this machine with PyTorch and write the cluster that it is."""
     from dlrmsim.cli.progress import progress_display
-    from dlrmsim.host import MINUTES, calibrate_host, refit_host
-    from dlrmsim.host_gpus import calibrate_gpus, refit_gpus
-    from dlrmsim.measuring import device_for, require_torch
+    from dlrmsim.hosts.cpus import MINUTES, calibrate_host, refit_host
+    from dlrmsim.hosts.gpus import calibrate_gpus, refit_gpus
+    from dlrmsim.verbs.measure import device_for, require_torch
     from validation.gpu.record import GpuRecord
 
     for name, value in (("--minutes", minutes), ("--seed", seed), ("--device", device), ("--cluster", cluster)):
@@ -195,8 +195,8 @@ def _tell_gpus(found: GpuSpec) -> None:
     """What was found of GPUs, for people."""
     from rich.table import Table
 
-    from dlrmsim.calibrating_kernels import kernel_fit_in_words
     from dlrmsim.cli.printing import text_console
+    from dlrmsim.verbs.calibrate_kernels import kernel_fit_in_words
     from validation.fits.framework_fit import in_words
     from validation.suites.errors import statistics
 

@@ -39,8 +39,8 @@ def collective(
     ] = None,
 ) -> None:
     """Print how long a collective takes at each size, as nccl-tests would."""
-    from dlrmsim import collectives
     from dlrmsim.cli.printing import print_json, text_console
+    from dlrmsim.verbs import collective as collectives
     from reports.collective_table import collective_lines
 
     request = collectives.CollectiveRequest(

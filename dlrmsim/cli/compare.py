@@ -17,8 +17,8 @@ def compare(
     rows: Annotated[int, typer.Option("--rows", min=1, help="Rows to print.")] = 20,
 ) -> None:
     """Print the iteration, its parts and its operators of two runs or traces, what changed most first."""
-    from dlrmsim import comparing
     from dlrmsim.cli.printing import print_json, text_console
+    from dlrmsim.verbs import compare as comparing
     from reports.comparison import comparison_table
 
     found = comparing.compare(first, second)

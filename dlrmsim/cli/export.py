@@ -19,9 +19,10 @@ def export(
     ranks: Annotated[str | None, typer.Option("--ranks", metavar="0,5,9", help="Keep these ranks only.")] = None,
 ) -> None:
     """Write Chrome traces (for Perfetto and HTA), Chakra execution traces (for ASTRA-sim), or Parquet."""
-    from dlrmsim import api, exporting
     from dlrmsim.cli.printing import text_console
     from dlrmsim.cli.progress import progress_display
+    from dlrmsim.verbs import export as exporting
+    from dlrmsim.verbs import run as api
 
     with progress_display() as progress:
         done = exporting.run_export(sources, form, out, ranks=api.parse_ranks(ranks), progress=progress)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dlrmsim.cli.printing import text_console
-from dlrmsim.importing import ImportFinished, gap_lines
+from dlrmsim.verbs.import_traces import ImportFinished, gap_lines
 from reports.numbers import percent, seconds
 
 if TYPE_CHECKING:  # rich is imported by the command that prints

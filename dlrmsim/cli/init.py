@@ -13,7 +13,7 @@ def init(
     file: Annotated[Path | None, typer.Argument(help="File to create (default: print it).")] = None,
 ) -> None:
     """Write a scenario that says everything it can, with comments."""
-    from dlrmsim import api
+    from dlrmsim.verbs import run as api
 
     if file is None:
         sys.stdout.write(api.scenario_template())

@@ -36,10 +36,10 @@ def measure(
     as_json: Annotated[bool, typer.Option("--json", help="Print measured.json and nothing else.")] = False,
 ) -> None:
     """Train a scenario with the reference trainer (PyTorch) and time its iterations."""
-    from dlrmsim import measuring
     from dlrmsim.cli.headline import print_measured
     from dlrmsim.cli.printing import print_json
     from dlrmsim.cli.progress import progress_display
+    from dlrmsim.verbs import measure as measuring
 
     request = measuring.MeasureRequest(ranks, iterations, out, data, device.value if device else None)
     with progress_display() as progress:

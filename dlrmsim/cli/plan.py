@@ -24,9 +24,9 @@ def plan(
     ] = False,
 ) -> None:
     """Shard the tables of a scenario and say what every rank holds, computes, receives and sends."""
-    from dlrmsim import planning
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display
+    from dlrmsim.verbs import plan as planning
     from reports.plan_tables import plan_tables
 
     request = planning.PlanRequest(scenario, settings or (), planner, compare=compare, out=out)

@@ -53,10 +53,12 @@ def replay(
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run traces in the engine, as measured or on other hardware, other ranks, with other precision or overlap."""
-    from dlrmsim import api, changes, replaying
+    from dlrmsim import changes
     from dlrmsim.cli.printing import print_json
     from dlrmsim.cli.progress import progress_display
     from dlrmsim.cli.replay_headline import print_replay
+    from dlrmsim.verbs import replay as replaying
+    from dlrmsim.verbs import run as api
 
     wanted = changes.Changes(
         cluster=cluster,

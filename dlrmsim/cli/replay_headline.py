@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from dlrmsim.changes import Changes
 from dlrmsim.cli.printing import text_console
-from dlrmsim.replaying import ReplayFinished
+from dlrmsim.verbs.replay import ReplayFinished
 from reports.numbers import percent, seconds
 
 if TYPE_CHECKING:  # rich is imported by the command that prints

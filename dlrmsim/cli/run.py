@@ -23,10 +23,10 @@ def run(
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
 ) -> None:
     """Simulate a training job and say how long an iteration takes, where the time goes and what bounds it."""
-    from dlrmsim import api
     from dlrmsim.cli.headline import print_check, print_headline
     from dlrmsim.cli.printing import print_json
     from dlrmsim.cli.progress import progress_display
+    from dlrmsim.verbs import run as api
 
     resolved = api.load_scenario(scenario, settings or [])
     if check:

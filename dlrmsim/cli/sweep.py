@@ -34,9 +34,9 @@ def sweep(
     ] = None,
 ) -> None:
     """Simulate a scenario at many sizes and say how it scales, what bounds it, and where it does not fit."""
-    from dlrmsim import sweeping
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display
+    from dlrmsim.verbs import sweep as sweeping
     from reports.tables import scaling_table
 
     plan = sweeping.plan_sweep(scenario, over, scaling.value, settings or [])

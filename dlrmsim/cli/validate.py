@@ -43,9 +43,9 @@ def validate(
     if measured:
         _measured(measured, cluster, framework, report, as_json=as_json, fail_above=fail_above)
         return
-    from dlrmsim import validating
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display
+    from dlrmsim.verbs import validate as validating
     from reports.tables import validation_report
 
     if not suites:
@@ -71,9 +71,9 @@ def _measured(
     as_json: bool,
     fail_above: float | None,
 ) -> None:
-    from dlrmsim import validating_measured
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display
+    from dlrmsim.verbs import validate_measured as validating_measured
     from reports.tables import measured_errors, measured_statistics
 
     with progress_display() as progress:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-from dlrmsim.collectives import CollectiveRequest, compute, write_page
-from dlrmsim.importing import run_import
-from dlrmsim.planning import PlanRequest, plan
+from dlrmsim.verbs.collective import CollectiveRequest, compute, write_page
+from dlrmsim.verbs.import_traces import run_import
+from dlrmsim.verbs.plan import PlanRequest, plan
 from reports.run_report import render_run
 from reports.scaling_report import ScalingPoint, ScalingStudy, render_scaling
 from tests.reports_sample import sample_findings

@@ -121,7 +121,7 @@ def test_a_fault_of_ours_is_said_to_be_one(here, capsys, monkeypatch):
     def fault(*_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("dlrmsim.api.simulate", fault)
+    monkeypatch.setattr("dlrmsim.verbs.run.simulate", fault)
     assert run_small() == 1
     err = capsys.readouterr().err
     assert "ZeroDivisionError" in err

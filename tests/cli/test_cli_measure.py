@@ -344,7 +344,7 @@ def test_without_pytorch_the_pip_command_is_shown(tmp_path):
 
 def test_tables_beyond_this_machine_are_refused_with_the_numbers(tmp_path, monkeypatch):
     """6.4 GB of tables and 2 GB free."""
-    from dlrmsim import measuring
+    from dlrmsim.verbs import measure as measuring
     from inputs.errors import InfeasibleError
 
     monkeypatch.setattr(measuring, "free_memory_bytes", lambda: 2e9)

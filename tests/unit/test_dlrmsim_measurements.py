@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dlrmsim.measurements import Measurement, summarise
+from dlrmsim.output.measurement import Measurement, summarise
 from scenarios.resolve import load_scenario
 from trainer.runs import Run
 

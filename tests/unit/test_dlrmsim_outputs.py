@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dlrmsim.outputs import folder_written_whole, require_replaceable
+from dlrmsim.output.folders import folder_written_whole, require_replaceable
 from inputs.errors import InputError
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dlrmsim import RunRequest, load_scenario, run
-from dlrmsim.importing import run_import
+from dlrmsim.verbs.import_traces import run_import
 from hardware_specs.loader import load_cluster
 from inputs.errors import InputError
 from simulator import engine

@@ -218,7 +218,7 @@ def test_zigzag_deals_by_size_and_cuts_the_largest() -> None:
 
 
 def test_more_than_four_constants_are_refused(tmp_path: Any) -> None:
-    from dlrmsim.calibrating_frameworks import calibrate_framework
+    from dlrmsim.verbs.calibrate_frameworks import calibrate_framework
 
     five = ("operator_s", "elementwise_factor", "embedding_factor", "iteration_s", "table_s")
     with pytest.raises(InputError, match="one to four"):

@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 import yaml
 
-from dlrmsim.calibrating_frameworks import MOST_CONSTANTS, calibrate_framework
-from dlrmsim.validating import validate
+from dlrmsim.verbs.calibrate_frameworks import MOST_CONSTANTS, calibrate_framework
+from dlrmsim.verbs.validate import validate
 from scenarios.resolve import load_scenario
 from validation.fits.framework_fit import calibration_of
 from validation.suites.predict import Job

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from dlrmsim.cli import main
-from dlrmsim.host_gpus import (
+from dlrmsim.hosts.gpus import (
     COLLECTIVE_BYTES,
     CPU_LIMITS,
     LARGEST,

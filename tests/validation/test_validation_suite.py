@@ -86,7 +86,7 @@ def test_an_unknown_metric_and_an_unknown_suite_are_named(tmp_path: Path, capsys
 
 @pytest.fixture(scope="module")
 def zionex() -> dict:
-    from dlrmsim.validating import validate
+    from dlrmsim.verbs.validate import validate
 
     return validate(["zionex"], workers=min(2, os.cpu_count() or 1))["suites"][0]
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dlrmsim.environment import environment
-from dlrmsim.outputs import RECORD_FILE, TOOL
-from dlrmsim.results import write_json
+from dlrmsim.output.environment import environment
+from dlrmsim.output.folders import RECORD_FILE, TOOL
+from dlrmsim.output.results import write_json
 from scenarios.resolve import ResolvedScenario
 from trainer.runs import Run
 from validation.yardstick import MOST_STOLEN, usual_of_all, usual_s

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dlrmsim.kept_apart import rows_to_fit
-from dlrmsim.outputs import file_written_whole
+from dlrmsim.output.folders import file_written_whole
 from hardware_specs.loader import CATALOGS, load_gpu
 from inputs.sourced import Sourced
 from inputs.yaml_lines import load_yaml

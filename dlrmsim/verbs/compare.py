@@ -26,7 +26,7 @@ def compare(first: Path, second: Path) -> tuple[Difference, ...]:
 def _summary(path: Path) -> dict[str, Any]:
     if path.is_dir():
         return _written(path / "summary.json")
-    from dlrmsim.importing import run_import
+    from dlrmsim.verbs.import_traces import run_import
 
     finished = run_import([path])
     if finished.analysis is None:

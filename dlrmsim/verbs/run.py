@@ -17,8 +17,8 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from dlrmsim.outputs import folder_written_whole, require_replaceable
-from dlrmsim.results import write_results
+from dlrmsim.output.folders import folder_written_whole, require_replaceable
+from dlrmsim.output.results import write_results
 from inputs.errors import InputError
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from dlrmsim.outputs import RECORD_FILE, TOOL
+from dlrmsim.output.folders import RECORD_FILE, TOOL
 from scenarios.progress import Progress
 from scenarios.resolve import ResolvedScenario
 from scenarios.runner import Outcome
@@ -77,7 +77,7 @@ def _write_trace(path: Path, outcome: Outcome, ranks: Sequence[int]) -> None:
 
 
 def _write_report(path: Path, outcome: Outcome, asked_ranks: Sequence[int]) -> None:
-    from dlrmsim.findings import run_findings
+    from dlrmsim.pages.findings import run_findings
     from reports.run_report import render_run
 
     path.write_text(render_run(run_findings(outcome, asked_ranks)), encoding="utf-8")
@@ -85,7 +85,7 @@ def _write_report(path: Path, outcome: Outcome, asked_ranks: Sequence[int]) -> N
 
 def _write_record(folder: Path, outcome: Outcome, wall_s: Mapping[str, float]) -> None:
     """Write what tells whose folder this is, and what differs from run to run."""
-    from dlrmsim.environment import environment
+    from dlrmsim.output.environment import environment
 
     files = sorted([RECORD_FILE, *(path.name for path in folder.iterdir())])
     record = {"tool": TOOL, "files": files, "scenario_hash": outcome.resolved.hash, "wall_s": dict(wall_s)}

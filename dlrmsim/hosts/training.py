@@ -1,4 +1,4 @@
-"""Training small jobs drawn at random, for `dlrmsim.host`: what kernels take within an iteration."""
+"""Training small jobs drawn at random, for `dlrmsim.hosts.cpus`: what kernels take within an iteration."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from dlrmsim.measuring import with_plan
+from dlrmsim.verbs.measure import with_plan
 from hardware_specs.types import Cluster
 from inputs.errors import InfeasibleError
 from scenarios.host_memory import physical_memory_bytes

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from dlrmsim import __version__
-from dlrmsim.outputs import file_written_whole
+from dlrmsim.output.folders import file_written_whole
 from hardware_specs.loader import load_cluster
 from hardware_specs.types import Cluster
 from inputs.errors import InputError, nearest_name

@@ -13,9 +13,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from dlrmsim.api import RUNS_FOLDER
-from dlrmsim.measurements import Measurement, load_average, read_measurement, write_measurement
-from dlrmsim.outputs import folder_written_whole, require_replaceable
+from dlrmsim.output.folders import folder_written_whole, require_replaceable
+from dlrmsim.output.measurement import Measurement, load_average, read_measurement, write_measurement
+from dlrmsim.verbs.run import RUNS_FOLDER
 from inputs.errors import InfeasibleError, InputError, MissingExtraError
 from scenarios.host_memory import free_memory_bytes
 from scenarios.prepare import prepare

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from dlrmsim.changes import Changes
-from dlrmsim.importing import ImportFinished, write_finished
-from dlrmsim.outputs import require_replaceable
+from dlrmsim.output.folders import require_replaceable
+from dlrmsim.verbs.import_traces import ImportFinished, write_finished
 from hardware_specs import CATALOGS
 from hardware_specs.loader import load_cluster, load_gpu
 from hardware_specs.processors import Gpu

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from dlrmsim.outputs import file_written_whole
+from dlrmsim.output.folders import file_written_whole
 from inputs.errors import InputError, nearest_name
 from scenarios.progress import Progress, Silent
 from validation.fits.framework_fit import FittedConstants, calibration_of, fit_framework, in_words

@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
-from dlrmsim.calibrating_frameworks import fitted_profile
-from dlrmsim.measurements import iteration_times_s
-from dlrmsim.measuring import require_torch, with_plan
-from dlrmsim.outputs import file_written_whole, require_file_writable
+from dlrmsim.output.folders import file_written_whole, require_file_writable
+from dlrmsim.output.measurement import iteration_times_s
+from dlrmsim.verbs.calibrate_frameworks import fitted_profile
+from dlrmsim.verbs.measure import require_torch, with_plan
 from hardware_specs.loader import CATALOGS, load_cluster
 from hardware_specs.types import Cluster
 from inputs.errors import InfeasibleError, InputError

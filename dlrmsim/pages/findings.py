@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlrmsim import __version__
-from dlrmsim.provenance import origins
+from dlrmsim.pages.provenance import origins
 from reports.findings import Job, MemoryTier, RunFindings
 from scenarios.capacity import MemoryReport
 from scenarios.resolve import ResolvedScenario

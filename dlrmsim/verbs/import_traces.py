@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from dlrmsim import __version__
-from dlrmsim.outputs import RECORD_FILE, TOOL, folder_written_whole, require_replaceable
-from dlrmsim.results import write_json
+from dlrmsim.output.folders import RECORD_FILE, TOOL, folder_written_whole, require_replaceable
+from dlrmsim.output.results import write_json
 from scenarios.progress import Progress, Silent
 from traces.analysis import TraceAnalysis, analyse_trace, import_summary
 from traces.export import write_timeline
@@ -94,7 +94,7 @@ def write_finished(out: Path, finished: ImportFinished, *, report: bool, begin: 
 
 
 def _write(folder: Path, finished: ImportFinished, *, report: bool, wall_s: float) -> None:
-    from dlrmsim.environment import environment
+    from dlrmsim.output.environment import environment
 
     write_json(folder / "summary.json", finished.summary)
     measured = finished.imported.measured

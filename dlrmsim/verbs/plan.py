@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from dlrmsim import __version__
-from dlrmsim.environment import environment
-from dlrmsim.outputs import RECORD_FILE, TOOL, folder_written_whole, require_replaceable
-from dlrmsim.results import write_json
+from dlrmsim.output.environment import environment
+from dlrmsim.output.folders import RECORD_FILE, TOOL, folder_written_whole, require_replaceable
+from dlrmsim.output.results import write_json
 from reports.plan_report import render_plan
 from scenarios.plan_study import PlanStudy, study_plan
 from scenarios.progress import Progress, Silent

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from dlrmsim import __version__
-from dlrmsim.api import RUNS_FOLDER
-from dlrmsim.environment import environment
-from dlrmsim.outputs import RECORD_FILE, TOOL, folder_written_whole, require_replaceable
-from dlrmsim.results import write_json
+from dlrmsim.output.environment import environment
+from dlrmsim.output.folders import RECORD_FILE, TOOL, folder_written_whole, require_replaceable
+from dlrmsim.output.results import write_json
+from dlrmsim.verbs.run import RUNS_FOLDER
 from dlrmsim.workers import workers_map
 from reports.scaling_report import ScalingPoint, ScalingStudy, render_scaling
 from scenarios.progress import Progress

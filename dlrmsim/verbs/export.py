@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dlrmsim.environment import environment
-from dlrmsim.outputs import RECORD_FILE, TOOL, folder_written_whole, require_replaceable
-from dlrmsim.results import write_json
+from dlrmsim.output.environment import environment
+from dlrmsim.output.folders import RECORD_FILE, TOOL, folder_written_whole, require_replaceable
+from dlrmsim.output.results import write_json
 from inputs.errors import InputError, nearest_name
 from scenarios.progress import Progress, Silent
 from traces.chakra.writer import write_chakra

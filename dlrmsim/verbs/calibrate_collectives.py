@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dlrmsim.kept_apart import rows_to_fit
-from dlrmsim.outputs import file_written_whole
+from dlrmsim.output.folders import file_written_whole
 from hardware_specs.collectives import FittedCollectives
 from hardware_specs.loader import CATALOGS, load_cluster
 from inputs.quantities import format_quantity

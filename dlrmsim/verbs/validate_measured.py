@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from dlrmsim import __version__
-from dlrmsim.outputs import file_written_whole
+from dlrmsim.output.folders import file_written_whole
 from scenarios.progress import Progress, Silent
 from validation.measured import Measured, Times, read_measured
 from validation.measured_prediction import cases_of, predict_measured, slower_than_then, statistics_of

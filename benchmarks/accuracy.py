@@ -28,7 +28,7 @@ from benchmarks.accuracy_table import METRICS, told
 from benchmarks.calm import PATIENCE_S, wait_for_calm
 from benchmarks.kept import ROWS, folder_of, kept_in
 from benchmarks.rows import Row, append, read
-from dlrmsim.verbs.measure import MeasureRequest, measure
+from dlrmsim.verbs.measure import measure
 from hardware_specs.cpu_kernels import PASSING
 from inputs.errors import InfeasibleError, InputError
 from scenarios.resolve import ResolvedScenario, load_scenario
@@ -234,18 +234,18 @@ def _measured_by_turns(
             out = folders[number] / f"{LAUNCH}{launch}"
             expected_s = predict(scenario).iteration_s
             iterations = int(np.clip(BUDGET_S / expected_s, LEAST_ITERATIONS, MOST_ITERATIONS))
-            request = MeasureRequest(
+            wait_for_calm(usable_cores(), PATIENCE_S)
+            measure(
+                folders[number] / SCENARIO,
                 iterations=iterations,
-                out=out,
                 device=study.device,
                 timed=TIMED if expected_s < LONG_S else FEWER_TIMED,
                 profiled=0,
                 batches=BATCHES,
                 repeated_weights=True,
                 warm_up=int(np.clip(WARM_UP_S / expected_s, LEAST_WARM_UP, MOST_WARM_UP)),
+                out=out,
             )
-            wait_for_calm(usable_cores(), PATIENCE_S)
-            measure(folders[number] / SCENARIO, (), request)
             found[number].append(read_measured(out))
     for number, scenario in batch:
         yield _row_of(study, number, scenario, found[number])

@@ -27,7 +27,7 @@ from benchmarks.kept import ROWS, folder_of, kept_in
 from benchmarks.rows import Row, append, read
 from dlrmsim.hosts.training import SCHEDULE
 from dlrmsim.output.measurement import read_measurement
-from dlrmsim.verbs.measure import with_plan
+from scenarios.prepare import with_plan
 from scenarios.progress import Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from simulator.operators import FloatArray

@@ -1,8 +1,10 @@
-"""JSON Schemas of the file formats."""
+"""The file formats: their JSON Schemas, and a commented scenario."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
 
 from pydantic import BaseModel
 
@@ -11,7 +13,7 @@ from inputs.errors import InputError, nearest_name
 KINDS = ("scenario", "cluster", "model", "framework", "plan", "suite")
 
 
-def json_schema(kind: str) -> dict[str, Any]:
+def json_schema(kind: str) -> Mapping[str, object]:
     """The JSON Schema (2020-12) of files of this kind.
 
     Raises:
@@ -48,3 +50,23 @@ def _model(kind: str) -> type[BaseModel]:
     from workloads.dlrm.model.model import DlrmModel
 
     return DlrmModel
+
+
+def scenario_template() -> str:
+    """A scenario with every key and comments."""
+    return files("scenarios").joinpath("template.yaml").read_text(encoding="utf-8")
+
+
+def write_scenario_template(file: Path) -> None:
+    """Create a file with `scenario_template`.
+
+    Raises:
+        InputError: it exists, or cannot be created.
+    """
+    try:
+        with file.open("x", encoding="utf-8") as stream:
+            stream.write(scenario_template())
+    except FileExistsError:
+        raise InputError("exists; nothing was written", file=file, expected="the name of a new file") from None
+    except OSError as error:
+        raise InputError(f"cannot be created: {error.strerror}", file=file) from None

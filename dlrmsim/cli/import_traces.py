@@ -17,15 +17,15 @@ def import_traces(
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
 ) -> None:
     """Import traces: Kineto, PyTorch execution trace, Chakra, nccl-tests logs, our own timeline.parquet."""
+    import dlrmsim
     from dlrmsim.cli.import_headline import print_import
+    from dlrmsim.cli.parsing import parse_ranks
     from dlrmsim.cli.printing import print_json
     from dlrmsim.cli.progress import progress_display
-    from dlrmsim.verbs import import_traces as importing
-    from dlrmsim.verbs import run as api
 
     with progress_display() as progress:
-        finished = importing.run_import(traces, out, ranks=api.parse_ranks(ranks), report=report, progress=progress)
+        done = dlrmsim.import_traces(traces, ranks=parse_ranks(ranks), report=report, out=out, progress=progress)
     if as_json:
-        print_json(finished.summary)
+        print_json(done.summary)
     else:
-        print_import(finished)
+        print_import(done)

@@ -36,15 +36,23 @@ def measure(
     as_json: Annotated[bool, typer.Option("--json", help="Print measured.json and nothing else.")] = False,
 ) -> None:
     """Train a scenario with the reference trainer (PyTorch) and time its iterations."""
+    import dlrmsim
     from dlrmsim.cli.headline import print_measured
     from dlrmsim.cli.printing import print_json
     from dlrmsim.cli.progress import progress_display
-    from dlrmsim.verbs import measure as measuring
 
-    request = measuring.MeasureRequest(ranks, iterations, out, data, device.value if device else None)
     with progress_display() as progress:
-        measured = measuring.measure(scenario, settings or [], request, progress)
+        done = dlrmsim.measure(
+            scenario,
+            settings=settings or (),
+            ranks=ranks,
+            iterations=iterations,
+            data=data,
+            device=device,
+            out=out,
+            progress=progress,
+        )
     if as_json:
-        print_json(measured.summary)
+        print_json(done.summary)
     else:
-        print_measured(measured.summary, measured.folder)
+        print_measured(done.summary, done.folder)

@@ -23,20 +23,20 @@ def run(
     report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
 ) -> None:
     """Simulate a training job and say how long an iteration takes, where the time goes and what bounds it."""
+    import dlrmsim
     from dlrmsim.cli.headline import print_check, print_headline
+    from dlrmsim.cli.parsing import parse_ranks
     from dlrmsim.cli.printing import print_json
     from dlrmsim.cli.progress import progress_display
-    from dlrmsim.verbs import run as api
 
-    resolved = api.load_scenario(scenario, settings or [])
+    resolved = dlrmsim.load_scenario(scenario, settings or [])
     if check:
-        estimate = api.check(resolved)
-        (print_json if as_json else print_check)(estimate)
+        (print_json if as_json else print_check)(dlrmsim.check(resolved).estimate)
         return
-    request = api.RunRequest(out=out, ranks=api.parse_ranks(ranks), report=report)
+    chosen = parse_ranks(ranks)
     with progress_display() as progress:
-        finished = api.run(resolved, request, progress)
+        done = dlrmsim.run(resolved, ranks=chosen, report=report, out=out, progress=progress)
     if as_json:
-        print_json(finished.summary)
+        print_json(done.summary)
     else:
-        print_headline(finished.summary, finished.folder)
+        print_headline(done.summary, done.folder)

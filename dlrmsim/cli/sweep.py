@@ -34,16 +34,24 @@ def sweep(
     ] = None,
 ) -> None:
     """Simulate a scenario at many sizes and say how it scales, what bounds it, and where it does not fit."""
+    import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display
-    from dlrmsim.verbs import sweep as sweeping
     from reports.tables import scaling_table
 
-    plan = sweeping.plan_sweep(scenario, over, scaling.value, settings or [])
     with progress_display() as progress:
-        swept = sweeping.sweep(plan, out=out, workers=workers, executor=executor, progress=progress)
+        done = dlrmsim.sweep(
+            scenario,
+            over=over,
+            scaling=scaling.value,
+            settings=settings or (),
+            workers=workers,
+            executor=executor,
+            out=out,
+            progress=progress,
+        )
     if as_json:
-        print_json({"name": plan.base.name, "scaling": plan.scaling, "points": swept.rows})
+        print_json({"name": done.plan.base.name, "scaling": done.plan.scaling, "points": done.rows})
         return
-    text_console().print(scaling_table(swept.study.ordered))
-    typer.echo(f"  report  {swept.folder / 'scaling.html'}")
+    text_console().print(scaling_table(done.study.ordered))
+    typer.echo(f"  report  {done.folder / 'scaling.html'}")

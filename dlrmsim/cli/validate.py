@@ -43,23 +43,23 @@ def validate(
     if measured:
         _measured(measured, cluster, framework, report, as_json=as_json, fail_above=fail_above)
         return
+    import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display
-    from dlrmsim.verbs import validate as validating
     from reports.tables import validation_report
 
     if not suites:
         raise InputError("nothing to validate", file="SUITES", expected="suites, or --measured DIR")
     with progress_display() as progress:
-        result = validating.validate(suites, workers=workers, progress=progress)
+        found = dlrmsim.validate(suites, workers=workers, progress=progress)
     if as_json:
-        print_json(result)
+        print_json({"suites": found.suites})
     else:
         console = text_console()
-        for suite in result["suites"]:
+        for suite in found.suites:
             for part in validation_report(suite):
                 console.print(part)
-    _fail(validating.worst_above(result, fail_above) if fail_above is not None else [], fail_above)
+    _fail(found.above(fail_above) if fail_above is not None else [], fail_above)
 
 
 def _measured(
@@ -71,24 +71,25 @@ def _measured(
     as_json: bool,
     fail_above: float | None,
 ) -> None:
+    import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display
-    from dlrmsim.verbs import validate_measured as validating_measured
+    from dlrmsim.verbs.validate_measured import worst_above
     from reports.tables import measured_errors, measured_statistics
 
     with progress_display() as progress:
-        found = validating_measured.validate_measured(folders, cluster, report, progress, framework=framework).table
+        found = dlrmsim.validate_measured(folders, cluster=cluster, framework=framework, out=report, progress=progress)
     if as_json:
-        print_json(found)
+        print_json(found.table)
     else:
         console = text_console()
-        for run in found["measured"]:
+        for run in found.table["measured"]:
             console.print(measured_errors(run))
-        if len(found["measured"]) > 1:
-            console.print(measured_statistics(found["statistics"]))
+        if len(found.table["measured"]) > 1:
+            console.print(measured_statistics(found.table["statistics"]))
         if report is not None:
             typer.echo(f"  report  {report}")
-    _fail(validating_measured.worst_above(found, fail_above) if fail_above is not None else [], fail_above)
+    _fail(worst_above(found.table, fail_above) if fail_above is not None else [], fail_above)
 
 
 def _fail(above: list[str], limit_pct: float | None) -> None:

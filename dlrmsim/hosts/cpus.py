@@ -17,10 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from dlrmsim.hosts.machine import MAX_RANKS_PER_CORE, require_torch
 from dlrmsim.hosts.training import TrainRequest, train_jobs
 from dlrmsim.output.folders import file_written_whole, require_file_writable
 from dlrmsim.output.measurement import load_average
-from dlrmsim.verbs.measure import MAX_RANKS_PER_CORE, require_torch
 from hardware_specs.cpu_kernels import CpuKernels
 from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster

@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 
+from dlrmsim.hosts.machine import require_torch
 from dlrmsim.output.folders import file_written_whole, require_file_writable
+from dlrmsim.output.framework_profile import fitted_profile
 from dlrmsim.output.measurement import iteration_times_s
-from dlrmsim.verbs.calibrate_frameworks import fitted_profile
-from dlrmsim.verbs.measure import require_torch, with_plan
 from hardware_specs.loader import CATALOGS, load_cluster
 from hardware_specs.types import Cluster
 from inputs.errors import InfeasibleError, InputError
+from scenarios.prepare import with_plan
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from traces.replay.gpu import gpu_of_device

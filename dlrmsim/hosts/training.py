@@ -12,10 +12,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dlrmsim.verbs.measure import with_plan
 from hardware_specs.types import Cluster
 from inputs.errors import InfeasibleError
 from scenarios.host_memory import physical_memory_bytes
+from scenarios.prepare import with_plan
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from trainer.bench_series import SCENARIO, by_turns, started_by_turns

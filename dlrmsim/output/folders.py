@@ -1,14 +1,12 @@
 """Output folders: written whole or not at all.
 
 A folder is written under a temporary name beside its destination and renamed when it is complete. A destination that
-exists is replaced only when dlrmsim wrote everything in it, which its ``run.json`` tells: ``{"tool": "dlrmsim",
-"files": [...]}``.
+exists is replaced only when its ``run.json`` (`dlrmsim.output.record`) lists everything in it.
 """
 
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 import tempfile
@@ -16,13 +14,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from dlrmsim.output.record import recorded_files
 from inputs.errors import InputError
 
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM}
 """What is wrong with a disk or folder, not with us."""
 
-RECORD_FILE = "run.json"
-TOOL = "dlrmsim"
+RUNS_FOLDER = Path("runs")
+"""Folder of results without a folder of their own."""
 
 
 def require_replaceable(target: Path) -> None:
@@ -63,7 +62,7 @@ def folder_written_whole(target: Path) -> Iterator[Path]:
     """Yield a temporary folder that becomes ``target`` when the block ends without an exception.
 
     Whatever ends the block early (an error, Ctrl-C) leaves ``target`` as it was and no temporary folder behind. The
-    block must write `RECORD_FILE`, or the folder cannot be replaced later.
+    block must write the record (`dlrmsim.output.record`), or the folder cannot be replaced later.
 
     Raises:
         InputError: ``target`` may not be replaced, see `require_replaceable`, or cannot be written (disk full, quota,
@@ -130,14 +129,9 @@ def _swap_in(partial: Path, target: Path) -> None:
 
 
 def _foreign_entries(folder: Path) -> list[str]:
-    """Names in ``folder`` that its record does not list; all of them when there is no record of ours."""
-    entries = sorted(entry.name for entry in folder.iterdir())
-    try:
-        record = json.loads((folder / RECORD_FILE).read_text(encoding="utf-8"))
-        ours = set(record["files"]) if record["tool"] == TOOL else set()
-    except (OSError, ValueError, KeyError, TypeError):
-        ours = set()
-    return [name for name in entries if name not in ours]
+    """Names in ``folder`` that its record does not list; all of them without a record of ours."""
+    ours = recorded_files(folder)
+    return sorted(entry.name for entry in folder.iterdir() if entry.name not in ours)
 
 
 def _create_parents(folder: Path) -> list[Path]:

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dlrmsim.output.environment import environment
-from dlrmsim.output.folders import RECORD_FILE, TOOL
-from dlrmsim.output.results import write_json
+from dlrmsim.output.json_file import write_json
+from dlrmsim.output.record import write_record
 from scenarios.resolve import ResolvedScenario
 from trainer.runs import Run
 from validation.yardstick import MOST_STOLEN, usual_of_all, usual_s
@@ -91,11 +91,9 @@ def write_measurement(folder: Path, resolved: ResolvedScenario, run: Run, found:
     summary = summarise(resolved, run, found)
     write_json(folder / "measured.json", summary)
     _write_iterations(folder / "iterations.parquet", run, found)
-    here = environment()
-    facts = {**here, **_host(), "load_before": found.load, "ranks": list(found.environments)}
+    facts = {**environment(), **_host(), "load_before": found.load, "ranks": list(found.environments)}
     write_json(folder / "environment.json", facts)
-    files = sorted([RECORD_FILE, *(path.name for path in folder.iterdir())])
-    write_json(folder / RECORD_FILE, {"tool": TOOL, "files": files, "scenario_hash": resolved.hash, **here})
+    write_record(folder, {"scenario_hash": resolved.hash})
     return summary
 
 

@@ -6,14 +6,12 @@ gives the same bytes. What differs from run to run is in `run.json`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from dlrmsim.output.folders import RECORD_FILE, TOOL
+from dlrmsim.output.json_file import write_json
+from dlrmsim.output.record import write_record
 from scenarios.progress import Progress
-from scenarios.resolve import ResolvedScenario
 from scenarios.runner import Outcome
 
 
@@ -29,31 +27,22 @@ def write_results(
     """Write all files of a run into an empty folder.
 
     Args:
-        folder: where.
-        outcome: what was found.
-        asked_ranks: ranks of the trace, shown first on the page; none: slowest, fastest, median and first.
+        folder: the empty folder.
+        outcome: the run.
+        asked_ranks: ranks of the trace, first on the page; none: slowest, fastest, median and first.
         report: whether to write the page.
-        wall_s: seconds each stage took so far, for the record.
-        progress: told what is being written.
+        wall_s: seconds of each stage so far, for the record.
+        progress: receives the stages.
     """
     progress.stage("writing results")
     write_json(folder / "summary.json", outcome.summary)
-    _write_scenario(folder / "scenario.resolved.yaml", outcome.resolved)
+    (folder / "scenario.resolved.yaml").write_text(outcome.resolved.to_yaml(), encoding="utf-8")
     _write_timeline(folder / "timeline.parquet", outcome)
     _write_trace(folder / "trace.json.gz", outcome, asked_ranks or outcome.analysis.ranks.distinct())
     if report:
         progress.stage("drawing the report")
         _write_report(folder / "report.html", outcome, asked_ranks)
-    _write_record(folder, outcome, wall_s)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON for people and tools: indented, keys in the order they have."""
-    path.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")
-
-
-def _write_scenario(path: Path, resolved: ResolvedScenario) -> None:
-    path.write_text(resolved.to_yaml(), encoding="utf-8")
+    write_record(folder, {"scenario_hash": outcome.resolved.hash, "wall_s": dict(wall_s)})
 
 
 def _write_timeline(path: Path, outcome: Outcome) -> None:
@@ -81,12 +70,3 @@ def _write_report(path: Path, outcome: Outcome, asked_ranks: Sequence[int]) -> N
     from reports.run_report import render_run
 
     path.write_text(render_run(run_findings(outcome, asked_ranks)), encoding="utf-8")
-
-
-def _write_record(folder: Path, outcome: Outcome, wall_s: Mapping[str, float]) -> None:
-    """Write what tells whose folder this is, and what differs from run to run."""
-    from dlrmsim.output.environment import environment
-
-    files = sorted([RECORD_FILE, *(path.name for path in folder.iterdir())])
-    record = {"tool": TOOL, "files": files, "scenario_hash": outcome.resolved.hash, "wall_s": dict(wall_s)}
-    write_json(folder / RECORD_FILE, record | environment())

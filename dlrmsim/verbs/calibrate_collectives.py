@@ -1,14 +1,14 @@
-"""Calibration: from measured collectives to a cluster spec with a fit."""
+"""``calibrate_collectives``: fit a cluster's fabric to measured collectives and write a cluster spec."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dlrmsim.kept_apart import rows_to_fit
 from dlrmsim.output.folders import file_written_whole
+from dlrmsim.verbs.what import Name, Names, paths_of
 from hardware_specs.collectives import FittedCollectives
 from hardware_specs.loader import CATALOGS, load_cluster
 from inputs.quantities import format_quantity
@@ -16,6 +16,7 @@ from inputs.yaml_lines import load_yaml
 from scenarios.progress import Progress, Silent
 from traces.nccl_tests import read_timed_collectives
 from validation.fits.fitting import FACTORS, fit_collectives
+from validation.fits.rules import rows_to_fit
 from validation.suites.collective_cases import groups_of
 from validation.suites.collectives import MeasuredCollective, Predictor
 from validation.suites.errors import error_pct
@@ -23,46 +24,46 @@ from validation.suites.thinning import thinned
 
 
 @dataclass(frozen=True, slots=True)
-class Calibrated:
-    """A fit and what it says of the rows.
+class CalibrateCollectivesResult:
+    """A fit and its errors.
 
     Attributes:
+        file: the spec that was written.
         fitted: the block of the spec.
         groups: statistics of the errors, by role (calibration: fitted on; validation: left out by the rule) and size.
-        file: the spec that was written.
     """
 
-    fitted: FittedCollectives
-    groups: list[dict[str, Any]]
     file: Path
+    fitted: FittedCollectives
+    groups: Sequence[Mapping[str, object]]
 
 
 def calibrate_collectives(
-    logs: Sequence[Path],
-    cluster: str,
-    out: Path,
+    what: Names,
     *,
+    cluster: Name,
     rule: str | None = None,
     op: str | None = None,
+    out: Name,
     progress: Progress | None = None,
-) -> Calibrated:
+) -> CalibrateCollectivesResult:
     """Fit a cluster's fabric to measured collectives and write the spec.
 
     Args:
-        logs: logs of nccl-tests, or CSV (`traces.nccl_tests`).
-        cluster: name or path of the cluster whose topology and library the fit starts from.
-        out: YAML file to write; the cluster is named after it.
+        what: logs of nccl-tests, or CSV (`traces.nccl_tests`).
+        cluster: the cluster whose topology and library the fit starts from.
         rule: rows to fit on, such as ``nodes == 1 or ranks_per_node == 1``; all by default.
         op: the operation of logs that do not name it.
-        progress: told what is being done.
+        out: YAML file to write; the cluster is named after it.
+        progress: receives the stages.
 
     Raises:
         InputError: a log, the rule or the cluster is wrong, a row does not fit on it, or ``out`` cannot be written.
     """
-    shown = progress or Silent()
+    shown, file = progress or Silent(), Path(out)
     shown.stage("reading the measurements")
     machine = load_cluster(cluster)
-    timed = [row for log in logs for row in read_timed_collectives(log, op)]
+    timed = [row for log in paths_of(what) for row in read_timed_collectives(log, op)]
     rows = thinned(MeasuredCollective(r.op, r.nodes, r.ranks_per_node, r.bytes, r.time_s, r.source) for r in timed)
     used = rows_to_fit(rows, rule)
     note = f"dlrmsim calibrate collectives: {', '.join(sorted({row.source for row in used}))}"
@@ -77,18 +78,18 @@ def calibrate_collectives(
         }
         for row, seconds in zip(rows, predictor.seconds(rows).tolist(), strict=True)
     ]
-    file_written_whole(out, _spec(cluster, out.stem, fitted))
-    return Calibrated(fitted, groups_of(cases), out)
+    file_written_whole(file, _spec(cluster, file.stem, fitted))
+    return CalibrateCollectivesResult(file, fitted, groups_of(cases))
 
 
-def _spec(cluster: str, name: str, fitted: FittedCollectives) -> str:
+def _spec(cluster: Name, name: str, fitted: FittedCollectives) -> str:
     """The cluster's own YAML with another name and the fit in place of its points.
 
     Shipped parts keep their names; a cluster of the user's is written with all its parts, which may be anywhere.
     """
     import yaml
 
-    shipped = cluster in CATALOGS["cluster"].names()
+    shipped = str(cluster) in CATALOGS["cluster"].names()
     data = load_yaml(CATALOGS["cluster"].find(cluster)).data if shipped else load_cluster(cluster).to_dict()
     data = {**data, "name": name, "calibration": [], "fitted": _plain(fitted)}
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)

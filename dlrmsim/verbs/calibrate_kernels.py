@@ -1,21 +1,22 @@
-"""Calibration: from measured kernels to a GPU spec with fitted rates."""
+"""``calibrate_kernels``: fit a GPU's achieved rates to measured kernels and write a GPU spec."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from dlrmsim.kept_apart import rows_to_fit
 from dlrmsim.output.folders import file_written_whole
+from dlrmsim.verbs.what import Name
 from hardware_specs.loader import CATALOGS, load_gpu
 from inputs.sourced import Sourced
 from inputs.yaml_lines import load_yaml
 from scenarios.progress import Progress, Silent
 from validation.fits.kernel_fit import KernelFit, fit_kernels, predicted_s
+from validation.fits.rules import rows_to_fit
 from validation.suites.errors import error_pct, statistics
 from validation.suites.kernel_rows import MeasuredKernel, kernel_rows
 
@@ -23,47 +24,47 @@ US = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
-class CalibratedKernels:
-    """A fit and what it says of the rows.
+class CalibrateKernelsResult:
+    """A fit and its errors.
 
     Attributes:
+        file: the spec that was written.
         fit: the constants.
         cases: a row each: what, role (calibration: fitted on; validation: left out by the rule), source, measured_s,
             predicted_s, error_pct.
         groups: statistics of the errors, by role, kind and source.
-        file: the spec that was written.
     """
 
-    fit: KernelFit
-    cases: list[dict[str, Any]]
-    groups: list[dict[str, Any]]
     file: Path
+    fit: KernelFit
+    cases: Sequence[Mapping[str, object]]
+    groups: Sequence[Mapping[str, object]]
 
 
 def calibrate_kernels(
-    rows: str, gpu: str, out: Path, *, rule: str | None = None, progress: Progress | None = None
-) -> CalibratedKernels:
+    what: Name, *, gpu: Name, rule: str | None = None, out: Name, progress: Progress | None = None
+) -> CalibrateKernelsResult:
     """Fit a GPU's achieved rates to measured kernels and write the spec.
 
     Args:
-        rows: CSV of kernels, or the name of a shipped table (`validation.suites.kernel_rows`).
-        gpu: name or path of the GPU that the fit starts from.
-        out: YAML file to write; the GPU is named after it.
+        what: CSV of kernels, or the name of a shipped table (`validation.suites.kernel_rows`).
+        gpu: the GPU that the fit starts from.
         rule: rows to fit on, such as ``kind == gemm``; the others are predicted. All by default.
-        progress: told what is being done.
+        out: YAML file to write; the GPU is named after it.
+        progress: receives the stages.
 
     Raises:
         InputError: the table, the rule or the GPU is wrong, or ``out`` cannot be written.
     """
-    shown = progress or Silent()
+    shown, file = progress or Silent(), Path(out)
     shown.stage("reading the measurements")
-    start, measured = load_gpu(gpu), kernel_rows(rows)
+    start, measured = load_gpu(gpu), kernel_rows(str(what))
     used = rows_to_fit(measured, rule)
-    words = ["dlrmsim", "calibrate", "kernels", rows, "--gpu", gpu, *(["--rule", rule] if rule else [])]
+    words = ["dlrmsim", "calibrate", "kernels", str(what), "--gpu", str(gpu), *(["--rule", rule] if rule else [])]
     fit = fit_kernels(start, used, shlex.join(words), shown)
     cases = _cases(fit, measured, used)
-    file_written_whole(out, _spec(gpu, out.stem, fit))
-    return CalibratedKernels(fit, cases, _groups(cases), out)
+    file_written_whole(file, _spec(gpu, file.stem, fit))
+    return CalibrateKernelsResult(file, fit, cases, _groups(cases))
 
 
 def _cases(fit: KernelFit, measured: Sequence[MeasuredKernel], used: Sequence[MeasuredKernel]) -> list[dict[str, Any]]:
@@ -92,7 +93,7 @@ def _groups(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     ]
 
 
-def _spec(gpu: str, name: str, fit: KernelFit) -> str:
+def _spec(gpu: Name, name: str, fit: KernelFit) -> str:
     """The GPU's own YAML with another name and what was fitted."""
     import yaml
 

@@ -1,37 +1,52 @@
-"""Two runs or traces beside each other."""
+"""``compare``: two runs or traces beside each other."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dlrmsim.verbs.what import Name
 from inputs.errors import InputError
 from reports.comparison import Difference, differences
+from scenarios.progress import Progress
 
 
-def compare(first: Path, second: Path) -> tuple[Difference, ...]:
-    """What differs between two output folders or traces.
+@dataclass(frozen=True, slots=True)
+class CompareResult:
+    """Two runs or traces.
+
+    Attributes:
+        differences: iteration, its parts, then collectives and kernels, the largest change first.
+    """
+
+    differences: tuple[Difference, ...]
+
+
+def compare(what: Name, against: Name, *, progress: Progress | None = None) -> CompareResult:
+    """Compare two output folders or traces.
 
     Args:
-        first: a folder that `run` or `import` wrote, or a trace with times.
-        second: another.
+        what: a folder that `run` or `import_traces` wrote, or a trace with times.
+        against: another.
+        progress: receives the stages.
 
     Raises:
         InputError: neither, or a trace without times.
     """
-    return differences(_summary(first), _summary(second))
+    return CompareResult(differences(_summary(Path(what), progress), _summary(Path(against), progress)))
 
 
-def _summary(path: Path) -> dict[str, Any]:
+def _summary(path: Path, progress: Progress | None) -> dict[str, Any]:
     if path.is_dir():
         return _written(path / "summary.json")
-    from dlrmsim.verbs.import_traces import run_import
+    from dlrmsim.verbs.import_traces import import_traces
 
-    finished = run_import([path])
-    if finished.analysis is None:
-        raise InputError("has no times to compare", file=path, given=finished.imported.format)
-    return finished.summary
+    found = import_traces(path, progress=progress)
+    if found.analysis is None:
+        raise InputError("has no times to compare", file=path, given=found.imported.format)
+    return dict(found.summary)
 
 
 def _written(file: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Exports of runs and traces: Chrome traces, Chakra execution traces, Parquet."""
+"""``export``: runs and traces as Chrome traces, Chakra execution traces, or Parquet."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dlrmsim.output.environment import environment
-from dlrmsim.output.folders import RECORD_FILE, TOOL, folder_written_whole, require_replaceable
-from dlrmsim.output.results import write_json
+from dlrmsim.output.folders import folder_written_whole, require_replaceable
+from dlrmsim.output.record import write_record
+from dlrmsim.verbs.what import Name, Names, paths_of
 from inputs.errors import InputError, nearest_name
 from scenarios.progress import Progress, Silent
 from traces.chakra.writer import write_chakra
@@ -18,11 +18,17 @@ from traces.imported import Imported
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
-    """An export: what was read and the files it became."""
+class ExportResult:
+    """An export.
 
-    imported: Imported
+    Attributes:
+        folder: its output folder.
+        imported: the runs or traces.
+        files: the files in the folder of the format.
+    """
+
     folder: Path
+    imported: Imported
     files: tuple[Path, ...]
 
 
@@ -38,22 +44,22 @@ WRITERS: dict[str, Callable[[Imported, Path], None]] = {
 """What writes each format into a folder."""
 
 
-def run_export(
-    sources: Sequence[Path],
-    form: str,
-    out: Path,
+def export(
+    what: Names,
     *,
+    form: str,
     ranks: Sequence[int] | None = None,
+    out: Name,
     progress: Progress | None = None,
-) -> Exported:
+) -> ExportResult:
     """Export a run or the traces of a job into ``out/FORMAT``, whole or not at all.
 
     Args:
-        sources: a folder that `run`, `import` or `replay` wrote, or traces.
+        what: a folder of `run`, `import_traces` or `replay`, or traces.
         form: key of `WRITERS`.
-        out: the folder.
         ranks: ranks to keep; default: all.
-        progress: told what is being done.
+        out: the folder.
+        progress: receives the stages.
 
     Raises:
         InputError: no such format, a trace is wrong or has nothing to export, or ``out`` may not be written.
@@ -61,20 +67,19 @@ def run_export(
     if form not in WRITERS:
         expected, near = f"one of {', '.join(WRITERS)}", nearest_name(form, WRITERS)
         raise InputError("no such format", file="--format", given=form, expected=expected, nearest=near)
-    progress = progress or Silent()
-    require_replaceable(out)
+    progress, folder = progress or Silent(), Path(out)
+    require_replaceable(folder)
     progress.stage("reading traces")
-    imported = import_traces([_timeline_of(source) for source in sources], ranks)
+    imported = import_traces([_timeline_of(source) for source in paths_of(what)], ranks)
     progress.stage("writing results")
-    with folder_written_whole(out) as partial:
+    with folder_written_whole(folder) as partial:
         (partial / form).mkdir()
         WRITERS[form](imported, partial / form)
         names = sorted(path.name for path in (partial / form).iterdir())
         if not names:
             raise InputError("has no programs to export", file=imported.files[0], given=imported.format)
-        record = {"tool": TOOL, "files": [form, RECORD_FILE], "exported_from": [str(file) for file in imported.files]}
-        write_json(partial / RECORD_FILE, record | environment())
-    return Exported(imported, out, tuple(out / form / name for name in names))
+        write_record(partial, {"exported_from": [str(file) for file in imported.files]})
+    return ExportResult(folder, imported, tuple(folder / form / name for name in names))
 
 
 def _timeline_of(source: Path) -> Path:

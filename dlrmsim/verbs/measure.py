@@ -7,24 +7,21 @@ written beside the measurement is what can be predicted: ``dlrmsim run DIR/scena
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from importlib.util import find_spec
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from dlrmsim.output.folders import folder_written_whole, require_replaceable
+from dlrmsim.hosts.machine import MAX_RANKS_PER_CORE, device_for, require_torch
+from dlrmsim.output.folders import RUNS_FOLDER, folder_written_whole, require_replaceable
 from dlrmsim.output.measurement import Measurement, load_average, read_measurement, write_measurement
-from dlrmsim.verbs.run import RUNS_FOLDER
-from inputs.errors import InfeasibleError, InputError, MissingExtraError
+from dlrmsim.verbs.what import Job, Name, scenario_of
+from inputs.errors import InfeasibleError, InputError
 from scenarios.host_memory import free_memory_bytes
-from scenarios.prepare import prepare
+from scenarios.prepare import with_plan
 from scenarios.progress import Progress, Silent
-from scenarios.resolve import ResolvedScenario, load_scenario
+from scenarios.resolve import ResolvedScenario
 from trainer.pin import usable_cores
 from trainer.runs import PREPARED_BATCHES, Run
-from workloads.dlrm.sharding.plan_exchange import plan_to_dict
-from workloads.dlrm.sharding.plan_file import read_plan
 
 WARM_UP = 10
 """Iterations before those that count: buffers are made and connections opened in the first, caches fill in the next."""
@@ -39,11 +36,6 @@ TIMED = 8
 PROFILED = 3
 """Iterations that are traced in full after these: that slows them down, so they are not counted."""
 
-GPU_DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"), Path("/dev/kfd"))
-"""What the drivers of NVIDIA (on Linux, in WSL) and AMD make: without any, PyTorch is not loaded to ask for GPUs."""
-
-MAX_RANKS_PER_CORE = 8
-
 RANK_BYTES = 0.4e9
 """What a rank takes beside its tables, bytes: PyTorch, buffers (resident size of a rank of criteo_small)."""
 
@@ -51,49 +43,50 @@ RESOLVED = "scenario.resolved.yaml"
 
 
 @dataclass(frozen=True, slots=True)
-class MeasureRequest:
-    """What to measure.
+class MeasureResult:
+    """A measurement whose files are written.
 
     Attributes:
-        ranks: processes on this machine; None: as many as the scenario has.
+        folder: its output folder.
+        summary: the content of ``measured.json``.
+    """
+
+    folder: Path
+    summary: Mapping[str, object]
+
+
+def measure(
+    what: Job,
+    *,
+    settings: Sequence[str] = (),
+    ranks: int | None = None,
+    iterations: int = 50,
+    data: Name | None = None,
+    device: str | None = None,
+    timed: int = TIMED,
+    profiled: int = PROFILED,
+    batches: int = PREPARED_BATCHES,
+    repeated_weights: bool = False,
+    warm_up: int = WARM_UP,
+    out: Name | None = None,
+    progress: Progress | None = None,
+) -> MeasureResult:
+    """Train a scenario on this machine and write down how long its iterations take.
+
+    Args:
+        what: the scenario.
+        settings: ``KEY=VALUE`` each.
+        ranks: processes on this machine; None: the ranks of the scenario.
         iterations: iterations that are timed.
-        out: output folder; default ``runs/NAME-HASH8-measured``.
         data: a file in Criteo's format instead of synthetic clicks.
         device: ``cpu`` or ``cuda``; None: ``cuda`` where every rank has a GPU.
         timed: iterations of which each operator is timed.
         profiled: iterations that are traced in full.
-        batches: made beforehand at least, and taken in turn.
-        repeated_weights: few first weights of tables are drawn, and repeated.
+        batches: number of batches made beforehand at least, and taken in turn.
+        repeated_weights: whether tables repeat a few random weights.
         warm_up: iterations before those that are timed.
-    """
-
-    ranks: int | None = None
-    iterations: int = 50
-    out: Path | None = None
-    data: Path | None = None
-    device: str | None = None
-    timed: int = TIMED
-    profiled: int = PROFILED
-    batches: int = PREPARED_BATCHES
-    repeated_weights: bool = False
-    warm_up: int = WARM_UP
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A measurement whose files are written."""
-
-    folder: Path
-    summary: dict[str, Any]
-
-
-def measure(
-    scenario: str | Path,
-    settings: Sequence[str] = (),
-    request: MeasureRequest | None = None,
-    progress: Progress | None = None,
-) -> Measured:
-    """Train a scenario on this machine and write down how long its iterations take.
+        out: output folder; default ``runs/NAME-HASH8-measured``.
+        progress: receives the stages.
 
     Raises:
         MissingExtraError: PyTorch is not installed.
@@ -101,39 +94,39 @@ def measure(
         InfeasibleError: the tables do not fit into this machine.
         RankFailedError: a rank died.
     """
-    request, progress = request or MeasureRequest(), progress or Silent()
+    progress, clicks = progress or Silent(), Path(data) if data is not None else None
     require_torch()
-    if request.data is not None and not request.data.is_file():
-        raise InputError("no such file", file="--data", given=request.data, expected="clicks in Criteo's format")
-    resolved = _resolve(scenario, settings, request)
+    if clicks is not None and not clicks.is_file():
+        raise InputError("no such file", file="--data", given=clicks, expected="clicks in Criteo's format")
+    resolved = scenario_of(what, [*settings, *([] if ranks is None else [f"world_size={ranks}"])])
     _check_ranks(resolved.world_size)
     resolved = with_plan(resolved, progress)
-    device = device_for(request.device, resolved.world_size)
-    folder = request.out or RUNS_FOLDER / f"{resolved.name}-{resolved.hash[:8]}-measured"
+    used = device_for(device, resolved.world_size)
+    folder = Path(out) if out is not None else RUNS_FOLDER / f"{resolved.name}-{resolved.hash[:8]}-measured"
     require_replaceable(folder)
     with folder_written_whole(folder) as partial:
         (partial / RESOLVED).write_text(resolved.to_yaml(), encoding="utf-8")
-        _check_memory(partial / RESOLVED, device)
+        _check_memory(partial / RESOLVED, used)
         several = resolved.world_size > 1
-        looks = _looks_every(request.iterations, device, several=several)
+        looks = _looks_every(iterations, used, several=several)
         run = Run(
             scenario=partial / RESOLVED,
             out=partial / "ranks",
-            iterations=request.iterations,
-            warm_up=request.warm_up,
-            timed=request.timed,
+            iterations=iterations,
+            warm_up=warm_up,
+            timed=timed,
             yardstick_every=looks,
             settling=1 if several and looks else 0,  # one rank waits for nobody at a look
-            profiled=request.profiled,
-            prepared=request.batches,
-            repeated_weights=request.repeated_weights,
-            data=request.data.absolute() if request.data else None,
-            device=device,
+            profiled=profiled,
+            prepared=batches,
+            repeated_weights=repeated_weights,
+            data=clicks.absolute() if clicks else None,
+            device=used,
         )
         progress.stage(f"training on {resolved.world_size} ranks")
         measurement = _run(run, resolved)
         summary = write_measurement(partial, resolved, run, measurement)
-    return Measured(folder, summary)
+    return MeasureResult(folder, summary)
 
 
 def _looks_every(iterations: int, device: str, *, several: bool) -> int:
@@ -159,50 +152,11 @@ def _run(run: Run, resolved: ResolvedScenario) -> Measurement:
     return measurement
 
 
-def _resolve(scenario: str | Path, settings: Sequence[str], request: MeasureRequest) -> ResolvedScenario:
-    size = [] if request.ranks is None else [f"world_size={request.ranks}"]
-    return load_scenario(scenario, [*settings, *size])
-
-
-def with_plan(resolved: ResolvedScenario, progress: Progress) -> ResolvedScenario:
-    """The scenario with the plan that the simulator would use written out."""
-    plan = read_plan(plan_to_dict(prepare(resolved, progress).plan)).model_dump(mode="json")
-    sharding = resolved.scenario.workload.sharding.model_copy(update={"planner": None, "plan": plan})
-    workload = resolved.scenario.workload.model_copy(update={"sharding": sharding})
-    return replace(resolved, scenario=resolved.scenario.model_copy(update={"workload": workload}))
-
-
-def require_torch() -> None:
-    """Refuse to go on without PyTorch."""
-    if find_spec("torch") is None:
-        raise MissingExtraError("measuring needs PyTorch: pip install 'dlrmsim[trainer]'")
-
-
 def _check_ranks(ranks: int) -> None:
     """Refuse what would measure nothing but how processes take turns."""
     most = MAX_RANKS_PER_CORE * len(usable_cores())
     if ranks > most:
         raise InputError("too many ranks for this machine", file="--ranks", given=ranks, expected=f"at most {most}")
-
-
-def device_for(asked: str | None, ranks: int) -> str:
-    """The device to train on: ``cpu`` or ``cuda``.
-
-    Args:
-        asked: for; None: ``cuda`` where every rank has a GPU.
-        ranks: how many.
-
-    Raises:
-        InputError: there are fewer GPUs than ranks.
-    """
-    if asked == "cpu" or (asked is None and not any(driver.exists() for driver in GPU_DRIVERS)):
-        return "cpu"
-    from trainer.gpus import gpu_count
-
-    gpus = gpu_count()
-    if asked == "cuda" and gpus < ranks:
-        raise InputError("not enough GPUs", file="--device", given=f"{gpus} for {ranks} ranks", expected=f"{ranks}")
-    return "cuda" if gpus >= ranks else "cpu"
 
 
 def _check_memory(file: Path, device: str) -> None:

@@ -1,79 +1,73 @@
-"""``plan``: make or read the sharding plan of a scenario, and write it with what it does to every rank."""
+"""``plan``: make or read the sharding plan of a scenario, and write it with statistics of every rank."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from dlrmsim import __version__
-from dlrmsim.output.environment import environment
-from dlrmsim.output.folders import RECORD_FILE, TOOL, folder_written_whole, require_replaceable
-from dlrmsim.output.results import write_json
+from dlrmsim.output.folders import folder_written_whole, require_replaceable
+from dlrmsim.output.json_file import write_json
+from dlrmsim.output.record import write_record
+from dlrmsim.verbs.what import Job, Name, scenario_of
 from reports.plan_report import render_plan
 from scenarios.plan_study import PlanStudy, study_plan
 from scenarios.progress import Progress, Silent
-from scenarios.resolve import ResolvedScenario, load_scenario
 from workloads.dlrm.sharding import plan_to_dict
 
 PLAN_FILE, STATISTICS_FILE, PAGE_FILE = "plan.json", "statistics.json", "plan.html"
 
 
 @dataclass(frozen=True, slots=True)
-class PlanRequest:
-    """What is asked for.
+class PlanResult:
+    """A plan.
 
     Attributes:
-        scenario: name or path.
-        settings: ``KEY=VALUE`` each.
+        folder: where it is written; None: nowhere.
+        study: the plan, statistics of every rank, and other planners.
+    """
+
+    folder: Path | None
+    study: PlanStudy
+
+    def to_dict(self) -> Mapping[str, object]:
+        """Statistics and plan, as ``plan --json`` prints them."""
+        return {**self.study.to_dict(), "plan": plan_to_dict(self.study.plan)}
+
+
+def plan(
+    what: Job,
+    *,
+    planner: str | None = None,
+    compare: bool = False,
+    settings: Sequence[str] = (),
+    out: Name | None = None,
+    progress: Progress | None = None,
+) -> PlanResult:
+    """Plan, simulate, and write the output folder if one is asked for, whole or not at all.
+
+    Args:
+        what: the scenario.
         planner: takes the place of the scenario's planner or plan.
         compare: plan with all planners, too.
-        out: folder to write; None: nothing is written.
-    """
-
-    scenario: str
-    settings: Sequence[str] = ()
-    planner: str | None = None
-    compare: bool = False
-    out: Path | None = None
-
-
-def resolve_request(request: PlanRequest) -> ResolvedScenario:
-    """The scenario with the planner that is asked for.
-
-    Raises:
-        InputError: the scenario or a setting is wrong.
-    """
-    chosen = [] if request.planner is None else [f"workload.sharding.planner={request.planner}"]
-    return load_scenario(request.scenario, [*request.settings, *chosen])
-
-
-def plan(request: PlanRequest, progress: Progress | None = None) -> PlanStudy:
-    """Plan, simulate, and write the output folder if one is asked for, whole or not at all.
+        settings: ``KEY=VALUE`` each.
+        out: folder for ``plan.json``, ``statistics.json`` and ``plan.html``; None: nothing is written.
+        progress: receives the stages.
 
     Raises:
         InputError: the scenario, the planner's name or the plan is wrong, or the folder holds something else.
         InfeasibleError: the tables do not fit; with the numbers of each tier.
     """
-    if request.out is not None:
-        require_replaceable(request.out)
-    study = study_plan(resolve_request(request), progress or Silent(), compare=request.compare)
-    if request.out is not None:
-        _write(study, request.out)
-    return study
-
-
-def as_json(study: PlanStudy) -> dict[str, Any]:
-    """Statistics and plan."""
-    return {**study.to_dict(), "plan": plan_to_dict(study.plan)}
-
-
-def _write(study: PlanStudy, folder: Path) -> None:
-    with folder_written_whole(folder) as partial:
-        write_json(partial / PLAN_FILE, plan_to_dict(study.plan))
-        write_json(partial / STATISTICS_FILE, study.to_dict())
-        (partial / PAGE_FILE).write_text(render_plan(study, __version__), encoding="utf-8")
-        files = sorted([RECORD_FILE, PLAN_FILE, STATISTICS_FILE, PAGE_FILE])
-        record = {"tool": TOOL, "files": files, "scenario_hash": study.resolved.hash}
-        write_json(partial / RECORD_FILE, record | environment())
+    folder = Path(out) if out is not None else None
+    if folder is not None:
+        require_replaceable(folder)
+    chosen = [] if planner is None else [f"workload.sharding.planner={planner}"]
+    study = study_plan(scenario_of(what, [*settings, *chosen]), progress or Silent(), compare=compare)
+    if folder is not None:
+        with folder_written_whole(folder) as partial:
+            write_json(partial / PLAN_FILE, plan_to_dict(study.plan))
+            write_json(partial / STATISTICS_FILE, study.to_dict())
+            (partial / PAGE_FILE).write_text(render_plan(study, __version__), encoding="utf-8")
+            write_record(partial, {"scenario_hash": study.resolved.hash})
+    return PlanResult(folder, study)

@@ -1,22 +1,22 @@
-"""Replays of traces: as measured, or on other hardware, other ranks, with other precision and overlap."""
+"""``replay``: run traces in the engine, as measured, or on other hardware, other ranks, precision and overlap."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from dlrmsim.changes import Changes
 from dlrmsim.output.folders import require_replaceable
-from dlrmsim.verbs.import_traces import ImportFinished, write_finished
+from dlrmsim.output.trace_results import write_trace_results
+from dlrmsim.verbs.what import Name, Names, paths_of
 from hardware_specs import CATALOGS
 from hardware_specs.loader import load_cluster, load_gpu
 from hardware_specs.processors import Gpu
-from inputs.errors import InputError
+from inputs.errors import InputError, nearest_name
 from scenarios.progress import Progress, Silent
 from simulator.analysis.steps import StepRow
 from simulator.lowered import PS_PER_S
@@ -33,56 +33,110 @@ from traces.replay.overlap import with_communication_hidden, without_overlap
 from traces.replay.precision import in_precision
 from traces.replay.ranks import at_world_size, with_clones
 
+Absent = Literal["none", "clones", "late"]
+Overlap = Literal["as_traced", "none", "hidden"]
+Word = TypeVar("Word", bound=str | None)
+
 _OVERLAPS: Mapping[str, Callable[[Job], Job]] = {"none": without_overlap, "hidden": with_communication_hidden}
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayFinished:
+class Changes:
+    """What is other than measured; fields as the options of `replay`."""
+
+    cluster: Name | None = None
+    gpu: Name | None = None
+    from_gpu: Name | None = None
+    world_size: int | None = None
+    local_batch: int | None = None
+    absent: Absent | None = None
+    overlap: Overlap = "as_traced"
+    delays_s: Mapping[int, float] = field(default_factory=dict)
+    precisions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is other than measured."""
+        return self != Changes()
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
     """A replay.
 
     Attributes:
+        folder: where it is written; None: nowhere.
+        changes: what is other than measured.
         before: the import.
         after: the same with the times of the replay.
-        summary: what `--json` prints.
         methods: how kernels came to another GPU.
-        folder: where it was written; None when it was not.
+        summary: what ``replay --json`` prints.
     """
 
+    folder: Path | None
+    changes: Changes
     before: Imported
     after: Imported
-    summary: dict[str, Any]
     methods: tuple[MethodShare, ...]
-    folder: Path | None
+    summary: Mapping[str, object]
 
 
-def run_replay(
-    files: Sequence[Path],
-    changes: Changes | None = None,
+def replay(
+    what: Names,
     *,
+    cluster: Name | None = None,
+    gpu: Name | None = None,
+    from_gpu: Name | None = None,
+    world_size: int | None = None,
+    local_batch: int | None = None,
+    absent: Absent | None = None,
+    overlap: Overlap = "as_traced",
+    delays_s: Mapping[int, float] | None = None,
+    precisions: Mapping[str, str] | None = None,
     ranks: Sequence[int] | None = None,
-    out: Path | None = None,
+    out: Name | None = None,
     progress: Progress | None = None,
-) -> ReplayFinished:
+) -> ReplayResult:
     """Import traces and run them in the engine.
 
     Args:
-        files: traces of one job.
-        changes: what is other than measured; default: nothing.
+        what: traces of one job.
+        cluster: the cluster that takes the collectives; default: transfers as measured.
+        gpu: the GPU that takes the kernels; default: kernels as measured.
+        from_gpu: the GPU of the trace; default: by its name in the trace.
+        world_size: ranks of the job, default: as traced.
+        local_batch: samples of each rank, default: as traced.
+        absent: ranks without a trace: left out, clones of the traced ones, or known only by their arrivals; default:
+            clones on a cluster or another world size, else left out.
+        overlap: of device work.
+        delays_s: lateness of ranks in each step, seconds.
+        precisions: type by operation of collectives, ``all`` for the others.
         ranks: ranks to keep; default: all.
-        out: folder for what `import` writes, with the times of the replay.
-        progress: told what is being done.
+        out: folder for the files of `import_traces`, with the times of the replay.
+        progress: receives the stages.
 
     Raises:
         InputError: a trace is wrong, has no times to replay and no cluster was named, a change is impossible, or
             ``out`` may not be written.
         DeadlockError: the trace's dependencies contradict each other.
     """
-    changes, progress = changes or Changes(), progress or Silent()
-    if out is not None:
-        require_replaceable(out)
+    changes = Changes(
+        cluster,
+        gpu,
+        from_gpu,
+        world_size,
+        local_batch,
+        _known("--absent", absent, Absent),
+        _known("--overlap", overlap, Overlap),
+        delays_s or {},
+        precisions or {},
+    )
+    progress, folder = progress or Silent(), Path(out) if out is not None else None
+    if folder is not None:
+        require_replaceable(folder)
     begin = time.perf_counter()
     progress.stage("reading traces")
-    before = import_traces(files, ranks)
+    before = import_traces(paths_of(what), ranks)
     progress.stage("replaying")
     job, methods = _changed(job_of(before), changes)
     machine = None if changes.cluster is None else _machine(changes.cluster, job.world_size)
@@ -90,13 +144,26 @@ def run_replay(
     progress.stage("analysing")
     analysis = analyse_trace(after, after.measured) if after.measured else None
     summary = _summary(before, after, analysis, changes, methods)
-    if out is not None:
-        finished = ImportFinished(after, analysis, import_summary(after, analysis) | summary, out)
-        write_finished(out, finished, report=True, begin=begin, progress=progress)
-    return ReplayFinished(before, after, summary, methods, out)
+    if folder is not None:
+        written = import_summary(after, analysis) | summary
+        write_trace_results(folder, after, analysis, written, report=True, begin=begin, progress=progress)
+    return ReplayResult(folder, changes, before, after, methods, summary)
 
 
-def _machine(cluster: str, world_size: int) -> Machine:
+def _known(name: str, word: Word, kind: object) -> Word:
+    """The word, if it is one of a kind or None.
+
+    Raises:
+        InputError: it is none of them.
+    """
+    words = get_args(kind)
+    if word is not None and word not in words:
+        expected, near = f"one of {', '.join(words)}", nearest_name(word, words)
+        raise InputError("is none of its words", file=name, given=word, expected=expected, nearest=near)
+    return word
+
+
+def _machine(cluster: Name, world_size: int) -> Machine:
     return build_machine(load_cluster(cluster), world_size, launch_s=0.0)
 
 
@@ -152,7 +219,7 @@ def _summary(
         measured["largest_error_s"] = error_ps(before, after) / PS_PER_S
     return {
         "format": before.format,
-        "cluster": changes.cluster,
+        "cluster": None if changes.cluster is None else str(changes.cluster),
         "ranks": len(before.ranks),
         "world_size": after.world_size,
         **makespan,

@@ -1,21 +1,21 @@
-"""``validate --measured``: the reference trainer's measurements against predictions of the same scenarios."""
+"""``validate_measured``: the reference trainer's measurements against predictions of the same scenarios."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dlrmsim import __version__
 from dlrmsim.output.folders import file_written_whole
+from dlrmsim.verbs.what import Name, Names, paths_of
 from scenarios.progress import Progress, Silent
 from validation.measured import Measured, Times, read_measured
 from validation.measured_prediction import cases_of, predict_measured, slower_than_then, statistics_of
 
 
 @dataclass(frozen=True, slots=True)
-class Validated:
+class ValidateMeasuredResult:
     """Measurements with their predictions.
 
     Attributes:
@@ -28,27 +28,26 @@ class Validated:
 
 
 def validate_measured(
-    folders: Sequence[Path],
-    cluster: str | None = None,
-    report: Path | None = None,
-    progress: Progress | None = None,
+    what: Names,
     *,
+    cluster: str | None = None,
     framework: str | None = None,
-) -> Validated:
+    out: Name | None = None,
+    progress: Progress | None = None,
+) -> ValidateMeasuredResult:
     """Predict what was measured.
 
     Args:
-        folders: that ``measure`` wrote.
+        what: folders that `measure` wrote.
         cluster: name or path of the machine; None: the one each scenario names.
-        report: HTML file with both timelines of each measurement; None: none is written.
-        progress: told what is being done.
         framework: name or path of the profile; None: the one each scenario names.
+        out: HTML file with both timelines of each measurement; None: none is written.
+        progress: receives the stages.
 
     Raises:
         InputError: a folder is no measurement, or the cluster or the profile is wrong.
     """
-    shown = progress or Silent()
-    pairs = []
+    shown, folders, pairs = progress or Silent(), paths_of(what), []
     for number, folder in enumerate(folders):
         shown.stage("predicting measurements", number, len(folders))
         measured = read_measured(folder)
@@ -68,13 +67,13 @@ def validate_measured(
     ]
     statistics = statistics_of([run["cases"] for run in runs])
     table: dict[str, Any] = {"measured": runs, "statistics": statistics}
-    if report is not None:
+    if out is not None:
         from reports.measured_report import render_measured
 
         bars = [(measured.times.bars, predicted.bars) for measured, predicted in pairs]
         told = [(run, *sides) for run, sides in zip(runs, bars, strict=True)]
-        file_written_whole(report, render_measured(told, statistics, __version__))
-    return Validated(table, tuple(pairs))
+        file_written_whole(Path(out), render_measured(told, statistics, __version__))
+    return ValidateMeasuredResult(table, tuple(pairs))
 
 
 def worst_above(table: dict[str, Any], limit_pct: float) -> list[str]:

@@ -173,7 +173,7 @@ def test_nothing_to_validate_is_refused(calibrated):
 
 
 def test_without_pytorch_the_command_says_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("dlrmsim.verbs.measure.find_spec", lambda name: None)
+    monkeypatch.setattr("dlrmsim.hosts.machine.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'dlrmsim\[trainer\]'") as refused:
         calibrate_host(tmp_path / "x.yaml")
     assert refused.value.exit_code == 2

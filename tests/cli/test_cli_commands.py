@@ -199,7 +199,7 @@ def test_the_template_shows_every_key_and_the_defaults(here, capsys):
 
 def test_python_can_do_what_the_command_does(here):
     scenario = dlrmsim.load_scenario("mlperf_dlrm_v1", ["run.iterations=3"])
-    finished = dlrmsim.run(scenario, dlrmsim.RunRequest(out=Path("x"), report=False))
+    finished = dlrmsim.run(scenario, out=Path("x"), report=False)
     assert json.loads(Path("x/summary.json").read_text()) == finished.summary
 
 

@@ -20,7 +20,7 @@ from benchmarks.choices import (
     were_it_right,
 )
 from benchmarks.kept import ROWS
-from dlrmsim.verbs.measure import with_plan
+from scenarios.prepare import with_plan
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
 from trainer.bench_series import SCENARIO

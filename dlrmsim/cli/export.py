@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.options import KeptRanks
+
 
 def export(
     sources: Annotated[
@@ -16,7 +18,7 @@ def export(
     *,
     form: Annotated[str, typer.Option("--format", metavar="chrome|chakra|parquet", help="What to write.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the files.")],
-    ranks: Annotated[str | None, typer.Option("--ranks", metavar="0,5,9", help="Keep these ranks only.")] = None,
+    ranks: KeptRanks = None,
 ) -> None:
     """Write Chrome traces (for Perfetto and HTA), Chakra execution traces (for ASTRA-sim), or Parquet."""
     import dlrmsim

@@ -7,14 +7,16 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.options import KeptRanks, Report
+
 
 def import_traces(
     traces: Annotated[list[Path], typer.Argument(help="Traces of one job, usually one per rank.", metavar="TRACE...")],
     *,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for summary, timeline and page.")] = None,
-    ranks: Annotated[str | None, typer.Option("--ranks", metavar="0,5,9", help="Keep these ranks only.")] = None,
+    ranks: KeptRanks = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json and nothing else.")] = False,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+    report: Report = True,
 ) -> None:
     """Import traces: Kineto, PyTorch execution trace, Chakra, nccl-tests logs, our own timeline.parquet."""
     import dlrmsim

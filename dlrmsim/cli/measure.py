@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.options import Scenario, Settings
+
 
 class DeviceChoice(StrEnum):
     """What to train on."""
@@ -17,16 +19,14 @@ class DeviceChoice(StrEnum):
 
 
 def measure(
-    scenario: Annotated[str, typer.Argument(help="A shipped scenario (see `list scenarios`) or a YAML file.")],
+    scenario: Scenario,
     *,
     ranks: Annotated[
         int | None, typer.Option("--ranks", metavar="N", min=1, help="Processes; overrides the scenario's world_size.")
     ] = None,
     iterations: Annotated[int, typer.Option("--iterations", metavar="K", min=1, help="Iterations to time.")] = 50,
     out: Annotated[Path | None, typer.Option("--out", help="Output folder (default runs/NAME-HASH8-measured).")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key. Repeatable.")
-    ] = None,
+    settings: Settings = None,
     data: Annotated[
         Path | None, typer.Option("--data", metavar="FILE", help="Clicks in Criteo's format (default: synthetic).")
     ] = None,

@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.options import Scenario, Settings
+
 
 def plan(
-    scenario: Annotated[str, typer.Argument(help="A shipped scenario (see `list scenarios`) or a YAML file.")],
+    scenario: Scenario,
     *,
     planner: Annotated[
         str | None, typer.Option("--planner", metavar="NAME", help="Plan with this one (see `list planners`).")
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key. Repeatable.")
-    ] = None,
+    settings: Settings = None,
     compare: Annotated[bool, typer.Option("--compare", help="Plan with every planner and compare.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write plan.json, statistics.json and plan.html.")] = None,
     as_json: Annotated[

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
+from dlrmsim.cli.options import KeptRanks
+
 if TYPE_CHECKING:  # loading it takes longer than a command line may take to start
     from dlrmsim.verbs.replay import Absent as AbsentRanks
     from dlrmsim.verbs.replay import Overlap as Overlaps
@@ -52,7 +54,7 @@ def replay(
         str | None,
         typer.Option("--collective-precision", metavar="fp16|OP=TYPE,...", help="Floating-point collectives."),
     ] = None,
-    ranks: Annotated[str | None, typer.Option("--ranks", metavar="0,5,9", help="Keep these ranks only.")] = None,
+    ranks: KeptRanks = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for what `import` writes, of the replay.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:

@@ -7,20 +7,20 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.options import Report, Scenario, Settings
+
 
 def run(
-    scenario: Annotated[str, typer.Argument(help="A shipped scenario (see `list scenarios`) or a YAML file.")],
+    scenario: Scenario,
     *,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key. Repeatable.")
-    ] = None,
+    settings: Settings = None,
     check: Annotated[bool, typer.Option("--check", help="Validate and estimate; run nothing.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Output folder (default runs/NAME-HASH8).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json and nothing else.")] = False,
     ranks: Annotated[
         str | None, typer.Option("--ranks", metavar="0,5,9", help="Ranks whose timelines are traced and drawn.")
     ] = None,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+    report: Report = True,
 ) -> None:
     """Simulate a training job and say how long an iteration takes, where the time goes and what bounds it."""
     import dlrmsim

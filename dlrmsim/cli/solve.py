@@ -6,17 +6,17 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.options import AsJson, Scenario, Settings
+
 
 def solve(
-    scenario: Annotated[str, typer.Argument(help="A shipped scenario (see `list scenarios`) or a YAML file.")],
+    scenario: Scenario,
     *,
     key: Annotated[str, typer.Option("--key", metavar="KEY", help="Key of a number, as in --set.")],
     between: Annotated[str, typer.Option("--between", metavar="LOW,HIGH", help="Range of its values.")],
     throughput: Annotated[float, typer.Option("--throughput", min=1e-9, help="Samples per second to reach.")],
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key. Repeatable.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
+    settings: Settings = None,
+    as_json: AsJson = False,
 ) -> None:
     """Find the value of a key, such as a cache hit rate, with which a scenario has a known throughput."""
     import dlrmsim

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.options import Scenario, Settings, Workers
+
 
 class ScalingChoice(StrEnum):
     """What stays the same while the cluster grows."""
@@ -17,18 +19,16 @@ class ScalingChoice(StrEnum):
 
 
 def sweep(
-    scenario: Annotated[str, typer.Argument(help="A shipped scenario (see `list scenarios`) or a YAML file.")],
+    scenario: Scenario,
     *,
     over: Annotated[str, typer.Option("--over", metavar="KEY=SIZES", help="Sizes, e.g. nodes=1,2,4,...,512.")],
     scaling: Annotated[
         ScalingChoice, typer.Option("--scaling", help="weak keeps the local batch, strong the global one.")
     ] = ScalingChoice.weak,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key. Repeatable.")
-    ] = None,
+    settings: Settings = None,
     out: Annotated[Path | None, typer.Option("--out", help="Output folder (default runs/NAME-SCALING-HASH8).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON and nothing else.")] = False,
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Processes (default: one per core).")] = None,
+    workers: Workers = None,
     executor: Annotated[
         str | None, typer.Option("--executor", metavar="dask://HOST:PORT", help="Use a dask cluster.")
     ] = None,

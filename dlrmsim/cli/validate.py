@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.options import AsJson, Workers
 from inputs.errors import InputError
 
 ABOVE = 4
@@ -33,11 +34,11 @@ def validate(
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="With --measured: a page with both timelines.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
+    as_json: AsJson = False,
     fail_above: Annotated[
         float | None, typer.Option("--fail-above", metavar="PCT", min=0, help="Exit 4 when an error is larger.")
     ] = None,
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Processes (default: one per core).")] = None,
+    workers: Workers = None,
 ) -> None:
     """Predict what others measured, or what `measure` did, and print the errors."""
     if measured:
@@ -74,22 +75,21 @@ def _measured(
     import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display
-    from dlrmsim.verbs.validate_measured import worst_above
     from reports.tables import measured_errors, measured_statistics
 
     with progress_display() as progress:
         found = dlrmsim.validate_measured(folders, cluster=cluster, framework=framework, out=report, progress=progress)
     if as_json:
-        print_json(found.table)
+        print_json({"measured": found.runs, "statistics": found.statistics})
     else:
         console = text_console()
-        for run in found.table["measured"]:
+        for run in found.runs:
             console.print(measured_errors(run))
-        if len(found.table["measured"]) > 1:
-            console.print(measured_statistics(found.table["statistics"]))
+        if len(found.runs) > 1:
+            console.print(measured_statistics(found.statistics))
         if report is not None:
             typer.echo(f"  report  {report}")
-    _fail(worst_above(found.table, fail_above) if fail_above is not None else [], fail_above)
+    _fail(found.above(fail_above) if fail_above is not None else [], fail_above)
 
 
 def _fail(above: list[str], limit_pct: float | None) -> None:

@@ -24,15 +24,16 @@ RUNS_FOLDER = Path("runs")
 """Folder of results without a folder of their own."""
 
 
-def require_replaceable(target: Path) -> None:
-    """Check that ``target`` may be written: it does not exist, is an empty folder, or is one of ours.
+def replaceable(target: str | Path) -> Path:
+    """The path of a folder that may be written: it does not exist, is empty, or is one of ours.
 
     Raises:
         InputError: it is a file, or a folder with anything in it that dlrmsim did not write.
     """
+    target = Path(target)
     if not target.exists() and not target.is_symlink():
         _require_writable(_existing_parent(target))
-        return
+        return target
     if target.is_symlink() or not target.is_dir():
         raise InputError("is not a folder; nothing was written", file=target, expected="a folder to create or replace")
     foreign = _foreign_entries(target)
@@ -44,6 +45,7 @@ def require_replaceable(target: Path) -> None:
             expected="a new folder, an empty one, or one of an earlier run (choose another with --out)",
         )
     _require_writable(target.absolute().parent)
+    return target
 
 
 def require_file_writable(file: Path) -> None:
@@ -65,11 +67,10 @@ def folder_written_whole(target: Path) -> Iterator[Path]:
     block must write the record (`dlrmsim.output.record`), or the folder cannot be replaced later.
 
     Raises:
-        InputError: ``target`` may not be replaced, see `require_replaceable`, or cannot be written (disk full, quota,
+        InputError: ``target`` may not be replaced, see `replaceable`, or cannot be written (disk full, quota,
             a read-only or failing disk).
     """
-    require_replaceable(target)
-    target = target.absolute()
+    target = replaceable(target).absolute()
     try:
         created = _create_parents(target.parent)
         partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))

@@ -55,7 +55,6 @@ def calibrate_collectives(
         rule: rows to fit on, such as ``nodes == 1 or ranks_per_node == 1``; all by default.
         op: the operation of logs that do not name it.
         out: YAML file to write; the cluster is named after it.
-        progress: receives the stages.
 
     Raises:
         InputError: a log, the rule or the cluster is wrong, a row does not fit on it, or ``out`` cannot be written.

@@ -42,11 +42,9 @@ def calibrate_frameworks(
     """Fit constants of a profile to the calibration cases of suites that use it, and write the profile.
 
     Args:
-        what: the profile.
         suites: suites to fit to; by default those that the profile names in its ``fit``.
         constants: constants to fit; by default those that its ``fit`` names.
         out: YAML file to write: the profile's own text with the fitted values in it.
-        progress: receives the stages.
 
     Raises:
         InputError: the profile or a suite is wrong, there is nothing to fit, or ``out`` cannot be written.

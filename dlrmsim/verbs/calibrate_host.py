@@ -48,7 +48,6 @@ def calibrate_host(
         cluster: on GPUs, the cluster whose values count for all that is not timed; default: the first shipped one with
             such a GPU.
         out: YAML file of the cluster; its record and tables go beside it.
-        progress: receives the stages.
 
     Raises:
         MissingExtraError: PyTorch is not installed.

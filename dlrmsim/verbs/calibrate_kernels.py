@@ -51,7 +51,6 @@ def calibrate_kernels(
         gpu: the GPU that the fit starts from.
         rule: rows to fit on, such as ``kind == gemm``; the others are predicted. All by default.
         out: YAML file to write; the GPU is named after it.
-        progress: receives the stages.
 
     Raises:
         InputError: the table, the rule or the GPU is wrong, or ``out`` cannot be written.

@@ -28,9 +28,7 @@ def check(what: Job, *, settings: Sequence[str] = (), progress: Progress | None 
     """Everything but the run; no file is written.
 
     Args:
-        what: the scenario.
         settings: ``KEY=VALUE`` each.
-        progress: receives the stages.
 
     Raises:
         InputError: the scenario is wrong, or a model, generator or planner refuses it.

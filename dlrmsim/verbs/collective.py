@@ -90,7 +90,6 @@ def collective(
     """A table for each number of ranks.
 
     Args:
-        what: the cluster.
         op: ``all_reduce``, ``all_gather``, ``reduce_scatter``, ``all_to_all``, ``broadcast``...
         ranks: numbers of ranks; in words ``8`` or ``8,16,64``.
         sizes: bytes; in words ``1KiB..1GiB`` (the low end, doubled until the high end, which is there too) or
@@ -100,7 +99,6 @@ def collective(
         seed: seed of a random placement.
         algorithm: force one.
         out: page of bus bandwidth and time over size; None: none is written.
-        progress: receives the stages.
 
     Raises:
         InputError: the cluster, operation, algorithm, sizes or ranks are wrong, or ``out`` cannot be written.

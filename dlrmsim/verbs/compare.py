@@ -30,7 +30,6 @@ def compare(what: Name, against: Name, *, progress: Progress | None = None) -> C
     Args:
         what: a folder that `run` or `import_traces` wrote, or a trace with times.
         against: another.
-        progress: receives the stages.
 
     Raises:
         InputError: neither, or a trace without times.

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dlrmsim.output.folders import folder_written_whole, require_replaceable
+from dlrmsim.output.folders import folder_written_whole, replaceable
 from dlrmsim.output.record import write_record
 from dlrmsim.verbs.what import Name, Names, paths_of
 from inputs.errors import InputError, nearest_name
@@ -59,7 +59,6 @@ def export(
         form: key of `WRITERS`.
         ranks: ranks to keep; default: all.
         out: the folder.
-        progress: receives the stages.
 
     Raises:
         InputError: no such format, a trace is wrong or has nothing to export, or ``out`` may not be written.
@@ -67,8 +66,7 @@ def export(
     if form not in WRITERS:
         expected, near = f"one of {', '.join(WRITERS)}", nearest_name(form, WRITERS)
         raise InputError("no such format", file="--format", given=form, expected=expected, nearest=near)
-    progress, folder = progress or Silent(), Path(out)
-    require_replaceable(folder)
+    progress, folder = progress or Silent(), replaceable(out)
     progress.stage("reading traces")
     imported = import_traces([_timeline_of(source) for source in paths_of(what)], ranks)
     progress.stage("writing results")

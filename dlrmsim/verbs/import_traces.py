@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dlrmsim.output.folders import require_replaceable
+from dlrmsim.output.folders import replaceable
 from dlrmsim.output.trace_results import write_trace_results
 from dlrmsim.verbs.what import Name, Names, paths_of
 from scenarios.progress import Progress, Silent
@@ -48,15 +48,12 @@ def import_traces(
         ranks: ranks to keep; default: all.
         report: whether to write the page.
         out: folder for ``summary.json``, and, for formats with times, ``timeline.parquet`` and ``report.html``.
-        progress: receives the stages.
 
     Raises:
         InputError: a trace is wrong, or ``out`` may not be written.
         ProgramError: ranks disagree on a collective.
     """
-    progress, folder = progress or Silent(), Path(out) if out is not None else None
-    if folder is not None:
-        require_replaceable(folder)
+    progress, folder = progress or Silent(), None if out is None else replaceable(out)
     begin = time.perf_counter()
     progress.stage("reading traces")
     imported = formats.import_traces(paths_of(what), ranks)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dlrmsim.hosts.machine import MAX_RANKS_PER_CORE, device_for, require_torch
-from dlrmsim.output.folders import RUNS_FOLDER, folder_written_whole, require_replaceable
+from dlrmsim.output.folders import RUNS_FOLDER, folder_written_whole, replaceable
 from dlrmsim.output.measurement import Measurement, load_average, read_measurement, write_measurement
 from dlrmsim.verbs.what import Job, Name, scenario_of
 from inputs.errors import InfeasibleError, InputError
@@ -74,7 +74,6 @@ def measure(
     """Train a scenario on this machine and write down how long its iterations take.
 
     Args:
-        what: the scenario.
         settings: ``KEY=VALUE`` each.
         ranks: processes on this machine; None: the ranks of the scenario.
         iterations: iterations that are timed.
@@ -86,7 +85,6 @@ def measure(
         repeated_weights: whether tables repeat a few random weights.
         warm_up: iterations before those that are timed.
         out: output folder; default ``runs/NAME-HASH8-measured``.
-        progress: receives the stages.
 
     Raises:
         MissingExtraError: PyTorch is not installed.
@@ -102,8 +100,7 @@ def measure(
     _check_ranks(resolved.world_size)
     resolved = with_plan(resolved, progress)
     used = device_for(device, resolved.world_size)
-    folder = Path(out) if out is not None else RUNS_FOLDER / f"{resolved.name}-{resolved.hash[:8]}-measured"
-    require_replaceable(folder)
+    folder = replaceable(RUNS_FOLDER / f"{resolved.name}-{resolved.hash[:8]}-measured" if out is None else out)
     with folder_written_whole(folder) as partial:
         (partial / RESOLVED).write_text(resolved.to_yaml(), encoding="utf-8")
         _check_memory(partial / RESOLVED, used)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dlrmsim import __version__
-from dlrmsim.output.folders import folder_written_whole, require_replaceable
+from dlrmsim.output.folders import folder_written_whole, replaceable
 from dlrmsim.output.json_file import write_json
 from dlrmsim.output.record import write_record
 from dlrmsim.verbs.what import Job, Name, scenario_of
@@ -48,20 +48,16 @@ def plan(
     """Plan, simulate, and write the output folder if one is asked for, whole or not at all.
 
     Args:
-        what: the scenario.
         planner: takes the place of the scenario's planner or plan.
         compare: plan with all planners, too.
         settings: ``KEY=VALUE`` each.
         out: folder for ``plan.json``, ``statistics.json`` and ``plan.html``; None: nothing is written.
-        progress: receives the stages.
 
     Raises:
         InputError: the scenario, the planner's name or the plan is wrong, or the folder holds something else.
         InfeasibleError: the tables do not fit; with the numbers of each tier.
     """
-    folder = Path(out) if out is not None else None
-    if folder is not None:
-        require_replaceable(folder)
+    folder = None if out is None else replaceable(out)
     chosen = [] if planner is None else [f"workload.sharding.planner={planner}"]
     study = study_plan(scenario_of(what, [*settings, *chosen]), progress or Silent(), compare=compare)
     if folder is not None:

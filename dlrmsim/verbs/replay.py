@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
-from dlrmsim.output.folders import require_replaceable
+from dlrmsim.output.folders import replaceable
 from dlrmsim.output.trace_results import write_trace_results
 from dlrmsim.verbs.what import Name, Names, paths_of
 from hardware_specs import CATALOGS
@@ -113,7 +113,6 @@ def replay(
         precisions: type by operation of collectives, ``all`` for the others.
         ranks: ranks to keep; default: all.
         out: folder for the files of `import_traces`, with the times of the replay.
-        progress: receives the stages.
 
     Raises:
         InputError: a trace is wrong, has no times to replay and no cluster was named, a change is impossible, or
@@ -131,9 +130,7 @@ def replay(
         delays_s or {},
         precisions or {},
     )
-    progress, folder = progress or Silent(), Path(out) if out is not None else None
-    if folder is not None:
-        require_replaceable(folder)
+    progress, folder = progress or Silent(), None if out is None else replaceable(out)
     begin = time.perf_counter()
     progress.stage("reading traces")
     before = import_traces(paths_of(what), ranks)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dlrmsim.output.folders import RUNS_FOLDER, folder_written_whole, require_replaceable
+from dlrmsim.output.folders import RUNS_FOLDER, folder_written_whole, replaceable
 from dlrmsim.output.results import write_results
 from dlrmsim.verbs.what import Job, Name, scenario_of
 from inputs.errors import InputError
@@ -60,12 +60,10 @@ def run(
     """Simulate a scenario and write its output folder, whole or not at all.
 
     Args:
-        what: the scenario.
         settings: ``KEY=VALUE`` each.
         ranks: ranks whose timelines are traced and shown first; default: slowest, fastest, median and first.
         report: whether to write ``report.html``.
         out: output folder; default ``runs/NAME-HASH8``.
-        progress: receives the stages.
 
     Raises:
         InputError: the scenario is wrong, a rank does not exist, the output folder holds something else, or the models
@@ -73,11 +71,10 @@ def run(
         InfeasibleError: the job does not fit into the memory of the GPUs, or the run into this machine.
     """
     resolved, progress = scenario_of(what, settings), progress or Silent()
-    folder = Path(out) if out is not None else RUNS_FOLDER / f"{resolved.name}-{resolved.hash[:8]}"
     missing = [rank for rank in ranks or () if rank >= resolved.world_size]
     if missing:
         raise InputError("no such rank", file="--ranks", given=missing[0], expected=f"0 to {resolved.world_size - 1}")
-    require_replaceable(folder)
+    folder = replaceable(RUNS_FOLDER / f"{resolved.name}-{resolved.hash[:8]}" if out is None else out)
     begin = time.perf_counter()
     outcome = simulate(resolved, progress)
     wall_s = {"simulate": time.perf_counter() - begin}

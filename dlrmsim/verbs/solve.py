@@ -24,12 +24,10 @@ def solve(
     """Halve a range of values until a scenario has a throughput, which must rise or fall all over the range.
 
     Args:
-        what: the scenario.
         key: key of a number in it, such as a cache hit rate.
         between: lowest and highest value.
         throughput: samples per second to reach.
         settings: further ``KEY=VALUE``.
-        progress: receives every try.
 
     Raises:
         InputError: the range is empty, or the scenario is wrong at one of its values.

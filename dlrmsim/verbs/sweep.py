@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlrmsim.output.folders import RUNS_FOLDER, folder_written_whole, require_replaceable
+from dlrmsim.output.folders import RUNS_FOLDER, folder_written_whole, replaceable
 from dlrmsim.output.record import write_record
 from dlrmsim.pages.scaling import scaling_study
 from dlrmsim.verbs.what import Name
@@ -60,14 +60,12 @@ def sweep(
     """Simulate every size and write ``sweep.parquet`` and ``scaling.html``.
 
     Args:
-        what: the scenario.
         over: sizes, such as ``nodes=1,2,4,...,512`` or ``world_size=1,2,4,8``.
         scaling: ``weak`` keeps the local batch, ``strong`` the global one.
         settings: ``KEY=VALUE`` each.
         workers: processes; default one per core, at most one per size. The results do not depend on it.
         executor: ``dask://HOST:PORT`` of a dask scheduler to use instead of processes.
         out: output folder; default ``runs/NAME-SCALING-HASH8``.
-        progress: receives how many sizes are done.
 
     Raises:
         InputError: the scenario or a size is wrong, the folder holds something else, or the executor is no address.
@@ -75,8 +73,7 @@ def sweep(
     """
     plan = plan_sweep(what, over, scaling, settings)
     base = plan.base
-    folder = Path(out) if out is not None else RUNS_FOLDER / f"{base.name}-{scaling}-{base.hash[:8]}"
-    require_replaceable(folder)
+    folder = replaceable(RUNS_FOLDER / f"{base.name}-{scaling}-{base.hash[:8]}" if out is None else out)
     rows = run_sweep(plan, workers_map(executor, workers, len(plan.points)), progress)
     study = scaling_study(plan, rows)
     with folder_written_whole(folder) as partial:

@@ -54,9 +54,7 @@ def validate(what: Names, *, workers: int | None = None, progress: Progress | No
     """Predict what others measured.
 
     Args:
-        what: suites.
         workers: processes; default one per core.
-        progress: receives how many cases are done.
 
     Raises:
         InputError: a suite, or a case in it, is wrong.

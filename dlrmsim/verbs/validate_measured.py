@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +20,20 @@ class ValidateMeasuredResult:
     """Measurements with their predictions.
 
     Attributes:
-        table: what ``--json`` prints.
+        runs: an entry of ``measured`` in ``validate --json`` each.
+        statistics: statistics of the errors, by metric.
+        iteration_error_pct: error of each folder's iteration time.
         pairs: the measurement and the prediction of each folder.
     """
 
-    table: dict[str, Any]
+    runs: Sequence[Mapping[str, object]]
+    statistics: Mapping[str, Mapping[str, object]]
+    iteration_error_pct: Mapping[str, float]
     pairs: tuple[tuple[Measured, Times], ...]
+
+    def above(self, limit_pct: float) -> list[str]:
+        """Folders whose iteration is predicted with a larger error."""
+        return [folder for folder, error_pct in self.iteration_error_pct.items() if abs(error_pct) > limit_pct]
 
 
 def validate_measured(
@@ -42,7 +51,6 @@ def validate_measured(
         cluster: name or path of the machine; None: the one each scenario names.
         framework: name or path of the profile; None: the one each scenario names.
         out: HTML file with both timelines of each measurement; None: none is written.
-        progress: receives the stages.
 
     Raises:
         InputError: a folder is no measurement, or the cluster or the profile is wrong.
@@ -52,7 +60,7 @@ def validate_measured(
         shown.stage("predicting measurements", number, len(folders))
         measured = read_measured(folder)
         pairs.append((measured, predict_measured(measured, cluster, framework=framework)))
-    runs = [
+    runs: list[dict[str, Any]] = [
         {
             "folder": str(measured.folder),
             "scenario": measured.summary["scenario"],
@@ -66,16 +74,11 @@ def validate_measured(
         for slower in [slower_than_then(measured.times, predicted)]
     ]
     statistics = statistics_of([run["cases"] for run in runs])
-    table: dict[str, Any] = {"measured": runs, "statistics": statistics}
+    errors_pct = {run["folder"]: run["cases"][0]["error_pct"] for run in runs}
     if out is not None:
         from reports.measured_report import render_measured
 
         bars = [(measured.times.bars, predicted.bars) for measured, predicted in pairs]
         told = [(run, *sides) for run, sides in zip(runs, bars, strict=True)]
         file_written_whole(Path(out), render_measured(told, statistics, __version__))
-    return ValidateMeasuredResult(table, tuple(pairs))
-
-
-def worst_above(table: dict[str, Any], limit_pct: float) -> list[str]:
-    """Measurements whose iteration is predicted with a larger error than ``limit_pct``."""
-    return [run["folder"] for run in table["measured"] if abs(run["cases"][0]["error_pct"]) > limit_pct]
+    return ValidateMeasuredResult(runs, statistics, errors_pct, tuple(pairs))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dlrmsim.output.folders import folder_written_whole, require_replaceable
+from dlrmsim.output.folders import folder_written_whole, replaceable
 from inputs.errors import InputError
 
 
@@ -73,7 +73,7 @@ def test_a_users_note_in_a_run_folder_is_not_deleted(tmp_path):
 def test_a_run_record_of_another_tool_does_not_make_a_folder_ours(tmp_path):
     (tmp_path / "run.json").write_text('{"tool": "other", "files": ["run.json"]}')
     with pytest.raises(InputError, match=r"run\.json"):
-        require_replaceable(tmp_path)
+        replaceable(tmp_path)
 
 
 def test_an_empty_folder_may_be_used(tmp_path):
@@ -91,7 +91,7 @@ def test_a_file_is_refused(tmp_path):
 def test_a_file_in_the_way_of_a_parent_is_refused(tmp_path):
     (tmp_path / "a").write_text("a file")
     with pytest.raises(InputError, match="not a folder"):
-        require_replaceable(tmp_path / "a" / "b")
+        replaceable(tmp_path / "a" / "b")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits on files are POSIX")

@@ -36,8 +36,8 @@ def collectives(
     import dlrmsim
     from dlrmsim.cli.printing import print_facts, text_console
     from dlrmsim.cli.progress import progress_display
-    from dlrmsim.verbs.calibrate_collectives import fit_in_words
     from reports.tables import error_groups
+    from validation.fits.spec_text import fit_in_words
 
     with progress_display() as progress:
         found = dlrmsim.calibrate_collectives(logs, cluster=cluster, rule=rule, op=op, out=out, progress=progress)
@@ -87,8 +87,8 @@ def kernels(
     import dlrmsim
     from dlrmsim.cli.printing import print_facts, text_console
     from dlrmsim.cli.progress import progress_display
-    from dlrmsim.verbs.calibrate_kernels import kernel_fit_in_words
     from reports.tables import kernel_errors, kernel_groups
+    from validation.fits.spec_text import kernel_fit_in_words
 
     with progress_display() as progress:
         found = dlrmsim.calibrate_kernels(rows, gpu=gpu, rule=rule, out=out, progress=progress)
@@ -162,8 +162,8 @@ def _print_gpus(found: GpuSpec) -> None:
     from rich.table import Table
 
     from dlrmsim.cli.printing import print_facts, text_console
-    from dlrmsim.verbs.calibrate_kernels import kernel_fit_in_words
     from validation.fits.framework_fit import in_words
+    from validation.fits.spec_text import kernel_fit_in_words
     from validation.suites.errors import statistics
 
     kernels = Table("kernels", "rows", "mean error", "bias", "worst", box=None, padding=(0, 2, 0, 0))

@@ -10,8 +10,7 @@ import typer
 from dlrmsim.cli.options import KeptRanks
 
 if TYPE_CHECKING:  # loading it takes longer than a command line may take to start
-    from dlrmsim.verbs.replay import Absent as AbsentRanks
-    from dlrmsim.verbs.replay import Overlap as Overlaps
+    from traces.replay import changes
 
 Absent = Annotated[
     str | None,
@@ -74,8 +73,8 @@ def replay(
             from_gpu=from_gpu,
             world_size=world_size,
             local_batch=local_batch,
-            absent=cast("AbsentRanks | None", absent),
-            overlap=cast("Overlaps", overlap),
+            absent=cast("changes.Absent | None", absent),
+            overlap=cast("changes.Overlap", overlap),
             delays_s=delays_s,
             precisions=precisions,
             ranks=kept,

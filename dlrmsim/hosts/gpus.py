@@ -19,7 +19,6 @@ import numpy as np
 
 from dlrmsim.hosts.machine import require_torch
 from dlrmsim.output.folders import file_written_whole, require_file_writable
-from dlrmsim.output.framework_profile import fitted_profile
 from dlrmsim.output.measurement import iteration_times_s
 from hardware_specs.loader import CATALOGS, load_cluster
 from hardware_specs.types import Cluster
@@ -32,6 +31,7 @@ from trainer.bench_plan import Largest, Plan, joined
 from trainer.bench_series import SCENARIO, by_turns, started_by_turns
 from trainer.pin import usable_cores
 from trainer.runs import Run
+from validation.fits.spec_text import fitted_profile
 from validation.gpu.calibration import FEWEST_JOBS, KIND_OF, GpuFit, fit_gpus
 from validation.gpu.record import GpuJob, GpuRecord
 from validation.host_record import SUFFIX

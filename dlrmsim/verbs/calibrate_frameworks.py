@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import get_args
 
 from dlrmsim.output.folders import file_written_whole
-from dlrmsim.output.framework_profile import with_constants, with_entry
 from dlrmsim.verbs.what import Name, Names, names_of
 from inputs.errors import InputError, nearest_name
 from scenarios.progress import Progress, Silent
 from validation.fits.framework_fit import FittedConstants, calibration_of, fit_framework
+from validation.fits.spec_text import with_constants, with_entry
 from workloads.graph.framework import FRAMEWORKS, Constant, load_framework
 
 MOST_CONSTANTS = 4

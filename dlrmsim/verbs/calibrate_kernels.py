@@ -11,16 +11,13 @@ from typing import Any
 
 from dlrmsim.output.folders import file_written_whole
 from dlrmsim.verbs.what import Name
-from hardware_specs.loader import CATALOGS, load_gpu
-from inputs.sourced import Sourced
-from inputs.yaml_lines import load_yaml
+from hardware_specs.loader import load_gpu
 from scenarios.progress import Progress, Silent
 from validation.fits.kernel_fit import KernelFit, fit_kernels, predicted_s
 from validation.fits.rules import rows_to_fit
+from validation.fits.spec_text import gpu_text
 from validation.suites.errors import error_pct, statistics
 from validation.suites.kernel_rows import MeasuredKernel, kernel_rows
-
-US = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +59,7 @@ def calibrate_kernels(
     words = ["dlrmsim", "calibrate", "kernels", str(what), "--gpu", str(gpu), *(["--rule", rule] if rule else [])]
     fit = fit_kernels(start, used, shlex.join(words), shown)
     cases = _cases(fit, measured, used)
-    file_written_whole(file, _spec(gpu, file.stem, fit))
+    file_written_whole(file, gpu_text(gpu, file.stem, fit))
     return CalibrateKernelsResult(file, fit, cases, _groups(cases))
 
 
@@ -90,29 +87,3 @@ def _groups(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         for (role, kind, source), group in groupby(sorted(cases, key=place), key=place)
         for errors in [[case["error_pct"] for case in group]]
     ]
-
-
-def _spec(gpu: Name, name: str, fit: KernelFit) -> str:
-    """The GPU's own YAML with another name and what was fitted."""
-    import yaml
-
-    data: dict[str, Any] = dict(load_yaml(CATALOGS["gpu"].find(gpu)).data)
-    fitted = {key: _entry(key, getattr(fit.gpu.achieved, key)) for key in fit.fitted}
-    data["name"], data["achieved"] = name, {**dict(data["achieved"]), **fitted}
-    return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
-
-
-def _entry(key: str, value: Sourced[float]) -> dict[str, object]:
-    """A constant as it is written: three significant digits."""
-    return {"value": _text(key, value.value), "source": value.source, "grade": value.grade, "note": value.note}
-
-
-def _text(key: str, value: float) -> object:
-    if key.endswith("_bytes_per_s"):
-        return f"{float(f'{value / 1e9:.3g}'):g} GB/s"
-    return f"{value / US:.3g} us" if key.endswith("_s") else float(f"{value:.3g}")
-
-
-def kernel_fit_in_words(fit: KernelFit) -> list[tuple[str, str]]:
-    """(what, value) of everything fitted, for people."""
-    return [(key, str(_text(key, getattr(fit.gpu.achieved, key).value))) for key in fit.fitted]

@@ -15,10 +15,10 @@ from hardware_specs.types import Cluster
 from inputs.errors import InputError, nearest_name
 from inputs.quantities import parse_quantity, parse_range
 from reports.collective_report import render_collective
-from reports.collective_table import FLOAT_BYTES, redop, root
+from reports.collective_table import table_json
 from scenarios.progress import Progress, Silent
 from simulator.network.collectives.algorithm import check_algorithm
-from simulator.network.size_table import SizeRow, SizeTable, size_tables
+from simulator.network.size_table import SizeTable, size_tables
 from simulator.network.topology import Placement
 from simulator.operators import CollectiveOp
 
@@ -51,27 +51,9 @@ class CollectiveResult:
 
     def to_dict(self) -> Mapping[str, object]:
         """The keys of nccl-tests' JSON: times in us, bandwidths in GB/s; several numbers of ranks are ``runs``."""
-        runs = [self._run(found) for found in self.tables]
+        config = {"placement": self.placement, "seed": self.seed, "algorithm": self.algorithm}
+        runs = [{"version": __version__, **table_json(self.cluster.name, found, config)} for found in self.tables]
         return runs[0] if len(runs) == 1 else {"version": __version__, "runs": runs}
-
-    def _run(self, found: SizeTable) -> dict[str, object]:
-        config = {
-            "cluster": self.cluster.name,
-            "op": found.op,
-            "ranks": found.ranks,
-            "nodes": found.nodes,
-            "ranks_per_node": found.ranks_per_node,
-            "placement": self.placement,
-            "seed": self.seed,
-            "algorithm": self.algorithm,
-        }
-        return {
-            "version": __version__,
-            "config": config,
-            "results": [_size(found.op, row) for row in found.rows],
-            "average_bus_bandwidth": found.average_busbw_bytes_per_s / 1e9,
-            "warnings": list(found.notes),
-        }
 
 
 def collective(
@@ -128,28 +110,6 @@ def collective(
         as_measured = algorithm is None and placement == "block"
         file_written_whole(file, render_collective(collective_study(cluster, tables, facts, with_measured=as_measured)))
     return CollectiveResult(cluster, tables, placement, seed, algorithm, file)
-
-
-def _size(op: CollectiveOp, row: SizeRow) -> dict[str, object]:
-    """A size as nccl-tests has it."""
-    place = {
-        "time": row.time_s * 1e6,
-        "alg_bw": row.algbw_bytes_per_s / 1e9,
-        "bus_bw": row.busbw_bytes_per_s / 1e9,
-        "nwrong": 0,
-    }
-    return {
-        "size": int(row.bytes),
-        "count": int(row.bytes) // FLOAT_BYTES,
-        "type": "float",
-        "redop": redop(op),
-        "root": root(op),
-        "out_of_place": place,
-        "in_place": place,
-        "algorithm": row.algorithm,
-        "protocol": row.protocol,
-        "limit": row.limit,
-    }
 
 
 def _operation(text: str) -> CollectiveOp:

@@ -28,8 +28,10 @@ def device_for(asked: str | None, ranks: int) -> str:
         ranks: how many.
 
     Raises:
-        InputError: there are fewer GPUs than ranks.
+        InputError: there are fewer GPUs than ranks, or no such device.
     """
+    if asked not in {None, "cpu", "cuda"}:
+        raise InputError("no such device", file="--device", given=asked, expected="cpu or cuda")
     if asked == "cpu" or (asked is None and not any(driver.exists() for driver in GPU_DRIVERS)):
         return "cpu"
     from trainer.gpus import gpu_count

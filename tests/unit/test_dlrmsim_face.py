@@ -79,6 +79,13 @@ def test_settings_beside_a_resolved_scenario_are_refused():
         dlrmsim.check(dlrmsim.load_scenario("mlperf_dlrm_v1"), settings=["nodes=2"])
 
 
+def test_unknown_words_are_refused(tmp_path):
+    with pytest.raises(InputError, match="none of its words"):
+        dlrmsim.replay(tmp_path / "none.json", overlap="hiden")
+    with pytest.raises(InputError, match="no such format"):
+        dlrmsim.export(tmp_path, form="chakr", out=tmp_path / "out")
+
+
 def test_a_sweep_is_a_table(tmp_path):
     found = dlrmsim.sweep("mlperf_dlrm_v1", over="nodes=1,2", workers=1, out=tmp_path / "sweep")
     assert found.table["nodes"].tolist() == [1, 2]

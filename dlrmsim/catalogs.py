@@ -56,7 +56,7 @@ def registries() -> dict[str, Registry[Any]]:
     return {"collectives": ALGORITHMS, "planners": PLANNERS}
 
 
-def entries(kind: str | None = None) -> dict[str, dict[str, str]]:
+def list_names(kind: str | None = None) -> dict[str, dict[str, str]]:
     """Names and one-line descriptions by kind; of one kind when it is given.
 
     Raises:
@@ -75,7 +75,7 @@ def entries(kind: str | None = None) -> dict[str, dict[str, str]]:
     return {plural: known[plural]()}
 
 
-def find(name: str) -> Found:
+def shipped_file(name: str) -> Found:
     """The shipped file that ``name`` or ``KIND/NAME`` stands for.
 
     Raises:

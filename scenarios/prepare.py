@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scenarios.capacity import MemoryReport
 from scenarios.job import machine_of, settings_of
@@ -15,6 +15,8 @@ from simulator.program import TaskGraph
 from workloads.dlrm.family import DlrmWorkload
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.sharding.plan import Plan
+from workloads.dlrm.sharding.plan_exchange import plan_to_dict
+from workloads.dlrm.sharding.plan_file import read_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +62,11 @@ def prepare(resolved: ResolvedScenario, progress: Progress) -> Prepared:
         progress.stage("generating the task graph")
         graph = workload.graph()
     return Prepared(resolved, machine, workload, memory, graph)
+
+
+def with_plan(resolved: ResolvedScenario, progress: Progress) -> ResolvedScenario:
+    """The scenario with the plan that `prepare` makes written out; raises as `prepare`."""
+    plan = read_plan(plan_to_dict(prepare(resolved, progress).plan)).model_dump(mode="json")
+    sharding = resolved.scenario.workload.sharding.model_copy(update={"planner": None, "plan": plan})
+    workload = resolved.scenario.workload.model_copy(update={"sharding": sharding})
+    return replace(resolved, scenario=resolved.scenario.model_copy(update={"workload": workload}))

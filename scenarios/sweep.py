@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from inputs.errors import InfeasibleError, InputError
@@ -28,7 +29,7 @@ Row = dict[str, Any]
 class SweepPoint:
     """One size: the scenario to load, and its changes."""
 
-    scenario: str
+    scenario: str | Path
     settings: tuple[str, ...]
     size: int
 
@@ -50,7 +51,7 @@ class SweepPlan:
     points: tuple[SweepPoint, ...]
 
 
-def plan_sweep(scenario: str, over: str, scaling: Scaling, settings: Sequence[str] = ()) -> SweepPlan:
+def plan_sweep(scenario: str | Path, over: str, scaling: Scaling, settings: Sequence[str] = ()) -> SweepPlan:
     """Check a sweep before anything runs.
 
     Args:

@@ -1,4 +1,4 @@
-"""The command line: one file per subcommand, each parses, calls `dlrmsim.api`, prints.
+"""The command line: one file per subcommand, each parses, calls one verb, prints.
 
 `main` is the entry point. It turns the exception tree into one message on stderr and an exit code: 0 done, 2 the
 user's input, 3 infeasible, 130 interrupted, 1 a fault of ours (with its traceback, for the report).

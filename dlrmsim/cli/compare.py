@@ -16,12 +16,12 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="Print all rows as JSON.")] = False,
     rows: Annotated[int, typer.Option("--rows", min=1, help="Rows to print.")] = 20,
 ) -> None:
-    """Print the iteration, its parts and its operators of two runs or traces, the largest changes first."""
-    from dlrmsim import comparing
+    """Print the iteration, its parts and its operators of two runs or traces, what changed most first."""
+    import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
     from reports.comparison import comparison_table
 
-    found = comparing.compare(first, second)
+    found = dlrmsim.compare(first, second).differences
     if as_json:
         print_json([asdict(row) | {"change_s": row.change_s} for row in found])
     else:

@@ -296,14 +296,14 @@ def test_without_pytorch_the_pip_command_is_shown(tmp_path):
 
 def test_tables_beyond_this_machine_are_refused_with_the_numbers(tmp_path, monkeypatch):
     """6.4 GB of tables and 2 GB free."""
-    from dlrmsim import measuring
+    import dlrmsim
     from inputs.errors import InfeasibleError
 
-    monkeypatch.setattr(measuring, "free_memory_bytes", lambda: 2e9)
+    monkeypatch.setattr("dlrmsim.verbs.measure.free_memory_bytes", lambda: 2e9)
     tables = graded([{"rows": 100_000_000, "dim": 8, "pooling_factor": 1.0}] * 2)
     file = tiny(tmp_path, model=model(tables=tables))
     with pytest.raises(InfeasibleError, match=r"hold 8.0 GB, 2.0 GB are\s+free"):
-        measuring.measure(file, (), measuring.MeasureRequest(out=tmp_path / "out", device="cpu"))
+        dlrmsim.measure(file, device="cpu", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from scenarios.resolve import ResolvedScenario
-from scenarios.schedule import schedule_settings
+from scenarios.schedule import with_framework_defaults
 from scenarios.types import Bursts
 from simulator.compute import threads_of
 from simulator.lowering import Machine, build_machine
 from simulator.network.background import OtherJob
 from workloads.dlrm.laws.index_laws import make_law
-from workloads.dlrm.model.settings import DlrmSettings, Optimizers, Precisions
+from workloads.dlrm.model.settings import DlrmSettings
 
 
 def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
@@ -18,14 +18,14 @@ def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
     Raises:
         InputError: the ranks do not divide the batch, or there is no such reuse histogram.
     """
-    workload, precision = resolved.scenario.workload, resolved.scenario.precision
+    workload = with_framework_defaults(resolved.scenario.workload, resolved.framework)
     return DlrmSettings(
         world_size=resolved.world_size,
         local_world_size=min(resolved.cluster.node.ranks, resolved.world_size),
         global_batch_size=resolved.global_batch_size // workload.gradient_accumulation,
         framework=resolved.framework,
-        precision=Precisions(**precision.model_dump()),
-        optimizer=Optimizers(**workload.optimizer.model_dump()),
+        precision=resolved.scenario.precision,
+        optimizer=workload.optimizer,
         pipeline=workload.pipeline or resolved.framework.own_pipeline,
         indices=make_law(resolved.model.index_reuse.value),
         seed=resolved.scenario.variation.seed,
@@ -35,7 +35,10 @@ def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
         threads=threads_of(resolved.cluster.node, min(resolved.cluster.node.ranks, resolved.world_size)),
         collective_threads=resolved.cluster.collectives.threads,
         copied=frozenset(resolved.cluster.collectives.made_of),
-        **schedule_settings(workload, resolved.framework),
+        overlaps=workload.overlap,
+        cuda_graph=workload.cuda_graph or "none",
+        hybrid=workload.hybrid_embedding,
+        ingestion=workload.ingestion,
     )
 
 

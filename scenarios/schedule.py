@@ -1,25 +1,13 @@
-"""The keys of a scenario that say what overlaps: defaults by framework, checks, and what generators take of them."""
+"""The keys of a scenario that say what overlaps: defaults by framework, and checks."""
 
 from __future__ import annotations
 
-from typing import TypedDict
-
-import scenarios.types as scenario_types
 from inputs.yaml_lines import Document
-from scenarios.types import NetworkChoice, Overlap, Scenario, Workload
+from scenarios.types import NetworkChoice, Scenario, Workload
+from workloads.dlrm.model.choices import HybridEmbedding, Overlap
 from workloads.dlrm.model.model import DlrmModel
-from workloads.dlrm.model.settings import HybridEmbedding, Ingestion, Overlaps
-from workloads.graph.framework import CudaGraph, Framework
+from workloads.graph.framework import Framework
 from workloads.graph.schedule import SCHEDULES
-
-
-class ScheduleSettings(TypedDict):
-    """Settings of `workloads.dlrm.model.settings.DlrmSettings` that say what overlaps."""
-
-    overlaps: Overlaps
-    cuda_graph: CudaGraph
-    hybrid: HybridEmbedding | None
-    ingestion: Ingestion | None
 
 
 def with_framework_defaults(workload: Workload, framework: Framework) -> Workload:
@@ -49,7 +37,7 @@ def with_framework_hybrid(workload: Workload, framework: Framework, model: DlrmM
     sgd = workload.optimizer.dense == workload.optimizer.tables == "sgd"
     if own is None or not own.value or world_size == 1 or not (one_hot and sgd) or workload.hybrid_embedding:
         return workload
-    return workload.model_copy(update={"hybrid_embedding": scenario_types.HybridEmbedding()})
+    return workload.model_copy(update={"hybrid_embedding": HybridEmbedding()})
 
 
 def with_framework_algorithms(network: NetworkChoice, framework: Framework, nodes: int) -> NetworkChoice:
@@ -58,18 +46,6 @@ def with_framework_algorithms(network: NetworkChoice, framework: Framework, node
     if own is None or nodes == 1 or "all_to_all" in network.algorithms:
         return network
     return network.model_copy(update={"algorithms": {**network.algorithms, "all_to_all": own.value}})
-
-
-def schedule_settings(workload: Workload, framework: Framework) -> ScheduleSettings:
-    """Settings in the form that generators take."""
-    full = with_framework_defaults(workload, framework)
-    reading, hybrid = workload.ingestion, workload.hybrid_embedding
-    return ScheduleSettings(
-        overlaps=Overlaps(**full.overlap.model_dump()),
-        cuda_graph=full.cuda_graph or "none",
-        hybrid=None if hybrid is None else HybridEmbedding(**hybrid.model_dump()),
-        ingestion=None if reading is None else Ingestion(reading.bytes_per_s, reading.queue_batches),
-    )
 
 
 def check_schedule(document: Document, scenario: Scenario, batch: int, world_size: int) -> None:

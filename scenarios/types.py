@@ -14,23 +14,18 @@ from pydantic import Field
 
 from hardware_specs.library import Operation
 from inputs.model import Strict
-from inputs.quantities import BytesPerSecond, Seconds
+from inputs.quantities import Seconds
 from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.laws.pooling import PoolingSpread
+from workloads.dlrm.model.choices import HybridEmbedding, Ingestion, Optimizer, Overlap, PrecisionChoice
 from workloads.dlrm.model.storage import LOAD_FACTOR, ComputeKernel
 from workloads.graph.framework import CudaGraph, Pipeline
-from workloads.graph.optimizers import DenseOptimizerKind, TableOptimizerKind
 
-FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
-TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
-CommPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 Placement: TypeAlias = Literal["block", "round_robin", "random"]
 LinkClass: TypeAlias = Literal["nvlink", "pcie", "switch", "socket", "ddr", "nic", "spine", "torus"]
 BackgroundShare: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
 SHORTEST_BURST_S = 1e-6
 """Shorter than a message: traffic of a steady share says the same."""
-MAX_QUEUE_BATCHES = 64
-"""The engine keeps as many iterations at hand."""
 Positive: TypeAlias = Annotated[int, Field(ge=1)]
 MAX_WORLD_SIZE = 262_144
 """Ranks of the largest job: planning and lowering are written for it; the largest training clusters have half."""
@@ -71,63 +66,6 @@ class Sharding(Strict):
     constraints: dict[str, TableConstraint] = Field(
         default_factory=dict, description="by name of a table: its own compute_kernels or cache_load_factor"
     )
-
-
-class Optimizer(Strict):
-    """Optimizers of the dense parameters and of the embedding tables."""
-
-    dense: DenseOptimizerKind = Field("sgd", description="optimizer of the dense parameters")
-    tables: TableOptimizerKind = Field(
-        "rowwise_adagrad", description="optimizer fused into the backward pass of the embedding tables"
-    )
-
-
-class Overlap(Strict):
-    """Operations that overlap within an iteration; a missing key means the framework's default."""
-
-    exchange: bool | None = Field(None, description="pooled vectors and their gradients travel beside the bottom MLP")
-    all_reduce: bool | None = Field(None, description="gradients are summed beside the backward pass, not after it")
-    weight_gradients: bool | None = Field(
-        None, description="weight gradients behind those of the inputs, beside the exchange that these start"
-    )
-
-
-class HybridEmbedding(Strict):
-    """Frequent rows of sharded tables on all ranks: by a threshold, or by HugeCTR's rule from the other keys."""
-
-    count_threshold: Annotated[float, Field(gt=0)] | None = Field(
-        None, description="a row that a batch looks up more often is frequent"
-    )
-    all_to_all_bytes_per_s: Annotated[BytesPerSecond, Field(gt=0)] = Field(
-        190e9, description="rate of the exchange (HugeCTR's MLPerf v2.0 configuration, as the next two)"
-    )
-    all_reduce_bytes_per_s: Annotated[BytesPerSecond, Field(gt=0)] = Field(130e9, description="rate of the sum")
-    efficiency: Annotated[float, Field(gt=0)] = Field(0.5, description="correction of their ratio")
-    duplicate_probability: Annotated[float, Field(gt=0, lt=1)] = Field(
-        0.01, description="on one node: that a rank looks a frequent row up twice"
-    )
-
-
-class Ingestion(Strict):
-    """Ingestion of batches into the memory of the nodes that train."""
-
-    reader_hosts: Positive = Field(description="hosts that read and decode for the whole job")
-    cores_per_host: Positive = Field(description="cores of each that decode")
-    decode_bytes_per_s: Annotated[BytesPerSecond, Field(gt=0)] = Field(
-        description="of a core, in bytes of the batch as the GPUs get it"
-    )
-    nic_bytes_per_s: Annotated[BytesPerSecond, Field(gt=0)] | None = Field(
-        None, description="largest rate of a reader host"
-    )
-    queue_batches: Annotated[int, Field(ge=1, le=MAX_QUEUE_BATCHES)] = Field(
-        2, description="batches of a rank that host memory has room for, those on their way included"
-    )
-
-    @property
-    def bytes_per_s(self) -> float:
-        """Rate that all reader hosts deliver, B/s."""
-        decoded = self.cores_per_host * self.decode_bytes_per_s
-        return self.reader_hosts * (decoded if self.nic_bytes_per_s is None else min(decoded, self.nic_bytes_per_s))
 
 
 class Workload(Strict):
@@ -175,16 +113,6 @@ class Workload(Strict):
     rows_scaling: Literal["none", "fit"] = Field(
         "none", description="fit: shrink the rows of all tables by one factor until the plan fits"
     )
-
-
-class PrecisionChoice(Strict):
-    """Number formats, apart for each use."""
-
-    dense: FloatPrecision = Field("tf32", description="arithmetic of the dense layers")
-    tables: TablePrecision = Field("fp16", description="weights of the embedding tables")
-    forward_all_to_all: CommPrecision = Field("fp16", description="pooled embeddings on the wire")
-    backward_all_to_all: CommPrecision = Field("bf16", description="gradients of pooled embeddings on the wire")
-    all_reduce: CommPrecision = Field("fp32", description="dense gradients on the wire")
 
 
 class Bursts(Strict):

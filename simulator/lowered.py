@@ -7,7 +7,7 @@ is an activity with many members, a copy over a shared link one with one member.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -127,6 +127,15 @@ class LoweredGroup:
             activity_tasks=activity_tasks,
             instances=instances,
         )
+
+    @staticmethod
+    def with_rows(program: Program, durations: Durations, rows: Mapping[int, IntArray]) -> LoweredGroup:
+        """The group of a program whose activities are given by task, a number per rank each ``[P]``."""
+        tasks = np.array(sorted(rows), dtype=np.int64)
+        instances = np.array([rows[task] for task in tasks.tolist()], dtype=np.int64).reshape(
+            len(tasks), program.rank_count
+        )
+        return LoweredGroup.of(program, durations, tasks, instances)
 
     @property
     def task_count(self) -> int:

@@ -316,15 +316,15 @@ class CollectiveCall:
     and all_to_all: one rank's input, own part included; sendrecv: the message that each rank sends to the next; gather,
     scatter: the root's buffer. For an uneven all_to_all ``bytes`` is an array ``[P]``, what
     each rank sends (own part included, spread evenly over the members), and what a rank receives is the mean over
-    senders unless ``receive_bytes`` ``[P]`` gives weights for the destinations: then what i sends to j is
-    ``bytes[i] * receive_bytes[j] / sum(receive_bytes)``.
+    senders unless ``receive_weights`` ``[P]`` gives weights for the destinations: then what i sends to j is
+    ``bytes[i] * receive_weights[j] / sum(receive_weights)``.
     """
 
     op: CollectiveOp
     communicator: str
     bytes: Amount
     dtype: str = "fp32"
-    receive_bytes: FloatArray | None = None
+    receive_weights: FloatArray | None = None
 
 
 Operator: TypeAlias = (

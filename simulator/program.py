@@ -7,7 +7,7 @@ other tasks, of the same iteration (lag 0) or of an earlier one (lag > 0).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -217,20 +217,17 @@ class TaskGraph:
             strangers = np.setdiff1d(np.flatnonzero(instance >= 0), ranks)
             if len(strangers):
                 raise ProgramError(f"communicator {name!r} has rank {strangers[0]}, which no program has")
-        calls = [_calls_by_communicator(p) for p in self.programs]
+        calls = [calls_by_communicator(p.work) for p in self.programs]
         for program, by_name in zip(self.programs, calls, strict=True):
             for name in by_name:
                 if name not in self.communicators:
                     raise ProgramError(f"program {program.name!r} uses unknown communicator {name!r}")
         for name, instance in self.communicators.items():
-            self._check_agreement(name, instance, calls)
+            self._check_agreement(name, instance, [by_name.get(name, []) for by_name in calls])
 
-    def _check_agreement(
-        self, name: str, instance: IntArray, calls: Sequence[Mapping[str, Sequence[tuple[str, CollectiveCall]]]]
-    ) -> None:
-        first: dict[int, tuple[Program, Sequence[tuple[str, CollectiveCall]]]] = {}
-        for program, by_name in zip(self.programs, calls, strict=True):
-            mine = by_name.get(name, [])
+    def _check_agreement(self, name: str, instance: IntArray, calls: Sequence[OwnCalls]) -> None:
+        first: dict[int, tuple[Program, OwnCalls]] = {}
+        for program, mine in zip(self.programs, calls, strict=True):
             for number in np.unique(instance[program.ranks]):
                 if number < 0:
                     continue
@@ -239,28 +236,95 @@ class TaskGraph:
                     _compare(name, (other, theirs), (program, mine))
 
 
-def _calls_by_communicator(program: Program) -> dict[str, list[tuple[str, CollectiveCall]]]:
-    calls: dict[str, list[tuple[str, CollectiveCall]]] = {}
-    for task, work in zip(program.names, program.work, strict=True):
+OwnCalls: TypeAlias = Sequence[tuple[int, CollectiveCall]]
+"""The calls of a program on one communicator: task number and call, in program order."""
+
+
+def calls_by_communicator(works: Sequence[Work]) -> dict[str, list[tuple[int, CollectiveCall]]]:
+    """The collective calls among the work of tasks, by communicator."""
+    calls: dict[str, list[tuple[int, CollectiveCall]]] = {}
+    for task, work in enumerate(works):
         if isinstance(work, CollectiveCall):
             calls.setdefault(work.communicator, []).append((task, work))
     return calls
 
 
-def _compare(
-    communicator: str,
-    one: tuple[Program, Sequence[tuple[str, CollectiveCall]]],
-    two: tuple[Program, Sequence[tuple[str, CollectiveCall]]],
-) -> None:
+def first_disagreement(one: OwnCalls, other: OwnCalls) -> int | None:
+    """Number of the first call at which two members of a communicator differ; None where they agree.
+
+    Calls agree in op, dtype and bytes; bytes may differ in an all_to_all, and where they are given for each rank. Where
+    one member makes fewer calls and these agree, the number is theirs.
+    """
+    for number, ((_, a), (_, b)) in enumerate(zip(one, other, strict=False)):
+        is_free = a.op == "all_to_all" or np.ndim(a.bytes) > 0 or np.ndim(b.bytes) > 0
+        if (a.op, a.dtype) != (b.op, b.dtype) or not (is_free or a.bytes == b.bytes):
+            return number
+    return None if len(one) == len(other) else min(len(one), len(other))
+
+
+def _compare(communicator: str, one: tuple[Program, OwnCalls], two: tuple[Program, OwnCalls]) -> None:
     """Raise `ProgramError` at the first call the two programs disagree on."""
     (p, calls_p), (q, calls_q) = one, two
+    number = first_disagreement(calls_p, calls_q)
+    if number is None:
+        return
     where = f"communicator {communicator!r}, rank {p.ranks[0]} ({p.name}) and rank {q.ranks[0]} ({q.name})"
-    if len(calls_p) != len(calls_q):
+    if number == min(len(calls_p), len(calls_q)):
         raise ProgramError(f"{where}: {len(calls_p)} calls against {len(calls_q)}")
-    for number, ((task_p, call_p), (task_q, call_q)) in enumerate(zip(calls_p, calls_q, strict=True)):
-        same_size = np.ndim(call_p.bytes) > 0 or np.ndim(call_q.bytes) > 0 or call_p.bytes == call_q.bytes
-        if (call_p.op, call_p.dtype) != (call_q.op, call_q.dtype) or not same_size:
-            raise ProgramError(
-                f"{where}: call {number} differs: {task_p} {call_p.op} {call_p.dtype} {call_p.bytes} B "
-                f"against {task_q} {call_q.op} {call_q.dtype} {call_q.bytes} B"
-            )
+    (task_p, call_p), (task_q, call_q) = calls_p[number], calls_q[number]
+    raise ProgramError(
+        f"{where}: call {number} differs: {p.names[task_p]} {call_p.op} {call_p.dtype} {call_p.bytes} B "
+        f"against {q.names[task_q]} {call_q.op} {call_q.dtype} {call_q.bytes} B"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """A program's part in a collective: number of the program, number of its task, and the call."""
+
+    program: int
+    task: int
+    call: CollectiveCall
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SequencedCall:
+    """The n-th call on a communicator, over all programs that make it.
+
+    Attributes:
+        number: n, counted from 0.
+        task: name of the first caller's task.
+        callers: the programs that make it.
+        instance: instance number of each global rank, -1 for ranks that do not take part ``[world_size]``.
+    """
+
+    number: int
+    task: str
+    callers: tuple[Caller, ...]
+    instance: IntArray
+
+    @property
+    def call(self) -> CollectiveCall:
+        """The first program's call; the others agree on op and dtype."""
+        return self.callers[0].call
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Communicator and number on it, which together name the call."""
+        return self.call.communicator, self.number
+
+
+def sequenced_calls(graph: TaskGraph) -> Iterator[SequencedCall]:
+    """All calls of an iteration that have members, by communicator and then in program order."""
+    by_program = [calls_by_communicator(program.work) for program in graph.programs]
+    for name, instance in graph.communicators.items():
+        own = [calls.get(name, []) for calls in by_program]
+        for number in range(max(map(len, own), default=0)):
+            callers = tuple(Caller(p, *calls[number]) for p, calls in enumerate(own) if number < len(calls))
+            members = np.full_like(instance, -1)
+            for caller in callers:
+                ranks = graph.programs[caller.program].ranks
+                members[ranks] = instance[ranks]
+            if np.any(members >= 0):
+                task = graph.programs[callers[0].program].names[callers[0].task]
+                yield SequencedCall(number, task, callers, members)

@@ -13,6 +13,7 @@ from simulator.program import Program
 from tests.workload_jobs import context_for, settings_for
 from workloads.dlrm.iteration.generate import generate
 from workloads.dlrm.laws.index_laws import UNIFORM_LAW
+from workloads.dlrm.model.choices import USUAL_OVERLAP, Ingestion, Overlap
 from workloads.dlrm.model.model import load_model
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.storage import CACHED, LOAD_FACTOR, Storage
@@ -89,3 +90,14 @@ def period(settings: DlrmSettings, planner: str = "table_wise", *, cached: bool 
     lowered = timed(small_program(settings, planner, cached=cached), parts)
     ends = run(lowered, RunOptions(max_iterations=60, keep_last=1)).iteration_end_ps
     return float(ends[-1] - ends[-25]) / 24
+
+
+def read_at(bytes_per_s: float, queue_batches: int) -> Ingestion:
+    """One reader host of one core."""
+    decoder = {"reader_hosts": 1, "cores_per_host": 1, "decode_bytes_per_s": f"{bytes_per_s!r} B/s"}
+    return Ingestion.model_validate({**decoder, "queue_batches": queue_batches})
+
+
+def overlap(**changes: bool) -> Overlap:
+    """The usual overlap with some of it changed."""
+    return USUAL_OVERLAP.model_copy(update=changes)

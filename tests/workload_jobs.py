@@ -8,8 +8,9 @@ from simulator.program import TaskGraph
 from workloads.dlrm.iteration.generate import generate
 from workloads.dlrm.iteration.job import Job, make_job
 from workloads.dlrm.laws.index_laws import make_law
+from workloads.dlrm.model.choices import Optimizer, PrecisionChoice
 from workloads.dlrm.model.model import load_model
-from workloads.dlrm.model.settings import DlrmSettings, Optimizers, Pipeline, Precisions
+from workloads.dlrm.model.settings import DlrmSettings, Pipeline
 from workloads.dlrm.model.tables import Tables, expand_tables
 from workloads.dlrm.sharding import BandwidthCosts, PlanningContext, Rates, make_sharding_plan
 from workloads.dlrm.sharding.plan import Plan
@@ -36,8 +37,8 @@ def settings_for(
         local_world_size=min(local_world_size, world_size),
         global_batch_size=local_batch_size * world_size,
         framework=load_framework(framework),
-        precision=Precisions("tf32", "fp16", "fp16", "bf16", "fp32"),
-        optimizer=Optimizers("sgd", table_optimizer),
+        precision=PrecisionChoice(),
+        optimizer=Optimizer(tables=table_optimizer),
         pipeline=pipeline,
         indices=make_law(load_model(model).index_reuse.value),
     )

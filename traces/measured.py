@@ -8,7 +8,7 @@ arrival and the first member's end.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,8 +16,8 @@ import numpy as np
 from simulator.engine import ActivityTimes, GroupTimes, IterationRecord, RunResult
 from simulator.engine.records import Recorder
 from simulator.lowered import Activity, ConstantDurations, LoweredGroup, LoweredProgram, phase
-from simulator.operators import CollectiveCall, Work
-from simulator.program import IntArray, Program, TaskGraph
+from simulator.operators import CollectiveCall
+from simulator.program import IntArray, Program, TaskGraph, sequenced_calls
 from traces.merge import Merged
 
 
@@ -61,7 +61,7 @@ def measured_run(merged: Merged) -> MeasuredRun:
     tails = [_after(program)[own] for program, own in zip(graph.programs, tasks, strict=True)]
     activities: list[Activity] = []
     last_ps, end_ps = [], []
-    for label, places in _meetings(graph, tasks):
+    for label, places in _meetings(graph):
         last = max(int(starts[p.group][p.task, p.columns].max()) for p in places)
         end = max(min(int(ends[p.group][p.task, p.columns].min()) for p in places), last)
         for place in places:
@@ -85,27 +85,18 @@ def _collectives(program: Program) -> IntArray:
     return np.array(found, dtype=np.int64)
 
 
-def _meetings(graph: TaskGraph, collectives: Sequence[IntArray]) -> Iterator[tuple[str, list[_Place]]]:
+def _meetings(graph: TaskGraph) -> Iterator[tuple[str, list[_Place]]]:
     """The n-th calls of all members of each instance of each communicator."""
-    for name, instance_of in graph.communicators.items():
-        calls = [
-            [t for t in tasks.tolist() if _communicator(p.work[t]) == name]
-            for p, tasks in zip(graph.programs, collectives, strict=True)
-        ]
-        for number in range(max((len(tasks) for tasks in calls), default=0)):
-            places: dict[int, list[_Place]] = {}
-            for group, (program, tasks) in enumerate(zip(graph.programs, calls, strict=True)):
-                own = instance_of[program.ranks]
-                for instance in np.unique(own[own >= 0]).tolist() if number < len(tasks) else ():
-                    columns = np.flatnonzero(own == instance)
-                    places.setdefault(instance, []).append(_Place(group, tasks[number], columns))
-            for instance, found in places.items():
-                label = graph.programs[found[0].group].names[found[0].task]
-                yield (label if len(places) == 1 else f"{label} [{name} {instance}]"), found
-
-
-def _communicator(work: Work) -> str:
-    return work.communicator if isinstance(work, CollectiveCall) else ""
+    for call in sequenced_calls(graph):
+        places: dict[int, list[_Place]] = {}
+        for caller in call.callers:
+            own = call.instance[graph.programs[caller.program].ranks]
+            for instance in np.unique(own[own >= 0]).tolist():
+                columns = np.flatnonzero(own == instance)
+                places.setdefault(instance, []).append(_Place(caller.program, caller.task, columns))
+        for instance, found in places.items():
+            label = graph.programs[found[0].group].names[found[0].task]
+            yield (label if len(places) == 1 else f"{label} [{call.call.communicator} {instance}]"), found
 
 
 def _close(place: _Place, tail: int, start: IntArray, end: IntArray, end_ps: int) -> None:

@@ -9,7 +9,15 @@ import numpy as np
 
 from inputs.errors import InputError, ProgramError
 from simulator.operators import Amount, CollectiveCall, Copy, Delay, Measured, Work
-from simulator.program import IntArray, Program, Stream, TaskGraph
+from simulator.program import (
+    IntArray,
+    OwnCalls,
+    Program,
+    Stream,
+    TaskGraph,
+    calls_by_communicator,
+    first_disagreement,
+)
 from traces.rank_tasks import RankTasks
 
 
@@ -68,18 +76,15 @@ def check_agreement(ranks: Sequence[RankTasks], members: Mapping[str, Sequence[i
     Raises:
         ProgramError: they do not; both files, ranks and calls are named.
     """
-    first: dict[str, tuple[RankTasks, list[tuple[str, CollectiveCall]]]] = {}
+    first: dict[str, tuple[RankTasks, OwnCalls]] = {}
     for tasks in ranks:
-        calls: dict[str, list[tuple[str, CollectiveCall]]] = {name: [] for name in members}
-        for name, work in zip(tasks.names, tasks.work, strict=True):
-            if isinstance(work, CollectiveCall):
-                calls[work.communicator].append((name, work))
-        for group, mine in calls.items():
-            inside = members[group]
+        calls = calls_by_communicator(tasks.work)
+        for group, inside in members.items():
+            mine = calls.get(group, [])
             if inside is not None and tasks.rank not in inside:
                 if mine:
                     raise ProgramError(
-                        f"rank {tasks.rank} calls {mine[0][0]} on group {group!r} of {list(inside)[:8]}",
+                        f"rank {tasks.rank} calls {tasks.names[mine[0][0]]} on group {group!r} of {list(inside)[:8]}",
                         file=tasks.source,
                     )
                 continue
@@ -88,22 +93,19 @@ def check_agreement(ranks: Sequence[RankTasks], members: Mapping[str, Sequence[i
                 _compare(group, (other, theirs), (tasks, mine))
 
 
-def _compare(
-    group: str,
-    one: tuple[RankTasks, list[tuple[str, CollectiveCall]]],
-    two: tuple[RankTasks, list[tuple[str, CollectiveCall]]],
-) -> None:
+def _compare(group: str, one: tuple[RankTasks, OwnCalls], two: tuple[RankTasks, OwnCalls]) -> None:
     (a, calls_a), (b, calls_b) = one, two
+    number = first_disagreement(calls_a, calls_b)
+    if number is None:
+        return
     where = f"rank {b.rank} and rank {a.rank} ({a.source}) disagree on group {group!r}"
-    for number, ((name_a, x), (name_b, y)) in enumerate(zip(calls_a, calls_b, strict=False)):
-        free = x.op == "all_to_all" or np.ndim(x.bytes) or np.ndim(y.bytes)
-        if (x.op, x.dtype) != (y.op, y.dtype) or not (free or x.bytes == y.bytes):
-            raise ProgramError(
-                f"{where}: collective {number} is {name_b} ({_said(y)}) here and {name_a} ({_said(x)}) there",
-                file=b.source,
-            )
-    if len(calls_a) != len(calls_b):
+    if number == min(len(calls_a), len(calls_b)):
         raise ProgramError(f"{where}: {len(calls_b)} collectives here, {len(calls_a)} there", file=b.source)
+    (task_a, x), (task_b, y) = calls_a[number], calls_b[number]
+    raise ProgramError(
+        f"{where}: collective {number} is {b.names[task_b]} ({_said(y)}) here and {a.names[task_a]} ({_said(x)}) there",
+        file=b.source,
+    )
 
 
 def _said(call: CollectiveCall) -> str:

@@ -15,7 +15,7 @@ from scenarios.types import Scenario
 from workloads.dlrm.iteration.job import Job, make_job
 from workloads.dlrm.laws.index_laws import make_law
 from workloads.dlrm.model.model import DlrmModel, load_model, read_model
-from workloads.dlrm.model.settings import DlrmSettings, Optimizers, Precisions
+from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.tables import Tables, expand_tables
 from workloads.dlrm.sharding.plan import Plan
 from workloads.dlrm.sharding.plan_exchange import plan_from_dict
@@ -105,8 +105,8 @@ def read_job(file: Path) -> TrainingJob:
         local_world_size=plan.local_world_size,
         global_batch_size=scenario.workload.global_batch_size or int(model.local_batch_size.value) * plan.world_size,
         framework=framework,
-        precision=Precisions(**scenario.precision.model_dump()),
-        optimizer=Optimizers(**scenario.workload.optimizer.model_dump()),
+        precision=scenario.precision,
+        optimizer=scenario.workload.optimizer,
         pipeline=scenario.workload.pipeline or framework.own_pipeline,
         indices=make_law(model.index_reuse.value),
         seed=scenario.variation.seed,

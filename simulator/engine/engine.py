@@ -145,8 +145,8 @@ class _Engine:
 
     def begin_activity(self, instance: int, ticket: int) -> None:
         """Start an activity without members; it runs under iteration ``-1 - ticket``."""
-        step = self._table.steps[instance][0]
-        self._agenda.add(int(self._env.now) + step.latency_ps, (instance, -1 - ticket, 0))
+        phase = self._table.phases[instance][0]
+        self._agenda.add(int(self._env.now) + phase.latency_ps, (instance, -1 - ticket, 0))
 
     # Instances
 
@@ -155,9 +155,9 @@ class _Engine:
         arrivals.arrived[instance] += count
         arrivals.last[instance] = max(int(arrivals.last[instance]), latest)
         if arrivals.arrived[instance] == self._membership.size[instance]:
-            step = self._table.steps[instance][0]
+            phase = self._table.phases[instance][0]
             self._under_way += 1
-            self._agenda.add(int(arrivals.last[instance]) + step.latency_ps, (instance, iteration, 0))
+            self._agenda.add(int(arrivals.last[instance]) + phase.latency_ps, (instance, iteration, 0))
 
     def _skip(
         self, group: int, task: int, iteration: int, members: Members, absent: np.typing.NDArray[np.bool_]
@@ -179,9 +179,9 @@ class _Engine:
         """The latency of these phases has passed: their work starts."""
         now = int(self._env.now)
         for instance, iteration, number in tokens:
-            step = self._table.steps[instance][number]
-            if step.row >= 0:
-                self._flows.start(step.row, step.work_ps, (instance, iteration, number), now)
+            phase = self._table.phases[instance][number]
+            if phase.row >= 0:
+                self._flows.start(phase.row, phase.work_ps, (instance, iteration, number), now)
             else:
                 self._phase_over(instance, iteration, number)
         self._settle()
@@ -197,8 +197,8 @@ class _Engine:
 
     def _phase_over(self, instance: int, iteration: int, number: int) -> None:
         now = int(self._env.now)
-        steps = self._table.steps[instance]
-        last = number + 1 == len(steps)
+        phases = self._table.phases[instance]
+        last = number + 1 == len(phases)
         for part in self._membership.parts[instance]:
             if part.release is None:
                 released = part.members if last else None
@@ -214,7 +214,7 @@ class _Engine:
             self._arrived(iteration).end[instance] = now
             self._under_way -= 1
         else:
-            self._agenda.add(now + steps[number + 1].latency_ps, (instance, iteration, number + 1))
+            self._agenda.add(now + phases[number + 1].latency_ps, (instance, iteration, number + 1))
 
     # Moving on
 

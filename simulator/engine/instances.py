@@ -99,7 +99,7 @@ def private_durations(program: LoweredProgram, membership: Membership, table: Us
             whole = all(program.activities[i].release_phase is None for i in present)
             if whole and all(_is_private(int(i), membership, table, single) for i in present):
                 alone = np.zeros(group.rank_count, dtype=np.int64)
-                totals = [sum(s.latency_ps + s.work_ps for s in table.steps[int(i)]) for i in present]
+                totals = [sum(s.latency_ps + s.work_ps for s in table.phases[int(i)]) for i in present]
                 alone[instances >= 0] = totals
                 found[number][task] = alone
     return found
@@ -138,8 +138,8 @@ def _lane(program: LoweredProgram, parts: tuple[Part, ...]) -> int:
 
 
 def _is_private(instance: int, membership: Membership, table: UsageTable, single: list[bool]) -> bool:
-    steps = table.steps[instance]
+    phases = table.phases[instance]
     if membership.size[instance] != 1:
         return False
-    rows = [step.row for step in steps if step.row >= 0]
+    rows = [phase.row for phase in phases if phase.row >= 0]
     return all(single[c] for row in rows for c in table.classes[table.ptr[row] : table.ptr[row + 1]].tolist())

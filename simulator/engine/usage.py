@@ -22,7 +22,7 @@ _MASK_64 = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class CompiledPhase:
     """A phase, ready to execute: wait ``latency_ps``, then ``work_ps`` of usage row ``row`` (-1: no work)."""
 
     latency_ps: int
@@ -43,7 +43,7 @@ class UsageTable:
         class_of: class of each resource ``[L]``; resources nobody uses share the class of the first such one.
     """
 
-    steps: tuple[tuple[Step, ...], ...]
+    phases: tuple[tuple[CompiledPhase, ...], ...]
     ptr: IntArray
     classes: IntArray
     usage: FloatArray
@@ -62,7 +62,7 @@ class UsageTable:
 def build_usage(program: LoweredProgram) -> UsageTable:
     """The usage table of a lowered program."""
     phases: list[Phase] = []
-    steps = tuple(_steps(activity, phases) for activity in program.activities)
+    compiled = tuple(_compiled(activity, phases) for activity in program.activities)
     taken = [Phase(0, 1, b.resources, np.full(len(b.resources), b.share)) for b in program.background]
     first, class_of = _merge([*phases, *taken], program.resource_count)
     is_first = np.zeros(program.resource_count, dtype=np.bool_)
@@ -74,7 +74,7 @@ def build_usage(program: LoweredProgram) -> UsageTable:
         usage.append(phase.usage[keep])
         ptr.append(ptr[-1] + len(classes[-1]))
     return UsageTable(
-        steps=steps,
+        phases=compiled,
         ptr=np.array(ptr, dtype=np.int64),
         classes=np.concatenate(classes) if classes else np.zeros(0, dtype=np.int64),
         usage=np.concatenate(usage) if usage else np.zeros(0),
@@ -83,16 +83,16 @@ def build_usage(program: LoweredProgram) -> UsageTable:
     )
 
 
-def _steps(activity: Activity, phases: list[Phase]) -> tuple[Step, ...]:
-    """Steps of an activity, at least one; phases with work on resources go to ``phases`` and are numbered as rows."""
-    steps = []
+def _compiled(activity: Activity, phases: list[Phase]) -> tuple[CompiledPhase, ...]:
+    """Compiled phases of an activity, at least one; phases with work on resources are appended to ``phases``."""
+    compiled = []
     for phase in activity.phases:
         if phase.work_ps > 0 and len(phase.resources):
-            steps.append(Step(phase.latency_ps, phase.work_ps, len(phases)))
+            compiled.append(CompiledPhase(phase.latency_ps, phase.work_ps, len(phases)))
             phases.append(phase)
         else:
-            steps.append(Step(phase.latency_ps + phase.work_ps, 0, -1))
-    return tuple(steps) or (Step(0, 0, -1),)  # a communicator of one rank
+            compiled.append(CompiledPhase(phase.latency_ps + phase.work_ps, 0, -1))
+    return tuple(compiled) or (CompiledPhase(0, 0, -1),)  # a communicator of one rank
 
 
 def _merge(phases: Sequence[Phase], resource_count: int) -> tuple[IntArray, IntArray]:

@@ -1,4 +1,4 @@
-"""Collectives of a task graph: the n-th calls of all members on a communicator become one activity per instance."""
+"""Collectives of a task graph: the n-th call of all members on a communicator becomes an activity per instance."""
 
 from __future__ import annotations
 
@@ -10,29 +10,11 @@ from numpy.typing import NDArray
 
 from simulator.lowered import Activity
 from simulator.lowering.result import CollectiveInfo
+from simulator.network.blocks import Block
 from simulator.network.collectives import Call
-from simulator.network.membership import Block
 from simulator.network.model import CollectiveModel, Timed
 from simulator.operators import Amount, CollectiveCall, FloatArray
-from simulator.program import IntArray, Program, TaskGraph
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Sequenced:
-    """The n-th call on a communicator, over all programs that make it.
-
-    Attributes:
-        callers: (program number, task number, the call) of each program.
-        instance: instance number of each global rank, -1 for ranks that do not take part ``[world_size]``.
-    """
-
-    callers: tuple[tuple[int, int, CollectiveCall], ...]
-    instance: IntArray
-
-    @property
-    def call(self) -> CollectiveCall:
-        """The first program's call; the others agree on op and dtype."""
-        return self.callers[0][2]
+from simulator.program import IntArray, Program, SequencedCall
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,35 +27,8 @@ class LoweredCollective:
     outside_range: tuple[str, ...]
 
 
-def sequenced_calls(graph: TaskGraph) -> Iterator[Sequenced]:
-    """All calls of an iteration that have members, by communicator and then in program order."""
-    for name, instance in graph.communicators.items():
-        by_program = [_calls_on(program, name) for program in graph.programs]
-        for number in range(max((len(calls) for calls in by_program), default=0)):
-            callers = tuple((p, *calls[number]) for p, calls in enumerate(by_program) if number < len(calls))
-            members = _restricted(instance, [graph.programs[p] for p, _, _ in callers])
-            if np.any(members >= 0):
-                yield Sequenced(callers, members)
-
-
-def _calls_on(program: Program, communicator: str) -> list[tuple[int, CollectiveCall]]:
-    return [
-        (task, work)
-        for task, work in enumerate(program.work)
-        if isinstance(work, CollectiveCall) and work.communicator == communicator
-    ]
-
-
-def _restricted(instance: IntArray, calling: Sequence[Program]) -> IntArray:
-    """``instance`` with -1 for ranks of programs that do not call."""
-    kept = np.full_like(instance, -1)
-    for program in calling:
-        kept[program.ranks] = instance[program.ranks]
-    return kept
-
-
 def lower_collective(
-    sequenced: Sequenced, programs: Sequence[Program], model: CollectiveModel, evened: float
+    sequenced: SequencedCall, programs: Sequence[Program], model: CollectiveModel, evened: float
 ) -> LoweredCollective:
     """Choose algorithms and make the activities of all instances.
 
@@ -83,20 +38,19 @@ def lower_collective(
         model: times of collectives.
         evened: fraction by which uneven sizes move to their mean, 0 to 1.
     """
-    task = programs[sequenced.callers[0][0]].names[sequenced.callers[0][1]]
     sizes = _per_rank(sequenced, programs, "bytes")
     if sequenced.call.op != "all_to_all":
         sizes = _evened_over_instances(sizes, sequenced.instance >= 0, evened)
-    weights = _per_rank(sequenced, programs, "receive_bytes")
+    weights = _per_rank(sequenced, programs, "receive_weights")
     calls = [_sized(sequenced.call, block, sizes, weights, evened) for block in model.blocks(sequenced.instance)]
     timed = [model.time(call) for call in calls]
     activity_of = np.full(int(sequenced.instance.max()) + 1, -1, dtype=np.int64)
     activities: list[Activity] = []
     for call, chosen in zip(calls, timed, strict=True):
         activity_of[call.block.number] = len(activities) + np.arange(call.block.instance_count)
-        labels = _labels(task, sequenced.call.communicator, call.block, alone=len(activity_of) == 1)
+        labels = _labels(sequenced.task, sequenced.call.communicator, call.block, alone=len(activity_of) == 1)
         activities += map(Activity, labels, model.phases(call, chosen))
-    info = _info(task, sequenced, sizes, max(zip(calls, timed, strict=True), key=lambda pair: _slowest_s(pair[1])))
+    info = _info(sequenced, sizes, max(zip(calls, timed, strict=True), key=lambda pair: _slowest_s(pair[1])))
     pairs = zip(calls, timed, strict=True)
     notes = dict.fromkeys(note for call, chosen in pairs for note in model.outside_range(call, chosen))
     return LoweredCollective(activities, activity_of, info, tuple(notes))
@@ -111,9 +65,9 @@ def _labels(task: str, communicator: str, block: Block, *, alone: bool) -> Itera
     return iter([task]) if alone else (f"{task} [{communicator} {number}]" for number in block.number)
 
 
-def _per_rank(sequenced: Sequenced, programs: Sequence[Program], field: str) -> Amount | None:
+def _per_rank(sequenced: SequencedCall, programs: Sequence[Program], field: str) -> Amount | None:
     """A size of the call: a scalar when all ranks agree, ``[world_size]`` when not, None when not given."""
-    given = [(programs[p].ranks, getattr(call, field)) for p, _, call in sequenced.callers]
+    given = [(programs[c.program].ranks, getattr(c.call, field)) for c in sequenced.callers]
     values = [value for _, value in given if value is not None]
     if not values:
         return None
@@ -152,12 +106,12 @@ def _evened_over_instances(sizes: Amount | None, members: NDArray[np.bool_], par
     return np.asarray(sizes + (np.asarray(sizes)[members].mean() - sizes) * part)
 
 
-def _info(task: str, sequenced: Sequenced, sizes: Amount | None, slowest: tuple[Call, Timed]) -> CollectiveInfo:
+def _info(sequenced: SequencedCall, sizes: Amount | None, slowest: tuple[Call, Timed]) -> CollectiveInfo:
     call, timed = slowest
     per_rank = np.asarray(0.0 if sizes is None else sizes)
     members = sequenced.instance >= 0
     return CollectiveInfo(
-        task=task,
+        task=sequenced.task,
         op=sequenced.call.op,
         communicator=sequenced.call.communicator,
         algorithm=timed.algorithm.name,

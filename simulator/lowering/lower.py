@@ -9,7 +9,7 @@ import numpy as np
 
 from inputs.errors import InputError, ProgramError
 from simulator.lowered import Activity, LoweredGroup, LoweredProgram
-from simulator.lowering.collective import LoweredCollective, lower_collective, sequenced_calls
+from simulator.lowering.collective import LoweredCollective, lower_collective
 from simulator.lowering.machine import Machine
 from simulator.lowering.private import durations_of, fill, member_instances, task_seconds
 from simulator.lowering.result import CollectiveInfo, Lowering
@@ -18,7 +18,7 @@ from simulator.lowering.variation import Variation
 from simulator.lowering.warn import warnings_of
 from simulator.network.background import background_of
 from simulator.operators import Amount
-from simulator.program import IntArray, Program, TaskGraph
+from simulator.program import IntArray, Program, TaskGraph, sequenced_calls
 
 
 def lower(
@@ -106,9 +106,9 @@ def _lower_collectives(
     for sequenced in sequenced_calls(graph):
         collective = lower_collective(sequenced, graph.programs, machine.collectives, evened)
         numbers = np.where(collective.activity_of >= 0, collective.activity_of + len(shared.activities), -1)
-        for program, task, _ in sequenced.callers:
-            own = sequenced.instance[graph.programs[program].ranks]
-            shared.rows[program][task] = member_instances(numbers, own)
+        for caller in sequenced.callers:
+            own = sequenced.instance[graph.programs[caller.program].ranks]
+            shared.rows[caller.program][caller.task] = member_instances(numbers, own)
         of_rank = member_instances(collective.activity_of, sequenced.instance)
         shared.activities += beside.collectives(collective.activities, of_rank)
         lowered.append(collective)
@@ -118,8 +118,5 @@ def _lower_collectives(
 def _group(
     program: Program, rows: dict[int, IntArray], seconds: dict[int, Amount], variation: Variation, world_size: int
 ) -> LoweredGroup:
-    tasks = sorted(rows)
     base_ps = fill(seconds, program.task_count, program.rank_count)
-    instances = np.stack([rows[task] for task in tasks]) if tasks else np.zeros((0, program.rank_count), dtype=np.int64)
-    durations = durations_of(program, base_ps, variation, world_size)
-    return LoweredGroup.of(program, durations, np.array(tasks, dtype=np.int64), instances)
+    return LoweredGroup.with_rows(program, durations_of(program, base_ps, variation, world_size), rows)

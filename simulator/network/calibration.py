@@ -27,10 +27,11 @@ import numpy as np
 from hardware_specs.collectives import CalibrationPoint
 from hardware_specs.types import Cluster
 from inputs.errors import InputError
+from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Stage, algorithms_of
 from simulator.network.library import transport_of
 from simulator.network.load import LinkFractions, full_rate_seconds, links_per_hop, mesh_share, port_bytes
-from simulator.network.membership import Block, blocks_of
+from simulator.network.membership import blocks_of
 from simulator.network.topology import Topology
 from simulator.operators import CollectiveOp
 

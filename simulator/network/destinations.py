@@ -8,15 +8,13 @@ the share each receives, which is n numbers for n^2 messages.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
+from simulator.network.blocks import Block
 from simulator.operators import FloatArray
 from simulator.program import IntArray
-
-if TYPE_CHECKING:
-    from simulator.network.membership import Block
 
 
 @dataclass(frozen=True, slots=True, eq=False)

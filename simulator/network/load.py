@@ -17,9 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import Stage
 from simulator.network.levels import CLASS_OF, LEVEL_PORTS, Level, Port, ResourceClass
-from simulator.network.membership import Block
 from simulator.network.patterns import Pattern
 from simulator.network.topology import Topology
 from simulator.network.traffic import Traffic
@@ -39,7 +39,7 @@ class LinkFractions:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Work:
+class LinkWork:
     """The work of a stage: seconds ``[a, 1]`` alone, and the usage of each link ``[a, w]``."""
 
     seconds: FloatArray
@@ -139,7 +139,7 @@ def work_of(
     efficiency: float,
     beside_s: FloatArray | float = 0.0,
     pace_s: float = 0.0,
-) -> Work:
+) -> LinkWork:
     """Time and usage of a stage's traffic.
 
     Args:
@@ -159,4 +159,4 @@ def work_of(
         name = CLASS_OF[port]
         alone = load / (rates[name] * fractions[name].usable)
         usage[port] = np.minimum(np.divide(alone, seconds, out=np.zeros_like(alone + seconds), where=seconds > 0), 1.0)
-    return Work(seconds, usage)
+    return LinkWork(seconds, usage)

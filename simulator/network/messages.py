@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 
 from hardware_specs.library import Choice, Choices, MessageConstants, MessageTime
 from hardware_specs.types import Cluster
+from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, reached
-from simulator.network.membership import Block
 from simulator.network.transport import Factors, Way
 from simulator.operators import FloatArray
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from hardware_specs.types import Cluster
 from simulator.lowered import PS_PER_S, Phase
+from simulator.network.blocks import Block
 from simulator.network.calibration import Calibration, calibrate, possible
 from simulator.network.collectives import Call, CollectiveAlgorithm
 from simulator.network.collectives.algorithm import Stage, check_algorithm
@@ -17,15 +18,15 @@ from simulator.network.levels import Port, ResourceClass
 from simulator.network.library import transport_of
 from simulator.network.load import (
     LinkFractions,
+    LinkWork,
     PortBytes,
-    Work,
     links_per_hop,
     links_used,
     mesh_share,
     port_bytes,
     work_of,
 )
-from simulator.network.membership import Block, blocks_of
+from simulator.network.membership import blocks_of
 from simulator.network.topology import Topology
 from simulator.network.transport import Transport
 from simulator.operators import CollectiveOp, FloatArray
@@ -65,7 +66,7 @@ class TimedStage:
     """A stage with its times: latency, the work with its usage of ports, and how long posting messages takes of it."""
 
     latency_s: float
-    work: Work
+    work: LinkWork
     posts_s: float
 
     @property

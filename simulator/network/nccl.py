@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from hardware_specs.library import AlgorithmLatency, NcclConstants, SendChannels
 from hardware_specs.types import Cluster
+from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import (
     ALL_PROTOCOLS,
     Call,
@@ -16,7 +17,6 @@ from simulator.network.collectives.algorithm import (
     Stage,
     reached,
 )
-from simulator.network.membership import Block
 from simulator.network.nccl_tuner import NcclTuner
 from simulator.network.transport import Factors, Way
 from simulator.operators import FloatArray

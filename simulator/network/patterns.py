@@ -13,8 +13,8 @@ from typing import Protocol
 
 import numpy as np
 
+from simulator.network.blocks import Block, Grouping, slot_sums
 from simulator.network.destinations import Direct, Messages, Spread, around_domains, tree_messages
-from simulator.network.membership import Block, Grouping, slot_sums
 from simulator.network.traffic import Traffic, both_ways, left
 from simulator.operators import FloatArray
 from simulator.program import IntArray
@@ -68,13 +68,13 @@ class AllPairs:
     Attributes:
         bytes: bytes that each member sends, own part included ``[a, 1]``.
         send_bytes: the same where members differ ``[I, n]``.
-        weights: share of a sender's bytes that each member receives ``[I, n]``; None: even.
+        receive_weights: share of a sender's bytes that each member receives ``[I, n]``; None: even.
         on_rails: messages change the rail by NVLink before they leave the node (PXN).
     """
 
     bytes: FloatArray
     send_bytes: FloatArray | None = None
-    weights: FloatArray | None = None
+    receive_weights: FloatArray | None = None
     on_rails: bool = False
 
     def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
@@ -84,15 +84,15 @@ class AllPairs:
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """Each member outside the label gets its share."""
         grouping = block.grouping(label)
-        if self.send_bytes is None or self.weights is None:
+        if self.send_bytes is None or self.receive_weights is None:
             return both_ways(self.bytes * ((block.size - grouping.count) / block.size))
-        return _uneven(self.send_bytes, self.weights, grouping)
+        return _uneven(self.send_bytes, self.receive_weights, grouping)
 
     def messages(self, block: Block) -> Messages:
-        """Each member gets its share."""
-        if self.send_bytes is None or self.weights is None:
+        """To every member its share."""
+        if self.send_bytes is None or self.receive_weights is None:
             return (Spread(self.bytes, np.full((1, 1), 1.0 / block.size)),)
-        return (Spread(self.send_bytes, self.weights),)
+        return (Spread(self.send_bytes, self.receive_weights),)
 
 
 def _uneven(sent: FloatArray, share: FloatArray, grouping: Grouping) -> Traffic:

@@ -9,9 +9,10 @@ import numpy as np
 
 from hardware_specs.types import Cluster
 from inputs.errors import InputError
+from simulator.network.blocks import Block
 from simulator.network.collectives import Call
 from simulator.network.levels import CLASS_OF
-from simulator.network.membership import Block, blocks_of
+from simulator.network.membership import blocks_of
 from simulator.network.model import CollectiveModel, Timed
 from simulator.network.topology import Placement, Topology
 from simulator.operators import CollectiveOp, busbw_factor

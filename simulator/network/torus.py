@@ -17,17 +17,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.network.blocks import Block
 from simulator.network.destinations import Direct, Messages, Spread
 from simulator.operators import FloatArray
 from simulator.program import IntArray
-
-if TYPE_CHECKING:
-    from simulator.network.membership import Block
 
 ROUNDING = 1e-9
 """Share of the busiest link below which what is left after adding and subtracting is nothing."""

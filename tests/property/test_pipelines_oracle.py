@@ -15,10 +15,11 @@ from hardware_specs import load_cluster
 from simulator.lowering import Variation, build_machine, lower
 from simulator.operators import CollectiveCall, EmbeddingLookup
 from simulator.program import TaskGraph
-from tests.pipeline_jobs import MODEL, small_plan, small_settings
+from tests.pipeline_jobs import MODEL, read_at, small_plan, small_settings
 from workloads.dlrm.iteration.generate import generate
+from workloads.dlrm.model.choices import USUAL_OVERLAP, Overlap
 from workloads.dlrm.model.model import load_model
-from workloads.dlrm.model.settings import DlrmSettings, Ingestion, Overlaps
+from workloads.dlrm.model.settings import DlrmSettings
 from workloads.graph.schedule import SCHEDULES
 
 RANKS = 2
@@ -27,12 +28,14 @@ RANKS = 2
 @st.composite
 def choices(draw: st.DrawFn) -> DlrmSettings:
     """Any pipeline with any options, host-bound or not."""
-    readers = st.builds(Ingestion, st.floats(1e7, 1e11), st.integers(1, 4))
+    readers = st.builds(read_at, st.floats(1e7, 1e11), st.integers(1, 4))
     base = small_settings(
         RANKS,
         pipeline=draw(st.sampled_from(sorted(SCHEDULES))),
         gradient_accumulation=draw(st.integers(1, 3)),
-        overlaps=draw(st.builds(Overlaps, st.booleans(), st.booleans(), st.booleans())),
+        overlaps=draw(
+            st.builds(Overlap, exchange=st.booleans(), all_reduce=st.booleans(), weight_gradients=st.booleans())
+        ),
         cuda_graph=draw(st.sampled_from(["none", "network", "iteration"])),
         ingestion=draw(st.none() | readers),
     )
@@ -84,7 +87,7 @@ def test_engine_equals_oracle_on_every_pipeline(
 @given(choices(), planners)
 def test_pipelines_move_and_look_up_the_same(chosen: DlrmSettings, planner: str) -> None:
     """The pipeline changes when, never how much; N passes do N times what one pass over their batch does."""
-    plain = replace(chosen, pipeline="none", gradient_accumulation=1, overlaps=Overlaps(), cuda_graph="none")
+    plain = replace(chosen, pipeline="none", gradient_accumulation=1, overlaps=USUAL_OVERLAP, cuda_graph="none")
     one, many = graph_of(plain, planner), graph_of(chosen, planner)
     assert moved_bytes(many) == pytest.approx(chosen.gradient_accumulation * moved_bytes(one))
     assert lookups(many) == pytest.approx(chosen.gradient_accumulation * lookups(one))

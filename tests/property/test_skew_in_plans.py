@@ -81,9 +81,9 @@ def test_no_lookup_is_lost(tables: Tables, law: Indices, kind: str, seed: int) -
     assert total(group.lookup.lookups) == pytest.approx(batch_lookups(tables, job).sum() * repeats, rel=1e-9)
     if group.values is not None:
         assert total(group.values.bytes) == pytest.approx(total(group.lookup.lookups) * job.index_bytes, rel=1e-9)
-        assert group.values.receivers is not None
+        assert group.values.receive_weights is not None
         served = np.broadcast_to(group.lookup.lookups, RANKS)
-        assert group.values.receivers == pytest.approx(served, rel=1e-9)
+        assert group.values.receive_weights == pytest.approx(served, rel=1e-9)
     assert np.all(np.broadcast_to(group.update.unique_rows, RANKS) <= np.broadcast_to(group.lookup.lookups, RANKS) + 1)
 
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.pipeline_jobs import period, small_settings
-from workloads.dlrm.model.settings import Ingestion, Overlaps
+from tests.pipeline_jobs import overlap, period, read_at, small_settings
 from workloads.graph.schedule import SCHEDULES
 
 DENSE = ("lookup", "exchange", "bottom", "top", "top_back", "exchange_back", "bottom_back", "update", "reduce")
@@ -129,7 +128,7 @@ def test_without_overlap_exchange_and_bottom_mlp_add_up(t: dict[str, int]) -> No
     t["copy"] = t["dist"] = 0
     ahead = t["lookup"] + t["exchange"] + t["bottom"] + t["top"]
     back = t["top_back"] + t["exchange_back"] + t["update"] + t["bottom_back"] + t["reduce"] + t["optimizer"]
-    changed = small_settings(pipeline="sparse_dist", overlaps=Overlaps(exchange=False))
+    changed = small_settings(pipeline="sparse_dist", overlaps=overlap(exchange=False))
     assert period(changed, **t) == pytest.approx(ahead + back, abs=1)
 
 
@@ -142,7 +141,7 @@ def test_deferred_weight_gradients_hide_behind_the_exchange(t: dict[str, int], w
     in_order = forward(t) + t["top_back"] + weights + max(t["exchange_back"], t["bottom_back"]) + rest
     deferred = forward(t) + t["top_back"] + max(t["exchange_back"], weights + t["bottom_back"]) + rest
     for choice, expected in ((False, in_order), (True, deferred)):
-        changed = small_settings(pipeline="sparse_dist", overlaps=Overlaps(weight_gradients=choice))
+        changed = small_settings(pipeline="sparse_dist", overlaps=overlap(weight_gradients=choice))
         assert period(changed, **t, top_weights=weights) == pytest.approx(expected, abs=1)
 
 
@@ -151,7 +150,7 @@ def test_all_reduce_after_backward_follows_the_update() -> None:
     t = {"top": 100, "exchange_back": 50, "bottom_back": 20, "update": 30, "reduce": 40, "optimizer": 5}
     beside = 100 + 50 + 40 + 5
     assert period(small_settings(pipeline="sparse_dist"), **t) == beside
-    after = small_settings(pipeline="sparse_dist", overlaps=Overlaps(all_reduce=False))
+    after = small_settings(pipeline="sparse_dist", overlaps=overlap(all_reduce=False))
     assert period(after, **t) == 100 + 50 + 30 + 40 + 5
 
 
@@ -159,7 +158,7 @@ def test_all_reduce_after_backward_follows_the_update() -> None:
 @given(st.integers(1, 1000), st.integers(0, 1000), st.integers(0, 1000), st.integers(1, 4), st.integers(1, 1000))
 def test_readers_or_training_bind(read: int, receive: int, copy: int, queue: int, train: int) -> None:
     """The slowest stage; with room for one batch, stages next to each other take turns."""
-    changed = small_settings(pipeline="none", ingestion=Ingestion(1.0, queue))
+    changed = small_settings(pipeline="none", ingestion=read_at(1.0, queue))
     expected = max(read, receive, copy, train, (read + receive) / queue, (receive + copy) / queue)
     got = period(changed, read=read, receive=receive, copy=copy, top=train)
     assert got == pytest.approx(expected, abs=1)

@@ -137,7 +137,7 @@ def test_every_rank_is_sent_what_it_receives(kind: str) -> None:
             continue
         sent = np.broadcast_to(np.asarray(call.bytes), plan.world_size)
         if call.op == "all_to_all":
-            received += arriving(sent, call.receive_bytes, graph.communicators[call.communicator])
+            received += arriving(sent, call.receive_weights, graph.communicators[call.communicator])
         elif call.communicator == "world":
             received += sent / plan.world_size
     size = BYTES_PER_ELEMENT["fp16"]

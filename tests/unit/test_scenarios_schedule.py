@@ -10,7 +10,7 @@ from scenarios.job import settings_of
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
 from scenarios.runner import simulate
-from workloads.dlrm.model.settings import Overlaps
+from workloads.dlrm.model.choices import USUAL_OVERLAP
 
 SMALL = ("world_size=2", "workload.global_batch_size=8192", "workload.pipeline=sparse_dist")
 READERS = "{{reader_hosts: {hosts}, cores_per_host: 10, decode_bytes_per_s: 10 MB/s, queue_batches: {queue}}}"
@@ -26,7 +26,7 @@ def test_a_framework_fills_in_what_a_scenario_leaves_out() -> None:
     workload = scenario.to_dict()["workload"]
     assert workload["overlap"] == {"exchange": False, "all_reduce": True, "weight_gradients": False}
     assert workload["cuda_graph"] == "none"
-    assert settings_of(scenario).overlaps == Overlaps(exchange=False)
+    assert settings_of(scenario).overlaps == USUAL_OVERLAP.model_copy(update={"exchange": False})
     graph = load_scenario("mlperf_dlrm_v1", ["workload.cuda_graph=network"])
     assert settings_of(graph).cuda_graph == "network"
 
@@ -44,7 +44,7 @@ def test_a_scenario_with_all_keys_resolves_to_itself(tmp_path) -> None:
     settings = settings_of(scenario)
     assert settings.global_batch_size * 4 == scenario.global_batch_size
     assert settings.ingestion is not None
-    assert settings.ingestion.reader_bytes_per_s == pytest.approx(3 * 8 * 40e6)  # less than 3 NICs of 1 GB/s
+    assert settings.ingestion.bytes_per_s == pytest.approx(3 * 8 * 40e6)  # less than 3 NICs of 1 GB/s
 
 
 @pytest.mark.parametrize(

@@ -248,7 +248,7 @@ def large_graph(ranks):
         builder.task(f"k{i}", "default", lookup if i % 20 == 0 else Gemm(512, 3994, 3994, "tf32"), after=[launch])
     for i in range(4):
         sent, taken = rng.uniform(0.5, 1.5, (2, ranks)) * 16e6
-        call = CollectiveCall("all_to_all", "world", sent, "fp16", receive_bytes=taken)
+        call = CollectiveCall("all_to_all", "world", sent, "fp16", receive_weights=taken)
         builder.task(f"exchange{i}", "comm", call)
     for i in range(9):
         builder.task(f"reduce{i}", "comm", CollectiveCall("all_reduce", "world", 25e6))

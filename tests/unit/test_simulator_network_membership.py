@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from hardware_specs import load_cluster
-from simulator.network.membership import blocks_of, slot_sums
+from simulator.network.blocks import slot_sums
+from simulator.network.membership import blocks_of
 from simulator.network.topology import Topology
 
 

@@ -122,7 +122,7 @@ def test_rows_on_ssds_are_read_by_the_page() -> None:
 def test_state_of_weights_stays_beside_them_and_state_of_rows_on_the_device() -> None:
     """Adam: two numbers for each of the 48 columns or so of a row over PCIe, both ways; none of them in HBM."""
     settings = job().settings
-    adam = replace(settings.optimizer, tables="adam")
+    adam = settings.optimizer.model_copy(update={"tables": "adam"})
     fused, uvm = (group_of("row_wise", kernel, optimizer=adam) for kernel in ("fused", "fused_uvm"))  # type: ignore[arg-type]
     assert uvm.update.host is not None
     weights, state = total(fused.update.weight_bytes) / 2, total(fused.update.state_bytes) / 2

@@ -14,8 +14,9 @@ from simulator.program import Program
 from tests.workload_jobs import context_for, graph_of, job_of, plan_of, settings_for
 from workloads.dlrm.iteration.generate import generate
 from workloads.dlrm.iteration.memory import bytes_beside_tables, memory_per_rank
+from workloads.dlrm.model.choices import Optimizer
 from workloads.dlrm.model.model import load_model
-from workloads.dlrm.model.settings import DlrmSettings, Optimizers
+from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.tables import expand_tables
 from workloads.dlrm.sharding import make_sharding_plan
 from workloads.graph.schedule import SCHEDULES
@@ -120,7 +121,7 @@ def test_gradients_are_reduced_in_the_order_of_backward() -> None:
 def generated(world_size: int = 16, **precision: str) -> Program:
     """mlperf_dlrm_v1 with some precisions changed."""
     settings = settings_for("mlperf_dlrm_v1", world_size)
-    settings = replace(settings, precision=replace(settings.precision, **precision))
+    settings = replace(settings, precision=settings.precision.model_copy(update=precision))
     return generate(load_model("mlperf_dlrm_v1"), plan_of("mlperf_dlrm_v1", world_size), settings).programs[0]
 
 
@@ -235,7 +236,7 @@ def test_a_job_of_copies_exchanges_no_indices(pipeline: str) -> None:
 def test_planner_and_memory_agree_on_what_copies_keep() -> None:
     """Weights, gradient and, for adagrad, state: all of the element type of the table."""
     job = job_of("mlperf_dlrm_v1", 16)
-    settings = replace(job.settings, optimizer=Optimizers("adagrad"))
+    settings = replace(job.settings, optimizer=Optimizer(dense="adagrad"))
     tables = job.plan.tables
     context = replace(context_for(tables, settings), dense_optimizer="adagrad")
     model = load_model("mlperf_dlrm_v1")

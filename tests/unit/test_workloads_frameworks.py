@@ -15,8 +15,9 @@ from simulator.program import Program
 from tests.workload_jobs import context_for, settings_for
 from workloads.dlrm.iteration.generate import generate
 from workloads.dlrm.iteration.job import make_job
+from workloads.dlrm.model.choices import PrecisionChoice
 from workloads.dlrm.model.model import load_model
-from workloads.dlrm.model.settings import DlrmSettings, Precisions
+from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.table_list import TableGroup
 from workloads.dlrm.model.tables import Tables, expand_tables
 from workloads.dlrm.sharding import make_sharding_plan
@@ -26,10 +27,12 @@ from workloads.graph.framework import Framework, load_framework
 
 RANKS, BATCH = 4, 512
 MODEL = load_model("mlperf_dlrm_v1")
-HALF = Precisions("fp16", "fp16", "fp16", "fp16", "fp16")
+HALF = PrecisionChoice(
+    dense="fp16", tables="fp16", forward_all_to_all="fp16", backward_all_to_all="fp16", all_reduce="fp16"
+)
 
 
-def settings(precision: Precisions | None = None, **quantities: Any) -> DlrmSettings:
+def settings(precision: PrecisionChoice | None = None, **quantities: Any) -> DlrmSettings:
     """A job of PyTorch with some quantities of its profile changed."""
     update = {key: Graded(value=value, source="a test", grade="assumed") for key, value in quantities.items()}
     changed: Framework = load_framework("pytorch").model_copy(update=update)

@@ -15,12 +15,13 @@ from workloads.dlrm.iteration.groups import EmbeddingGroup
 from workloads.dlrm.iteration.hybrid import frequent_rows, threshold
 from workloads.dlrm.iteration.job import Job, make_job
 from workloads.dlrm.iteration.memory import memory_per_rank
+from workloads.dlrm.model.choices import HybridEmbedding, Optimizer
 from workloads.dlrm.model.model import load_model
-from workloads.dlrm.model.settings import DlrmSettings, HybridEmbedding, Optimizers
+from workloads.dlrm.model.settings import DlrmSettings
 
 RANKS = 4
-RULE = HybridEmbedding(None, 190e9, 130e9, 0.5, 0.01)
-SGD = Optimizers("sgd", "sgd")
+RULE = HybridEmbedding()
+SGD = Optimizer(dense="sgd", tables="sgd")
 
 
 def hybrid(rule: HybridEmbedding | None = RULE, **changes: object) -> DlrmSettings:
@@ -51,13 +52,13 @@ def test_the_rule_on_several_nodes() -> None:
     """Sending c vectors at one rate takes as long as summing one gradient at the other: N^2 / (N - 1) ratio eff."""
     settings = hybrid(local_world_size=2)
     assert threshold(settings, RULE) == pytest.approx(16 / 3 * 190 / 130 * 0.5)
-    assert threshold(settings, replace(RULE, count_threshold=7.5)) == 7.5
+    assert threshold(settings, RULE.model_copy(update={"count_threshold": 7.5})) == 7.5
 
 
 @pytest.mark.parametrize("count", [0.5, 2.0, 30.0])
 def test_lookups_and_vectors_are_split_not_lost(count: float) -> None:
     """Owners and copies together look up, and make, what owners alone did; only what owners make is sent."""
-    plain, both = job(hybrid(None)), job(hybrid(replace(RULE, count_threshold=count)))
+    plain, both = job(hybrid(None)), job(hybrid(RULE.model_copy(update={"count_threshold": count})))
     assert [group.kind for group in both.groups] == ["column", "frequent"]
     for amount in ("lookups", "row_bytes", "output_bytes"):
         split = [total(group, amount) for group in both.groups]
@@ -74,7 +75,7 @@ def test_lookups_and_vectors_are_split_not_lost(count: float) -> None:
 
 def test_rows_above_the_threshold_are_frequent() -> None:
     """Every frequent row is looked up more often than the threshold; lookups allow no more of them."""
-    settings = hybrid(replace(RULE, count_threshold=5.0))
+    settings = hybrid(RULE.model_copy(update={"count_threshold": 5.0}))
     tables = small_plan(RANKS).tables
     found = frequent_rows(tables, settings, np.arange(len(tables)))
     lookups = settings.global_batch_size * found.share
@@ -82,13 +83,13 @@ def test_rows_above_the_threshold_are_frequent() -> None:
     assert np.all(found.local_distinct <= found.distinct)
     assert np.all(found.distinct <= found.rows + 1e-6)
     assert np.all(found.rows <= tables.rows)
-    fewer = frequent_rows(tables, hybrid(replace(RULE, count_threshold=50.0)), np.arange(len(tables)))
+    fewer = frequent_rows(tables, hybrid(RULE.model_copy(update={"count_threshold": 50.0})), np.arange(len(tables)))
     assert 0 < fewer.rows.sum() < found.rows.sum()
 
 
 def test_frequent_rows_are_kept_and_summed_on_all_ranks() -> None:
     """Their gradients are in the all_reduce, their weights and gradients in the memory of every rank."""
-    settings = hybrid(replace(RULE, count_threshold=5.0))
+    settings = hybrid(RULE.model_copy(update={"count_threshold": 5.0}))
     plain, both = job(hybrid(None)), job(settings)
     tables = both.plan.tables
     rows = frequent_rows(tables, settings, np.arange(len(tables))).rows
@@ -108,7 +109,7 @@ def test_frequent_rows_are_kept_and_summed_on_all_ranks() -> None:
 def test_what_hugectr_does_not_split_is_refused() -> None:
     plan = small_plan(RANKS)
     with pytest.raises(InputError, match="for SGD"):
-        make_job(load_model(MODEL), plan, replace(hybrid(), optimizer=Optimizers("sgd", "rowwise_adagrad")))
+        make_job(load_model(MODEL), plan, replace(hybrid(), optimizer=Optimizer(dense="sgd", tables="rowwise_adagrad")))
     with pytest.raises(InputError, match="whole rows"):
         make_job(load_model(MODEL), small_plan(RANKS, "row_wise"), hybrid())
     tables = replace(plan.tables, pooling_factor=np.full(len(plan.tables), 2.0))

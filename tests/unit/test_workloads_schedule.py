@@ -9,10 +9,9 @@ import pytest
 
 from simulator.operators import Category, CollectiveCall, HostWork, Nothing
 from simulator.program import Program
-from tests.pipeline_jobs import MODEL, small_plan, small_program, small_settings
+from tests.pipeline_jobs import MODEL, read_at, small_plan, small_program, small_settings
 from workloads.dlrm.iteration.memory import bytes_beside_tables, memory_per_rank
 from workloads.dlrm.model.model import load_model
-from workloads.dlrm.model.settings import Ingestion
 from workloads.dlrm.model.tables import expand_tables
 from workloads.graph.passes import PassBuilder
 from workloads.graph.schedule import SCHEDULES
@@ -123,7 +122,7 @@ def test_memory_of_the_queue_and_of_passes() -> None:
     """Host memory has the queue's batches; activations and inputs are those of a pass."""
     model, plan = load_model(MODEL), small_plan()
     usual = memory_per_rank(model, plan, small_settings())
-    queued = memory_per_rank(model, plan, small_settings(ingestion=Ingestion(1e9, 7)))
+    queued = memory_per_rank(model, plan, small_settings(ingestion=read_at(1e9, 7)))
     assert queued.ddr["inputs in flight"] == pytest.approx(usual.ddr["inputs in flight"] / 2 * 7)
     settings = small_settings()
     half = replace(settings, global_batch_size=settings.global_batch_size // 2, gradient_accumulation=2)

@@ -9,8 +9,8 @@ import numpy as np
 
 from simulator.lowered import PS_PER_S
 from simulator.operators import CollectiveCall, Delay, Work
-from simulator.program import IntArray, Program, Stream
-from traces.replay.job import Job, amounts_of, numbered_calls
+from simulator.program import IntArray, Program, Stream, sequenced_calls
+from traces.replay.job import Job, amounts_of
 
 CAUSE = "before a rank without a trace arrives"
 
@@ -43,15 +43,15 @@ def with_late_absent_ranks(job: Job) -> Job:
     shortest = _shortest_over_steps(job)
     arrivals = []
     transfers = dict(job.transfers_ps)
-    for key, call in numbered_calls(job.graph):
-        if not np.any(job.graph.communicators[key[0]][absent] >= 0):
+    for call in sequenced_calls(job.graph):
+        if not np.any(job.graph.communicators[call.call.communicator][absent] >= 0):
             continue
-        number, task, work = call.callers[0]
-        program = job.graph.programs[number]
-        end_ps = int(measured.result.records[0].groups[number].end_ps[task].max())
-        transfers[key] = np.minimum(transfers[key], shortest[key])
-        stream = f"{key[0]}, {program.streams[program.stream_of[task]].name}"
-        arrivals.append(_Arrival(stream, work, end_ps - int(transfers[key].max()), end_ps))
+        first = call.callers[0]
+        program = job.graph.programs[first.program]
+        end_ps = int(measured.result.records[0].groups[first.program].end_ps[first.task].max())
+        transfers[call.key] = np.minimum(transfers[call.key], shortest[call.key])
+        stream = f"{first.call.communicator}, {program.streams[program.stream_of[first.task]].name}"
+        arrivals.append(_Arrival(stream, first.call, end_ps - int(transfers[call.key].max()), end_ps))
     if not arrivals:
         return job.with_note("no collective is over ranks without a trace")
     program, durations = _program(absent, arrivals)
@@ -64,10 +64,10 @@ def _shortest_over_steps(job: Job) -> dict[tuple[str, int], int]:
     """The shortest transfer over the steps of the call each call stands for, in ps."""
     same: dict[tuple[str, str, int], list[tuple[str, int]]] = {}
     seen: dict[tuple[str, str, str], int] = {}
-    for key, call in numbered_calls(job.graph):
-        number, task, work = call.callers[0]
-        of_step = (key[0], work.op, job.graph.programs[number].sections[task])
-        same.setdefault((key[0], work.op, seen.get(of_step, 0)), []).append(key)
+    for call in sequenced_calls(job.graph):
+        first, communicator = call.callers[0], call.call.communicator
+        of_step = (communicator, call.call.op, job.graph.programs[first.program].sections[first.task])
+        same.setdefault((communicator, call.call.op, seen.get(of_step, 0)), []).append(call.key)
         seen[of_step] = seen.get(of_step, 0) + 1
     least = {calls: min(int(job.transfers_ps[key].max()) for key in calls) for calls in map(tuple, same.values())}
     return {key: shortest for calls, shortest in least.items() for key in calls}

@@ -9,9 +9,8 @@ import numpy as np
 
 from inputs.errors import InputError
 from simulator.lowered import PS_PER_S
-from simulator.lowering.collective import Sequenced, sequenced_calls
 from simulator.operators import Category, CollectiveCall, Delay, Measured, Work
-from simulator.program import IntArray, Program, TaskGraph
+from simulator.program import IntArray, Program, SequencedCall, TaskGraph, sequenced_calls
 from traces.imported import Imported, RankStep
 from traces.measured import MeasuredRun
 
@@ -116,31 +115,20 @@ def _stated(program: Program) -> IntArray:
 
 
 def _transfers(measured: MeasuredRun) -> list[tuple[tuple[str, int], IntArray]]:
-    """Time of each collective from the last arrival to its end, ps."""
-    return [(key, _transfer(measured, call)) for key, call in numbered_calls(measured.graph)]
+    """What each collective took from the last arrival to its end."""
+    return [(call.key, _transfer(measured, call)) for call in sequenced_calls(measured.graph)]
 
 
-def _transfer(measured: MeasuredRun, call: Sequenced) -> IntArray:
-    """Transfer times of the instances of a call ``[I]``, ps."""
+def _transfer(measured: MeasuredRun, call: SequencedCall) -> IntArray:
+    """Of the instances of a call ``[I]``."""
     transfers = np.zeros(int(call.instance.max()) + 1, dtype=np.int64)
-    for number, task, _ in call.callers:
-        group = measured.lowered.groups[number]
-        activities = group.instances[int(np.searchsorted(group.activity_tasks, task))]
+    for caller in call.callers:
+        group = measured.lowered.groups[caller.program]
+        activities = group.instances[int(np.searchsorted(group.activity_tasks, caller.task))]
         for instance, activity in zip(call.instance[group.ranks].tolist(), activities.tolist(), strict=True):
             if instance >= 0:
                 transfers[instance] = sum(p.latency_ps for p in measured.lowered.activities[activity].phases)
     return transfers
-
-
-def numbered_calls(graph: TaskGraph) -> list[tuple[tuple[str, int], Sequenced]]:
-    """All calls of a graph by communicator and number on it."""
-    seen: dict[str, int] = {}
-    found = []
-    for call in sequenced_calls(graph):
-        name = call.call.communicator
-        found.append(((name, seen.get(name, 0)), call))
-        seen[name] = seen.get(name, 0) + 1
-    return found
 
 
 def _step(measured: MeasuredRun, step: RankStep) -> StepPlace:

@@ -13,10 +13,10 @@ from simulator.lowered import PS_PER_S, Activity, ConstantDurations, LoweredGrou
 from simulator.lowering import Machine, lower
 from simulator.lowering.private import member_instances
 from simulator.operators import CollectiveCall, Measured, Work, category_of
-from simulator.program import IntArray, Program
+from simulator.program import IntArray, Program, sequenced_calls
 from traces.imported import ABSENT, Gap, Imported, RankStep
 from traces.measured import MeasuredRun
-from traces.replay.job import UNKNOWN, Job, Place, StepPlace, numbered_calls, with_work
+from traces.replay.job import UNKNOWN, Job, Place, StepPlace, with_work
 
 
 def replayed(job: Job, machine: Machine | None = None) -> Imported:
@@ -53,24 +53,21 @@ def _as_measured(job: Job) -> LoweredProgram:
         raise InputError("has tasks without a time; name a cluster", file=job.source.files[0], given=job.source.format)
     activities: list[Activity] = []
     rows: list[dict[int, IntArray]] = [{} for _ in job.graph.programs]
-    for key, call in numbered_calls(job.graph):
-        task = job.graph.programs[call.callers[0][0]].names[call.callers[0][1]]
+    for call in sequenced_calls(job.graph):
         known = np.unique(call.instance[call.instance >= 0]).tolist()
         activity_of = np.full(int(call.instance.max()) + 1, -1, dtype=np.int64)
         for instance in known:
             activity_of[instance] = len(activities)
-            label = task if len(known) == 1 else f"{task} [{key[0]} {instance}]"
-            activities.append(Activity(label, (phase(latency_ps=int(job.transfers_ps[key][instance])),)))
-        for number, place, _ in call.callers:
-            rows[number][place] = member_instances(activity_of, call.instance[job.graph.programs[number].ranks])
-    groups = zip(job.graph.programs, job.durations_ps, rows, strict=True)
-    return LoweredProgram(tuple(_group(*own) for own in groups), activities, 0)
-
-
-def _group(program: Program, durations: IntArray, rows: dict[int, IntArray]) -> LoweredGroup:
-    tasks = sorted(rows)
-    instances = np.stack([rows[task] for task in tasks]) if tasks else np.zeros((0, program.rank_count), dtype=np.int64)
-    return LoweredGroup.of(program, ConstantDurations(durations), np.array(tasks, dtype=np.int64), instances)
+            label = call.task if len(known) == 1 else f"{call.task} [{call.call.communicator} {instance}]"
+            activities.append(Activity(label, (phase(latency_ps=int(job.transfers_ps[call.key][instance])),)))
+        for caller in call.callers:
+            own = call.instance[job.graph.programs[caller.program].ranks]
+            rows[caller.program][caller.task] = member_instances(activity_of, own)
+    groups = tuple(
+        LoweredGroup.with_rows(program, ConstantDurations(durations), of_program)
+        for program, durations, of_program in zip(job.graph.programs, job.durations_ps, rows, strict=True)
+    )
+    return LoweredProgram(groups, activities, 0)
 
 
 def _on_machine(job: Job, machine: Machine) -> LoweredProgram:

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from simulator.operators import CollectiveCall, Work
-from simulator.program import IntArray
-from traces.replay.job import Job, numbered_calls, with_work
+from simulator.program import IntArray, sequenced_calls
+from traces.replay.job import Job, with_work
 
 
 def with_sizes(job: Job, ratio_of: Callable[[CollectiveCall], float]) -> Job:
@@ -22,11 +22,11 @@ def with_sizes(job: Job, ratio_of: Callable[[CollectiveCall], float]) -> Job:
         ratio_of: new size of a collective over its present one.
     """
     transfers, shortest = dict(job.transfers_ps), _shortest(job)
-    for key, call in numbered_calls(job.graph):
+    for call in sequenced_calls(job.graph):
         ratio = ratio_of(call.call)
-        if key in transfers and ratio != 1.0:
-            own, least = transfers[key], shortest[call.call.op]
-            transfers[key] = np.where(own > 0, least + np.rint((own - least) * ratio), 0).astype(np.int64)
+        if call.key in transfers and ratio != 1.0:
+            own, least = transfers[call.key], shortest[call.call.op]
+            transfers[call.key] = np.where(own > 0, least + np.rint((own - least) * ratio), 0).astype(np.int64)
 
     def changed(work: Work) -> Work:
         return replace(work, bytes=work.bytes * ratio_of(work)) if isinstance(work, CollectiveCall) else work
@@ -38,8 +38,8 @@ def with_sizes(job: Job, ratio_of: Callable[[CollectiveCall], float]) -> Job:
 def _shortest(job: Job) -> dict[str, int]:
     """Shortest measured transfer of each operation that took any time, in ps."""
     found: dict[str, int] = {}
-    for key, call in numbered_calls(job.graph):
-        own: IntArray = job.transfers_ps.get(key, np.zeros(0, dtype=np.int64))
+    for call in sequenced_calls(job.graph):
+        own: IntArray = job.transfers_ps.get(call.key, np.zeros(0, dtype=np.int64))
         for length in own[own > 0].tolist():
             found[call.call.op] = min(found.get(call.call.op, length), length)
     return found

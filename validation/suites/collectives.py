@@ -11,9 +11,9 @@ import numpy as np
 from hardware_specs.library import Operation
 from hardware_specs.types import Cluster
 from simulator.network import CollectiveModel
+from simulator.network.blocks import Block
 from simulator.network.call_table import CallTable
 from simulator.network.collectives import Call
-from simulator.network.membership import Block
 from simulator.network.size_table import placed_group
 from simulator.operators import FloatArray
 

@@ -16,7 +16,8 @@ import numpy as np
 from simulator.operators import BYTES_PER_ELEMENT, EmbeddingLookup, EmbeddingUpdate
 from workloads.dlrm.iteration.embeddings import embedding_groups
 from workloads.dlrm.laws.index_laws import Indices, make_law
-from workloads.dlrm.model.settings import DlrmSettings, Optimizers, Precisions
+from workloads.dlrm.model.choices import SINGLE_PRECISION, Optimizer
+from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.plan import make_plan
 from workloads.dlrm.sharding.shards import ColumnShards
@@ -78,8 +79,8 @@ def _operator(row: dict[str, str], kind: Literal["lookup", "update"]) -> Embeddi
         local_world_size=1,
         global_batch_size=samples,
         framework=_framework(int(row["index_bytes"])),
-        precision=Precisions(),
-        optimizer=Optimizers(tables=optimizer),
+        precision=SINGLE_PRECISION,
+        optimizer=Optimizer(tables=optimizer),
         indices=make_law(law),
     )
     columns = ColumnShards(np.arange(count), np.zeros_like(each), np.zeros_like(each), tables.dim)

@@ -59,7 +59,7 @@ class Framework(Strict):
         optimizer_kernels: kernels of the dense optimizer step (multi-tensor).
         cuda_graph: scope of one launch, unless the scenario says so; see
             `workloads.dlrm.model.settings.DlrmSettings`.
-        overlap_exchange: see `workloads.dlrm.model.settings.Overlaps`, as the next two.
+        overlap_exchange: see `workloads.dlrm.model.choices.Overlap`, as the next two.
         overlap_all_reduce: likewise.
         overlap_weight_gradients: likewise.
         reserve_bytes: device memory that the framework takes (context, allocator slack, NCCL buffers).

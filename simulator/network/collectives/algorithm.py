@@ -13,7 +13,7 @@ from typing import Literal
 
 from hardware_specs.types import Cluster
 from inputs.errors import InputError, nearest_name
-from simulator.network.membership import Block
+from simulator.network.blocks import Block
 from simulator.network.patterns import NOTHING, Pattern
 from simulator.operators import CollectiveOp, FloatArray
 from simulator.registry import Registry
@@ -30,16 +30,16 @@ class Call:
         op: the operation.
         block: the instances.
         bytes: nccl-tests' size per instance ``[a, 1]``, see `CollectiveCall`.
-        send_bytes: bytes that each member of an uneven all_to_all sends, own part included ``[I, n]``; else None.
-        weights: fraction of a sender's bytes that each member of an uneven all_to_all receives ``[I, n]``, rows sum to
-            1.
+        send_bytes: of an uneven all_to_all, what each member sends, own part included ``[I, n]``; else None.
+        receive_weights: of an uneven all_to_all, share of a sender's bytes that each member receives ``[I, n]``; rows
+            sum to 1.
     """
 
     op: CollectiveOp
     block: Block
     bytes: FloatArray
     send_bytes: FloatArray | None = None
-    weights: FloatArray | None = None
+    receive_weights: FloatArray | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,8 @@ all): NCCL 2.30 ``src/graph/tuning.cc``, CollNetDirect.
 from __future__ import annotations
 
 from hardware_specs.types import Cluster
+from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
-from simulator.network.membership import Block
 from simulator.network.patterns import LocalRings, RailRings, Together
 
 EFFICIENCY = 0.85

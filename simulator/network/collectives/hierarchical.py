@@ -13,9 +13,9 @@ Needs two or more nodes with the same number, two or more, of members each.
 
 from __future__ import annotations
 
+from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
 from simulator.network.collectives.ring import PASSES
-from simulator.network.membership import Block
 from simulator.network.patterns import LocalRings, RailRings, Together
 
 

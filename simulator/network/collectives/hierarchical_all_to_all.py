@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from simulator.network.blocks import Block, slot_sums
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
-from simulator.network.membership import Block, slot_sums
 from simulator.network.patterns import AllPairs, NearAndFar
 from simulator.network.traffic import Traffic, both_ways
 from simulator.program import IntArray
@@ -29,7 +29,7 @@ def stages(call: Call) -> tuple[Stage, ...]:
     """Two phases in sequence; see the module's formula."""
     g, m = call.block.local_size, call.block.node_count
     near, far = by_rail(call, rails_of(call.block))
-    between = AllPairs(call.bytes, call.send_bytes, call.weights)
+    between = AllPairs(call.bytes, call.send_bytes, call.receive_weights)
     return (
         Stage(Latency(near_hops=g - 1), NearAndFar(near, NONE)),
         Stage(Latency(network_hops=1, messages=m - 1), NearAndFar(NONE, far, between)),
@@ -43,7 +43,7 @@ def by_rail(call: Call, rail: IntArray) -> tuple[Traffic, Traffic]:
         call: an all_to_all over evenly filled nodes.
         rail: position of each member among those of its node ``[I, n]``: equal positions form a rail.
     """
-    block, sent, share = call.block, call.send_bytes, call.weights
+    block, sent, share = call.block, call.send_bytes, call.receive_weights
     if sent is None or share is None:
         g, m = block.local_size, block.node_count
         return both_ways(call.bytes * ((g - 1) / g)), both_ways(call.bytes * ((m - 1) / m))

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register, switch_adds
-from simulator.network.membership import Block
 from simulator.network.patterns import NearAndFar
 from simulator.network.traffic import Traffic, both_ways
 

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import math
 
+from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register, switch_adds
 from simulator.network.collectives.nvls import EFFICIENCY
-from simulator.network.membership import Block
 from simulator.network.patterns import LocalRings, RailRings, Together
 
 

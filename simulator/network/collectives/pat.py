@@ -16,9 +16,9 @@ import math
 
 import numpy as np
 
+from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
 from simulator.network.collectives.steps import doublings, shifted
-from simulator.network.membership import Block
 from simulator.network.patterns import Sends, Together
 
 EFFICIENCY = 0.75

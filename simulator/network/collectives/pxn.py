@@ -18,9 +18,9 @@ With uneven sizes the NVLink leg carries to local member j the share of everythi
 from __future__ import annotations
 
 from hardware_specs.types import Cluster
+from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
 from simulator.network.collectives.hierarchical_all_to_all import by_rail, rails_of
-from simulator.network.membership import Block
 from simulator.network.patterns import AllPairs, NearAndFar
 
 
@@ -29,7 +29,7 @@ def stages(call: Call) -> tuple[Stage, ...]:
     g, n = call.block.local_size, call.block.size
     near, far = by_rail(call, rails_of(call.block))
     latency = Latency(near_hops=g, network_hops=1, messages=n - g)
-    pattern = NearAndFar(near, far, AllPairs(call.bytes, call.send_bytes, call.weights))
+    pattern = NearAndFar(near, far, AllPairs(call.bytes, call.send_bytes, call.receive_weights))
     return (Stage(latency, pattern, own_bytes=call.bytes / n),)
 
 

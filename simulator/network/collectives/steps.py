@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import Latency, Stage
-from simulator.network.membership import Block
 from simulator.network.patterns import Sends
 from simulator.operators import FloatArray
 from simulator.program import IntArray

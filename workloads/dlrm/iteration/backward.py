@@ -5,7 +5,7 @@ forward waited for it), the bottom MLP meanwhile, last the embedding update, whi
 comm_ops.py). DDP launches the all_reduce of a bucket when its last gradient has been computed, and waits for all of
 them before the optimizer. Gradients are views of their bucket (TorchRec's DDP wrapper asks for that), so DDP copies
 nothing; it divides each by world_size. With a 16-bit all_reduce the whole bucket is cast and divided instead, and cast
-back (torch.distributed ``fp16_compress_hook``). `workloads.dlrm.model.settings.Overlaps` says where a framework
+back (torch.distributed ``fp16_compress_hook``). `workloads.dlrm.model.choices.Overlap` says where a framework
 differs.
 """
 
@@ -50,7 +50,7 @@ class Backward:
     def record(self) -> tuple[int | None, list[int]]:
         """Record all of it; returns the last task of the bottom MLP, if there is one, and the embedding updates."""
         job = self._job
-        self._mlp(job.dense.top, "top_mlp_backward", defer=self._overlaps.weight_gradients)
+        self._mlp(job.dense.top, "top_mlp_backward", defer=bool(self._overlaps.weight_gradients))
         self._interaction()
         exchanges = self._start_exchange()
         if job.bottom_on_first_rank:  # the gradient of its output comes with those of pooled vectors
@@ -138,7 +138,7 @@ class Backward:
         """Gradients of the interaction, then of the pooled vectors in the order and precision of the wire."""
         job, section = self._job, "interaction_backward"
         for v, u in reversed(list(zip(job.dense.cross[::2], job.dense.cross[1::2], strict=True))):
-            self._mlp((v, u), section, defer=self._overlaps.weight_gradients)
+            self._mlp((v, u), section, defer=bool(self._overlaps.weight_gradients))
             size = job.vector_bytes(u.outputs)  # the gradients of x and x0 each gain a term
             self._recorder.kernel(f"{u.name}_accumulate", Elementwise(4 * size, 2 * size), section=section, launches=2)
         inputs = job.vector_bytes(job.dense.interaction_inputs)

@@ -26,11 +26,11 @@ class Exchange:
     """Bytes of a collective: what each rank sends, and the weights of the receivers (None: even)."""
 
     bytes: Amount
-    receivers: FloatArray | None = None
+    receive_weights: FloatArray | None = None
 
     def call(self, op: CollectiveOp, communicator: str, dtype: str) -> CollectiveCall:
         """The collective with these amounts."""
-        return CollectiveCall(op, communicator, self.bytes, dtype=dtype, receive_bytes=self.receivers)
+        return CollectiveCall(op, communicator, self.bytes, dtype=dtype, receive_weights=self.receive_weights)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ import numpy as np
 from inputs.errors import InputError
 from simulator.operators import FloatArray
 from simulator.program import IntArray
-from workloads.dlrm.model.settings import DlrmSettings, HybridEmbedding
+from workloads.dlrm.model.choices import HybridEmbedding
+from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.storage import FUSED
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.rows.traffic import popularity_of

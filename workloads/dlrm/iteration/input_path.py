@@ -14,7 +14,7 @@ import numpy as np
 from simulator.operators import Amount, Category, CollectiveCall, Copy, Elementwise, Ingest, Measured, Nothing
 from workloads.dlrm.iteration.groups import INPUT_WORLD, WORLD, EmbeddingGroup
 from workloads.dlrm.iteration.job import Job
-from workloads.dlrm.model.settings import Ingestion
+from workloads.dlrm.model.choices import Ingestion
 from workloads.graph.recorder import COMM, DATA_DIST, DEFAULT, FRONTEND, INPUT_COMM, MEMCPY, READER, Recorder
 from workloads.graph.schedule import Schedule
 
@@ -60,7 +60,7 @@ class InputPath:
         Every rank has its part of what all reader hosts do.
         """
         whole = self._job.input_bytes * self._job.settings.world_size
-        reading = Measured(whole / ingestion.reader_bytes_per_s, Category.INPUT)
+        reading = Measured(whole / ingestion.bytes_per_s, Category.INPUT)
         read = self._recorder.task("read_batch", READER, reading, section=SECTION)
         receiving = Ingest(self._job.input_bytes)
         receive = self._recorder.task("receive_batch", FRONTEND, receiving, after=[read], section=SECTION)

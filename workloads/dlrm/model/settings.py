@@ -5,78 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from inputs.errors import InputError
-from simulator.operators import BYTES_PER_ELEMENT, Precision
+from simulator.operators import BYTES_PER_ELEMENT
 from workloads.dlrm.laws.index_laws import UNIFORM_LAW, Law
+from workloads.dlrm.model.choices import (
+    SINGLE_PRECISION,
+    USUAL_OVERLAP,
+    HybridEmbedding,
+    Ingestion,
+    Optimizer,
+    Overlap,
+    PrecisionChoice,
+)
 from workloads.dlrm.model.storage import LOCKING_PIPELINES
 from workloads.graph.framework import CudaGraph, Framework, Pipeline
-from workloads.graph.optimizers import DenseOptimizerKind, TableOptimizerKind
-
-
-@dataclass(frozen=True, slots=True)
-class Precisions:
-    """Element types; ``tables`` is the default of tables that state none."""
-
-    dense: Precision = "fp32"
-    tables: Precision = "fp32"
-    forward_all_to_all: Precision = "fp32"
-    backward_all_to_all: Precision = "fp32"
-    all_reduce: Precision = "fp32"
-
-
-@dataclass(frozen=True, slots=True)
-class Optimizers:
-    """Optimizers of dense and of embedding parameters."""
-
-    dense: DenseOptimizerKind = "sgd"
-    tables: TableOptimizerKind = "rowwise_adagrad"
-
-
-@dataclass(frozen=True, slots=True)
-class Overlaps:
-    """Operations that overlap within an iteration.
-
-    Attributes:
-        exchange: the pooled vectors and their gradients travel beside the bottom MLP.
-        all_reduce: gradient buckets are summed beside the backward pass; otherwise all of them after it.
-        weight_gradients: the top MLP and the cross layers compute weight gradients behind the gradients of the inputs,
-            beside the exchange, which therefore starts earlier.
-    """
-
-    exchange: bool = True
-    all_reduce: bool = True
-    weight_gradients: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class HybridEmbedding:
-    """Rows of sharded tables that every rank has a copy of; see `workloads.dlrm.iteration.hybrid`.
-
-    Attributes:
-        count_threshold: lookups in a batch above which a row is frequent; None: by HugeCTR's rule from the others.
-        all_to_all_bytes_per_s: rate of the exchange.
-        all_reduce_bytes_per_s: rate of the gradients' sum.
-        efficiency: correction of their ratio.
-        duplicate_probability: probability, on one node, that a rank looks a frequent row up twice.
-    """
-
-    count_threshold: float | None
-    all_to_all_bytes_per_s: float
-    all_reduce_bytes_per_s: float
-    efficiency: float
-    duplicate_probability: float
-
-
-@dataclass(frozen=True, slots=True)
-class Ingestion:
-    """Ingestion of batches into the memory of the training nodes.
-
-    Attributes:
-        reader_bytes_per_s: all reader hosts together: decoding, or their NICs where these are slower.
-        queue_batches: batches a rank has room for in host memory, those on their way included; readers have the same.
-    """
-
-    reader_bytes_per_s: float
-    queue_batches: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +36,8 @@ class DlrmSettings:
         seed: seed of the differences between ranks in a batch.
         cache_hit_rate: share of the distinct rows of a batch that software caches hold; None: as popularity says.
         gradient_accumulation: passes per iteration, whose dense gradients are added up.
-        overlaps: operations that overlap within an iteration.
-        cuda_graph: scope of one launch: each kernel by itself; the dense part, between collectives and embedding
+        overlaps: what runs beside what within an iteration, nothing left to the framework.
+        cuda_graph: what one launch starts: each kernel by itself; the dense part, between collectives and embedding
             kernels; the whole iteration, whose exchanges then have sizes known beforehand.
         hybrid: rows of sharded tables that all ranks have; None: no such rows.
         ingestion: reading of batches; None: they are always there.
@@ -114,14 +55,14 @@ class DlrmSettings:
     local_world_size: int
     global_batch_size: int
     framework: Framework
-    precision: Precisions = field(default_factory=Precisions)
-    optimizer: Optimizers = field(default_factory=Optimizers)
+    precision: PrecisionChoice = SINGLE_PRECISION
+    optimizer: Optimizer = field(default_factory=Optimizer)
     pipeline: Pipeline = "none"
     indices: Law = UNIFORM_LAW
     seed: int = 0
     cache_hit_rate: float | None = None
     gradient_accumulation: int = 1
-    overlaps: Overlaps = field(default_factory=Overlaps)
+    overlaps: Overlap = USUAL_OVERLAP
     cuda_graph: CudaGraph = "none"
     hybrid: HybridEmbedding | None = None
     ingestion: Ingestion | None = None

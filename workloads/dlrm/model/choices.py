@@ -1,0 +1,95 @@
+"""Choices of a job that a scenario file makes and a generator takes as they are."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from inputs.model import Strict
+from inputs.quantities import BytesPerSecond
+from workloads.graph.optimizers import DenseOptimizerKind, TableOptimizerKind
+
+FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
+TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
+CommPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
+Positive: TypeAlias = Annotated[int, Field(ge=1)]
+MAX_QUEUE_BATCHES = 64
+"""The engine keeps as many iterations at hand."""
+
+
+class PrecisionChoice(Strict):
+    """Number formats, apart for each use."""
+
+    dense: FloatPrecision = Field("tf32", description="arithmetic of the dense layers")
+    tables: TablePrecision = Field("fp16", description="weights of the embedding tables")
+    forward_all_to_all: CommPrecision = Field("fp16", description="pooled embeddings on the wire")
+    backward_all_to_all: CommPrecision = Field("bf16", description="gradients of pooled embeddings on the wire")
+    all_reduce: CommPrecision = Field("fp32", description="dense gradients on the wire")
+
+
+SINGLE_PRECISION = PrecisionChoice(
+    dense="fp32", tables="fp32", forward_all_to_all="fp32", backward_all_to_all="fp32", all_reduce="fp32"
+)
+"""PyTorch's own number format everywhere."""
+
+
+class Optimizer(Strict):
+    """Optimizers of the dense parameters and of the embedding tables."""
+
+    dense: DenseOptimizerKind = Field("sgd", description="optimizer of the dense parameters")
+    tables: TableOptimizerKind = Field(
+        "rowwise_adagrad", description="optimizer fused into the backward pass of the embedding tables"
+    )
+
+
+class Overlap(Strict):
+    """What runs beside what within an iteration; what is left out is as the framework has it."""
+
+    exchange: bool | None = Field(None, description="pooled vectors and their gradients travel beside the bottom MLP")
+    all_reduce: bool | None = Field(None, description="gradients are summed beside the backward pass, not after it")
+    weight_gradients: bool | None = Field(
+        None, description="weight gradients behind those of the inputs, beside the exchange that these start"
+    )
+
+
+USUAL_OVERLAP = Overlap(exchange=True, all_reduce=True, weight_gradients=False)
+"""What PyTorch's autograd and DistributedDataParallel run beside each other."""
+
+
+class HybridEmbedding(Strict):
+    """Frequent rows of sharded tables on all ranks: by a threshold, or by HugeCTR's rule from the other keys."""
+
+    count_threshold: Annotated[float, Field(gt=0)] | None = Field(
+        None, description="a row that a batch looks up more often is frequent"
+    )
+    all_to_all_bytes_per_s: Annotated[BytesPerSecond, Field(gt=0)] = Field(
+        190e9, description="rate of the exchange (HugeCTR's MLPerf v2.0 configuration, as the next two)"
+    )
+    all_reduce_bytes_per_s: Annotated[BytesPerSecond, Field(gt=0)] = Field(130e9, description="rate of the sum")
+    efficiency: Annotated[float, Field(gt=0)] = Field(0.5, description="correction of their ratio")
+    duplicate_probability: Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.01, description="on one node: that a rank looks a frequent row up twice"
+    )
+
+
+class Ingestion(Strict):
+    """How batches come into the memory of the nodes that train."""
+
+    reader_hosts: Positive = Field(description="hosts that read and decode for the whole job")
+    cores_per_host: Positive = Field(description="cores of each that decode")
+    decode_bytes_per_s: Annotated[BytesPerSecond, Field(gt=0)] = Field(
+        description="of a core, in bytes of the batch as the GPUs get it"
+    )
+    nic_bytes_per_s: Annotated[BytesPerSecond, Field(gt=0)] | None = Field(
+        None, description="what a reader host sends at most"
+    )
+    queue_batches: Annotated[int, Field(ge=1, le=MAX_QUEUE_BATCHES)] = Field(
+        2, description="batches of a rank that host memory has room for, those on their way included"
+    )
+
+    @property
+    def bytes_per_s(self) -> float:
+        """What all reader hosts deliver: decoding, or their NICs where these are slower."""
+        decoded = self.cores_per_host * self.decode_bytes_per_s
+        return self.reader_hosts * (decoded if self.nic_bytes_per_s is None else min(decoded, self.nic_bytes_per_s))

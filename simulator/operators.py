@@ -102,11 +102,27 @@ class Busiest:
 
     Attributes:
         lookups: rows gathered.
-        missed: bytes of rows that memory delivers, by what a cache holds.
+        missed: bytes of rows that memory delivers, by the size of the cache.
     """
 
     lookups: Amount
     missed: Misses
+
+
+@dataclass(frozen=True, slots=True)
+class CpuTraffic:
+    """Traffic between the caches of a CPU and memory, in whole lines, of a kernel on rows of tables.
+
+    Attributes:
+        rows: bytes of rows, which a lookup reads and an update reads and writes (both counted), by the size of the
+            cache; without a cache each row of an update has lines of its own.
+        state: bytes of optimizer state that an update reads and writes, likewise; None: every state misses.
+        busiest: the thread of a lookup that the others wait for; None: all threads have the same.
+    """
+
+    rows: Misses
+    state: Misses | None = None
+    busiest: Busiest | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +131,11 @@ class EmbeddingLookup:
 
     ``lookups``: rows gathered; ``row_bytes``: bytes of all gathered rows; ``output_bytes``: pooled vectors written;
     ``index_bytes``: indices and offsets read; ``tables``: tables on the rank;
-    ``missed``: bytes of rows that memory delivers, on CPUs of the lines that they lie in, by what a cache holds; None:
-    all;
+    ``missed``: bytes of rows that device memory delivers, by the size of the cache; None: all;
     ``deviation``: standard deviation of the work from batch to batch, over its mean;
     ``host``: rows that are not in device memory, None where all are;
-    ``busiest``: on CPUs, the thread that the others wait for; None: all have the same;
-    ``factor``: on the time of the kernel on the device, where a framework's kernels take longer than this one.
+    ``factor``: on the time of the kernel on the device, where a framework's kernels take longer than this one;
+    ``cpu``: traffic behind the caches of a CPU; None: every row misses.
     """
 
     lookups: Amount
@@ -131,8 +146,8 @@ class EmbeddingLookup:
     missed: Misses | None = None
     deviation: Amount = 0.0
     host: HostTraffic | None = None
-    busiest: Busiest | None = None
     factor: float = 1.0
+    cpu: CpuTraffic | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +166,7 @@ class EmbeddingUpdate:
     ``deviation``: standard deviation of the work from batch to batch, over its mean;
     ``host``: weights and state that are not in device memory, None where all are;
     ``factor``: as of a lookup;
-    ``missed`` and ``state_missed``: bytes of lines of weights and of state that memory delivers, read and written (both
-    counted), by what a cache of a CPU holds; without one each row has lines of its own. None: all.
+    ``cpu``: as of a lookup.
     """
 
     lookups: Amount
@@ -168,8 +182,7 @@ class EmbeddingUpdate:
     deviation: Amount = 0.0
     host: HostTraffic | None = None
     factor: float = 1.0
-    missed: Misses | None = None
-    state_missed: Misses | None = None
+    cpu: CpuTraffic | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -136,14 +136,16 @@ def _vectors(width: Amount) -> Amount:
 
 
 def _lookup(operator: EmbeddingLookup, caches: Caches) -> Amounts:
-    most = operator.busiest
-    shared_part = caches.shared_part(operator.missed, operator.output_bytes)
-    core, shared = (_missed_share(operator, cache) for cache in (caches.core, shared_part))
-    fetched = operator.row_bytes if operator.missed is None else operator.missed.at(0.0)
+    rows = _rows(operator)
+    most = None if operator.cpu is None else operator.cpu.busiest
+    read = rows if most is None else most.missed  # as if every thread had the traffic of the busiest
+    shared_part = caches.shared_part(rows, operator.output_bytes)
+    core, shared = (_share(rows, cache, read) for cache in (caches.core, shared_part))
+    fetched = _fetched(rows, operator.row_bytes, 0.0)
     return {
         "call": _any(operator.lookups),
         "lookup": operator.lookups if most is None else most.lookups,
-        "byte": operator.row_bytes * (1.0 if most is None else _missed_share(operator, 0.0)),
+        "byte": operator.row_bytes * (1.0 if most is None else _share(rows, 0.0, read)),
         "core_miss": operator.lookups * core,
         "core_miss_byte": fetched * core,
         "shared_miss": operator.lookups * shared,
@@ -152,16 +154,15 @@ def _lookup(operator: EmbeddingLookup, caches: Caches) -> Amounts:
     }
 
 
-def _missed_share(operator: EmbeddingLookup, cache: Amount) -> Amount:
-    """Of the rows looked up, the part that misses a cache, as if all threads had what the busiest has of them."""
-    if operator.missed is None or operator.busiest is None:
-        return _share(operator.missed, cache)
-    return np.asarray(operator.busiest.missed.at(cache)) / np.maximum(operator.missed.at(0.0), 1e-300)
+def _rows(operator: EmbeddingLookup | EmbeddingUpdate) -> Misses | None:
+    return None if operator.cpu is None else operator.cpu.rows
 
 
-def _share(missed: Misses | None, cache: Amount) -> Amount:
-    """Of what is read, the part that misses a cache; all where that is not known."""
-    return 1.0 if missed is None else np.asarray(missed.at(cache)) / np.maximum(missed.at(0.0), 1e-300)
+def _share(missed: Misses | None, cache: Amount, busiest: Misses | None = None) -> Amount:
+    """Fraction of all bytes read that miss a cache, or that would if each thread read as the busiest; 1 for None."""
+    if missed is None:
+        return 1.0
+    return np.asarray((busiest or missed).at(cache)) / np.maximum(missed.at(0.0), 1e-300)
 
 
 def _update(operator: EmbeddingUpdate, caches: Caches) -> Amounts:
@@ -180,12 +181,13 @@ def _update(operator: EmbeddingUpdate, caches: Caches) -> Amounts:
         "state_weight_byte": operator.weight_bytes * stateful,
         "state_byte": operator.state_bytes,
     }
-    shared_part = caches.shared_part(operator.missed, operator.gradient_bytes)
+    rows, of_state = _rows(operator), None if operator.cpu is None else operator.cpu.state
+    shared_part = caches.shared_part(rows, operator.gradient_bytes)
     for name, cache in (("core", caches.core), ("shared", shared_part)):
-        weights, state = _share(operator.missed, cache), _share(operator.state_missed, cache)
+        weights, state = _share(rows, cache), _share(of_state, cache)
         counts[f"{name}_miss"] = operator.unique_rows * (weights + stateful * state)
-        counts[f"{name}_miss_byte"] = _fetched(operator.missed, operator.weight_bytes, cache) + _fetched(
-            operator.state_missed, operator.state_bytes, cache
+        counts[f"{name}_miss_byte"] = _fetched(rows, operator.weight_bytes, cache) + _fetched(
+            of_state, operator.state_bytes, cache
         )
     return counts
 

@@ -58,10 +58,8 @@ def test_the_spec_is_a_cluster_with_costs_and_collectives_of_this_machine(calibr
     assert {known.threads for known in cluster.node.cpu.kernels} == {1, cores}
     for known in cluster.node.cpu.kernels:
         assert {"gemm", "lookup", "update", "stream", "optimizer", "host"} <= set(known.costs)
-        assert {"product", "calls"} <= set(known.yardstick_s)
+        assert known.yardstick_s > 0.0
         assert known.shared_slower >= 1.0
-        assert known.kernel_share_posting != 0.5 != known.kernel_share_moving, "measured"
-        assert 0.0 < known.turn_s < 1.0, "two busy processes took turns on a core"
         assert all(cost.noise_pct >= 0 and cost.rows >= 1 for cost in known.costs.values())
         assert known.costs["gemm"].seconds_per
     assert cluster.fitted is not None

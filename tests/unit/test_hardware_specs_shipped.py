@@ -61,9 +61,7 @@ def test_each_number_has_unit_source_and_grade(kind, name):
         assert holder.get("grade") in {"read", "secondary", "memory", "derived", "assumed"}, where
         counts = {"gpus", "count", "sockets", "cores", "sms", "ranks", "ranks_per_node", "max_nodes"}
         plain = counts | {"ranks_per_socket", "threads", "collective_cores", "collective_slower"}
-        plain |= {"collective_latency_cores", "shared_slower", "work_spread", "system_share"}
-        plain |= {"call_lost_share", "shared_call_lost_share", "overlap", "shared_overlap", "threads_spread"}
-        plain |= {"kernel_share_posting", "kernel_share_moving", "lookups_together", "followed", "shared_followed"}
+        plain |= {"shared_slower", "overlap", "shared_overlap"}
         plain |= {"rows", "median_error_pct", "worst_error_pct", "noise_pct"}  # of a fit
         plain |= {"leaf_nodes", "domain_gpus", "switches", "links", "up_to_ranks", "gemm_balanced_tile"}
         is_ratio = any("fraction" in str(key) or "factor" in str(key) or "over" in str(key) for key in path)

@@ -17,6 +17,7 @@ from simulator.operators import (
     Access,
     Busiest,
     Copy,
+    CpuTraffic,
     DenseOptimizer,
     Elementwise,
     EmbeddingLookup,
@@ -64,7 +65,7 @@ def test_lookups_miss_a_cache_of_which_nothing_is_known_that_it_holds():
 def test_lookups_miss_a_cache_as_often_as_the_workload_says_for_its_size():
     made = model(lookup=costs(lookup=1e-8, core_miss=1e-7))
     found = Misses(np.array([0.0, MIB, 2 * MIB]), np.array([100e3, 60e3, 0.0]))
-    work = EmbeddingLookup(1000.0, 64e3, 0.0, 0.0, 1.0, missed=found)
+    work = EmbeddingLookup(1000.0, 64e3, 0.0, 0.0, 1.0, cpu=CpuTraffic(found))
     assert made.duration_s(work) == pytest.approx(1000 * (1e-8 + 0.6e-7))
 
 
@@ -73,7 +74,7 @@ def test_the_busiest_thread_is_waited_for():
     made = model(lookup=costs(lookup=1e-8, byte=1e-9, core_miss=1e-7, output_byte=1e-10))
     found = Misses(np.array([0.0, MIB]), np.array([64e3, 16e3]))
     most = Busiest(1500.0, Misses(found.cache_bytes, np.array([80e3, 32e3])))
-    work = EmbeddingLookup(1000.0, 64e3, 5e3, 0.0, 1.0, missed=found, busiest=most)
+    work = EmbeddingLookup(1000.0, 64e3, 5e3, 0.0, 1.0, cpu=CpuTraffic(found, busiest=most))
     assert made.duration_s(work) == pytest.approx(1500 * 1e-8 + 80e3 * 1e-9 + 2 * 250 * 1e-7 + 5e3 * 1e-10)
 
 
@@ -81,7 +82,7 @@ def test_rows_that_fill_no_line_bring_all_of_it():
     """A thousand rows of 16 bytes, of which a quarter misses: each is a line of 64."""
     made = model(lookup=costs(core_miss=1e-7, core_miss_byte=1e-9))
     lines = Misses(np.array([0.0, MIB]), np.array([64e3, 16e3]))
-    work = EmbeddingLookup(1000.0, 16e3, 5e3, 0.0, 1.0, missed=lines)
+    work = EmbeddingLookup(1000.0, 16e3, 5e3, 0.0, 1.0, cpu=CpuTraffic(lines))
     assert made.duration_s(work) == pytest.approx(250 * 1e-7 + 16e3 * 1e-9)
 
 
@@ -90,9 +91,9 @@ def test_weights_and_state_of_rows_miss_a_cache_apart():
     made = model(update=costs(core_miss=1e-7, core_miss_byte=1e-9))
     sizes = np.array([0.0, MIB, 2 * MIB])
     weights, state = Misses(sizes, np.array([8000.0, 800.0, 0.0])), Misses(sizes, np.array([1000.0, 500.0, 0.0]))
-    work = EmbeddingUpdate(9.0, 10.0, 0.0, 8000.0, 0.0, 0.0, 1.0, missed=weights)
+    work = EmbeddingUpdate(9.0, 10.0, 0.0, 8000.0, 0.0, 0.0, 1.0, cpu=CpuTraffic(weights))
     assert made.duration_s(work) == pytest.approx(10 * 0.1e-7 + 800e-9)
-    stateful = replace(work, state_bytes=1000.0, state_missed=state)
+    stateful = replace(work, state_bytes=1000.0, cpu=CpuTraffic(weights, state))
     assert made.duration_s(stateful) == pytest.approx(10 * 0.1e-7 + 800e-9 + 10 * 0.5e-7 + 500e-9)
 
 
@@ -109,7 +110,7 @@ def test_gradients_are_read_again_from_a_cache_that_holds_those_of_a_table():
 def test_both_caches_count():
     made = model(lookup=costs(core_miss=1e-8, shared_miss=1e-7))
     found = Misses(np.array([0.0, MIB, 32 * MIB]), np.array([100.0, 80.0, 30.0]))
-    work = EmbeddingLookup(1000.0, 64e3, 0.0, 0.0, 1.0, missed=found)
+    work = EmbeddingLookup(1000.0, 64e3, 0.0, 0.0, 1.0, cpu=CpuTraffic(found))
     assert made.duration_s(work) == pytest.approx(1000 * (0.8 * 1e-8 + 0.3 * 1e-7))
 
 
@@ -128,12 +129,12 @@ def test_a_rank_has_what_others_leave_of_the_shared_cache():
     outputs = np.array([MIB, MIB])
     held = parts(missed, outputs, 16.0 * MIB, 2)
     assert held[0] < 12 * MIB < 20 * MIB < held[1]
-    looked_up = EmbeddingLookup(1e3, 64 * MIB, outputs, 0.0, 1.0, missed=missed)
+    looked_up = EmbeddingLookup(1e3, 64 * MIB, outputs, 0.0, 1.0, cpu=CpuTraffic(missed))
     share = missed.at(held) / missed.at(0.0)
     assert made.duration_s(looked_up) == pytest.approx(1e-4 * share)
-    updated = EmbeddingUpdate(1e3, 1e3, outputs, 64 * MIB, 0.0, 0.0, 1.0, missed=missed)
+    updated = EmbeddingUpdate(1e3, 1e3, outputs, 64 * MIB, 0.0, 0.0, 1.0, cpu=CpuTraffic(missed))
     assert made.duration_s(updated) == pytest.approx(1e-4 * share)
-    alike = replace(looked_up, output_bytes=MIB, missed=Misses(sizes, missed.bytes[:, 1]))
+    alike = replace(looked_up, output_bytes=MIB, cpu=CpuTraffic(Misses(sizes, missed.bytes[:, 1])))
     assert made.duration_s(alike) == pytest.approx(1e-4 * 48 / 64), "an equal part of what is alike"
 
 

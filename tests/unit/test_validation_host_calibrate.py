@@ -5,7 +5,7 @@ import pytest
 
 from hardware_specs.cpu_kernels import AMOUNTS
 from simulator.compute.cpu_amounts import Caches
-from simulator.operators import EmbeddingLookup, HostWork, Misses
+from simulator.operators import CpuTraffic, EmbeddingLookup, HostWork, Misses
 from validation.host.calibrate import _usual_costs, rank_counts
 from validation.host.collective_costs import (
     CollectiveWork,
@@ -29,7 +29,9 @@ def lookup(random):
     lookups = float(random.integers(10_000, 1_000_000))
     held = np.sort(random.uniform(0.0, 1.0, len(sizes)))
     shares = 1.0 - held + held[0]
-    return EmbeddingLookup(lookups, 256.0 * lookups, 0.0, 0.0, 1.0, missed=Misses(sizes, shares * 256.0 * lookups))
+    return EmbeddingLookup(
+        lookups, 256.0 * lookups, 0.0, 0.0, 1.0, cpu=CpuTraffic(Misses(sizes, shares * 256.0 * lookups))
+    )
 
 
 def lookups(shared_cache_bytes):

@@ -101,11 +101,12 @@ def lookup_of(work):
 def test_threads_wait_for_the_one_with_most_lookups():
     """Of what caches do not serve it has no less than the mean; one thread waits for none."""
     alone, several = lookup_of(program().work), lookup_of(program(threads=4).work)
-    assert alone.busiest is None
-    assert several.busiest.lookups == pytest.approx(several.lookups), "all tables have the same pooling"
-    assert np.all(several.busiest.missed.bytes >= several.missed.bytes * (1.0 - 1e-9))
-    assert np.any(several.busiest.missed.bytes > 1.1 * several.missed.bytes), "small tables are in caches"
-    assert several.missed.bytes == pytest.approx(alone.missed.bytes)
+    assert alone.cpu.busiest is None
+    most, rows = several.cpu.busiest, several.cpu.rows
+    assert most.lookups == pytest.approx(several.lookups), "all tables have the same pooling"
+    assert np.all(most.missed.bytes >= rows.bytes * (1.0 - 1e-9))
+    assert np.any(most.missed.bytes > 1.1 * rows.bytes), "small tables are in caches"
+    assert rows.bytes == pytest.approx(alone.cpu.rows.bytes)
 
 
 def test_the_busiest_thread_has_the_tables_of_large_pooling_that_are_neighbours():
@@ -114,8 +115,8 @@ def test_the_busiest_thread_has_the_tables_of_large_pooling_that_are_neighbours(
     uneven = replace(plan.tables, pooling_factor=np.where(np.arange(26) < 13, 1.0, 3.0))
     (found,) = generate(load_model(MODEL), replace(plan, tables=uneven), settings).programs
     lookup = lookup_of(found.work)
-    assert lookup.busiest.lookups == pytest.approx(1.5 * lookup.lookups)
-    assert lookup.busiest.missed.at(0.0) == pytest.approx(1.5 * lookup.missed.at(0.0))
+    assert lookup.cpu.busiest.lookups == pytest.approx(1.5 * lookup.lookups)
+    assert lookup.cpu.busiest.missed.at(0.0) == pytest.approx(1.5 * lookup.cpu.rows.at(0.0))
 
 
 def test_kernels_are_told_what_caches_do_not_serve():
@@ -127,9 +128,9 @@ def test_kernels_are_told_what_caches_do_not_serve():
     (lookup,) = (work for work in found.work if isinstance(work, EmbeddingLookup))
     (update,) = (work for work in found.work if isinstance(work, EmbeddingUpdate))
     for misses, whole in (
-        (lookup.missed, lookup.row_bytes),
-        (update.missed, update.weight_bytes),
-        (update.state_missed, 16 * np.asarray(update.state_bytes)),
+        (lookup.cpu.rows, lookup.row_bytes),
+        (update.cpu.rows, update.weight_bytes),
+        (update.cpu.state, 16 * np.asarray(update.state_bytes)),
     ):
         assert misses.at(0.0) == pytest.approx(np.broadcast_to(whole, 2))
         assert np.all(np.diff(misses.bytes, axis=0) <= 1e-9)
@@ -143,7 +144,7 @@ def test_updates_of_narrow_rows_fetch_lines_but_not_those_of_whole_tables(planne
     narrow = replace(plan, tables=replace(plan.tables, element_bytes=plan.tables.element_bytes // 2))
     (found,) = generate(load_model(MODEL), narrow, settings).programs
     (update,) = (each for each in found.work if isinstance(each, EmbeddingUpdate))
-    assert update.missed.at(0.0) == pytest.approx(lines * np.broadcast_to(update.weight_bytes, 2))
+    assert update.cpu.rows.at(0.0) == pytest.approx(lines * np.broadcast_to(update.weight_bytes, 2))
 
 
 def test_the_dot_interaction_is_a_product_of_each_sample_and_two_of_its_gradient():

@@ -10,6 +10,7 @@ import numpy as np
 
 from simulator.operators import (
     SORTED_BYTES,
+    CpuTraffic,
     DenseOptimizer,
     Elementwise,
     EmbeddingLookup,
@@ -62,7 +63,7 @@ def _lookup(row: Row) -> Operator:
         output_bytes=output_bytes,
         index_bytes=8.0 * row["lookups"] + 4.0 * row["bags"],
         tables=1.0,
-        missed=Misses(CACHE_BYTES, touched.missed_bytes(back)),
+        cpu=CpuTraffic(Misses(CACHE_BYTES, touched.missed_bytes(back))),
     )
 
 
@@ -72,7 +73,7 @@ def _update(row: Row) -> Operator:
     gradients = min(row["bags"], lookups) * touched.row_bytes
     back = kept_back(reach([touched], row["evicted_bytes"] + gradients + SORTED_BYTES * lookups))
     distinct = float(touched.distinct(1.0))
-    missed, state_missed = (
+    rows, state = (
         Misses(CACHE_BYTES, 2.0 * touched.fetched_bytes(size, touched.new_bytes(size, back)))
         for size in (touched.row_bytes, touched.state_bytes)
     )
@@ -86,8 +87,7 @@ def _update(row: Row) -> Operator:
         tables=1.0,
         repeated_gradient_bytes=lookups * touched.row_bytes - gradients,
         gradient_block_bytes=gradients,
-        missed=missed,
-        state_missed=state_missed,
+        cpu=CpuTraffic(rows, state),
     )
 
 

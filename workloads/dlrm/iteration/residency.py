@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulator.operators import SORTED_BYTES, Busiest, FloatArray, Misses
+from simulator.operators import SORTED_BYTES, Busiest, CpuTraffic, FloatArray, Misses
 from workloads.dlrm.iteration.groups import EmbeddingGroup
 from workloads.dlrm.iteration.kernels import amount
 from workloads.dlrm.iteration.thread_runs import busiest
@@ -102,15 +102,16 @@ def _told(
         state.append(_share_fetched([(s.touched, s.touched.state_bytes) for s in mine], back))
         if shared_by[0] > 1:
             most.append(_of_busiest(mine, np.array(missed).reshape(len(mine), len(far)), *shared_by))
-    update = replace(
-        group.update,
-        missed=_misses(np.array(weights).T * group.update.weight_bytes),
-        state_missed=_misses(np.array(state).T * group.update.state_bytes),
+    updated = CpuTraffic(
+        rows=_misses(np.array(weights).T * group.update.weight_bytes),
+        state=_misses(np.array(state).T * group.update.state_bytes),
     )
-    lookup = replace(group.lookup, missed=_misses(np.array(rows).T))
+    slowest = None
     if most:
         scaled = np.array(most).T
-        lookup = replace(lookup, busiest=Busiest(amount(group.lookup.lookups * scaled[0]), _misses(scaled[1:])))
+        slowest = Busiest(amount(group.lookup.lookups * scaled[0]), _misses(scaled[1:]))
+    looked_up = CpuTraffic(rows=_misses(np.array(rows).T), busiest=slowest)
+    lookup, update = replace(group.lookup, cpu=looked_up), replace(group.update, cpu=updated)
     return replace(group, lookup=lookup, update=update)
 
 

@@ -12,6 +12,7 @@ from benchmarks import (
     cli,
     embedding,
     engine,
+    figures,
     gemms,
     host_laws,
     oracle,
@@ -36,6 +37,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "replays": lambda _: replays.rows(),
     "host_laws": lambda given: host_laws.rows(given.target or "zen5_2_cores"),
     "studies": lambda _: studies.rows(),
+    "figures": lambda given: figures.rows(check=given.check),
 }
 
 
@@ -50,6 +52,8 @@ def main() -> int:
     parser.add_argument("--refit", action="store_true", help="choosers: fit the constants of each separately")
     parser.add_argument("--svg", type=Path, help="gemms: file for a picture of predicted and measured times")
     parser.add_argument("--sets", type=int, default=20, help="planning: number of sets of tables")
+    parser.add_argument("host", nargs="?", default="zen5_2_cores", help="host_laws: a shipped host, or a record")
+    parser.add_argument("--check", action="store_true", help="figures: compare with the pages and write nothing")
     arguments = parser.parse_args()
     return 0 if show(BENCHMARKS[arguments.name](arguments), as_json=arguments.json) else 1
 

@@ -1,4 +1,4 @@
-"""Commands that README and docs show are real ones, their links lead somewhere, their figures name a command."""
+"""Commands in README and docs are real ones, their links lead somewhere, and every page can be found."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from dlrmsim.cli import app
 from inputs.quantities import parse_range
 
 ROOT = Path(__file__).parents[2]
+DECISIONS = ROOT / "docs" / "decisions"
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -68,7 +69,26 @@ def test_files_that_pages_name_exist() -> None:
     assert [entry for entry in sorted(named) if not (ROOT / entry[1]).exists()] == []
 
 
-def test_every_page_is_in_the_navigation() -> None:
+def test_every_page_but_single_records_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
-    pages = [str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")]
-    assert [page for page in pages if page not in navigation] == []
+    assert [page for page in pages_of_docs() if f": {page}\n" not in navigation] == []
+
+
+def test_every_page_but_single_records_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    assert [page for page in pages_of_docs() if page != "index.md" and f"]({page}" not in index] == []
+
+
+def test_every_decision_record_is_in_the_list_of_decisions_and_has_a_status() -> None:
+    index = (DECISIONS / "README.md").read_text(encoding="utf-8")
+    records = sorted(DECISIONS.glob("[0-9]*.md"))
+    assert records
+    assert [record.name for record in records if f"]({record.name}" not in index] == []
+    status = re.compile(r"^\W*Status\W*:", re.MULTILINE)
+    assert [record.name for record in records if not status.search(record.read_text(encoding="utf-8"))] == []
+
+
+def pages_of_docs() -> list[str]:
+    """Pages of docs/ but single decision records, relative to it."""
+    pages = [page.relative_to(ROOT / "docs") for page in sorted((ROOT / "docs").rglob("*.md"))]
+    return [str(page) for page in pages if page.parent.name != "decisions" or page.name == "README.md"]

@@ -20,6 +20,8 @@ from validation.suites.suite import load_suite
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "reference" / "network.md").read_text(encoding="utf-8")
+RECORDS = "\n".join(path.read_text(encoding="utf-8") for path in sorted((DOCS / "decisions").glob("*.md")))
+"""All decision records; which of them quotes a figure does not matter."""
 
 
 @pytest.mark.parametrize("name", sorted({name.split("/")[1] for name in ALGORITHMS.names()}))
@@ -38,16 +40,16 @@ def test_files_the_page_names_exist():
         assert (root / path).exists(), path
 
 
-def test_decision_020_quotes_the_fractions_of_zionex():
+def test_a_decision_quotes_the_fractions_of_zionex():
     """26 % and 73 % of a NIC, 36 % of what is usable."""
-    text = (DOCS / "decisions" / "020-caps-and-usable-capacity.md").read_text(encoding="utf-8")
+    text = RECORDS
     calibration = calibrate(load_cluster("zionex"))
     reached = {f.point.op: f.value for f in calibration.fractions if f.link == "nic"}
     for value in (reached["all_to_all"], reached["all_reduce"], reached["all_to_all"] / calibration.usable("nic")):
         assert f"{value:.0%}".replace("%", " %") in text
 
 
-def test_decision_021_quotes_the_gain_of_the_hierarchy():
+def test_the_hierarchy_gains_as_much_as_its_decision_quotes():
     """Nearly eight times as fast at 4,096 ranks and 1 KiB."""
     cluster = load_cluster("zionex")
     topology = Topology.build(cluster, 4096)
@@ -58,9 +60,9 @@ def test_decision_021_quotes_the_gain_of_the_hierarchy():
     assert round(seconds[0] / seconds[1]) == 8
 
 
-def test_decision_032_quotes_the_errors_with_and_without_nvls_trees():
+def test_a_decision_quotes_the_errors_with_and_without_nvls_trees():
     """The five rows of 4 GPUs on each of 10 H100 nodes from 32 to 512 MiB."""
-    text = (DOCS / "decisions" / "032-nvls-trees-only-where-named.md").read_text(encoding="utf-8")
+    text = RECORDS
     file, suite = load_suite("nccl_h100")
     rows = [r for r in measured_points(file, suite.collectives[0]) if r.op == "all_reduce" and r.shape == (10, 4)]
     cluster = load_cluster("dgx_h100")
@@ -79,9 +81,9 @@ def test_decision_032_quotes_the_errors_with_and_without_nvls_trees():
     assert max(map(abs, own[2:])) < 6
 
 
-def test_decision_031_quotes_the_errors_of_both_choosers():
+def test_a_decision_quotes_the_errors_of_both_choosers():
     """What ``python -m benchmarks choosers --refit`` prints, to a tenth of a per cent."""
-    text = (DOCS / "decisions" / "031-the-fastest-not-the-tuners.md").read_text(encoding="utf-8")
+    text = RECORDS
     found = {row.name: row.value for row in choosers.rows(refit=True)}
     words = {"valid": "predicted", "calib": "fitted", "from_1_MiB": "1 MiB and more", "below_1_MiB": "below 1 MiB"}
     lines = 0
@@ -92,4 +94,5 @@ def test_decision_031_quotes_the_errors_of_both_choosers():
             other = found[f"{suite}_nccl_tuner_{group}"]
             assert f"| `{suite}` | {words[role]}, {words[size]} | {value:.1f} % | {other:.1f} % |" in text
             lines += 1
-    assert lines == text.count(" % |") / 2
+    shown = re.findall(r"^\| `\w+` \| (?:predicted|fitted), .* % \|$", text, flags=re.MULTILINE)
+    assert lines == len(shown)

@@ -1,0 +1,103 @@
+"""Figures of README and docs: errors of suites, written between markers, so that no page states what nobody computes.
+
+A figure is ``<!-- figure: NAME -->text<!-- /figure -->`` in a page. NAME is ``SUITE/CASE`` (error of a case),
+``SUITE/STATISTIC`` (over the predicted cases) or ``SUITE/SIZES/STATISTIC`` (over predicted collectives of that size).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.rows import Row
+from dlrmsim.workers import workers_map
+from inputs.errors import InputError
+from validation.suites.score import score
+from validation.suites.suite import load_suite
+
+ROOT = Path(__file__).parents[1]
+FIGURE = re.compile(r"(<!-- figure: (\S+) -->)(.*?)(<!-- /figure -->)")
+STATISTICS = {"mape": "", "median": "", "bias": "+", "worst": "+"}
+"""Statistics of `validation.suites.errors.statistics` and the sign that their figures have."""
+SIZES = {"large": "1 MiB and more", "small": "below 1 MiB"}
+"""Sizes of collectives in names and in scores."""
+
+
+def pages() -> list[Path]:
+    """Pages that may have figures."""
+    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+
+
+def names(page: Path) -> list[str]:
+    """Names of a page's figures, in order."""
+    text = re.sub(r"`[^`\n]*`", "", page.read_text(encoding="utf-8"))
+    return [name for _, name, _, _ in FIGURE.findall(text)]
+
+
+def rows(*, check: bool, suites: Collection[str] = ()) -> Iterator[Row]:
+    """Compute every figure and write it into its page; the last row counts figures that differed.
+
+    Args:
+        check: compare and write nothing.
+        suites: names of suites whose figures count; without any, all.
+
+    Raises:
+        InputError: a figure has no such suite, case or statistic.
+    """
+    named = {page: [n for n in names(page) if not suites or n.split("/")[0] in suites] for page in pages()}
+    wanted = sorted({name for of_page in named.values() for name in of_page})
+    scores = {suite: _score(suite) for suite in sorted({name.split("/")[0] for name in wanted})}
+    figures = {}
+    for name in wanted:
+        value, figures[name] = figure(name, scores[name.split("/")[0]])
+        yield Row(name, value, "%")
+    different = 0
+    for page in named:
+        text = page.read_text(encoding="utf-8")
+        shown = [(name, there) for _, name, there, _ in FIGURE.findall(text) if name in figures]
+        different += sum(there != figures[name] for name, there in shown)
+        if not check and shown:
+            page.write_text(FIGURE.sub(lambda found: _replaced(found, figures), text), encoding="utf-8")
+    if check:
+        yield Row("figures that differ", float(different), "figures", "<= 0")
+    else:
+        yield Row("figures written", float(different), "figures")
+
+
+def figure(name: str, table: Mapping[str, Any]) -> tuple[float, str]:
+    """Value of a figure, per cent, and its text.
+
+    Args:
+        name: as in the marker.
+        table: score of its suite.
+
+    Raises:
+        InputError: the suite has no such case or statistic.
+    """
+    _, *path = name.split("/")
+    last, sign = path[-1], STATISTICS.get(path[-1], "+")
+    found: float | None = None
+    if last not in STATISTICS:
+        found = next((case["error_pct"] for case in table["cases"] if case["id"] == last), None)
+    elif len(path) == 1:
+        found = table[f"{last}_pct"]
+    else:
+        groups = [g for g in table["groups"] if g["role"] == "validation" and g["sizes"] == SIZES.get(path[0])]
+        found = groups[0][f"{last}_pct"] if groups else None
+    if found is None:
+        known = [*STATISTICS, *(f"{size}/{last}" for size in SIZES), "the id of a case"]
+        raise InputError("no such figure", key=name, given=last, expected=", ".join(known))
+    return found, f"{found:{sign}.1f} %"
+
+
+def _score(name: str) -> dict[str, Any]:
+    """Score of a suite's cases, without alternatives, effects and peers, which no figure has."""
+    file, suite = load_suite(name)
+    cases = suite.model_copy(update={"alternatives": (), "effects": (), "peers": ()})
+    return score(file, cases, workers_map(None, None, len(cases.cases)))
+
+
+def _replaced(found: re.Match[str], figures: Mapping[str, str]) -> str:
+    return f"{found[1]}{figures.get(found[2], found[3])}{found[4]}"

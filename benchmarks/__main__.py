@@ -52,7 +52,6 @@ def main() -> int:
     parser.add_argument("--refit", action="store_true", help="choosers: fit the constants of each separately")
     parser.add_argument("--svg", type=Path, help="gemms: file for a picture of predicted and measured times")
     parser.add_argument("--sets", type=int, default=20, help="planning: number of sets of tables")
-    parser.add_argument("host", nargs="?", default="zen5_2_cores", help="host_laws: a shipped host, or a record")
     parser.add_argument("--check", action="store_true", help="figures: compare with the pages and write nothing")
     arguments = parser.parse_args()
     return 0 if show(BENCHMARKS[arguments.name](arguments), as_json=arguments.json) else 1

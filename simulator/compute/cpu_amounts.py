@@ -40,12 +40,12 @@ from simulator.operators import (
 STATELESS_BYTES = 14.0
 """An optimizer that moves more bytes for each fp32 parameter keeps a state (SGD: 12, Adagrad: 20)."""
 EVICTING = 2.0
-"""Passing over so many times what the cache of a core holds leaves 1 / e of what was in it (`docs/decisions/096`)."""
+"""Passing over so many times what the cache of a core holds leaves 1 / e of what was in it (`docs/decisions/053`)."""
 VECTOR = 16
 """fp32 numbers of a 512-bit vector."""
 SHORT = 12
 """Small products of a transposed factor are computed in another way when each is a sum of fewer terms (oneMKL on Zen 4:
-`docs/decisions/103`)."""
+`docs/decisions/053`)."""
 Amounts: TypeAlias = dict[str, Amount]
 
 
@@ -64,7 +64,7 @@ class Caches:
     def shared_part(self, missed: Misses | None, passed: Amount) -> Amount:
         """What a rank has of the shared one while it goes through tables: a scalar, or ``[P]``.
 
-        Rows that an update reads and writes count twice, and its states and sorting not at all (`docs/decisions/115`).
+        Rows that an update reads and writes count twice, and its states and sorting not at all (`docs/decisions/053`).
 
         Args:
             missed: what memory delivers of rows, by what a cache holds; None: not known.

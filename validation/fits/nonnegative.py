@@ -13,7 +13,7 @@ LINEAR_BEYOND = 0.15
 """Relative errors up to this count by their square, larger ones by their size."""
 USUAL_OFF, UNUSUAL_SHARE = 0.5, 0.1
 """Standard deviations: of costs from those of another CPU times a number for each kind of kernel; and of what an amount
-that cost nothing there makes of the row with most of it (`docs/decisions/055`)."""
+that cost nothing there makes of the row with most of it (`docs/decisions/053`)."""
 ROUNDS = 40
 """Rounds of reweighting: the predictions of one are the next one's weights."""
 

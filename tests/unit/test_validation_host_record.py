@@ -89,7 +89,9 @@ def test_numbers_have_six_digits():
 
 
 @pytest.mark.parametrize(
-    "content", [b"", b"plain", gzip.compress(b"[]"), gzip.compress(b'{"schema": 4}'), gzip.compress(b"{")]
+    "content",
+    [b"", b"plain", gzip.compress(b"[]"), gzip.compress(b'{"schema": 4}'), gzip.compress(b"{")],
+    ids=["empty", "plain", "list", "schema alone", "cut"],
 )
 def test_other_files_are_refused(content):
     with pytest.raises(InputError, match="not a record of a calibration"):

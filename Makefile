@@ -5,13 +5,16 @@ STAMPS := .venv/stamps
 # The PyTorch that the tests use; `make test TORCH=2.4.0` takes another one that the extra `trainer` allows.
 TORCH ?= 2.13.0
 
-.PHONY: demo test check docs bench clean
+.PHONY: demo test test-fast check docs bench clean
 
 demo: $(STAMPS)/run  ## ZionEX, model A, 128 GPUs: headline numbers and a report
 	$(BIN)/dlrmsim run zionex_a_128
 
-test: $(STAMPS)/dev $(STAMPS)/browser  ## all tests, 10 to 15 minutes on 2 cores
+test: $(STAMPS)/dev $(STAMPS)/browser  ## all tests, under 10 minutes on 2 cores
 	$(BIN)/python -m pytest -n 2
+
+test-fast: $(STAMPS)/dev  ## unit, theory and property tests, under 4 minutes on 2 cores
+	$(BIN)/python -m pytest -n 2 tests/unit tests/theory tests/property -m "not slow"
 
 check: $(STAMPS)/dev  ## lint, format, types, layers
 	$(BIN)/ruff check .

@@ -13,10 +13,12 @@ from benchmarks import (
     embedding,
     engine,
     gemms,
+    host_laws,
     oracle,
     planning,
     replays,
     skew,
+    studies,
     traces,
 )
 from benchmarks.rows import Row, show
@@ -32,6 +34,8 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "skew": lambda _: skew.rows(),
     "embedding": lambda _: embedding.rows(),
     "replays": lambda _: replays.rows(),
+    "host_laws": lambda given: host_laws.rows(given.target or "zen5_2_cores"),
+    "studies": lambda _: studies.rows(),
 }
 
 
@@ -39,6 +43,7 @@ def main() -> int:
     """Run one benchmark and print its rows."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", choices=list(BENCHMARKS))
+    parser.add_argument("target", nargs="?", help="host_laws: a shipped host or a record file")
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
     parser.add_argument("--programs", type=int, default=10_000, help="oracle: number of programs")
     parser.add_argument("--seed", type=int, default=0, help="oracle, planning: seed of the random draws")

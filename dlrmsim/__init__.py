@@ -1,21 +1,110 @@
 """dlrmsim: a discrete-event simulator of distributed DLRM training.
 
-The face of the application: `dlrmsim.api` joins the rooms (run, check, catalogues, schemas), `dlrmsim.cli` is the
-command line on top of it. ``import dlrmsim`` gives the functions of the api without loading any of them yet.
+    >>> import dlrmsim
+    >>> done = dlrmsim.run("zionex_a_128", settings=["nodes=32"], report=False)
+    >>> done.iteration_time_s, done.finding
+
+Verbs have one pattern, `dlrmsim.verbs`; `dlrmsim.cli` is the command line on top of them. ``import dlrmsim`` loads none
+of them yet: each is loaded when it is first used.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-__all__ = ["RunRequest", "__version__", "check", "load_scenario", "run"]
+__all__ = [
+    "CalibrateCollectivesResult",
+    "CalibrateFrameworksResult",
+    "CalibrateHostResult",
+    "CalibrateKernelsResult",
+    "CheckResult",
+    "CollectiveResult",
+    "CompareResult",
+    "ExportResult",
+    "ImportTracesResult",
+    "MeasureResult",
+    "PlanResult",
+    "Progress",
+    "ReplayResult",
+    "ResolvedScenario",
+    "RunResult",
+    "SolveResult",
+    "SweepResult",
+    "ValidateMeasuredResult",
+    "ValidateResult",
+    "__version__",
+    "calibrate_collectives",
+    "calibrate_frameworks",
+    "calibrate_host",
+    "calibrate_kernels",
+    "check",
+    "collective",
+    "compare",
+    "export",
+    "import_traces",
+    "json_schema",
+    "list_names",
+    "load_scenario",
+    "measure",
+    "plan",
+    "replay",
+    "run",
+    "scenario_template",
+    "shipped_file",
+    "solve",
+    "sweep",
+    "validate",
+    "validate_measured",
+]
+
+_ELSEWHERE = {
+    "Progress": "scenarios.progress",
+    "ResolvedScenario": "scenarios.resolve",
+    "json_schema": "dlrmsim.formats",
+    "list_names": "dlrmsim.catalogs",
+    "load_scenario": "scenarios.resolve",
+    "scenario_template": "dlrmsim.formats",
+    "shipped_file": "dlrmsim.catalogs",
+}
+"""Modules of public names that are no verbs and no results of verbs."""
+
+if TYPE_CHECKING:
+    from dlrmsim.catalogs import list_names, shipped_file
+    from dlrmsim.formats import json_schema, scenario_template
+    from dlrmsim.verbs.calibrate_collectives import CalibrateCollectivesResult, calibrate_collectives
+    from dlrmsim.verbs.calibrate_frameworks import CalibrateFrameworksResult, calibrate_frameworks
+    from dlrmsim.verbs.calibrate_host import CalibrateHostResult, calibrate_host
+    from dlrmsim.verbs.calibrate_kernels import CalibrateKernelsResult, calibrate_kernels
+    from dlrmsim.verbs.check import CheckResult, check
+    from dlrmsim.verbs.collective import CollectiveResult, collective
+    from dlrmsim.verbs.compare import CompareResult, compare
+    from dlrmsim.verbs.export import ExportResult, export
+    from dlrmsim.verbs.import_traces import ImportTracesResult, import_traces
+    from dlrmsim.verbs.measure import MeasureResult, measure
+    from dlrmsim.verbs.plan import PlanResult, plan
+    from dlrmsim.verbs.replay import ReplayResult, replay
+    from dlrmsim.verbs.run import RunResult, run
+    from dlrmsim.verbs.solve import SolveResult, solve
+    from dlrmsim.verbs.sweep import SweepResult, sweep
+    from dlrmsim.verbs.validate import ValidateResult, validate
+    from dlrmsim.verbs.validate_measured import ValidateMeasuredResult, validate_measured
+    from scenarios.progress import Progress
+    from scenarios.resolve import ResolvedScenario, load_scenario
+else:
+
+    def __getattr__(name: str) -> object:
+        """Load a public name when it is first used: `RunResult` and `run` from `dlrmsim.verbs.run`."""
+        if name not in __all__:
+            raise AttributeError(f"module 'dlrmsim' has no attribute {name!r}")
+        verb = "".join(f"_{c.lower()}" if c.isupper() else c for c in name.removesuffix("Result")).lstrip("_")
+        found = getattr(import_module(_ELSEWHERE.get(name, f"dlrmsim.verbs.{verb}")), name)
+        globals()[name] = found
+        return found
 
 
-def __getattr__(name: str) -> Any:
-    """Load `dlrmsim.api` when one of its functions is first asked for."""
-    if name in __all__:
-        return getattr(import_module("dlrmsim.api"), name)
-    raise AttributeError(f"module 'dlrmsim' has no attribute {name!r}")
+def __dir__() -> list[str]:
+    """The public names."""
+    return __all__

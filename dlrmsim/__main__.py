@@ -5,13 +5,13 @@ import signal
 import sys
 import threading
 
-AGAIN_S = 0.01
+INTERRUPT_DELAY_S = 0.01
 """Delay after which a lost interrupt is raised again, seconds."""
 
 
 def main() -> int:
     """Run the command line with the process's arguments and return the exit code."""
-    sys.unraisablehook = _again
+    sys.unraisablehook = _raise_lost_interrupt
     try:
         from dlrmsim.cli import main as run
     except KeyboardInterrupt:
@@ -20,10 +20,10 @@ def main() -> int:
     return run()
 
 
-def _again(lost: "sys.UnraisableHookArgs") -> None:
+def _raise_lost_interrupt(lost: "sys.UnraisableHookArgs") -> None:
     """Interrupt again: Python ignores what is raised where an object goes away (of locks, when it imports modules)."""
     if issubclass(lost.exc_type, KeyboardInterrupt):
-        threading.Timer(AGAIN_S, os.kill, (os.getpid(), signal.SIGINT)).start()
+        threading.Timer(INTERRUPT_DELAY_S, os.kill, (os.getpid(), signal.SIGINT)).start()
     else:
         sys.__unraisablehook__(lost)
 

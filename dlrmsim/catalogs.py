@@ -1,4 +1,4 @@
-"""Everything that has a name: what ships as YAML, and what is registered in code."""
+"""Everything that has a name: names of shipped YAML files, and names registered in code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Found:
 
 
 def file_catalogs() -> dict[str, Catalog]:
-    """Catalogues of shipped YAML files by plural kind; the order decides what a bare name means."""
+    """Catalogues of shipped YAML files by plural kind; the order decides the meaning of a bare name."""
     from hardware_specs import CATALOGS
     from scenarios.library import CATALOG
     from validation.suites.suite import SUITES
@@ -56,7 +56,7 @@ def registries() -> dict[str, Registry[Any]]:
     return {"collectives": ALGORITHMS, "planners": PLANNERS}
 
 
-def entries(kind: str | None = None) -> dict[str, dict[str, str]]:
+def list_names(kind: str | None = None) -> dict[str, dict[str, str]]:
     """Names and one-line descriptions by kind; of one kind when it is given.
 
     Raises:
@@ -75,7 +75,7 @@ def entries(kind: str | None = None) -> dict[str, dict[str, str]]:
     return {plural: known[plural]()}
 
 
-def find(name: str) -> Found:
+def shipped_file(name: str) -> Found:
     """The shipped file that ``name`` or ``KIND/NAME`` stands for.
 
     Raises:

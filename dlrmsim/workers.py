@@ -67,7 +67,7 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _end(pool: ProcessPoolExecutor) -> None:
-    """End workers at once instead of waiting for what they do."""
+    """End workers at once instead of waiting for their work."""
     for process in list((pool._processes or {}).values()):  # noqa: SLF001 - public from Python 3.14 (kill_workers)
         process.kill()
     pool.shutdown(wait=False, cancel_futures=True)

@@ -36,7 +36,7 @@ class CollectivePoint(Strict):
 
 
 class CalibrationPoint(CollectivePoint):
-    """A large message: what the links achieve."""
+    """A large message: the rate that links achieve."""
 
     algbw_bytes_per_s: Bandwidth
 
@@ -47,7 +47,7 @@ class CalibrationPoint(CollectivePoint):
 
 
 class LatencyPoint(CollectivePoint):
-    """A small message: what starting and hopping costs."""
+    """A small message: the cost of starts and hops."""
 
     time_s: Annotated[Seconds, Field(gt=0)]
 

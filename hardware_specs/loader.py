@@ -56,7 +56,7 @@ def load_cluster(name_or_path: str | Path) -> Cluster:
     """The shipped cluster of that name, or the cluster in a file.
 
     Raises:
-        InputError: unknown name or file, or what is in it (or in a file it names) is wrong.
+        InputError: the name or file is unknown, or its contents (or those of a file it names) are wrong.
     """
     return _load("cluster", Cluster, CATALOGS["cluster"].find(name_or_path))
 

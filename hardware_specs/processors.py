@@ -1,4 +1,4 @@
-"""GPU and CPU: peaks, and what kernels of the machine reach of them."""
+"""GPU and CPU: peaks, and the fractions of them that kernels reach."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Gpu(Strict):
 
     @field_validator("achieved")
     @classmethod
-    def _below_the_peak(cls, achieved: AchievedRates, info: ValidationInfo) -> AchievedRates:
+    def _at_most_peak(cls, achieved: AchievedRates, info: ValidationInfo) -> AchievedRates:
         """No kernel is faster than the memory."""
         peak = info.data.get("memory_bytes_per_s")
         if peak is not None and achieved.embedding_bytes_per_s.value > peak.value:

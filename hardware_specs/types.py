@@ -129,7 +129,7 @@ class Node(Strict):
         return nics.nic.bytes_per_s.value * nics.count.value / self.ranks
 
     @model_validator(mode="after")
-    def _has_what_its_gpus_need(self) -> Node:
+    def _has_gpu_parts(self) -> Node:
         """A node with GPUs says how many and how they are linked; one without says nothing of them."""
         keys = ("gpus", "pcie_bytes_per_s", "pcie_fraction")
         for key in keys:

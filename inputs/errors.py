@@ -33,7 +33,7 @@ class DlrmsimError(Exception):
 
 
 class InputError(DlrmsimError):
-    """The user's input is wrong; the message carries where, what was given and what was expected."""
+    """The user's input is wrong; the message has the place, the given value and the expected ones."""
 
     exit_code = 2
 

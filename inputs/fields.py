@@ -13,6 +13,7 @@ from pydantic.fields import FieldInfo
 
 from inputs.keys import KeyPath
 from inputs.quantities import Quantity
+from inputs.sourced import Sourced
 
 MAPPING = "a mapping (lines 'key: value')"
 
@@ -72,6 +73,8 @@ def _key(name: str, field: FieldInfo) -> str:
 
 def _children(kind: Any, part: str | int) -> Iterable[Any]:
     """The types that the value at ``part`` of a value of type ``kind`` may have, unions taken apart."""
+    if _is_class(kind, Sourced) and part not in kind.model_fields:  # a plain value where one with its source may stand
+        return [child for arm in _arms(kind.model_fields["value"].annotation) for child in _children(arm, part)]
     if _is_class(kind, BaseModel) and isinstance(part, str):
         fields: dict[str, FieldInfo] = kind.model_fields
         return [arm for name, f in fields.items() if _key(name, f) == part for arm in _arms(f.annotation)]

@@ -136,7 +136,7 @@ def _without_renamed(model: type[BaseModel], group: list[Finding]) -> list[Findi
 
 
 def _named(model: type[BaseModel], data: object, finding: Finding, group: list[Finding]) -> Finding:
-    """Add to the words what only the model knows: accepted keys, and what a missing key should hold."""
+    """Add to the words from the model: accepted keys, and what a missing key should hold."""
     if finding.type == UNKNOWN and finding.path and not finding.words.choices:
         return replace(finding, words=_unknown_key(model, data, finding, group))
     if finding.type in (MISSING, NO_TAG) and finding.path:

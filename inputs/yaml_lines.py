@@ -111,7 +111,7 @@ def load_yaml(path: Path) -> Document:
 
 
 def parse_yaml(text: str, file: Path) -> Document:
-    """Read YAML text; ``file`` is what messages call it.
+    """Read YAML text; ``file`` is its name in messages.
 
     Raises:
         InputError: empty, no mapping, duplicate keys, tags, merge keys, keys that are no text, aliases without end,

@@ -1,4 +1,4 @@
-"""YAML text to a tree of nodes that know their line, refusing what an input file has no use for.
+"""YAML text to a tree of nodes that know their line, refusing constructs that an input file does not need.
 
 Built from parser events, so that nothing is constructed before it is checked: tags never make objects, and aliases
 stay references (with the size they would expand to) until the whole is known to be small.

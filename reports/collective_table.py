@@ -1,8 +1,8 @@
-"""nccl-tests' table, as lines of text."""
+"""nccl-tests' table, as lines of text and as its JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from reports.collective_report import GB, US, notes_of, ranks_in_words
 from simulator.network.size_table import SizeRow, SizeTable
@@ -26,6 +26,38 @@ def collective_lines(cluster: str, tables: Sequence[SizeTable]) -> Iterator[str]
         yield f"# Avg bus bandwidth    : {found.average_busbw_bytes_per_s / GB:.4g}"
     for note in notes_of(tables):
         yield f"# note: {note}"
+
+
+def table_json(cluster: str, found: SizeTable, config: Mapping[str, object]) -> dict[str, object]:
+    """A table with the keys of nccl-tests' JSON: times in us, bandwidths in GB/s; ``config``: further settings."""
+    size = {"ranks": found.ranks, "nodes": found.nodes, "ranks_per_node": found.ranks_per_node}
+    return {
+        "config": {"cluster": cluster, "op": found.op, **size, **config},
+        "results": [_result(found.op, row) for row in found.rows],
+        "average_bus_bandwidth": found.average_busbw_bytes_per_s / 1e9,
+        "warnings": list(found.notes),
+    }
+
+
+def _result(op: str, row: SizeRow) -> dict[str, object]:
+    place = {
+        "time": row.time_s * 1e6,
+        "alg_bw": row.algbw_bytes_per_s / 1e9,
+        "bus_bw": row.busbw_bytes_per_s / 1e9,
+        "nwrong": 0,
+    }
+    return {
+        "size": int(row.bytes),
+        "count": int(row.bytes) // FLOAT_BYTES,
+        "type": "float",
+        "redop": redop(op),
+        "root": root(op),
+        "out_of_place": place,
+        "in_place": place,
+        "algorithm": row.algorithm,
+        "protocol": row.protocol,
+        "limit": row.limit,
+    }
 
 
 def redop(op: str) -> str:

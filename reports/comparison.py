@@ -24,7 +24,7 @@ class Difference:
 
     @property
     def change_s(self) -> float:
-        """Second less first; what is absent counts as nothing."""
+        """Second less first; absent parts count as zero."""
         return (self.second_s or 0.0) - (self.first_s or 0.0)
 
 

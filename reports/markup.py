@@ -17,7 +17,7 @@ class Markup:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A table cell: what is shown, what it sorts by, and CSS classes; ``share`` in percent draws a bar under it."""
+    """A table cell: shown text, key to sort by, and CSS classes; ``share`` in percent draws a bar under it."""
 
     shown: str | Markup
     value: float | str | None = None
@@ -42,7 +42,7 @@ class Section:
         anchor: id of the section, used in links.
         title: its heading.
         short: its name in the contents.
-        lede: one sentence on what it says or how to read it.
+        lede: one sentence on its content or how to read it.
         body: HTML.
         payload: data for the page's scripts, by name.
     """

@@ -67,7 +67,7 @@ def kind_of(work: Work) -> str:
 
 
 def _measured_kind(work: Measured) -> str:
-    """Kernels by what their name says they do."""
+    """Kinds of kernels by words in their names."""
     name = work.name.lower()
     if work.category is Category.COMPUTE:
         return next((kind for kind, words in _KERNEL_WORDS.items() if any(w in name for w in words)), "elementwise")

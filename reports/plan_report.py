@@ -1,4 +1,4 @@
-"""The page of a sharding plan: what every rank holds, computes, receives and sends; planners compared."""
+"""The page of a sharding plan: memory, work and traffic of every rank; planners compared."""
 
 from __future__ import annotations
 

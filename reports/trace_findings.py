@@ -48,7 +48,7 @@ class TraceFindings(Times):
         steps: rank by rank.
         stragglers: ranks that the others wait for.
         operators: device work by name, longest first.
-        found: counts of what was read.
+        found: counts of the contents.
         version: version of this tool.
     """
 

@@ -1,4 +1,4 @@
-"""The page of a measured trace: the sections of a simulated run's, and what only a trace has."""
+"""The page of a measured trace: the sections of a simulated run, and those of a trace only."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Scenarios: what a user asks to be simulated, and how it is carried out.
+"""Scenarios: the user's request, and its execution.
 
-`types` (pure and frozen) is what a scenario file may say; `resolve` fills in defaults and inlines what names stand
-for; `runner` turns a resolved scenario into results. ``library/`` holds the scenarios that ship.
+`types` (pure and frozen) are the contents of a scenario file; `resolve` fills in defaults and inlines names; `runner`
+turns a resolved scenario into results. ``library/`` holds the scenarios that ship.
 """

@@ -17,7 +17,7 @@ def longest_period_s(machine: Machine) -> float:
 
 
 def steady_rule(machine: Machine) -> SteadyRule:
-    """When a run counts as settled: windows last at least a period of the bursts."""
+    """Rule of a settled run: windows last at least a period of the bursts."""
     return SteadyRule(span_ps=round(longest_period_s(machine) * PS_PER_S))
 
 

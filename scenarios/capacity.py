@@ -13,10 +13,9 @@ from inputs.quantities import format_quantity
 from scenarios.remedies import Fits, remedies
 from scenarios.resolve import ResolvedScenario
 from simulator.operators import FloatArray
-from workloads.dlrm.iteration.memory import MemoryUse
-from workloads.dlrm.model.storage import TIERS, Tier
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.interfaces import PlanningContext
+from workloads.graph.memory import TIERS, MemoryUse, Tier
 
 COPIES = "data_parallel"
 """The planner that copies tables instead of spreading them."""
@@ -110,7 +109,7 @@ def infeasible(
     report: MemoryReport | None = None,
     fits: Fits | None = None,
 ) -> InfeasibleError:
-    """The error for a job that does not fit: the numbers of each tier, and what would fit.
+    """The error for a job that does not fit: the numbers of each tier, and remedies.
 
     Args:
         why: reason of the failure.

@@ -13,9 +13,7 @@ from simulator.analysis import iteration_time
 from simulator.engine import RunOptions, run
 from simulator.lowered import PS_PER_S
 from simulator.lowering import Machine, Variation, lower
-from workloads.dlrm.iteration.generate import generate
-from workloads.dlrm.model.settings import DlrmSettings
-from workloads.dlrm.sharding.plan import Plan
+from workloads.family import Workload
 
 
 def run_options(resolved: ResolvedScenario, machine: Machine, keep_last: int) -> RunOptions:
@@ -32,13 +30,12 @@ def variation_of(resolved: ResolvedScenario) -> Variation:
     return Variation(**resolved.scenario.variation.model_dump())
 
 
-def iteration_s(
-    resolved: ResolvedScenario, plan: Plan, settings: DlrmSettings, machine: Machine, at_most_s: float = inf
-) -> float:
-    """``iteration_time_s`` of a run of the scenario with this plan: lowered and simulated, not analysed.
+def iteration_s(resolved: ResolvedScenario, workload: Workload, machine: Machine, at_most_s: float = inf) -> float:
+    """``iteration_time_s`` of a run of the scenario with this workload: lowered and simulated, not analysed.
 
     Args:
-        settings: the job.
+        resolved: the scenario.
+        workload: the job, with any plan.
         machine: the models.
         at_most_s: the run is given up, and takes infinitely long, once `GIVE_UP_ITERATIONS` in succession took longer
             by `GIVE_UP_SHARE`; never where iterations vary (jitter, bag lengths, bursts of other jobs).
@@ -47,7 +44,7 @@ def iteration_s(
         InputError: the models refuse the scenario.
     """
     variation = variation_of(resolved)
-    lowering = lower(generate(resolved.model, plan, settings), machine, variation=variation)
+    lowering = lower(workload.graph(), machine, variation=variation)
     program = lowering.program
     options = run_options(resolved, machine, keep_last=1)
     varies = program.varies or longest_period_s(machine) > 0.0

@@ -1,4 +1,4 @@
-"""Memory of the machine that this runs on, and what it can still give; a container's limit counts where it has one."""
+"""Memory of the machine that this runs on, and its free part; a container's limit counts where it has one."""
 
 from __future__ import annotations
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from inputs.errors import InputError, nearest_name
 from scenarios.types import Sharding
-from workloads.dlrm.model.storage import COMPUTE_KERNELS, Tier
+from workloads.dlrm.model.storage import COMPUTE_KERNELS
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.interfaces import StorageChoice
+from workloads.graph.memory import Tier
 
 HOST_SHARE = 0.95
 """Fraction of a rank's host memory that tables may take: pinned input buffers and the framework's own memory need the

@@ -151,7 +151,7 @@ def imbalance(values: FloatArray) -> dict[str, float]:
 
 
 def study_plan(resolved: ResolvedScenario, progress: Progress, *, compare: bool = False) -> PlanStudy:
-    """Make or read the plan of a scenario, simulate it, and count what every rank has.
+    """Make or read the plan of a scenario, simulate it, and count the data of every rank.
 
     Raises:
         InputError: the scenario, the plan or the planner's name is wrong.

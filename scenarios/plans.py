@@ -15,7 +15,8 @@ from scenarios.located import located
 from scenarios.rates import planning_rates
 from scenarios.resolve import ResolvedScenario
 from simulator.lowering import Machine
-from workloads.dlrm.iteration.memory import bytes_beside_tables, memory_per_rank
+from workloads.dlrm.family import DlrmWorkload
+from workloads.dlrm.iteration.memory import bytes_beside_tables
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.tables import Tables, expand_tables
 from workloads.dlrm.sharding import BandwidthCosts, fit_rows, make_fitting, make_sharding_plan, plan_from_dict
@@ -76,10 +77,15 @@ class PlanningJob:
         with located(resolved.document):
             return cls(resolved, settings_of(resolved), machine_of(resolved))
 
+    def workload(self, plan: Plan) -> DlrmWorkload:
+        """The job under a plan."""
+        return DlrmWorkload(self.resolved.model, plan, self.settings)
+
     def report(self, plan: Plan) -> MemoryReport:
-        """Memory use of each rank under a plan against its capacity."""
-        use = memory_per_rank(self.resolved.model, plan, self.settings)
-        return MemoryReport(use, capacities_bytes(self.resolved.cluster, self.resolved.world_size))
+        """What each rank keeps under a plan, against what it may."""
+        return MemoryReport(
+            self.workload(plan).memory(), capacities_bytes(self.resolved.cluster, self.resolved.world_size)
+        )
 
     def simulate_s(self, plan: Plan, at_most_s: float = inf) -> float:
         """Seconds per iteration as a run of the scenario would find them; infinite when the plan does not fit.
@@ -88,18 +94,18 @@ class PlanningJob:
         """
         if not self.report(plan).fits:
             return inf
-        return iteration_s(self.resolved, plan, self.settings, self.machine, at_most_s)
+        return iteration_s(self.resolved, self.workload(plan), self.machine, at_most_s)
 
     def make(self, planner: str, *, advise: bool = False) -> Plan:
         """The plan of a planner, within the memory of every rank.
 
         Args:
             planner: its name.
-            advise: whether the error also says what would fit, which is tried.
+            advise: whether the error also lists remedies, which are tried.
 
         Raises:
             InputError: there is no such planner.
-            InfeasibleError: nothing it finds fits; the message has the numbers of each tier and what would fit.
+            InfeasibleError: nothing it finds fits; the message has the numbers of each tier and remedies.
         """
         if self.context.memory_bytes <= 0:
             raise self.infeasible(NO_ROOM, advise=advise)
@@ -144,16 +150,16 @@ class _Last:
 
 def make_fitting_plan(
     resolved: ResolvedScenario, settings: DlrmSettings, machine: Machine
-) -> tuple[Plan, MemoryReport]:
-    """The plan of a scenario, and the memory it needs.
+) -> tuple[DlrmWorkload, MemoryReport]:
+    """The job of a scenario under its plan, and the memory it needs.
 
     Raises:
         InputError: the plan or the planner's name is wrong.
-        InfeasibleError: it does not fit; the message has the numbers of each tier and what would fit.
+        InfeasibleError: it does not fit; the message has the numbers of each tier and remedies.
     """
     job = PlanningJob(resolved, settings, machine)
     plan = plan_of(job)
-    return plan, job.report(plan)
+    return job.workload(plan), job.report(plan)
 
 
 def plan_of(job: PlanningJob, *, advise: bool = True) -> Plan:

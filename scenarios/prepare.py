@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scenarios.capacity import MemoryReport
 from scenarios.job import machine_of, settings_of
@@ -12,9 +12,11 @@ from scenarios.progress import Progress
 from scenarios.resolve import ResolvedScenario
 from simulator.lowering import Machine
 from simulator.program import TaskGraph
-from workloads.dlrm.iteration.generate import generate
+from workloads.dlrm.family import DlrmWorkload
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.sharding.plan import Plan
+from workloads.dlrm.sharding.plan_exchange import plan_to_dict
+from workloads.dlrm.sharding.plan_file import read_plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,19 +24,28 @@ class Prepared:
     """A job ready to be lowered.
 
     Attributes:
-        settings: ranks, batch, precisions, as the generator takes them.
+        resolved: the scenario.
         machine: the models of the placed cluster.
-        plan: placement of all parts of tables.
-        memory: memory use of each rank against its capacity.
+        workload: the job on its ranks; plan and settings are the DLRM's own.
+        memory: what each rank holds against what it may.
         graph: the task graph of one iteration.
     """
 
     resolved: ResolvedScenario
-    settings: DlrmSettings
     machine: Machine
-    plan: Plan
+    workload: DlrmWorkload
     memory: MemoryReport
     graph: TaskGraph
+
+    @property
+    def settings(self) -> DlrmSettings:
+        """Ranks, batch, precisions, as the generator takes them."""
+        return self.workload.settings
+
+    @property
+    def plan(self) -> Plan:
+        """Who holds which part of which table."""
+        return self.workload.plan
 
 
 def prepare(resolved: ResolvedScenario, progress: Progress) -> Prepared:
@@ -45,10 +56,17 @@ def prepare(resolved: ResolvedScenario, progress: Progress) -> Prepared:
         InfeasibleError: the job does not fit into the memory of the GPUs; with the numbers of each tier.
     """
     with located(resolved.document):
-        settings = settings_of(resolved)
         machine = machine_of(resolved)
         progress.stage("planning the sharding")
-        plan, memory = make_fitting_plan(resolved, settings, machine)
+        workload, memory = make_fitting_plan(resolved, settings_of(resolved), machine)
         progress.stage("generating the task graph")
-        graph = generate(resolved.model, plan, settings)
-    return Prepared(resolved, settings, machine, plan, memory, graph)
+        graph = workload.graph()
+    return Prepared(resolved, machine, workload, memory, graph)
+
+
+def with_plan(resolved: ResolvedScenario, progress: Progress) -> ResolvedScenario:
+    """The scenario with the plan that `prepare` makes written out; raises as `prepare`."""
+    plan = read_plan(plan_to_dict(prepare(resolved, progress).plan)).model_dump(mode="json")
+    sharding = resolved.scenario.workload.sharding.model_copy(update={"planner": None, "plan": plan})
+    workload = resolved.scenario.workload.model_copy(update={"sharding": sharding})
+    return replace(resolved, scenario=resolved.scenario.model_copy(update={"workload": workload}))

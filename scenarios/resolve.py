@@ -112,7 +112,7 @@ def with_settings(document: Document, settings: Sequence[str]) -> Document:
 
 
 def resolve(document: Document) -> ResolvedScenario:
-    """Check a scenario and inline what its names stand for.
+    """Check a scenario and inline its names.
 
     Raises:
         InputError: anything in it, or in a file it names, is wrong.

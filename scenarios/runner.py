@@ -23,7 +23,7 @@ from simulator.program import TaskGraph
 EXACT = 1e-6
 """Relative difference of iterations that repeat exactly, but for integers of picoseconds."""
 PROBE_RULE = SteadyRule(window=1, tolerance=EXACT)
-"""Without variation iterations repeat exactly once settled: two equal ones end a re-run that looks for the bound."""
+"""Rule that ends a re-run in search of the bound: settled iterations repeat exactly, so two equal ones suffice."""
 
 
 @dataclass(frozen=True, slots=True)

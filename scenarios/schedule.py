@@ -1,4 +1,4 @@
-"""The keys of a scenario that say what overlaps: defaults by framework, and checks."""
+"""The keys of a scenario that describe overlap: defaults by framework, and checks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from workloads.graph.schedule import SCHEDULES
 
 
 def with_framework_defaults(workload: Workload, framework: Framework) -> Workload:
-    """The workload with what it leaves to the framework filled in."""
+    """The workload with the framework's defaults filled in."""
     chosen = workload.overlap
     overlap = Overlap(
         exchange=_first(chosen.exchange, framework.overlap_exchange.value),
@@ -41,7 +41,7 @@ def with_framework_hybrid(workload: Workload, framework: Framework, model: DlrmM
 
 
 def with_framework_algorithms(network: NetworkChoice, framework: Framework, nodes: int) -> NetworkChoice:
-    """The network's choices with what they leave to the framework filled in: its all_to_all between nodes."""
+    """The network's choices with the framework's defaults filled in: its all_to_all between nodes."""
     own = framework.all_to_all_between_nodes
     if own is None or nodes == 1 or "all_to_all" in network.algorithms:
         return network
@@ -49,7 +49,7 @@ def with_framework_algorithms(network: NetworkChoice, framework: Framework, node
 
 
 def check_schedule(document: Document, scenario: Scenario, batch: int, world_size: int) -> None:
-    """Refuse what does not go together.
+    """Refuse settings that contradict each other.
 
     Raises:
         InputError: the passes cannot share the batch; the lookups of a pipeline have no bottom MLP to run beside.

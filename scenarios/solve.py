@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from inputs.errors import InputError
@@ -29,7 +30,7 @@ class Solution:
         wanted: samples per second.
         low: the lower end of the range, and the throughput there.
         high: the upper end, likewise.
-        found: the value, and the throughput there; None where the throughput is outside what the ends give.
+        found: the value, and the throughput there; None where the throughput is outside the range between the ends.
     """
 
     scenario: str
@@ -48,7 +49,12 @@ class Solution:
 
 
 def solve(
-    scenario: str, key: str, between: tuple[float, float], wanted: float, settings: Sequence[str], progress: Progress
+    scenario: str | Path,
+    key: str,
+    between: tuple[float, float],
+    wanted: float,
+    settings: Sequence[str],
+    progress: Progress,
 ) -> Solution:
     """Halve a range of values until the throughput is the wanted one, which must rise or fall all over the range.
 
@@ -100,7 +106,7 @@ def parse_range(text: str) -> tuple[float, float]:
     return low, high
 
 
-def _throughput(scenario: str, settings: Sequence[str]) -> float:
+def _throughput(scenario: str | Path, settings: Sequence[str]) -> float:
     """Samples per second of a scenario."""
     job = PlanningJob.of(load_scenario(scenario, settings))
     with located(job.resolved.document):

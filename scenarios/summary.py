@@ -1,4 +1,4 @@
-"""The content of ``summary.json``: the analysis of a run, with what was run and the memory it needs."""
+"""The content of ``summary.json``: the analysis of a run, with the job and the memory it needs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def summary_of(prepared: Prepared, analysis: Analysis, bound: Bound, warnings: S
     found = summarise(
         analysis,
         nodes=resolved.nodes,
-        global_batch_size=resolved.global_batch_size,
+        global_batch_size=prepared.workload.headline.per_iteration,
         scenario_hash=resolved.hash,
         bound=bound,
         memory=prepared.memory.to_dict(),

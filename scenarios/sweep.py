@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 from inputs.errors import InfeasibleError, InputError
@@ -26,9 +27,9 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SweepPoint:
-    """One size: the scenario to load, and what is changed in it."""
+    """One size: the scenario to load, and its changes."""
 
-    scenario: str
+    scenario: str | Path
     settings: tuple[str, ...]
     size: int
 
@@ -50,7 +51,7 @@ class SweepPlan:
     points: tuple[SweepPoint, ...]
 
 
-def plan_sweep(scenario: str, over: str, scaling: Scaling, settings: Sequence[str] = ()) -> SweepPlan:
+def plan_sweep(scenario: str | Path, over: str, scaling: Scaling, settings: Sequence[str] = ()) -> SweepPlan:
     """Check a sweep before anything runs.
 
     Args:
@@ -83,7 +84,7 @@ def plan_sweep(scenario: str, over: str, scaling: Scaling, settings: Sequence[st
 
 
 def run_sweep(plan: SweepPlan, run_all: Map, progress: Progress | None = None) -> list[Row]:
-    """The rows of all points, by ascending size, whatever the order in which they were done."""
+    """The rows of all points, by ascending size, in whatever order they finished."""
     progress = progress or Silent()
     rows: dict[int, Row] = {}
     progress.stage("simulating sizes", 0, len(plan.points))

@@ -64,7 +64,7 @@ class ConstantDurations:
     values: IntArray
 
     def at(self, iteration: int) -> IntArray:  # noqa: ARG002 - the protocol's argument
-        """Durations in ps, whatever the iteration."""
+        """Durations in ps, equal in all iterations."""
         return self.values
 
 

@@ -1,4 +1,4 @@
-"""Operators: what a task computes or moves, with the shapes a compute model needs.
+"""Operators: the work of a task, with the shapes a compute model needs.
 
 An operator says nothing about time. Amounts are scalars when all ranks of a program do the same, or arrays ``[P]``
 (one value per rank of the program, in rank order) when sharding makes them differ.
@@ -75,7 +75,7 @@ class Misses:
         """Bytes with a cache of ``cache_bytes``, between the nearest two sizes: a scalar, or ``[P]``.
 
         Args:
-            cache_bytes: one size, or what each rank has ``[P]``.
+            cache_bytes: one size, or the size on each rank ``[P]``.
         """
         size = np.clip(cache_bytes, self.cache_bytes[0], self.cache_bytes[-1])
         upper = np.maximum(np.searchsorted(self.cache_bytes, size), 1)
@@ -316,7 +316,7 @@ class CollectiveCall:
     and all_to_all: one rank's input, own part included; sendrecv: the message that each rank sends to the next; gather,
     scatter: the root's buffer. For an uneven all_to_all ``bytes`` is an array ``[P]``, what
     each rank sends (own part included, spread evenly over the members), and what a rank receives is the mean over
-    senders unless ``receive_weights`` ``[P]`` gives weights for the destinations: then what i sends to j is
+    senders unless ``receive_weights`` ``[P]`` gives weights for the destinations: then i sends to j
     ``bytes[i] * receive_weights[j] / sum(receive_weights)``.
     """
 

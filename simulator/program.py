@@ -1,6 +1,6 @@
 """Programs: the task graph of one iteration, as struct of arrays.
 
-A *program* is what every rank of a *program group* runs, the same tasks in the same order; amounts and durations may
+A *program* runs on every rank of a *program group*, the same tasks in the same order; amounts and durations may
 differ on each rank. A task sits on one in-order stream of its rank. Besides the order on its stream it depends on
 other tasks, of the same iteration (lag 0) or of an earlier one (lag > 0).
 """
@@ -201,7 +201,7 @@ class TaskGraph:
         return sum(p.rank_count for p in self.programs)
 
     def check(self) -> None:
-        """Check that members of every communicator agree on what they call.
+        """Check that members of every communicator make the same calls.
 
         Raises:
             ProgramError: ranks overlap, a communicator is unknown or has ranks that do not exist, or two programs

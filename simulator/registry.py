@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Named things of one kind; entry points are added when a name is first looked up.
+    """Named entries of one kind; entry points are added when a name is first looked up.
 
     An entry point ``name = "module:object"`` of the group adds that object under its name, described by its
     ``description`` attribute or the first line of its docstring.

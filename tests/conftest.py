@@ -13,6 +13,7 @@ ONE_PROCESS = (
     "tests/cli/test_cli_calibrate_host.py",
     "tests/cli/test_cli_measure.py",
     "tests/validation/test_framework_suites.py",
+    "tests/validation/test_host_accuracy.py",
     "tests/validation/test_validation_suite.py",
 )
 """Files whose tests share what takes long to set up."""
@@ -29,3 +30,18 @@ def pytest_xdist_make_scheduler(config, log):
             return file if file in ONE_PROCESS else nodeid
 
     return ByFileWhereShared(config, log)
+
+
+MOST_SKIPS = 12
+"""Largest number of skipped tests of a whole run; more means that a dependency or a browser is missing."""
+
+
+def pytest_sessionfinish(session, exitstatus):
+    """A run of all tests with too many skips fails."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or hasattr(session.config, "workerinput") or exitstatus:
+        return
+    skipped = len(reporter.stats.get("skipped", []))
+    reporter.write_line(f"{skipped} skipped, at most {MOST_SKIPS} are allowed")
+    if skipped > MOST_SKIPS:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -33,7 +33,7 @@ _KINETO_CATEGORY: Mapping[Category, str] = {
     Category.INPUT: "cpu_op",
 }
 NO_EVENT = "dlrmsim"
-"""Category of what a profiler has no event for: delays before work, collectives' tails without length."""
+"""Category of tasks without a profiler event: delays before work, collectives' tails without length."""
 STEPS = 0
 """Track of the steps; those of the streams follow."""
 KEY = "dlrmsim"
@@ -185,7 +185,7 @@ class _RankIteration:
         )
 
     def events(self, *, annotated: bool) -> Iterator[Event]:
-        """The iteration's annotation where wanted, its tasks, and the arrows from launches to what they launched."""
+        """The iteration's annotation where wanted, its tasks, and the arrows from launches to the launched work."""
         categories = self.program.categories
         host = [task for task, category in enumerate(categories) if category is Category.HOST]
         if annotated and host:
@@ -251,7 +251,7 @@ class _RankIteration:
     def _work(self, task: int, work: Work) -> dict[str, Any]:
         """Kineto's arguments of a collective or a copy."""
         if isinstance(work, Copy):
-            return {"bytes": int(self._mine(work.bytes)), "memcpy": _MEMCPY_NAME[work.direction]}
+            return {"bytes": int(self._of_rank(work.bytes)), "memcpy": _MEMCPY_NAME[work.direction]}
         if not isinstance(work, CollectiveCall):
             return {}
         instances = self.graph.communicators[work.communicator]
@@ -261,12 +261,12 @@ class _RankIteration:
             "Process Group Name": work.communicator,
             "Group size": int(np.count_nonzero(instances == own)) if own >= 0 else 0,
             "dtype": work.dtype,
-            "In msg nelems": int(self._mine(work.bytes)) // BYTES_PER_ELEMENT.get(work.dtype, 1),
-            "bytes": int(self._mine(work.bytes)),
+            "In msg nelems": int(self._of_rank(work.bytes)) // BYTES_PER_ELEMENT.get(work.dtype, 1),
+            "bytes": int(self._of_rank(work.bytes)),
             "waiting_us": self.waiting_us[task],
         }
 
-    def _mine(self, amount: Amount) -> float:
+    def _of_rank(self, amount: Amount) -> float:
         return float(amount[self.column] if isinstance(amount, np.ndarray) else amount)
 
     def _arrow(self, phase: str, task: int, launch: int, ts: float) -> Event:

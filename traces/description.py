@@ -1,4 +1,4 @@
-"""Programs as JSON values: what files of ours carry beside their times, so that they can be imported again."""
+"""Programs as JSON values: the part of exported files beside their times, from which they can be imported again."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A batch is cut where one object ends and the next begins, ``} , {``. That such a cut lies between two elements and not
 inside one is proved by parsing: the text from an element's begin to the cut, put into brackets, is valid JSON only if
 the cut is outside of strings and of nested objects. Where it does not parse, a scan over strings and brackets finds
-the ends of the elements, the end of the array, or what is wrong.
+the ends of the elements, the end of the array, or the error.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class JsonArray(Generic[E]):
                 return
 
     def _read_head(self) -> None:
-        """Find the array; keep what stands before it."""
+        """Find the array; keep the part before it."""
         key = re.compile(rb'"' + re.escape(self._key.encode()) + rb'"\s*:\s*\[')
         while True:
             text = self._buffer.lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -236,7 +236,7 @@ class JsonArray(Generic[E]):
         self._read_tail()
 
     def _read_tail(self) -> None:
-        """Read what follows the array."""
+        """Read the rest after the array."""
         while self._more():
             if len(self._buffer) > MAX_ITEM_BYTES:
                 raise self._error(0, f"more than {MAX_ITEM_BYTES >> 20} MiB follow {self._key}")

@@ -10,7 +10,7 @@ from simulator.operators import Category, Measured, Work
 
 
 class KernelClass(StrEnum):
-    """Kinds of kernels, by what bounds them."""
+    """Kinds of kernels, by their bound."""
 
     GEMM = "GEMM"
     EMBEDDING = "embedding"

@@ -2,8 +2,7 @@
 
 One pass through the whole trace is one iteration of the program, the profiler's steps are windows of it. So every
 analysis and every page of a simulated run serves a measured one, and the engine can run the program again: its private
-tasks last what is left of the measured time after their last input, its collectives what passed between the last
-arrival and the first member's end.
+tasks last from their last input to their measured end, its collectives from the last arrival to the first member's end.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class MeasuredRun:
 
     Attributes:
         graph: the programs of the ranks that have a trace.
-        lowered: the same with measured durations: what the engine runs to replay the trace.
+        lowered: the same with measured durations: the program that the engine runs to replay the trace.
         result: the times as measured, one recorded iteration.
     """
 

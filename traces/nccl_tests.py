@@ -1,7 +1,7 @@
 """Measured collectives from files: logs of nccl-tests, and tables as CSV.
 
-A log is what ``all_reduce_perf`` and its sisters print. It names its devices (one line per rank, with the host's
-name), so ranks and nodes come from it; the operation comes from the line ``# Collective test starting:
+A log is the output of ``all_reduce_perf`` and the other nccl-tests. It names its devices (one line per rank, with the
+host's name), so ranks and nodes come from it; the operation comes from the line ``# Collective test starting:
 all_reduce_perf`` where the release prints one, else from the name of the file, or from the caller.
 
 A table has a header with the columns ``op``, ``nodes``, ``ranks_per_node`` (or ``ranks``, ``ngpus``), ``bytes`` (or

@@ -79,7 +79,7 @@ def fetch(folder: Path, source: str = SOURCE) -> Iterator[Fetched]:
         source: address of repositories, see `SOURCE`.
 
     Raises:
-        InputError: a trace cannot be fetched, or is another one than the manifest says; what came before stays.
+        InputError: a trace cannot be fetched, or is another one than the manifest says; earlier files stay.
     """
     for trace in public_traces():
         target = folder / trace.file

@@ -16,7 +16,7 @@ from simulator.program import IntArray
 
 @dataclass(frozen=True, slots=True)
 class RankTasks:
-    """T tasks of one rank in an order in which inputs come before what needs them.
+    """T tasks of one rank in an order in which inputs come first.
 
     Attributes:
         rank: global rank.

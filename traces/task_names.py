@@ -9,5 +9,5 @@ _NUMBER = re.compile(r"( @\d+)?( \(tail\))?( #\d+)?$")
 
 
 def common_name(name: str) -> str:
-    """The name without what makes it unique in its program."""
+    """The name without the suffix that makes it unique in its program."""
     return _NUMBER.sub("", name)

@@ -1,6 +1,6 @@
 """Gradients that all ranks sum: in buckets, each all_reduced as soon as backward has filled it.
 
-As DDP does it, and with the buckets that the simulator counts (`workloads.dlrm.model.dense.gradient_buckets`); not DDP
+As DDP does it, and with the buckets that the simulator counts (`workloads.graph.buckets.gradient_buckets`); not DDP
 itself, whose first iteration has other buckets than the rest, hence another order of summation, so that a resumed run
 would differ in its last bits from one that was not interrupted.
 """
@@ -21,7 +21,7 @@ from trainer.exchange import Started, all_reduce
 from trainer.job import TrainingJob
 from trainer.waits import wait
 from workloads.dlrm.iteration.job import COPIED_TABLES
-from workloads.dlrm.model.dense import Bucket, gradient_buckets
+from workloads.graph.buckets import Bucket, gradient_buckets
 
 
 @dataclass(slots=True)
@@ -34,7 +34,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Open:
-    """A bucket of an iteration: its part of the buffer, and what is on the wire once it is sent."""
+    """A bucket of an iteration: its part of the buffer, and the sent tensor."""
 
     bucket: Bucket
     gradient: Tensor

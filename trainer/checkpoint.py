@@ -1,4 +1,4 @@
-"""Checkpoints: a folder each, complete or absent, whatever moment the machine or a process dies.
+"""Checkpoints: a folder each, complete or absent, at whatever moment the machine or a process dies.
 
 Every rank writes its part into ``.iteration-N.partial`` and has it on the disk before it says so; then rank 0 renames
 the folder to ``iteration-N``. A rename is one step, so a folder of that name has all its parts. Older checkpoints but

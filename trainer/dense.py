@@ -121,7 +121,7 @@ def _mlp(layers: list[LinearLayer], x: Tensor) -> Tensor:
 def _folded(joined: Tensor, width: int) -> Tensor:
     """The sum of consecutive pieces of ``width`` columns: every vector is read once, one as wide is written.
 
-    This is what a model does whose sources say no more than that (interaction ``reduce``).
+    Models whose sources give no further detail use this (interaction ``reduce``).
     """
     edges = [*range(0, joined.shape[1], width), joined.shape[1]]
     folded = joined.new_zeros(len(joined), width)

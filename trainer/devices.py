@@ -21,7 +21,7 @@ class SideStream:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Let what is launched inside run on this stream; it waits for nothing that is on others."""
+        """Run work launched inside on this stream; it waits for nothing that is on others."""
         if self._stream is None:
             yield
             return

@@ -2,7 +2,7 @@
 
 Philox is a counter-based generator (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, SC 2011): the value
 at a position depends on the key and the position alone. So every rank makes its part of a batch or of a table, and
-together they have what one rank alone would have.
+together they have the numbers of one rank alone.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Collectives of the trainer, started and not waited for.
 
-A rank that is alone on a CPU exchanges nothing and copies what it would send. gloo's thread would do that copy on the
+A rank that is alone on a CPU exchanges nothing and copies its data. gloo's thread would do that copy on the
 rank's cores, with threads of its own; from then on GNU OpenMP lets no thread of the process spin for its next kernel,
 since there are more than cores, and each kernel has to wake the others up.
 """

@@ -212,7 +212,7 @@ class InputDist:
 
 
 def _by_block(blocks: Blocks, lengths: Tensor, values: Tensor, received: list[int], batch: int) -> list[Lookups]:
-    """Lookups of each block from what arrived in the order source, slot, sample (TorchRec's recat)."""
+    """Lookups of each block from data received in the order source, slot, sample (TorchRec's recat)."""
     sources = len(received)
     if not blocks:
         return []

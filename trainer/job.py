@@ -88,7 +88,7 @@ def read_job(file: Path) -> TrainingJob:
     """Read a resolved scenario that has its sharding plan written out, as ``dlrmsim measure`` writes it.
 
     Raises:
-        InputError: it is no scenario, has no plan, or asks for what PyTorch does not train.
+        InputError: it is no scenario, has no plan, or asks for something that PyTorch does not train.
     """
     document = load_yaml(file)
     scenario = validate(Scenario, document)
@@ -143,7 +143,7 @@ TRAINED_PIPELINES: tuple[Pipeline, ...] = ("none", "sparse_dist")
 
 
 def _check_schedule(document: Document, scenario: Scenario) -> None:
-    """Refuse what the trainer does not do."""
+    """Refuse settings that the trainer does not support."""
     workload = scenario.workload
     if workload.pipeline is not None and workload.pipeline not in TRAINED_PIPELINES:
         raise document.error(

@@ -1,4 +1,4 @@
-"""Optimizers: a sparse one for embedding tables, a dense one for what every rank holds.
+"""Optimizers: a sparse one for embedding tables, a dense one for parameters that every rank holds.
 
 That of tables makes one exact update per distinct row, in the backward pass, as FBGEMM's does
 (split_table_batched_embeddings_ops_training.py): the gradient of a row is first summed over the batch, state is fp32.

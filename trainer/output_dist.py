@@ -64,7 +64,7 @@ class OutputDist:
         return all_to_all(self._in, out, self._receive_splits, self._send_splits)
 
     def collect(self, into: Tensor) -> None:
-        """Bring what arrived into the columns of its tables ``[B, W]``, in their number format."""
+        """Bring received vectors into the columns of its tables ``[B, W]``, in their number format."""
         torch._foreach_copy_(self._columns(into), self._arrived(self._in))
 
     def backward(self, gradient: Tensor) -> Started | None:
@@ -104,7 +104,7 @@ class OutputDist:
         return [part.view(self._batch, dim) for part, (_, dim) in zip(buffer.split(sizes), self._places, strict=True)]
 
     def _columns(self, pooled: Tensor) -> list[Tensor]:
-        """The columns ``[B, dim]`` of each shard in what enters the interaction."""
+        """The columns ``[B, dim]`` of each shard in the input of the interaction."""
         return [pooled[:, column : column + dim] for column, dim in self._places]
 
     @staticmethod

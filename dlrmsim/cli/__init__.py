@@ -1,4 +1,4 @@
-"""The command line: one file per subcommand, each parses, calls `dlrmsim.api`, prints.
+"""The command line: one file per subcommand, each parses, calls one verb, prints.
 
 `main` is the entry point. It turns the exception tree into one message on stderr and an exit code: 0 done, 2 the
 user's input, 3 infeasible, 130 interrupted, 1 a fault of ours (with its traceback, for the report).
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _failed(error: Exception) -> int:
-    """Say what went wrong; a fault of ours with its traceback, which is what a report needs."""
+    """Print the error; a fault of ours with its traceback, which is what a report needs."""
     if isinstance(error, DlrmsimError):
         typer.echo(f"dlrmsim: {error}", err=True)
         return error.exit_code
@@ -107,7 +107,7 @@ def _failed(error: Exception) -> int:
 
 
 def _misused(error: typer.BadParameter) -> int:
-    """Say in one line what is wrong with the command line; without any arguments the help was shown instead."""
+    """Print one line on the mistake in the command line; without any arguments the help was shown instead."""
     message = error.format_message().replace("Value error, ", "").rstrip(".")
     command = error.ctx.command_path if error.ctx else "dlrmsim"
     if message:

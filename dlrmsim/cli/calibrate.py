@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dlrmsim.cli.measure import DeviceChoice
-from inputs.errors import InputError
 
 if TYPE_CHECKING:  # loading them takes longer than a command line may take to start
-    from dlrmsim.host import HostSpec
-    from dlrmsim.host_gpus import GpuSpec
+    from dlrmsim.hosts.cpus import HostSpec
+    from dlrmsim.hosts.gpus import GpuSpec
 
 calibrate = typer.Typer(help="Fit machine constants to measurements.", no_args_is_help=True)
 
@@ -34,21 +33,16 @@ def collectives(
     op: Annotated[str | None, typer.Option("--op", help="Operation of logs that do not name it.")] = None,
 ) -> None:
     """Fit a fabric's parameters to measured collectives and write a cluster spec."""
-    from rich.table import Table
-
-    from dlrmsim import calibrating
-    from dlrmsim.cli.printing import text_console
+    import dlrmsim
+    from dlrmsim.cli.printing import print_facts, text_console
     from dlrmsim.cli.progress import progress_display
     from reports.tables import error_groups
+    from validation.fits.spec_text import fit_in_words
 
     with progress_display() as progress:
-        found = calibrating.calibrate_collectives(logs, cluster, out, rule=rule, op=op, progress=progress)
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for what, value in calibrating.fit_in_words(found.fitted):
-        table.add_row(what, value)
-    console = text_console()
-    console.print(table)
-    console.print(error_groups(found.groups))
+        found = dlrmsim.calibrate_collectives(logs, cluster=cluster, rule=rule, op=op, out=out, progress=progress)
+    print_facts(fit_in_words(found.fitted))
+    text_console().print(error_groups(found.groups))
     typer.echo(f"  wrote {found.file}; use it as cluster: {found.file}")
 
 
@@ -65,21 +59,16 @@ def framework(
     ] = None,
 ) -> None:
     """Fit the few constants of a framework profile to the calibration cases of suites."""
-    from rich.table import Table
-
-    from dlrmsim import calibrating_frameworks
-    from dlrmsim.cli.printing import text_console
+    import dlrmsim
+    from dlrmsim.cli.printing import print_facts
     from dlrmsim.cli.progress import progress_display
     from validation.fits.framework_fit import in_words
 
     with progress_display() as progress:
-        found = calibrating_frameworks.calibrate_framework(
-            name, out, suites=suite or (), constants=constant or (), progress=progress
+        found = dlrmsim.calibrate_frameworks(
+            name, suites=suite or (), constants=constant or (), out=out, progress=progress
         )
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for what, value in found.fitted.values.items():
-        table.add_row(what, in_words(what, value))
-    text_console().print(table)
+    print_facts((what, in_words(what, value)) for what, value in found.fitted.values.items())
     typer.echo(f"  {found.fitted.residuals}")
     typer.echo(f"  wrote {found.file}; use it as workload.framework: {found.file}")
 
@@ -95,22 +84,18 @@ def kernels(
     ] = None,
 ) -> None:
     """Fit what a GPU's kernels reach to measured ones and write a GPU spec."""
-    from rich.table import Table
-
-    from dlrmsim import calibrating_kernels
-    from dlrmsim.cli.printing import text_console
+    import dlrmsim
+    from dlrmsim.cli.printing import print_facts, text_console
     from dlrmsim.cli.progress import progress_display
     from reports.tables import kernel_errors, kernel_groups
+    from validation.fits.spec_text import kernel_fit_in_words
 
     with progress_display() as progress:
-        found = calibrating_kernels.calibrate_kernels(rows, gpu, out, rule=rule, progress=progress)
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for what, value in calibrating_kernels.kernel_fit_in_words(found.fit):
-        table.add_row(what, value)
+        found = dlrmsim.calibrate_kernels(rows, gpu=gpu, rule=rule, out=out, progress=progress)
     console = text_console()
     console.print(kernel_errors(found.cases))
     console.print(kernel_groups(found.groups))
-    console.print(table)
+    print_facts(kernel_fit_in_words(found.fit))
     typer.echo(f"  wrote {found.file}; use it as gpu: {found.file}")
 
 
@@ -139,41 +124,22 @@ def host(
     ] = None,
 ) -> None:
     """Time kernels and collectives of this machine with PyTorch and write the cluster that it is."""
+    import dlrmsim
     from dlrmsim.cli.progress import progress_display
-    from dlrmsim.host import MINUTES, calibrate_host, refit_host
-    from dlrmsim.host_gpus import calibrate_gpus, refit_gpus
-    from dlrmsim.measuring import device_for, require_torch
-    from validation.gpu.record import GpuRecord
+    from dlrmsim.hosts.cpus import HostSpec
 
-    for name, value in (("--minutes", minutes), ("--seed", seed), ("--device", device), ("--cluster", cluster)):
-        if record and value is not None:
-            raise InputError("nothing is measured with --record", file=name, given=value, expected="one of the two")
     with progress_display() as progress:
-        if record:
-            of_gpus = GpuRecord.read(Path(record[0]))
-            if of_gpus is not None:
-                _one_record(record)
-                _tell_gpus(refit_gpus(of_gpus, out, progress))
-            else:
-                _tell_host(refit_host(record, out, progress))
-            return
-        require_torch()
-        time_min, draws = MINUTES if minutes is None else minutes, seed or 0
-        if device_for(device, 1) == "cuda":
-            _tell_gpus(calibrate_gpus(out, cluster, time_min, draws, progress))
-        elif cluster is not None:
-            raise InputError("is for GPUs alone", file="--cluster", given=cluster, expected="no --cluster on CPUs")
-        else:
-            _tell_host(calibrate_host(out, time_min, draws, progress))
+        spec = dlrmsim.calibrate_host(
+            record or (), minutes=minutes, seed=seed, device=device, cluster=cluster, out=out, progress=progress
+        ).spec
+    if isinstance(spec, HostSpec):
+        _print_cpus(spec)
+    else:
+        _print_gpus(spec)
 
 
-def _one_record(records: list[str]) -> None:
-    if len(records) > 1:
-        raise InputError("records of GPUs are fitted one by one", file="--record", given=records[1], expected="one")
-
-
-def _tell_host(found: HostSpec) -> None:
-    """Print the fitted CPUs."""
+def _print_cpus(found: HostSpec) -> None:
+    """Print the calibration of CPUs for people."""
     from rich.table import Table
 
     from dlrmsim.cli.printing import text_console
@@ -191,29 +157,26 @@ def _tell_host(found: HostSpec) -> None:
         typer.echo(f"  warning: {found.warning}", err=True)
 
 
-def _tell_gpus(found: GpuSpec) -> None:
-    """Print the fitted GPUs."""
+def _print_gpus(found: GpuSpec) -> None:
+    """Print the calibration of GPUs for people."""
     from rich.table import Table
 
-    from dlrmsim.calibrating_kernels import kernel_fit_in_words
-    from dlrmsim.cli.printing import text_console
+    from dlrmsim.cli.printing import print_facts, text_console
     from validation.fits.framework_fit import in_words
+    from validation.fits.spec_text import kernel_fit_in_words
     from validation.suites.errors import statistics
 
     kernels = Table("kernels", "rows", "mean error", "bias", "worst", box=None, padding=(0, 2, 0, 0))
     for kind, errors in found.fit.errors_pct.items():
         of = statistics(errors)
-        cells = (f"{of['mape_pct']:.1f} %", f"{of['bias_pct']:+.1f} %", f"{of['worst_pct']:+.0f} %")
-        kernels.add_row(kind, str(len(errors)), *cells)
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    for what, value in kernel_fit_in_words(found.fit.kernels):
-        table.add_row(what, value)
+        shown = (f"{of['mape_pct']:.1f} %", f"{of['bias_pct']:+.1f} %", f"{of['worst_pct']:+.0f} %")
+        kernels.add_row(kind, str(len(errors)), *shown)
     fitted, framework = found.fit.cluster.fitted, found.fit.framework
-    for constant, number in (framework.values if framework else {}).items():
-        table.add_row(constant, in_words(constant, number))
-    console = text_console()
-    console.print(kernels)
-    console.print(table)
+    constants = framework.values if framework else {}
+    text_console().print(kernels)
+    print_facts(
+        [*kernel_fit_in_words(found.fit.kernels), *((name, in_words(name, value)) for name, value in constants.items())]
+    )
     if found.fit.has_collectives and fitted is not None:
         typer.echo(f"  collectives: {fitted.residuals}")
     else:

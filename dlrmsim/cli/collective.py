@@ -39,21 +39,26 @@ def collective(
     ] = None,
 ) -> None:
     """Print how long a collective takes at each size, as nccl-tests would."""
-    from dlrmsim import collectives
+    import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
     from reports.collective_table import collective_lines
 
-    request = collectives.CollectiveRequest(
-        cluster, op, ranks, sizes, ranks_per_node, placement=placement.value, seed=seed, algorithm=algorithm
+    found = dlrmsim.collective(
+        cluster,
+        op=op,
+        ranks=ranks,
+        sizes=sizes,
+        ranks_per_node=ranks_per_node,
+        placement=placement.value,
+        seed=seed,
+        algorithm=algorithm,
+        out=plot,
     )
-    machine, tables = collectives.compute(request)
-    if plot is not None:
-        collectives.write_page(machine, request, tables, plot)
     if as_json:
-        print_json(collectives.as_json(machine, request, tables))
+        print_json(found.to_dict())
         return
     console = text_console()
-    for line in collective_lines(machine.name, tables):
+    for line in collective_lines(found.cluster.name, found.tables):
         console.print(line, markup=False)
     if plot is not None:
         typer.echo(f"# page: {plot}")

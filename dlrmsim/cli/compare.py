@@ -1,4 +1,4 @@
-"""``dlrmsim compare``: what differs between two runs or traces."""
+"""``dlrmsim compare``: differences between two runs or traces."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def compare(
     rows: Annotated[int, typer.Option("--rows", min=1, help="Rows to print.")] = 20,
 ) -> None:
     """Print the iteration, its parts and its operators of two runs or traces, what changed most first."""
-    from dlrmsim import comparing
+    import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
     from reports.comparison import comparison_table
 
-    found = comparing.compare(first, second)
+    found = dlrmsim.compare(first, second).differences
     if as_json:
         print_json([asdict(row) | {"change_s": row.change_s} for row in found])
     else:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.options import KeptRanks
+
 
 def export(
     sources: Annotated[
@@ -16,14 +18,15 @@ def export(
     *,
     form: Annotated[str, typer.Option("--format", metavar="chrome|chakra|parquet", help="What to write.")],
     out: Annotated[Path, typer.Option("--out", help="Folder for the files.")],
-    ranks: Annotated[str | None, typer.Option("--ranks", metavar="0,5,9", help="Keep these ranks only.")] = None,
+    ranks: KeptRanks = None,
 ) -> None:
     """Write Chrome traces (for Perfetto and HTA), Chakra execution traces (for ASTRA-sim), or Parquet."""
-    from dlrmsim import api, exporting
+    import dlrmsim
+    from dlrmsim.cli.parsing import parse_ranks
     from dlrmsim.cli.printing import text_console
     from dlrmsim.cli.progress import progress_display
 
     with progress_display() as progress:
-        done = exporting.run_export(sources, form, out, ranks=api.parse_ranks(ranks), progress=progress)
+        done = dlrmsim.export(sources, form=form, ranks=parse_ranks(ranks), out=out, progress=progress)
     more = f" and {len(done.files) - 1:,} more" if len(done.files) > 1 else ""
     text_console().print(f"  wrote  {done.files[0]}{more}", soft_wrap=True, markup=False)

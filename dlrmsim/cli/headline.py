@@ -55,7 +55,7 @@ def _bar(fractions: Mapping[str, float]) -> Text:
 
 
 def print_check(estimate: Mapping[str, Any]) -> None:
-    """Print what `--check` found."""
+    """Print the results of `--check`."""
     from rich.text import Text
 
     console = text_console()
@@ -65,7 +65,7 @@ def print_check(estimate: Mapping[str, Any]) -> None:
 
 
 def print_measured(summary: Mapping[str, Any], folder: Path) -> None:
-    """Print what was measured, and where its files are."""
+    """Print the measurement, and the folder of its files."""
     from rich.text import Text
 
     console = text_console()

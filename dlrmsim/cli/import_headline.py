@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dlrmsim.cli.printing import text_console
-from dlrmsim.importing import ImportFinished, gap_lines
+from dlrmsim.pages.traces import gap_lines
+from dlrmsim.verbs.import_traces import ImportTracesResult
 from reports.numbers import percent, seconds
 
 if TYPE_CHECKING:  # rich is imported by the command that prints
@@ -14,7 +15,7 @@ if TYPE_CHECKING:  # rich is imported by the command that prints
 STEPS_SHOWN = 16
 
 
-def print_import(finished: ImportFinished) -> None:
+def print_import(finished: ImportTracesResult) -> None:
     """Print an import for people."""
     from rich.text import Text
 
@@ -41,7 +42,7 @@ def print_import(finished: ImportFinished) -> None:
         )
 
 
-def _steps(finished: ImportFinished) -> Table:
+def _steps(finished: ImportTracesResult) -> Table:
     """The first steps of the first ranks."""
     from rich.table import Table
 

@@ -1,4 +1,4 @@
-"""``dlrmsim import``: read measured traces, say what they show and what they do not say."""
+"""``dlrmsim import``: read measured traces, print their analysis and their gaps."""
 
 from __future__ import annotations
 
@@ -7,24 +7,27 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.options import KeptRanks, Report
+
 
 def import_traces(
     traces: Annotated[list[Path], typer.Argument(help="Traces of one job, usually one per rank.", metavar="TRACE...")],
     *,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for summary, timeline and page.")] = None,
-    ranks: Annotated[str | None, typer.Option("--ranks", metavar="0,5,9", help="Keep these ranks only.")] = None,
+    ranks: KeptRanks = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json and nothing else.")] = False,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+    report: Report = True,
 ) -> None:
     """Import traces: Kineto, PyTorch execution trace, Chakra, nccl-tests logs, our own timeline.parquet."""
-    from dlrmsim import api, importing
+    import dlrmsim
     from dlrmsim.cli.import_headline import print_import
+    from dlrmsim.cli.parsing import parse_ranks
     from dlrmsim.cli.printing import print_json
     from dlrmsim.cli.progress import progress_display
 
     with progress_display() as progress:
-        finished = importing.run_import(traces, out, ranks=api.parse_ranks(ranks), report=report, progress=progress)
+        done = dlrmsim.import_traces(traces, ranks=parse_ranks(ranks), report=report, out=out, progress=progress)
     if as_json:
-        print_json(finished.summary)
+        print_json(done.summary)
     else:
-        print_import(finished)
+        print_import(done)

@@ -13,10 +13,10 @@ def init(
     file: Annotated[Path | None, typer.Argument(help="File to create (default: print it).")] = None,
 ) -> None:
     """Write a scenario that says everything it can, with comments."""
-    from dlrmsim import api
+    from dlrmsim import formats
 
     if file is None:
-        sys.stdout.write(api.scenario_template())
+        sys.stdout.write(formats.scenario_template())
         return
-    api.write_scenario_template(file)
+    formats.write_scenario_template(file)
     typer.echo(f"wrote {file}; next: dlrmsim run {file}")

@@ -15,7 +15,7 @@ def list_names(
     from dlrmsim import catalogs
     from dlrmsim.cli.printing import print_json, print_names
 
-    entries = catalogs.entries(kind)
+    entries = catalogs.list_names(kind)
     if as_json:
         print_json(entries)
     else:

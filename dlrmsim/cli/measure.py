@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.options import Scenario, Settings
+
 
 class DeviceChoice(StrEnum):
     """Device to train on."""
@@ -17,16 +19,14 @@ class DeviceChoice(StrEnum):
 
 
 def measure(
-    scenario: Annotated[str, typer.Argument(help="A shipped scenario (see `list scenarios`) or a YAML file.")],
+    scenario: Scenario,
     *,
     ranks: Annotated[
         int | None, typer.Option("--ranks", metavar="N", min=1, help="Processes; overrides the scenario's world_size.")
     ] = None,
     iterations: Annotated[int, typer.Option("--iterations", metavar="K", min=1, help="Iterations to time.")] = 50,
     out: Annotated[Path | None, typer.Option("--out", help="Output folder (default runs/NAME-HASH8-measured).")] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key. Repeatable.")
-    ] = None,
+    settings: Settings = None,
     data: Annotated[
         Path | None, typer.Option("--data", metavar="FILE", help="Clicks in Criteo's format (default: synthetic).")
     ] = None,
@@ -36,15 +36,23 @@ def measure(
     as_json: Annotated[bool, typer.Option("--json", help="Print measured.json and nothing else.")] = False,
 ) -> None:
     """Train a scenario with the reference trainer (PyTorch) and time its iterations."""
-    from dlrmsim import measuring
+    import dlrmsim
     from dlrmsim.cli.headline import print_measured
     from dlrmsim.cli.printing import print_json
     from dlrmsim.cli.progress import progress_display
 
-    request = measuring.MeasureRequest(ranks, iterations, out, data, device.value if device else None)
     with progress_display() as progress:
-        measured = measuring.measure(scenario, settings or [], request, progress)
+        done = dlrmsim.measure(
+            scenario,
+            settings=settings or (),
+            ranks=ranks,
+            iterations=iterations,
+            data=data,
+            device=device,
+            out=out,
+            progress=progress,
+        )
     if as_json:
-        print_json(measured.summary)
+        print_json(done.summary)
     else:
-        print_measured(measured.summary, measured.folder)
+        print_measured(done.summary, done.folder)

@@ -1,4 +1,4 @@
-"""``dlrmsim plan``: make a sharding plan, print what it does to every rank, write it."""
+"""``dlrmsim plan``: make a sharding plan, print its effects on every rank, write it."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.options import Scenario, Settings
+
 
 def plan(
-    scenario: Annotated[str, typer.Argument(help="A shipped scenario (see `list scenarios`) or a YAML file.")],
+    scenario: Scenario,
     *,
     planner: Annotated[
         str | None, typer.Option("--planner", metavar="NAME", help="Plan with this one (see `list planners`).")
     ] = None,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key. Repeatable.")
-    ] = None,
+    settings: Settings = None,
     compare: Annotated[bool, typer.Option("--compare", help="Plan with every planner and compare.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write plan.json, statistics.json and plan.html.")] = None,
     as_json: Annotated[
@@ -24,21 +24,22 @@ def plan(
     ] = False,
 ) -> None:
     """Shard the tables of a scenario and say what every rank holds, computes, receives and sends."""
-    from dlrmsim import planning
+    import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display
     from reports.plan_tables import plan_tables
 
-    request = planning.PlanRequest(scenario, settings or (), planner, compare=compare, out=out)
     with progress_display() as progress:
-        study = planning.plan(request, progress)
+        done = dlrmsim.plan(
+            scenario, planner=planner, compare=compare, settings=settings or (), out=out, progress=progress
+        )
     if as_json:
-        print_json(planning.as_json(study))
+        print_json(done.to_dict())
         return
     console = text_console()
-    for part in plan_tables(study):
+    for part in plan_tables(done.study):
         console.print(part)
-    if out is None:
+    if done.folder is None:
         console.print("  nothing was written: --out DIR writes plan.json and a page", style="dim")
     else:
-        console.print(f"  plan  {out / planning.PLAN_FILE}\n  page  {out / planning.PAGE_FILE}", soft_wrap=True)
+        console.print(f"  plan  {done.folder / 'plan.json'}\n  page  {done.folder / 'plan.html'}", soft_wrap=True)

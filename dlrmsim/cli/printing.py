@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # rich is imported by the command that prints
@@ -40,3 +40,13 @@ def print_names(entries: Mapping[str, Mapping[str, str]]) -> None:
             table.add_row(name, Text(about))
         console.print(Text(kind, style="bold"))
         console.print(table)
+
+
+def print_facts(facts: Iterable[tuple[str, str]]) -> None:
+    """Print (name, value) pairs, a line each."""
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    for name, value in facts:
+        table.add_row(name, value)
+    text_console().print(table)

@@ -13,7 +13,7 @@ SHOWN_AFTER_S = 1.0
 
 @contextmanager
 def progress_display() -> Iterator[Progress]:
-    """Yield what stages report to; drawn from the first second on, when stderr is a terminal, and then wiped."""
+    """Yield the receiver of stages; drawn from the first second on, when stderr is a terminal, and then wiped."""
     import sys
 
     if not sys.stderr.isatty():
@@ -44,7 +44,7 @@ class _RichDisplay:
         self._task = self._progress.add_task("loading", total=None)
 
     def stage(self, description: str, done: int | None = None, total: int | None = None) -> None:
-        """Say what is being done, and how far it is when that is known."""
+        """Show the stage, and its progress when that is known."""
         self._progress.update(self._task, description=description, completed=done or 0, total=total)
 
     def start(self) -> None:

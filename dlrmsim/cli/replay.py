@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
+
+from dlrmsim.cli.options import KeptRanks
+
+if TYPE_CHECKING:  # loading it takes longer than a command line may take to start
+    from traces.replay import changes
 
 Absent = Annotated[
     str | None,
@@ -48,30 +53,35 @@ def replay(
         str | None,
         typer.Option("--collective-precision", metavar="fp16|OP=TYPE,...", help="Floating-point collectives."),
     ] = None,
-    ranks: Annotated[str | None, typer.Option("--ranks", metavar="0,5,9", help="Keep these ranks only.")] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the files of `import`, of the replay.")] = None,
+    ranks: KeptRanks = None,
+    out: Annotated[Path | None, typer.Option("--out", help="Folder for what `import` writes, of the replay.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
     """Run traces in the engine, as measured or on other hardware, other ranks, with other precision or overlap."""
-    from dlrmsim import api, changes, replaying
+    import dlrmsim
+    from dlrmsim.cli.parsing import parse_delays, parse_precisions, parse_ranks
     from dlrmsim.cli.printing import print_json
     from dlrmsim.cli.progress import progress_display
     from dlrmsim.cli.replay_headline import print_replay
 
-    wanted = changes.Changes(
-        cluster=cluster,
-        gpu=gpu,
-        from_gpu=from_gpu,
-        world_size=world_size,
-        local_batch=local_batch,
-        absent=changes.chosen("--absent", absent, changes.Absent),
-        overlap=changes.chosen("--overlap", overlap, changes.Overlap),
-        delays_s=changes.parse_delays(delay or ()),
-        precisions=changes.parse_precisions(collective_precision),
-    )
+    delays_s, precisions, kept = parse_delays(delay or ()), parse_precisions(collective_precision), parse_ranks(ranks)
     with progress_display() as progress:
-        finished = replaying.run_replay(traces, wanted, ranks=api.parse_ranks(ranks), out=out, progress=progress)
+        done = dlrmsim.replay(
+            traces,
+            cluster=cluster,
+            gpu=gpu,
+            from_gpu=from_gpu,
+            world_size=world_size,
+            local_batch=local_batch,
+            absent=cast("changes.Absent | None", absent),
+            overlap=cast("changes.Overlap", overlap),
+            delays_s=delays_s,
+            precisions=precisions,
+            ranks=kept,
+            out=out,
+            progress=progress,
+        )
     if as_json:
-        print_json(finished.summary)
+        print_json(done.summary)
     else:
-        print_replay(finished, wanted)
+        print_replay(done)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from dlrmsim.changes import Changes
 from dlrmsim.cli.printing import text_console
-from dlrmsim.replaying import ReplayFinished
+from dlrmsim.verbs.replay import ReplayResult
 from reports.numbers import percent, seconds
 
 if TYPE_CHECKING:  # rich is imported by the command that prints
     from rich.table import Table
 
 
-def print_replay(finished: ReplayFinished, changes: Changes) -> None:
+def print_replay(finished: ReplayResult) -> None:
     """Print a replay for people."""
     from rich.text import Text
 
-    console, found = text_console(), finished.summary
+    console, changes = text_console(), finished.changes
+    found: Mapping[str, Any] = finished.summary
     where = (
         f"on {changes.cluster}" if changes.cluster else "as measured" if not changes.any else "transfers as measured"
     )
@@ -56,8 +56,8 @@ def _steps(before: Mapping[str, float], after: Mapping[str, float]) -> Table:
     return made
 
 
-def _methods(finished: ReplayFinished) -> Table:
-    """Fraction of the kernels' time by method."""
+def _methods(finished: ReplayResult) -> Table:
+    """How much of the kernels' time each method decided."""
     from rich.table import Table
 
     made = Table(box=None, padding=(0, 2, 0, 2))

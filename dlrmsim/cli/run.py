@@ -7,36 +7,36 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.options import Report, Scenario, Settings
+
 
 def run(
-    scenario: Annotated[str, typer.Argument(help="A shipped scenario (see `list scenarios`) or a YAML file.")],
+    scenario: Scenario,
     *,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key. Repeatable.")
-    ] = None,
+    settings: Settings = None,
     check: Annotated[bool, typer.Option("--check", help="Validate and estimate; run nothing.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Output folder (default runs/NAME-HASH8).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json and nothing else.")] = False,
     ranks: Annotated[
         str | None, typer.Option("--ranks", metavar="0,5,9", help="Ranks whose timelines are traced and drawn.")
     ] = None,
-    report: Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")] = True,
+    report: Report = True,
 ) -> None:
     """Simulate a training job and say how long an iteration takes, where the time goes and what bounds it."""
-    from dlrmsim import api
+    import dlrmsim
     from dlrmsim.cli.headline import print_check, print_headline
+    from dlrmsim.cli.parsing import parse_ranks
     from dlrmsim.cli.printing import print_json
     from dlrmsim.cli.progress import progress_display
 
-    resolved = api.load_scenario(scenario, settings or [])
+    resolved = dlrmsim.load_scenario(scenario, settings or [])
     if check:
-        estimate = api.check(resolved)
-        (print_json if as_json else print_check)(estimate)
+        (print_json if as_json else print_check)(dlrmsim.check(resolved).estimate)
         return
-    request = api.RunRequest(out=out, ranks=api.parse_ranks(ranks), report=report)
+    chosen = parse_ranks(ranks)
     with progress_display() as progress:
-        finished = api.run(resolved, request, progress)
+        done = dlrmsim.run(resolved, ranks=chosen, report=report, out=out, progress=progress)
     if as_json:
-        print_json(finished.summary)
+        print_json(done.summary)
     else:
-        print_headline(finished.summary, finished.folder)
+        print_headline(done.summary, done.folder)

@@ -11,7 +11,7 @@ def schema(
     kind: Annotated[str, typer.Argument(help="scenario, cluster, model, framework or plan")],
 ) -> None:
     """Print the JSON Schema of a file format."""
-    from dlrmsim import schemas
+    import dlrmsim
     from dlrmsim.cli.printing import print_json
 
-    print_json(schemas.json_schema(kind))
+    print_json(dlrmsim.json_schema(kind))

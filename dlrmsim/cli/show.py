@@ -14,7 +14,7 @@ def show(
     """Print the YAML file that a name stands for, as it is."""
     from dlrmsim import catalogs
 
-    found = catalogs.find(name)
+    found = catalogs.shipped_file(name)
     if found.others:
         typer.echo(f"dlrmsim: this is {found.key}; {name!r} is also {', '.join(found.others)}", err=True)
     sys.stdout.buffer.write(found.path.read_bytes())

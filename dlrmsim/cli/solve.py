@@ -6,33 +6,36 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.options import AsJson, Scenario, Settings
+
 
 def solve(
-    scenario: Annotated[str, typer.Argument(help="A shipped scenario (see `list scenarios`) or a YAML file.")],
+    scenario: Scenario,
     *,
     key: Annotated[str, typer.Option("--key", metavar="KEY", help="Key of a number, as in --set.")],
     between: Annotated[str, typer.Option("--between", metavar="LOW,HIGH", help="Range of its values.")],
     throughput: Annotated[float, typer.Option("--throughput", min=1e-9, help="Samples per second to reach.")],
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key. Repeatable.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
+    settings: Settings = None,
+    as_json: AsJson = False,
 ) -> None:
     """Find the value of a key, such as a cache hit rate, with which a scenario has a known throughput."""
+    import dlrmsim
     from dlrmsim.cli.printing import print_json
     from dlrmsim.cli.progress import progress_display
-    from scenarios.solve import parse_range, solve
+    from scenarios.solve import parse_range
 
     ends = parse_range(between)
     with progress_display() as progress:
-        solution = solve(scenario, key, ends, throughput, settings or [], progress)
+        found = dlrmsim.solve(
+            scenario, key=key, between=ends, throughput=throughput, settings=settings or (), progress=progress
+        )
     if as_json:
-        print_json(solution.to_dict())
+        print_json(found.to_dict())
         return
-    typer.echo(f"{solution.scenario}: {solution.wanted:,.0f} samples/s")
-    for name, point in (("at least", solution.low), ("at most", solution.high)):
+    typer.echo(f"{found.scenario}: {found.wanted:,.0f} samples/s")
+    for name, point in (("at least", found.low), ("at most", found.high)):
         typer.echo(f"  {name:9}{key} = {point[0]:<10.6g}{point[1]:>14,.0f} samples/s")
-    if solution.found is None:
+    if found.found is None:
         typer.echo("  no value between them gives it")
     else:
-        typer.echo(f"  found    {key} = {solution.found[0]:<10.6g}{solution.found[1]:>14,.0f} samples/s")
+        typer.echo(f"  found    {key} = {found.found[0]:<10.6g}{found.found[1]:>14,.0f} samples/s")

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.options import Scenario, Settings, Workers
+
 
 class ScalingChoice(StrEnum):
     """Quantity that stays the same while the cluster grows."""
@@ -17,33 +19,39 @@ class ScalingChoice(StrEnum):
 
 
 def sweep(
-    scenario: Annotated[str, typer.Argument(help="A shipped scenario (see `list scenarios`) or a YAML file.")],
+    scenario: Scenario,
     *,
     over: Annotated[str, typer.Option("--over", metavar="KEY=SIZES", help="Sizes, e.g. nodes=1,2,4,...,512.")],
     scaling: Annotated[
         ScalingChoice, typer.Option("--scaling", help="weak keeps the local batch, strong the global one.")
     ] = ScalingChoice.weak,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key. Repeatable.")
-    ] = None,
+    settings: Settings = None,
     out: Annotated[Path | None, typer.Option("--out", help="Output folder (default runs/NAME-SCALING-HASH8).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON and nothing else.")] = False,
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Processes (default: one per core).")] = None,
+    workers: Workers = None,
     executor: Annotated[
         str | None, typer.Option("--executor", metavar="dask://HOST:PORT", help="Use a dask cluster.")
     ] = None,
 ) -> None:
     """Simulate a scenario at many sizes and say how it scales, what bounds it, and where it does not fit."""
-    from dlrmsim import sweeping
+    import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display
     from reports.tables import scaling_table
 
-    plan = sweeping.plan_sweep(scenario, over, scaling.value, settings or [])
     with progress_display() as progress:
-        swept = sweeping.sweep(plan, out=out, workers=workers, executor=executor, progress=progress)
+        done = dlrmsim.sweep(
+            scenario,
+            over=over,
+            scaling=scaling.value,
+            settings=settings or (),
+            workers=workers,
+            executor=executor,
+            out=out,
+            progress=progress,
+        )
     if as_json:
-        print_json({"name": plan.base.name, "scaling": plan.scaling, "points": swept.rows})
+        print_json({"name": done.plan.base.name, "scaling": done.plan.scaling, "points": done.rows})
         return
-    text_console().print(scaling_table(swept.study.ordered))
-    typer.echo(f"  report  {swept.folder / 'scaling.html'}")
+    text_console().print(scaling_table(done.study.ordered))
+    typer.echo(f"  report  {done.folder / 'scaling.html'}")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.options import AsJson, Workers
 from inputs.errors import InputError
 
 ABOVE = 4
@@ -33,17 +34,17 @@ def validate(
     report: Annotated[
         Path | None, typer.Option("--report", metavar="FILE", help="With --measured: a page with both timelines.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
+    as_json: AsJson = False,
     fail_above: Annotated[
         float | None, typer.Option("--fail-above", metavar="PCT", min=0, help="Exit 4 when an error is larger.")
     ] = None,
-    workers: Annotated[int | None, typer.Option("--workers", min=1, help="Processes (default: one per core).")] = None,
+    workers: Workers = None,
 ) -> None:
-    """Predict what others measured, or what `measure` did, and print the errors."""
+    """Predict published measurements, or those of `measure`, and print the errors."""
     if measured:
         _measured(measured, cluster, framework, report, as_json=as_json, fail_above=fail_above)
         return
-    from dlrmsim import validating
+    import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display
     from reports.tables import validation_report
@@ -51,15 +52,15 @@ def validate(
     if not suites:
         raise InputError("nothing to validate", file="SUITES", expected="suites, or --measured DIR")
     with progress_display() as progress:
-        result = validating.validate(suites, workers=workers, progress=progress)
+        found = dlrmsim.validate(suites, workers=workers, progress=progress)
     if as_json:
-        print_json(result)
+        print_json({"suites": found.suites})
     else:
         console = text_console()
-        for suite in result["suites"]:
+        for suite in found.suites:
             for part in validation_report(suite):
                 console.print(part)
-    _fail(validating.worst_above(result, fail_above) if fail_above is not None else [], fail_above)
+    _fail(found.above(fail_above) if fail_above is not None else [], fail_above)
 
 
 def _measured(
@@ -71,24 +72,24 @@ def _measured(
     as_json: bool,
     fail_above: float | None,
 ) -> None:
-    from dlrmsim import validating_measured
+    import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display
     from reports.tables import measured_errors, measured_statistics
 
     with progress_display() as progress:
-        found = validating_measured.validate_measured(folders, cluster, report, progress, framework=framework).table
+        found = dlrmsim.validate_measured(folders, cluster=cluster, framework=framework, out=report, progress=progress)
     if as_json:
-        print_json(found)
+        print_json({"measured": found.runs, "statistics": found.statistics})
     else:
         console = text_console()
-        for run in found["measured"]:
+        for run in found.runs:
             console.print(measured_errors(run))
-        if len(found["measured"]) > 1:
-            console.print(measured_statistics(found["statistics"]))
+        if len(found.runs) > 1:
+            console.print(measured_statistics(found.statistics))
         if report is not None:
             typer.echo(f"  report  {report}")
-    _fail(validating_measured.worst_above(found, fail_above) if fail_above is not None else [], fail_above)
+    _fail(found.above(fail_above) if fail_above is not None else [], fail_above)
 
 
 def _fail(above: list[str], limit_pct: float | None) -> None:

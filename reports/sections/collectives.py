@@ -1,4 +1,4 @@
-"""Collectives: what nccl-tests would print for each, with the waiting apart."""
+"""Collectives: the numbers of nccl-tests for each, with the waiting apart."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ _IN_WORDS = {
 
 
 def headline(findings: RunFindings) -> Markup:
-    """The one sentence to remember: what was simulated, how fast it is."""
+    """The one sentence to remember: the simulated job and its speed."""
     job, rate = findings.job, " ".join(samples_per_s(findings.throughput_samples_per_s))
     what = escape(f"{job.model} on {job.world_size:,} GPUs")
     return Markup(f"{what}: {strong('{} per iteration, {}.', seconds(findings.iteration.seconds), rate).html}")

@@ -1,4 +1,4 @@
-"""Memory per tier and item against what a rank may use."""
+"""Memory per tier and item against the capacity of a rank."""
 
 from __future__ import annotations
 

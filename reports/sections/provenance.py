@@ -13,6 +13,7 @@ GRADES = {
     "secondary": "from a source that cites another",
     "memory": "recalled, not checked",
     "derived": "computed from read values",
+    "given": "written by the user, without a source",
     "assumed": "a choice without a source",
 }
 """Grades in order of trust, with their meaning."""

@@ -1,4 +1,4 @@
-"""Analysis of a finished run: iteration time, where the time goes, the critical path, what bounds it.
+"""Analysis of a finished run: iteration time, breakdown, critical path, bound.
 
 Pure functions on programs and a `RunResult`: no clock, no randomness, no pandas until a table is asked for. Every
 metric is defined once, in docs/reference/metrics.md.

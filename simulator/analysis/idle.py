@@ -1,4 +1,4 @@
-"""Why a device is idle: what the work that ended the idling had been waiting for.
+"""Why a device is idle: the input for which the next work had been waiting.
 
 A device task starts when its last input has ended; where a `Delay` stands before it on its stream, that is what passed
 between (launch latency). Idle time up to the end of the last input is put down to that input: to the host where it is
@@ -26,7 +26,7 @@ class IdleCauses:
     """Idle time of a rank in a window by cause, in ps.
 
     Attributes:
-        host_ps: the host had not launched what came next.
+        host_ps: the host had not launched the next work.
         kernel_wait_ps: everything was there, the device had not started (launch latency).
         dependency_ps: time in which the next task waited for work on another stream.
     """

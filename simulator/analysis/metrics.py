@@ -1,4 +1,4 @@
-"""Iteration time: when a run has settled, and what one iteration then takes.
+"""Iteration time: the point at which a run has settled, and the iteration time from there on.
 
 Iteration k ends at e_k, the latest end over ranks of its tasks. A run has settled when two successive windows of 4
 iterations differ by less than 0.1 %; its iteration time is (e_b - e_a) / (b - a) over the settled windows at its end.

@@ -41,9 +41,9 @@ class StepRow:
         exposed_waiting_s: the part of it before the last rank arrives.
         exposed_copy_s: a copy runs and nothing is computed nor communicated.
         idle_s: none of these.
-        idle_host_s: idle for the host had not launched what came next.
+        idle_host_s: idle because the host had not launched the next work.
         idle_kernel_wait_s: idle though everything was there: launch latency.
-        idle_dependency_s: idle for what came next waited for another stream.
+        idle_dependency_s: idle because the next work waited for another stream.
         comm_s: sum of the durations of collectives.
         copy_s: sum of the durations of copies.
         host_s: sum of the durations of host tasks.

@@ -33,7 +33,7 @@ TILES = np.array([
     (256, 128), (128, 256), (128, 128), (256, 64), (64, 256), (128, 64), (64, 128), (64, 64),
     (128, 32), (32, 128), (64, 32), (32, 64), (32, 32),
 ], dtype=np.float64)  # fmt: skip
-"""Rows and columns of the tiles tried, elements ``[13, 2]``: what cuBLAS kernels on V100 and A100 are named after."""
+"""Rows and columns of the tiles tried, elements ``[13, 2]``: the sizes in names of cuBLAS kernels on V100 and A100."""
 
 SPLITS = np.array([1, 2, 3, 4, 6, 8, 12, 16, 32, 64], dtype=np.float64)
 """Numbers of parts that k may be divided into, ``[10]``."""

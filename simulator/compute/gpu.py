@@ -7,7 +7,7 @@
 
 The constants are the GPU's named ``achieved`` ones (`hardware_specs.types.AchievedRates`); the start of a kernel is the
 smallest kernel. A kernel without any work (a rank that holds no table) is not launched and takes no time.
-docs/reference/compute.md has what the models are worth beside measured kernels.
+docs/reference/compute.md has the errors of the models on measured kernels.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class GpuModel:
         return _DURATIONS[type(operator)](self, operator)
 
     def outside_range(self, operator: Operator) -> str | None:
-        """Why the operator is outside what the constants were measured on, or None."""
+        """Reason why the operator is outside the range of the measured constants, or None."""
         if isinstance(operator, Gemm) and operator.precision == "tf32" and "tf32" not in self.gpu.peak_flops:
             return f"{self.gpu.name} has no tf32: such GEMMs compute in fp32"
         if isinstance(operator, Gemm) and operator.precision == "fp8":
@@ -173,7 +173,7 @@ class GpuModel:
         return timed if timed.ndim else float(timed)
 
     def _started(self, busy_s: Amount) -> Amount:
-        """The start of a kernel and what it is busy with; 0 where that is nothing."""
+        """The start of a kernel and its work; 0 where that is nothing."""
         timed = np.where(np.asarray(busy_s) > 0.0, busy_s + self.gpu.achieved.kernel_floor_s.value, 0.0)
         return timed if timed.ndim else float(timed)
 

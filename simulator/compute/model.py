@@ -27,7 +27,7 @@ class ComputeModel(Protocol):
         ...
 
     def outside_range(self, operator: Operator) -> str | None:
-        """Why the operator is outside what the model was derived from, or None."""
+        """Reason why the operator is outside the range of the model, or None."""
         ...
 
     def improved(self, speed: Mapping[str, float]) -> ComputeModel:

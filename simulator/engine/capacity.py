@@ -24,7 +24,7 @@ class Capacities:
     """
 
     def __init__(self, backgrounds: Sequence[Background], numbers: IntArray, count: int) -> None:
-        """Capacities of ``count`` resources; ``numbers[l]`` is what the program's resource l is called here."""
+        """Capacities of ``count`` resources; ``numbers[l]`` is the number of the program's resource l here."""
         self._backgrounds, self._numbers, self._count = backgrounds, numbers, count
         self._left: dict[int, FloatArray] = {}
 

@@ -1,8 +1,8 @@
 """Controllers: what decides at run time.
 
-A controller is a SimPy process that reads what has become ready and what has ended, and starts tasks of its streams,
-or activities of its own, at the present time: Horovod's coordinator, the queue of a parameter server, background
-traffic. A stream that names a controller is never evaluated ahead of the clock.
+A controller is a SimPy process that reads what has become ready and what has ended, and starts tasks of its streams
+at the present time: Horovod's coordinator, the queue of a parameter server. A stream that names a controller is never
+evaluated ahead of the clock.
 
 Within an instant controllers run after everything that was due, so they see all that is ready at that time, and before
 resources are divided. A controller that never ends is a daemon: it keeps neither the run alive nor a deadlock hidden.
@@ -11,9 +11,8 @@ resources are divided. A controller that never ends is a daemon: it keeps neithe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from itertools import count
 from typing import Protocol
 
 import numpy as np
@@ -54,10 +53,6 @@ class Actor(Protocol):
         """Start a task now; its end in ps when that is known already."""
         ...
 
-    def begin_activity(self, instance: int, ticket: int) -> None:
-        """Start an activity without members now."""
-        ...
-
 
 class View:
     """State that one controller sees, and its actions.
@@ -72,19 +67,11 @@ class View:
         env: simpy.Environment,
         actor: Actor,
         agenda: Agenda[Lane],
-        tickets: dict[int, simpy.Event],
-        numbers: Iterator[int],
     ) -> None:
-        self._env, self._actor, self._agenda, self._tickets = env, actor, agenda, tickets
-        self._numbers = numbers
+        self._env, self._actor, self._agenda = env, actor, agenda
         self._changed = env.event()
         self.ready: dict[Lane, list[ReadyTask]] = {}
         self.under_way: Counter[Lane] = Counter()
-
-    @property
-    def now_ps(self) -> int:
-        """The present time."""
-        return int(self._env.now)
 
     def changed(self) -> simpy.Event:
         """Happens when something has become ready or ended since the controller last ran."""
@@ -102,13 +89,6 @@ class View:
         end = self._actor.issue(group, task.task, task.iteration, member)
         if end is not None:
             self._agenda.add(end, task.lane)
-
-    def start_activity(self, instance: int) -> simpy.Event:
-        """Start activity ``instance``, one without members, now; the event happens at its end."""
-        ticket = next(self._numbers)
-        self._tickets[ticket] = ended = self._env.event()
-        self._actor.begin_activity(instance, ticket)
-        return ended
 
     def wake(self) -> None:
         """Let the controller run (called by the engine)."""
@@ -133,7 +113,7 @@ class IssueByReadiness:
 
 
 class ControlRoom:
-    """Connects controllers with what executes (engine or oracle)."""
+    """Connects controllers with the engine or the oracle."""
 
     def __init__(
         self,
@@ -152,9 +132,7 @@ class ControlRoom:
         self._env, self._program, self._controllers = env, program, controllers
         self._ended: Agenda[Lane] = Agenda(env, self._lanes_free)
         self._due: Agenda[ReadyTask] = Agenda(env, self._tasks_ready)
-        self._tickets: dict[int, simpy.Event] = {}
-        numbers = count()
-        self._views = {name: View(env, actor, self._ended, self._tickets, numbers) for name in sorted(controllers)}
+        self._views = {name: View(env, actor, self._ended) for name in sorted(controllers)}
         self._restless: set[str] = set()
         self._pending = 0
         for group in program.groups:
@@ -191,10 +169,6 @@ class ControlRoom:
         if not self._program.groups[group].streams[stream].in_order:
             ranks = np.arange(self._program.groups[group].rank_count)[members]
             self._lanes_free([(group, stream, member) for member in ranks.tolist()])
-
-    def activity_ended(self, ticket: int) -> None:
-        """An activity a controller started has ended."""
-        self._tickets.pop(ticket).succeed()
 
     def _tasks_ready(self, tasks: list[ReadyTask]) -> None:
         for task in tasks:

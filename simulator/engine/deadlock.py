@@ -27,7 +27,7 @@ def deadlock_error(
     membership: Membership,
     arrivals: Callable[[int], _Arrivals],
 ) -> DeadlockError:
-    """An error that names each waiting instance, who arrived and who is missing."""
+    """An error that names each waiting instance, the arrived and the missing ranks."""
     lines = []
     for iteration in sorted({k for frontier in frontiers for k in frontier.open_iterations()}):
         arrived = arrivals(iteration).arrived
@@ -49,7 +49,7 @@ def _describe(
         here += group.ranks[part.members][~absent[part.members]].tolist()
         missing += group.ranks[part.members][absent[part.members]].tolist()
     label = program.activities[instance].label
-    return f"  {label} of iteration {iteration}: arrived {_some(here)}; missing {_some(missing)}"
+    return f"  {label} of iteration {iteration}: arrived {_some_ranks(here)}; missing {_some_ranks(missing)}"
 
 
 def _first_stuck(program: LoweredProgram, frontier: Frontier, number: int) -> str:
@@ -59,12 +59,12 @@ def _first_stuck(program: LoweredProgram, frontier: Frontier, number: int) -> st
         for task, name in enumerate(group.names):
             stuck = frontier.unarrived(task, iteration)
             if len(stuck):
-                ranks = _some(group.ranks[stuck].tolist())
+                ranks = _some_ranks(group.ranks[stuck].tolist())
                 return f"  task {name} of iteration {iteration} never has its inputs on {ranks}"
     return ""
 
 
-def _some(ranks: Sequence[int]) -> str:
+def _some_ranks(ranks: Sequence[int]) -> str:
     shown = ", ".join(str(r) for r in sorted(ranks)[:_SHOWN])
     more = f", ... ({len(ranks)} in all)" if len(ranks) > _SHOWN else ""
     return f"ranks {shown}{more}" if ranks else "nobody"

@@ -143,11 +143,6 @@ class _Engine:
         self._settle()
         return end
 
-    def begin_activity(self, instance: int, ticket: int) -> None:
-        """Start an activity without members; it runs under iteration ``-1 - ticket``."""
-        phase = self._table.phases[instance][0]
-        self._agenda.add(int(self._env.now) + phase.latency_ps, (instance, -1 - ticket, 0))
-
     # Instances
 
     def _meet(self, instance: int, iteration: int, count: int, latest: int) -> None:
@@ -208,9 +203,7 @@ class _Engine:
                 released = numbers if len(numbers) else None
             if released is not None:
                 self._released.setdefault((part.group, part.task, iteration), []).append(released)
-        if last and iteration < 0:
-            self._room.activity_ended(-1 - iteration)
-        elif last:
+        if last:
             self._arrived(iteration).end[instance] = now
             self._under_way -= 1
         else:
@@ -226,9 +219,9 @@ class _Engine:
         for frontier in self._frontiers:
             frontier.advance()
         if self._flows.needs_solve:
-            self._divide_anew()
+            self._divide_again()
 
-    def _divide_anew(self) -> None:
+    def _divide_again(self) -> None:
         """Have resources divided when nothing else is left of this instant."""
         if not self._solve_pending:
             self._solve_pending = True
@@ -257,7 +250,7 @@ class _Engine:
         change = self._flows.next_change(now)
         if change not in (self._change_armed, NEVER):
             self._change_armed = change
-            Alarm(self._env, change - now, self._divide_anew)
+            Alarm(self._env, change - now, self._divide_again)
 
     def _finish(self, iteration: int, times: dict[int, GroupTimes]) -> None:
         if self._done:

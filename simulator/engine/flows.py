@@ -134,7 +134,7 @@ class Flows(Generic[Token]):
         return NEVER if len(self._free) == len(self._tokens) else self._capacities.next_change(now)
 
     def _rows_with_other_capacity(self, now: int) -> list[int]:
-        """Take over the capacities of ``now``; rows at work for which they are not what they were."""
+        """Take over the capacities of ``now``; rows at work whose speeds have changed."""
         state = self._capacities.state(now)
         if state == self._state:
             return []

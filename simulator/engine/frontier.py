@@ -104,7 +104,7 @@ class Frontier:
         return self._everyone
 
     def begin(self) -> None:
-        """Make ready what has no inputs at all."""
+        """Make ready the units without inputs."""
         for iteration in range(min(self._units.max_lag, self._iterations)):
             state = self.state(iteration)
             for unit, missing in enumerate(state.missing):

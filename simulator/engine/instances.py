@@ -1,4 +1,4 @@
-"""Instances of activities: who takes part, who has arrived."""
+"""Instances of activities: members and arrivals."""
 
 from __future__ import annotations
 

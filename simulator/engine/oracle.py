@@ -1,8 +1,8 @@
 """The oracle: the same semantics the plain way, for tests.
 
 A SimPy process per rank and stream, an event per task, a process per activity instance; resources are not merged,
-components are found by walking, remaining work is a Python integer. It shares with the engine only what defines the
-result: the sharing model and the rounding of work and speeds. `run_oracle` must equal `simulator.engine.run` to the
+components are found by walking, remaining work is a Python integer. It shares with the engine only the definition of
+the result: the sharing model and the rounding of work and speeds. `run_oracle` must equal `simulator.engine.run` to the
 picosecond on every program.
 """
 
@@ -245,14 +245,6 @@ class _Oracle:
             return None
         duration = np.broadcast_to(lowered.durations.at(iteration)[task], lowered.rank_count)[member]
         return int(self._env.now) + int(duration)
-
-    def begin_activity(self, instance: int, ticket: int) -> None:
-        """Start an activity without members."""
-        self._env.process(self._background(instance, ticket))
-
-    def _background(self, number: int, ticket: int) -> Process:
-        yield from self._activity(number, -1 - ticket, _Instance(0))
-        self._room.activity_ended(ticket)
 
     def _record(self, iteration: int) -> IterationRecord:
         groups = tuple(

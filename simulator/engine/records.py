@@ -72,7 +72,7 @@ class GroupTimes:
 
 @dataclass(frozen=True, slots=True)
 class ActivityTimes:
-    """Last arrival and end of each activity ``[I]`` in ps; -1 where nobody took part."""
+    """Last arrival and end of each activity ``[I]`` in ps; -1 where no rank took part."""
 
     begin_ps: IntArray
     end_ps: IntArray

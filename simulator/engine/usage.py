@@ -40,7 +40,7 @@ class UsageTable:
         classes: class number of each entry.
         usage: share of the class used when alone, of each entry.
         class_count: number of classes.
-        class_of: class of each resource ``[L]``; resources nobody uses share the class of the first such one.
+        class_of: class of each resource ``[L]``; unused resources share the class of the first one.
     """
 
     phases: tuple[tuple[CompiledPhase, ...], ...]

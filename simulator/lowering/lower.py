@@ -35,8 +35,8 @@ def lower(
         machine: the models; keep it between calls, it remembers which ranks form which communicator.
         variation: jitter and stragglers; none by default.
         improve: classes of `BOUND_CLASSES` made better by a factor, e.g. ``{"NIC": 1.1}``. ``input`` speeds up host
-            and copy tasks of section ``input``; ``imbalance`` moves what differs between ranks (durations, sizes of
-            collectives) the part ``factor - 1`` of the way to its mean.
+            and copy tasks of section ``input``; ``imbalance`` moves differences between ranks (durations, sizes of
+            collectives) the part ``factor - 1`` of the way to their mean.
 
     Raises:
         ProgramError: the programs contradict each other (`TaskGraph.check`), or have ranks the machine lacks.

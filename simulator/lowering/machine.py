@@ -1,4 +1,4 @@
-"""A machine as lowering sees it (placed ranks, compute model, collective model), and what improving a class means."""
+"""A machine as lowering sees it: placed ranks, compute model, collective model, and improvements of a class."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _LINK_CLASSES: dict[str, tuple[ResourceClass, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Everything that turns amounts into times, and what other jobs take of the links."""
+    """All models that turn amounts into times, and the traffic of other jobs on the links."""
 
     topology: Topology
     compute: ComputeModel
@@ -37,7 +37,7 @@ class Machine:
         """The machine with classes of `BOUND_CLASSES` faster by the given factors.
 
         GEMM: arithmetic rate. HBM: memory rates of all kernels. NVLink, NIC, spine (links of a torus too), PCIe/DDR
-        (other links inside a node, and host memory): bandwidth of that class; what a hop takes does not change. host:
+        (other links inside a node, and host memory): bandwidth of that class; the time of a hop does not change. host:
         host work, and posting network messages, which the library's CPU thread does. ``input`` and ``imbalance`` are
         no part of a machine: see `simulator.lowering.lower`.
 

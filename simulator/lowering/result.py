@@ -65,7 +65,7 @@ class ModelWarning:
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """A lowered program with what is known about it."""
+    """A lowered program with facts about it."""
 
     program: LoweredProgram
     collectives: tuple[CollectiveInfo, ...]

@@ -44,10 +44,9 @@ class SharedWork(Protocol):
         """Program number, task number and activities ``[P]`` of each task that may meet others.
 
         Args:
-            programs: the programs.
             seconds: durations of tasks alone, by program and task.
             collectives: the collectives, lowered.
-            evened: how far differences between ranks move to their mean, 0 to 1.
+            evened: fraction by which differences between ranks move to their mean, 0 to 1.
         """
         ...
 

@@ -18,8 +18,8 @@ class Grouping:
     """Members of each instance that share something (a node, a link).
 
     Attributes:
-        numbers: what is shared, the w distinct values of each instance, ascending ``[I, w]``.
-        slot: which of them each member has ``[I, n]``.
+        numbers: the w distinct shared values of each instance, ascending ``[I, w]``.
+        slot: position of each member's value among them ``[I, n]``.
         count: members that have the same ``[I, n]``.
     """
 

@@ -143,7 +143,7 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
         for (way,) in transport.ways(algorithm, call, stages).values():
             latency_s = transport.seconds(stages[0].latency, way.protocol, links)
             left_s = point.time_s - latency_s - float(np.max(transport.copy_seconds(way.touched_bytes)))
-            # The links inside a node work beside the NICs and must not be what takes the time.
+            # The links inside a node work beside the NICs and must not decide the time.
             beside_s = full_s["near"] / (near.reached * way.efficiency) if link == "nic" else 0.0
             posts_s = transport.posting_seconds(stages[0].latency, way.protocol)
             if left_s > max(beside_s, posts_s, way.least_s) and full_s[link] > 0.0:

@@ -1,8 +1,8 @@
 """Messages between nodes, for fabrics where it matters which way they take.
 
 A hierarchy of links asks a pattern how much leaves each part of it (`Pattern.crossing`). A torus has to know where to:
-a pattern lists its messages, either one by one or, where everybody sends to everybody, as what each member sends and
-the share each receives, which is n numbers for n^2 messages.
+a pattern lists its messages, either one by one or, where all members send to all, as the bytes that each sends and the
+share that each receives, which is n numbers for n^2 messages.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Direct:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spread:
-    """Everybody sends to everybody: member i to j ``sent_i x share_j``; what broadcasts to ``[I, n]`` each."""
+    """Everybody sends to everybody: member i to j ``sent_i x share_j``; arrays that broadcast to ``[I, n]``."""
 
     sent: FloatArray
     share: FloatArray

@@ -24,7 +24,8 @@ LEVEL_PORTS: dict[ResourceClass, tuple[Port, ...]] = {
     "spine": ("spine_up", "spine_down"), "torus": ("torus_plus", "torus_minus"),
     "ssd": ("ssd",),
 }  # fmt: skip
-"""Resources of a level: what its ranks send over, and what they receive over; one for both where they share it."""
+"""Resources of a level: the links its ranks send over, and those they receive over; one for both where they share
+it."""
 CLASS_OF: dict[Port, ResourceClass] = {port: name for name, ports in LEVEL_PORTS.items() for port in ports}
 
 
@@ -49,8 +50,8 @@ class Mesh:
 
     Attributes:
         local_rank_of: number of each rank on its node ``[world_size]``.
-        share: part of a GPU's port that leads to each other GPU of the node ``[gpus, gpus]``; without a link what
-            PCIe gives the pair instead.
+        share: part of a GPU's port that leads to each other GPU of the node ``[gpus, gpus]``; without a link the rate
+            of PCIe for the pair.
     """
 
     local_rank_of: IntArray

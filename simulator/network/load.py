@@ -1,10 +1,10 @@
 """Bytes per link of a stage's traffic, and their seconds and usage.
 
-A link is slow for one of two reasons, and they differ for whoever shares it:
+A link is slow for one of two reasons, and they differ for the other traffic on it:
 
-* its *usable* fraction: no traffic gets more of this link class; the rest of the capacity exists for nobody;
+* its *usable* fraction: no traffic gets more of this link class; the rest of the capacity is lost;
 * the *reached* fraction of this operation, protocol and algorithm, which is at most that: a cap. It limits the
-  activity and adds no bytes, so what it leaves is there for others.
+  activity and adds no bytes, so the remaining capacity is there for others.
 
 An activity alone takes ``work = max over links of bytes / (capacity x reached)`` and uses
 ``bytes / (capacity x usable) / work`` of each link, at most 1.

@@ -36,7 +36,7 @@ POSTS_SHARE = 0.2
 """Share of an all_to_all above which the cost of its messages, the library's own constant, deserves a warning."""
 
 FULL = LinkFractions(1.0, 1.0)
-"""PCIe between NVLink and NICs, host memory: their rates are what is reached."""
+"""PCIe between NVLink and NICs, host memory: their rates are the reached ones."""
 
 NETWORK: tuple[ResourceClass, ...] = ("nic", "spine", "torus")
 """Links between nodes: the fraction of the NIC was seen on all of them together."""

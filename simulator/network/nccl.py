@@ -1,4 +1,4 @@
-"""NCCL: the counts of a stage times the constants of a protocol; it takes the fastest, or what its tuner says."""
+"""NCCL: the counts of a stage times the constants of a protocol; it takes the fastest, or the choice of its tuner."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ caps by architecture and number of nodes, and fixed latencies it predicts for ea
 
     seconds = latency + bytes / (bus bandwidth x n / steps)
 
-and takes the smallest. What it assumes differs from what the machine does, so its choice may be slower than another.
+and takes the smallest. Its assumptions differ from the machine's behaviour, so its choice may be slower than another.
 No fit touches these constants: they are those of the library's own tables.
 
 Formulas and tables: NCCL 2.30.7 ``src/graph/tuning.cc`` (``ncclTopoTuneModel``, ``ncclTopoGetAlgoTime``);

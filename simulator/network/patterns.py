@@ -96,7 +96,7 @@ class AllPairs:
 
 
 def _uneven(sent: FloatArray, share: FloatArray, grouping: Grouping) -> Traffic:
-    """A member's bytes times the shares of the others; and its share of what the others send."""
+    """A member's bytes times the shares of the others; and its share of the others' bytes."""
     out = sent * left(np.ones_like(share), grouping.shared(share))
     others: FloatArray = left(sent.sum(axis=1, keepdims=True) + np.zeros_like(sent), grouping.shared(sent))
     return Traffic(out, share * others)
@@ -107,8 +107,8 @@ class Rings:
     """Data goes round all members, domain after domain, on as many rings as a domain has members.
 
     Each ring enters and leaves a domain, or any part of the machine, at another of its members, so that over all rings
-    each of the k members there carries 1/k of what crosses its border. Chains and trees that are laid out in the same
-    order cross borders as rings do.
+    each of the k members there carries 1/k of the bytes that cross its border. Chains and trees that are laid out in
+    the same order cross borders as rings do.
 
     Attributes:
         bytes: bytes that pass each member ``[a, 1]``.

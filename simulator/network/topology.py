@@ -22,7 +22,6 @@ import numpy as np
 from hardware_specs.types import Cluster
 from inputs.errors import InputError
 from simulator.network.levels import LEVEL_PORTS, Level, Port, ResourceClass, host_levels_of, levels_of
-from simulator.operators import FloatArray
 from simulator.program import IntArray
 
 BETWEEN_RANKS_OF_A_NODE = ("pcie", "switch", "socket")
@@ -118,11 +117,6 @@ class Topology:
     def resource_class(self) -> list[ResourceClass]:
         """Class of each resource ``[L]``."""
         return [level.name for level in self.ports.values() for _ in range(level.count)]
-
-    @property
-    def capacities_bytes_per_s(self) -> FloatArray:
-        """Capacity of each resource ``[L]``, B/s."""
-        return np.concatenate([np.full(level.count, level.bytes_per_s) for level in self.ports.values()])
 
     @property
     def resource_names(self) -> Sequence[str]:

@@ -27,7 +27,7 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 
 ROUNDING = 1e-9
-"""Share of the busiest link below which what is left after adding and subtracting is nothing."""
+"""Share of the busiest link below which the remainder after adding and subtracting counts as zero."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ class Torus:
         return weighted.reshape(2, -1)
 
     def _by_node(self, values: FloatArray, nodes: IntArray) -> FloatArray:
-        """Sums of what members have, by their ``nodes`` ``[N]``."""
+        """Sums of the members' values, by their ``nodes`` ``[N]``."""
         sums = np.bincount(nodes, weights=np.broadcast_to(values, nodes.shape), minlength=self.nodes)
         return sums.astype(np.float64, copy=False)
 
@@ -190,7 +190,7 @@ def _messages_on_ring(
 
 
 def _row(values: FloatArray, instance: int) -> FloatArray:
-    """The row of an instance of what may have one row for all."""
+    """The row of an instance in an array that may have one row for all."""
     row: FloatArray = values[instance if len(values) > 1 else 0]
     return row
 

@@ -10,9 +10,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, sync_playwright
 
-from dlrmsim.collectives import CollectiveRequest, compute, write_page
-from dlrmsim.importing import run_import
-from dlrmsim.planning import PlanRequest, plan
+import dlrmsim
 from reports.run_report import render_run
 from reports.scaling_report import ScalingPoint, ScalingStudy, render_scaling
 from tests.reports_sample import sample_findings
@@ -201,7 +199,7 @@ def test_dark_and_light_both_draw_without_a_complaint(visit):
 def test_the_page_of_a_trace_opens_offline(context, tmp_path, ranks):
     """The sections of a run, and those only a trace has; a trace of some ranks only opens as well."""
     files = write_ranks(tmp_path, two_ranks())
-    run_import([files[rank] for rank in ranks], tmp_path / "out")
+    dlrmsim.import_traces([files[rank] for rank in ranks], out=tmp_path / "out")
     visit = Visit(context.new_page())
     visit.open(tmp_path / "out" / "report.html")
     for anchor in ("timeline", "breakdown", "steps", "stragglers", "critical-path", "collectives", "kernels", "gaps"):
@@ -232,9 +230,7 @@ def test_a_scaling_page_opens_without_a_complaint(context, tmp_path):
 
 def test_the_page_of_a_collective_opens_offline(context, tmp_path):
     """Two numbers of ranks are two lines in each chart, with measured points beside one of them."""
-    request = CollectiveRequest("dgx_h100", "all_reduce", "8,16", "1KiB..1GiB")
-    cluster, tables = compute(request)
-    write_page(cluster, request, tables, tmp_path / "collective.html")
+    dlrmsim.collective("dgx_h100", op="all_reduce", ranks=[8, 16], out=tmp_path / "collective.html")
     page = context.new_page()
     visit = Visit(page)
     visit.open(tmp_path / "collective.html")
@@ -251,8 +247,8 @@ def test_the_page_of_a_collective_opens_offline(context, tmp_path):
 
 def test_the_page_of_a_plan_opens_offline(context, tmp_path):
     """Bars over 16 ranks for every phase, planners beside each other."""
-    request = PlanRequest("mlperf_dlrm_v1", ["nodes=2", "workload.sharding.steps=2"], compare=True, out=tmp_path / "a")
-    study = plan(request)
+    settings = ["nodes=2", "workload.sharding.steps=2"]
+    study = dlrmsim.plan("mlperf_dlrm_v1", settings=settings, compare=True, out=tmp_path / "a").study
     page = context.new_page()
     visit = Visit(page)
     visit.open(tmp_path / "a" / "plan.html")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from dlrmsim.host import calibrate_host
+from dlrmsim.hosts.cpus import calibrate_host
 from hardware_specs import load_cluster
 from inputs.errors import MissingExtraError
 from tests.trainer_jobs import scenario
@@ -171,7 +171,7 @@ def test_nothing_to_validate_is_refused(calibrated):
 
 
 def test_without_pytorch_the_command_says_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setattr("dlrmsim.measuring.find_spec", lambda name: None)
+    monkeypatch.setattr("dlrmsim.hosts.machine.find_spec", lambda name: None)
     with pytest.raises(MissingExtraError, match=r"pip install 'dlrmsim\[trainer\]'") as refused:
         calibrate_host(tmp_path / "x.yaml")
     assert refused.value.exit_code == 2

@@ -121,7 +121,7 @@ def test_a_fault_of_ours_is_said_to_be_one(here, capsys, monkeypatch):
     def fault(*_):
         raise ZeroDivisionError
 
-    monkeypatch.setattr("dlrmsim.api.simulate", fault)
+    monkeypatch.setattr("dlrmsim.verbs.run.simulate", fault)
     assert run_small() == 1
     err = capsys.readouterr().err
     assert "ZeroDivisionError" in err
@@ -199,7 +199,7 @@ def test_the_template_shows_every_key_and_the_defaults(here, capsys):
 
 def test_python_can_do_what_the_command_does(here):
     scenario = dlrmsim.load_scenario("mlperf_dlrm_v1", ["run.iterations=3"])
-    finished = dlrmsim.run(scenario, dlrmsim.RunRequest(out=Path("x"), report=False))
+    finished = dlrmsim.run(scenario, out=Path("x"), report=False)
     assert json.loads(Path("x/summary.json").read_text()) == finished.summary
 
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from validation.measured import CLASSES, read_measured
 
 from tests.command import installed_command
 from tests.trainer_jobs import graded, model, scenario
 from tests.waiting import soon
+from validation.host.measurement import read_measured
 
 ROOT = Path(__file__).parents[2]
 LINUX = pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="looks for processes in /proc")
@@ -207,14 +207,7 @@ def test_collectives_are_told_of_iterations_that_nothing_held_up(measured, tmp_p
     told = read_measured(folder)
     assert told.times.classes_s["collectives"] == pytest.approx(0.3 * told.times.iteration_s)
     assert told.noise_pct["collectives"] == pytest.approx(0.0, abs=1e-9)
-    table.drop(columns="collectives_s").to_parquet(folder / "iterations.parquet")
-    before = read_measured(folder)
-    others = [name for name in CLASSES if name != "collectives"]
-    scales = [told.times.classes_s[name] / before.times.classes_s[name] for name in others]
-    assert scales == pytest.approx([scales[0]] * len(others))
-    for read_as in (told, before):
-        assert sum(read_as.times.classes_s.values()) == pytest.approx(read_as.times.iteration_s)
-    assert before.times.classes_s["collectives"] != pytest.approx(0.3 * told.times.iteration_s, rel=1e-3)
+    assert sum(told.times.classes_s.values()) == pytest.approx(told.times.iteration_s)
 
 
 def test_traces_hold_three_iterations_with_their_stages(measured):
@@ -303,14 +296,14 @@ def test_without_pytorch_the_pip_command_is_shown(tmp_path):
 
 def test_tables_beyond_this_machine_are_refused_with_the_numbers(tmp_path, monkeypatch):
     """6.4 GB of tables and 2 GB free."""
-    from dlrmsim import measuring
+    import dlrmsim
     from inputs.errors import InfeasibleError
 
-    monkeypatch.setattr(measuring, "free_memory_bytes", lambda: 2e9)
+    monkeypatch.setattr("dlrmsim.verbs.measure.free_memory_bytes", lambda: 2e9)
     tables = graded([{"rows": 100_000_000, "dim": 8, "pooling_factor": 1.0}] * 2)
     file = tiny(tmp_path, model=model(tables=tables))
     with pytest.raises(InfeasibleError, match=r"hold 8.0 GB, 2.0 GB are\s+free"):
-        measuring.measure(file, (), measuring.MeasureRequest(out=tmp_path / "out", device="cpu"))
+        dlrmsim.measure(file, device="cpu", out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -348,7 +341,7 @@ def test_a_measurement_of_an_earlier_version_is_refused_with_one_message(measure
         (tmp_path / name).write_bytes((measured[0] / name).read_bytes())
     code, _, err = dlrmsim("validate", "--measured", tmp_path, "--cluster", "zen5_2_cores", folder=tmp_path)
     assert code == 2
-    assert "no measurement" in err
+    assert "not a measurement" in err
 
 
 def test_of_a_measurement_on_a_gpu_the_iteration_alone_is_validated(measured, tmp_path):

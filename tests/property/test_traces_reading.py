@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dlrmsim.exporting import WRITERS
+from dlrmsim.verbs.export import WRITERS
 from inputs.errors import DlrmsimError, InputError
 from tests.trace_files import chakra_bytes, chakra_iteration, two_ranks
 from traces.formats import import_traces

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 
-from dlrmsim.exporting import WRITERS
+from dlrmsim.verbs.export import WRITERS
 from simulator.operators import CollectiveCall
 from tests.trace_files import public, write_ranks
 from tests.trace_jobs import actions, two_traces

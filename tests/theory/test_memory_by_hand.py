@@ -11,9 +11,10 @@ import pytest
 from inputs.yaml_lines import Document
 from scenarios.plans import PlanningJob
 from scenarios.resolve import load_scenario, resolve
-from workloads.dlrm.iteration.memory import MemoryUse, memory_per_rank
+from workloads.dlrm.iteration.memory import memory_per_rank
 from workloads.dlrm.sharding import plan_from_dict
 from workloads.dlrm.sharding.plan import make_plan
+from workloads.graph.memory import MemoryUse
 
 ROWS, DIM, BATCH = 1000, 16, 4
 """One fp16 table on 2 nodes of 2 ranks, 4 samples a rank."""

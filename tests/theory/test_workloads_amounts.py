@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from tests.workload_jobs import job_of, settings_for
-from workloads.dlrm.model.dense import dense_part, gradient_buckets
+from workloads.dlrm.model.dense import dense_part
 from workloads.dlrm.model.model import load_model
 from workloads.dlrm.model.tables import expand_tables, maximum_entropy
+from workloads.graph.buckets import gradient_buckets
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@
 from dataclasses import astuple, replace
 
 import yaml
-from validation.random_jobs import DIMS, Limits
 
-from dlrmsim.host_training import LARGER, LIMITS, LONGER, drawn_jobs
+from dlrmsim.hosts.training import LARGER, LIMITS, LONGER, drawn_jobs
 from hardware_specs import load_cluster
 from trainer.bench.series import SCENARIO
+from validation.host.random_jobs import DIMS, Limits
 
 
 def test_dims_take_turns_and_the_first_job_is_overhead(tmp_path):
@@ -23,7 +23,7 @@ def test_dims_take_turns_and_the_first_job_is_overhead(tmp_path):
 
 def test_every_third_job_is_larger_where_there_is_time(tmp_path, monkeypatch):
     """By turns it gathers or multiplies more, and has larger tables; the eighth of these gathers or multiplies most."""
-    monkeypatch.setattr("dlrmsim.host_training.physical_memory_bytes", lambda: 64e9)
+    monkeypatch.setattr("dlrmsim.hosts.training.physical_memory_bytes", lambda: 64e9)
     jobs = drawn_jobs(2, 5, 26, load_cluster("zen5_2_cores"), tmp_path / "jobs", larger=True)
     drawn = [yaml.safe_load((folder / SCENARIO).read_text(encoding="utf-8")) for folder in jobs]
     large = [number for number, job in enumerate(drawn[1:], start=1) if not LIMITS.allow(job)]

@@ -123,35 +123,6 @@ def test_a_stream_has_workers_or_a_controller(wrong) -> None:
         Stream("s", **wrong)
 
 
-def test_a_controller_can_load_the_network_in_the_background() -> None:
-    """Background traffic over all of the port from 20 on halves a collective that starts at 0 and would take 40."""
-
-    class Background:
-        def control(self, view):
-            yield view.sleep(20)
-            yield view.start_activity(1)
-
-    both = group([0, 1], ["s"], [(0, 0, ())], [0], [[0, 0]])
-    activities = [Activity("c", (phase(0, 40, [0]),)), Activity("traffic", (phase(0, 1000, [0]),))]
-    program = LoweredProgram((both,), activities, 1)
-    record = run(program, RunOptions(1, controllers={"background": Background()})).records[0]
-    assert record.groups[0].end_ps.tolist() == [[60, 60]]
-
-
-def test_background_traffic_without_end_does_not_hide_a_deadlock() -> None:
-    class Endless:
-        def control(self, view):
-            while True:
-                yield view.start_activity(1)
-                yield view.sleep(5)
-
-    one = group([0], ["s"], [(0, 1, ()), (0, 0, ())], [1], [[0]], "g0")
-    two = group([1], ["s"], [(0, 1, [(1, 0)]), (0, 0, ())], [1], [[0]], "g1")
-    activities = [Activity("c", (phase(1),)), Activity("traffic", (phase(0, 10, [0]),))]
-    with pytest.raises(DeadlockError, match="arrived ranks 0; missing ranks 1"):
-        run(LoweredProgram((one, two), activities, 1), RunOptions(1, controllers={"endless": Endless()}))
-
-
 def one_collective(background: Background, work_ps: int = 100, usage: float = 1.0) -> int:
     """End of a collective that starts at 0 and alone takes ``work_ps``, in ps."""
     both = group([0, 1], ["s"], [(0, 0, ())], [0], [[0, 0]])

@@ -66,8 +66,6 @@ def test_resources_are_numbered_once_each_and_named(zionex):
     with pytest.raises(IndexError):
         topology.resource_names[len(names)]
     assert topology.resource_class[topology.first("nic_tx")] == "nic"
-    assert topology.capacities_bytes_per_s[topology.first("nic_tx")] == 25e9
-    assert topology.capacities_bytes_per_s[0] == 300e9
 
 
 def test_the_spine_is_a_resource_only_when_oversubscribed(zionex):

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from dlrmsim import RunRequest, load_scenario, run
-from dlrmsim.importing import run_import
+from dlrmsim import import_traces as imported_from
+from dlrmsim import run
 from hardware_specs.loader import load_cluster
 from inputs.errors import InputError
 from simulator import engine
@@ -232,17 +232,16 @@ def test_each_chakra_rank_has_its_own_gaps(tmp_path):
 
 
 def test_a_timeline_of_an_import_is_imported_the_same(tmp_path):
-    first = run_import(write_ranks(tmp_path, two_ranks()), tmp_path / "out")
-    again = run_import([tmp_path / "out" / "timeline.parquet"])
+    first = imported_from(write_ranks(tmp_path, two_ranks()), out=tmp_path / "out")
+    again = imported_from([tmp_path / "out" / "timeline.parquet"])
     for key in ("steps", "stragglers", "iteration_time_s", "breakdown"):
         assert again.summary[key] == first.summary[key]
     assert again.summary["gaps"] == first.summary["gaps"]
 
 
 def test_a_timeline_of_a_run_shows_what_the_run_showed(tmp_path):
-    scenario = load_scenario("zionex_a_128")
-    finished = run(scenario, RunRequest(out=tmp_path / "run", report=False))
-    again = run_import([tmp_path / "run" / "timeline.parquet"], ranks=[0, 1, 2, 3])
+    finished = run("zionex_a_128", out=tmp_path / "run", report=False)
+    again = imported_from([tmp_path / "run" / "timeline.parquet"], ranks=[0, 1, 2, 3])
     window = finished.outcome.analysis.breakdown
     step = next(s for s in again.summary["steps"] if s["step"] == f"iteration {window.window.iteration}")
     column = int(np.flatnonzero(window.ranks == 0)[0])
@@ -256,7 +255,7 @@ def test_a_timeline_of_a_run_shows_what_the_run_showed(tmp_path):
 
 def test_the_chrome_trace_of_a_run_has_its_ranks_and_collectives(tmp_path):
     """All ranks stand in one file, their processes; collectives are known by their arguments."""
-    finished = run(load_scenario("zionex_a_128"), RunRequest(out=tmp_path / "run", report=False, ranks=(0, 8)))
+    finished = run("zionex_a_128", out=tmp_path / "run", report=False, ranks=(0, 8))
     imported = import_traces([tmp_path / "run" / "trace.json.gz"])
     assert imported.ranks == (0, 8)
     iterations = len(finished.outcome.result.records)
@@ -284,8 +283,8 @@ def test_groups_of_ranks_stay_apart_in_a_timeline(tmp_path):
 
 
 def test_a_timeline_of_several_iterations_has_an_operator_per_collective(tmp_path):
-    run(load_scenario("zionex_a_128"), RunRequest(out=tmp_path / "run", report=False))
-    again = run_import([tmp_path / "run" / "timeline.parquet"], ranks=[0])
+    run("zionex_a_128", out=tmp_path / "run", report=False)
+    again = imported_from([tmp_path / "run" / "timeline.parquet"], ranks=[0])
     names = [row.name for row in again.analysis.operators]
     assert len(names) == len(set(names))
     assert not [name for name in names if "@" in name]
@@ -307,7 +306,7 @@ def test_formats_are_told_by_content(tmp_path):
 
 
 def test_two_timelines_are_two_runs(tmp_path):
-    run_import(write_ranks(tmp_path, two_ranks()), tmp_path / "out")
+    imported_from(write_ranks(tmp_path, two_ranks()), out=tmp_path / "out")
     file = tmp_path / "out" / "timeline.parquet"
     with pytest.raises(InputError, match="one at a time"):
         import_traces([file, file])

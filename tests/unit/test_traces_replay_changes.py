@@ -240,7 +240,7 @@ def test_a_job_with_an_all_gather_is_not_scaled(tmp_path):
     ranks = lookup_ranks()
     for own in ranks:
         next(e for e in own.events if "nccl" in e["name"])["args"]["Collective name"] = "allgather"
-    with pytest.raises(InputError, match="size of all_gather depends on what it carries"):
+    with pytest.raises(InputError, match="size of all_gather depends on its contents"):
         at_world_size(job_of(import_kineto(write_ranks(tmp_path, ranks))), 4)
 
 

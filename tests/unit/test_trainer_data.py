@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 from inputs.errors import InputError  # noqa: E402
 from tests.trainer_jobs import TABLES, graded, model, planned, scenario, write  # noqa: E402 - needs torch
-from trainer.criteo import CATEGORIES, COUNTS, SAMPLE, Criteo, sample_lines  # noqa: E402
+from trainer.criteo import CATEGORIES, COUNTS, SAMPLE, Criteo  # noqa: E402
 from trainer.draws import Purpose, bits, uniforms  # noqa: E402
 from trainer.job import read_job  # noqa: E402
 from trainer.layout import placement  # noqa: E402
@@ -121,9 +121,8 @@ def criteo_job(tmp_path, **workload):
     return read_job(write(tmp_path, scenario(2, **(changes | workload))))
 
 
-def test_the_shipped_sample_is_what_the_function_writes_and_has_both_labels():
+def test_the_shipped_sample_has_both_labels_and_misses_values():
     lines = SAMPLE.read_text(encoding="utf-8")
-    assert lines == "".join(sample_lines(512, seed=1))
     assert 0.1 < np.mean([line[0] == "1" for line in lines.splitlines()]) < 0.6
     assert any("\t\t" in line for line in lines.splitlines()), "some values are missing"
 

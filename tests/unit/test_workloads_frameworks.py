@@ -221,13 +221,13 @@ def test_zigzag_deals_by_size_and_cuts_the_largest() -> None:
 
 
 def test_more_than_four_constants_are_refused(tmp_path: Any) -> None:
-    from dlrmsim.calibrating_frameworks import calibrate_framework
+    from dlrmsim.verbs.calibrate_frameworks import calibrate_frameworks
 
     five = ("operator_s", "elementwise_factor", "embedding_factor", "iteration_s", "table_s")
     with pytest.raises(InputError, match="one to four"):
-        calibrate_framework("sok", tmp_path / "a.yaml", constants=five)
+        calibrate_frameworks("sok", out=tmp_path / "a.yaml", constants=five)
     with pytest.raises(InputError, match="operator_s"):
-        calibrate_framework("sok", tmp_path / "a.yaml", constants=("operators_s",))
+        calibrate_frameworks("sok", out=tmp_path / "a.yaml", constants=("operators_s",))
     with pytest.raises(InputError, match="no calibration case"):
-        calibrate_framework("neo", tmp_path / "a.yaml", constants=("operator_s",), suites=("nvidia_examples",))
+        calibrate_frameworks("neo", out=tmp_path / "a.yaml", constants=("operator_s",), suites=("nvidia_examples",))
     assert not list(tmp_path.iterdir())

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from inputs.errors import InputError
-from workloads.dlrm.model.model import MODELS, load_model
+from workloads.dlrm.model.model import MODELS, DlrmModel, load_model
 from workloads.dlrm.model.tables import expand_tables, scale_rows
 from workloads.graded import graded_quantities
 from workloads.graph.framework import FRAMEWORKS, load_framework
@@ -22,6 +22,7 @@ def test_shipped_models_are_sourced(name: str) -> None:
     for key, quantity in graded_quantities(model):
         for given in (quantity, *quantity.alternatives):
             assert given.source.strip(), key
+            assert given.grade != "given", key
 
 
 @pytest.mark.parametrize("name", FRAMEWORKS.names())
@@ -29,7 +30,9 @@ def test_shipped_frameworks_are_sourced(name: str) -> None:
     """As for models."""
     framework = load_framework(name)
     assert framework.name == name
-    assert all(quantity.source.strip() for _, quantity in graded_quantities(framework))
+    for key, quantity in graded_quantities(framework):
+        assert quantity.source.strip(), key
+        assert quantity.grade != "given", key
 
 
 def test_a_listed_alternative_replaces_the_value() -> None:
@@ -138,3 +141,49 @@ def test_scaling_rows_keeps_dimensions_and_at_least_one_row() -> None:
     assert np.all(small.dim == tables.dim)
     assert small.rows.min() == 1
     assert small.rows.max() == 399_797
+
+
+PLAIN = """
+name: mine
+title: Four tables and two small MLPs
+tables: [{rows: 1e6, dim: 16, pooling_factor: 3, count: 4}]
+mlp: {dense_features: 13, bottom: [32, 16], top: [64, 1]}
+interaction: dot
+index_reuse: {distribution: zipf, exponent: 1.05}
+local_batch_size: 256
+"""
+
+
+def test_users_may_write_plain_values(tmp_path: Path) -> None:
+    """Their grade is ``given``; beside them quantities with sources may stand."""
+    file = tmp_path / "mine.yaml"
+    file.write_text(PLAIN.replace("dot", "{value: dot, source: me, grade: read}"), encoding="utf-8")
+    quantities = dict(graded_quantities(load_model(file)))
+    assert quantities["local_batch_size"].value == 256
+    assert {key for key, quantity in quantities.items() if quantity.grade != "given"} == {"interaction"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("256", "many", "mine.yaml:8: local_batch_size: wrong type; given 'many'; expected a whole number"),
+        ("[32, 16]", "[32, sixteen]", r"mlp.bottom\[1\]: wrong type; given 'sixteen'"),
+        ("rows: 1e6", "rows: 0", r"mine.yaml:4: tables\[0\].rows: impossible value; given 0; expected more than 0"),
+        ("rows: 1e6", "row: 1e6", r"tables\[0\].row: unknown key; .*expected one of rows, .*did you mean 'rows'"),
+        ("1.05", "-1", "mine.yaml:7: index_reuse.exponent: impossible value; given -1"),
+        ("256", "{value: 256}", "local_batch_size.source: the key is missing"),
+    ],
+)
+def test_a_wrong_plain_value_is_reported_where_it_stands(tmp_path: Path, old: str, new: str, message: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(PLAIN.replace(old, new), encoding="utf-8")
+    with pytest.raises(InputError, match=message):
+        load_model(file)
+
+
+def test_the_schema_offers_plain_values() -> None:
+    schema = DlrmModel.model_json_schema()
+    definition = schema["properties"]["local_batch_size"]["$ref"].rpartition("/")[2]
+    plain, sourced = schema["$defs"][definition]["anyOf"]
+    assert plain["type"] == "integer"
+    assert {"value", "source", "grade"} <= set(sourced["properties"])

@@ -19,7 +19,6 @@ from workloads.dlrm.model.storage import (
     COMPUTE_KERNELS,
     KEY_VALUE,
     LOAD_FACTOR,
-    TIERS,
     Storage,
     bytes_in,
     uniform_storage,
@@ -28,6 +27,7 @@ from workloads.dlrm.sharding import PLANNERS, make_sharding_plan
 from workloads.dlrm.sharding.interfaces import PlanningContext, StorageChoice
 from workloads.dlrm.sharding.offload import offload
 from workloads.dlrm.sharding.plan_exchange import plan_from_dict, plan_to_dict
+from workloads.graph.memory import TIERS
 
 KERNELS = ("fused", "fused_uvm", "fused_uvm_caching")
 SPREADING = [name for name in PLANNERS.names() if name not in ("data_parallel", "search")]

@@ -8,8 +8,8 @@ from typing import get_args
 import pytest
 import yaml
 
-from dlrmsim.calibrating_frameworks import MOST_CONSTANTS, calibrate_framework
-from dlrmsim.validating import validate
+from dlrmsim.verbs.calibrate_frameworks import MOST_CONSTANTS, calibrate_frameworks
+from dlrmsim.verbs.validate import validate
 from scenarios.resolve import load_scenario
 from validation.fits.framework_fit import calibration_of
 from validation.suites.predict import Job
@@ -68,7 +68,7 @@ def test_profiles_are_fitted_on_one_node_of_a100_alone() -> None:
 @pytest.mark.parametrize("name", PROFILES)
 def test_the_fit_reproduces_the_shipped_constants(name: str, tmp_path: Path) -> None:
     """The command's file is the profile that ships: same text, constants within 1 %."""
-    found = calibrate_framework(name, tmp_path / f"{name}.yaml")
+    found = calibrate_frameworks(name, out=tmp_path / f"{name}.yaml")
     shipped = load_framework(name)
     for constant, value in found.fitted.values.items():
         assert value == pytest.approx(getattr(shipped, constant).value, rel=0.01), constant
@@ -81,7 +81,7 @@ def test_the_fit_reproduces_the_shipped_constants(name: str, tmp_path: Path) -> 
 
 @pytest.fixture(scope="module")
 def suites() -> list[dict]:
-    return validate(SUITES, workers=2)["suites"]
+    return validate(SUITES, workers=2).suites
 
 
 def test_errors_are_what_the_docs_say(suites: list[dict]) -> None:

@@ -10,7 +10,7 @@ from validation.cpu_fit import KernelRow
 from validation.measured_prediction import predict
 
 from dlrmsim.cli import main
-from dlrmsim.host_gpus import (
+from dlrmsim.hosts.gpus import (
     COLLECTIVE_BYTES,
     CPU_LIMITS,
     LARGEST,

@@ -13,7 +13,7 @@ import sys
 import numpy as np
 import pytest
 
-from dlrmsim import RunRequest, load_scenario, run
+from dlrmsim import run
 from simulator.analysis import Window, break_down
 from simulator.operators import Category
 from tests.trace_files import public, two_ranks, write_ranks
@@ -76,7 +76,7 @@ def test_hta_gives_our_breakdown_of_a_small_trace(tmp_path):
 
 
 def test_hta_gives_our_breakdown_of_a_simulated_run(tmp_path):
-    run(load_scenario("zionex_a_128"), RunRequest(out=tmp_path / "run", report=False))
+    run("zionex_a_128", out=tmp_path / "run", report=False)
     agree(import_traces([tmp_path / "run" / "timeline.parquet"], [0, 77]), tmp_path / "chrome")
 
 

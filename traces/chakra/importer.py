@@ -1,7 +1,7 @@
 """Imports Chakra execution traces: one file per rank, ``PREFIX.RANK.et``.
 
-A compute node lasts ``duration_micros``, a collective takes whatever the network of a simulated cluster makes of its
-``comm_size``. Nodes run when their data and control dependencies have ended, compute nodes and collectives each one
+A compute node lasts ``duration_micros``, the duration of a collective comes from the network of a simulated cluster and
+its ``comm_size``. Nodes run when their data and control dependencies have ended, compute nodes and collectives each one
 after the other in the order of the file, as a GPU's default stream and its communication stream do.
 """
 
@@ -86,7 +86,7 @@ def rank_of(file: Path) -> int:
 
 
 def _members(tasks: Iterable[RankTasks]) -> dict[str, tuple[int, ...] | None]:
-    """Ranks of each process group: those that use it; the default group is everybody's."""
+    """Ranks of each process group: those that use it; the default group has all ranks."""
     users: dict[str, list[int]] = {}
     for own in tasks:
         for name in dict.fromkeys(w.communicator for w in own.work if isinstance(w, CollectiveCall)):

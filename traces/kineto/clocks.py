@@ -15,7 +15,7 @@ from simulator.program import IntArray
 from traces.rank_tasks import RankTasks
 
 SLACK_PS = 2_000_000
-"""2 us, what two time stamps that are cut to whole microseconds can be off by."""
+"""2 us, the largest error of a difference of two time stamps that are cut to whole microseconds."""
 
 
 def clock_offsets_ps(ranks: Sequence[RankTasks], members: Mapping[str, Sequence[int] | None]) -> IntArray:

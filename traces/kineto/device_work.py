@@ -24,7 +24,7 @@ class DeviceWork:
         rows: event numbers ``[D]``.
         stream: index into ``streams`` ``[D]``.
         launch: event number of the launching call, -1 for none ``[D]``.
-        start_ps: start, not before the end of what is before it on the stream ``[D]``.
+        start_ps: start, not before the end of the work before it on the stream ``[D]``.
         end_ps: end ``[D]``.
         streams: (device, stream) of each index.
         early: number of pieces that start before their launching call does.

@@ -1,4 +1,4 @@
-"""Raw events of a trace as columns: times, tracks, interned names. What readers of formats hand to importers."""
+"""Raw events of a trace as columns: times, tracks, interned names. Readers of formats hand them to importers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Host threads of a trace: which event stands inside which, where a thread is silent, who woke it."""
+"""Host threads of a trace: nesting of events, silences of a thread, and the threads that end them."""
 
 from __future__ import annotations
 
@@ -107,8 +107,8 @@ class Handover:
 def handovers(threads: list[Thread], origin_ps: int) -> list[Handover]:
     """Silences that another thread explains: it ended an event in the second half of the silence and then fell silent.
 
-    A trace has no events for locks and queues between threads (the autograd engine's thread, say), but it shows who
-    worked while another was silent.
+    A trace has no events for locks and queues between threads (the autograd engine's thread, say), but it shows the
+    thread that worked while another was silent.
 
     Args:
         threads: the threads that launch or wait for device work.

@@ -52,7 +52,7 @@ class RankContext:
         return 2 * self.trace.resolution_ps
 
     def section(self, at_ps: int) -> str:
-        """Name of the step at a time; what lies between two belongs to the first."""
+        """Name of the step at a time; times between two steps belong to the first."""
         place = bisect_right(self.steps, at_ps, key=lambda step: step.start_ps) - 1
         if place < 0 or (place == len(self.steps) - 1 and at_ps >= self.steps[place].end_ps):
             return OUTSIDE

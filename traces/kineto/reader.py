@@ -1,6 +1,6 @@
 """Reads a Kineto trace: the Chrome-format JSON of PyTorch's profiler, plain or gzip, in bounded memory.
 
-``ts`` and ``dur`` are microseconds (libkineto, ``output_json.cpp``). Only what a timeline is made of is kept:
+``ts`` and ``dur`` are microseconds (libkineto, ``output_json.cpp``). Only the parts of a timeline are kept:
 operators, annotations, CUDA runtime calls and device work; Python functions, flows and counters are counted and
 dropped. Runtime calls and device work find each other by ``correlation``, so the flow arrows say nothing more.
 """
@@ -112,7 +112,7 @@ class _Columns:
         self.dropped: dict[str, int] = {}
 
     def add(self, batch: list[Event]) -> None:
-        """Keep what matters of a batch."""
+        """Keep the relevant events of a batch."""
         kinds_of, names_of, tracks_of = _KINDS, self._names.numbers, self._tracks.numbers
         kept: list[Event] = []
         kinds, names, tracks, correlations, numbers = (array("q") for _ in range(5))
@@ -196,7 +196,7 @@ _EXACT_US = 1 << 50
 
 
 def _number_of(track: tuple[Any, Any], numbers: dict[tuple[Any, Any], int]) -> int:
-    """The track's number; what cannot be a key stands as text."""
+    """The track's number; values that cannot be keys become text."""
     try:
         return numbers.setdefault(track, len(numbers))
     except TypeError:

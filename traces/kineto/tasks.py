@@ -1,9 +1,9 @@
 """Tasks of a rank, made from the events of its Kineto trace.
 
-Host: what a thread does between two calls that the device notices is one task, which ends where the work of the second
-call may start; a call that blocks is a task that waits for device work. Device: work follows its launch, the work
-before it on its stream, and the events its stream waits for. Whatever then still passes before it starts is a
-`Delay`. So every task starts when its last input ends, as in a simulated run, and durations reproduce the trace.
+Host: the work of a thread between two calls that the device notices is one task, which ends where the work of the
+second call may start; a call that blocks is a task that waits for device work. Device: work follows its launch, the
+work before it on its stream, and the events its stream waits for. The remaining time before its start is a `Delay`. So
+every task starts when its last input ends, as in a simulated run, and durations reproduce the trace.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ class ThreadWalk:
         return self._last
 
     def _launch(self, call: int) -> None:
-        """The task that ends where the launched work may start; the rest of the call belongs to what follows."""
+        """The task that ends where the launched work may start; the rest of the call belongs to the next task."""
         device, events = self._context.device, self._events
         place = self._first_device[call]
         begin, end = int(events.start_ps[call]), int(events.end_ps[call])

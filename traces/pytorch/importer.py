@@ -78,7 +78,7 @@ def _tasks(
     members: dict[str, tuple[int, ...] | None],
     gaps: Counter[str],
 ) -> RankTasks:
-    """Leaf operators on GPU tensors, each behind its launch; a task waits for the last writer of what it reads."""
+    """Leaf operators on GPU tensors, each behind its launch; a task waits for the last writer of its inputs."""
     builder = RankTasksBuilder(rank, str(trace.file))
     host, compute, comm = (builder.stream(name) for name in ("host", "compute", "comm"))
     parents = {node.parent for node in trace.nodes}

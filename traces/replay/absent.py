@@ -29,9 +29,9 @@ def with_late_absent_ranks(job: Job) -> Job:
     """The job in which ranks without a trace arrive at each collective so late that its transfer is the shortest.
 
     The k-th call of an operation in each step is taken for the same collective; its shortest length over the steps is
-    the transfer, what the others take longer is waiting for the absent ranks. They are a program of their own, which
-    knows nothing but when to arrive, counted from the end of the collective before. As it stands the job takes the
-    times of the trace.
+    the transfer, the longer times of the others are waiting for the absent ranks. They are a program of their own,
+    which knows nothing but when to arrive, counted from the end of the collective before. As it stands the job takes
+    the times of the trace.
 
     Args:
         job: the imported job: collectives at their measured times.

@@ -1,4 +1,4 @@
-"""The kernels of a job on another GPU: measured times scaled by what bounds each kernel."""
+"""The kernels of a job on another GPU: measured times scaled by the bound of each kernel."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class MethodShare:
 def on_gpu(job: Job, old: Gpu, new: Gpu) -> tuple[Job, tuple[MethodShare, ...]]:
     """The job with its kernels on another GPU, and how much of their time each method decided.
 
-    GEMMs of known shape scale with the ratio of the two GPUs' modelled times (tiles, waves, memory). Of other kernels a
-    measured time is the old GPU's kernel floor and what is above it; the latter scales with the ratio of the GPUs'
-    rates for what bounds the kernel. So a kernel keeps what it reached of the model. Host tasks, launch latencies and
+    GEMMs of known shape scale with the ratio of the two GPUs' modelled times (tiles, waves, memory). The measured time
+    of other kernels is the old GPU's kernel floor plus a rest; the rest scales with the ratio of the GPUs' rates for
+    the kernel's bound. So a kernel keeps its efficiency relative to the model. Host tasks, launch latencies and
     collectives stay as they are.
 
     Args:
@@ -133,7 +133,7 @@ def gpu_of_device(device: str, names: Iterable[str], asked: str = "--from-gpu") 
     known, lowered = sorted(names), device.lower()
     words = set(re.findall(r"[a-z0-9]+", lowered.replace("gb", "")))
     sizes = set(re.findall(r"(\d+) ?gb", lowered))
-    found = [name for name in known if words.issuperset(name.split("_"))] or _alike(words, sizes, known)
+    found = [name for name in known if words.issuperset(name.split("_"))] or _names_like(words, sizes, known)
     if "mig" in words:
         found = []
     if len(found) != 1:
@@ -146,7 +146,7 @@ def gpu_of_device(device: str, names: Iterable[str], asked: str = "--from-gpu") 
     return found[0]
 
 
-def _alike(words: Container[str], sizes: Collection[str], names: Iterable[str]) -> list[str]:
+def _names_like(words: Container[str], sizes: Collection[str], names: Iterable[str]) -> list[str]:
     """Names of the model that is among the words, with the same form, and the same memory where ``sizes`` are known."""
     parts = {name: name.split("_") for name in names}
     return [

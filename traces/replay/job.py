@@ -1,4 +1,4 @@
-"""A job to run again: programs, how long each task takes on each rank, what each collective's transfer takes."""
+"""A job to run again: programs, the duration of each task on each rank, the transfer time of each collective."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Job:
 
     Attributes:
         source: the import it comes from.
-        graph: programs and communicators; work says what is known of each task beside its time.
+        graph: programs and communicators; ``work`` describes each task without its time.
         durations_ps: durations of the private tasks of each program ``[T, P]``, `UNKNOWN` where the trace has no time.
         transfers_ps: times from the last arrival to the end, by communicator and number of the call on it, per instance
             ``[I]``; empty where the trace has no times.
@@ -79,7 +79,7 @@ class Job:
         raise KeyError(rank)
 
     def with_note(self, note: str) -> Job:
-        """The job with one more line about what was assumed."""
+        """The job with one more line in its assumptions."""
         return replace(self, notes=(*self.notes, note))
 
 
@@ -115,7 +115,7 @@ def _stated(program: Program) -> IntArray:
 
 
 def _transfers(measured: MeasuredRun) -> list[tuple[tuple[str, int], IntArray]]:
-    """What each collective took from the last arrival to its end."""
+    """Time of each collective from the last arrival to its end, ps."""
     return [(call.key, _transfer(measured, call)) for call in sequenced_calls(measured.graph)]
 
 

@@ -15,9 +15,9 @@ from traces.replay.job import Job
 def without_overlap(job: Job) -> Job:
     """The job with all work of a device on one stream, in the order in which it ended.
 
-    What overlap saves is the difference to the trace. Tasks are numbered in the order of their measured ends, inputs
-    first, so one stream in that order contradicts no dependency of the rank. Delays before work (launch latency) hold
-    up that work only: they stay beside, behind what was before them on their stream.
+    The time saved by overlap is the difference to the trace. Tasks are numbered in the order of their measured ends,
+    inputs first, so one stream in that order contradicts no dependency of the rank. Delays before work (launch latency)
+    hold up that work only: they stay beside, behind what was before them on their stream.
     """
     programs = tuple(_serial(program) for program in job.graph.programs)
     return replace(job, graph=replace(job.graph, programs=programs))
@@ -42,7 +42,7 @@ def _serial(program: Program) -> Program:
 
 
 def _edges(program: Program) -> Iterator[tuple[int, int, int]]:
-    """Dependencies as (task, what it waits for, lag)."""
+    """Dependencies as (task, its input, lag)."""
     waiting = np.repeat(np.arange(program.task_count), np.diff(program.dep_ptr)).tolist()
     return zip(waiting, program.dep_task.tolist(), program.dep_lag.tolist(), strict=True)
 

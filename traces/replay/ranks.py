@@ -26,7 +26,7 @@ def with_clones(job: Job) -> Job:
     """
     if len(job.ranks) == job.world_size:
         return job
-    made = _onto(job, _clone_source(job), job.graph.communicators)
+    made = _on_ranks(job, _clone_source(job), job.graph.communicators)
     return made.with_note(f"ranks without a trace run those of {len(job.ranks):,} traced ranks in turn")
 
 
@@ -46,8 +46,8 @@ def at_world_size(job: Job, world_size: int) -> Job:
     times the global batch. All else, data-parallel tables included, stays as it is.
 
     Raises:
-        InputError: the trace does not say which tables are sharded over which batch, a collective's size depends on
-            what it carries, groups are not all ranks, or there are fewer tables than ranks.
+        InputError: the trace does not say which tables are sharded over which batch, a collective's size depends on its
+            contents, groups are not all ranks, or there are fewer tables than ranks.
     """
     if world_size < 1:
         raise InputError("is no number of ranks", file="--world-size", given=world_size, expected="at least 1")
@@ -64,7 +64,7 @@ def at_world_size(job: Job, world_size: int) -> Job:
             "there are fewer tables than ranks", file="--world-size", given=world_size, expected=f"at most {total:,}"
         )
     communicators = {name: np.zeros(world_size, dtype=np.int64) for name in job.graph.communicators}
-    made = replace(_onto(whole, source, communicators), world_size=world_size, transfers_ps={})
+    made = replace(_on_ranks(whole, source, communicators), world_size=world_size, transfers_ps={})
     note = f"{world_size:,} ranks with the batch of {job.world_size:,}: {total:,} sharded tables dealt out evenly"
     if not total:
         return made.with_note(note)
@@ -74,7 +74,7 @@ def at_world_size(job: Job, world_size: int) -> Job:
 
 
 def _check_collectives(job: Job) -> None:
-    """Every group is all ranks, and no collective's size depends on what it carries."""
+    """Every group is all ranks, and no collective's size depends on its contents."""
     for name, instance in job.graph.communicators.items():
         if instance.any():
             raise InputError(
@@ -91,8 +91,8 @@ def _check_collectives(job: Job) -> None:
             )
 
 
-def _onto(job: Job, source: IntArray, communicators: Mapping[str, IntArray]) -> Job:
-    """The job on ``len(source)`` ranks, each running what its source rank runs ``[N]``."""
+def _on_ranks(job: Job, source: IntArray, communicators: Mapping[str, IntArray]) -> Job:
+    """The job on ``len(source)`` ranks, each running the program of its source rank ``[N]``."""
     programs, durations, steps = [], [], []
     by_rank: dict[int, list[StepPlace]] = {}
     for step in job.steps:

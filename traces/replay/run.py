@@ -24,7 +24,7 @@ def replayed(job: Job, machine: Machine | None = None) -> Imported:
 
     Args:
         job: job to run.
-        machine: takes the collectives and what the trace has no time for; None: transfers as measured.
+        machine: takes the collectives and tasks without a time in the trace; None: transfers as measured.
 
     Raises:
         InputError: the trace has no times and no machine is given, or ranks are missing on it.
@@ -71,13 +71,13 @@ def _as_measured(job: Job) -> LoweredProgram:
 
 
 def _on_machine(job: Job, machine: Machine) -> LoweredProgram:
-    """Collectives, and tasks without a time, by the machine's models; all else lasts what the job says."""
+    """Collectives, and tasks without a time, by the machine's models; all else has the job's durations."""
     changed = [list(_held(*own)) for own in zip(job.graph.programs, job.durations_ps, strict=True)]
     return lower(with_work(job.graph, changed), machine).program
 
 
 def _held(program: Program, durations: IntArray) -> Iterator[Work]:
-    """Work that takes the job's durations, whatever the machine."""
+    """Work that takes the job's durations on any machine."""
     for work, own in zip(program.work, durations, strict=True):
         if isinstance(work, CollectiveCall) or np.any(own == UNKNOWN):
             yield work

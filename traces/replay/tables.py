@@ -34,7 +34,7 @@ def sharded_tables(imported: Imported) -> Mapping[int, int]:
 
 
 def local_batch(imported: Imported) -> int:
-    """Samples of each rank: what its lookups and its GEMMs agree on.
+    """Samples of each rank: the number on which its lookups and its GEMMs agree.
 
     Raises:
         InputError: no lookup has shapes, or they do not agree.

@@ -43,12 +43,12 @@ an iteration."""
 
 ALLOCATOR = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40)}
 """glibc keeps freed memory and serves large requests from it, as allocators do that PyTorch's performance tuning guide
-recommends (jemalloc, TCMalloc). Otherwise the system maps every large temporary in each iteration and clears its pages,
-which costs more than the work on it."""
+recommends (jemalloc, TCMalloc). Otherwise the system maps temporaries above 32 MB in each iteration and clears their
+pages, which costs more than some of the work on them."""
 
 
 def run_ranks(run: Run, world_size: int, cores: Sequence[int] | None = None, module: str = "trainer") -> None:
-    """Run all ranks on this host to their end; takes and raises what `started_ranks` does."""
+    """Run all ranks on this host to their end; takes the arguments and raises the errors of `started_ranks`."""
     with started_ranks(run, world_size, cores, module) as ranks:
         ranks.to_end()
 
@@ -152,7 +152,7 @@ def _loopback() -> dict[str, str]:
 
 def _first_failure(failed: Sequence[int], folder: Path) -> int:
     """The rank whose failure was its own: one that no peer reported."""
-    own = [rank for rank in failed if not _left_error(folder, rank).get("told_by_peer", False)]
+    own = [rank for rank in failed if not _left_error(folder, rank).get("reported_by_peer", False)]
     return (own or failed)[0]
 
 
@@ -180,7 +180,7 @@ def _left_error(folder: Path, rank: int) -> dict[str, Any]:
 
 
 def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    """Kill what still runs: a rank has nothing to tidy up, its files are whole or not at all.
+    """Kill running processes: a rank has nothing to tidy up, its files are whole or not at all.
 
     A rank that has died may have left children (`trainer.process.rank.in_child`): so its process group is killed, and
     has let go of its files when this returns, or has had `KILLED_S` for it.

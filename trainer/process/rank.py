@@ -1,4 +1,4 @@
-"""A process of the trainer: its cores, its process group, its children, and what becomes of its errors.
+"""A process of the trainer: its cores, its process group, its children, and the handling of its errors.
 
 Rank, number of ranks and meeting point come from torchrun's environment variables. A rank that fails leaves
 ``rank{r}.error`` beside the rendezvous file for the launcher: the error, and whether only a peer reported it.
@@ -127,7 +127,7 @@ def _do(work: Work, run: Run, rank: int) -> None:
 def _report(run: Run, rank: int, error: BaseException) -> int:
     """Leave the error for the launcher, or print it where there is none."""
     code = getattr(error, "exit_code", 1)
-    told_by_peer = isinstance(error, RuntimeError) and any(words in str(error) for words in LOST_PEER)
+    reported_by_peer = isinstance(error, RuntimeError) and any(words in str(error) for words in LOST_PEER)
     text = "" if code == 2 else "".join(traceback.format_exception(error))
     if run.rendezvous is None:
         sys.stderr.write(text or f"python -m trainer: {error}\n")
@@ -135,9 +135,11 @@ def _report(run: Run, rank: int, error: BaseException) -> int:
     name = type(error).__name__
     found = {"code": code, "message": str(error) if code == 2 else f"{name}: {error}", "traceback": text}
     file = run.rendezvous.parent / f"rank{rank}.error"
-    file.with_suffix(".partial").write_text(json.dumps({**found, "told_by_peer": told_by_peer}), encoding="utf-8")
+    file.with_suffix(".partial").write_text(
+        json.dumps({**found, "reported_by_peer": reported_by_peer}), encoding="utf-8"
+    )
     file.with_suffix(".partial").rename(file)
-    if told_by_peer:
+    if reported_by_peer:
         time.sleep(GRACE_S)
     return int(code)
 

@@ -12,9 +12,6 @@ TABLE = Path("/proc/stat")
 """Linux's table of the time of each core by use."""
 COLUMN = 8
 """Column of steal time, after the core's name."""
-MOST_STOLEN = 0.03
-"""Share of the cores' time that the host of a virtual machine takes without harm: iterations last longer by it, which
-looks like waiting."""
 
 
 @dataclass(slots=True)

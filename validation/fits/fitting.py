@@ -2,10 +2,10 @@
 
 What is fitted: the share of their links that each operation reaches, inside a node and between nodes; a factor on the
 library's latency constants (base, hop inside a node, hop between nodes, cost of posting a message); the rate at which
-a kernel copies a member's own part; and for each source what its method adds to everything it timed. All sizes and
-numbers of ranks share them. Minimised are the logarithms of predicted over measured, with a loss that grows linearly
-beyond 10 %, so that a few odd rows do not bend the whole. A factor is drawn to 1, the library's own constant, with
-the weight of one row that is off by a factor of e: where the rows say nothing, it stays there.
+a kernel copies a member's own part; and for each source the overhead of its method on everything it timed. All sizes
+and numbers of ranks share them. Minimised are the logarithms of predicted over measured, with a loss that grows
+linearly beyond 10 %, so that a few odd rows do not bend the whole. A factor is drawn to 1, the library's own constant,
+with the weight of one row that is off by a factor of e: where the rows say nothing, it stays there.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from simulator.lowering import Machine
 from simulator.operators import FloatArray
 from validation.suites.predict import Job, inputs_of
 from validation.suites.suite import Band, Case, load_suite
-from workloads.dlrm.sharding.plan import Plan
+from workloads.dlrm.family import DlrmWorkload
 from workloads.graded import Graded
 from workloads.graph.framework import Constant, Framework
 
@@ -49,21 +49,21 @@ LARGEST_FACTOR = 50.0
 
 @dataclass(frozen=True)
 class Configuration:
-    """A job of calibration cases, planned once, and what was measured of it."""
+    """A job of calibration cases, planned once, and its measurements."""
 
     resolved: ResolvedScenario
     measured_s: tuple[float, ...]
 
     @cached_property
-    def _planned(self) -> tuple[Machine, Plan]:
+    def _planned(self) -> tuple[Machine, DlrmWorkload]:
         machine = machine_of(self.resolved)
         return machine, make_fitting_plan(self.resolved, settings_of(self.resolved), machine)[0]
 
     def iteration_s(self, values: Mapping[Constant, float]) -> float:
         """Seconds of an iteration with other constants of the framework."""
-        machine, plan = self._planned
+        machine, planned = self._planned
         resolved = replace(self.resolved, framework=with_constants(self.resolved.framework, values))
-        return iteration_s(resolved, plan, settings_of(resolved), machine)
+        return iteration_s(resolved, replace(planned, settings=settings_of(resolved)), machine)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""Fitting what a GPU's kernels reach to kernels that were timed on it.
+"""Fitting the rates of a GPU's kernels to kernels that were timed on it.
 
 Only constants that the rows determine are fitted: elementwise kernels give the stream fraction and the start of a
 kernel, GEMMs their fraction of the peak, the feed of their operands, their start and what is left without alignment,
-lookups the embedding rate. The search starts from round values, the same for every GPU, whatever its spec says; a
+lookups the embedding rate. The search starts from round values, the same for every GPU, independent of its spec; a
 constant is drawn to its start with a weight too small to matter where rows depend on it.
 """
 

@@ -19,7 +19,7 @@ EVALUATIONS = 60
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """Logarithms of the parameters, and what is left of the errors."""
+    """Logarithms of the parameters, and the remaining errors."""
 
     logs: FloatArray
     cost: float

@@ -36,7 +36,7 @@ def nonnegative(
     Args:
         matrix: amounts of each row ``[R, A]``.
         seconds: measured time of each row ``[R]``.
-        floors: seconds that are added to what is predicted where errors are relative to it ``[R]``.
+        floors: seconds added to predictions that errors are relative to ``[R]``.
         weights: weights of errors ``[R]``, without unit.
         usual: costs to lean on; None: there are none.
 

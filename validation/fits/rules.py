@@ -1,11 +1,11 @@
-"""Rules over the inputs of a case, such as ``nodes == 1 or ranks_per_node == 1``: nobody picks the calibration."""
+"""Rules over the inputs of a case, such as ``nodes == 1 or ranks_per_node == 1``: nobody picks the cases."""
 
 from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Protocol, TypeVar
 
 from pydantic import AfterValidator
 
@@ -54,3 +54,35 @@ def _compare(comparison: str, inputs: Mapping[str, Any]) -> bool:
             f"{match[1]} is a number", file="rule", given=comparison, expected=f"{match[1]} {match[2]} NUMBER"
         ) from None
     return _COMPARISONS[match[2]](value, limit)
+
+
+class HasInputs(Protocol):
+    """A row of measurements."""
+
+    @property
+    def inputs(self) -> Mapping[str, Any]:
+        """Values by name, which rules compare."""
+        ...
+
+
+Row = TypeVar("Row", bound=HasInputs)
+
+
+def rows_to_fit(rows: Sequence[Row], rule: str | None) -> list[Row]:
+    """The rows that the rule holds for; all without a rule.
+
+    Raises:
+        InputError: it is no rule, or leaves no row.
+    """
+    if rule is None:
+        return list(rows)
+    try:
+        require_rule(rule)
+    except ValueError as error:
+        raise InputError(
+            "not a rule", file="--rule", given=rule, expected="KEY OP VALUE, e.g. 'nodes <= 2', joined by ' or '"
+        ) from error
+    used = [row for row in rows if holds(rule, row.inputs)]
+    if not used:
+        raise InputError("the rule leaves no row to fit on", file="--rule", given=rule)
+    return used

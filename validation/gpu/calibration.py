@@ -1,6 +1,6 @@
 """A cluster and a framework profile, fitted to measurements on a machine's GPUs.
 
-Kernels alone give what the GPU reaches (`validation.fits.kernel_fit`), collectives what the links between its GPUs do
+Kernels alone give the rates of the GPU (`validation.fits.kernel_fit`), collectives those of the links between GPUs
 (`validation.fits.fitting`), and iterations of jobs the constants of a framework profile
 (`validation.fits.framework_fit`): the host's time for each operator, and by how much longer the trainer's lookups,
 updates and element-wise kernels take than those that the profile it starts from counts.

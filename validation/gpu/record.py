@@ -39,7 +39,7 @@ class GpuJob:
 
 @dataclass(frozen=True, slots=True)
 class GpuRecord:
-    """A machine's GPUs and what was measured on them.
+    """A machine's GPUs and the measurements on them.
 
     Attributes:
         device: name that the driver gives.

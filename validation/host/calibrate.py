@@ -41,12 +41,16 @@ from validation.suites.collectives import Predictor
 
 USUAL_COSTS = Path(str(files("validation") / "hosts" / "usual_costs.yaml"))
 """Costs of a well-known CPU, towards which costs lean that few rows determine."""
-MOST_WAIT_S = 4e-3
+MOST_WAIT_S = 2e-2
 """Upper bound of a collective's waiting time, seconds."""
 MOST_POSTING_S = 1e-3
 """Upper bound of the core time that posting a collective takes, seconds."""
 ROBUST_BEYOND = 0.1
 """Relative error beyond which a job's residual counts by its size instead of its square."""
+COLLECTIVES_WEIGHT = 0.4
+"""Weight of a relative error of collectives beside one of iterations: collectives are two to three times as noisy."""
+LEAST_WAITING = 0.05
+"""Smallest fraction of the iteration to which an error of collectives is relative."""
 MOST_FITTED = 24
 """Largest number of jobs to which constants of collectives are fitted; jobs are random draws, the first ones count."""
 MOST_EVALUATIONS = 5
@@ -321,8 +325,8 @@ def _scaled(cluster: Cluster, threads: int, levels: Mapping[KernelClass, float],
 def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], bounds: Mapping[str, float]) -> Cluster:
     """The cluster with the constants in ``bounds`` that minimise the errors of iterations and of collectives.
 
-    Both residuals of a job are relative to its iteration. The time that a rank works beside collectives counts as it
-    was measured: an error of kernels is no reason to wait.
+    A job has two residuals: its iteration's, and that of its collectives, relative to themselves. The time that a rank
+    works beside collectives counts as it was measured: an error of kernels is no reason to wait.
     """
     from scipy.optimize import least_squares
 
@@ -342,7 +346,8 @@ def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], bounds: Mapping[str, f
             times = predict_prepared(with_kernels_of(job.prepared, on))
             more_s = per_core * (job.thread_s - (times.thread_s or 0.0))
             found.append((times.iteration_s + more_s) / job.iteration_s - 1.0)
-            found.append((times.classes_s["collectives"] - job.collectives_s) / job.iteration_s)
+            waited_s = max(job.collectives_s, LEAST_WAITING * job.iteration_s)
+            found.append(COLLECTIVES_WEIGHT * (times.classes_s["collectives"] - job.collectives_s) / waited_s)
         return np.array(found)
 
     start = np.full(len(most), 0.1)

@@ -1,4 +1,4 @@
-"""Measured collectives, and what the network model says of them."""
+"""Measured collectives, and their predictions by the network model."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from simulator.operators import FloatArray
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCollective:
-    """One collective that somebody timed; bytes as nccl-tests counts them.
+    """One timed collective; bytes as nccl-tests counts them.
 
     Attributes:
         nodes: nodes in use.

@@ -1,4 +1,4 @@
-"""Errors of predictions, and what is said of many of them."""
+"""Errors of predictions, and their statistics."""
 
 from __future__ import annotations
 

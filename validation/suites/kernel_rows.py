@@ -1,6 +1,6 @@
 """Kernels that others timed, as rows of CSV, and the operators they are.
 
-Columns: ``kind`` (gemm, elementwise, lookup), ``time_us``, ``source``, and what the kind needs: ``precision``, ``m``,
+Columns: ``kind`` (gemm, elementwise, lookup), ``time_us``, ``source``, and the sizes of the kind: ``precision``, ``m``,
 ``n``, ``k``, ``count``, ``transposed`` of a gemm (`simulator.operators.Gemm`), ``bytes`` read and written by an
 elementwise kernel, ``lookups``, ``row_bytes``, ``output_bytes``, ``index_bytes``, ``tables`` of a lookup
 (`simulator.operators.EmbeddingLookup`). A column that no row needs may be left out.
@@ -25,7 +25,7 @@ _LOOKUP = ("lookups", "row_bytes", "output_bytes", "index_bytes", "tables")
 
 @dataclass(frozen=True, slots=True)
 class MeasuredKernel:
-    """One kernel that somebody timed.
+    """One timed kernel.
 
     Attributes:
         inputs: inputs that a rule may use: kind, precision, source and the sizes.

@@ -1,4 +1,4 @@
-"""Predictions: simulate what a suite asks for, each configuration once."""
+"""Predictions: simulate the cases of a suite, each configuration once."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from workloads.graded import graded_quantities
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A scenario with changes: what is simulated once however many rows need it."""
+    """A scenario with changes: a job that is simulated once for all rows that need it."""
 
     scenario: str
     settings: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ def inputs_of(resolved: ResolvedScenario, job: Job) -> dict[str, Any]:
 
 
 def _parts(outcome: Outcome) -> dict[str, float]:
-    """Durations of the mean rank in one iteration, by what a peer reports; overlap is not taken out.
+    """Durations of the mean rank in one iteration, by the classes that a peer reports; overlap is not taken out.
 
     ``gemm_s``, ``embedding_s`` (lookup and update), ``other_compute_s``, one part per collective op (transfer, without
     waiting), ``serial_s`` (the sum of these), ``input_dist_s`` (collectives of the input, which peers leave out: they

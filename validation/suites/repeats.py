@@ -18,8 +18,8 @@ def repeats(cases: Sequence[Case]) -> list[Table]:
     """Cases that ask for the same metric of the same scenario with the same changes, two or more each.
 
     Returns:
-        ``cases`` (their ids), ``median`` of what was measured, ``spread_pct`` (half the range over the median) and
-        ``mean_deviation_pct`` (the mean absolute error of whoever predicts the median), in the order of the suite.
+        ``cases`` (their ids), ``median`` of the measurements, ``spread_pct`` (half the range over the median) and
+        ``mean_deviation_pct`` (the mean absolute error of a prediction of the median), in the order of the suite.
     """
     groups: dict[str, list[tuple[str, float]]] = {}
     for case in cases:

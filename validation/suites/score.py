@@ -44,7 +44,7 @@ def score(file: Path, suite: Suite, run_all: Map, progress: Progress | None = No
         "suite": file.stem,
         "cases": cases,
         "excluded": [e.model_dump() for e in suite.excluded],
-        **statistics(_errors(_judged(cases), memory=False)),
+        **statistics(_errors(_scored(cases), memory=False)),
         "groups": groups_of(cases),
         "memory_cases": statistics(_errors(cases, memory=True)),
         "calibration_cases": statistics(
@@ -61,7 +61,7 @@ def score(file: Path, suite: Suite, run_all: Map, progress: Progress | None = No
     }
 
 
-def _judged(cases: Sequence[Table]) -> Sequence[Table]:
+def _scored(cases: Sequence[Table]) -> Sequence[Table]:
     """The cases that say how good a prediction is: those that nothing was calibrated on, if there are any."""
     return [case for case in cases if case["role"] == "validation"] or cases
 

@@ -1,8 +1,8 @@
-"""Suites: what others measured, as YAML, and what is asked of the simulator for each case.
+"""Suites: published measurements as YAML, and the request to the simulator for each case.
 
-A case names a scenario, what is changed in it, a metric of ``summary.json`` and the measured value. Which cases the
-models were calibrated on is decided by a rule over the inputs, so that nobody picks. Every row of a source is a case
-or is excluded with a reason.
+A case names a scenario, its changes, a metric of ``summary.json`` and the measured value. A rule over the inputs
+decides the cases that the models were calibrated on, so that no person picks them. Every row of a source is a case or
+is excluded with a reason.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _one_or_several(given: object) -> object:
 
 
 class Suite(Strict):
-    """A set of measurements and what is compared with them."""
+    """A set of measurements and the compared predictions."""
 
     schema_version: Literal[1] = Field(1, alias="schema")
     title: str

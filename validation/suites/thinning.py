@@ -14,7 +14,8 @@ OCTAVE_PART = 0.1
 """A size further than this many octaves from a power of two stands for none."""
 
 DENSE = 2.0
-"""Sizes per octave above which a series is thinned: a few odd sizes say what no power of two beside them does."""
+"""Sizes per octave above which a series is thinned: a few odd sizes carry information that the powers of two near them
+do not."""
 
 
 def thinned(rows: Iterable[MeasuredCollective]) -> list[MeasuredCollective]:

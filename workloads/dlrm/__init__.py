@@ -1,1 +1,1 @@
-"""DLRM: embedding tables spread over ranks, dense layers copied to all, and what travels between them."""
+"""DLRM: embedding tables spread over ranks, dense layers copied to all, and the traffic between them."""

@@ -1,4 +1,4 @@
-"""Framework profiles: what the training framework does around the kernels."""
+"""Framework profiles: overheads of the training framework around the kernels."""
 
 from __future__ import annotations
 

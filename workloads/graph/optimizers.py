@@ -1,4 +1,4 @@
-"""Optimizers: the state they keep for each weight and each row, and what an update reads and writes.
+"""Optimizers: the state they keep for each weight and each row, and the traffic of an update.
 
 Those of tables are fused into the backward pass (FBGEMM split_table_batched_embeddings_ops_training.py, 1.9.0); dense
 ones are PyTorch's and NVIDIA apex's.

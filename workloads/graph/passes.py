@@ -1,6 +1,6 @@
 """Programs of iterations that consist of several passes, each over a micro-batch.
 
-Generators record one pass after the other and say what a task waits for in passes; which task of which iteration that
+Generators record one pass after the other and count the waits of a task in passes; which task of which iteration that
 is follows here. Tasks of passes after the first have the number of the pass in their names.
 """
 
@@ -50,8 +50,8 @@ class PassBuilder:
     def depend(self, task: int, on: int | str, *, lag: int = 0) -> None:
         """Let ``task``, of the open pass, wait for a task of ``lag`` passes before.
 
-        ``on`` is that task as the open pass has it, or its name where it is recorded later or not in every pass; what a
-        pass does not do is not waited for.
+        ``on`` is that task as the open pass has it, or its name where it is recorded later or not in every pass; parts
+        that a pass lacks are not waited for.
 
         Raises:
             ValueError: the other task would be of a later pass.

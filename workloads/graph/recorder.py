@@ -1,6 +1,6 @@
 """Recording kernels and collectives as PyTorch launches them: a host task, then the work on a stream.
 
-A kernel waits for its launch and for what is before it on its stream. A collective that c10d launches waits, besides,
+A kernel waits for its launch and for the work before it on its stream. A collective that c10d launches waits, besides,
 for everything launched so far on the stream that issues it (an event is recorded there), and a wait for a collective
 holds the stream that waits, not the host (software facts: pytorch ProcessGroupNCCL.cpp). A CUDA graph has one launch
 for all its kernels.
@@ -143,7 +143,7 @@ class Recorder(PassBuilder):
     ) -> int:
         """Launch a collective on the stream of its process group; returns the task's number.
 
-        A rank that is alone on its host has nobody to exchange with, and copies. Some operations are done on a copy of
+        A rank that is alone on its host copies instead of exchanging. Some operations are done on a copy of
         their input, which the call makes (`workloads.dlrm.model.settings.DlrmSettings.copied`).
         """
         if self._alone:

@@ -13,8 +13,8 @@ from typing import Literal, TypeAlias
 from workloads.graph.framework import Pipeline
 
 Part: TypeAlias = Literal["copy", "splits", "indices", "fill", "lookup", "forward", "backward"]
-"""Copy of a batch to the device; exchange of what will be sent; exchange of indices; rows brought into a cache; lookups
-and the exchange of pooled vectors; dense forward; backward and optimizers."""
+"""Copy of a batch to the device; exchange of the sizes to be sent; exchange of indices; rows brought into a cache;
+lookups and the exchange of pooled vectors; dense forward; backward and optimizers."""
 
 
 @dataclass(frozen=True, slots=True)

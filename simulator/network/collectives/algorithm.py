@@ -30,8 +30,8 @@ class Call:
         op: the operation.
         block: the instances.
         bytes: nccl-tests' size per instance ``[a, 1]``, see `CollectiveCall`.
-        send_bytes: of an uneven all_to_all, what each member sends, own part included ``[I, n]``; else None.
-        receive_weights: of an uneven all_to_all, share of a sender's bytes that each member receives ``[I, n]``; rows
+        send_bytes: bytes that each member of an uneven all_to_all sends, own part included ``[I, n]``; else None.
+        receive_weights: fraction of a sender's bytes that each member of an uneven all_to_all receives ``[I, n]``; rows
             sum to 1.
     """
 

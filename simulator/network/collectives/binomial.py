@@ -7,8 +7,8 @@ With n members and S bytes (gather, scatter: the root's buffer), the step at dis
 
 after one base latency; hop and rate are those of NVLink (or PCIe) while all partners are in their node, else of the
 network. The tree of ``MPI_Bcast``: a broadcast sends everything log2 n times one after the other, so it is for small
-messages; a scatter halves what it sends at each step. Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, section 4.3;
-MPICH chooses it up to 12 KiB or below 8 members. Reduce and gather are broadcast and scatter backwards.
+messages; a scatter halves the bytes it sends at each step. Thakur, Rabenseifner, Gropp, IJHPCA 19(1), 2005, section
+4.3; MPICH chooses it up to 12 KiB or below 8 members. Reduce and gather are broadcast and scatter backwards.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """NVLS: the NVSwitch adds and copies. Every GPU sends its data once and receives the result once.
 
-With n members of one NVLink domain, S bytes, and o and i what a port sends and receives:
+With n members of one NVLink domain, S bytes, and o and i the bytes a port sends and receives:
 
     time = nvls_hop + max(o, i) / nvlink / 0.85
 

@@ -24,7 +24,7 @@ def stages(call: Call) -> tuple[Stage, ...]:
 
 
 def gathering_stages(call: Call) -> tuple[Stage, ...]:
-    """A phase per step; what is exchanged doubles."""
+    """A phase per step; the exchanged bytes double."""
     n = call.block.size
     steps = [Step(exchanged(call.block, d), call.bytes * (d / n)) for d in halvings(call.block)]
     return in_sequence(call.block, steps, call.bytes / n)

@@ -4,7 +4,7 @@ A step takes ``hop + bytes / rate``: a hop inside the node when all partners are
 post. Ranks are numbered as they sit on the machine, so small distances stay in a node.
 
 Exchanges in pairs need a power of two of members. With n = 2^k + r of them, the first 2 r fold first: those at even
-positions give what they have to their right neighbour, sit out, and get the result in the end.
+positions give their data to their right neighbour, sit out, and get the result in the end.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Step:
     Attributes:
         target: position of the member that each sends to, its own where it sends nothing ``[n]``.
         bytes: bytes that each sends ``[a, 1]``, or ``[a, n]`` where they differ.
-        adds: whether who receives adds them to its own.
+        adds: whether the receiver adds them to its own.
     """
 
     target: IntArray
@@ -96,12 +96,12 @@ def folded(block: Block, inner: list[Step], size_bytes: FloatArray, *, adds: boo
 
 
 def down_the_tree(block: Block, amount: FloatArray, *, parts: bool) -> list[Step]:
-    """Steps of a binomial tree from member 0: at distances 2^k, ..., 2, 1 whoever has it sends to i + distance.
+    """Steps of a binomial tree from member 0: at distances 2^k, ..., 2, 1 each holder i sends to i + distance.
 
     Args:
         block: the members.
         amount: bytes of a message ``[a, 1]``; with ``parts``, bytes of one member's part.
-        parts: a message holds what the receiver and those below it get, not everything.
+        parts: a message holds the parts of the receiver and of those below it, not everything.
     """
     n, steps = block.size, []
     for distance in reversed(doublings(block)):
@@ -114,7 +114,7 @@ def down_the_tree(block: Block, amount: FloatArray, *, parts: bool) -> list[Step
 
 
 def up_the_tree(block: Block, amount: FloatArray, *, parts: bool) -> list[Step]:
-    """The same steps backwards: what was sent is received, and added to the receiver's own unless it is ``parts``."""
+    """The same steps backwards: sent data is received, and added to the receiver's own unless it is ``parts``."""
     steps = []
     for down in reversed(down_the_tree(block, amount, parts=parts)):
         sender = np.flatnonzero(down.target != np.arange(block.size))

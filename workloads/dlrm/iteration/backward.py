@@ -27,12 +27,13 @@ from workloads.dlrm.iteration.gemms import input_gradient_gemm, weight_gradient_
 from workloads.dlrm.iteration.groups import WORLD
 from workloads.dlrm.iteration.job import COPIED_TABLES, Job
 from workloads.dlrm.iteration.output_dist import record_exchange
-from workloads.dlrm.model.dense import GRADIENT_BYTES, Bucket, Layer
+from workloads.dlrm.model.dense import Layer
+from workloads.graph.buckets import GRADIENT_BYTES, Bucket
 from workloads.graph.optimizers import DENSE_ACCESSES
 from workloads.graph.recorder import Recorder
 
 OPTIMIZER = "dense_optimizer"
-"""The task that updates what all ranks hold, once per iteration."""
+"""The task that updates the parameters that all ranks hold, once per iteration."""
 
 
 class Backward:

@@ -14,7 +14,8 @@ from workloads.graph.recorder import DEFAULT, Recorder
 
 BOTTOM = "bottom_mlp_forward"
 DENSE_READER = "pooled_permute"
-"""The kernel after which what an interaction reads is in place; without a bottom MLP it reads the dense features."""
+"""The kernel after which the inputs of an interaction are in place; without a bottom MLP it reads the dense
+features."""
 
 FORWARD_SHARE = 1 / 3
 """Share of the launches of a table that are of the forward pass; the rest are of the update (assumed: gradients take
@@ -123,7 +124,7 @@ def record_layer(
 def record_interaction(recorder: Recorder, job: Job) -> int:
     """Bring the pooled vectors into the dense precision and layout, then let them interact; returns their reader.
 
-    What arrives is ordered by owner and in the precision of the wire; one pass concatenates and casts it.
+    Received data is ordered by owner and in the precision of the wire; one pass concatenates and casts it.
     """
     section = "interaction_forward"
     arrived = float(job.batch * job.pooled_width * job.settings.forward_bytes)
@@ -140,7 +141,7 @@ def record_interaction(recorder: Recorder, job: Job) -> int:
 
 
 def pooled_columns(job: Job, read_bytes: float, write_bytes: float) -> Elementwise:
-    """The pooled vectors from what arrives into their columns, or their gradients out of them."""
+    """Copy received pooled vectors into their columns, or their gradients out of them."""
     parts = float(job.pooled_parts)
     return Elementwise(read_bytes, write_bytes, access="columns", pieces=job.batch * parts, parts=parts)
 

@@ -1,6 +1,6 @@
 """One training iteration of a DLRM as a task graph.
 
-What depends on what, on which stream it runs and when the host launches it follows TorchRec, HugeCTR and c10d; the
+Dependencies, streams and the order of launches follow TorchRec, HugeCTR and c10d; the
 pipeline (`workloads.graph.schedule`) says which batch each part of an iteration serves.
 """
 

@@ -1,4 +1,4 @@
-"""Embedding tables of one kind of sharding: their kernels and what they exchange."""
+"""Embedding tables of one kind of sharding: their kernels and exchanges."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NODE, CROSS_NODE = "node", "cross_node"
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """Bytes of a collective: what each rank sends, and the weights of the receivers (None: even)."""
+    """Bytes of a collective: bytes that each rank sends, and the weights of the receivers (None: even)."""
 
     bytes: Amount
     receive_weights: FloatArray | None = None

@@ -76,7 +76,7 @@ def frequent_rows(tables: Tables, settings: DlrmSettings, hybrid: IntArray) -> F
 
 
 def check_hybrid(plan: Plan, settings: DlrmSettings) -> None:
-    """Refuse hybrid embedding of what HugeCTR does not split so.
+    """Refuse hybrid embedding of tables that HugeCTR does not split so.
 
     Raises:
         InputError: another optimizer than SGD, several lookups per feature, tables cut by rows, or not on the device.

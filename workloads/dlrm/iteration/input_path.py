@@ -1,7 +1,7 @@
 """Input: how a batch comes in, its copy to the device, and input_dist, which sends its indices to the owners.
 
 As TorchRec does it (dist_data.py): features are permuted into the order of their owners; the ranks exchange how much
-they will send (splits), which the host must know, so it waits for them; lengths and values follow; what arrives is
+they will send (splits), which the host must know, so it waits for them; lengths and values follow; received data is
 permuted back (recat). Inside a CUDA graph the host cannot wait: the sizes are known beforehand, there are no splits.
 """
 
@@ -55,9 +55,9 @@ class InputPath:
         self._recorder.depend(self._copy, reader, lag=self._schedule.slots - self._schedule.copy)
 
     def _ingest(self, ingestion: Ingestion) -> int:
-        """Read and receive the batch, at most so many as there is room for ahead of what takes them; returns the last.
+        """Read and receive the batch, ahead of its use by at most the batches there is room for; returns the last.
 
-        Every rank has its part of what all reader hosts do.
+        Every rank has its part of the rate of all reader hosts.
         """
         whole = self._job.input_bytes * self._job.settings.world_size
         reading = Measured(whole / ingestion.bytes_per_s, Category.INPUT)

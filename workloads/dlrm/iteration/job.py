@@ -1,4 +1,4 @@
-"""Everything the parts of the generator share: the job's model, plan and settings, and what follows from them."""
+"""Data shared by the parts of the generator: the job's model, plan, settings, and values that follow from them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from workloads.dlrm.iteration.embeddings import embedding_groups
 from workloads.dlrm.iteration.groups import EmbeddingGroup
 from workloads.dlrm.iteration.residency import with_residency
 from workloads.dlrm.model.batch_contents import batch_lookups
-from workloads.dlrm.model.dense import GRADIENT_BYTES, Bucket, DensePart, dense_part, gradient_buckets
+from workloads.dlrm.model.dense import DensePart, dense_part
 from workloads.dlrm.model.model import DlrmModel, InteractionKind
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.rows.cache import amount
 from workloads.dlrm.sharding.plan import Plan
+from workloads.graph.buckets import GRADIENT_BYTES, Bucket, gradient_buckets
 
 COPIED_TABLES = "data_parallel_tables"
 """Stands for the gradients of copied tables among those of layers."""
@@ -138,7 +139,7 @@ class Job:
 
 
 def make_job(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Job:
-    """Work out what the generator and the memory estimate need.
+    """Compute the inputs of the generator and the memory estimate.
 
     Raises:
         InputError: the model contradicts itself.

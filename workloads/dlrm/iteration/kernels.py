@@ -35,10 +35,10 @@ class KernelShards:
         dim: its columns.
         samples: number of samples whose lookups it serves.
         parts: ranks that share its rows.
-        lookups: sums what follows the lookups, which popular rows draw to their ranks.
-        distinct: sums what follows the distinct rows.
-        rows: sums what follows the rows.
-        full: sums what each holder has in full (features).
+        lookups: sums amounts that follow the lookups, which popular rows draw to their ranks.
+        distinct: sums amounts that follow the distinct rows.
+        rows: sums amounts that follow the rows.
+        full: sums amounts that each holder has in full (features).
         outputs: sums pooled vectors, which a holder has in full, too, unless it serves only some of the lookups.
     """
 
@@ -55,7 +55,7 @@ class KernelShards:
 
 @dataclass(frozen=True, slots=True)
 class Kernels:
-    """Forward and backward kernel of a group, and what fills its caches; None where it has none."""
+    """Forward and backward kernel of a group, and the kernel that fills its caches; None where it has none."""
 
     lookup: EmbeddingLookup
     update: EmbeddingUpdate

@@ -1,7 +1,7 @@
-"""Memory per rank: what a plan keeps where, in bytes.
+"""Memory per rank: bytes that a plan keeps in each tier.
 
 Counted by the names that reports use: weights, optimizer state, gradients, activations, communication buffers, inputs
-in flight, caches, framework reserve, in each memory tier. An estimate of what must be there at once, without
+in flight, caches, framework reserve, in each memory tier. An estimate of the bytes that must be there at once, without
 fragmentation (the framework's reserve stands for it).
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,36 +18,12 @@ from workloads.dlrm.iteration.job import Job, make_job
 from workloads.dlrm.model.dense import dense_part
 from workloads.dlrm.model.model import DlrmModel
 from workloads.dlrm.model.settings import DlrmSettings
-from workloads.dlrm.model.storage import KEY_VALUE, WRITE_BUFFER_BYTES, Item, Tier, stored_bytes
+from workloads.dlrm.model.storage import KEY_VALUE, WRITE_BUFFER_BYTES, Item, stored_bytes
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.plan import Plan
+from workloads.graph.memory import MemoryUse, Tier
 from workloads.graph.optimizers import DENSE_STATE
 from workloads.graph.schedule import SCHEDULES
-
-
-@dataclass(frozen=True, slots=True)
-class MemoryUse:
-    """Bytes per rank.
-
-    Attributes:
-        tiers: tier -> item -> bytes ``[P]``: device memory, host memory, SSDs.
-    """
-
-    tiers: Mapping[Tier, Mapping[str, FloatArray]]
-
-    @property
-    def hbm(self) -> Mapping[str, FloatArray]:
-        """Items in device memory."""
-        return self.tiers["hbm"]
-
-    @property
-    def ddr(self) -> Mapping[str, FloatArray]:
-        """Items in host memory."""
-        return self.tiers["ddr"]
-
-    def total(self, tier: Tier) -> FloatArray:
-        """Sum of the items of a tier ``[P]``."""
-        return np.asarray(np.sum(list(self.tiers[tier].values()), axis=0), dtype=np.float64)
 
 
 def memory_per_rank(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> MemoryUse:
@@ -82,7 +57,7 @@ def memory_per_rank(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Mem
 def bytes_beside_tables(model: DlrmModel, tables: Tables, settings: DlrmSettings) -> float:
     """Device memory of a rank that is not for tables, bytes, before a plan exists.
 
-    Activations, buffers and inputs are those of evenly spread tables; planners stay within what is left.
+    Activations, buffers and inputs are those of evenly spread tables; planners stay within the rest.
     """
     part, batch, width = dense_part(model, tables), settings.local_batch_size, float(tables.pooled_dim.sum())
     per_byte = 2 + DENSE_STATE[settings.optimizer.dense]
@@ -132,7 +107,7 @@ def _activation_bytes(job: Job) -> float:
 
 
 def _buffer_bytes(job: Job) -> Amount:
-    """The larger of the forward and the backward exchange: what its steps send, and pooled vectors received."""
+    """The larger of the forward and the backward exchange: sent parts of its steps, and received pooled vectors."""
     settings, total = job.settings, np.zeros(job.plan.world_size)
     for group in job.groups:
         if group.forward:

@@ -1,4 +1,4 @@
-"""One pass of an iteration: its parts in the order of the pipeline, and what they wait for in other passes."""
+"""One pass of an iteration: its parts in the order of the pipeline, and their waits for other passes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def record_pass(recorder: Recorder, job: Job, schedule: Schedule) -> None:
 
 
 class _Pass:
-    """The parts of a pass. What one waits for may be recorded later in the pass: it serves another batch."""
+    """The parts of a pass. An input may be recorded later in the pass: it serves another batch."""
 
     record: dict[Part, Callable[[], None]]
 

@@ -12,7 +12,7 @@ holds ``count`` rows that take ``share`` of all lookups together, so each of its
 - batches of n lookups whose rows are fetched once each leave the cache ``D(T + n) - D(T)`` rows to fetch;
 - an LFU cache holds the C most popular rows.
 
-All sums are over bins, some hundreds whatever the number of rows.
+All sums are over bins, some hundreds for any number of rows.
 """
 
 from __future__ import annotations
@@ -97,10 +97,6 @@ class Popularity:
         """Rows that ``lookups [...]`` lookups touch in the mean, D ``[...]``."""
         return np.asarray(-np.expm1(_times(lookups, np.log1p(-self.p))) @ self.count)
 
-    def top_share(self, rows: FloatArray | float) -> FloatArray:
-        """Share of all lookups that goes to the ``rows [...]`` most popular rows ``[...]``."""
-        return _cumulative(self.count, self.share, np.asarray(rows, dtype=np.float64))
-
     def hit_rate(self, cache_rows: FloatArray | float, lookups: float = np.inf) -> FloatArray:
         """Share of lookups that an LRU cache of ``cache_rows [...]`` rows serves ``[...]``.
 
@@ -136,11 +132,6 @@ class Popularity:
         window = self.characteristic_lookups(cache_rows)
         log = np.log1p(-self.p)
         return np.asarray((np.exp(_times(window, log)) * -np.expm1(lookups * log)) @ self.count)
-
-    def fetched_least_frequent(self, cache_rows: FloatArray | float, lookups: float) -> FloatArray:
-        """The same of an LFU cache, which holds the ``cache_rows [...]`` most popular rows ``[...]``."""
-        touched = -np.expm1(lookups * np.log1p(-self.p)) * self.count
-        return np.asarray(touched.sum() - _cumulative(self.count, touched, np.asarray(cache_rows, dtype=np.float64)))
 
     def characteristic_lookups(self, cache_rows: FloatArray | float) -> FloatArray:
         """Lookups T that touch ``cache_rows [...]`` distinct rows, D(T) = C ``[...]``; infinite where all rows fit.

@@ -44,7 +44,7 @@ class Optimizer(Strict):
 
 
 class Overlap(Strict):
-    """What runs beside what within an iteration; what is left out is as the framework has it."""
+    """Operations that overlap within an iteration; a missing key means the framework's default."""
 
     exchange: bool | None = Field(None, description="pooled vectors and their gradients travel beside the bottom MLP")
     all_reduce: bool | None = Field(None, description="gradients are summed beside the backward pass, not after it")
@@ -54,7 +54,7 @@ class Overlap(Strict):
 
 
 USUAL_OVERLAP = Overlap(exchange=True, all_reduce=True, weight_gradients=False)
-"""What PyTorch's autograd and DistributedDataParallel run beside each other."""
+"""Overlap of PyTorch's autograd and DistributedDataParallel."""
 
 
 class HybridEmbedding(Strict):
@@ -74,7 +74,7 @@ class HybridEmbedding(Strict):
 
 
 class Ingestion(Strict):
-    """How batches come into the memory of the nodes that train."""
+    """Ingestion of batches into the memory of the nodes that train."""
 
     reader_hosts: Positive = Field(description="hosts that read and decode for the whole job")
     cores_per_host: Positive = Field(description="cores of each that decode")
@@ -90,6 +90,6 @@ class Ingestion(Strict):
 
     @property
     def bytes_per_s(self) -> float:
-        """What all reader hosts deliver: decoding, or their NICs where these are slower."""
+        """Rate that all reader hosts deliver, B/s: decoding, or their NICs where these are slower."""
         decoded = self.cores_per_host * self.decode_bytes_per_s
         return self.reader_hosts * (decoded if self.nic_bytes_per_s is None else min(decoded, self.nic_bytes_per_s))

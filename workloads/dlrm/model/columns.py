@@ -32,7 +32,7 @@ def cut_columns(table: IntArray, dim: IntArray, pieces: IntArray) -> tuple[IntAr
     units, count = (dim // COLUMN_MULTIPLE)[which], pieces[which]
 
     def edge(number: IntArray) -> IntArray:
-        """First column of piece ``number``; the last range takes what is no multiple of four."""
+        """First column of piece ``number``; the last range takes the remainder of a division by four."""
         at = COLUMN_MULTIPLE * (number * units // count)
         return np.where(number == count, dim[which], at)
 

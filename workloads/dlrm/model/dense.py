@@ -1,4 +1,4 @@
-"""The dense part of a DLRM: layers, their FLOPs and parameters, and the gradient buckets of DDP."""
+"""The dense part of a DLRM: layers, their FLOPs and parameters."""
 
 from __future__ import annotations
 
@@ -8,10 +8,7 @@ from dataclasses import dataclass
 from inputs.errors import InputError
 from workloads.dlrm.model.model import DlrmModel
 from workloads.dlrm.model.tables import Tables
-
-GRADIENT_BYTES = 4
-"""Dense parameters, gradients and optimizer state are fp32 (PyTorch default and with automatic mixed precision)."""
-
+from workloads.graph.buckets import GRADIENT_BYTES
 
 MAX_LENGTHS = 6
 """Different lengths that a message names."""
@@ -154,39 +151,3 @@ def _cross(model: DlrmModel, width: int) -> tuple[Layer, ...]:
     for i in range(model.cross.layers.value):
         layers += [Layer(f"cross_{i}_v", width, rank, activation=False, bias=False), Layer(f"cross_{i}_u", rank, width)]
     return tuple(layers)
-
-
-@dataclass(frozen=True, slots=True)
-class Bucket:
-    """Gradients that one all_reduce sums: ready when the gradient named ``ready_after`` is."""
-
-    parameters: int
-    ready_after: str
-
-    @property
-    def bytes(self) -> int:
-        """Size of the buffer."""
-        return self.parameters * GRADIENT_BYTES
-
-
-def gradient_buckets(gradients: list[tuple[str, int]], first_bytes: float, cap_bytes: float) -> tuple[Bucket, ...]:
-    """DDP's buckets.
-
-    Gradients are added in the order in which backward makes them; a bucket is closed as soon as its size reaches the
-    limit (pytorch c10d/reducer.cpp compute_bucket_assignment_by_size), the first one at a smaller limit.
-
-    Args:
-        gradients: (what they belong to, number of parameters), in backward order.
-        first_bytes: limit of the first bucket.
-        cap_bytes: limit of the others.
-    """
-    buckets: list[Bucket] = []
-    filled, limit = 0, first_bytes
-    for name, parameters in gradients:
-        filled += parameters
-        if filled * GRADIENT_BYTES >= limit:
-            buckets.append(Bucket(filled, name))
-            filled, limit = 0, cap_bytes
-    if filled:
-        buckets.append(Bucket(filled, gradients[-1][0]))
-    return tuple(buckets)

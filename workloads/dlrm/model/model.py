@@ -18,7 +18,7 @@ from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.laws.pooling import PoolingSpread
 from workloads.dlrm.model.measured import everywhere, with_counts
 from workloads.dlrm.model.table_list import Positive, TableCount, TableGroup, read_table_list
-from workloads.graded import Graded, choose_alternatives
+from workloads.graded import Graded, choose_alternatives, value_path
 
 MODELS = Catalog("model", "workloads", "models")
 
@@ -163,11 +163,11 @@ def read_model(document: Document, *, prefix: KeyPath = ()) -> DlrmModel:
     """
     model = validate(DlrmModel, document, prefix=prefix)
     if model.table_list is not None:
-        model = _with_table_list(model, model.table_list, document, (*prefix, "table_list", "value"))
+        model = _with_table_list(model, model.table_list, document, value_path(document, (*prefix, "table_list")))
     elif model.tables is not None:
-        groups = with_counts(model.tables.value, document, (*prefix, "tables", "value"))
+        groups = with_counts(model.tables.value, document, value_path(document, (*prefix, "tables")))
         model = model.model_copy(update={"tables": model.tables.model_copy(update={"value": groups})})
-    return with_law(model, model.index_reuse, document, (*prefix, "index_reuse", "value"))
+    return with_law(model, model.index_reuse, document, value_path(document, (*prefix, "index_reuse")))
 
 
 def with_law(model: DlrmModel, law: Graded[IndexLaw], document: Document, path: KeyPath) -> DlrmModel:

@@ -36,8 +36,8 @@ class DlrmSettings:
         seed: seed of the differences between ranks in a batch.
         cache_hit_rate: share of the distinct rows of a batch that software caches hold; None: as popularity says.
         gradient_accumulation: passes per iteration, whose dense gradients are added up.
-        overlaps: what runs beside what within an iteration, nothing left to the framework.
-        cuda_graph: what one launch starts: each kernel by itself; the dense part, between collectives and embedding
+        overlaps: operations that overlap within an iteration, nothing left to the framework.
+        cuda_graph: scope of one launch: each kernel by itself; the dense part, between collectives and embedding
             kernels; the whole iteration, whose exchanges then have sizes known beforehand.
         hybrid: rows of sharded tables that all ranks have; None: no such rows.
         ingestion: reading of batches; None: they are always there.

@@ -20,14 +20,13 @@ import numpy as np
 
 from simulator.operators import FloatArray
 from simulator.program import IntArray
+from workloads.graph.memory import TIERS, Tier
 from workloads.graph.optimizers import STATE_BYTES, TABLE_STATE, TableOptimizerKind
 
 ComputeKernel: TypeAlias = Literal["fused", "fused_uvm", "fused_uvm_caching", "key_value"]
-Tier: TypeAlias = Literal["hbm", "ddr", "ssd"]
 Item: TypeAlias = Literal["weights", "optimizer state", "caches"]
 
 COMPUTE_KERNELS: tuple[ComputeKernel, ...] = get_args(ComputeKernel)
-TIERS: tuple[Tier, ...] = get_args(Tier)
 CACHED_KERNELS: tuple[ComputeKernel, ...] = ("fused_uvm_caching", "key_value")
 FUSED, UVM, CACHED, KEY_VALUE = range(len(COMPUTE_KERNELS))
 _WEIGHTS_TIER: dict[int, Tier] = {FUSED: "hbm", UVM: "ddr", CACHED: "ddr", KEY_VALUE: "ssd"}

@@ -101,7 +101,7 @@ class Touched:
 def in_lines(size: float) -> float:
     """Bytes of the lines that rows of ``size`` bytes lie in, on the average: rows follow each other without a gap.
 
-    They begin at multiples of what their size and that of a line have in common.
+    They begin at multiples of the greatest common divisor of their size and that of a line.
     """
     return 0.0 if not size else size + LINE_BYTES - gcd(int(size), LINE_BYTES)
 

@@ -18,7 +18,7 @@ from simulator.program import IntArray
 from workloads.dlrm.sharding.refine import Refined, refine
 
 MEMORY_SLACK = 1.25
-"""A rank takes at most this much of the mean size while that works: what else a rank keeps needs room too. When it does
+"""A rank takes at most this much of the mean size while that works: the rank's other data needs room too. When it does
 not work, costly shards are placed wherever there is room, and last the largest ones first."""
 
 REFINE_STEPS = 300

@@ -73,7 +73,7 @@ class BandwidthCosts:
     _weights: dict[tuple[int, int], FloatArray] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Keep what all calls share: traffic of the global batch, and what a second of input exchange adds."""
+        """Keep the common inputs of all calls: traffic of the global batch, and the weight of input exchange."""
         self._fused = uniform_storage(len(self.tables))
         self._traffic = table_traffic(self.tables, float(self.settings.global_batch_size), self.settings)
         everything = np.arange(len(self.tables))

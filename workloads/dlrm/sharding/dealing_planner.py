@@ -32,7 +32,7 @@ def zigzag(tables: Tables, context: PlanningContext) -> Plan:
     table, column, dim = cut_columns(all_tables(tables), tables.dim, _pieces(tables, context.world_size))
     order = np.lexsort((np.arange(len(table)), tables.rows[table] * dim))[::-1]
     rank = np.empty_like(table)
-    rank[order] = _forth_and_back(len(table), context.world_size)
+    rank[order] = _zigzag_ranks(len(table), context.world_size)
     sizes = np.bincount(rank, weights=shard_bytes(tables, context, table, dim), minlength=context.world_size)
     check_everywhere(float(sizes.max()), "shards of equal number", context)
     columns = ColumnShards(table, rank, column, dim)
@@ -45,7 +45,7 @@ def _pieces(tables: Tables, ranks: int) -> IntArray:
     return np.minimum(2**needed, ranks)
 
 
-def _forth_and_back(count: int, ranks: int) -> IntArray:
+def _zigzag_ranks(count: int, ranks: int) -> IntArray:
     """Rank of each of ``count`` shards: 0, 1, ..., P - 1, P - 1, ..., 1, 0, 0, 1 ..."""
     place = np.arange(count) % (2 * ranks)
     return np.minimum(place, 2 * ranks - 1 - place)

@@ -36,7 +36,7 @@ def greedy(tables: Tables, context: PlanningContext) -> Plan:
 
     A table is copied to all ranks when that costs every rank less than its share of one owner's cost; cut by rows when
     even its narrowest column shard is too large or too costly for one rank; else cut by columns as far as its cost and
-    size ask for. What is cut by columns or whole is placed by longest processing time.
+    size ask for. Column shards and whole tables are placed by longest processing time.
 
     Raises:
         InfeasibleError: the tables do not fit.
@@ -45,7 +45,7 @@ def greedy(tables: Tables, context: PlanningContext) -> Plan:
     free = context.memory_bytes - float(context.copied_bytes(tables)[copied].sum())
     stored = context.stored_bytes(tables.rows, tables.dim, tables.element_bytes)
     by_rows = ~copied & (stored / most_pieces(tables.dim) > MEMORY_SHARE * max(free, 0.0))
-    by_rows |= _too_hot(tables, np.flatnonzero(~copied & ~by_rows), context)
+    by_rows |= _better_by_rows(tables, np.flatnonzero(~copied & ~by_rows), context)
     cut = np.flatnonzero(by_rows)
     free -= float(block_bytes(tables, context, cut, tables.dim[cut], context.world_size).sum())
     check_everywhere(context.memory_bytes - free, "copies and row blocks", context)
@@ -70,7 +70,7 @@ def _worth_copying(tables: Tables, context: PlanningContext) -> NDArray[np.bool_
     return np.asarray(worth & fits)
 
 
-def _too_hot(tables: Tables, table: IntArray, context: PlanningContext) -> NDArray[np.bool_]:
+def _better_by_rows(tables: Tables, table: IntArray, context: PlanningContext) -> NDArray[np.bool_]:
     """Whether a table is better cut by rows because one rank would be busy with a single column shard for too long.
 
     Of the candidates ``table`` the h hottest are chosen so that the slowest rank is fastest: their row blocks cost all

@@ -1,8 +1,8 @@
-"""Planners: named functions that turn tables into a sharding plan.
+"""The architecture of planning: who decides where embedding tables go, and what each part gives to the next.
 
-A planner knows no hardware. It is given how many bytes each rank has for tables, a `ShardCosts` that says what time a
-shard costs, and, where somebody can, functions that say what a whole plan costs: by simulating it, and in memory. It
-decides who holds what.
+A planner knows no hardware. It is given how many bytes each rank has for tables, a `ShardCosts` that gives the time of
+a shard, and, where the caller can, functions that give the cost of a whole plan: by simulating it, and in memory. It
+places every part of every table.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 from simulator.registry import Registry
-from workloads.dlrm.model.storage import Storage, Tier, bytes_in, stored_bytes, uniform_storage
+from workloads.dlrm.model.storage import Storage, bytes_in, stored_bytes, uniform_storage
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.plan import Plan
+from workloads.graph.memory import Tier
 from workloads.graph.optimizers import DenseOptimizerKind, TableOptimizerKind, copied_bytes
 
 PHASES = ("lookup", "update", "output", "input")
@@ -28,7 +29,10 @@ copies), exchange of indices. A phase lasts as long as its slowest rank, and an 
 
 
 class ShardCosts(Protocol):
-    """Costs of shards, seconds per iteration and phase; K phases, those of `PHASES`."""
+    """Seconds that shards take per iteration and phase; K phases, those of `PHASES`.
+
+    Implemented by `workloads.dlrm.sharding.costs.BandwidthCosts` from the rates of a machine; planners read it.
+    """
 
     def of(self, tables: Tables) -> ShardCosts:
         """Costs of shards of other tables in the same job, such as these with fewer rows."""
@@ -61,7 +65,9 @@ class ShardCosts(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StorageChoice:
-    """Compute kernels allowed for each table, and the memory beside device memory.
+    """Compute kernels that tables may have, and the room beside device memory.
+
+    Made by `scenarios.kernels.kernel_choice` from a scenario; `workloads.dlrm.sharding.offload` decides by it.
 
     Attributes:
         allowed: whether a table may have a kernel ``[N, K]``, in the order of
@@ -79,16 +85,19 @@ class StorageChoice:
 
 @dataclass(frozen=True, slots=True)
 class PlanningContext:
-    """The machine and the job as planners see them.
+    """The machine and the job, as far as a planner knows them.
+
+    Made by `scenarios.plans.PlanningJob`; passed to every planner.
 
     Attributes:
         world_size: ranks.
         local_world_size: ranks per node.
         memory_bytes: bytes that each rank has for table weights and their optimizer state.
+        costs: seconds of shards.
         optimizer: optimizer of sharded tables, which decides on their state.
         dense_optimizer: optimizer of copied tables.
         simulate_s: seconds per iteration of a plan as the engine finds them; infinite for one that does not fit, and
-            for one that takes longer than the second argument. None where nobody can simulate.
+            for one that takes longer than the second argument. None where the caller cannot simulate.
         excess_bytes: function of a plan: bytes by which its fullest rank exceeds its memory. None: not checked.
         choice: compute kernels allowed for each table; None: `storage` is given.
         storage: kernels of the tables, None for ``fused``.
@@ -144,7 +153,11 @@ class PlanningContext:
 
 
 Planner: TypeAlias = Callable[[Tables, PlanningContext], Plan]
+"""A function from tables and a context to a plan; raises `InfeasibleError` where none fits.
 
+Implemented by the ``*_planner`` modules, and by other distributions through the entry points ``dlrmsim.planners``."""
 
 PLANNERS: Registry[Planner] = Registry("planner", "dlrmsim.planners")
 """Planners by name; `workloads.dlrm.sharding` registers those that ship."""
+
+__all__ = ["PHASES", "PLANNERS", "Plan", "Planner", "PlanningContext", "ShardCosts", "StorageChoice"]

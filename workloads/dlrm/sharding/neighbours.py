@@ -1,4 +1,4 @@
-"""Plans that differ from a plan in one decision: what a search tries next."""
+"""Plans that differ from a plan in one decision: the next candidates of a search."""
 
 from __future__ import annotations
 

@@ -17,10 +17,11 @@ from numpy.typing import NDArray
 from inputs.errors import InfeasibleError
 from simulator.operators import FloatArray
 from simulator.program import IntArray
-from workloads.dlrm.model.storage import COMPUTE_KERNELS, TIERS, Storage
+from workloads.dlrm.model.storage import COMPUTE_KERNELS, Storage
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.interfaces import Planner, PlanningContext, StorageChoice
 from workloads.dlrm.sharding.plan import Plan
+from workloads.graph.memory import TIERS
 
 FILLS = (1.0, 0.97, 0.9, 0.8, 0.65, 0.5, 0.3)
 """Shares of device memory that tables may fill, tried in turn: shards do not pack into ranks without gaps."""

@@ -51,7 +51,7 @@ def options_of(dim: int, context: PlanningContext) -> list[Option]:
 
 
 def compose(tables: Tables, context: PlanningContext, options: Sequence[Option], planner: str) -> Plan:
-    """A plan with the given option for each table ``[N]``, placed by cost: what all ranks have, then nodes, then ranks.
+    """A plan with the given option for each table ``[N]``, placed by cost: shards on all ranks, on nodes, on ranks.
 
     Raises:
         InfeasibleError: it does not fit.
@@ -136,7 +136,7 @@ def add_columns(plan: Plan, context: PlanningContext, table: IntArray, pieces: I
 
 
 def _left(plan: Plan, context: PlanningContext) -> tuple[FloatArray, FloatArray]:
-    """Bytes free on each rank ``[P]`` and what it has to do already ``[P, K]``.
+    """Bytes free on each rank ``[P]`` and its load so far ``[P, K]``.
 
     Raises:
         InfeasibleError: a rank is over its memory.

@@ -81,7 +81,7 @@ def largest_differencing(costs: FloatArray, sets: int) -> IntArray:
     while len(heap) > 1:
         _, first, one = heapq.heappop(heap)
         _, second, other = heapq.heappop(heap)
-        joined = _opposed(one, other, sets)
+        joined = _merge_reversed(one, other, sets)
         spread = joined[0][0] - (joined[-1][0] if len(joined) == sets else 0.0)
         heapq.heappush(heap, (-spread, min(first, second), joined))
     found = np.zeros(len(costs), dtype=np.int64)
@@ -90,7 +90,7 @@ def largest_differencing(costs: FloatArray, sets: int) -> IntArray:
     return found
 
 
-def _opposed(one: _Sums, other: _Sums, sets: int) -> _Sums:
+def _merge_reversed(one: _Sums, other: _Sums, sets: int) -> _Sums:
     """Two partial solutions as one: only the smallest sums of both share sets, where they are more than ``sets``."""
     shared = max(0, len(one) + len(other) - sets)
     pairs = zip(one[len(one) - shared :], reversed(other[len(other) - shared :]), strict=True)

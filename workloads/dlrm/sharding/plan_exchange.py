@@ -64,7 +64,7 @@ def _check_size(key: str, given: int, expected: int) -> None:
 
 @dataclass(slots=True)
 class _Reader:
-    """Collects what the entries of a file say."""
+    """Collects the entries of a file."""
 
     tables: Tables
     world_size: int
@@ -118,7 +118,7 @@ class _Reader:
         )
 
     def _read(self, table: int, entry: TablePlan, key: str) -> None:
-        """Take what an entry says, and check that it says nothing else."""
+        """Read an entry, and check that it has no other keys."""
         kind = entry.sharding_type
         self.types.setdefault(kind, []).append(table)
         if entry.compute_kernel not in (None, "dense"):
@@ -168,7 +168,7 @@ class _Reader:
 
 
 _WHOLE = {"table_wise": "one rank", "table_row_wise": "the ranks of one node"}
-"""Sharding types that keep all columns together, and who holds them."""
+"""Sharding types that keep all columns together, and their holders."""
 
 
 def node_pieces(tables: Tables, shard: tuple[int, int, int, int], local_world_size: int) -> list[Piece]:

@@ -49,7 +49,7 @@ class Refined:
     Attributes:
         room: bytes free on each rank ``[P]``.
         loads: seconds of each phase that the rank has beside the shards ``[P, K]``.
-        targets: load of a rank and phase up to which nobody waits ``[K]``.
+        targets: load of a rank and phase up to which no rank waits ``[K]``.
     """
 
     room: FloatArray

@@ -38,7 +38,7 @@ CUT_SHARES = (2.0, 1.0, 0.5, 0.25, 0.125)
 
 
 def search(tables: Tables, context: PlanningContext) -> Plan:
-    """The fastest plan found; with no steps, or where nobody can simulate, the best by the costs of shards.
+    """The fastest plan found; with no steps, or where the caller cannot simulate, the best by the costs of shards.
 
     Raises:
         InfeasibleError: no planner finds a plan that fits.

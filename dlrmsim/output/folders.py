@@ -1,0 +1,166 @@
+"""Output folders: written whole or not at all.
+
+A folder is written under a temporary name beside its destination and renamed when it is complete. A destination that
+exists is replaced only when its ``run.json`` (`dlrmsim.output.record`) lists everything in it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from dlrmsim.output.record import recorded_files
+from inputs.errors import InputError
+
+_DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM}
+"""Errors of a disk or folder, which are no errors of this tool."""
+
+RUNS_FOLDER = Path("runs")
+"""Folder of results without a folder of their own."""
+
+
+def replaceable(target: str | Path) -> Path:
+    """The path of a folder that may be written: it does not exist, is empty, or is one of ours.
+
+    Raises:
+        InputError: it is a file, or a folder with anything in it that dlrmsim did not write.
+    """
+    target = Path(target)
+    if not target.exists() and not target.is_symlink():
+        _require_writable(_existing_parent(target))
+        return target
+    if target.is_symlink() or not target.is_dir():
+        raise InputError("is not a folder; nothing was written", file=target, expected="a folder to create or replace")
+    foreign = _foreign_entries(target)
+    if foreign:
+        raise InputError(
+            f"holds files that dlrmsim did not write ({', '.join(foreign[:3])}{', ...' if len(foreign) > 3 else ''}); "
+            "nothing was written",
+            file=target,
+            expected="a new folder, an empty one, or one of an earlier run (choose another with --out)",
+        )
+    _require_writable(target.absolute().parent)
+    return target
+
+
+def require_file_writable(file: Path) -> None:
+    """Check that a file can be written before anything is done for it.
+
+    Raises:
+        InputError: it is a folder, or its folder is none that may be written.
+    """
+    if file.is_dir():
+        raise InputError("is a folder; nothing was written", file=file, expected="a file (--out)")
+    _require_writable(file.absolute().parent)
+
+
+@contextmanager
+def folder_written_whole(target: Path) -> Iterator[Path]:
+    """Yield a temporary folder that becomes ``target`` when the block ends without an exception.
+
+    Whatever ends the block early (an error, Ctrl-C) leaves ``target`` as it was and no temporary folder behind. The
+    block must write the record (`dlrmsim.output.record`), or the folder cannot be replaced later.
+
+    Raises:
+        InputError: ``target`` may not be replaced, see `replaceable`, or cannot be written (disk full, quota,
+            a read-only or failing disk).
+    """
+    target = replaceable(target).absolute()
+    try:
+        created = _create_parents(target.parent)
+        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
+    except OSError as error:
+        raise InputError(f"cannot be created: {error.strerror}; nothing was written", file=target) from None
+    try:
+        yield partial
+        partial.chmod(0o777 & ~_umask())
+        _swap_in(partial, target)
+    except BaseException as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        for folder in created:
+            _remove_if_empty(folder)
+        if isinstance(error, OSError) and error.errno in _DISK_ERRORS:
+            message = f"cannot be written: {error.strerror}; nothing was written"
+            raise InputError(message, file=target, expected="a folder with room (--out)") from None
+        raise
+
+
+def file_written_whole(target: Path, content: str | bytes) -> None:
+    """Write a file that appears whole or not at all; an older one is replaced.
+
+    Raises:
+        InputError: ``target`` is a folder, or cannot be written.
+    """
+    if target.is_dir():
+        raise InputError("is a folder; nothing was written", file=target, expected="a file")
+    try:
+        handle, partial = tempfile.mkstemp(prefix=f".{target.name}.partial-", dir=target.absolute().parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content.encode() if isinstance(content, str) else content)
+            Path(partial).chmod(0o666 & ~_umask())
+            Path(partial).replace(target)
+        except BaseException:
+            Path(partial).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise InputError(f"cannot be written: {error.strerror}; nothing was written", file=target) from None
+
+
+def _swap_in(partial: Path, target: Path) -> None:
+    """Rename ``partial`` to ``target``; an older ``target`` stands aside until that has worked."""
+    if not target.exists():
+        partial.rename(target)
+        return
+    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.replaced-", dir=target.parent))
+    try:
+        target.rename(aside / target.name)
+        try:
+            partial.rename(target)
+        except BaseException:
+            (aside / target.name).rename(target)
+            raise
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _foreign_entries(folder: Path) -> list[str]:
+    """Names in ``folder`` that its record does not list; all of them without a record of ours."""
+    ours = recorded_files(folder)
+    return sorted(entry.name for entry in folder.iterdir() if entry.name not in ours)
+
+
+def _create_parents(folder: Path) -> list[Path]:
+    """Create ``folder`` and return the folders that were new, innermost first."""
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    return missing
+
+
+def _existing_parent(path: Path) -> Path:
+    return next(parent for parent in path.absolute().parents if parent.exists())
+
+
+def _require_writable(folder: Path) -> None:
+    if not folder.is_dir():
+        raise InputError("is not a folder; nothing was written", file=folder, expected="a folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError("may not be written; nothing was written", file=folder, expected="a writable folder (--out)")
+
+
+def _remove_if_empty(folder: Path) -> None:
+    try:
+        folder.rmdir()
+    except OSError:
+        return
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,54 @@
+"""The files of an import or a replay: ``summary.json``, and, with times, ``timeline.parquet`` and ``report.html``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from dlrmsim.output.folders import folder_written_whole
+from dlrmsim.output.json_file import write_json
+from dlrmsim.output.record import write_record
+from scenarios.progress import Progress
+from traces.analysis import TraceAnalysis
+from traces.export import write_timeline
+from traces.imported import Imported
+
+
+def write_trace_results(
+    out: Path,
+    imported: Imported,
+    analysis: TraceAnalysis | None,
+    summary: Mapping[str, object],
+    *,
+    report: bool,
+    begin: float,
+    progress: Progress,
+) -> None:
+    """Write the folder of an import or a replay, whole or not at all.
+
+    Args:
+        out: the folder.
+        imported: programs and times.
+        analysis: of the times; None without times.
+        summary: content of ``summary.json``.
+        report: whether to write the page.
+        begin: `time.perf_counter` at the start of the command.
+        progress: receives the stages.
+
+    Raises:
+        InputError: ``out`` may not be written.
+    """
+    progress.stage("writing results")
+    with folder_written_whole(out) as folder:
+        wall_s = time.perf_counter() - begin
+        write_json(folder / "summary.json", summary)
+        if imported.measured is not None and analysis is not None:
+            write_timeline(imported, folder / "timeline.parquet")
+            if report:
+                from dlrmsim.pages.traces import trace_page
+
+                page = trace_page(imported, imported.measured, analysis)
+                (folder / "report.html").write_text(page, encoding="utf-8")
+        sources = [str(file) for file in imported.files]
+        write_record(folder, {"imported_from": sources, "wall_s": {"import": wall_s}})

@@ -1,0 +1,62 @@
+"""``compare``: two runs or traces beside each other."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dlrmsim.verbs.what import Name
+from inputs.errors import InputError
+from reports.comparison import Difference, differences
+from scenarios.progress import Progress
+
+
+@dataclass(frozen=True, slots=True)
+class CompareResult:
+    """Two runs or traces.
+
+    Attributes:
+        differences: iteration, its parts, then collectives and kernels, the largest change first.
+    """
+
+    differences: tuple[Difference, ...]
+
+
+def compare(what: Name, against: Name, *, progress: Progress | None = None) -> CompareResult:
+    """Compare two output folders or traces.
+
+    Args:
+        what: a folder that `run` or `import_traces` wrote, or a trace with times.
+        against: another.
+
+    Raises:
+        InputError: neither, or a trace without times.
+    """
+    return CompareResult(differences(_summary(Path(what), progress), _summary(Path(against), progress)))
+
+
+def _summary(path: Path, progress: Progress | None) -> dict[str, Any]:
+    if path.is_dir():
+        return _written(path / "summary.json")
+    from dlrmsim.verbs.import_traces import import_traces
+
+    found = import_traces(path, progress=progress)
+    if found.analysis is None:
+        raise InputError("has no times to compare", file=path, given=found.imported.format)
+    return dict(found.summary)
+
+
+def _written(file: Path) -> dict[str, Any]:
+    try:
+        summary = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}", file=file, expected="a folder of run or import") from None
+    except ValueError as error:
+        raise InputError(f"is no JSON: {error}", file=file) from None
+    if not isinstance(summary, dict) or "iteration_time_s" not in summary:
+        raise InputError(
+            "has no times to compare", file=file, expected="summary.json of run, or of an import with times"
+        )
+    return summary

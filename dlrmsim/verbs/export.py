@@ -1,0 +1,92 @@
+"""``export``: runs and traces as Chrome traces, Chakra execution traces, or Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dlrmsim.output.folders import folder_written_whole, replaceable
+from dlrmsim.output.record import write_record
+from dlrmsim.verbs.what import Name, Names, paths_of
+from inputs.errors import InputError, nearest_name
+from scenarios.progress import Progress, Silent
+from traces.chakra.writer import write_chakra
+from traces.export import write_chrome, write_timeline
+from traces.formats import import_traces
+from traces.imported import Imported
+
+
+@dataclass(frozen=True, slots=True)
+class ExportResult:
+    """An export.
+
+    Attributes:
+        folder: its output folder.
+        imported: the runs or traces.
+        files: the files in the folder of the format.
+    """
+
+    folder: Path
+    imported: Imported
+    files: tuple[Path, ...]
+
+
+def _parquet(imported: Imported, folder: Path) -> None:
+    write_timeline(imported, folder / "timeline.parquet")
+
+
+WRITERS: dict[str, Callable[[Imported, Path], None]] = {
+    "chrome": write_chrome,
+    "chakra": write_chakra,
+    "parquet": _parquet,
+}
+"""Writer of each format, which writes into a folder."""
+
+
+def export(
+    what: Names,
+    *,
+    form: str,
+    ranks: Sequence[int] | None = None,
+    out: Name,
+    progress: Progress | None = None,
+) -> ExportResult:
+    """Export a run or the traces of a job into ``out/FORMAT``, whole or not at all.
+
+    Args:
+        what: a folder of `run`, `import_traces` or `replay`, or traces.
+        form: key of `WRITERS`.
+        ranks: ranks to keep; default: all.
+        out: the folder.
+
+    Raises:
+        InputError: no such format, a trace is wrong or has nothing to export, or ``out`` may not be written.
+    """
+    if form not in WRITERS:
+        expected, near = f"one of {', '.join(WRITERS)}", nearest_name(form, WRITERS)
+        raise InputError("no such format", file="--format", given=form, expected=expected, nearest=near)
+    progress, folder = progress or Silent(), replaceable(out)
+    progress.stage("reading traces")
+    imported = import_traces([_timeline_of(source) for source in paths_of(what)], ranks)
+    progress.stage("writing results")
+    with folder_written_whole(folder) as partial:
+        (partial / form).mkdir()
+        WRITERS[form](imported, partial / form)
+        names = sorted(path.name for path in (partial / form).iterdir())
+        if not names:
+            raise InputError("has no programs to export", file=imported.files[0], given=imported.format)
+        write_record(partial, {"exported_from": [str(file) for file in imported.files]})
+    return ExportResult(folder, imported, tuple(folder / form / name for name in names))
+
+
+def _timeline_of(source: Path) -> Path:
+    """The timeline in a folder of ours; a file is itself."""
+    if not source.is_dir():
+        return source
+    timeline = source / "timeline.parquet"
+    if not timeline.exists():
+        raise InputError(
+            "has no timeline.parquet", file=source, expected="a folder of run, import or replay, or traces"
+        )
+    return timeline

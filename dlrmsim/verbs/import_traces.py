@@ -1,0 +1,65 @@
+"""``import_traces``: read the traces of a job, analyse them, and write the results."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dlrmsim.output.folders import replaceable
+from dlrmsim.output.trace_results import write_trace_results
+from dlrmsim.verbs.what import Name, Names, paths_of
+from scenarios.progress import Progress, Silent
+from traces import formats
+from traces.analysis import TraceAnalysis, analyse_trace, import_summary
+from traces.imported import Imported
+
+
+@dataclass(frozen=True, slots=True)
+class ImportTracesResult:
+    """An import.
+
+    Attributes:
+        folder: where it is written; None: nowhere.
+        imported: programs, times and gaps.
+        analysis: of its times; None for formats without.
+        summary: the content of ``summary.json``.
+    """
+
+    folder: Path | None
+    imported: Imported
+    analysis: TraceAnalysis | None
+    summary: Mapping[str, object]
+
+
+def import_traces(
+    what: Names,
+    *,
+    ranks: Sequence[int] | None = None,
+    report: bool = True,
+    out: Name | None = None,
+    progress: Progress | None = None,
+) -> ImportTracesResult:
+    """Import traces and write the results into ``out``, whole or not at all.
+
+    Args:
+        what: the traces of one job.
+        ranks: ranks to keep; default: all.
+        report: whether to write the page.
+        out: folder for ``summary.json``, and, for formats with times, ``timeline.parquet`` and ``report.html``.
+
+    Raises:
+        InputError: a trace is wrong, or ``out`` may not be written.
+        ProgramError: ranks disagree on a collective.
+    """
+    progress, folder = progress or Silent(), None if out is None else replaceable(out)
+    begin = time.perf_counter()
+    progress.stage("reading traces")
+    imported = formats.import_traces(paths_of(what), ranks)
+    progress.stage("analysing")
+    analysis = analyse_trace(imported, imported.measured) if imported.measured else None
+    summary = import_summary(imported, analysis)
+    if folder is not None:
+        write_trace_results(folder, imported, analysis, summary, report=report, begin=begin, progress=progress)
+    return ImportTracesResult(folder, imported, analysis, summary)

@@ -1,0 +1,98 @@
+"""``replay``: run traces in the engine, as measured, or on other hardware, other ranks, precision and overlap."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dlrmsim.output.folders import replaceable
+from dlrmsim.output.trace_results import write_trace_results
+from dlrmsim.verbs.what import Name, Names, paths_of
+from scenarios.progress import Progress, Silent
+from traces.analysis import analyse_trace, import_summary
+from traces.formats import import_traces
+from traces.imported import Imported
+from traces.replay import job_of, replayed
+from traces.replay.changes import Absent, Changes, Overlap, changed
+from traces.replay.gpu import MethodShare
+from traces.replay.summary import replay_summary
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayResult:
+    """A replay.
+
+    Attributes:
+        folder: where it is written; None: nowhere.
+        changes: what is other than measured.
+        before: the import.
+        after: the same with the times of the replay.
+        methods: how kernels came to another GPU.
+        summary: what ``replay --json`` prints.
+    """
+
+    folder: Path | None
+    changes: Changes
+    before: Imported
+    after: Imported
+    methods: tuple[MethodShare, ...]
+    summary: Mapping[str, object]
+
+
+def replay(
+    what: Names,
+    *,
+    cluster: Name | None = None,
+    gpu: Name | None = None,
+    from_gpu: Name | None = None,
+    world_size: int | None = None,
+    local_batch: int | None = None,
+    absent: Absent | None = None,
+    overlap: Overlap = "as_traced",
+    delays_s: Mapping[int, float] | None = None,
+    precisions: Mapping[str, str] | None = None,
+    ranks: Sequence[int] | None = None,
+    out: Name | None = None,
+    progress: Progress | None = None,
+) -> ReplayResult:
+    """Import traces and run them in the engine.
+
+    Args:
+        what: traces of one job.
+        cluster: the cluster that takes the collectives; default: transfers as measured.
+        gpu: the GPU that takes the kernels; default: kernels as measured.
+        from_gpu: the GPU of the trace; default: by its name in the trace.
+        world_size: ranks of the job, default: as traced.
+        local_batch: samples of each rank, default: as traced.
+        absent: ranks without a trace: left out, clones of the traced ones, or known only by their arrivals; default:
+            clones on a cluster or another world size, else left out.
+        overlap: of device work.
+        delays_s: lateness of ranks in each step, seconds.
+        precisions: type by operation of collectives, ``all`` for the others.
+        ranks: ranks to keep; default: all.
+        out: folder for the files of `import_traces`, with the times of the replay.
+
+    Raises:
+        InputError: a trace is wrong, has no times to replay and no cluster was named, a change is impossible, or
+            ``out`` may not be written.
+        DeadlockError: the trace's dependencies contradict each other.
+    """
+    changes = Changes(
+        cluster, gpu, from_gpu, world_size, local_batch, absent, overlap, delays_s or {}, precisions or {}
+    )
+    progress, folder = progress or Silent(), None if out is None else replaceable(out)
+    begin = time.perf_counter()
+    progress.stage("reading traces")
+    before = import_traces(paths_of(what), ranks)
+    progress.stage("replaying")
+    job, methods = changed(job_of(before), changes)
+    after = replayed(job, changes.machine(job.world_size))
+    progress.stage("analysing")
+    analysis = analyse_trace(after, after.measured) if after.measured else None
+    summary = replay_summary(before, after, analysis, changes, methods)
+    if folder is not None:
+        written = import_summary(after, analysis) | summary
+        write_trace_results(folder, after, analysis, written, report=True, begin=begin, progress=progress)
+    return ReplayResult(folder, changes, before, after, methods, summary)

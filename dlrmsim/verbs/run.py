@@ -1,0 +1,83 @@
+"""``run``: simulate a scenario and write its results."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dlrmsim.output.folders import RUNS_FOLDER, folder_written_whole, replaceable
+from dlrmsim.output.results import write_results
+from dlrmsim.verbs.what import Job, Name, scenario_of
+from inputs.errors import InputError
+from scenarios.progress import Progress, Silent
+from scenarios.runner import Outcome, simulate
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """A run whose files are written.
+
+    Attributes:
+        folder: its output folder.
+        outcome: plan, times and analysis.
+    """
+
+    folder: Path
+    outcome: Outcome
+
+    @property
+    def iteration_time_s(self) -> float:
+        """Mean time of a settled iteration, seconds."""
+        return self.outcome.analysis.iteration.seconds
+
+    @property
+    def throughput_samples_per_s(self) -> float:
+        """Samples trained per second."""
+        return self.outcome.analysis.iteration.throughput_samples_per_s(self.outcome.resolved.global_batch_size)
+
+    @property
+    def finding(self) -> str:
+        """What bounds the iteration, a sentence."""
+        return self.outcome.bound.finding
+
+    @property
+    def summary(self) -> Mapping[str, object]:
+        """The content of ``summary.json``."""
+        return self.outcome.summary
+
+
+def run(
+    what: Job,
+    *,
+    settings: Sequence[str] = (),
+    ranks: Sequence[int] | None = None,
+    report: bool = True,
+    out: Name | None = None,
+    progress: Progress | None = None,
+) -> RunResult:
+    """Simulate a scenario and write its output folder, whole or not at all.
+
+    Args:
+        settings: ``KEY=VALUE`` each.
+        ranks: ranks whose timelines are traced and shown first; default: slowest, fastest, median and first.
+        report: whether to write ``report.html``.
+        out: output folder; default ``runs/NAME-HASH8``.
+
+    Raises:
+        InputError: the scenario is wrong, a rank does not exist, the output folder holds something else, or the models
+            refuse the scenario.
+        InfeasibleError: the job does not fit into the memory of the GPUs, or the run into this machine.
+    """
+    resolved, progress = scenario_of(what, settings), progress or Silent()
+    missing = [rank for rank in ranks or () if rank >= resolved.world_size]
+    if missing:
+        raise InputError("no such rank", file="--ranks", given=missing[0], expected=f"0 to {resolved.world_size - 1}")
+    folder = replaceable(RUNS_FOLDER / f"{resolved.name}-{resolved.hash[:8]}" if out is None else out)
+    begin = time.perf_counter()
+    outcome = simulate(resolved, progress)
+    wall_s = {"simulate": time.perf_counter() - begin}
+    with folder_written_whole(folder) as partial:
+        write_results(partial, outcome, asked_ranks=ranks or (), report=report, wall_s=wall_s, progress=progress)
+    return RunResult(folder, outcome)

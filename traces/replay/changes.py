@@ -1,0 +1,112 @@
+"""Changes of a traced job before it is replayed: cluster, GPU, ranks, batch, overlap, delays, precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, get_args
+
+from hardware_specs import CATALOGS
+from hardware_specs.loader import load_cluster, load_gpu
+from hardware_specs.processors import Gpu
+from inputs.errors import InputError, nearest_name
+from simulator.lowering import Machine, build_machine
+from traces.replay.absent import with_late_absent_ranks
+from traces.replay.batch import with_local_batch
+from traces.replay.delays import delayed
+from traces.replay.gpu import MethodShare, gpu_of_device, on_gpu
+from traces.replay.job import Job
+from traces.replay.overlap import with_communication_hidden, without_overlap
+from traces.replay.precision import in_precision
+from traces.replay.ranks import at_world_size, with_clones
+
+Absent = Literal["none", "clones", "late"]
+Overlap = Literal["as_traced", "none", "hidden"]
+
+_OVERLAPS: Mapping[str, Callable[[Job], Job]] = {"none": without_overlap, "hidden": with_communication_hidden}
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """What is other than measured.
+
+    Attributes:
+        cluster: the cluster that takes the collectives; None: transfers as measured.
+        gpu: the GPU that takes the kernels; None: kernels as measured.
+        from_gpu: the GPU of the trace; None: by its name in the trace.
+        world_size: ranks of the job, None: as traced.
+        local_batch: samples of each rank, None: as traced.
+        absent: ranks without a trace: left out, clones of the traced ones, or known only by their arrivals; None:
+            clones on a cluster or another world size, else left out.
+        overlap: of device work.
+        delays_s: lateness of ranks in each step, seconds.
+        precisions: type by operation of collectives, ``all`` for the others.
+
+    Raises:
+        InputError: a word of `absent` or `overlap` is unknown.
+    """
+
+    cluster: str | Path | None = None
+    gpu: str | Path | None = None
+    from_gpu: str | Path | None = None
+    world_size: int | None = None
+    local_batch: int | None = None
+    absent: Absent | None = None
+    overlap: Overlap = "as_traced"
+    delays_s: Mapping[int, float] = field(default_factory=dict)
+    precisions: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is other than measured."""
+        return self != Changes()
+
+    def __post_init__(self) -> None:
+        """Check the words."""
+        for name, word, kind in (("--absent", self.absent, Absent), ("--overlap", self.overlap, Overlap)):
+            words = get_args(kind)
+            if word is not None and word not in words:
+                expected, near = f"one of {', '.join(words)}", nearest_name(word, words)
+                raise InputError("is none of its words", file=name, given=word, expected=expected, nearest=near)
+
+    def machine(self, world_size: int) -> Machine | None:
+        """The cluster for a number of ranks; None: transfers as measured."""
+        return None if self.cluster is None else build_machine(load_cluster(self.cluster), world_size, launch_s=0.0)
+
+
+def changed(job: Job, changes: Changes) -> tuple[Job, tuple[MethodShare, ...]]:
+    """The job with every change, and how its kernels came to another GPU.
+
+    Raises:
+        InputError: a change is impossible.
+    """
+    whole = changes.cluster is not None or changes.world_size is not None
+    absent = changes.absent or ("clones" if whole else "none")
+    if changes.world_size is not None and absent == "late":
+        given, expected = "late", "clones: who arrives when on other ranks is not known"
+        raise InputError("does not go with --world-size", file="--absent", given=given, expected=expected)
+    if changes.world_size is not None and changes.cluster is None:
+        expected = "--cluster: transfers between other ranks were not measured"
+        raise InputError("needs a network", file="--world-size", given=changes.world_size, expected=expected)
+    if absent == "late":
+        job = with_late_absent_ranks(job)
+    if changes.precisions:
+        job = in_precision(job, changes.precisions)
+    methods: tuple[MethodShare, ...] = ()
+    if changes.gpu is not None:
+        job, methods = on_gpu(job, _traced_gpu(job, changes), load_gpu(changes.gpu))
+    if changes.local_batch is not None:
+        gpu = _traced_gpu(job, changes) if changes.gpu is None else load_gpu(changes.gpu)
+        job = with_local_batch(job, changes.local_batch, gpu)
+    if changes.world_size is not None:
+        job = at_world_size(job, changes.world_size)
+    elif absent == "clones":
+        job = with_clones(job)
+    if changes.overlap in _OVERLAPS:
+        job = _OVERLAPS[changes.overlap](job)
+    return (delayed(job, changes.delays_s) if changes.delays_s else job), methods
+
+
+def _traced_gpu(job: Job, changes: Changes) -> Gpu:
+    return load_gpu(changes.from_gpu or gpu_of_device(job.source.device, CATALOGS["gpu"].names()))

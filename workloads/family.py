@@ -1,0 +1,52 @@
+"""Workload families: the one interface through which a kind of training job reaches the simulator.
+
+A family has settings of its own and makes a `Workload` of them; everything after that, from the check of memory to the
+report, knows workloads only. What is special to a family, such as where a DLRM's embedding tables go, is decided before
+its workload exists.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from simulator.program import TaskGraph
+from simulator.registry import Registry
+from workloads.graph.memory import MemoryUse
+
+
+@dataclass(frozen=True, slots=True)
+class Headline:
+    """The unit in which a result reports throughput, and how many of it all ranks process in an iteration."""
+
+    unit: str
+    per_iteration: int
+
+
+class Workload(Protocol):
+    """A job of a family, placed on its ranks; `workloads.dlrm.family.DlrmWorkload` is one."""
+
+    def graph(self) -> TaskGraph:
+        """The task graph of one iteration on all ranks.
+
+        Raises:
+            InputError: the settings contradict each other.
+        """
+        ...
+
+    def memory(self) -> MemoryUse:
+        """Bytes that every rank keeps.
+
+        Raises:
+            InputError: the settings contradict each other.
+        """
+        ...
+
+    @property
+    def headline(self) -> Headline:
+        """The throughput's unit and amount."""
+        ...
+
+
+FAMILIES: Registry[type[Workload]] = Registry("workload family", "dlrmsim.workload_families")
+"""Families by name; each registers the class of its workloads."""

@@ -1,0 +1,39 @@
+"""Memory of every rank by tier and item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+import numpy as np
+
+from simulator.operators import FloatArray
+
+Tier: TypeAlias = Literal["hbm", "ddr", "ssd"]
+TIERS: tuple[Tier, ...] = get_args(Tier)
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Bytes per rank.
+
+    Attributes:
+        tiers: tier -> item -> bytes ``[P]``: device memory, host memory, SSDs.
+    """
+
+    tiers: Mapping[Tier, Mapping[str, FloatArray]]
+
+    @property
+    def hbm(self) -> Mapping[str, FloatArray]:
+        """Items in device memory."""
+        return self.tiers["hbm"]
+
+    @property
+    def ddr(self) -> Mapping[str, FloatArray]:
+        """Items in host memory."""
+        return self.tiers["ddr"]
+
+    def total(self, tier: Tier) -> FloatArray:
+        """Sum of the items of a tier ``[P]``."""
+        return np.asarray(np.sum(list(self.tiers[tier].values()), axis=0), dtype=np.float64)

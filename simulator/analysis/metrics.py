@@ -107,7 +107,7 @@ def iteration_time(iteration_end_ps: Sequence[int], rule: SteadyRule | None = No
 def _unsettled(count: int, window: int) -> int:
     """Iterations at the end of a run that did not settle that the mean is over.
 
-    Half of them, and more up to a multiple of the window, in which what takes turns has all of them; never the first.
+    Half of them, rounded up to whole windows where the run has as many after its first iteration; else half.
     """
     half = count - count // 2
     whole = -(-half // window) * window

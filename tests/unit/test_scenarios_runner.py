@@ -37,8 +37,7 @@ def test_the_parts_of_the_breakdown_add_up_to_the_window(mlperf):
     assert total == pytest.approx(parts["window_s"], rel=1e-9)
 
 
-def test_a_bound_is_looked_for_over_as_many_iterations_as_differ_by_turns():
-    """On this host two collectives stall by turns: most iterations take less than the eight do that a run takes."""
+def test_the_search_for_the_bound_of_a_host_starts_at_the_time_of_the_run():
     overrides = ["cluster=zen5_2_cores", "workload.sharding.planner=data_parallel"]
     outcome = simulate(load_scenario("criteo_small", overrides), Silent())
     assert outcome.bound.iteration_time_s == pytest.approx(outcome.summary["iteration_time_s"], rel=1e-6)

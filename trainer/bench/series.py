@@ -2,7 +2,7 @@
 
 The launcher's part needs no PyTorch. Each rank is ``python -m trainer.bench.series FILE``: the file, in place of a
 scenario, lists folders, and each has a scenario and takes its record. On CPUs a process of its own trains each
-scenario, as jobs are trained: one that has trained others is slower (`docs/decisions/056`). That is a child of one that
+scenario, as jobs are trained: one that has trained others is slower (`docs/decisions/079`). That is a child of one that
 has loaded PyTorch, which takes longer than to train.
 """
 

@@ -14,7 +14,7 @@ PREPARED_BATCHES = 8
 SESSION = 2
 """Iterations in a row whose operators are timed. Then the profiler frees what it holds: small pieces among free memory
 leave no place for the next iteration's tensors, which would be made of new pages, at 4 ms for 2 MB
-(`docs/decisions/056`)."""
+(`docs/decisions/079`)."""
 SESSION_STARTS = 2
 """Iterations before the first session, which the profiler's own start slows down."""
 

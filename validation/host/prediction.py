@@ -15,7 +15,7 @@ from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario
 from simulator.analysis import iteration_time
-from simulator.compute import CpuModel
+from simulator.compute import ComputeModel, CpuModel
 from simulator.compute.cpu_amounts import class_of
 from simulator.engine import RunResult, run
 from simulator.lowering import lower
@@ -53,8 +53,7 @@ def predict_prepared(prepared: Prepared) -> Times:
         if isinstance(work, CollectiveCall):
             collectives[work.op] = collectives.get(work.op, 0.0) + float(seconds[task])
         elif not isinstance(work, Nothing):
-            issuing = compute.issuing_share(work) if isinstance(work, HostWork) and isinstance(compute, CpuModel) else 0
-            classes[operator_class(work)] += float(seconds[task]) * (1.0 - issuing)
+            classes[operator_class(work)] += float(seconds[task]) * (1.0 - _issuing_share(compute, work))
     classes["collectives"] = max(0.0, iteration_s - sum(classes.values()))
     return Times(
         iteration_s,
@@ -64,6 +63,15 @@ def predict_prepared(prepared: Prepared) -> Times:
         [_bars(program, result, rank) for rank in range(program.rank_count)],
         compute.kernels.yardstick_s if isinstance(compute, CpuModel) else None,
     )
+
+
+def _issuing_share(compute: ComputeModel, work: Work) -> float:
+    """Fraction of a task that issues collectives and posts their messages; a measurement counts it as collectives."""
+    if not isinstance(work, HostWork) or not isinstance(compute, CpuModel):
+        return 0.0
+    alone_s = float(np.mean(compute.duration_s(work)))
+    posting_s = float(np.mean(work.collectives)) * compute.kernels.posting_s
+    return (compute.issuing_share(work) * alone_s + posting_s) / (alone_s + posting_s) if alone_s + posting_s else 0.0
 
 
 def with_kernels_of(prepared: Prepared, cluster: Cluster) -> Prepared:

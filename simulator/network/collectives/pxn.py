@@ -7,7 +7,7 @@ With m nodes of g members, n = m g, S bytes sent by each:
 
 What a member sends to a GPU of another number on another node first changes GPU inside the node, so its NVLink port
 carries (g - 1) / g S instead of (g - 1) / n S, and nothing that leaves a NIC changes the rail. A GPU posts as many
-messages as without, for its node's other members too (decision 030). Both legs run at once, chunk by chunk: one phase.
+messages as without, for its node's other members too (decision 024). Both legs run at once, chunk by chunk: one phase.
 NCCL does so for every send wherever it can (2.12 and later, ``NCCL_P2P_PXN_LEVEL`` 2; ``src/graph/search.cc``,
 ``src/graph/paths.cc``): here where the fabric is rail-optimised, every GPU has a NIC and NVLink to all others of its
 node, and the nodes hold the same GPUs of the communicator. On other fabrics it would only add to NVLink.

@@ -34,7 +34,6 @@ def iteration_s(resolved: ResolvedScenario, workload: Workload, machine: Machine
     """``iteration_time_s`` of a run of the scenario with this workload: lowered and simulated, not analysed.
 
     Args:
-        resolved: the scenario.
         workload: the job, with any plan.
         machine: the models.
         at_most_s: the run is given up, and takes infinitely long, once `GIVE_UP_ITERATIONS` in succession took longer

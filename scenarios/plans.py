@@ -82,7 +82,7 @@ class PlanningJob:
         return DlrmWorkload(self.resolved.model, plan, self.settings)
 
     def report(self, plan: Plan) -> MemoryReport:
-        """What each rank keeps under a plan, against what it may."""
+        """Memory use of each rank under a plan against its capacity."""
         return MemoryReport(
             self.workload(plan).memory(), capacities_bytes(self.resolved.cluster, self.resolved.world_size)
         )

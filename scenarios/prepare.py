@@ -24,10 +24,9 @@ class Prepared:
     """A job ready to be lowered.
 
     Attributes:
-        resolved: the scenario.
         machine: the models of the placed cluster.
         workload: the job on its ranks; plan and settings are the DLRM's own.
-        memory: what each rank holds against what it may.
+        memory: memory use of each rank against its capacity.
         graph: the task graph of one iteration.
     """
 
@@ -44,7 +43,7 @@ class Prepared:
 
     @property
     def plan(self) -> Plan:
-        """Who holds which part of which table."""
+        """Placement of all parts of tables."""
         return self.workload.plan
 
 

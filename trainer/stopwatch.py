@@ -1,4 +1,4 @@
-"""How long this rank's own thread has issued collectives and waited for them. Needs no PyTorch.
+"""Time in which this rank's own thread issues collectives and waits for them. Needs no PyTorch.
 
 Two for the process, as its CPU time is: collectives are started and waited for all over the trainer. On a GPU only the
 host's part is in it, that of autograd's thread included.
@@ -14,7 +14,7 @@ class Stopwatch:
 
     Attributes:
         total_s: time in all blocks that are over, seconds.
-        cpu_s: what the thread had of a core meanwhile.
+        cpu_s: CPU time of the thread meanwhile, seconds.
     """
 
     def __init__(self) -> None:
@@ -34,4 +34,4 @@ class Stopwatch:
 
 
 ISSUING, WAITING = Stopwatch(), Stopwatch()
-"""Of this process: in calls that issue collectives, and in waits for them."""
+"""Stopwatches of this process: calls that issue collectives, and waits for them."""

@@ -57,7 +57,7 @@ def _steps(before: Mapping[str, float], after: Mapping[str, float]) -> Table:
 
 
 def _methods(finished: ReplayResult) -> Table:
-    """How much of the kernels' time each method decided."""
+    """Share of the kernels' time by method."""
     from rich.table import Table
 
     made = Table(box=None, padding=(0, 2, 0, 2))

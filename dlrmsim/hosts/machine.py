@@ -1,4 +1,4 @@
-"""What this machine can train on: PyTorch, GPUs, and the ranks that its cores bear."""
+"""Devices of this machine for training: PyTorch, GPUs, and the largest number of ranks on its cores."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from inputs.errors import InputError, MissingExtraError
 
 GPU_DRIVERS = (Path("/dev/nvidiactl"), Path("/dev/dxg"), Path("/dev/kfd"))
-"""What the drivers of NVIDIA (on Linux, in WSL) and AMD make: without any, PyTorch is not loaded to ask for GPUs."""
+"""Device files of the drivers of NVIDIA (Linux, WSL) and AMD; without any, PyTorch is not loaded to ask for GPUs."""
 
 MAX_RANKS_PER_CORE = 8
 """Ranks of a job per core at most: more would measure how processes take turns."""
@@ -25,7 +25,7 @@ def device_for(asked: str | None, ranks: int) -> str:
 
     Args:
         asked: for; None: ``cuda`` where every rank has a GPU.
-        ranks: how many.
+        ranks: number of ranks.
 
     Raises:
         InputError: there are fewer GPUs than ranks, or no such device.

@@ -30,7 +30,7 @@ def write_trace_results(
     Args:
         out: the folder.
         imported: programs and times.
-        analysis: of the times; None without times.
+        analysis: analysis of the times; None without times.
         summary: content of ``summary.json``.
         report: whether to write the page.
         begin: `time.perf_counter` at the start of the command.

@@ -15,7 +15,7 @@ from validation.suites.suite import SUITES, load_suite
 def collective_study(
     cluster: Cluster, tables: Sequence[SizeTable], facts: Mapping[str, str], *, with_measured: bool
 ) -> CollectiveStudy:
-    """What the page of a collective shows."""
+    """Findings on the page of a collective."""
     measured = _measured(cluster) if with_measured else []
     points = {
         number: [p for p, op, ranks, nodes in measured if (op, ranks, nodes) == (found.op, found.ranks, found.nodes)]

@@ -11,7 +11,7 @@ from scenarios.sweep import Row, SweepPlan
 
 
 def scaling_study(plan: SweepPlan, rows: Sequence[Row]) -> ScalingStudy:
-    """What the page of a sweep shows."""
+    """Findings on the page of a sweep."""
     base = plan.base
     return ScalingStudy(
         name=f"{base.name}, {plan.scaling} scaling",

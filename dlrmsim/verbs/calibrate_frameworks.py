@@ -24,7 +24,6 @@ class CalibrateFrameworksResult:
 
     Attributes:
         file: the profile that was written.
-        fitted: its constants.
     """
 
     file: Path

@@ -21,7 +21,7 @@ class CalibrateHostResult:
 
     Attributes:
         file: the cluster.
-        spec: what is known of its CPUs, or of its GPUs.
+        spec: spec of its CPUs, or of its GPUs.
     """
 
     file: Path

@@ -16,7 +16,6 @@ class CheckResult:
     """A scenario that can run.
 
     Attributes:
-        resolved: the scenario.
         estimate: memory per rank and tier, sharding, and the size of the run, as ``run --check --json`` prints them.
     """
 

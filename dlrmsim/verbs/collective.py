@@ -34,9 +34,8 @@ class CollectiveResult:
     """A collective at many sizes.
 
     Attributes:
-        cluster: the cluster.
         tables: one per number of ranks.
-        placement: which ranks share a node.
+        placement: placement of ranks on nodes.
         seed: seed of a random placement.
         algorithm: the only one allowed; None: the fastest.
         file: the page; None: none is written.
@@ -77,7 +76,7 @@ def collective(
         sizes: bytes; in words ``1KiB..1GiB`` (the low end, doubled until the high end, which is there too) or
             ``1MiB,4MiB``.
         ranks_per_node: GPUs in use on each node; default: all.
-        placement: which ranks share a node.
+        placement: placement of ranks on nodes.
         seed: seed of a random placement.
         algorithm: force one.
         out: page of bus bandwidth and time over size; None: none is written.

@@ -21,9 +21,9 @@ class ImportTracesResult:
     """An import.
 
     Attributes:
-        folder: where it is written; None: nowhere.
+        folder: output folder; None: nothing is written.
         imported: programs, times and gaps.
-        analysis: of its times; None for formats without.
+        analysis: analysis of its times; None for formats without times.
         summary: the content of ``summary.json``.
     """
 

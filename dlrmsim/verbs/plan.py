@@ -24,7 +24,7 @@ class PlanResult:
     """A plan.
 
     Attributes:
-        folder: where it is written; None: nowhere.
+        folder: output folder; None: nothing is written.
         study: the plan, statistics of every rank, and other planners.
     """
 

@@ -25,12 +25,12 @@ class ReplayResult:
     """A replay.
 
     Attributes:
-        folder: where it is written; None: nowhere.
-        changes: what is other than measured.
+        folder: output folder; None: nothing is written.
+        changes: changes against the measurement.
         before: the import.
         after: the same with the times of the replay.
         methods: how kernels came to another GPU.
-        summary: what ``replay --json`` prints.
+        summary: output of ``replay --json``.
     """
 
     folder: Path | None
@@ -68,7 +68,7 @@ def replay(
         local_batch: samples of each rank, default: as traced.
         absent: ranks without a trace: left out, clones of the traced ones, or known only by their arrivals; default:
             clones on a cluster or another world size, else left out.
-        overlap: of device work.
+        overlap: factor on the overlap of device work.
         delays_s: lateness of ranks in each step, seconds.
         precisions: type by operation of collectives, ``all`` for the others.
         ranks: ranks to keep; default: all.

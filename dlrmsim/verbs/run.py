@@ -39,7 +39,7 @@ class RunResult:
 
     @property
     def finding(self) -> str:
-        """What bounds the iteration, a sentence."""
+        """The bound of the iteration as a sentence."""
         return self.outcome.bound.finding
 
     @property

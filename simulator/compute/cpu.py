@@ -30,7 +30,6 @@ class CpuModel:
 
     Attributes:
         kernels: costs for the rank's number of threads.
-        node: the node.
         local_world_size: ranks on it.
         gemm_speed: divides times of GEMMs.
         memory_speed: divides times of all other kernels.

@@ -58,16 +58,16 @@ class Caches:
     sharing: int = 1
 
     def of_each(self, ranks: int) -> Caches:
-        """What each of so many ranks has of a machine's."""
+        """Caches of each of ``ranks`` ranks on a machine with these."""
         return Caches(self.core, self.shared / ranks, ranks)
 
     def shared_part(self, missed: Misses | None, passed: Amount) -> Amount:
-        """What a rank has of the shared one while it goes through tables: a scalar, or ``[P]``.
+        """Bytes of the shared cache that serve a rank's tables: a scalar, or ``[P]``.
 
         Rows that an update reads and writes count twice, and its states and sorting not at all (`docs/decisions/053`).
 
         Args:
-            missed: what memory delivers of rows, by what a cache holds; None: not known.
+            missed: bytes of rows that memory delivers, by cache size; None: unknown.
             passed: vectors that pass through it besides, bytes.
         """
         return self.shared if missed is None else parts(missed, passed, self.shared, self.sharing)
@@ -94,7 +94,7 @@ def class_of(operator: Operator) -> KernelClass | None:
 
 
 def amounts_of(operator: Operator, caches: Caches) -> Amounts:
-    """What the kernel does, by the names of costs; nothing where all is 0 (a rank without tables)."""
+    """Amounts of a kernel by the names of costs; empty if all are 0 (a rank without tables)."""
     found: Amounts = _AMOUNTS[type(operator)](operator, caches)
     return found
 

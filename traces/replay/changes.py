@@ -29,7 +29,7 @@ _OVERLAPS: Mapping[str, Callable[[Job], Job]] = {"none": without_overlap, "hidde
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """What is other than measured.
+    """Changes of a job against its measurement.
 
     Attributes:
         cluster: the cluster that takes the collectives; None: transfers as measured.
@@ -39,7 +39,7 @@ class Changes:
         local_batch: samples of each rank, None: as traced.
         absent: ranks without a trace: left out, clones of the traced ones, or known only by their arrivals; None:
             clones on a cluster or another world size, else left out.
-        overlap: of device work.
+        overlap: factor on the overlap of device work.
         delays_s: lateness of ranks in each step, seconds.
         precisions: type by operation of collectives, ``all`` for the others.
 

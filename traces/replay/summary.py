@@ -1,4 +1,4 @@
-"""What a replay shows: its makespan and mean step beside the measured ones, and how kernels were changed."""
+"""Summary of a replay: makespan and mean step beside the measured ones, and changes of kernels."""
 
 from __future__ import annotations
 

@@ -26,9 +26,9 @@ from workloads.graph.optimizers import TableOptimizerKind
 Sizes = dict[str, float]
 Call = Callable[[], object]
 LEAST_TABLE_BYTES, LEAST_LOOKUPS = 2e6, 2e3
-"""Of a table with the state of its optimizer, and of a call: less takes no time that counts."""
+"""Smallest size of a table with its optimizer state, and of a call: smaller ones take no relevant time."""
 LARGE_SHARE = 0.1
-"""Of the largest table: from there on tables count as large."""
+"""Fraction of the largest table from which a table counts as large."""
 INDEXED_BYTES = 5e8
 """Most of a table whose rows are only named."""
 TABLE_OPTIMIZERS: tuple[TableOptimizerKind, ...] = ("sgd", "rowwise_adagrad", "adagrad")
@@ -39,8 +39,8 @@ class Case:
     """A kernel in one size.
 
     Attributes:
-        kind: which.
-        sizes: its sizes.
+        kind: kind of kernel (`hardware_specs.cpu_kernels.KernelClass`).
+        sizes: amounts of the simulator's operator by name.
         make: makes its data and returns calls to time, each on data that the one before did not touch, or the same.
         cold: whether other work has driven its data out of a core's own caches when the trainer calls it.
     """
@@ -60,9 +60,9 @@ def cases(seed: int, count: int, largest: Largest) -> Iterator[Case]:
     """So many cases of every kind, twice as many of tables; the same for the same arguments.
 
     Args:
-        seed: of the sizes.
-        count: of each kind, one after the other.
-        largest: of the sizes.
+        seed: seed of the drawn sizes.
+        count: number of cases of each kind.
+        largest: upper bounds of the sizes.
     """
     random = {kind: np.random.default_rng([seed, *kind.encode()]) for kind in (*_KINDS, *_TABLE_KINDS)}
     for number in range(count):
@@ -147,7 +147,7 @@ def _memory(numbers: int) -> Tensor:
 
 
 def _lookup(random: np.random.Generator, number: int, largest: Largest) -> Case:
-    """Lookups of rows drawn anew for every call: in an iteration they are found where the one before left them."""
+    """Lookups of rows that differ in every call, as they do in iterations."""
     bags = _Bags.draw(random, largest)
 
     def make() -> Iterator[Call]:

@@ -34,7 +34,7 @@ GRAPH_CALLS, REPLAYS = 8, 8
 """Calls of a case, each on data of its own, that a GPU runs without the host between them, and how often it does while
 the host starts what is next: a start takes it some 10 us."""
 KERNELS_SHARE = 0.6
-"""Of the time, where collectives are timed too."""
+"""Fraction of the time for kernels if collectives are timed, too."""
 INTERRUPTED = 1.5
 """Wall time over the best one from which on a `Slowdown` was interrupted, which says nothing of the core."""
 LEAST_ROUNDS = 1.5
@@ -104,7 +104,7 @@ def _agreed(late: bool) -> bool:
 
 
 class Slowdown:
-    """How much slower the machine is at a moment, by a fixed piece of work: a product and a gather."""
+    """Slowness of the machine at a moment: time of a fixed product and gather."""
 
     def __init__(self) -> None:
         """Make its data."""

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 FEWEST_CASES = 4
-"""Of each kind that are timed however long that takes."""
+"""Cases of each kind that are timed without regard to the time limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +19,10 @@ class Largest:
     """The largest sizes that are drawn; the usual ones take one core some 10 ms.
 
     Attributes:
-        table_bytes: of a rank's table with the state of its optimizer.
+        table_bytes: size of a rank's table with its optimizer state.
         batch: rows of activations.
-        flops: of a product.
-        lookups: of a call.
+        flops: FLOPs of a product.
+        lookups: lookups of a call.
         gathered: elements that these gather.
         paired: elements of a dot interaction's vectors and products.
     """
@@ -37,16 +37,16 @@ class Largest:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What to time.
+    """Kernels and collectives to time.
 
     Attributes:
-        seed: of the sizes.
-        cases: of each kind of kernel; 0: collectives alone.
+        seed: seed of the drawn sizes.
+        cases: number of cases of each kind of kernel; 0: collectives alone.
         rounds: how often all of them.
         case_s: time for the calls of one case in one round.
         collective_bytes: sizes of collectives.
-        largest: of the sizes.
-        kinds: of kernels; empty: all.
+        largest: upper bounds of the sizes.
+        kinds: kinds of kernels to time; empty: all.
         seconds: time after which nothing further is timed, but `FEWEST_CASES` of each kind and each collective once.
     """
 
@@ -65,7 +65,7 @@ class Plan:
 
     @staticmethod
     def read(file: Path) -> Plan:
-        """What was written."""
+        """The plan in a file of `write`."""
         found = json.loads(file.read_text(encoding="utf-8"))
         return Plan(**{**found, "largest": Largest(**found["largest"])})
 

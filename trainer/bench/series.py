@@ -43,9 +43,9 @@ class Series:
     """Ranks and the folders whose scenarios they train, one each turn.
 
     Attributes:
-        ranks: those that train.
+        ranks: processes that train.
         folders: each with a scenario; takes its record.
-        done: how many were trained.
+        done: number of trained folders.
     """
 
     ranks: Ranks
@@ -72,9 +72,9 @@ def started_series(run: Run, ranks: int, folders: Sequence[Path], root: Path) ->
 
     Args:
         run: how each is trained.
-        ranks: how many.
+        ranks: number of ranks.
         folders: each with a scenario.
-        root: where to write what the ranks read.
+        root: folder for the file that the ranks read.
 
     Raises:
         InputError: as `trainer.process.launch.started_ranks`.
@@ -90,12 +90,12 @@ def started_series(run: Run, ranks: int, folders: Sequence[Path], root: Path) ->
 def started_by_turns(
     runs: Mapping[int, Run], folders: Mapping[int, Sequence[Path]], root: Path
 ) -> Iterator[Mapping[int, Series]]:
-    """Series of several numbers of ranks, each started and trained once on its first folder, which is trained anew.
+    """Series of several numbers of ranks, each started and trained once on its first folder, which is then trained again.
 
     Args:
         runs: how each number of ranks trains.
-        folders: of each number of ranks.
-        root: where to write what the ranks read.
+        folders: folders by number of ranks.
+        root: folder for the file that the ranks read.
 
     Raises:
         InputError: as `started_series`.

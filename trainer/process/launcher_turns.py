@@ -7,7 +7,7 @@ import sys
 from threading import Semaphore
 
 TURN = b"."
-"""What the launcher writes for each turn."""
+"""Byte that the launcher writes for each turn."""
 _given = Semaphore(0)
 
 

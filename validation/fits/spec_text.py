@@ -94,9 +94,8 @@ def fitted_profile(framework: str, name: str, source: str, fitted: FittedConstan
 
     Args:
         framework: name or path of the profile that they were fitted in.
-        name: of the new one.
-        source: where the cases are from.
-        fitted: the constants.
+        name: name of the new profile.
+        source: origin of the cases.
 
     Raises:
         InputError: there is no such profile.

@@ -111,7 +111,6 @@ def fit_alone(facts: HostFacts, rows: Sequence[Row], progress: Progress) -> Clus
     """The host with kernels and collectives as they are alone.
 
     Args:
-        facts: facts of the host.
         rows: kernels and collectives timed alone.
         progress: receives the stage.
     """

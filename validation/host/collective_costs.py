@@ -48,7 +48,7 @@ def thread_costs(jobs: Sequence[CollectiveWork]) -> tuple[float, float]:
     """CPU time of collective threads: seconds per collective, and seconds per second in which data move alone.
 
     Args:
-        jobs: at least one job.
+        jobs: jobs with collectives; at least one.
     """
     cores_s, matrix = np.array([job.cores_s for job in jobs]), np.array([[job.calls, job.moving_s] for job in jobs])
     each, moving = nonnegative(matrix, cores_s, np.full(len(jobs), FLOOR_S), np.ones(len(jobs))).tolist()

@@ -34,7 +34,6 @@ def fit(
 
     Args:
         rows: timed parts and kernels.
-        machine: caches of the machine.
         usual: costs of a well-known CPU by kind and amount, seconds, towards which amounts lean that few rows
             determine; an absent amount costs nothing there, None is unknown. Without it no cost leans on another.
     """

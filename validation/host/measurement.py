@@ -70,9 +70,7 @@ class Measured:
     """A measurement.
 
     Attributes:
-        folder: its folder.
         summary: content of its ``measured.json``.
-        times: its times.
         noise_pct: half the interquartile range over the median, per cent: of iterations, of collectives over counted
             iterations, of other classes and collectives over traced ones.
     """

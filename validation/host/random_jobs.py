@@ -11,14 +11,14 @@ import numpy as np
 
 PLANNERS = ("greedy", "table_wise", "column_wise", "row_wise", "greedy_size", "greedy_lookups")
 MOST_TABLES = 40
-"""Of a job."""
+"""Largest number of tables of a job."""
 DIMS = (16, 32, 48, 64, 96, 128, 192, 256)
 """Elements of a row; all tables of a job have the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is not drawn.
+    """Limits of the jobs that are drawn.
 
     Attributes:
         table_bytes: most of all tables.
@@ -56,9 +56,9 @@ def random_job(
 
     Args:
         random: draws.
-        name: of the scenario.
+        name: name of the scenario, also in its file.
         cluster: name or path of its machine.
-        ranks: None: 1, 2 or 4.
+        ranks: number of ranks; None: 1, 2 or 4 at random.
         dim: elements of a row; None: one of `DIMS`.
     """
     tables = _tables(random, int(random.integers(2, MOST_TABLES + 1)), DIMS if dim is None else [dim])

@@ -78,7 +78,6 @@ class HostRecord:
     """A host and the measurements on it.
 
     Attributes:
-        facts: facts of the host.
         rows: kernels and collectives timed alone.
         jobs: jobs that were trained.
     """
@@ -91,8 +90,7 @@ class HostRecord:
         """This record and another one of the same machine; its source names both.
 
         Args:
-            other: the other record.
-            name: its file, for errors.
+                name: its file, for errors.
 
         Raises:
             InputError: it is a record of another machine.

@@ -1,4 +1,4 @@
-"""What the caches of a CPU do not serve of the tables of a rank."""
+"""Bytes of a rank's tables that the caches of a CPU do not serve."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def with_residency(
 
 
 class _Shard(NamedTuple):
-    """What is touched of a shard, its columns and bytes of each (such shards lie in one matrix), and its features."""
+    """Touched rows of a shard, its columns with their bytes (such shards lie in one matrix), and its features."""
 
     touched: Touched
     block: tuple[int, int]
@@ -85,7 +85,7 @@ def _told(
 
     Args:
         group: without them.
-        shards: of each rank.
+        shards: shards by rank.
         reached: how far back its caches reach.
         shared_by: threads of a rank, and ranks that its bags are from.
     """
@@ -123,7 +123,7 @@ def _share_fetched(
     Args:
         touched: shards of a rank, and bytes of a row or of its state.
         back: iterations whose rows caches keep ``[G]``, or 0 of all ``[1]``.
-        lost: what they have lost since the iteration's lookups ``[G]``.
+        lost: fraction that caches lose after the iteration's lookups ``[G]``.
     """
     found = np.zeros(len(CACHE_BYTES))
     for of, size in touched:
@@ -132,12 +132,12 @@ def _share_fetched(
 
 
 def _of_busiest(mine: list[_Shard], missed: FloatArray, threads: int, sources: int) -> FloatArray:
-    """What the busiest thread has, times the number of threads: lookups over all there are, and bytes ``[1 + G]``.
+    """Load of the busiest thread times the number of threads: share of lookups, and bytes ``[1 + G]``.
 
     Args:
         mine: shards of a rank ``[S]``.
         missed: bytes that caches do not serve of each ``[S, G]``.
-        threads: of the rank.
+        threads: number of threads of the rank.
         sources: ranks that the bags are from.
     """
     lookups = np.array([shard.touched.lookups for shard in mine])
@@ -156,7 +156,7 @@ def _misses(found: FloatArray) -> Misses:
 
 
 def _other_bytes(groups: tuple[EmbeddingGroup, ...], dense: DensePart, settings: DlrmSettings) -> FloatArray:
-    """What an iteration touches beside rows: activations, parameters, vectors, indices; ``[]`` or ``[P]``."""
+    """Bytes that an iteration touches beside rows: activations, parameters, vectors, indices; ``[]`` or ``[P]``."""
     width = dense.interaction_inputs + dense.interaction_outputs + sum(layer.outputs for layer in dense.layers)
     found = np.asarray(PASSES * (settings.local_batch_size * width * settings.dense_bytes + dense.bytes))
     for group in groups:

@@ -1,4 +1,4 @@
-"""How threads of a CPU share a lookup: each takes equally many bags in a row, whatever is in them.
+"""Division of a lookup among threads of a CPU: each takes equally many consecutive bags, whatever their length.
 
 PyTorch's ``embedding_bag`` splits its bags so (``at::parallel_for`` in ``aten/src/ATen/native/EmbeddingBag.cpp``). Bags
 lie source by source, table by table, sample by sample. Where tables of large pooling are neighbours one thread has most
@@ -16,9 +16,9 @@ def busiest(bags: FloatArray, amounts: FloatArray, threads: int, sources: int) -
     """The most that one thread has of each amount, times the number of threads ``[A]``.
 
     Args:
-        bags: of each table and source, in the order in which they lie ``[S]``; above 0.
-        amounts: of each table, alike in all its bags ``[S, A]``.
-        threads: that share the bags.
+        bags: number of bags of each table and source in memory order ``[S]``; above 0.
+        amounts: amounts of each table, the same in all its bags ``[S, A]``.
+        threads: number of threads.
         sources: ranks that the bags are from; each has those of all tables.
     """
     places = np.append(0.0, np.cumsum(bags)) / bags.sum()

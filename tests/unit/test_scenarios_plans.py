@@ -32,21 +32,6 @@ def test_a_run_that_is_too_slow_is_given_up() -> None:
     assert planned.simulate_s(plan, seconds) == seconds
 
 
-def test_a_run_on_a_host_is_given_up_once_both_orders_of_its_ranks_were_too_slow() -> None:
-    """One rank has all tables: it is the slow one in two iterations, the fast one in the next two."""
-    from scenarios.plans import PlanningJob
-    from workloads.dlrm.sharding.plan import make_plan
-    from workloads.dlrm.sharding.shards import ColumnShards
-
-    planned = PlanningJob.of(load_scenario("criteo_small", ["workload.pipeline=none"]))
-    first = np.zeros(len(planned.tables), dtype=np.int64)
-    columns = ColumnShards(np.arange(len(first)), first, first, planned.tables.dim)
-    plan = make_plan(planned.tables, 2, 2, "all_on_one", columns=columns)
-    seconds = planned.simulate_s(plan)
-    assert planned.simulate_s(plan, 0.985 * seconds) == seconds, "two of four are faster than that"
-    assert planned.simulate_s(plan, 0.9 * seconds) == inf
-
-
 def test_a_plan_that_does_not_fit_takes_for_ever() -> None:
     """96 GB of copies on GPUs of 80 GB."""
     from scenarios.plans import PlanningJob

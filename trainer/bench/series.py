@@ -90,7 +90,7 @@ def started_series(run: Run, ranks: int, folders: Sequence[Path], root: Path) ->
 def started_by_turns(
     runs: Mapping[int, Run], folders: Mapping[int, Sequence[Path]], root: Path
 ) -> Iterator[Mapping[int, Series]]:
-    """Series of several numbers of ranks, each started and trained once on its first folder, which is then trained again.
+    """Series of several numbers of ranks, each started and warmed up on its first folder, which it then trains again.
 
     Args:
         runs: how each number of ranks trains.

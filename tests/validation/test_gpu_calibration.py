@@ -6,8 +6,6 @@ import gzip
 import json
 
 import pytest
-from validation.cpu_fit import KernelRow
-from validation.measured_prediction import predict
 
 from dlrmsim.cli import main
 from dlrmsim.hosts.gpus import (
@@ -28,6 +26,8 @@ from validation.fits.framework_fit import Configuration
 from validation.fits.kernel_fit import TimedKernel, predicted_s
 from validation.gpu.calibration import CONSTANTS, KIND_OF
 from validation.gpu.record import GpuJob, GpuRecord
+from validation.host.prediction import predict
+from validation.host.timed_kernels import KernelRow
 from validation.suites.collectives import MeasuredCollective, Predictor
 from workloads.graph.framework import load_framework
 

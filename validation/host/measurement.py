@@ -112,7 +112,7 @@ def read_measured(folder: Path) -> Measured:
     classes_s = _with_collectives(
         {name: float(values[traced].mean()) for name, values in classes.items()}, part_of_iteration(exposed_s, times_s)
     )
-    classes["collectives"] = exposed_s[counted(times_s)]
+    classes["collectives"] = iteration_s * (exposed_s / times_s)[counted(times_s)]
     ops = sorted({op for rank in ranks for op in rank.collectives_s})
     collectives = {op: scale * np.mean([rank.collectives_s[op] for rank in ranks], axis=0) for op in ops}
     noise_pct |= {name: spread_pct(values) for name, values in {**classes, **collectives}.items()}

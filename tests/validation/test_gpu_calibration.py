@@ -181,7 +181,7 @@ def test_a_cluster_with_the_gpu_is_found_by_what_the_driver_says(device, gpu):
     "device", ["NVIDIA GeForce RTX 4090", "NVIDIA H100 NVL", "NVIDIA H100 80GB HBM3 MIG 1g.10gb", "NVIDIA A100 20GB"]
 )
 def test_a_gpu_that_nothing_is_known_of_is_asked_for(device):
-    with pytest.raises(InputError, match="--cluster: is needed: which GPU it is"):
+    with pytest.raises(InputError, match="--cluster: is needed: its name does not identify the GPU"):
         cluster_of_device(device)
 
 

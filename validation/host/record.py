@@ -90,7 +90,7 @@ class HostRecord:
         """This record and another one of the same machine; its source names both.
 
         Args:
-                name: its file, for errors.
+            name: file of the other record, for errors.
 
         Raises:
             InputError: it is a record of another machine.

@@ -29,7 +29,6 @@ class Purpose(IntEnum):
     TABLE_WEIGHTS = 4
     LAYER_WEIGHTS = 5
     TEACHER = 6
-    CRITEO_SAMPLE = 7
 
 
 def bits(seed: int, purpose: Purpose, item: int, iteration: int, start: int, count: int) -> BitArray:

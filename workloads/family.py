@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from simulator.program import TaskGraph
-from simulator.registry import Registry
 from workloads.graph.memory import MemoryUse
 
 
@@ -46,7 +45,3 @@ class Workload(Protocol):
     def headline(self) -> Headline:
         """The throughput's unit and amount."""
         ...
-
-
-FAMILIES: Registry[type[Workload]] = Registry("workload family", "dlrmsim.workload_families")
-"""Families by name; each registers the class of its workloads."""

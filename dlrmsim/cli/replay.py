@@ -29,30 +29,34 @@ Overlap = Annotated[
 ]
 Delay = Annotated[list[str] | None, typer.Option("--delay", metavar="3=2ms", help="Rank 3 is 2 ms late in each step.")]
 
+ClusterName = Annotated[
+    str | None, typer.Option("--cluster", help="Collectives on this cluster (default: as measured).")
+]
+GpuName = Annotated[str | None, typer.Option("--gpu", help="Kernels on this GPU (default: as measured).")]
+TracedGpu = Annotated[
+    str | None, typer.Option("--from-gpu", help="GPU of the trace (default: by its name in the trace).")
+]
+WorldSize = Annotated[
+    int | None, typer.Option("--world-size", help="Ranks of the job, each with its batch; needs --cluster.")
+]
+LocalBatch = Annotated[int | None, typer.Option("--local-batch", help="Samples of each rank (default: as traced).")]
+CollectivePrecision = Annotated[
+    str | None, typer.Option("--collective-precision", metavar="fp16|OP=TYPE,...", help="Floating-point collectives.")
+]
+
 
 def replay(
     traces: Annotated[list[Path], typer.Argument(help="Traces of one job.", metavar="TRACE...")],
     *,
-    cluster: Annotated[
-        str | None, typer.Option("--cluster", help="Collectives on this cluster (default: as measured).")
-    ] = None,
-    gpu: Annotated[str | None, typer.Option("--gpu", help="Kernels on this GPU (default: as measured).")] = None,
-    from_gpu: Annotated[
-        str | None, typer.Option("--from-gpu", help="GPU of the trace (default: by its name in the trace).")
-    ] = None,
-    world_size: Annotated[
-        int | None, typer.Option("--world-size", help="Ranks of the job, each with its batch; needs --cluster.")
-    ] = None,
-    local_batch: Annotated[
-        int | None, typer.Option("--local-batch", help="Samples of each rank (default: as traced).")
-    ] = None,
+    cluster: ClusterName = None,
+    gpu: GpuName = None,
+    from_gpu: TracedGpu = None,
+    world_size: WorldSize = None,
+    local_batch: LocalBatch = None,
     absent: Absent = None,
     overlap: Overlap = "as_traced",
     delay: Delay = None,
-    collective_precision: Annotated[
-        str | None,
-        typer.Option("--collective-precision", metavar="fp16|OP=TYPE,...", help="Floating-point collectives."),
-    ] = None,
+    collective_precision: CollectivePrecision = None,
     ranks: KeptRanks = None,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for what `import` writes, of the replay.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,

@@ -1,4 +1,4 @@
-"""Workload families by name, and the DLRM's workload."""
+"""The DLRM behind the interface of workload families."""
 
 from __future__ import annotations
 
@@ -7,11 +7,7 @@ import numpy as np
 from tests.workload_jobs import job_of
 from workloads.dlrm.family import DlrmWorkload
 from workloads.dlrm.model.model import load_model
-from workloads.family import FAMILIES, Workload
-
-
-def test_the_dlrm_family_is_registered() -> None:
-    assert FAMILIES.get("dlrm") is DlrmWorkload
+from workloads.family import Workload
 
 
 def test_a_workload_has_a_graph_memory_and_a_headline() -> None:

@@ -38,7 +38,7 @@ KERNELS_SHARE = 0.6
 INTERRUPTED = 1.5
 """Wall time over the best one from which on a `Slowdown` was interrupted, which says nothing of the core."""
 LEAST_ROUNDS = 1.5
-"""More sizes say more than more rounds: of as many cases as there is time for in so many rounds."""
+"""Rounds, on average, that the number of cases leaves time for; more sizes determine costs better than more rounds."""
 PATIENCE_CALLS = 2
 """Calls before those that count."""
 

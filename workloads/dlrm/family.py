@@ -10,7 +10,7 @@ from workloads.dlrm.iteration.memory import memory_per_rank
 from workloads.dlrm.model.model import DlrmModel
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.sharding.plan import Plan
-from workloads.family import FAMILIES, Headline
+from workloads.family import Headline
 from workloads.graph.memory import MemoryUse
 
 
@@ -34,6 +34,3 @@ class DlrmWorkload:
     def headline(self) -> Headline:
         """Samples over all ranks and passes."""
         return Headline("samples", self.settings.global_batch_size * self.settings.gradient_accumulation)
-
-
-FAMILIES.add("dlrm", DlrmWorkload, "recommendation models: embedding tables sharded, dense layers data-parallel")

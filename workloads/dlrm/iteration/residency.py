@@ -63,7 +63,7 @@ def with_residency(
         in_group = np.isin(types[shards.table], _SHARDINGS[group.kind])
         mine = [[held[s] for s in here if in_group[s]] for here in of_rank]
         sources = 1 if group.kind == "data_parallel" else plan.world_size
-        found.append(_told(group, mine, reached, (settings.threads, sources)))
+        found.append(_with_misses(group, mine, reached, (settings.threads, sources)))
     return tuple(found)
 
 
@@ -75,19 +75,19 @@ class _Shard(NamedTuple):
     features: int
 
 
-def _told(
+def _with_misses(
     group: EmbeddingGroup,
     shards: list[list[_Shard]],
     reached: list[FloatArray],
     shared_by: tuple[int, int],
 ) -> EmbeddingGroup:
-    """The group with its misses.
+    """The group with the bytes of its lookups and updates that caches do not serve.
 
     Args:
-        group: without them.
-        shards: shards by rank.
-        reached: how far back its caches reach.
-        shared_by: threads of a rank, and ranks that its bags are from.
+        group: group of shards that one kernel serves.
+        shards: its shards on each rank.
+        reached: iterations back to which the caches of each rank hold rows, by cache size ``[G]``.
+        shared_by: threads of a rank, and number of ranks whose bags a rank looks up.
     """
     rows, state, weights, most = [], [], [], []
     for mine, far in zip(shards, reached, strict=True):

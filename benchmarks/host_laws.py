@@ -29,10 +29,8 @@ LAWS: Mapping[str, Mapping[str, float]] = {
     "all": {},
     "posting_s": {"posting_s": 0.0},
     "collective_wait_s": {"collective_wait_s": 0.0, "shared_wait_s": 0.0},
-    "overlap": {"overlap": 0.0, "shared_overlap": 0.0},
     "collective_cores": {"collective_cores": 0.0},
     "collective_slower": {"collective_slower": 1.0},
-    "shared_slower": {"shared_slower": 1.0},
 }
 """Constants of `hardware_specs.cpu_kernels.CpuKernels` and their values without the law."""
 

@@ -20,8 +20,6 @@ KernelClass = Literal[
 """Kinds of kernels; `simulator.compute.cpu_amounts` says which operators they are, and what costs count."""
 
 
-MOST_OVERLAP = 0.9
-"""Largest fraction of a collective's data that move before its last member arrives."""
 _PASS = frozenset({"call", "byte", "core_miss_byte", "shared_miss_byte"})
 _PRODUCT = frozenset({"call", "row", "left", "right", "result", "core_miss_byte", "shared_miss_byte"})
 _ROWS = frozenset({"call", "lookup", "core_miss", "core_miss_byte", "shared_miss", "shared_miss_byte"})
@@ -79,14 +77,8 @@ class CpuKernels(Strict):
     """Core time that a rank spends for each collective it issues, seconds: its threads wake up and post messages."""
     collective_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """Latency of each collective within an iteration beyond that of a collective alone, seconds: threads wake up."""
-    overlap: Annotated[float, Field(ge=0, le=MOST_OVERLAP)] = 0.0
-    """Fraction of a collective's data that move before its last member arrives."""
-    shared_slower: Annotated[float, Field(ge=1)] = 1.0
-    """Factor on kernel times of ranks that share cores: each evicts the caches of the others."""
     shared_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
     """``collective_wait_s`` of ranks that share cores, seconds."""
-    shared_overlap: Annotated[float, Field(ge=0, le=MOST_OVERLAP)] = 0.0
-    """``overlap`` of ranks that share cores."""
     yardstick_s: Annotated[Seconds, Field(gt=0)] | None = None
     """Median time of the trainer's yardstick (a small training step) during the calibration, seconds."""
     costs: dict[KernelClass, KernelCosts]

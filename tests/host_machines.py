@@ -23,11 +23,9 @@ def kernels(
     collective_cores=0.0,
     posting_s=0.0,
     waits_s=(0.0, 0.0),
-    overlaps=(0.0, 0.0),
-    shared_slower=1.0,
     **kinds,
 ):
-    """Costs; ``waits_s`` and ``overlaps`` of ranks with cores of their own and of ranks that share cores."""
+    """Costs; ``waits_s`` of ranks with cores of their own and of ranks that share cores."""
     return {
         "threads": threads,
         "source": "chosen",
@@ -38,9 +36,6 @@ def kernels(
         "posting_s": f"{posting_s!r} s",
         "collective_wait_s": f"{waits_s[0]!r} s",
         "shared_wait_s": f"{waits_s[1]!r} s",
-        "overlap": overlaps[0],
-        "shared_overlap": overlaps[1],
-        "shared_slower": shared_slower,
         "costs": kinds,
     }
 

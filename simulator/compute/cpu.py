@@ -90,8 +90,6 @@ class CpuModel:
         seconds: Amount = 0.0
         for name, count in amounts_of(operator, self.caches).items():
             seconds = seconds + count * (0.0 if costs is None else costs.seconds_per.get(name, 0.0))
-        if self.shares_cores:
-            seconds = seconds * self.kernels.shared_slower
         if isinstance(operator, HostWork):
             fixed = operator.seconds * self.node.cpu.host_time_factor.value
             return (seconds + fixed) / self.host_speed
@@ -107,7 +105,7 @@ class CpuModel:
             return 0.0
         issuing = float(np.mean(operator.collectives)) * costs.seconds_per.get("issue", 0.0)
         issuing += float(np.mean(operator.copied_bytes)) * costs.seconds_per.get("issue_byte", 0.0)
-        return issuing * (self.kernels.shared_slower if self.shares_cores else 1.0) / whole
+        return issuing / whole
 
     def pcie_s(self, traffic: HostTraffic | None) -> Amount:  # noqa: ARG002 - one signature for all models
         """Nothing: a rank computes where its memory is."""

@@ -47,15 +47,14 @@ class Cores:
     def of(topology: Topology, compute: CpuModel) -> Cores:
         """The cores of a placed job."""
         groups, first, kernels = compute.core_groups, topology.resource_count, compute.kernels
-        shared = compute.shares_cores
-        wait_s = kernels.shared_wait_s if shared else kernels.collective_wait_s
+        wait_s = kernels.shared_wait_s if compute.shares_cores else kernels.collective_wait_s
         wait_ps, posting_ps = picoseconds_of(np.array([wait_s, kernels.posting_s])).tolist()
         return Cores(
             first=first,
             count=topology.nodes * groups,
             of_rank=first + topology.node_of * groups + compute.core_group_of(topology.local_rank_of),
             collective_share=kernels.collective_cores,
-            slower=kernels.collective_slower * (1.0 - (kernels.shared_overlap if shared else kernels.overlap)),
+            slower=kernels.collective_slower,
             wait_ps=wait_ps,
             posting_ps=posting_ps,
         )

@@ -30,12 +30,6 @@ def test_ranks_on_one_core_share_it(cores, ranks, expected):
     assert seconds(host(cores, kernels(gemm=costs(call=1.0))), ranks, [KERNEL]) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(("ranks", "expected"), [(2, 1.0), (4, 2.5)])
-def test_ranks_that_share_a_core_are_slower_by_a_factor(ranks, expected):
-    measured = kernels(shared_slower=1.25, gemm=costs(call=1.0))
-    assert seconds(host(2, measured), ranks, [KERNEL]) == pytest.approx(expected)
-
-
 def test_kernels_of_one_rank_follow_each_other():
     builder = ProgramBuilder("all", np.arange(1), ["host"])
     for i in range(3):
@@ -76,20 +70,6 @@ def test_a_collective_that_needs_no_core_leaves_kernels_alone():
 def test_a_collective_between_ranks_on_one_core_takes_as_long_as_its_members_need_together():
     assert alone_s(2, 4, 0.8) == pytest.approx(1.6 * alone_s(4, 4, 0.8), rel=1e-3)
     assert alone_s(2, 4, 0.3) == pytest.approx(alone_s(4, 4, 0.3), rel=1e-9)
-
-
-@pytest.mark.parametrize("overlap", [0.25, 0.75])
-def test_data_that_move_before_the_last_member_arrives_take_no_time_then(overlap):
-    """Ranks with cores of their own have one constant, ranks that share cores another."""
-
-    def moving_s(cores, *overlaps):
-        whole, nothing = (alone_s(cores, 4, 0.8, size, overlaps=overlaps) for size in (1e9, 0.0))
-        return whole - nothing
-
-    for cores, mine, others in ((4, (overlap, 0.0), (0.0, overlap)), (2, (0.0, overlap), (overlap, 0.0))):
-        whole = moving_s(cores, 0.0, 0.0)
-        assert moving_s(cores, *mine) == pytest.approx((1.0 - overlap) * whole, rel=1e-3)
-        assert moving_s(cores, *others) == pytest.approx(whole, rel=1e-9)
 
 
 def test_a_collective_waits_before_data_move_and_uses_no_core_meanwhile():

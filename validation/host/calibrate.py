@@ -1,7 +1,7 @@
 """From the record of a host to its spec: costs of kernels and collectives.
 
 In order: kernels and collectives alone; costs of kernels from parts of iterations; levels, so that the median job is
-predicted right; then three constants of collectives within iterations, fitted to whole jobs by the simulator.
+predicted right; then constants of collectives within iterations, fitted to whole jobs by the simulator.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from hardware_specs.cpu_kernels import MOST_OVERLAP, CpuKernels, KernelClass, KernelCosts
+from hardware_specs.cpu_kernels import CpuKernels, KernelClass, KernelCosts
 from hardware_specs.types import Cluster
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
@@ -55,9 +55,9 @@ MOST_FITTED = 24
 """Largest number of jobs to which constants of collectives are fitted; jobs are random draws, the first ones count."""
 MOST_EVALUATIONS = 5
 """Largest number of steps of such a fit, each of which simulates every job once per constant and once more."""
-OWN = {"posting_s": MOST_POSTING_S, "collective_wait_s": MOST_WAIT_S, "overlap": MOST_OVERLAP}
+OWN = {"posting_s": MOST_POSTING_S, "collective_wait_s": MOST_WAIT_S}
 """Constants of ranks with cores of their own that are fitted to whole jobs, with their upper bounds."""
-SHARED = {"shared_wait_s": MOST_WAIT_S, "shared_overlap": MOST_OVERLAP}
+SHARED = {"shared_wait_s": MOST_WAIT_S}
 """Constants of ranks that share cores, likewise."""
 
 
@@ -150,10 +150,7 @@ def fit_host(record: HostRecord, cluster: Cluster) -> HostFit:
     own = [job for ranks, jobs in trained.items() for job in jobs if 1 < ranks <= cores]
     shared = [job for ranks, jobs in trained.items() for job in jobs if ranks > cores]
     cluster = _fitted(cluster, own, OWN)
-    if shared:
-        ratios = [float(ranks_alone_s(with_kernels_of(job.prepared, cluster)).mean()) / job.thread_s for job in shared]
-        cluster = _updated(cluster, shared_slower=round(max(1.0, 1.0 / float(np.median(ratios))), 3))
-        cluster = _fitted(cluster, shared, SHARED)
+    cluster = _fitted(cluster, shared, SHARED)
     used = {
         threads: [part for job in trained.get(ranks, ()) for part in job.parts]
         for ranks, threads in threads_by_ranks.items()

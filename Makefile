@@ -10,10 +10,10 @@ TORCH ?= 2.13.0
 demo: $(STAMPS)/run  ## ZionEX, model A, 128 GPUs: headline numbers and a report
 	$(BIN)/dlrmsim run zionex_a_128
 
-test: $(STAMPS)/dev $(STAMPS)/browser  ## all tests, under 10 minutes on 2 cores
+test: $(STAMPS)/dev $(STAMPS)/browser  ## all tests, 11 to 13 minutes on 2 cores
 	$(BIN)/python -m pytest -n 2
 
-test-fast: $(STAMPS)/dev  ## unit, theory and property tests, under 4 minutes on 2 cores
+test-fast: $(STAMPS)/dev  ## unit, theory and property tests without the slow ones, about 4 minutes on 2 cores
 	$(BIN)/python -m pytest -n 2 tests/unit tests/theory tests/property -m "not slow"
 
 check: $(STAMPS)/dev  ## lint, format, types, layers

@@ -53,6 +53,7 @@ def test_engine_equals_oracle_with_streams_that_issue_by_readiness(drawn: Random
     assert compare(drawn) in {"", "deadlock"}
 
 
+@pytest.mark.slow
 @settings(_slow_draws, max_examples=150)
 @given(programs(controlled=True, loaded=True))
 def test_engine_equals_oracle_with_bursts_of_other_jobs(drawn: RandomProgram) -> None:
@@ -169,6 +170,7 @@ def test_no_resource_is_ever_over_capacity_and_all_work_is_done(drawn: RandomPro
     assert max(loads, default=0.0) <= 1.0 + 1e-9
 
 
+@pytest.mark.slow
 @_slow_draws
 @given(programs())
 def test_streams_never_overlap_and_inputs_end_first(drawn: RandomProgram) -> None:

@@ -81,6 +81,7 @@ def jobs(draw: st.DrawFn) -> tuple[str, str, list[tuple[str, str, float, float]]
     return draw(st.sampled_from(list(MACHINES))), draw(st.sampled_from(["block", "round_robin", "random"])), calls
 
 
+@pytest.mark.slow
 @settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(jobs(), st.sampled_from(list(BACKGROUNDS)))
 @example(CYCLIC, "idle")

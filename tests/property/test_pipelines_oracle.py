@@ -67,6 +67,7 @@ def lookups(graph: TaskGraph) -> float:
 planners = st.sampled_from(["table_wise", "row_wise", "table_row_wise", "data_parallel", "greedy"])
 
 
+@pytest.mark.slow
 @settings(
     max_examples=20,
     deadline=None,

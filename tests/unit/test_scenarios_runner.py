@@ -139,6 +139,7 @@ def test_the_nodes_the_message_names_do_fit_or_nearly():
     check(load_scenario("zionex_a_128", ["nodes=8"]))
 
 
+@pytest.mark.slow
 def test_rows_scaling_makes_it_fit_and_is_said():
     outcome = simulate(load_scenario(*SMALL), Silent())
     assert 0 < outcome.summary["sharding"]["rows_scale"] < 1

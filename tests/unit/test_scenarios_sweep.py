@@ -56,6 +56,7 @@ def test_sizes_that_do_not_fit_are_rows_with_numbers_and_the_others_go_on() -> N
     assert rows[1]["efficiency"] == 1.0
 
 
+@pytest.mark.slow
 def test_fit_makes_model_a_run_on_every_size() -> None:
     plan = plan_sweep("zionex_a_128", "nodes=1,2,4", "weak", ["workload.rows_scaling=fit"])
     rows = run_sweep(plan, one_after_the_other)

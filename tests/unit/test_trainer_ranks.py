@@ -37,6 +37,7 @@ def one_rank(tmp_path_factory):
     return losses(tmp_path_factory.mktemp("one"), scenario(1), RUN)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ranks", "workload"),
     [(2, {"pipeline": "sparse_dist", "framework": "neo"}), (4, {"pipeline": "none"})],
@@ -106,6 +107,7 @@ class Reference(torch.nn.Module):
         return self.layers["top_1"](top)[:, 0]
 
 
+@pytest.mark.slow
 def test_two_ranks_train_as_plain_pytorch_does(tmp_path):
     """Every weight after 5 iterations of SGD: so every gradient, exchange and update is right."""
     content = scenario(2, optimizer={"dense": "sgd", "tables": "sgd"})
@@ -149,6 +151,7 @@ def killed(run, folder, moment, draw):
         launch._end(processes)
 
 
+@pytest.mark.slow
 def test_training_killed_at_any_moment_resumes_to_the_bit(tmp_path):
     """A checkpoint after every iteration, so that many kills hit one being written; batches are in flight, too."""
     content = scenario(2, pipeline="sparse_dist", optimizer={"dense": "adagrad", "tables": "adagrad"})
@@ -171,6 +174,7 @@ def test_training_killed_at_any_moment_resumes_to_the_bit(tmp_path):
             assert torch.equal(found, expected)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_of_another_scenario_is_refused(tmp_path):
     folder = tmp_path / "checkpoints"
     run = replace(RUN, iterations=1, checkpoints=folder, checkpoint_every=1)

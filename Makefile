@@ -13,7 +13,7 @@ demo: $(STAMPS)/run  ## ZionEX, model A, 128 GPUs: headline numbers and a report
 test: $(STAMPS)/dev $(STAMPS)/browser  ## all tests, 11 to 13 minutes on 2 cores
 	$(BIN)/python -m pytest -n 2
 
-test-fast: $(STAMPS)/dev  ## unit, theory and property tests without the slow ones, about 4 minutes on 2 cores
+test-fast: $(STAMPS)/dev  ## unit, theory and property tests without the slow ones, 3 to 4 minutes on 2 cores
 	$(BIN)/python -m pytest -n 2 tests/unit tests/theory tests/property -m "not slow"
 
 check: $(STAMPS)/dev  ## lint, format, types, layers

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from hardware_specs.bounds import Amount, Bandwidth, Name, Ratio
 from hardware_specs.library import Operation
-from inputs.model import Strict
+from inputs.model import Strict, problem
 from inputs.quantities import Seconds
 from inputs.sourced import Grade, Sourced
 
@@ -36,14 +36,25 @@ class CollectivePoint(Strict):
 
 
 class CalibrationPoint(CollectivePoint):
-    """A large message: the rate that links achieve."""
+    """A large message: the share of their rate that links achieve."""
 
-    algbw_bytes_per_s: Bandwidth
+    algbw_bytes_per_s: Bandwidth | None = None
+    """Size over time, as it was measured on this machine."""
+    share: Ratio | None = None
+    """Share of the links' rate that it reached; default: what ``algbw_bytes_per_s`` says of the machine as its file
+    describes it. A link that is edited afterwards keeps the share, so that its rate changes the time."""
 
     @property
-    def time_s(self) -> float:
-        """Duration of the collective, in seconds."""
-        return self.bytes / self.algbw_bytes_per_s
+    def time_s(self) -> float | None:
+        """Duration of the collective as it was measured on this machine, seconds."""
+        return None if self.algbw_bytes_per_s is None else self.bytes / self.algbw_bytes_per_s
+
+    @model_validator(mode="after")
+    def _says_a_rate(self) -> CalibrationPoint:
+        """One of both is there."""
+        if self.algbw_bytes_per_s is None and self.share is None:
+            raise problem("neither a rate nor a share", expected="algbw_bytes_per_s or share")
+        return self
 
 
 class LatencyPoint(CollectivePoint):

@@ -12,6 +12,7 @@ from pathlib import Path
 from inputs.errors import InputError
 from inputs.given import Plain, shown
 from inputs.keys import KeyPath, key_text, parse_key, value_at
+from inputs.sourced import GIVEN
 from inputs.yaml_nodes import Node, compose
 
 MAX_FILE_BYTES = 16 * 2**20
@@ -65,6 +66,12 @@ class Document:
         return InputError(
             message, file=file, line=line, key=key, given=given, expected=expected, nearest=nearest, more=more
         )
+
+    def replaced(self, path: KeyPath, value: object) -> Document:
+        """A copy with plain data at ``path``, such as the contents of a file that is named there."""
+        data = copy.deepcopy(self.data)
+        _put(data, path, value, key_text(path))
+        return replace(self, data=data)
 
     def set(self, dotted_key: str, value_text: str) -> Document:
         """A copy in which one key has another value, as ``--set KEY=VALUE`` asks.
@@ -170,6 +177,8 @@ def _put(data: dict[str, object], path: KeyPath, value: object, origin: str) -> 
         _check_fits(holder, path, depth, origin)
         holder = value_at(holder, (part,))
     _check_fits(holder, path, len(path) - 1, origin)
+    if isinstance(holder, dict) and path[-1] == "value" and "source" in holder:
+        holder.update(GIVEN, note="")  # the source is of the value that goes
     holder[path[-1]] = value  # type: ignore[index]  # a list or dict with such a place: just checked
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from hardware_specs import Cluster, read_cluster
 from inputs.errors import InputError
-from inputs.keys import KeyPath
+from inputs.keys import KeyPath, key_text, value_at
 from inputs.model import Strict
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
@@ -25,13 +25,17 @@ from scenarios.schedule import (
     with_framework_defaults,
     with_framework_hybrid,
 )
-from scenarios.types import MAX_WORLD_SIZE, Scenario, Sharding
+from scenarios.types import MAX_WORLD_SIZE, Scenario, Sharding, Workload
+from simulator.network.calibration import with_shares
 from workloads.dlrm.model.model import DlrmModel, load_model, read_model, with_law
 from workloads.dlrm.sharding import PlanFile
 from workloads.graded import Graded, check_choices, picked
 from workloads.graph.framework import Framework, load_framework
 
 DEFAULT_PLANNER = "greedy"
+CLUSTER: KeyPath = ("cluster",)
+MODEL: KeyPath = ("workload", "model")
+FRAMEWORK: KeyPath = ("workload", "framework")
 PLAN: KeyPath = ("workload", "sharding", "plan")
 
 
@@ -107,8 +111,30 @@ def with_settings(document: Document, settings: Sequence[str]) -> Document:
         key, equals, value = setting.partition("=")
         if not equals or not key.strip():
             raise InputError("not a setting", file="--set", given=setting, expected="KEY=VALUE, e.g. nodes=32")
-        document = document.set(key.strip(), value)
+        document = _with_part_in_place(document, key.strip()).set(key.strip(), value)
     return _one_of_each(document)
+
+
+def _with_part_in_place(document: Document, dotted_key: str) -> Document:
+    """The document with the named part that a setting reaches into written in place of its name.
+
+    A cluster gets the shares of its calibration points first, so that they are of the machine as it was measured.
+
+    Raises:
+        InputError: there is no such part, or its file is wrong.
+    """
+    for path in (CLUSTER, MODEL, FRAMEWORK):
+        if not dotted_key.startswith((f"{key_text(path)}.", f"{key_text(path)}[")):
+            continue
+        given = value_at(document.data, path)
+        if path == CLUSTER and given is not None:
+            return document.replaced(path, with_shares(read_cluster(document, path)).to_dict())
+        if path == FRAMEWORK and not isinstance(given, dict):
+            default = Workload.model_fields["framework"].default
+            return document.replaced(path, _plain(load_framework(given or default, origin=document, key=key_text(path))))
+        if isinstance(given, str):
+            return document.replaced(path, _plain(load_model(given, origin=document, key=key_text(path))))
+    return document
 
 
 def resolve(document: Document) -> ResolvedScenario:
@@ -118,7 +144,7 @@ def resolve(document: Document) -> ResolvedScenario:
         InputError: anything in it, or in a file it names, is wrong.
     """
     scenario = validate(Scenario, document)
-    cluster = read_cluster(document, ("cluster",))
+    cluster = with_shares(read_cluster(document, CLUSTER))
     model, framework = _with_alternatives(
         document, scenario, _read_model(document, scenario), _read_framework(document, scenario)
     )
@@ -247,18 +273,17 @@ def _check_ranks(document: Document, scenario: Scenario, world_size: int) -> Non
 
 
 def _read_model(document: Document, scenario: Scenario) -> DlrmModel:
-    path = ("workload", "model")
     given = scenario.workload.model
     if isinstance(given, str):
-        return load_model(given, origin=document, key="workload.model")
-    return read_model(document, prefix=path)
+        return load_model(given, origin=document, key=key_text(MODEL))
+    return read_model(document, prefix=MODEL)
 
 
 def _read_framework(document: Document, scenario: Scenario) -> Framework:
     given = scenario.workload.framework
     if isinstance(given, str):
-        return load_framework(given, origin=document, key="workload.framework")
-    return validate(Framework, document, prefix=("workload", "framework"))
+        return load_framework(given, origin=document, key=key_text(FRAMEWORK))
+    return validate(Framework, document, prefix=FRAMEWORK)
 
 
 def _with_alternatives(

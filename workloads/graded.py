@@ -1,20 +1,18 @@
 """Quantities with a source: every number of a model or framework says where it is from and how sure it is.
 
-In a file of their own users may write plain values; their grade is `given`. Files that ship have sources.
+A quantity here may have alternatives: the values that other sources give, which a scenario picks by name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, GetJsonSchemaHandler, model_validator
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import CoreSchema
+from pydantic import BaseModel
 
 from inputs.errors import InputError, nearest_name
 from inputs.keys import KeyPath, value_at
-from inputs.sourced import Grade, Sourced
+from inputs.sourced import Sourced, is_sourced
 from inputs.yaml_lines import Document
 
 T = TypeVar("T")
@@ -24,27 +22,7 @@ M = TypeVar("M", bound=BaseModel)
 class Graded(Sourced[T], Generic[T]):
     """A value, its source and grade, and the values that other sources give."""
 
-    grade: Grade | Literal["given"]  # type: ignore[assignment]  # wider: a plain value has a grade of its own
     alternatives: tuple[Sourced[T], ...] = ()
-
-    @model_validator(mode="before")
-    @classmethod
-    def _with_origin(cls, data: object) -> object:
-        """A plain value, as a user writes it, with what is known of it."""
-        if isinstance(data, Sourced) or is_sourced(data):
-            return data
-        return {"value": data, "source": "the user's file", "grade": "given"}
-
-    @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler, /) -> JsonSchemaValue:
-        """The value alone, or with its source."""
-        found = handler(schema)
-        written = handler.resolve_ref_schema(found)
-        whole = dict(written)
-        value = {key: part for key, part in whole["properties"]["value"].items() if key != "title"}
-        written.clear()
-        written["anyOf"] = [value, whole]
-        return found
 
     def pick(self, value: object) -> Graded[T] | None:
         """This quantity with a listed alternative as its value (or unchanged), None when ``value`` is not listed."""
@@ -60,11 +38,6 @@ class Graded(Sourced[T], Generic[T]):
     def listed(self) -> list[T]:
         """The value and its alternatives."""
         return [self.value, *(other.value for other in self.alternatives)]
-
-
-def is_sourced(data: object) -> bool:
-    """Whether a value is written with its source, or was meant to be."""
-    return isinstance(data, dict) and bool(data.keys() & Graded.model_fields.keys())
 
 
 def value_path(document: Document, path: KeyPath) -> KeyPath:

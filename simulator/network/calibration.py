@@ -9,6 +9,9 @@ choose there, with latency ``alpha`` and ``x`` seconds of traffic at the full ra
 is the fraction at which (a, p) takes exactly t. The library takes the fastest, and time falls as f grows, so the
 fraction is the smallest f(a, p): the chosen one takes t, all others as long or longer. Each point is reproduced.
 
+The fraction is a *share* of the links as they were when the point was measured. `with_shares` writes it into the points,
+and a point that has one is not derived again: a link that is edited afterwards keeps its share and changes its rate.
+
 A call uses the point of its own operation nearest in nodes and members per node (on a log scale); an operation without
 points uses those of the ring operations (all_reduce, all_gather, reduce_scatter), else of any. The *usable* fraction of
 a class is the largest of its points, at most 1. A fraction above 1 says that fewer bytes move than a ring needs
@@ -121,13 +124,28 @@ def calibrate(cluster: Cluster) -> Calibration:
     calibration = Calibration()
     for point in sorted(cluster.calibration, key=lambda p: p.nodes):
         link: LinkClass = "near" if point.nodes == 1 else "nic"
-        value = _fraction(cluster, point, link, calibration)
+        value = _fraction(cluster, point, link, calibration) if point.share is None else point.share
         calibration = Calibration((*calibration.fractions, Fraction(point, link, value)))
     return calibration
 
 
+def with_shares(cluster: Cluster) -> Cluster:
+    """The cluster with the share of each calibration point written out, so that edits of its links scale.
+
+    Raises:
+        InputError: as `calibrate`.
+    """
+    if cluster.fitted is not None or all(point.share is not None for point in cluster.calibration):
+        return cluster
+    share = {fraction.point.shape: fraction.value for fraction in calibrate(cluster).fractions}
+    points = tuple(point.model_copy(update={"share": share[point.shape]}) for point in cluster.calibration)
+    return cluster.model_copy(update={"calibration": points})
+
+
 def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known: Calibration) -> float:
     """The smallest f(a, p) of the module's formula."""
+    time_s = point.time_s
+    assert time_s is not None  # a point without a share has a rate
     topology, block = point_block(cluster, point)
     call = Call(point.op, block, np.full((1, 1), float(point.bytes)))
     transport = transport_of(cluster)
@@ -142,7 +160,7 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
         links = links_per_hop(stages[0].pattern, block, topology)
         for (way,) in transport.ways(algorithm, call, stages).values():
             latency_s = transport.seconds(stages[0].latency, way.protocol, links)
-            left_s = point.time_s - latency_s - float(np.max(transport.copy_seconds(way.touched_bytes)))
+            left_s = time_s - latency_s - float(np.max(transport.copy_seconds(way.touched_bytes)))
             # The links inside a node work beside the NICs and must not decide the time.
             beside_s = full_s["near"] / (near.reached * way.efficiency) if link == "nic" else 0.0
             posts_s = transport.posting_seconds(stages[0].latency, way.protocol)
@@ -152,7 +170,7 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
         raise InputError(
             "no algorithm of the collectives library is as fast as this calibration point says",
             key=f"calibration ({point.op}, {point.ranks} ranks)",
-            given=f"{point.bytes:.0f} B in {point.time_s * 1e6:.1f} us",
+            given=f"{point.bytes:.0f} B in {time_s * 1e6:.1f} us",
             expected="more than the latency and the NVLink time of the collective",
         )
     return min(values)

@@ -1,7 +1,7 @@
 """``python -m benchmarks embedding``: embedding kernels that others timed, and the constants that would fit them.
 
 For each row the error as shipped. Then, per GPU, the memory rate at which its rows would come out right (geometric
-mean): what ``embedding_bytes_per_s`` of measured GPUs and `simulator.compute.gpu.UPDATE_OVER_LOOKUP` are taken from.
+mean): what ``embedding_fraction`` of measured GPUs and `simulator.compute.gpu.UPDATE_OVER_LOOKUP` are taken from.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ def model_of(name: str) -> GpuModel:
 def fitting_speed(model: GpuModel, row: EmbeddingRow) -> float:
     """Factor on the rate of embedding kernels at which the row's time comes out, found by halving."""
     low, high = 0.05, 20.0
-    achieved, rate = model.gpu.achieved, model.gpu.achieved.embedding_bytes_per_s
+    achieved, share = model.gpu.achieved, model.gpu.achieved.embedding_fraction
     for _ in range(_HALVINGS):
         middle = (low * high) ** 0.5
         trial = achieved.model_copy(
-            update={"embedding_bytes_per_s": rate.model_copy(update={"value": rate.value * middle})}
+            update={"embedding_fraction": share.model_copy(update={"value": share.value * middle})}
         )
         seconds = replace(model, gpu=model.gpu.model_copy(update={"achieved": trial})).duration_s(row.operator)
         low, high = (middle, high) if float(seconds) > row.time_s else (low, middle)

@@ -32,8 +32,8 @@ class AchievedRates(Strict):
     """Start of a GEMM kernel: launch, first loads, last stores."""
     gemm_unaligned_fraction: Sourced[Share]
     """Fraction of its rate that a GEMM on tensor cores reaches when its rows do not start at multiples of 16 bytes."""
-    embedding_bytes_per_s: Sourced[Bandwidth]
-    """HBM rate of embedding lookups and fused updates."""
+    embedding_fraction: Sourced[Share]
+    """Embedding lookups and fused updates, of the HBM peak."""
     stream_fraction: Sourced[Share]
     """Elementwise and optimizer kernels, of the HBM peak."""
     kernel_floor_s: Sourced[Seconds]
@@ -69,15 +69,10 @@ class Gpu(Strict):
             raise problem("the key is missing", key="fp32")
         return rates
 
-    @field_validator("achieved")
-    @classmethod
-    def _at_most_peak(cls, achieved: AchievedRates, info: ValidationInfo) -> AchievedRates:
-        """No kernel is faster than the memory."""
-        peak = info.data.get("memory_bytes_per_s")
-        if peak is not None and achieved.embedding_bytes_per_s.value > peak.value:
-            expected = f"at most memory_bytes_per_s, {format_quantity(peak.value, 'bytes_per_s')}"
-            raise problem("impossible value", expected=expected, key="embedding_bytes_per_s.value")
-        return achieved
+    @property
+    def embedding_bytes_per_s(self) -> float:
+        """HBM rate of embedding lookups and fused updates."""
+        return self.memory_bytes_per_s.value * self.achieved.embedding_fraction.value
 
     def peak_flops_per_s(self, precision: str) -> float:
         """Dense peak of a precision, in operations per second.

@@ -37,7 +37,7 @@ def planning_rates(cluster: Cluster, machine: Machine, settings: DlrmSettings) -
 def _embedding_bytes_per_s(cluster: Cluster, machine: Machine) -> float:
     """Rate of embedding kernels on a rank's memory: of its GPU, or of a large lookup on its cores."""
     if cluster.node.gpu is not None:
-        return cluster.node.accelerator.achieved.embedding_bytes_per_s.value
+        return cluster.node.accelerator.embedding_bytes_per_s
     rows = COSTED_BYTES / LOOKUP_ROW_BYTES
     lookup = EmbeddingLookup(rows, COSTED_BYTES, 0.0, 0.0, 1.0)
     return COSTED_BYTES / max(float(machine.compute.duration_s(lookup)), 1e-12)

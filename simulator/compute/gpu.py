@@ -113,7 +113,7 @@ class GpuModel:
     @property
     def embedding_bytes_per_s(self) -> float:
         """HBM rate of embedding kernels."""
-        return self.gpu.achieved.embedding_bytes_per_s.value * self.memory_speed
+        return self.gpu.embedding_bytes_per_s * self.memory_speed
 
     @property
     def l2_bytes_per_s(self) -> float:

@@ -257,7 +257,7 @@ def test_kernels_scale_by_what_bounds_them(tmp_path):
     after, shares = on_gpu(before, old, new)
     (program,) = after.graph.programs
     floors = [gpu.achieved.kernel_floor_s.value * 1e12 for gpu in (old, new)]
-    rate = old.achieved.embedding_bytes_per_s.value / new.achieved.embedding_bytes_per_s.value
+    rate = old.embedding_bytes_per_s / new.embedding_bytes_per_s
     assert after.durations_ps[0][_lookup(program), 0] == round((20 * US - floors[0]) * rate + floors[1])
     assert {share.method: share.tasks for share in shares} == {Method.SHAPE: 2, Method.EMBEDDING: 2}
     host = [t for t, c in enumerate(program.categories) if c is Category.HOST]

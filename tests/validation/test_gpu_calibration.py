@@ -33,7 +33,7 @@ from workloads.graph.framework import load_framework
 
 MADE = {
     "stream_fraction": 0.7, "kernel_floor_s": 2e-6, "gemm_fraction": 0.6, "gemm_balanced_tile": 90.0,
-    "gemm_memory_fraction": 0.5, "gemm_start_s": 4e-6, "embedding_bytes_per_s": 1.2e12,
+    "gemm_memory_fraction": 0.5, "gemm_start_s": 4e-6, "embedding_fraction": 0.6,
 }  # fmt: skip
 """What a GPU that is none reaches."""
 TRAINER = {"operator_s": 6e-6, "elementwise_factor": 1.5, "embedding_factor": 2.0, "iteration_s": 3e-4}

@@ -45,7 +45,7 @@ def test_a_fit_finds_the_constants_that_made_the_times():
         made, again = getattr(gpu.achieved, name), getattr(found.gpu.achieved, name)
         assert again.value == pytest.approx(made.value, rel=0.03), name
         assert again.source == "made up"
-    assert found.gpu.achieved.embedding_bytes_per_s == gpu.achieved.embedding_bytes_per_s, "no row tells of it"
+    assert found.gpu.achieved.embedding_fraction == gpu.achieved.embedding_fraction, "no row tells of it"
 
 
 @pytest.mark.parametrize(("name", "rule"), FITTED)

@@ -96,7 +96,7 @@ def _ratio(work: Work, old: Gpu, new: Gpu) -> tuple[Method, float]:
         return Method.SHAPE, _gemm_s(new, work.shape) / _gemm_s(old, work.shape)
     kind = class_of(work.name)
     if kind is KernelClass.EMBEDDING:
-        rates = old.achieved.embedding_bytes_per_s.value, new.achieved.embedding_bytes_per_s.value
+        rates = old.embedding_bytes_per_s, new.embedding_bytes_per_s
         return Method.EMBEDDING, rates[0] / rates[1]
     if kind is KernelClass.GEMM:
         precision = precision_of(work.name)

@@ -26,7 +26,9 @@ from simulator.operators import FloatArray, Operator
 from validation.fits.least_squares import fitted_logs
 from validation.suites.errors import error_pct
 
-SHARES = ("stream_fraction", "gemm_fraction", "gemm_memory_fraction", "gemm_unaligned_fraction")
+SHARES = (
+    "stream_fraction", "gemm_fraction", "gemm_memory_fraction", "gemm_unaligned_fraction", "embedding_fraction",
+)  # fmt: skip
 """Constants that are at most 1."""
 
 _GEMM = (
@@ -35,13 +37,14 @@ _GEMM = (
 STEPS: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("elementwise",), ("stream_fraction", "kernel_floor_s")),
     (("gemm",), _GEMM),
-    (("lookup",), ("embedding_bytes_per_s",)),
+    (("lookup",), ("embedding_fraction",)),
 )
 """Kinds of rows, and the constants they give, in the order of fitting."""
 
 START = {
     "stream_fraction": 0.85, "kernel_floor_s": 3e-6, "gemm_fraction": 0.8, "gemm_balanced_tile": 128.0,
     "gemm_memory_fraction": 0.6, "gemm_start_s": 5e-6, "gemm_unaligned_fraction": 0.5,
+    "embedding_fraction": 0.85,
 }  # fmt: skip
 EDGES = (1.0, 0.5, 2.0)
 """Factors on the balanced tile to start from; the best end is taken."""
@@ -129,7 +132,7 @@ def fit_kernels(gpu: Gpu, rows: Sequence[Kernel], note: str, progress: Progress 
 
 def _fit(gpu: Gpu, rows: Sequence[Kernel], names: Sequence[str], note: str, shown: Progress) -> Gpu:
     measured = np.log([row.time_s for row in rows])
-    start = np.log([_start(gpu, name) for name in names])
+    start = np.log([START[name] for name in names])
     shares = np.array([name in SHARES for name in names])
 
     def errors(logs: FloatArray) -> FloatArray:
@@ -151,12 +154,6 @@ def _fit(gpu: Gpu, rows: Sequence[Kernel], names: Sequence[str], note: str, show
     off = np.abs(100.0 * np.expm1(errors(best.logs)))
     spread = f"{note}; median error {np.median(off):.1f} %, worst {off.max():.0f} %, of {len(rows)} rows"
     return _with(gpu, names, np.exp(best.logs), spread)
-
-
-def _start(gpu: Gpu, name: str) -> float:
-    if name == "embedding_bytes_per_s":
-        return START["stream_fraction"] * gpu.memory_bytes_per_s.value
-    return START[name]
 
 
 def _with(gpu: Gpu, names: Sequence[str], values: FloatArray, note: str = "trial") -> Gpu:

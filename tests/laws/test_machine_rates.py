@@ -20,6 +20,8 @@ CLUSTERS = sorted(CATALOGS["cluster"].names())
 COMPUTING = [name for name in CLUSTERS if load_cluster(name).node.gpu is not None]
 WRONG_WAY = 5e-3
 """Largest relative change in the wrong direction, for rounding and for transfers that meet others."""
+
+
 def rates(part: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
     """Key and value of every link, memory and FLOP rate of a machine, but not of the library."""
     if not isinstance(part, Mapping) or path[:1] in (("collectives",), ("fitted",)):

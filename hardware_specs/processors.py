@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import ValidationInfo, field_validator
+from pydantic import field_validator
 
 from hardware_specs.bounds import Amount, Bandwidth, Clock, ComputeRate, Name, Number, Ratio, Share
 from hardware_specs.cpu_kernels import CpuKernels
 from inputs.errors import InputError
 from inputs.model import Strict, problem
-from inputs.quantities import Seconds, format_quantity
+from inputs.quantities import Seconds
 from inputs.sourced import Sourced
 
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"]

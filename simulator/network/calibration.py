@@ -9,8 +9,9 @@ choose there, with latency ``alpha`` and ``x`` seconds of traffic at the full ra
 is the fraction at which (a, p) takes exactly t. The library takes the fastest, and time falls as f grows, so the
 fraction is the smallest f(a, p): the chosen one takes t, all others as long or longer. Each point is reproduced.
 
-The fraction is a *share* of the links as they were when the point was measured. `with_shares` writes it into the points,
-and a point that has one is not derived again: a link that is edited afterwards keeps its share and changes its rate.
+The fraction is a *share* of the links as they were when the point was measured. `with_shares` writes it into the
+points, and a point that has one is not derived again: a link that is edited afterwards keeps its share and changes its
+rate.
 
 A call uses the point of its own operation nearest in nodes and members per node (on a log scale); an operation without
 points uses those of the ring operations (all_reduce, all_gather, reduce_scatter), else of any. The *usable* fraction of
@@ -23,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
@@ -144,8 +145,7 @@ def with_shares(cluster: Cluster) -> Cluster:
 
 def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known: Calibration) -> float:
     """The smallest f(a, p) of the module's formula."""
-    time_s = point.time_s
-    assert time_s is not None  # a point without a share has a rate
+    time_s = cast(float, point.time_s)  # a point without a share has a rate
     topology, block = point_block(cluster, point)
     call = Call(point.op, block, np.full((1, 1), float(point.bytes)))
     transport = transport_of(cluster)

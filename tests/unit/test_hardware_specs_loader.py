@@ -129,7 +129,6 @@ def test_a_cost_of_a_kernel_that_is_not_counted_so_has_its_line(shipped):
     [
         ("value: 40 GB,", "value: 0 GB,", "memory_bytes.value", "more than 0"),
         ("value: 1555 GB/s", "value: 1555 GB", "memory_bytes_per_s.value", "unknown unit 'GB'"),
-        ("embedding_fraction: {value: 0.", "embedding_fraction: {value: 1.", "achieved.embedding_fraction.value", "from 0 to 1"),
         ("gemm_fraction: {value: 0.", "gemm_fraction: {value: 1.", "achieved.gemm_fraction.value", "from 0 to 1"),
         ("  fp32: {", "  fp31: {", "peak_flops.fp31", "unknown key"),
     ],

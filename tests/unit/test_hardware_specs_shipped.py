@@ -9,6 +9,7 @@ from hardware_specs import CATALOGS, load_cluster, load_gpu
 from inputs.errors import InputError
 from inputs.yaml_lines import load_yaml
 from simulator.network import CollectiveModel, Topology, idle_call
+from simulator.network.calibration import with_shares
 from tests.network_machines import sourced
 
 FILES = [(kind, name) for kind, catalog in CATALOGS.items() for name in catalog.names()]
@@ -61,9 +62,8 @@ def test_each_number_has_unit_source_and_grade(kind, name):
         assert holder.get("grade") in {"read", "secondary", "memory", "derived", "assumed"}, where
         counts = {"gpus", "count", "sockets", "cores", "sms", "ranks", "ranks_per_node", "max_nodes"}
         plain = counts | {"ranks_per_socket", "threads", "collective_cores", "collective_slower"}
-        plain |= {"shared_slower", "overlap", "shared_overlap"}
         plain |= {"rows", "median_error_pct", "worst_error_pct", "noise_pct"}  # of a fit
-        plain |= {"leaf_nodes", "domain_gpus", "switches", "links", "up_to_ranks", "gemm_balanced_tile"}
+        plain |= {"leaf_nodes", "domain_gpus", "switches", "links", "up_to_ranks", "gemm_balanced_tile", "share"}
         is_ratio = any("fraction" in str(key) or "factor" in str(key) or "over" in str(key) for key in path)
         has_unit = isinstance(value, str) and re.fullmatch(r"[\d.]+(e-?\d+)? [A-Za-z]+(/s)?", value)
         assert has_unit or is_ratio or plain & set(path), where
@@ -221,11 +221,28 @@ def test_lookups_are_no_faster_than_a_stream_where_it_was_measured():
 
 
 @pytest.mark.parametrize("name", CLUSTERS)
+def test_the_share_of_each_point_is_that_of_its_rate(name):
+    """A point that states both says the same twice; one that states a share alone is of another machine."""
+    cluster = load_cluster(name).model_copy(update={"fitted": None})
+    rates_alone = tuple(p.model_copy(update={"share": None}) for p in cluster.calibration if p.algbw_bytes_per_s)
+    derived = {
+        point.shape: point.share
+        for point in with_shares(cluster.model_copy(update={"calibration": rates_alone})).calibration
+    }
+
+    for point in cluster.calibration:
+        if point.algbw_bytes_per_s is None:
+            assert point.grade == "assumed", point
+        else:
+            assert point.share == pytest.approx(derived[point.shape], rel=1e-6), point
+
+
+@pytest.mark.parametrize("name", CLUSTERS)
 def test_no_point_is_faster_than_the_links(name):
     """busbw = what a ring sends on the slowest link; with reduction in the switch an all_reduce may send half."""
     cluster = load_cluster(name)
     node = cluster.node
-    for point in cluster.calibration:
+    for point in (p for p in cluster.calibration if p.algbw_bytes_per_s is not None):
         ring = 2 if point.op == "all_reduce" else 1
         sent = point.algbw_bytes_per_s * ring * (point.ranks - 1) / point.ranks
         if point.nodes == 1:

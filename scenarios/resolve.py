@@ -129,11 +129,10 @@ def _with_part_in_place(document: Document, dotted_key: str) -> Document:
         given = value_at(document.data, path)
         if path == CLUSTER and given is not None:
             return document.replaced(path, with_shares(read_cluster(document, path)).to_dict())
-        if path == FRAMEWORK and not isinstance(given, dict):
-            default = Workload.model_fields["framework"].default
-            return document.replaced(
-                path, _plain(load_framework(given or default, origin=document, key=key_text(path)))
-            )
+        if path == FRAMEWORK and given is None:
+            given = str(Workload.model_fields["framework"].default)
+        if path == FRAMEWORK and isinstance(given, str):
+            return document.replaced(path, _plain(load_framework(given, origin=document, key=key_text(path))))
         if isinstance(given, str):
             return document.replaced(path, _plain(load_model(given, origin=document, key=key_text(path))))
     return document

@@ -9,7 +9,7 @@ from scenarios.resolve import load_scenario
 
 CASES = [
     ("cluster.node.nics.count=16", ("cluster", "node", "nics", "count"), 16),
-    ("cluster.node.nics.nic.bytes_per_s='100 Gb/s'", ("cluster", "node", "nics", "nic", "bytes_per_s"), "12500000000 B/s"),
+    ("cluster.node.pcie_bytes_per_s='100 Gb/s'", ("cluster", "node", "pcie_bytes_per_s"), "12500000000 B/s"),
     ("cluster.max_nodes.value=3", ("cluster", "max_nodes"), 3),
     ("workload.model.local_batch_size=64", ("workload", "model", "local_batch_size"), 64),
     ("workload.framework.launch_s='2 us'", ("workload", "framework", "launch_s"), "2e-06 s"),

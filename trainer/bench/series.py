@@ -71,8 +71,6 @@ def started_series(run: Run, ranks: int, folders: Sequence[Path], root: Path) ->
     """Ranks that wait for their first turn, on all cores; they are ended when this is left.
 
     Args:
-        run: how each is trained.
-        ranks: number of ranks.
         folders: each with a scenario.
         root: folder for the file that the ranks read.
 

@@ -60,10 +60,7 @@ def started_ranks(
     """Ranks on this host, which are ended when this is left.
 
     Args:
-        run: run of every rank.
-        world_size: ranks.
         cores: cores that the ranks share; all that this process may use when None.
-        module: module that every rank runs.
 
     Raises:
         InputError: a rank refused the input.

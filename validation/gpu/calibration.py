@@ -54,10 +54,6 @@ class GpuFit:
 def fit_gpus(record: GpuRecord, name: str, progress: Progress) -> GpuFit:
     """The machine fitted to a record.
 
-    Args:
-        name: name of the cluster.
-        progress: shows the steps.
-
     Raises:
         InputError: a job cannot run on it.
     """

@@ -112,7 +112,6 @@ def fit_alone(facts: HostFacts, rows: Sequence[Row], progress: Progress) -> Clus
 
     Args:
         rows: kernels and collectives timed alone.
-        progress: receives the stage.
     """
     progress.stage("fitting kernels and collectives alone")
     kernels = [_kernels(rows, threads, facts, ()) for threads in sorted(rank_counts(facts.cores))]
@@ -123,7 +122,6 @@ def fit_host(record: HostRecord, cluster: Cluster) -> HostFit:
     """The spec of a host.
 
     Args:
-        record: measurements on it.
         cluster: `fit_alone` of its rows.
 
     Raises:

@@ -33,7 +33,6 @@ class HostFacts:
         core_cache_bytes: last cache that belongs to one core (L2).
         shared_cache_bytes: cache that cores share (L3).
         memory_bytes: size of the memory, all cores together.
-        most_ranks: largest number of ranks.
         source: command, date and versions of the measurement.
         shared_cache_note: how the size of the shared cache is known; empty: the operating system reports it.
     """

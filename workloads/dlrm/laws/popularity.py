@@ -101,7 +101,6 @@ class Popularity:
         """Share of lookups that an LRU cache of ``cache_rows [...]`` rows serves ``[...]``.
 
         Args:
-            cache_rows: capacity.
             lookups: since the cache was empty, so that first touches count as misses; none are left by default.
         """
         window = np.minimum(self.characteristic_lookups(cache_rows), lookups)

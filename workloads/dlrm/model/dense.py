@@ -41,9 +41,7 @@ class DensePart:
 
     Attributes:
         dense_features: width of the dense input.
-        bottom: the bottom MLP.
         cross: low-rank cross layers of dcnv2, two linear layers each; empty otherwise.
-        top: the top MLP.
         interaction_inputs: width of all vectors that enter the interaction.
         interaction_outputs: width of what enters the top MLP.
         interaction_flops_per_sample: FLOP of the dot interaction's batched product; 0 for other interactions.

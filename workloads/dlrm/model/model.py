@@ -143,7 +143,6 @@ def load_model(
     """Read a shipped model by name or a model file by path.
 
     Args:
-        name_or_path: name or path as in a scenario.
         alternatives: key of a quantity -> one of its listed values, e.g. ``{"tables": 4096}``.
         origin: the document that names the model, for messages and relative paths.
         key: dotted key in ``origin``.

@@ -56,11 +56,6 @@ class BandwidthCosts:
 
     Phases as in `workloads.dlrm.sharding.interfaces.PHASES`. An input exchange that the pipeline runs beside the rest
     counts by `OVERLAP_COST`, unless it lasts longer than the rest.
-
-    Attributes:
-        settings: the job.
-        rates: the machine.
-        storage: kernels of the tables.
     """
 
     tables: Tables

@@ -90,10 +90,8 @@ class PlanningContext:
     Made by `scenarios.plans.PlanningJob`; passed to every planner.
 
     Attributes:
-        world_size: ranks.
         local_world_size: ranks per node.
         memory_bytes: bytes that each rank has for table weights and their optimizer state.
-        costs: seconds of shards.
         optimizer: optimizer of sharded tables, which decides on their state.
         dense_optimizer: optimizer of copied tables.
         simulate_s: seconds per iteration of a plan as the engine finds them; infinite for one that does not fit, and
@@ -103,7 +101,6 @@ class PlanningContext:
         storage: kernels of the tables, None for ``fused``.
         locks_cache: whether cache slots are locked for batches in flight.
         steps: number of candidates that a search simulates.
-        seed: seed of a search.
     """
 
     world_size: int
@@ -140,7 +137,6 @@ class PlanningContext:
             dim: its columns ``[S]``.
             element_bytes: size of a weight ``[S]``.
             table: its table ``[S]``; None: shard i is of table i.
-            tier: memory tier.
         """
         which = np.arange(len(rows)) if table is None else table
         storage = self.storage or uniform_storage(int(which.max(initial=-1)) + 1)

@@ -36,7 +36,6 @@ class Plan:
     Row blocks and copies follow from the table and the number of ranks, so only the rest is stored piece by piece.
 
     Attributes:
-        world_size: ranks.
         local_world_size: ranks per node.
         planner: name of the planner that made it.
         storage: compute kernels of tables that are not copied, hence the memory they are in.

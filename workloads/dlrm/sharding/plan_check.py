@@ -23,9 +23,6 @@ def check_placement(
     """Check sorted shards.
 
     Args:
-        world_size: ranks.
-        local_world_size: ranks per node.
-        columns: shards of ranks.
         everywhere: tables that are on all ranks, by rows or copied ``[...]``.
         on_one_node: tables whose column shards must be on one node ``[...]``.
 

@@ -67,6 +67,11 @@ def with_kernels(cluster: Cluster, kernels: Sequence[CpuKernels]) -> Cluster:
     return cluster.model_copy(update={"node": cluster.node.model_copy(update={"cpu": cpu})})
 
 
+def with_constants(cluster: Cluster, changes: Mapping[str, float]) -> Cluster:
+    """The cluster with other constants of its kernels (`hardware_specs.cpu_kernels.CpuKernels`)."""
+    return with_kernels(cluster, [known.model_copy(update=changes) for known in cluster.node.cpu.kernels])
+
+
 def shared_cache(facts: HostFacts) -> dict[str, object]:
     """The shared cache as a sourced quantity of a spec."""
     found = reported(f"{int(facts.shared_cache_bytes)} B", facts.shared_cache_note)

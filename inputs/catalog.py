@@ -41,7 +41,6 @@ class Catalog:
         the document that holds them, or at the current folder when they come from the command line.
 
         Args:
-            name_or_path: name or path as the user wrote it.
             origin: the document that holds it.
             key: dotted key of the value in ``origin``.
 

@@ -97,8 +97,6 @@ class CollectiveModel:
     """Times of collectives on one placed cluster.
 
     Attributes:
-        cluster: the machine.
-        topology: placement of the ranks.
         calibration: achievable link fractions.
         transport: the collectives library.
         algorithms: operations whose algorithm the scenario forces; the others take the fastest.
@@ -123,8 +121,6 @@ class CollectiveModel:
         """The model of a placed cluster.
 
         Args:
-            cluster: the machine.
-            topology: placement of its ranks.
             algorithms: algorithms to force, by operation.
 
         Raises:

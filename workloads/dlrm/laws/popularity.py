@@ -239,13 +239,6 @@ def zipf_touching(rows: int, lookups: float, distinct: float, order: Order = "ha
     return zipf(rows, middle, order)
 
 
-def counted(lookups: FloatArray, order: Order = "hashed") -> Popularity:
-    """The law of counted lookups of rows ``[R]``, any order: rows with equal counts share a bin."""
-    values, rows = np.unique(np.asarray(lookups, dtype=np.float64), return_counts=True)
-    count, share = rows[::-1].astype(np.float64), (values * rows)[::-1]
-    return Popularity(count, share / share.sum(), order)
-
-
 def scattered(ranks: IntArray, rows: int, salt: int = 0) -> IntArray:
     """Rows of popularity ranks ``[n]``: a one-to-one map that spreads popular rows over the table, as hashing does."""
     return (ranks * _stride(rows) + salt % rows) % rows

@@ -61,6 +61,12 @@ class DensePart:
         return (*self.bottom, *self.cross, *self.top)
 
     @property
+    def kept_outputs(self) -> int:
+        """Elements per sample kept for backward: outputs before and after activations, and of the interaction."""
+        layers = sum((2 if layer.activation else 1) * layer.outputs for layer in self.layers)
+        return layers + 2 * self.interaction_inputs + self.interaction_outputs
+
+    @property
     def parameters(self) -> int:
         """Dense parameters."""
         return sum(layer.parameters for layer in self.layers)

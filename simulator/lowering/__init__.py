@@ -2,13 +2,15 @@
 
 from simulator.lowering.lower import lower
 from simulator.lowering.machine import BOUND_CLASSES, Machine, build_machine
-from simulator.lowering.result import Lowering
+from simulator.lowering.result import CollectiveInfo, Lowering, ModelWarning
 from simulator.lowering.variation import Variation
 
 __all__ = [
     "BOUND_CLASSES",
+    "CollectiveInfo",
     "Lowering",
     "Machine",
+    "ModelWarning",
     "Variation",
     "build_machine",
     "lower",

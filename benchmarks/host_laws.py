@@ -15,7 +15,7 @@ from benchmarks.rows import Row
 from hardware_specs.types import Cluster
 from scenarios.progress import Silent
 from validation.host.calibrate import fit_alone, fit_host
-from validation.host.machine import with_kernels
+from validation.host.machine import with_constants
 from validation.host.prediction import predict
 from validation.host.record import HostRecord, JobRecord, undisturbed
 from validation.host.usual_times import slowness
@@ -79,11 +79,6 @@ def errors(jobs: Sequence[JobRecord], cluster: Cluster) -> Errors:
     return Errors(iterations, collectives)
 
 
-def without(cluster: Cluster, changes: Mapping[str, float]) -> Cluster:
-    """The cluster with other constants of its kernels."""
-    return with_kernels(cluster, [known.model_copy(update=changes) for known in cluster.node.cpu.kernels])
-
-
 def rows(name: str) -> Iterator[Row]:
     """Rows of each law: mean and geometric mean of absolute errors, and bias, of iterations and of collectives.
 
@@ -94,7 +89,7 @@ def rows(name: str) -> Iterator[Row]:
     fitted = halves.fitted
     cluster = fit_host(fitted, fit_alone(fitted.facts, fitted.rows, Silent())).cluster
     for law, changes in LAWS.items():
-        found = errors(halves.predicted, without(cluster, changes))
+        found = errors(halves.predicted, with_constants(cluster, changes))
         label = "all laws" if law == "all" else f"without {law}"
         for part, errors_pct in (("iterations", found.iterations_pct), ("collectives", found.collectives_pct)):
             of = statistics(errors_pct)

@@ -81,7 +81,6 @@ def draw_program(choices: Choices, *, controlled: bool = False, loaded: bool = F
     """A random program.
 
     Args:
-        choices: decide everything.
         controlled: some streams issue by readiness (controller ``readiness``), some have several workers.
         loaded: other jobs take shares of some resources, all the time or in bursts.
     """

@@ -6,14 +6,13 @@ A part may be a name of ours, a path, or a mapping written in place; all problem
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
 from hardware_specs.types import Cluster, CollectiveLibrary, Cpu, Gpu, Nic, Node
 from inputs.catalog import Catalog
-from inputs.keys import KeyPath, key_text
+from inputs.keys import KeyPath, key_text, value_at
 from inputs.model import Strict
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
@@ -77,7 +76,7 @@ def read_cluster(document: Document, path: KeyPath) -> Cluster:
     Raises:
         InputError: as `load_cluster`; or there is nothing at ``path``.
     """
-    given = _at(document.data, path)
+    given = value_at(document.data, path)
     if isinstance(given, str):
         return _load("cluster", Cluster, CATALOGS["cluster"].find(given, origin=document, key=key_text(path)))
     return validate(Cluster, _with_parts(document, "cluster", path), prefix=path)
@@ -98,22 +97,10 @@ def _load_parts(document: Document, kind: str, prefix: KeyPath) -> None:
     """Replace, in place, each named part of the mapping at ``prefix``; descend into those written out."""
     for part in _PARTS.get(kind, ()):
         path = (*prefix, *part.path)
-        given = _at(document.data, path)
+        given = value_at(document.data, path)
         if isinstance(given, str):
             file = CATALOGS[part.kind].find(given, origin=document, key=key_text(path))
-            holder = _at(document.data, path[:-1])
+            holder = value_at(document.data, path[:-1])
             holder[path[-1]] = _load(part.kind, part.model, file)  # type: ignore[index]
         else:
             _load_parts(document, part.kind, path)
-
-
-def _at(data: object, path: KeyPath) -> object:
-    """The value at ``path``, or None."""
-    for key in path:
-        if isinstance(data, Mapping):
-            data = data.get(key)
-        elif isinstance(data, list) and isinstance(key, int) and key < len(data):
-            data = data[key]
-        else:
-            return None
-    return data

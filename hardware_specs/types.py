@@ -18,27 +18,22 @@ from hardware_specs.collectives import CalibrationPoint, CollectivePoint, Fitted
 from hardware_specs.fabric import Fabric, Nic, NodeNics
 from hardware_specs.library import CollectiveLibrary
 from hardware_specs.links import PcieTree, ScaleUp, check_scale_up, check_tree
-from hardware_specs.processors import Cpu, Gpu, Precision
+from hardware_specs.processors import Cpu, Gpu
 from inputs.errors import InputError
 from inputs.model import Strict, problem
-from inputs.sourced import Grade, Sourced
+from inputs.sourced import Sourced
 
 __all__ = [
     "CalibrationPoint",
     "Cluster",
     "CollectiveLibrary",
-    "CollectivePoint",
     "Cpu",
     "Fabric",
     "Gpu",
-    "Grade",
-    "LatencyPoint",
     "Nic",
     "Node",
     "NodeNics",
-    "Precision",
     "ScaleUp",
-    "Sourced",
     "Ssd",
 ]
 

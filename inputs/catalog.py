@@ -41,7 +41,6 @@ class Catalog:
         the document that holds them, or at the current folder when they come from the command line.
 
         Args:
-            name_or_path: name or path as the user wrote it.
             origin: the document that holds it.
             key: dotted key of the value in ``origin``.
 
@@ -59,20 +58,6 @@ class Catalog:
                 return file
             raise self._error(origin, path, f"no such {self.kind} file", given=str(file), near=Path(text).stem)
         raise self._error(origin, path, f"unknown {self.kind}", given=text, near=text)
-
-    def text(self, name: str) -> str:
-        """The text of a shipped file, or of a file given by path, unchanged.
-
-        Raises:
-            InputError: no such name or file, or it is not UTF-8.
-        """
-        file = self.find(name)
-        try:
-            return file.read_bytes().decode("utf-8")
-        except UnicodeDecodeError:
-            raise InputError("the file is not UTF-8 text", file=file) from None
-        except OSError as error:
-            raise InputError(f"cannot be read: {error.strerror}", file=file, expected="a YAML file") from None
 
     def _findable(self) -> dict[str, Path]:
         """Name -> file over all folders; the own folder comes first."""

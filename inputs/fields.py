@@ -37,8 +37,6 @@ def keys_at(model: type[BaseModel], path: KeyPath, labels: Sequence[str] = ()) -
     """The keys of the mapping at ``path`` below a ``model``, in the order of declaration.
 
     Args:
-        model: the model of the root.
-        path: keys and list positions.
         labels: pydantic's names of the union branches taken on the way (class names or tags); none: all branches.
     """
     models = _models_at(model, path, labels)

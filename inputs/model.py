@@ -54,9 +54,6 @@ def problem(
     """The error to raise in a validator of a `Strict` model; its parts end up in the `InputError`.
 
     Args:
-        message: the mistake, in words.
-        expected: the accepted values, in words.
-        nearest: the nearest valid name.
         key: dotted key of the wrong value, from the validated value on; empty: that value itself.
     """
     parts: dict[str, Any] = {"message": message, "expected": expected, "nearest": nearest, "key": key}

@@ -163,8 +163,6 @@ BytesPerSecond: TypeAlias = Annotated[float, Quantity("bytes_per_s")]
 """A bandwidth, bytes per second; bits per second (Gb/s) are converted."""
 Seconds: TypeAlias = Annotated[float, Quantity("s")]
 """A duration, seconds."""
-Flops: TypeAlias = Annotated[float, Quantity("flops")]
-"""An amount of floating point operations."""
 FlopsPerSecond: TypeAlias = Annotated[float, Quantity("flops_per_s")]
 """A compute rate, floating point (or integer) operations per second."""
 Hertz: TypeAlias = Annotated[float, Quantity("hertz")]

@@ -20,7 +20,6 @@ def validate(model: type[M], document: Document, *, prefix: KeyPath = ()) -> M:
 
     Args:
         model: a pydantic model, normally derived from `inputs.model.Strict`.
-        document: document that was read.
         prefix: path of the part of the document to read; the root by default.
 
     Raises:

@@ -8,13 +8,13 @@ is an activity with many members, a copy over a shared link one with one member.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Protocol
 
 import numpy as np
 
 from simulator.operators import FloatArray
-from simulator.program import IntArray, Program, Stream
+from simulator.program import IntArray, Program, Tasks
 
 PS_PER_S = 1e12
 
@@ -81,32 +81,16 @@ class DrawnDurations:
 
 
 @dataclass(frozen=True, slots=True)
-class LoweredGroup:
+class LoweredGroup(Tasks):
     """The program of one group of ranks, lowered.
 
     Attributes:
-        name: name of the program group.
-        ranks: global rank numbers ``[P]``, ascending.
-        streams: the streams of every rank.
-        names: task names ``[T]``.
-        stream_of: stream index of each task ``[T]``.
-        dep_ptr: ``[T + 1]``, see `simulator.program.Program`.
-        dep_task: task each dependency waits for.
-        dep_lag: lag of each dependency in iterations.
         durations: durations of private tasks.
         activity_tasks: task numbers that are activities ``[A]``, ascending.
         instances: number of the activity (index into `LoweredProgram.activities`) of each activity task and rank
             ``[A, P]``; -1 where the rank takes no part: the task then takes no time.
     """
 
-    name: str
-    ranks: IntArray
-    streams: tuple[Stream, ...]
-    names: tuple[str, ...]
-    stream_of: IntArray
-    dep_ptr: IntArray
-    dep_task: IntArray
-    dep_lag: IntArray
     durations: Durations
     activity_tasks: IntArray
     instances: IntArray
@@ -114,19 +98,8 @@ class LoweredGroup:
     @staticmethod
     def of(program: Program, durations: Durations, activity_tasks: IntArray, instances: IntArray) -> LoweredGroup:
         """The group of a program, with its times and activities."""
-        return LoweredGroup(
-            name=program.name,
-            ranks=program.ranks,
-            streams=program.streams,
-            names=program.names,
-            stream_of=program.stream_of,
-            dep_ptr=program.dep_ptr,
-            dep_task=program.dep_task,
-            dep_lag=program.dep_lag,
-            durations=durations,
-            activity_tasks=activity_tasks,
-            instances=instances,
-        )
+        tasks = {each.name: getattr(program, each.name) for each in fields(Tasks)}
+        return LoweredGroup(**tasks, durations=durations, activity_tasks=activity_tasks, instances=instances)
 
     @staticmethod
     def with_rows(program: Program, durations: Durations, rows: Mapping[int, IntArray]) -> LoweredGroup:
@@ -136,16 +109,6 @@ class LoweredGroup:
             len(tasks), program.rank_count
         )
         return LoweredGroup.of(program, durations, tasks, instances)
-
-    @property
-    def task_count(self) -> int:
-        """T, tasks of one iteration."""
-        return len(self.names)
-
-    @property
-    def rank_count(self) -> int:
-        """P, ranks of the group."""
-        return len(self.ranks)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,7 +147,6 @@ class LoweredProgram:
     """Everything the engine needs.
 
     Attributes:
-        groups: the program groups.
         activities: the activities of one iteration; instance numbers index this list.
         resource_count: L; resources are numbered 0..L-1.
         resource_names: a name per resource for reports (may be empty).

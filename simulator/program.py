@@ -27,7 +27,6 @@ class Stream:
     """A queue of a rank: each task starts when the one before has ended.
 
     Attributes:
-        name: name of the stream.
         controller: the controller that starts its tasks at run time, in the order that it likes; None: nobody has to.
         workers: threads that take tasks from the queue, as soon as these are ready: so many run at once. Several are
             a controller (`simulator.engine.controllers.IssueByReadiness`) that needs no name.
@@ -56,32 +55,28 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
-    """The tasks of one iteration for the ranks of one group.
+class Tasks:
+    """Tasks of one iteration for the ranks of one group, and the order between them.
 
     Attributes:
         name: name of the program group.
         ranks: global rank numbers ``[P]``, ascending.
         streams: the streams of every rank.
         names: task names ``[T]``, unique.
-        sections: part of the iteration each task belongs to ``[T]`` (``input``, ``forward``, ``backward``...).
         stream_of: stream index of each task ``[T]``; order on a stream is task order.
         dep_ptr: ``[T + 1]``; the dependencies of task t are entries ``dep_ptr[t]:dep_ptr[t+1]`` of the next two.
         dep_task: the task each dependency waits for.
         dep_lag: number of iterations by which that task ran earlier.
-        work: operator of each task ``[T]``.
     """
 
     name: str
     ranks: IntArray
     streams: tuple[Stream, ...]
     names: tuple[str, ...]
-    sections: tuple[str, ...]
     stream_of: IntArray
     dep_ptr: IntArray
     dep_task: IntArray
     dep_lag: IntArray
-    work: tuple[Work, ...]
 
     @property
     def task_count(self) -> int:
@@ -90,8 +85,21 @@ class Program:
 
     @property
     def rank_count(self) -> int:
-        """P, the number of ranks that run this program."""
+        """P, the number of ranks of the group."""
         return len(self.ranks)
+
+
+@dataclass(frozen=True, slots=True)
+class Program(Tasks):
+    """The tasks of one iteration with their operators.
+
+    Attributes:
+        sections: part of the iteration each task belongs to ``[T]`` (``input``, ``forward``, ``backward``...).
+        work: operator of each task ``[T]``.
+    """
+
+    sections: tuple[str, ...]
+    work: tuple[Work, ...]
 
     @property
     def categories(self) -> tuple[Category, ...]:
@@ -126,8 +134,6 @@ class ProgramBuilder:
 
         Args:
             name: unique within the program.
-            stream: name of one of the program's streams.
-            work: operator of the task.
             after: tasks it waits for: numbers (same iteration) or (number, lag).
             section: part of the iteration, for reports.
 

@@ -37,7 +37,6 @@ def hand_run(programs: Sequence[Program], iterations: Sequence[Sequence[GroupTim
         ranks=np.concatenate([p.ranks for p in programs]),
         iteration_end_ps=ends,
         rank_end_ps=rank_end,
-        rank_busy_ps=np.zeros_like(rank_end),
         rank_waiting_ps=np.zeros_like(rank_end),
         records=records,
     )

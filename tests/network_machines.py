@@ -9,6 +9,9 @@ import numpy as np
 from hardware_specs.loader import CATALOGS
 from hardware_specs.types import Cluster
 from inputs.yaml_lines import load_yaml
+from simulator.network import CollectiveModel
+from simulator.network.collectives import Call
+from simulator.operators import CollectiveOp
 
 
 def sourced(value: object) -> dict[str, object]:
@@ -80,3 +83,9 @@ def staged_box(cluster: Cluster) -> Cluster:
 def through_host(cluster: Cluster) -> Cluster:
     """The cluster without GPUDirect."""
     return changed(cluster, {"nics": cluster.to_dict()["node"]["nics"] | {"gpudirect": sourced(False)}})
+
+
+def idle_call(model: CollectiveModel, op: CollectiveOp, size_bytes: float) -> Call:
+    """A call of ``op`` over all ranks; `CollectiveModel.time` gives its algorithm and duration."""
+    block = model.blocks(np.zeros(model.topology.world_size, dtype=np.int64))[0]
+    return Call(op, block, np.full((1, 1), float(size_bytes)))

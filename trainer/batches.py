@@ -87,8 +87,6 @@ def prepared_count(least: int, iterations: int, lookups: float) -> int:
     many as iterations, or as have `PREPARED_LOOKUPS`, at least ``least``.
 
     Args:
-        least: batches.
-        iterations: number of iterations to train.
         lookups: lookups of a rank in an iteration.
     """
     return max(least, min(iterations, int(PREPARED_LOOKUPS / max(lookups, 1.0))))
@@ -110,8 +108,6 @@ def batch_from_arrays(
         labels: ``[B]``.
         lengths: ``[B]`` of each feature.
         values: rows of each feature.
-        index_bytes: size of an index.
-        length_bytes: size of a length.
     """
     starts = np.cumsum([0, *(len(of_feature) for of_feature in values)])
     kinds = {4: np.int32, 8: np.int64}

@@ -59,7 +59,6 @@ class GradientBuckets:
             job: sizes of buckets, precision on the wire.
             layers: layers in the order in which backward makes their gradients.
             copied: parameters of each copied table.
-            device: device of the buffers.
         """
         sizes = [(layer.layer.name, layer.layer.parameters) for layer in layers]
         sizes += [(COPIED_TABLES, size) for size in copied]

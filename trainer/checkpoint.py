@@ -30,10 +30,7 @@ class Checkpoints:
     """The checkpoints of a run in a folder that all ranks see.
 
     Attributes:
-        folder: folder of the checkpoints.
         digest: digest of the scenario and its data; a checkpoint of others is refused.
-        rank: this one.
-        world_size: ranks.
     """
 
     folder: Path

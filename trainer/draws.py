@@ -35,11 +35,8 @@ def bits(seed: int, purpose: Purpose, item: int, iteration: int, start: int, cou
     """64-bit values at positions ``start`` to ``start + count`` of a sequence ``[count]``.
 
     Args:
-        seed: seed of the run.
         item: table or layer.
         iteration: iteration of the training, 0 where it plays no role.
-        start: first position.
-        count: number of draws.
     """
     skipped = start % _PER_BLOCK
     key = np.array([seed, (int(purpose) << 32) | item], dtype=np.uint64)

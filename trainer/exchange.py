@@ -7,12 +7,17 @@ since there are more than cores, and each kernel has to wake the others up.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch.distributed as dist
 from torch import Tensor
 
 from trainer.stopwatch import ISSUING
+
+ALL_GATHER = ("all_gather_single", "all_gather_into_tensor")
+REDUCE_SCATTER = ("reduce_scatter_single", "reduce_scatter_tensor")
+"""Names of collectives of equal parts since torch 2.13, and before."""
 
 
 class Done:
@@ -43,12 +48,12 @@ def all_to_all(
 
 def reduce_scatter(into: Tensor, out: Tensor) -> Started:
     """Sum over ranks of ``out`` ``[P n]``, each gets its part ``[n]``; gloo does it as an all_reduce."""
-    return _of_parts("reduce_scatter_single", "reduce_scatter_tensor", into, out)
+    return _of_parts(REDUCE_SCATTER, into, out)
 
 
 def all_gather(into: Tensor, out: Tensor) -> Started:
     """Every rank gets all parts ``[n]``, side by side ``[P n]``."""
-    return _of_parts("all_gather_single", "all_gather_into_tensor", into, out)
+    return _of_parts(ALL_GATHER, into, out)
 
 
 def all_reduce(buffer: Tensor) -> Started:
@@ -59,14 +64,18 @@ def all_reduce(buffer: Tensor) -> Started:
         return _started(dist.all_reduce(buffer, async_op=True))
 
 
-def _of_parts(name: str, name_before: str, into: Tensor, out: Tensor) -> Started:
-    """Call one of c10d's functions by the name that it has since torch 2.13, or before."""
+def renamed(name: str, name_before: str) -> Callable[..., Any]:
+    """One of c10d's functions by the name that it has since torch 2.13, or before."""
+    found: Callable[..., Any] = getattr(dist, name, None) or getattr(dist, name_before)
+    return found
+
+
+def _of_parts(names: tuple[str, str], into: Tensor, out: Tensor) -> Started:
     if _alone(out):
         into.copy_(out)
         return Done()
-    call = getattr(dist, name, None) or getattr(dist, name_before)
     with ISSUING:
-        return _started(call(into, out, async_op=True))
+        return _started(renamed(*names)(into, out, async_op=True))
 
 
 def _alone(tensor: Tensor) -> bool:

@@ -73,11 +73,6 @@ class TrainingJob:
         return self.scenario.variation.seed
 
     @property
-    def pooled_width(self) -> int:
-        """Elements of all pooled vectors of a sample."""
-        return int(self.plan.tables.pooled_dim.sum())
-
-    @property
     def table_of_feature(self) -> tuple[int, ...]:
         """Table that each feature is looked up in, those of a table one after the other ``[K]``."""
         features = self.plan.tables.features

@@ -46,7 +46,6 @@ def make_lookups(values: Tensor, lengths: Tensor, first_rows: Sequence[int], sou
         lengths: lookups of each bag ``[sources x S x B]``.
         first_rows: first row in the block of the shard of each slot ``[S]``.
         sources: ranks that they come from.
-        rows: rows of the block.
     """
     lengths = lengths.reshape(-1)
     slots = len(first_rows)
@@ -77,7 +76,6 @@ def row_gradients(lookups: Lookups, gradient: Tensor) -> Iterator[tuple[Tensor, 
     It goes through the bags in ascending order, so it does not depend on how samples are spread over ranks.
 
     Args:
-        lookups: lookups of the forward pass.
         gradient: gradient of each bag ``[bags, D]``, fp32.
     """
     if not lookups.rows.numel():

@@ -55,7 +55,7 @@ class RankModel:
             job.settings.optimizer.dense,
             [(self.dense.flat, self._buckets.dense), *zip(self._weights(), self._copied_gradients, strict=True)],
         )
-        self._pooled = torch.zeros(job.local_batch_size, job.pooled_width, dtype=self._dtype, device=device)
+        self._pooled = torch.zeros(job.local_batch_size, job.job.pooled_width, dtype=self._dtype, device=device)
 
     def train(self, batch: Distributed, between: Callable[[], None] | None = None) -> Tensor:
         """One iteration; returns the mean loss of the rank's samples, still on the device.

@@ -29,10 +29,7 @@ class OutputDist:
 
         Args:
             job: batch, precisions on the wire.
-            kind: sharding of the tables.
             placement: blocks on each rank ``[P]``.
-            rank: this one.
-            device: device of the buffers.
         """
         self._kind, self._batch = kind, job.local_batch_size
         self._mine = placement[rank]

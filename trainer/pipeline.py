@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol
 
 import torch
 import torch.distributed as dist
@@ -16,14 +15,6 @@ from trainer.input_dist import InputDist, SplitsInFlight, ValuesInFlight
 from trainer.job import TrainingJob
 from trainer.model import RankModel
 from workloads.graph.framework import Pipeline
-
-
-class TrainPipeline(Protocol):
-    """Trains one batch after the other."""
-
-    def progress(self) -> Tensor:
-        """One iteration; returns the rank's mean loss."""
-        ...
 
 
 class _Input:
@@ -100,7 +91,7 @@ class SparseDist:
 
 def make_pipeline(
     job: TrainingJob, model: RankModel, rank: int, device: torch.device, source: Source, iteration: int
-) -> TrainPipeline:
+) -> WithoutPipeline | SparseDist:
     """The scenario's pipeline (`trainer.job.read_job` refuses others), from the batch of ``iteration`` on."""
     kinds: dict[Pipeline, type[WithoutPipeline | SparseDist]] = {"none": WithoutPipeline, "sparse_dist": SparseDist}
     return kinds[job.settings.pipeline](model, _Input(job, rank, device, source, iteration))

@@ -66,20 +66,6 @@ def graded_quantities(model: BaseModel) -> Iterator[tuple[str, Graded[Any]]]:
             yield from graded_quantities(part)
 
 
-def choose_alternatives(model: M, choices: Mapping[str, object]) -> M:
-    """Return ``model`` with listed alternatives in place of its values.
-
-    Args:
-        model: a model whose quantities are graded.
-        choices: key of a quantity -> one of its listed values.
-
-    Raises:
-        InputError: no such key, or the value is not listed (only values with a source can be picked).
-    """
-    check_choices([model], choices)
-    return picked(model, choices)
-
-
 def check_choices(models: Sequence[BaseModel], choices: Mapping[str, object]) -> None:
     """Check that each choice is a listed value of a quantity in one of ``models``.
 

@@ -238,7 +238,6 @@ def gemm_rates(gpu: Gpu, precision: str, gemm_speed: float = 1.0, memory_speed: 
     """Rates that GEMMs reach on a GPU in a precision.
 
     Args:
-        precision: number format of the operands.
         gemm_speed: multiplies the rate of tiles.
         memory_speed: multiplies the memory rate.
 

@@ -6,15 +6,8 @@ Only what is shared becomes SimPy events; everything else is arithmetic over vec
 
 from simulator.engine.controllers import Controller, IssueByReadiness, ReadyTask, View
 from simulator.engine.engine import run
-from simulator.engine.records import (
-    ActivityTimes,
-    GroupTimes,
-    IterationRecord,
-    RunOptions,
-    RunResult,
-    StopRule,
-)
-from simulator.engine.sharing import SharingModel, bottleneck_fairness
+from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, RunOptions, RunResult
+from simulator.engine.sharing import bottleneck_fairness
 
 __all__ = [
     "ActivityTimes",
@@ -25,8 +18,6 @@ __all__ = [
     "ReadyTask",
     "RunOptions",
     "RunResult",
-    "SharingModel",
-    "StopRule",
     "View",
     "bottleneck_fairness",
     "run",

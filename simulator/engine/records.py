@@ -95,7 +95,6 @@ class RunResult:
         ranks: global rank numbers ``[W]``, groups one after the other.
         iteration_end_ps: e_k, latest end over all ranks and tasks of iteration k ``[K]``.
         rank_end_ps: latest end of each rank in iteration k ``[K, W]``.
-        rank_busy_ps: time in tasks, all streams together, waiting left out ``[K, W]``.
         rank_waiting_ps: waiting for other ranks, all streams together ``[K, W]``.
         records: recorded iterations, ascending.
     """
@@ -103,7 +102,6 @@ class RunResult:
     ranks: IntArray
     iteration_end_ps: IntArray
     rank_end_ps: IntArray
-    rank_busy_ps: IntArray
     rank_waiting_ps: IntArray
     records: tuple[IterationRecord, ...]
 
@@ -121,7 +119,6 @@ class Recorder:
         self._ranks, self._keep = ranks, keep_last
         self._ends: list[int] = []
         self._rank_ends: list[IntArray] = []
-        self._busy: list[IntArray] = []
         self._waiting: list[IntArray] = []
         self._records: list[IterationRecord] = []
 
@@ -138,11 +135,9 @@ class Recorder:
         """Take a finished iteration."""
         rank_ends = np.concatenate([g.end_ps.max(axis=0) for g in record.groups])
         waiting = np.concatenate([g.waiting_rows_ps.sum(axis=0) for g in record.groups])
-        in_tasks = np.concatenate([g.end_ps.sum(axis=0) - g.start_ps.sum(axis=0) for g in record.groups])
         self._ends.append(int(rank_ends.max()))
         self._rank_ends.append(rank_ends)
         self._waiting.append(waiting)
-        self._busy.append(in_tasks - waiting)
         self._records.append(record)
         if self._keep is not None:
             del self._records[: max(0, len(self._records) - self._keep)]
@@ -153,7 +148,6 @@ class Recorder:
             ranks=self._ranks,
             iteration_end_ps=np.array(self._ends, dtype=np.int64),
             rank_end_ps=np.stack(self._rank_ends),
-            rank_busy_ps=np.stack(self._busy),
             rank_waiting_ps=np.stack(self._waiting),
             records=tuple(self._records),
         )

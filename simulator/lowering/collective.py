@@ -33,8 +33,6 @@ def lower_collective(
     """Choose algorithms and make the activities of all instances.
 
     Args:
-        programs: all programs of the graph.
-        model: times of collectives.
         evened: fraction by which uneven sizes move to their mean, 0 to 1.
     """
     sizes = _per_rank(sequenced, programs, "bytes")

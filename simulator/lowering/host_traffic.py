@@ -45,7 +45,6 @@ def shared_tasks(program: Program, machine: Machine, used: Collection[Port]) -> 
     """Tasks whose traffic may meet that of another stream of the rank, of other ranks, or ``used`` directions.
 
     Args:
-        machine: the models.
         used: directions in which others use the PCIe links.
     """
     streams: dict[Port, set[int]] = {port: set() for port in PORTS}
@@ -70,7 +69,6 @@ def host_activities(
     """The activities of a task's ranks ``[P]``.
 
     Args:
-        machine: the models.
         seconds: duration of the task when it is alone: a scalar, or ``[P]``.
         evened: fraction by which differences between ranks move to their mean, 0 to 1.
     """

@@ -31,7 +31,6 @@ def lower(
     """Turn amounts into times.
 
     Args:
-        graph: programs and communicators.
         machine: the models; keep it between calls, it remembers which ranks form which communicator.
         variation: jitter and stragglers; none by default.
         improve: classes of `BOUND_CLASSES` made better by a factor, e.g. ``{"NIC": 1.1}``. ``input`` speeds up host

@@ -71,7 +71,6 @@ def build_machine(
     """Place ``world_size`` ranks on ``cluster``.
 
     Args:
-        cluster: the hardware.
         world_size: number of ranks, one GPU each; without GPUs they share the cores of nodes.
         launch_s: host time of one kernel launch, from the framework profile.
         placement: see `Topology.build`.

@@ -14,10 +14,6 @@ class CollectiveInfo:
 
     Attributes:
         task: task name (of the first program that makes the call).
-        op: the operation.
-        communicator: name of the communicator.
-        algorithm: name of the algorithm chosen.
-        protocol: protocol of the library chosen.
         bytes: nccl-tests' size, the mean over members when uneven.
         members: members of the largest instance.
         instances: number of instances that run it.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 from inputs.errors import InputError
 from simulator.compute import CpuModel
@@ -17,53 +17,6 @@ from simulator.operators import Amount
 from simulator.program import IntArray, Program
 
 
-class SharedWork(Protocol):
-    """Turns tasks into activities that use resources beside the network, and adds these to collectives."""
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Names of the resources that follow those of the network."""
-        ...
-
-    def collectives(self, activities: Sequence[Activity], of_rank: IntArray) -> Sequence[Activity]:
-        """Instances of a collective with what they use beside the network.
-
-        Args:
-            activities: the instances on the network alone.
-            of_rank: number of the instance of each rank ``[world_size]``, -1 for ranks that take no part.
-        """
-        ...
-
-    def tasks(
-        self,
-        programs: Sequence[Program],
-        seconds: Sequence[dict[int, Amount]],
-        collectives: Sequence[Activity],
-        evened: float,
-    ) -> Iterator[tuple[int, int, list[Activity]]]:
-        """Program number, task number and activities ``[P]`` of each task that may meet others.
-
-        Args:
-            seconds: durations of tasks alone, by program and task.
-            collectives: the collectives, lowered.
-            evened: fraction by which differences between ranks move to their mean, 0 to 1.
-        """
-        ...
-
-
-def shared_work_of(machine: Machine, variation: Variation) -> SharedWork:
-    """The work beside the network on a machine.
-
-    Raises:
-        InputError: durations vary on CPUs, whose kernels share cores.
-    """
-    if not isinstance(machine.compute, CpuModel):
-        return HostLinks(machine)
-    if variation.varies:
-        raise InputError("kernels on CPUs share cores, and do not vary", key="variation", expected="no jitter")
-    return OnCores(Cores.of(machine.topology, machine.compute))
-
-
 @dataclass(frozen=True, slots=True)
 class HostLinks:
     """Traffic between GPUs and host memory or SSDs (`simulator.lowering.host_traffic`), on resources of the network."""
@@ -72,7 +25,7 @@ class HostLinks:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """No resources of its own."""
+        """Names of the resources that follow those of the network: none."""
         return ()
 
     def collectives(self, activities: Sequence[Activity], of_rank: IntArray) -> Sequence[Activity]:  # noqa: ARG002
@@ -86,7 +39,15 @@ class HostLinks:
         collectives: Sequence[Activity],
         evened: float,
     ) -> Iterator[tuple[int, int, list[Activity]]]:
-        """Tasks whose traffic may meet that of other streams, ranks, collectives or jobs; see `SharedWork`."""
+        """Program number, task number and activities ``[P]`` of each task whose traffic may meet that of others.
+
+        Others are other streams, ranks, collectives and jobs.
+
+        Args:
+            seconds: durations of tasks alone, by program and task.
+            collectives: the collectives, lowered.
+            evened: fraction by which differences between ranks move to their mean, 0 to 1.
+        """
         used = directions_used(collectives, self.machine)
         for number, program in enumerate(programs):
             for task in shared_tasks(program, self.machine, used):
@@ -101,11 +62,16 @@ class OnCores:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Shares of cores."""
+        """Names of the resources that follow those of the network: shares of cores."""
         return self.cores.names
 
     def collectives(self, activities: Sequence[Activity], of_rank: IntArray) -> Sequence[Activity]:
-        """Collectives with the cores of their members' threads; see `SharedWork`."""
+        """Instances of a collective with the cores of their members' threads.
+
+        Args:
+            activities: the instances on the network alone.
+            of_rank: number of the instance of each rank ``[world_size]``, -1 for ranks that take no part.
+        """
         members = [(of_rank == instance).nonzero()[0] for instance in range(len(activities))]
         return [self.cores.collective(each, ranks) for each, ranks in zip(activities, members, strict=True)]
 
@@ -116,8 +82,25 @@ class OnCores:
         collectives: Sequence[Activity],  # noqa: ARG002 - one signature for all machines
         evened: float,  # noqa: ARG002
     ) -> Iterator[tuple[int, int, list[Activity]]]:
-        """Every task that takes time; see `SharedWork`."""
+        """Every task that takes time; as `HostLinks.tasks`."""
         for number, program in enumerate(programs):
             for task, alone_s in list(seconds[number].items()):
                 if (alone_s > 0.0) if isinstance(alone_s, float) else (alone_s > 0.0).any():
                     yield number, task, self.cores.kernel(program, task, alone_s)
+
+
+SharedWork: TypeAlias = HostLinks | OnCores
+"""Turns tasks into activities that use resources beside the network, and adds these to collectives."""
+
+
+def shared_work_of(machine: Machine, variation: Variation) -> SharedWork:
+    """The work beside the network on a machine.
+
+    Raises:
+        InputError: durations vary on CPUs, whose kernels share cores.
+    """
+    if not isinstance(machine.compute, CpuModel):
+        return HostLinks(machine)
+    if variation.varies:
+        raise InputError("kernels on CPUs share cores, and do not vary", key="variation", expected="no jitter")
+    return OnCores(Cores.of(machine.topology, machine.compute))

@@ -26,7 +26,6 @@ class Variation:
     """Variation of durations.
 
     Attributes:
-        seed: seed of every draw.
         compute_jitter: sigma of the factor on kernels.
         host_jitter: sigma of the factor on host work.
         input_jitter: sigma of the factor on reading and receiving batches.
@@ -72,12 +71,10 @@ class VariedDurations:
     """Durations with a fresh draw in each iteration (a `simulator.lowered.Durations`).
 
     Attributes:
-        program: the tasks and ranks.
         base_ps: durations without jitter ``[T, P]`` or ``[T, 1]``, ps, not rounded.
         sigma: standard deviation of the logarithm of each task's factor ``[T]``.
         contents: tasks whose work differs from batch to batch -> its standard deviation over its mean, scalar or
             ``[P]``. One draw per rank and iteration: a batch with more lookups has more in all kernels.
-        seed: seed of the draws.
         world_size: length of a draw.
     """
 

@@ -114,7 +114,6 @@ def levels_of(cluster: Cluster, node_of: IntArray, local_rank_of: IntArray) -> t
     """Domain of each rank ``[world_size]``, and the levels of a placed cluster from the GPU outwards.
 
     Args:
-        cluster: the machine.
         node_of: node of each rank ``[world_size]``.
         local_rank_of: GPU of each rank on its node ``[world_size]``.
     """

@@ -20,7 +20,6 @@ def blocks_of(instance: IntArray, topology: Topology) -> list[Block]:
 
     Args:
         instance: instance number of each rank ``[world_size]``, -1 for none (see `TaskGraph.communicators`).
-        topology: placement of the ranks.
 
     Returns:
         Blocks that hold each instance once. Instances whose domains hold unequal numbers of members are a block each.

@@ -30,7 +30,6 @@ class MessageTransport:
     """A message library's constants on one cluster.
 
     Attributes:
-        constants: the library's constants.
         wire_s: one way through NICs and switches.
         link_s: latency that each further link of a torus adds, seconds.
         copy_s_per_byte: copy time of one thread in host memory.

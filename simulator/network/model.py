@@ -29,7 +29,7 @@ from simulator.network.load import (
 from simulator.network.membership import blocks_of
 from simulator.network.topology import Topology
 from simulator.network.transport import Transport
-from simulator.operators import CollectiveOp, FloatArray
+from simulator.operators import FloatArray
 from simulator.program import IntArray
 
 POSTS_SHARE = 0.2
@@ -97,8 +97,6 @@ class CollectiveModel:
     """Times of collectives on one placed cluster.
 
     Attributes:
-        cluster: the machine.
-        topology: placement of the ranks.
         calibration: achievable link fractions.
         transport: the collectives library.
         algorithms: operations whose algorithm the scenario forces; the others take the fastest.
@@ -123,8 +121,6 @@ class CollectiveModel:
         """The model of a placed cluster.
 
         Args:
-            cluster: the machine.
-            topology: placement of its ranks.
             algorithms: algorithms to force, by operation.
 
         Raises:
@@ -295,17 +291,6 @@ def picoseconds(seconds: float) -> int:
 def picoseconds_of(seconds: FloatArray) -> IntArray:
     """Seconds as int64 picoseconds, half up; same shape."""
     return np.floor(seconds * PS_PER_S + 0.5).astype(np.int64)
-
-
-def whole_world(topology: Topology) -> IntArray:
-    """The communicator of all ranks ``[world_size]``: one instance, number 0."""
-    return np.zeros(topology.world_size, dtype=np.int64)
-
-
-def idle_call(model: CollectiveModel, op: CollectiveOp, size_bytes: float) -> Call:
-    """A call of ``op`` over all ranks; `CollectiveModel.time` gives its algorithm and duration."""
-    block = model.blocks(whole_world(model.topology))[0]
-    return Call(op, block, np.full((1, 1), float(size_bytes)))
 
 
 def _usage_rows(usage: PortBytes) -> FloatArray:

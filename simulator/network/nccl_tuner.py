@@ -66,13 +66,7 @@ SLOW_RING_BYTES = 64
 
 @dataclass(frozen=True, slots=True)
 class NcclTuner:
-    """NCCL's model of one cluster.
-
-    Attributes:
-        constants: its latencies.
-        node: the machine's node.
-        architecture: architecture of the GPUs.
-    """
+    """NCCL's model of one cluster."""
 
     constants: NcclConstants
     node: Node

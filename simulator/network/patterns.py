@@ -145,15 +145,8 @@ class Trees(Rings):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class LocalRings:
+class LocalRings(Rings):
     """Rings among the members of each domain."""
-
-    bytes: FloatArray
-    on_rails: bool = True
-
-    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
-        """The part of rings."""
-        return ring_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """1 / k of the bytes in each label of k members; nothing where one holds the domain."""
@@ -166,15 +159,8 @@ class LocalRings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class RailRings:
+class RailRings(Rings):
     """A ring over the domains for each local rank; needs as many members in each domain."""
-
-    bytes: FloatArray
-    on_rails: bool = True
-
-    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
-        """The part of rings."""
-        return ring_share(share)
 
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """1 / k of the bytes in each label of k domains; nothing where one holds all."""

@@ -58,7 +58,6 @@ class SizeTable:
     """A collective over one group of ranks.
 
     Attributes:
-        op: the operation.
         ranks: members.
         nodes: nodes they are on.
         ranks_per_node: members on the node that has most.

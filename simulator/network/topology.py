@@ -56,8 +56,6 @@ class Topology:
         """Place ``world_size`` ranks on as few nodes of ``cluster`` as hold them.
 
         Args:
-            cluster: the machine.
-            world_size: number of ranks.
             placement: ``block`` fills node after node; ``round_robin`` deals ranks to the nodes in turn; ``random``
                 shuffles the block placement.
             seed: seed of ``random`` (Philox).

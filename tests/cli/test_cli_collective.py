@@ -9,7 +9,8 @@ import pytest
 
 from dlrmsim.cli import main
 from hardware_specs import load_cluster
-from simulator.network import CollectiveModel, Topology, idle_call
+from simulator.network import CollectiveModel, Topology
+from tests.network_machines import idle_call
 
 
 def run(*arguments: str) -> int:

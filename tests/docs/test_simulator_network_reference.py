@@ -11,10 +11,11 @@ import pytest
 from benchmarks import choosers
 from hardware_specs import load_cluster
 from simulator.lowering import BOUND_CLASSES
-from simulator.network import ALGORITHMS, CollectiveModel, Topology, idle_call
+from simulator.network import ALGORITHMS, CollectiveModel, Topology
 from simulator.network.calibration import calibrate
 from simulator.network.collectives import Call
 from simulator.network.size_table import placed_group
+from tests.network_machines import idle_call
 from validation.suites.collective_cases import measured_points
 from validation.suites.suite import load_suite
 

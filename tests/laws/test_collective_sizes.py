@@ -9,8 +9,9 @@ import pytest
 
 from hardware_specs import load_cluster
 from hardware_specs.loader import CATALOGS
-from simulator.network.model import CollectiveModel, idle_call
+from simulator.network.model import CollectiveModel
 from simulator.network.topology import Topology
+from tests.network_machines import idle_call
 
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce")
 SIZES = 2.0 ** np.arange(8, 33)

@@ -12,9 +12,10 @@ import pytest
 from hardware_specs import Cluster, load_cluster
 from hardware_specs.loader import CATALOGS
 from simulator.network.calibration import with_shares
-from simulator.network.model import CollectiveModel, idle_call
+from simulator.network.model import CollectiveModel
 from simulator.network.topology import Topology
 from tests.law_runs import iteration_s, planned
+from tests.network_machines import idle_call
 
 CLUSTERS = sorted(CATALOGS["cluster"].names())
 COMPUTING = [name for name in CLUSTERS if load_cluster(name).node.gpu is not None]

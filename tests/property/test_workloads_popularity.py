@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from workloads.dlrm.laws.popularity import Popularity, counted, scattered, uniform, zipf, zipf_touching
+from workloads.dlrm.laws.popularity import Popularity, scattered, uniform, zipf, zipf_touching
 
 EXPONENTS = st.floats(0.0, 2.5)
 ROWS = st.integers(1, 20_000)
@@ -125,11 +125,3 @@ def test_zipf_of_a_billion_rows_follows_the_integral() -> None:
     assert law.rows == 1e9
     share = float(np.interp(first, np.cumsum(law.count), np.cumsum(law.share)))
     assert share == pytest.approx(np.log(first + 1) / np.log(10**9 + 1), rel=1e-3)
-
-
-def test_counted_rows_keep_their_counts() -> None:
-    law = counted(np.array([0.0, 5.0, 1.0, 0.0, 1.0, 3.0]))
-    assert law.count.tolist() == [1, 1, 2, 2]
-    assert law.share.tolist() == [0.5, 0.3, 0.2, 0.0]
-    assert float(law.distinct(1e9)) == pytest.approx(4.0)
-    assert float(law.hit_rate(4)) == 1.0

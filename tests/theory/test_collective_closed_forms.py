@@ -16,13 +16,13 @@ import pytest
 from hardware_specs import load_cluster
 from simulator.engine import RunOptions, run
 from simulator.lowering import build_machine, lower
-from simulator.network import CollectiveModel, Topology, idle_call
+from simulator.network import CollectiveModel, Topology
 from simulator.network.collectives import Call
 from simulator.network.collectives.collnet import COLLNET
 from simulator.network.load import port_bytes
 from simulator.operators import CollectiveCall
 from simulator.program import ProgramBuilder, TaskGraph
-from tests.network_machines import changed, sourced
+from tests.network_machines import changed, idle_call, sourced
 
 US = 1e-6
 NVLINK, NIC = 300e9, 25e9

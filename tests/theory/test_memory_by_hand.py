@@ -112,8 +112,8 @@ def test_copies_and_dense_parameters_have_dense_gradients_and_state(dense: str, 
     use = use_of({"sharding_type": "data_parallel"}, dense=dense)
     held = DENSE_PARAMETERS * 4 + ROWS * DIM * 2
     for item, size in (("weights", held), ("gradients", held), ("optimizer state", states * held), ("caches", 0)):
-        assert use.hbm[item].tolist() == [size] * 4, item
-    assert use.ddr["weights"].tolist() == [0] * 4
+        assert use.tiers["hbm"][item].tolist() == [size] * 4, item
+    assert use.tiers["ddr"]["weights"].tolist() == [0] * 4
 
 
 def test_inputs_and_buffers() -> None:
@@ -124,11 +124,11 @@ def test_inputs_and_buffers() -> None:
     """
     use = use_of({"sharding_type": "table_wise", "ranks": [1]})
     own, owner = 4 * (4 * 4 + 4 + 3 * 8), 16 * (4 + 3 * 8)
-    assert use.hbm["inputs in flight"].tolist() == [2 * own, 2 * (own + owner), 2 * own, 2 * own]
-    assert use.ddr["inputs in flight"].tolist() == [2 * own] * 4
+    assert use.tiers["hbm"]["inputs in flight"].tolist() == [2 * own, 2 * (own + owner), 2 * own, 2 * own]
+    assert use.tiers["ddr"]["inputs in flight"].tolist() == [2 * own] * 4
     element = 2  # fp16 forward, bf16 backward
     sent, received = 16 * DIM * element, 4 * DIM * element
-    assert use.hbm["communication buffers"].tolist() == [received, sent + received, received, received]
+    assert use.tiers["hbm"]["communication buffers"].tolist() == [received, sent + received, received, received]
 
 
 @pytest.mark.parametrize(
@@ -140,5 +140,5 @@ def test_model_f_needs_what_the_paper_says(precision: str, optimizer: str, publi
     job = PlanningJob.of(load_scenario("zionex_f_128", sets))
     plan = make_plan(job.tables, 128, 8, "by hand", row_wise=np.arange(64))
     use = job.report(plan).use
-    held = sum(float(use.hbm[item].sum()) for item in ("weights", "optimizer state"))
+    held = sum(float(use.tiers["hbm"][item].sum()) for item in ("weights", "optimizer state"))
     assert held / 1e12 == pytest.approx(published_tb, rel=0.01)

@@ -14,9 +14,9 @@ from hardware_specs.library import CollectiveLibrary
 from hardware_specs.loader import CATALOGS
 from inputs.validate import validate
 from inputs.yaml_lines import load_yaml
-from simulator.network import ALGORITHMS, CollectiveModel, Topology, idle_call
+from simulator.network import ALGORITHMS, CollectiveModel, Topology
 from simulator.network.messages import chosen
-from tests.network_machines import changed, sourced, with_library
+from tests.network_machines import changed, idle_call, sourced, with_library
 
 US = 1e-6
 COPY, PORT = 11.145e9, 12.5e9

@@ -15,10 +15,10 @@ from simulator.network.collectives.algorithm import ALGORITHMS
 from simulator.network.destinations import Direct, Spread, tree_messages
 from simulator.network.load import port_bytes
 from simulator.network.membership import blocks_of
-from simulator.network.model import CollectiveModel, idle_call
+from simulator.network.model import CollectiveModel
 from simulator.network.patterns import AllPairs, NearAndFar, Rings, Sends, Together, Trees
 from simulator.network.topology import Topology
-from tests.network_machines import torus
+from tests.network_machines import idle_call, torus
 
 ZIONEX = load_cluster("zionex")
 NODE_RANKS = 8

@@ -8,12 +8,17 @@ from inputs.errors import InputError
 from inputs.yaml_lines import load_yaml
 
 
+def text_of(kind, name):
+    """The text of a shipped file."""
+    return CATALOGS[kind].find(name).read_text(encoding="utf-8")
+
+
 @pytest.fixture
 def shipped(tmp_path):
     """Write a shipped file, changed, and return its path."""
 
     def write(kind, name, *changes):
-        text = CATALOGS[kind].text(name)
+        text = text_of(kind, name)
         for old, new in changes:
             assert old in text
             text = text.replace(old, new, 1)
@@ -42,9 +47,9 @@ def test_a_whole_cluster_in_place_is_the_named_one(tmp_path):
 
 
 def test_a_part_in_place_may_name_its_own_parts(tmp_path):
-    node = {"node": yaml.safe_load(CATALOGS["node"].text("zionex"))}
+    node = {"node": yaml.safe_load(text_of("node", "zionex"))}
     file = tmp_path / "scenario.yaml"
-    file.write_text(yaml.safe_dump({"cluster": yaml.safe_load(CATALOGS["cluster"].text("zionex")) | node}))
+    file.write_text(yaml.safe_dump({"cluster": yaml.safe_load(text_of("cluster", "zionex")) | node}))
 
     assert read_cluster(load_yaml(file), ("cluster",)) == load_cluster("zionex")
 
@@ -58,7 +63,7 @@ def test_a_scenario_names_a_cluster(tmp_path):
 
 def test_reading_leaves_the_document_as_it_was(tmp_path):
     file = tmp_path / "c.yaml"
-    file.write_text("cluster:\n" + "".join(f"  {line}\n" for line in CATALOGS["cluster"].text("zionex").splitlines()))
+    file.write_text("cluster:\n" + "".join(f"  {line}\n" for line in text_of("cluster", "zionex").splitlines()))
     document = load_yaml(file)
     read_cluster(document, ("cluster",))
 
@@ -83,7 +88,7 @@ def test_an_unknown_cluster_gives_the_nearest_name():
 
 def changed_line(file, kind, name):
     """Number of the first line that is not as shipped."""
-    pairs = zip(file.read_text().splitlines(), CATALOGS[kind].text(name).splitlines(), strict=True)
+    pairs = zip(file.read_text().splitlines(), text_of(kind, name).splitlines(), strict=True)
     return next(number for number, (line, original) in enumerate(pairs, 1) if line != original)
 
 
@@ -156,7 +161,7 @@ def test_a_mistake_in_a_part_names_the_file_of_the_part(shipped):
 
 
 def test_a_gpu_must_say_what_it_does_in_fp32(shipped):
-    text = CATALOGS["gpu"].text("v100_sxm2_16")
+    text = text_of("gpu", "v100_sxm2_16")
     line = next(line for line in text.splitlines() if "fp32:" in line)
     with pytest.raises(InputError, match=r"peak_flops\.fp32: the key is missing"):
         load_gpu(shipped("gpu", "v100_sxm2_16", (line + "\n", "")))

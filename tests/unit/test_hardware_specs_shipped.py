@@ -8,9 +8,9 @@ import yaml
 from hardware_specs import CATALOGS, load_cluster, load_gpu
 from inputs.errors import InputError
 from inputs.yaml_lines import load_yaml
-from simulator.network import CollectiveModel, Topology, idle_call
+from simulator.network import CollectiveModel, Topology
 from simulator.network.calibration import with_shares
-from tests.network_machines import sourced
+from tests.network_machines import idle_call, sourced
 
 FILES = [(kind, name) for kind, catalog in CATALOGS.items() for name in catalog.names()]
 CLUSTERS = CATALOGS["cluster"].names()

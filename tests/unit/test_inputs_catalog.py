@@ -27,9 +27,8 @@ def test_names_are_sorted_and_hold_only_yaml(catalog):
     assert catalog.names() == ["dgx_a100_40", "dgx_h100", "zionex"]
 
 
-def test_a_name_finds_the_shipped_file_and_its_text_is_unchanged(catalog):
+def test_a_name_finds_the_shipped_file(catalog):
     assert load_yaml(catalog.find("zionex")).data == {"name": "zionex"}
-    assert catalog.text("zionex") == "# zionex\r\nname: zionex\n"
 
 
 def test_a_path_is_found_from_here(catalog, tmp_path):
@@ -76,14 +75,6 @@ def test_a_wrong_name_in_a_file_is_reported_with_its_line_and_key(catalog):
         catalog.find("zionx", origin=document, key="cluster")
 
 
-def test_text_that_is_no_utf_8_is_refused(catalog, tmp_path):
-    (tmp_path / "latin.yaml").write_bytes(b"\xe9")
-    with pytest.raises(InputError, match="not UTF-8"):
-        catalog.text("latin.yaml")
-
-
 def test_a_folder_is_called_a_folder(catalog, tmp_path):
     with pytest.raises(InputError, match="this is a folder"):
         load_yaml(catalog.find(f"{tmp_path}/"))
-    with pytest.raises(InputError, match="directory"):
-        catalog.text(f"{tmp_path}/")

@@ -87,6 +87,6 @@ def test_equal_ranks_are_chosen_by_number():
 def test_a_run_without_records_is_refused():
     program = four_kinds([0])
     result = hand_run([program], [[group_times([[(0, 1)] * 4])]])
-    empty = type(result)(result.ranks, result.iteration_end_ps, result.rank_end_ps, (), np.zeros((1, 1)), ())
+    empty = type(result)(result.ranks, result.iteration_end_ps, result.rank_end_ps, np.zeros((1, 1)), ())
     with pytest.raises(ValueError, match="recorded no iteration"):
         break_down([program], empty)

@@ -7,11 +7,11 @@ import pytest
 
 from hardware_specs import load_cluster
 from hardware_specs.types import Cluster
-from simulator.network import CollectiveModel, Topology, idle_call
+from simulator.network import CollectiveModel, Topology
 from simulator.network.collectives import ALGORITHMS, Call
 from simulator.network.load import port_bytes
 from simulator.network.membership import blocks_of
-from tests.network_machines import changed, pcie_box, sourced, tapered
+from tests.network_machines import changed, idle_call, pcie_box, sourced, tapered
 
 ZIONEX = load_cluster("zionex")
 RAILS = changed(ZIONEX, fabric={"kind": "rail_optimised"})

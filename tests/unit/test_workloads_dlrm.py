@@ -240,7 +240,7 @@ def test_planner_and_memory_agree_on_what_copies_keep() -> None:
     tables = job.plan.tables
     context = replace(context_for(tables, settings), dense_optimizer="adagrad")
     model = load_model("mlperf_dlrm_v1")
-    copied = memory_per_rank(model, job.plan, settings).hbm
+    copied = memory_per_rank(model, job.plan, settings).tiers["hbm"]
     dense_bytes = job.dense.parameters * 4
     stored = copied["gradients"][0] - dense_bytes
     assert stored == tables.weight_bytes[job.plan.data_parallel].sum() > 0
@@ -269,11 +269,11 @@ def test_memory_of_model_a_at_128() -> None:
 
     model, settings = load_model("zionex_a"), settings_for("zionex_a", 128)
     use = memory_per_rank(model, plan_of("zionex_a", 128), settings)
-    assert np.mean(use.hbm["weights"]) == pytest.approx(793e9 * 2 / 128 + 20 * 3994 * 3995 * 4, rel=1e-6)
-    assert np.mean(use.hbm["gradients"]) == pytest.approx(20 * 3994 * 3995 * 4)
+    assert np.mean(use.tiers["hbm"]["weights"]) == pytest.approx(793e9 * 2 / 128 + 20 * 3994 * 3995 * 4, rel=1e-6)
+    assert np.mean(use.tiers["hbm"]["gradients"]) == pytest.approx(20 * 3994 * 3995 * 4)
     assert use.total("hbm").shape == (128,)
     beside = bytes_beside_tables(model, expand_tables(model, "fp16"), settings)
-    tables = use.hbm["weights"] + use.hbm["optimizer state"] - 20 * 3994 * 3995 * 4
+    tables = use.tiers["hbm"]["weights"] + use.tiers["hbm"]["optimizer state"] - 20 * 3994 * 3995 * 4
     rest = use.total("hbm") - tables
     assert np.mean(rest) == pytest.approx(beside, rel=0.05)
 

@@ -95,7 +95,7 @@ def test_frequent_rows_are_kept_and_summed_on_all_ranks() -> None:
     rows = frequent_rows(tables, settings, np.arange(len(tables))).rows
     assert both.parameters - plain.parameters == int(rows @ tables.dim)
     assert sum(bucket.parameters for bucket in both.buckets) == both.parameters
-    uses = [memory_per_rank(load_model(MODEL), both.plan, chosen).hbm for chosen in (settings, hybrid(None))]
+    uses = [memory_per_rank(load_model(MODEL), both.plan, chosen).tiers["hbm"] for chosen in (settings, hybrid(None))]
     for item in ("weights", "gradients"):
         extra = np.asarray(uses[0][item]) - np.asarray(uses[1][item])
         assert extra == pytest.approx(float(rows @ tables.dim) * 2)  # fp16

@@ -10,7 +10,7 @@ import pytest
 from inputs.errors import InputError
 from workloads.dlrm.model.model import MODELS, DlrmModel, load_model
 from workloads.dlrm.model.tables import expand_tables, scale_rows
-from workloads.graded import graded_quantities
+from workloads.graded import check_choices, graded_quantities, picked
 from workloads.graph.framework import FRAMEWORKS, load_framework
 
 
@@ -35,18 +35,25 @@ def test_shipped_frameworks_are_sourced(name: str) -> None:
         assert quantity.grade != "given", key
 
 
+def chosen(name: str, alternatives: dict[str, object]) -> DlrmModel:
+    """A shipped model with listed alternatives in place of its values."""
+    model = load_model(name)
+    check_choices([model], alternatives)
+    return picked(model, alternatives)
+
+
 def test_a_listed_alternative_replaces_the_value() -> None:
     """4,096 tables of A keep the parameter count; the batch of I becomes 2,048."""
-    model = load_model("zionex_a", alternatives={"tables": 4096})
+    model = chosen("zionex_a", {"tables": 4096})
     tables = expand_tables(model)
     assert len(tables) == 4096
     assert tables.parameters == pytest.approx(793e9, rel=1e-6)
-    assert load_model("zionex_i", alternatives={"local_batch_size": 2048}).local_batch_size.value == 2048
+    assert chosen("zionex_i", {"local_batch_size": 2048}).local_batch_size.value == 2048
 
 
 def test_an_alternative_brings_its_own_source() -> None:
     """The provenance of what is simulated is that of the alternative."""
-    model = load_model("zionex_a", alternatives={"tables": 4096})
+    model = chosen("zionex_a", {"tables": 4096})
     assert model.population is not None
     assert "MAD-Max" in model.population.tables.source
     assert model.population.tables.grade == "read"
@@ -57,21 +64,21 @@ def test_every_listed_alternative_of_a_builds(key: str) -> None:
     """An alternative that could not be expanded would be useless."""
     known = dict(graded_quantities(load_model("zionex_a")))
     for other in known[key].alternatives:
-        assert len(expand_tables(load_model("zionex_a", alternatives={key: other.value}))) == 1000
+        assert len(expand_tables(chosen("zionex_a", {key: other.value}))) == 1000
 
 
 def test_alternatives_are_picked_as_they_are_written() -> None:
     """A mapping from YAML picks the alternative that is a range."""
-    model = load_model("zionex_a", alternatives={"pooling_range": {"low": 15, "high": 15}})
+    model = chosen("zionex_a", {"pooling_range": {"low": 15, "high": 15}})
     assert np.all(expand_tables(model).pooling_factor == 15)
 
 
 def test_unlisted_values_and_unknown_keys_are_refused() -> None:
     """Only values with a source can be picked; the message lists them and the nearest key."""
     with pytest.raises(InputError, match="one of 1000, 4096"):
-        load_model("zionex_a", alternatives={"tables": 2000})
+        chosen("zionex_a", {"tables": 2000})
     with pytest.raises(InputError, match="did you mean 'tables'"):
-        load_model("zionex_a", alternatives={"table": 4096})
+        chosen("zionex_a", {"table": 4096})
 
 
 def test_unknown_model_names_the_nearest() -> None:

@@ -171,4 +171,4 @@ def test_a_read_plan_puts_tables_where_it_says() -> None:
     plan = replace(made.make("row_wise"), storage=uniform_storage(5, "fused_uvm"))
     read = job(sharding={"plan": plan_to_dict(plan)})
     use = read.report(plan_of(read)).use
-    assert use.ddr["weights"].sum() == pytest.approx(float(made.tables.weight_bytes.sum()), rel=1e-3)
+    assert use.tiers["ddr"]["weights"].sum() == pytest.approx(float(made.tables.weight_bytes.sum()), rel=1e-3)

@@ -99,7 +99,7 @@ def test_memory_of_pipelines() -> None:
     """Batches on the device as the schedule has them; semi_sync keeps the pooled vectors of a batch more."""
     model, plan = load_model(MODEL), small_plan()
     uses = {name: memory_per_rank(model, plan, small_settings(pipeline=name)) for name in SCHEDULES}
-    one = uses["none"].hbm["inputs in flight"] / 2
+    one = uses["none"].tiers["hbm"]["inputs in flight"] / 2
     expected = {
         "none": 2,
         "inter_iteration": 2,
@@ -109,8 +109,8 @@ def test_memory_of_pipelines() -> None:
         "semi_sync": 4,
     }
     for name, batches in expected.items():
-        assert uses[name].hbm["inputs in flight"] == pytest.approx(batches * one)
-    extra = uses["semi_sync"].hbm["activations"] - uses["sparse_dist"].hbm["activations"]
+        assert uses[name].tiers["hbm"]["inputs in flight"] == pytest.approx(batches * one)
+    extra = uses["semi_sync"].tiers["hbm"]["activations"] - uses["sparse_dist"].tiers["hbm"]["activations"]
     assert extra == pytest.approx(512 * 26 * 32 * 2)  # samples x tables x dim x fp16
     tables = expand_tables(model, "fp16")
     beside = {name: bytes_beside_tables(model, tables, small_settings(pipeline=name)) for name in SCHEDULES}
@@ -123,9 +123,9 @@ def test_memory_of_the_queue_and_of_passes() -> None:
     model, plan = load_model(MODEL), small_plan()
     usual = memory_per_rank(model, plan, small_settings())
     queued = memory_per_rank(model, plan, small_settings(ingestion=read_at(1e9, 7)))
-    assert queued.ddr["inputs in flight"] == pytest.approx(usual.ddr["inputs in flight"] / 2 * 7)
+    assert queued.tiers["ddr"]["inputs in flight"] == pytest.approx(usual.tiers["ddr"]["inputs in flight"] / 2 * 7)
     settings = small_settings()
     half = replace(settings, global_batch_size=settings.global_batch_size // 2, gradient_accumulation=2)
     halved = memory_per_rank(model, plan, half)
     for item in ("activations", "inputs in flight"):
-        assert halved.hbm[item] == pytest.approx(usual.hbm[item] / 2)
+        assert halved.tiers["hbm"][item] == pytest.approx(usual.tiers["hbm"][item] / 2)

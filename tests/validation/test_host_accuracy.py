@@ -6,9 +6,10 @@ The bounds are today's errors, rounded up; `python -m benchmarks host_laws` prin
 import numpy as np
 import pytest
 
-from benchmarks.host_laws import LAWS, Halves, errors, without
+from benchmarks.host_laws import LAWS, Halves, errors
 from scenarios.progress import Silent
 from validation.host.calibrate import fit_alone, fit_host
+from validation.host.machine import with_constants
 from validation.host.record import HostRecord
 from validation.suites.errors import statistics
 
@@ -42,6 +43,6 @@ def test_predicted_jobs_are_within_the_bounds(predicted):
 def test_the_main_laws_carry_accuracy(halves, cluster, predicted, law):
     """Without the law the collectives of predicted jobs are clearly worse; single ranks have none."""
     jobs = [job for job in halves.predicted if job.ranks > 1]
-    without_it = errors(jobs, without(cluster, LAWS[law]))
+    without_it = errors(jobs, with_constants(cluster, LAWS[law]))
     means = [np.mean(np.abs(found.collectives_pct)) for found in (predicted, without_it)]
     assert means[1] > means[0] + 1.0

@@ -23,6 +23,7 @@ import torch.distributed as dist
 
 from trainer.bench.cases import Case, cases
 from trainer.bench.plans import FEWEST_CASES, Plan
+from trainer.exchange import ALL_GATHER, REDUCE_SCATTER, renamed
 from trainer.process.rank import run_rank
 from trainer.process.runs import Run
 
@@ -82,25 +83,16 @@ def _rows(plan: Plan, *, on_gpu: bool) -> list[dict[str, Any]]:
             if place == fewest and not number:
                 each_s = _most(time.perf_counter() - begin) / fewest
                 most = max(fewest, int(plan.seconds * (KERNELS_SHARE if calls else 1.0) / LEAST_ROUNDS / each_s))
-            if place >= most or (number and _agreed(time.perf_counter() > end)):
+            if place >= most or (number and _most(time.perf_counter() > end)):
                 break
             slower = slowdown.now() if slowdown else 1.0
             row["times_s"].append((_time_on_gpu if on_gpu else _time)(case, plan.case_s) / slower)
         for (op, size), row in zip(calls, rows[len(kernels) :], strict=True):
-            if number and _agreed(time.perf_counter() > end):
+            if number and _most(time.perf_counter() > end):
                 break
             for name, value in _time_collective(op, size, plan.case_s, on_gpu=on_gpu).items():
                 row[name].append(value)
     return [row for row in rows if row["times_s"]]
-
-
-def _agreed(late: bool) -> bool:
-    """Whether any rank is late."""
-    if dist.get_world_size() == 1:
-        return late
-    told = torch.tensor([float(late)])
-    dist.all_reduce(told, dist.ReduceOp.MAX)
-    return bool(told.item())
 
 
 class Slowdown:
@@ -213,7 +205,7 @@ def _time_collective(op: str, size: int, budget_s: float, *, on_gpu: bool) -> di
 
 
 def _most(value: float) -> float:
-    """The largest over ranks."""
+    """The largest over ranks; of truth values, whether any is true."""
     if dist.get_world_size() == 1:
         return value
     told = torch.tensor([value], dtype=torch.float64)
@@ -230,18 +222,10 @@ def _collective(op: str, size: int) -> Callable[[], dist.Work]:
     starts: dict[str, Callable[[], Any]] = {
         "all_reduce": lambda: dist.all_reduce(whole, async_op=True),
         "all_to_all": lambda: dist.all_to_all_single(other, whole, even, even, async_op=True),
-        "all_gather": lambda: _renamed("all_gather_single", "all_gather_into_tensor")(whole, shard, async_op=True),
-        "reduce_scatter": lambda: _renamed("reduce_scatter_single", "reduce_scatter_tensor")(
-            shard, whole, async_op=True
-        ),
+        "all_gather": lambda: renamed(*ALL_GATHER)(whole, shard, async_op=True),
+        "reduce_scatter": lambda: renamed(*REDUCE_SCATTER)(shard, whole, async_op=True),
     }
     return starts[op]
-
-
-def _renamed(name: str, before: str) -> Callable[..., Any]:
-    """A function of torch.distributed that torch 2.13 renamed."""
-    found: Callable[..., Any] = getattr(dist, name, None) or getattr(dist, before)
-    return found
 
 
 if __name__ == "__main__":

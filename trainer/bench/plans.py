@@ -40,12 +40,10 @@ class Plan:
     """Kernels and collectives to time.
 
     Attributes:
-        seed: seed of the drawn sizes.
         cases: number of cases of each kind of kernel; 0: collectives alone.
         rounds: how often all of them.
         case_s: time for the calls of one case in one round.
         collective_bytes: sizes of collectives.
-        largest: upper bounds of the sizes.
         kinds: kinds of kernels to time; empty: all.
         seconds: time after which nothing further is timed, but `FEWEST_CASES` of each kind and each collective once.
     """

@@ -70,15 +70,11 @@ class Series:
 def started_series(run: Run, ranks: int, folders: Sequence[Path], root: Path) -> Iterator[Series]:
     """Ranks that wait for their first turn, on all cores; they are ended when this is left.
 
+    Raises as `trainer.process.launch.started_ranks`.
+
     Args:
-        run: how each is trained.
-        ranks: number of ranks.
         folders: each with a scenario.
         root: folder for the file that the ranks read.
-
-    Raises:
-        InputError: as `trainer.process.launch.started_ranks`.
-        RankFailedError: likewise.
     """
     file = root / f"series_{ranks}.json"
     file.write_text(json.dumps([str(folder) for folder in folders]), encoding="utf-8")
@@ -92,14 +88,12 @@ def started_by_turns(
 ) -> Iterator[Mapping[int, Series]]:
     """Series of several numbers of ranks, each started and warmed up on its first folder, which it then trains again.
 
+    Raises as `started_series`.
+
     Args:
         runs: how each number of ranks trains.
         folders: folders by number of ranks.
         root: folder for the file that the ranks read.
-
-    Raises:
-        InputError: as `started_series`.
-        RankFailedError: likewise.
     """
     with ExitStack() as stack:
         series = {

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import shutil
 import signal
 import socket
 import subprocess
@@ -60,16 +59,14 @@ def started_ranks(
     """Ranks on this host, which are ended when this is left.
 
     Args:
-        run: run of every rank.
-        world_size: ranks.
         cores: cores that the ranks share; all that this process may use when None.
-        module: module that every rank runs.
 
     Raises:
         InputError: a rank refused the input.
         RankFailedError: a rank failed or was killed; all others were ended.
     """
-    with _folder() as folder:
+    with tempfile.TemporaryDirectory(prefix="dlrmsim-ranks-", ignore_cleanup_errors=True) as name:
+        folder = Path(name)
         processes: list[subprocess.Popen[bytes]] = []
         try:
             for rank, share in enumerate(shares(cores or usable_cores(), world_size)):
@@ -209,12 +206,3 @@ def _unread(told: IO[bytes], wait_s: float = 0.0) -> bool:
     ends = select.poll()
     ends.register(told, 0)  # the loss of the reader is reported without a request
     return bool(ends.poll(1e3 * wait_s))
-
-
-@contextmanager
-def _folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="dlrmsim-ranks-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

@@ -13,7 +13,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
 from trainer.process.launcher_turns import read_turns
 from trainer.process.pin import pin
@@ -32,12 +32,8 @@ LOST_PEER = ("Connection closed by peer", "Connection reset by peer", "Broken pi
 """Texts in messages of collectives when another rank has ended."""
 
 
-class Work(Protocol):
-    """Work of every rank in the process group."""
-
-    def __call__(self, run: Run, rank: int, device: torch.device) -> None:
-        """Do it."""
-        ...
+Work: TypeAlias = Callable[[Run, int, "torch.device"], None]
+"""Work of every rank (its run, number and device) in the process group."""
 
 
 def run_rank(work: Work) -> int:

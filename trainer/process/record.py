@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -137,16 +137,10 @@ def write_record(
     partial.rename(folder / f"rank{rank}.json")
 
 
-class Tracer(Protocol):
-    """Receiver of the ends of iterations."""
-
-    def step(self) -> None:
-        """An iteration has ended."""
-        ...
-
-
 @contextmanager
-def tracing(run: Run, stage: str, rank: int, device: torch.device) -> Iterator[Tracer | None]:
+def tracing(
+    run: Run, stage: str, rank: int, device: torch.device
+) -> Iterator[Sessions | torch.profiler.profile | None]:
     """Trace the iterations of a stage where it is to be; call ``step`` after each.
 
     ``timed``: operators alone, in ``timed/rank{r}.json.gz``, a few iterations at a time.
@@ -162,7 +156,7 @@ def tracing(run: Run, stage: str, rank: int, device: torch.device) -> Iterator[T
 
 
 @contextmanager
-def _timed(run: Run, rank: int, device: torch.device) -> Iterator[Tracer]:
+def _timed(run: Run, rank: int, device: torch.device) -> Iterator[Sessions]:
     """Sessions of few iterations; the one in which the profiler itself starts is not written."""
     folder = _folder(run, "timed")
     sessions = Sessions(lambda number: folder / f"rank{rank}.{number}.json", cuda=device.type == "cuda")
@@ -242,30 +236,21 @@ def _join(parts: Sequence[Path], whole: Path) -> None:
 @contextmanager
 def _profiled(run: Run, rank: int, device: torch.device) -> Iterator[torch.profiler.profile]:
     """The first iteration warms the profiler up and is left out."""
-    observer = torch.profiler.ExecutionTraceObserver()
+    activity, observer = torch.profiler.ProfilerActivity, torch.profiler.ExecutionTraceObserver()
+    kinds = [activity.CPU, activity.CUDA] if device.type == "cuda" else [activity.CPU]
     execution = _folder(run, "et")
     raw = execution / f"rank{rank}.json"
     observer.register_callback(str(raw))
     with torch.profiler.profile(
-        activities=_activities(device),
+        activities=kinds,
         schedule=torch.profiler.schedule(wait=0, warmup=1, active=run.profiled, repeat=1),
         record_shapes=True,
         execution_trace_observer=observer,
     ) as profile:
         yield profile
-    _write_trace(profile, run, "kineto", rank)
-    _pack(raw)
-
-
-def _activities(device: torch.device) -> list[Any]:
-    """Activities that the profiler traces."""
-    kinds = torch.profiler.ProfilerActivity
-    return [kinds.CPU, kinds.CUDA] if device.type == "cuda" else [kinds.CPU]
-
-
-def _write_trace(profile: torch.profiler.profile, run: Run, name: str, rank: int) -> None:
-    raw = _folder(run, name) / f"rank{rank}.json"
-    profile.export_chrome_trace(str(raw))
+    trace = _folder(run, "kineto") / f"rank{rank}.json"
+    profile.export_chrome_trace(str(trace))
+    _pack(trace)
     _pack(raw)
 
 

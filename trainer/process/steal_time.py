@@ -19,7 +19,6 @@ class StolenTime:
     """Steal time since the last `share`, or since it was made.
 
     Attributes:
-        cores: cores that count.
         table: file in the format of `TABLE`.
     """
 
@@ -44,7 +43,6 @@ def stolen_s(cores: Sequence[int], table: Path = TABLE) -> float:
     """Time that cores had work and the host kept them from it since the machine began, seconds; 0 without a table.
 
     Args:
-        cores: numbers of the cores.
         table: file in the format of `TABLE`.
     """
     try:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from simulator.compute import GpuModel
 from simulator.operators import FloatArray, Operator
 from validation.fits.least_squares import fitted_logs
 from validation.suites.errors import error_pct
+from validation.suites.kernel_rows import MeasuredKernel
 
 SHARES = (
     "stream_fraction", "gemm_fraction", "gemm_memory_fraction", "gemm_unaligned_fraction", "embedding_fraction",
@@ -50,32 +51,16 @@ EDGES = (1.0, 0.5, 2.0)
 """Factors on the balanced tile to start from; the best end is taken."""
 
 
-class Kernel(Protocol):
-    """One kernel that was timed (`validation.suites.kernel_rows`)."""
-
-    @property
-    def kind(self) -> str:
-        """Kind of kernel, a key of `STEPS`."""
-        ...
-
-    @property
-    def operator(self) -> Operator:
-        """Operator that the compute model times."""
-        ...
-
-    @property
-    def time_s(self) -> float:
-        """Measured time, seconds."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class TimedKernel:
-    """A `Kernel` whose operator is known."""
+    """A kernel that was timed: its kind, a key of `STEPS`, its operator and its time."""
 
     kind: str
     operator: Operator
     time_s: float
+
+
+Kernel: TypeAlias = TimedKernel | MeasuredKernel
 
 
 @dataclass(frozen=True, slots=True)

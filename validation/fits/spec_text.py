@@ -94,7 +94,6 @@ def fitted_profile(framework: str, name: str, source: str, fitted: FittedConstan
 
     Args:
         framework: name or path of the profile that they were fitted in.
-        name: name of the new profile.
         source: origin of the cases.
 
     Raises:

@@ -17,11 +17,10 @@ from hardware_specs.types import Cluster
 from scenarios.progress import Progress
 from validation.fits.fitting import fit_collectives
 from validation.fits.framework_fit import Configuration, FittedConstants, fit_framework
-from validation.fits.kernel_fit import KernelFit, TimedKernel, fit_kernels, predicted_s
+from validation.fits.kernel_fit import KernelFit, TimedKernel, fit_kernels
 from validation.gpu.record import GpuRecord
 from validation.host.timed_kernels import KERNELS, KernelRow, Row
 from validation.suites.collectives import MeasuredCollective
-from validation.suites.errors import error_pct
 from workloads.graph.framework import Constant
 
 KIND_OF: Mapping[str, str] = {"gemm": "gemm", "batched": "gemm", "stream": "elementwise", "lookup": "lookup"}
@@ -54,10 +53,6 @@ class GpuFit:
 def fit_gpus(record: GpuRecord, name: str, progress: Progress) -> GpuFit:
     """The machine fitted to a record.
 
-    Args:
-        name: name of the cluster.
-        progress: shows the steps.
-
     Raises:
         InputError: a job cannot run on it.
     """
@@ -76,7 +71,7 @@ def fit_gpus(record: GpuRecord, name: str, progress: Progress) -> GpuFit:
     if collectives:
         fitted = fit_collectives(cluster, collectives, record.source, progress)
         cluster = cluster.model_copy(update={"fitted": fitted, "calibration": ()})
-    errors = {kind: _errors_pct(kernels, rows) for kind, rows in timed.items() if rows}
+    errors = {kind: kernels.error_pct(rows) for kind, rows in timed.items() if rows}
     return GpuFit(cluster, kernels, _framework(record, cluster, progress), errors, bool(collectives))
 
 
@@ -90,11 +85,6 @@ def _framework(record: GpuRecord, cluster: Cluster, progress: Progress) -> Fitte
 def _timed(row: Row) -> TimedKernel:
     known = KernelRow.of(row)
     return TimedKernel(KIND_OF[row["kind"]], known.operator, known.seconds)
-
-
-def _errors_pct(fit: KernelFit, rows: Sequence[TimedKernel]) -> list[float]:
-    pairs = zip(predicted_s(fit.gpu, rows).tolist(), rows, strict=True)
-    return [error for seconds, row in pairs if (error := error_pct(seconds, row.time_s)) is not None]
 
 
 def _collective(row: Row) -> MeasuredCollective:

@@ -46,7 +46,6 @@ class GpuRecord:
         start: the cluster that counts for all that is not measured.
         source: method and date of the measurement.
         rows: kernels and collectives alone (`trainer.microbench`).
-        jobs: trained jobs.
     """
 
     device: str
@@ -81,7 +80,6 @@ class GpuRecord:
         """The record that `packed` made ``content`` of.
 
         Args:
-            content: content of the file.
             file: its name, for errors.
 
         Raises:

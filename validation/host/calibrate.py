@@ -32,7 +32,7 @@ from validation.host.collective_costs import (
 )
 from validation.host.iteration_parts import PartRow, alone, collective_count, copied_bytes, parts
 from validation.host.kernel_costs import expected_s, fit, with_effective_cache
-from validation.host.machine import HostFacts, host_cluster, reported, shared_cache, with_kernels
+from validation.host.machine import HostFacts, host_cluster, reported, shared_cache, with_constants, with_kernels
 from validation.host.prediction import CLASS_OF, predict_prepared, ranks_alone_s, with_kernels_of
 from validation.host.record import HostRecord, JobRecord, undisturbed
 from validation.host.timed_kernels import KERNELS, KernelRow, Row
@@ -112,7 +112,6 @@ def fit_alone(facts: HostFacts, rows: Sequence[Row], progress: Progress) -> Clus
 
     Args:
         rows: kernels and collectives timed alone.
-        progress: receives the stage.
     """
     progress.stage("fitting kernels and collectives alone")
     kernels = [_kernels(rows, threads, facts, ()) for threads in sorted(rank_counts(facts.cores))]
@@ -123,7 +122,6 @@ def fit_host(record: HostRecord, cluster: Cluster) -> HostFit:
     """The spec of a host.
 
     Args:
-        record: measurements on it.
         cluster: `fit_alone` of its rows.
 
     Raises:
@@ -333,7 +331,7 @@ def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], bounds: Mapping[str, f
     per_core = max(1.0, jobs[0].ranks / int(cluster.node.cpu.cores.value * cluster.node.sockets.value))
 
     def machine(values: FloatArray) -> Cluster:
-        return _updated(cluster, **{name: float(f"{v:.3g}") for name, v in zip(bounds, values * most, strict=True)})
+        return with_constants(cluster, {name: float(f"{v:.3g}") for name, v in zip(bounds, values * most, strict=True)})
 
     def residuals(values: FloatArray) -> FloatArray:
         on = machine(values)
@@ -357,7 +355,3 @@ def _fitted(cluster: Cluster, jobs: Sequence[TrainedJob], bounds: Mapping[str, f
         max_nfev=MOST_EVALUATIONS,
     )
     return machine(np.asarray(result.x))
-
-
-def _updated(cluster: Cluster, **changes: float) -> Cluster:
-    return with_kernels(cluster, [known.model_copy(update=changes) for known in cluster.node.cpu.kernels])

@@ -27,9 +27,7 @@ def predict_measured(
     """Prediction of a measured scenario.
 
     Args:
-        measured: the measurement.
         cluster: name or path of the machine; None: the scenario's.
-        progress: receives the stage.
         framework: name or path of the framework profile; None: the scenario's.
 
     Raises:

@@ -136,7 +136,6 @@ def parts(prepared: Prepared, timed: TimedRank, rank: int, trained: TrainedRank,
     Args:
         prepared: the job on the machine.
         timed: operator times of the rank.
-        rank: its number.
         trained: its measured iterations.
         slower: `validation.host.usual_times.slowness` of the machine meanwhile.
     """
@@ -178,9 +177,7 @@ def group_of(name: str, section: str, work: Work) -> str:
     """Group of the trainer (`validation.host.operator_times`) that executes a task of the simulator.
 
     Args:
-        name: name of the task.
         section: its section (`simulator.program.Program.sections`).
-        work: its operator.
     """
     task = name.removeprefix("launch_")
     if task.endswith("_update") or isinstance(work, EmbeddingLookup | EmbeddingUpdate):

@@ -75,7 +75,6 @@ def with_effective_cache(facts: HostFacts, rows: Sequence[PartRow]) -> HostFacts
     Other tenants of a virtual machine's host use the cache, too, so that the operating system's size is an upper bound.
 
     Args:
-        facts: facts of the operating system.
         rows: parts of iterations and kernels timed alone.
     """
     tables = [row for row in rows if row.is_of_tables]

@@ -33,7 +33,6 @@ class HostFacts:
         core_cache_bytes: last cache that belongs to one core (L2).
         shared_cache_bytes: cache that cores share (L3).
         memory_bytes: size of the memory, all cores together.
-        most_ranks: largest number of ranks.
         source: command, date and versions of the measurement.
         shared_cache_note: how the size of the shared cache is known; empty: the operating system reports it.
     """
@@ -66,6 +65,11 @@ def with_kernels(cluster: Cluster, kernels: Sequence[CpuKernels]) -> Cluster:
     """The cluster with other kernels."""
     cpu = cluster.node.cpu.model_copy(update={"kernels": tuple(kernels)})
     return cluster.model_copy(update={"node": cluster.node.model_copy(update={"cpu": cpu})})
+
+
+def with_constants(cluster: Cluster, changes: Mapping[str, float]) -> Cluster:
+    """The cluster with other constants of its kernels (`hardware_specs.cpu_kernels.CpuKernels`)."""
+    return with_kernels(cluster, [known.model_copy(update=changes) for known in cluster.node.cpu.kernels])
 
 
 def shared_cache(facts: HostFacts) -> dict[str, object]:

@@ -57,7 +57,6 @@ def timed_iterations(events: Events, file: Path, page_faults: IntArray | None = 
     """Begin and end of the counted iterations ``[iterations, 2]``, picoseconds.
 
     Args:
-        events: events of the trace.
         file: path of the trace, for errors.
         page_faults: pages that each iteration of the stage touched first, the maximum over ranks; iterations that touch
             more than `NEW_PAGES` beyond the minimum do not count. None: all count.

@@ -55,7 +55,6 @@ def random_job(
     """A scenario: 2 to 40 tables of 1e3 to 1e6 rows, pooling 1 to 100, batch 128 to 8192, dims 16 to 256.
 
     Args:
-        random: draws.
         name: name of the scenario, also in its file.
         cluster: name or path of its machine.
         ranks: number of ranks; None: 1, 2 or 4 at random.

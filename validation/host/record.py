@@ -137,7 +137,6 @@ class HostRecord:
         """The record whose `packed` content is given.
 
         Args:
-            content: content of the file.
             file: its path, for errors.
 
         Raises:
@@ -158,7 +157,6 @@ def unpacking(content: bytes, schema: object, file: Path) -> Iterator[dict[str, 
     """The object that `packed` stored; errors of a block that reads it become `InputError`.
 
     Args:
-        content: content of the file.
         schema: expected version of the format.
         file: its path, for errors.
 

@@ -49,10 +49,6 @@ class KernelRow:
         return KernelRow(_OPERATORS[row["kind"]](row), tuple(row["times_s"]))
 
 
-def _gemm(row: Row) -> Operator:
-    return Gemm(row["m"], row["n"], row["k"], "fp32", transposed=bool(row["transposed"]))
-
-
 def _lookup(row: Row) -> Operator:
     touched = _touched(row)
     output_bytes = row["bags"] * touched.row_bytes
@@ -96,55 +92,23 @@ def _touched(row: Row) -> Touched:
     return Touched(uniform(int(row["rows"])), 1.0, float(row["lookups"]), 4.0 * row["dim"], 4.0 * row.get("state", 0))
 
 
-def _stream(row: Row) -> Operator:
-    return Elementwise(row["read_bytes"], row["write_bytes"])
-
-
-def _columns(row: Row) -> Operator:
-    return Elementwise(row["bytes"], row["bytes"], access="columns", pieces=row["pieces"], parts=row["parts"])
-
-
-def _transpose(row: Row) -> Operator:
-    return Elementwise(2 * row["bytes"], row["bytes"], access="transpose")
-
-
-def _gather(row: Row) -> Operator:
-    return Elementwise(row["read_bytes"], row["write_bytes"], access="gather")
-
-
-def _scatter(row: Row) -> Operator:
-    return Elementwise(row["read_bytes"], row["write_bytes"], access="scatter")
-
-
-def _batched(row: Row) -> Operator:
-    return Gemm(row["m"], row["n"], row["k"], "fp32", count=row["count"], transposed=bool(row["transposed"]))
-
-
-def _bucketize(row: Row) -> Operator:
-    return Elementwise(2 * row["bytes"], row["bytes"], access="bucketize")
-
-
-def _recat(row: Row) -> Operator:
-    return Elementwise(row["index_bytes"], row["length_bytes"], access="recat")
-
-
-def _optimizer(row: Row) -> Operator:
-    return DenseOptimizer(row["parameters"], row["traffic_bytes"])
-
-
 _OPERATORS: dict[str, Callable[[Row], Operator]] = {
-    "gemm": _gemm,
+    "gemm": lambda row: Gemm(row["m"], row["n"], row["k"], "fp32", transposed=bool(row["transposed"])),
     "lookup": _lookup,
     "update": _update,
-    "stream": _stream,
-    "columns": _columns,
-    "transpose": _transpose,
-    "gather": _gather,
-    "scatter": _scatter,
-    "batched": _batched,
-    "bucketize": _bucketize,
-    "recat": _recat,
-    "optimizer": _optimizer,
+    "stream": lambda row: Elementwise(row["read_bytes"], row["write_bytes"]),
+    "columns": lambda row: Elementwise(
+        row["bytes"], row["bytes"], access="columns", pieces=row["pieces"], parts=row["parts"]
+    ),
+    "transpose": lambda row: Elementwise(2 * row["bytes"], row["bytes"], access="transpose"),
+    "gather": lambda row: Elementwise(row["read_bytes"], row["write_bytes"], access="gather"),
+    "scatter": lambda row: Elementwise(row["read_bytes"], row["write_bytes"], access="scatter"),
+    "batched": lambda row: Gemm(
+        row["m"], row["n"], row["k"], "fp32", count=row["count"], transposed=bool(row["transposed"])
+    ),
+    "bucketize": lambda row: Elementwise(2 * row["bytes"], row["bytes"], access="bucketize"),
+    "recat": lambda row: Elementwise(row["index_bytes"], row["length_bytes"], access="recat"),
+    "optimizer": lambda row: DenseOptimizer(row["parameters"], row["traffic_bytes"]),
 }
 """Operators of the cases of `trainer.bench.cases`, with the amounts that the generator (`workloads`) counts."""
 KERNELS = tuple(_OPERATORS)

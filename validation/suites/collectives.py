@@ -23,10 +23,7 @@ class MeasuredCollective:
     """One timed collective; bytes as nccl-tests counts them.
 
     Attributes:
-        nodes: nodes in use.
         ranks_per_node: GPUs in use on each.
-        bytes: size.
-        time_s: duration.
         source: source whose method was used; each has a launch overhead of its own.
     """
 
@@ -58,11 +55,7 @@ class MeasuredCollective:
 
 @dataclass(frozen=True, slots=True)
 class Predictor:
-    """The network model of a cluster for any number of its nodes; groups of ranks are built once.
-
-    Attributes:
-        cluster: the machine.
-    """
+    """The network model of a cluster for any number of its nodes; groups of ranks are built once."""
 
     cluster: Cluster
     _models: dict[tuple[int, int], tuple[CollectiveModel, Block]] = field(default_factory=dict)

@@ -30,15 +30,7 @@ US = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingRow:
-    """A timed kernel.
-
-    Attributes:
-        gpu: name of the GPU.
-        kind: forward or backward.
-        operator: operator that the compute model times.
-        time_s: measured time.
-        source: author of the measurement.
-    """
+    """A timed kernel."""
 
     gpu: str
     kind: Literal["lookup", "update"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 from validation.suites.suite import Band
@@ -16,11 +17,9 @@ def statistics(errors_pct: Sequence[float]) -> Table:
     if not errors_pct:
         return dict.fromkeys(("mape_pct", "median_pct", "geomean_pct", "bias_pct", "worst_pct"))
     sizes = sorted(abs(error) for error in errors_pct)
-    middle = len(sizes) // 2
-    median = sizes[middle] if len(sizes) % 2 else (sizes[middle - 1] + sizes[middle]) / 2
     return {
         "mape_pct": sum(sizes) / len(sizes),
-        "median_pct": median,
+        "median_pct": median(sizes),
         "geomean_pct": 0.0 if sizes[0] == 0 else math.exp(sum(math.log(size) for size in sizes) / len(sizes)),
         "bias_pct": sum(errors_pct) / len(errors_pct),
         "worst_pct": max(errors_pct, key=abs),

@@ -29,7 +29,6 @@ class MeasuredKernel:
 
     Attributes:
         inputs: inputs that a rule may use: kind, precision, source and the sizes.
-        time_s: duration.
     """
 
     kind: str

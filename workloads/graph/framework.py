@@ -163,7 +163,6 @@ def load_framework(name_or_path: str | Path, *, origin: Document | None = None, 
     """Read a shipped profile by name or a profile by path.
 
     Args:
-        name_or_path: name or path as in a scenario.
         origin: the document that names the framework, for messages and relative paths.
         key: dotted key in ``origin``.
 

@@ -24,16 +24,6 @@ class MemoryUse:
 
     tiers: Mapping[Tier, Mapping[str, FloatArray]]
 
-    @property
-    def hbm(self) -> Mapping[str, FloatArray]:
-        """Items in device memory."""
-        return self.tiers["hbm"]
-
-    @property
-    def ddr(self) -> Mapping[str, FloatArray]:
-        """Items in host memory."""
-        return self.tiers["ddr"]
-
     def total(self, tier: Tier) -> FloatArray:
         """Sum of the items of a tier ``[P]``."""
         return np.asarray(np.sum(list(self.tiers[tier].values()), axis=0), dtype=np.float64)

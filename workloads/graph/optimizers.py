@@ -59,7 +59,6 @@ def copied_bytes(optimizer: DenseOptimizerKind, weight_bytes: IntArray) -> IntAr
     Gradient and state have the element type of the weights, as ``torch.nn.Parameter.grad`` and ``torch.optim`` have.
 
     Args:
-        optimizer: the dense one, which updates copies.
         weight_bytes: size of each table's weights ``[N]``.
     """
     return weight_bytes * (2 + DENSE_STATE[optimizer])

@@ -58,24 +58,17 @@ def streams_of(
     collective_threads: int = 1,
 ) -> tuple[Stream, ...]:
     """The streams that an iteration uses; those of process groups have as many workers as these have threads."""
-    names = _names_of_streams(
-        schedule, own_input_group=own_input_group, node_groups=node_groups, ingestion=ingestion, on_host=on_host
-    )
-    return tuple(Stream(name, workers=collective_threads if name in COMM_STREAMS else 1) for name in names)
-
-
-def _names_of_streams(
-    schedule: Schedule, *, own_input_group: bool, node_groups: bool, ingestion: bool, on_host: bool
-) -> tuple[str, ...]:
-    dist = (DATA_DIST,) if schedule.own_input_stream else ()
     own = (INPUT_COMM,) if own_input_group else ()
     nodes = (NODE_COMM, CROSS_NODE_COMM) if node_groups else ()
-    if on_host:
-        return (HOST, COMM, *own, *nodes, *((READER, FRONTEND) if ingestion else ()))
-    lookup = (LOOKUP,) if schedule.own_lookup_stream else ()
-    fill = (PREFETCH,) if schedule.fill else ()
     readers = (READER, FRONTEND) if ingestion else ()
-    return (HOST, DEFAULT, *dist, MEMCPY, COMM, *own, *nodes, *lookup, *fill, *readers)
+    if on_host:
+        names = (HOST, COMM, *own, *nodes, *readers)
+    else:
+        dist = (DATA_DIST,) if schedule.own_input_stream else ()
+        lookup = (LOOKUP,) if schedule.own_lookup_stream else ()
+        fill = (PREFETCH,) if schedule.fill else ()
+        names = (HOST, DEFAULT, *dist, MEMCPY, COMM, *own, *nodes, *lookup, *fill, *readers)
+    return tuple(Stream(name, workers=collective_threads if name in COMM_STREAMS else 1) for name in names)
 
 
 class Recorder(PassBuilder):

@@ -1,55 +1,11 @@
-"""Collective algorithms, one per file. Importing this package registers the shipped ones."""
+"""Collective algorithms, one per file. Importing this package imports every file, which registers its algorithms."""
 
-from simulator.network.collectives import (
-    binomial,
-    bruck,
-    collnet,
-    direct,
-    grouped,
-    halving_doubling,
-    hierarchical,
-    hierarchical_all_to_all,
-    linear,
-    nvls,
-    nvls_tree,
-    pairwise,
-    pat,
-    pxn,
-    recursive_doubling,
-    ring,
-    scatter_doubling,
-    scatter_ring,
-    segmented_ring,
-    sends,
-    tree,
-)
-from simulator.network.collectives.algorithm import ALGORITHMS, Call, CollectiveAlgorithm, algorithms_of, register
+from importlib import import_module
+from pkgutil import iter_modules
 
-__all__ = [
-    "ALGORITHMS",
-    "Call",
-    "CollectiveAlgorithm",
-    "algorithms_of",
-    "binomial",
-    "bruck",
-    "collnet",
-    "direct",
-    "grouped",
-    "halving_doubling",
-    "hierarchical",
-    "hierarchical_all_to_all",
-    "linear",
-    "nvls",
-    "nvls_tree",
-    "pairwise",
-    "pat",
-    "pxn",
-    "recursive_doubling",
-    "register",
-    "ring",
-    "scatter_doubling",
-    "scatter_ring",
-    "segmented_ring",
-    "sends",
-    "tree",
-]
+from simulator.network.collectives.algorithm import ALGORITHMS, Call, CollectiveAlgorithm, register
+
+__all__ = ["ALGORITHMS", "Call", "CollectiveAlgorithm", "register"]
+
+for _file in iter_modules(__path__):
+    import_module(f"{__name__}.{_file.name}")

@@ -27,7 +27,6 @@ class Call:
     """A collective on all instances of a block; ``a`` below is I, or 1 when all instances are alike.
 
     Attributes:
-        op: the operation.
         block: the instances.
         bytes: nccl-tests' size per instance ``[a, 1]``, see `CollectiveCall`.
         send_bytes: bytes that each member of an uneven all_to_all sends, own part included ``[I, n]``; else None.
@@ -72,8 +71,6 @@ class Stage:
     """One phase of a collective: a latency, then traffic on all its links at the same time.
 
     Attributes:
-        latency: before the traffic.
-        pattern: pattern of the traffic.
         efficiency: share of the protocol's bandwidth that the algorithm reaches; a cap, it adds no bytes.
         near_efficiency: further such a share on NVLink alone.
         by_protocol: further such shares that differ by protocol (1 where none is given).

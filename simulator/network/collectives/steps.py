@@ -42,7 +42,6 @@ def in_sequence(
     """One stage for each step; the first starts the collective and copies each member's own part.
 
     Args:
-        block: the members.
         steps: steps in their order.
         own_bytes: each member's own part ``[a, 1]``.
         starts: times the first pays the base latency.
@@ -99,7 +98,6 @@ def down_the_tree(block: Block, amount: FloatArray, *, parts: bool) -> list[Step
     """Steps of a binomial tree from member 0: at distances 2^k, ..., 2, 1 each holder i sends to i + distance.
 
     Args:
-        block: the members.
         amount: bytes of a message ``[a, 1]``; with ``parts``, bytes of one member's part.
         parts: a message holds the parts of the receiver and of those below it, not everything.
     """

@@ -50,10 +50,6 @@ def frequent_group(plan: Plan, settings: DlrmSettings, frequent: FrequentRows) -
         made.lookup,
         _dense_gradient(made.update, size),
         0,
-        None,
-        None,
-        (),
-        (),
         copied_parameters=parameters,
         copied_bytes=size,
     )
@@ -86,10 +82,6 @@ def copied_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         made.lookup,
         _dense_gradient(made.update, size),
         int(tables.pooled_dim[copied].sum()),
-        None,
-        None,
-        (),
-        (),
         copied_parameters=int(tables.rows[copied] @ dim),
         copied_bytes=size,
     )

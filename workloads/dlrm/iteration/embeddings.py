@@ -30,8 +30,6 @@ def embedding_groups(plan: Plan, settings: DlrmSettings, *, bottom_width: int = 
     """The groups that a plan has, copies last (their gradients are ready first to be bucketed with the dense ones).
 
     Args:
-        plan: placement of the tables.
-        settings: the job.
         bottom_width: elements of a vector that the first rank sends beside its pooled ones (output of a bottom MLP).
 
     Raises:
@@ -65,7 +63,6 @@ def _values(sent: FloatArray, received: FloatArray, settings: DlrmSettings) -> E
     Args:
         sent: lookups that each rank's samples ask for ``[P]``, or of all ranks together ``[1]`` when they are alike.
         received: lookups that each rank serves ``[P]``.
-        settings: the job.
     """
     per_rank = sent if len(sent) > 1 else sent / settings.world_size
     return Exchange(amount(per_rank * settings.index_bytes), received)

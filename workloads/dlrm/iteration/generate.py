@@ -22,10 +22,6 @@ from workloads.graph.schedule import SCHEDULES
 def generate(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> TaskGraph:
     """The task graph of one iteration on all ranks.
 
-    Args:
-        plan: its tables and where they are.
-        settings: ranks, batch, precisions, optimizers, framework, pipeline.
-
     Raises:
         InputError: the model contradicts itself.
     """

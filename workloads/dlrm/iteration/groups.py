@@ -54,10 +54,10 @@ class EmbeddingGroup:
     lookup: EmbeddingLookup
     update: EmbeddingUpdate
     width: int
-    lengths: Exchange | None
-    values: Exchange | None
-    forward: tuple[CollectiveCall, ...]
-    backward: tuple[CollectiveCall, ...]
+    lengths: Exchange | None = None
+    values: Exchange | None = None
+    forward: tuple[CollectiveCall, ...] = ()
+    backward: tuple[CollectiveCall, ...] = ()
     fill: CacheFill | None = None
     copied_parameters: int = 0
     copied_bytes: float = 0.0

@@ -28,8 +28,6 @@ class Job:
     """A DLRM job.
 
     Attributes:
-        plan: the sharding plan, with the tables.
-        settings: ranks, batch, precisions...
         dense: layers and interaction.
         groups: embedding tables by kind of sharding.
         buckets: gradient buckets, in the order in which backward fills them.

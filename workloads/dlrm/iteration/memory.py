@@ -38,7 +38,7 @@ def memory_per_rank(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Mem
         "weights": tables["hbm", "weights"] + float(job.copied_bytes),
         "optimizer state": tables["hbm", "optimizer state"] + job.copied_bytes * DENSE_STATE[settings.optimizer.dense],
         "gradients": job.copied_bytes,
-        "activations": _activation_bytes(job) + _pooled_ahead_bytes(job),
+        "activations": job.vector_bytes(job.dense.kept_outputs) + _pooled_ahead_bytes(job),
         "communication buffers": _buffer_bytes(job),
         "inputs in flight": _input_bytes(job),
         "caches": tables["hbm", "caches"],
@@ -61,8 +61,7 @@ def bytes_beside_tables(model: DlrmModel, tables: Tables, settings: DlrmSettings
     """
     part, batch, width = dense_part(model, tables), settings.local_batch_size, float(tables.pooled_dim.sum())
     per_byte = 2 + DENSE_STATE[settings.optimizer.dense]
-    layers = sum((2 if layer.activation else 1) * layer.outputs for layer in part.layers)
-    activations = batch * settings.dense_bytes * (layers + 2 * part.interaction_inputs + part.interaction_outputs)
+    activations = batch * settings.dense_bytes * part.kept_outputs
     ahead = SCHEDULES[settings.pipeline].lookup * batch * width * settings.forward_bytes
     buffers = ahead + 2 * batch * width * max(settings.forward_bytes, settings.backward_bytes)
     indices = batch * (
@@ -97,13 +96,6 @@ def stored_on_ranks(plan: Plan, settings: DlrmSettings) -> dict[tuple[Tier, Item
         first = nodes.node[shard] * plan.local_world_size
         add(np.full_like(local, nodes.table[shard]), first + local, rows, np.full_like(local, nodes.dim[shard]))
     return total
-
-
-def _activation_bytes(job: Job) -> float:
-    """Outputs kept for backward: of each layer before and after its activation, and of the interaction."""
-    layers = sum((2 if layer.activation else 1) * layer.outputs for layer in job.dense.layers)
-    interaction = 2 * job.dense.interaction_inputs + job.dense.interaction_outputs
-    return job.vector_bytes(layers + interaction)
 
 
 def _buffer_bytes(job: Job) -> Amount:

@@ -35,7 +35,6 @@ def read_counts(file: Path, table: str) -> CountedRows:
     """Count the lookups of each row.
 
     Args:
-        file: indices.
         table: name of the table, where the file has several.
 
     Raises:

@@ -95,7 +95,6 @@ class Law:
         """The law over a table.
 
         Args:
-            rows: number of rows of the table.
             lookups: lookups of a global batch in it.
             samples: the global batch.
             salt: salt of the hash that places its rows.

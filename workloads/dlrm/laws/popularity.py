@@ -101,7 +101,6 @@ class Popularity:
         """Share of lookups that an LRU cache of ``cache_rows [...]`` rows serves ``[...]``.
 
         Args:
-            cache_rows: capacity.
             lookups: since the cache was empty, so that first touches count as misses; none are left by default.
         """
         window = np.minimum(self.characteristic_lookups(cache_rows), lookups)
@@ -238,13 +237,6 @@ def zipf_touching(rows: int, lookups: float, distinct: float, order: Order = "ha
         else:
             high, below, above, kept = middle, found, above / 2 if kept < 0 else above, -1
     return zipf(rows, middle, order)
-
-
-def counted(lookups: FloatArray, order: Order = "hashed") -> Popularity:
-    """The law of counted lookups of rows ``[R]``, any order: rows with equal counts share a bin."""
-    values, rows = np.unique(np.asarray(lookups, dtype=np.float64), return_counts=True)
-    count, share = rows[::-1].astype(np.float64), (values * rows)[::-1]
-    return Popularity(count, share / share.sum(), order)
 
 
 def scattered(ranks: IntArray, rows: int, salt: int = 0) -> IntArray:

@@ -41,9 +41,7 @@ class DensePart:
 
     Attributes:
         dense_features: width of the dense input.
-        bottom: the bottom MLP.
         cross: low-rank cross layers of dcnv2, two linear layers each; empty otherwise.
-        top: the top MLP.
         interaction_inputs: width of all vectors that enter the interaction.
         interaction_outputs: width of what enters the top MLP.
         interaction_flops_per_sample: FLOP of the dot interaction's batched product; 0 for other interactions.
@@ -61,6 +59,12 @@ class DensePart:
     def layers(self) -> tuple[Layer, ...]:
         """All layers in forward order."""
         return (*self.bottom, *self.cross, *self.top)
+
+    @property
+    def kept_outputs(self) -> int:
+        """Elements per sample kept for backward: outputs before and after activations, and of the interaction."""
+        layers = sum((2 if layer.activation else 1) * layer.outputs for layer in self.layers)
+        return layers + 2 * self.interaction_inputs + self.interaction_outputs
 
     @property
     def parameters(self) -> int:

@@ -19,8 +19,6 @@ def with_counts(groups: tuple[TableGroup, ...], document: Document, path: KeyPat
 
     Args:
         groups: groups at ``path`` of ``document``.
-        document: document that names the files.
-        path: path of the list of groups.
 
     Raises:
         InputError: a file is missing or wrong, or looks up rows that a table lacks.
@@ -43,9 +41,7 @@ def everywhere(
     """A model's law and groups of tables, the law read from a file given to each group that has none of its own.
 
     Args:
-        law: the model's.
         groups: its tables; None for a population.
-        document: document that names the file.
         path: path of the law in it.
 
     Raises:

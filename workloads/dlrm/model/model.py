@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
@@ -18,7 +17,7 @@ from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.laws.pooling import PoolingSpread
 from workloads.dlrm.model.measured import everywhere, with_counts
 from workloads.dlrm.model.table_list import Positive, TableCount, TableGroup, read_table_list
-from workloads.graded import Graded, choose_alternatives, value_path
+from workloads.graded import Graded, value_path
 
 MODELS = Catalog("model", "workloads", "models")
 
@@ -133,26 +132,17 @@ class DlrmModel(Strict):
         return self
 
 
-def load_model(
-    name_or_path: str | Path,
-    *,
-    alternatives: Mapping[str, object] | None = None,
-    origin: Document | None = None,
-    key: str = "",
-) -> DlrmModel:
+def load_model(name_or_path: str | Path, *, origin: Document | None = None, key: str = "") -> DlrmModel:
     """Read a shipped model by name or a model file by path.
 
     Args:
-        name_or_path: name or path as in a scenario.
-        alternatives: key of a quantity -> one of its listed values, e.g. ``{"tables": 4096}``.
         origin: the document that names the model, for messages and relative paths.
         key: dotted key in ``origin``.
 
     Raises:
         InputError: no such model, or the file is wrong.
     """
-    model = read_model(load_yaml(MODELS.find(name_or_path, origin=origin, key=key)))
-    return choose_alternatives(model, alternatives or {})
+    return read_model(load_yaml(MODELS.find(name_or_path, origin=origin, key=key)))
 
 
 def read_model(document: Document, *, prefix: KeyPath = ()) -> DlrmModel:

@@ -25,12 +25,9 @@ class DlrmSettings:
     """Inputs of `workloads.dlrm.iteration.generate.generate` beside the model and the plan.
 
     Attributes:
-        world_size: ranks.
         local_world_size: ranks per node.
         global_batch_size: samples per pass over all ranks, a multiple of ``world_size``; an iteration has
             ``gradient_accumulation`` passes.
-        framework: the framework profile.
-        precision: element types.
         pipeline: overlap between batches.
         indices: law of row lookups in tables that have none of their own.
         seed: seed of the differences between ranks in a batch.

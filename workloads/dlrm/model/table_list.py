@@ -72,7 +72,6 @@ class TableConfig(Strict):
 
     Attributes:
         name: unique in the list.
-        rows: number of rows.
         dim: elements per row.
         features: names of the features that share it, or how many they are.
         pooling: mean lookups per sample and feature, or of each feature.

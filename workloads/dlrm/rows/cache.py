@@ -121,7 +121,6 @@ def cache_fill(ranks: RankRows, index_bytes: int) -> CacheFill | None:
 
     Args:
         ranks: lookups and distinct rows of cached tables, rows of these tables, and what is fetched.
-        index_bytes: size of an index.
     """
     if not np.any(ranks.lookups > 0.0):
         return None

@@ -89,7 +89,6 @@ def block_shares(
     """Shares of lookups and of distinct rows of each block of rows ``[S, B]``; each sums to 1 over the blocks.
 
     Args:
-        settings: the job.
         table: table of each shard ``[S]``.
         blocks: rows of its blocks ``[S, B]``.
     """
@@ -109,7 +108,6 @@ def missed_shares(
     """Share of each shard's lookups that a cache of each of `CACHE_BYTES` does not serve ``[G, S]``.
 
     Args:
-        settings: the job.
         table: table of each shard ``[S]``.
         row_bytes: room that one of its rows takes in a cache ``[S]``.
         samples: number of samples whose lookups it serves.
@@ -130,7 +128,6 @@ def fetched_rows(
     """Distinct rows of a batch that LRU caches in front of tables lack, having served such batches for long ``[S]``.
 
     Args:
-        settings: the job.
         table: table of each cache ``[S]``.
         samples: the batch.
         slots: rows that each cache holds ``[S]``.

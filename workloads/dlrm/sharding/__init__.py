@@ -12,18 +12,9 @@ from workloads.dlrm.sharding import (
 )
 from workloads.dlrm.sharding.costs import BandwidthCosts, Rates, rank_loads_s
 from workloads.dlrm.sharding.fitting import fit_rows, make_fitting, make_sharding_plan
-from workloads.dlrm.sharding.interfaces import (
-    PHASES,
-    PLANNERS,
-    Planner,
-    PlanningContext,
-    ShardCosts,
-    StorageChoice,
-)
-from workloads.dlrm.sharding.plan import Plan, make_plan
+from workloads.dlrm.sharding.interfaces import PHASES, PLANNERS, PlanningContext
 from workloads.dlrm.sharding.plan_exchange import plan_from_dict, plan_to_dict
 from workloads.dlrm.sharding.plan_file import PlanFile, ShardingType
-from workloads.dlrm.sharding.shards import ColumnShards, NodeShards, Shards
 
 SHARDING_TYPES: tuple[ShardingType, ...] = get_args(ShardingType)
 SHIPPED = (dealing_planner, greedy_planner, memory_planner, partition_planners, search_planner, uniform_planners)
@@ -34,20 +25,12 @@ __all__ = [
     "PLANNERS",
     "SHARDING_TYPES",
     "BandwidthCosts",
-    "ColumnShards",
-    "NodeShards",
-    "Plan",
     "PlanFile",
-    "Planner",
     "PlanningContext",
     "Rates",
-    "ShardCosts",
     "ShardingType",
-    "Shards",
-    "StorageChoice",
     "fit_rows",
     "make_fitting",
-    "make_plan",
     "make_sharding_plan",
     "plan_from_dict",
     "plan_to_dict",

@@ -14,7 +14,6 @@ from workloads.dlrm.model.storage import FUSED, Storage, uniform_storage
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.rows.cache import SSD_READ_BYTES, split_rows
 from workloads.dlrm.rows.traffic import TableTraffic, block_shares, popularity_of, sort_bytes, table_traffic
-from workloads.dlrm.sharding.interfaces import ShardCosts
 from workloads.dlrm.sharding.plan import Plan
 from workloads.dlrm.sharding.shards import row_blocks
 from workloads.graph.optimizers import DENSE_ACCESSES, STATE_BYTES, TABLE_STATE
@@ -52,15 +51,10 @@ class Rates:
 
 @dataclass(slots=True)
 class BandwidthCosts:
-    """Shard costs from bandwidths (a `workloads.dlrm.sharding.interfaces.ShardCosts`): each phase is bytes over a rate.
+    """Seconds that shards take per iteration and phase, from bandwidths: each phase is bytes over a rate.
 
     Phases as in `workloads.dlrm.sharding.interfaces.PHASES`. An input exchange that the pipeline runs beside the rest
     counts by `OVERLAP_COST`, unless it lasts longer than the rest.
-
-    Attributes:
-        settings: the job.
-        rates: the machine.
-        storage: kernels of the tables.
     """
 
     tables: Tables
@@ -200,7 +194,7 @@ class BandwidthCosts:
         return forward_s + on_ssd / rates.ssd, update / rates.embedding + updated / rates.host
 
 
-def rank_loads_s(plan: Plan, costs: ShardCosts) -> FloatArray:
+def rank_loads_s(plan: Plan, costs: BandwidthCosts) -> FloatArray:
     """Seconds of each rank in each phase under a plan ``[P, K]``."""
     columns, nodes, local = plan.columns, plan.nodes, plan.local_world_size
     by_rank = _summed(columns.rank, costs.column_shard_s(columns.table, columns.dim), plan.world_size)

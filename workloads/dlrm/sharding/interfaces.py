@@ -1,15 +1,15 @@
 """The architecture of planning: who decides where embedding tables go, and what each part gives to the next.
 
-A planner knows no hardware. It is given how many bytes each rank has for tables, a `ShardCosts` that gives the time of
-a shard, and, where the caller can, functions that give the cost of a whole plan: by simulating it, and in memory. It
-places every part of every table.
+A planner knows no hardware. It is given how many bytes each rank has for tables, the `BandwidthCosts` of shards, and,
+where the caller can, functions that give the cost of a whole plan: by simulating it, and in memory. It places every
+part of every table.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from simulator.program import IntArray
 from simulator.registry import Registry
 from workloads.dlrm.model.storage import Storage, bytes_in, stored_bytes, uniform_storage
 from workloads.dlrm.model.tables import Tables
+from workloads.dlrm.sharding.costs import BandwidthCosts
 from workloads.dlrm.sharding.plan import Plan
 from workloads.graph.memory import Tier
 from workloads.graph.optimizers import DenseOptimizerKind, TableOptimizerKind, copied_bytes
@@ -26,41 +27,6 @@ from workloads.graph.optimizers import DenseOptimizerKind, TableOptimizerKind, c
 PHASES = ("lookup", "update", "output", "input")
 """Phases of an iteration: lookups, updates, exchange of pooled vectors and their gradients (and of the gradients of
 copies), exchange of indices. A phase lasts as long as its slowest rank, and an iteration as long as all phases."""
-
-
-class ShardCosts(Protocol):
-    """Seconds that shards take per iteration and phase; K phases, those of `PHASES`.
-
-    Implemented by `workloads.dlrm.sharding.costs.BandwidthCosts` from the rates of a machine; planners read it.
-    """
-
-    def of(self, tables: Tables) -> ShardCosts:
-        """Costs of shards of other tables in the same job, such as these with fewer rows."""
-        ...
-
-    def column_shard_s(self, table: IntArray, dim: IntArray) -> FloatArray:
-        """Cost of shards of ``dim`` columns of the given tables on the rank that holds them ``[S, K]``."""
-        ...
-
-    def node_shard_s(self, table: IntArray, dim: IntArray) -> FloatArray:
-        """Cost of shards of ``dim`` columns on each rank of the node over which their rows are spread ``[S, K]``."""
-        ...
-
-    def row_wise_s(self) -> FloatArray:
-        """Cost of each table on every rank when its rows are spread over all ``[N, K]``."""
-        ...
-
-    def data_parallel_s(self) -> FloatArray:
-        """Cost of each table on every rank when it is copied to all ``[N, K]``."""
-        ...
-
-    def block_weights(self, table: IntArray, blocks: int) -> FloatArray:
-        """Seconds of each block of rows of tables over those of a block of the mean ``[S, blocks, K]``."""
-        ...
-
-    def stored(self, storage: Storage) -> ShardCosts:
-        """The same with tables in the memory that these kernels put them in."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +56,8 @@ class PlanningContext:
     Made by `scenarios.plans.PlanningJob`; passed to every planner.
 
     Attributes:
-        world_size: ranks.
         local_world_size: ranks per node.
         memory_bytes: bytes that each rank has for table weights and their optimizer state.
-        costs: seconds of shards.
         optimizer: optimizer of sharded tables, which decides on their state.
         dense_optimizer: optimizer of copied tables.
         simulate_s: seconds per iteration of a plan as the engine finds them; infinite for one that does not fit, and
@@ -103,13 +67,12 @@ class PlanningContext:
         storage: kernels of the tables, None for ``fused``.
         locks_cache: whether cache slots are locked for batches in flight.
         steps: number of candidates that a search simulates.
-        seed: seed of a search.
     """
 
     world_size: int
     local_world_size: int
     memory_bytes: float
-    costs: ShardCosts
+    costs: BandwidthCosts
     optimizer: TableOptimizerKind = "rowwise_adagrad"
     dense_optimizer: DenseOptimizerKind = "sgd"
     simulate_s: Callable[[Plan, float], float] | None = None
@@ -140,7 +103,6 @@ class PlanningContext:
             dim: its columns ``[S]``.
             element_bytes: size of a weight ``[S]``.
             table: its table ``[S]``; None: shard i is of table i.
-            tier: memory tier.
         """
         which = np.arange(len(rows)) if table is None else table
         storage = self.storage or uniform_storage(int(which.max(initial=-1)) + 1)
@@ -159,5 +121,3 @@ Implemented by the ``*_planner`` modules, and by other distributions through the
 
 PLANNERS: Registry[Planner] = Registry("planner", "dlrmsim.planners")
 """Planners by name; `workloads.dlrm.sharding` registers those that ship."""
-
-__all__ = ["PHASES", "PLANNERS", "Plan", "Planner", "PlanningContext", "ShardCosts", "StorageChoice"]

@@ -11,9 +11,8 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 from workloads.dlrm.sharding.costs import rank_loads_s
 from workloads.dlrm.sharding.interfaces import PlanningContext
-from workloads.dlrm.sharding.options import Option, add_columns, add_nodes, checked, options_of, stored_on_ranks
-from workloads.dlrm.sharding.plan import Plan
-from workloads.dlrm.sharding.shards import ColumnShards, NodeShards
+from workloads.dlrm.sharding.options import Option, add_columns, add_nodes, options_of, stored_on_ranks
+from workloads.dlrm.sharding.plan import Plan, checked
 
 RESHARD_SHARE, MOVE_SHARE, SWAP_SHARE = 0.5, 0.2, 0.2
 """Probabilities that a neighbour reshards one table, moves one shard, or swaps two; otherwise it gives
@@ -94,12 +93,10 @@ def with_option(plan: Plan, table: int, option: Option, context: PlanningContext
 
 
 def _without(plan: Plan, table: int) -> Plan:
-    columns, nodes = plan.columns, plan.nodes
-    keep, keep_node = columns.table != table, nodes.table != table
     return replace(
         plan,
-        columns=ColumnShards(columns.table[keep], columns.rank[keep], columns.column[keep], columns.dim[keep]),
-        nodes=NodeShards(nodes.table[keep_node], nodes.node[keep_node], nodes.column[keep_node], nodes.dim[keep_node]),
+        columns=plan.columns.at(plan.columns.table != table),
+        nodes=plan.nodes.at(plan.nodes.table != table),
         row_wise=plan.row_wise[plan.row_wise != table],
         data_parallel=plan.data_parallel[plan.data_parallel != table],
         table_column_wise=plan.table_column_wise[plan.table_column_wise != table],

@@ -16,9 +16,9 @@ from workloads.dlrm.sharding.balance import Places, improve, place
 from workloads.dlrm.sharding.costs import rank_loads_s
 from workloads.dlrm.sharding.interfaces import PlanningContext
 from workloads.dlrm.sharding.placing import block_bytes, check_everywhere, shard_bytes
-from workloads.dlrm.sharding.plan import Plan, make_plan
+from workloads.dlrm.sharding.plan import Plan, checked
 from workloads.dlrm.sharding.plan_file import ShardingType
-from workloads.dlrm.sharding.shards import ColumnShards, NodeShards, no_columns, no_nodes
+from workloads.dlrm.sharding.shards import ColumnShards, NodeShards
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -58,7 +58,7 @@ def compose(tables: Tables, context: PlanningContext, options: Sequence[Option],
     """
     kinds = np.array([option.kind for option in options])
     pieces = np.array([option.pieces for option in options], dtype=np.int64)
-    empty = _nothing(tables, context, planner)
+    empty = Plan(tables, context.world_size, context.local_world_size, planner, uniform_storage(len(tables)))
     held = replace(
         empty, row_wise=np.flatnonzero(kinds == "row_wise"), data_parallel=np.flatnonzero(kinds == "data_parallel")
     )
@@ -66,23 +66,6 @@ def compose(tables: Tables, context: PlanningContext, options: Sequence[Option],
     held = add_nodes(held, context, np.flatnonzero(np.isin(kinds, ("table_row_wise", "grid_shard"))), pieces)
     held = add_columns(held, context, np.flatnonzero(np.isin(kinds, ("table_wise", "column_wise"))), pieces)
     return checked(held)
-
-
-def checked(plan: Plan) -> Plan:
-    """The plan, sorted and checked."""
-    return make_plan(
-        plan.tables,
-        plan.world_size,
-        plan.local_world_size,
-        plan.planner,
-        columns=plan.columns,
-        nodes=plan.nodes,
-        row_wise=plan.row_wise,
-        data_parallel=plan.data_parallel,
-        table_column_wise=plan.table_column_wise,
-        storage=plan.storage,
-        rows_scale=plan.rows_scale,
-    )
 
 
 def stored_on_ranks(plan: Plan, context: PlanningContext) -> FloatArray:
@@ -113,9 +96,7 @@ def add_nodes(plan: Plan, context: PlanningContext, table: IntArray, pieces: Int
     by_node = (plan.node_count, plan.local_world_size)
     places = Places(room.reshape(by_node).min(axis=1), loads.reshape(*by_node, -1).mean(axis=1))
     placed = NodeShards(shard, place(costs, sizes, places), column, dim)
-    old = plan.nodes
-    joined = (np.concatenate([getattr(old, f), getattr(placed, f)]) for f in ("table", "node", "column", "dim"))
-    return replace(plan, nodes=NodeShards(*joined))
+    return replace(plan, nodes=NodeShards.joined([plan.nodes, placed]))
 
 
 def add_columns(plan: Plan, context: PlanningContext, table: IntArray, pieces: IntArray) -> Plan:
@@ -130,9 +111,7 @@ def add_columns(plan: Plan, context: PlanningContext, table: IntArray, pieces: I
     costs, sizes = context.costs.column_shard_s(shard, dim), shard_bytes(plan.tables, context, shard, dim)
     places = Places(*_left(plan, context))
     rank = improve(costs, sizes, place(costs, sizes, places), places)
-    placed, old = ColumnShards(shard, rank, column, dim), plan.columns
-    joined = (np.concatenate([getattr(old, f), getattr(placed, f)]) for f in ("table", "rank", "column", "dim"))
-    return replace(plan, columns=ColumnShards(*joined))
+    return replace(plan, columns=ColumnShards.joined([plan.columns, ColumnShards(shard, rank, column, dim)]))
 
 
 def _left(plan: Plan, context: PlanningContext) -> tuple[FloatArray, FloatArray]:
@@ -144,20 +123,3 @@ def _left(plan: Plan, context: PlanningContext) -> tuple[FloatArray, FloatArray]
     used = stored_on_ranks(plan, context)
     check_everywhere(float(used.max()), "copies and row blocks", context)
     return context.memory_bytes - used, rank_loads_s(plan, context.costs)
-
-
-def _nothing(tables: Tables, context: PlanningContext, planner: str) -> Plan:
-    """A plan that places no table yet."""
-    none = np.zeros(0, dtype=np.int64)
-    return Plan(
-        tables=tables,
-        world_size=context.world_size,
-        local_world_size=context.local_world_size,
-        columns=no_columns(),
-        nodes=no_nodes(),
-        row_wise=none,
-        data_parallel=none,
-        table_column_wise=none,
-        planner=planner,
-        storage=uniform_storage(len(tables)),
-    )

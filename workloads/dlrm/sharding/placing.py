@@ -34,7 +34,6 @@ def wanted_pieces(
 
     Args:
         table: numbers of the tables to cut ``[...]``.
-        context: costs and sizes.
         free_bytes: a rank's memory for tables, bytes.
         cost_share: a shard costs at most this share of a rank's mean load in any phase.
     """

@@ -10,7 +10,8 @@ local_world_size`` on.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -19,7 +20,13 @@ from workloads.dlrm.model.storage import Storage, uniform_storage
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.plan_check import check_placement
 from workloads.dlrm.sharding.plan_file import PlanKernel, ShardingType
-from workloads.dlrm.sharding.shards import ColumnShards, NodeShards, Shards, joined, no_columns, no_nodes, row_blocks
+from workloads.dlrm.sharding.shards import ColumnShards, NodeShards, Shards, row_blocks
+
+_Ranges = TypeVar("_Ranges", ColumnShards, NodeShards)
+
+
+def _no_tables() -> IntArray:
+    return np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,28 +36,27 @@ class Plan:
     Row blocks and copies follow from the table and the number of ranks, so only the rest is stored piece by piece.
 
     Attributes:
-        world_size: ranks.
         local_world_size: ranks per node.
+        planner: name of the planner that made it.
+        storage: compute kernels of tables that are not copied, hence the memory they are in.
         columns: shards of table_wise, column_wise and table_column_wise tables, sorted by table and column.
         nodes: shards of table_row_wise and grid_shard tables, sorted likewise.
         row_wise: tables cut into row blocks over all ranks ``[...]``.
         data_parallel: tables copied to every rank ``[...]``.
         table_column_wise: tables whose column shards are said to stay on one node ``[...]``.
-        planner: name of the planner that made it.
-        storage: compute kernels of tables that are not copied, hence the memory they are in.
         rows_scale: factor that was applied to the rows of all tables (1 when none).
     """
 
     tables: Tables
     world_size: int
     local_world_size: int
-    columns: ColumnShards
-    nodes: NodeShards
-    row_wise: IntArray
-    data_parallel: IntArray
-    table_column_wise: IntArray
     planner: str
     storage: Storage
+    columns: ColumnShards = field(default_factory=ColumnShards.none)
+    nodes: NodeShards = field(default_factory=NodeShards.none)
+    row_wise: IntArray = field(default_factory=_no_tables)
+    data_parallel: IntArray = field(default_factory=_no_tables)
+    table_column_wise: IntArray = field(default_factory=_no_tables)
     rows_scale: float = 1.0
 
     @property
@@ -91,7 +97,7 @@ class Plan:
 
     def shards(self) -> Shards:
         """All shards, in order of kind (columns, nodes, row blocks, copies), table and rank; no empty row blocks."""
-        return joined([_column_part(self), _node_part(self), _row_part(self), _copy_part(self)])
+        return Shards.joined([_column_part(self), _node_part(self), _row_part(self), _copy_part(self)])
 
 
 def make_plan(
@@ -114,23 +120,37 @@ def make_plan(
         InputError: a table is missing, placed twice or only in part, a rank or node does not exist, nodes that share
             tables have different numbers of ranks, or a table_column_wise table is on two nodes.
     """
-    plan = Plan(
-        tables=tables,
-        world_size=world_size,
-        local_world_size=local_world_size,
-        columns=(columns or no_columns()).ordered(),
-        nodes=(nodes or no_nodes()).ordered(),
-        row_wise=_sorted(row_wise),
-        data_parallel=_sorted(data_parallel),
-        table_column_wise=_sorted(table_column_wise),
-        planner=planner,
-        storage=storage or uniform_storage(len(tables)),
-        rows_scale=rows_scale,
+    return checked(
+        Plan(
+            tables,
+            world_size,
+            local_world_size,
+            planner,
+            storage or uniform_storage(len(tables)),
+            columns=columns or ColumnShards.none(),
+            nodes=nodes or NodeShards.none(),
+            row_wise=np.asarray(row_wise, dtype=np.int64),
+            data_parallel=np.asarray(data_parallel, dtype=np.int64),
+            table_column_wise=np.asarray(table_column_wise, dtype=np.int64),
+            rows_scale=rows_scale,
+        )
+    )
+
+
+def checked(plan: Plan) -> Plan:
+    """The plan with its shards sorted; raises as `make_plan`."""
+    plan = replace(
+        plan,
+        columns=_ordered(plan.columns),
+        nodes=_ordered(plan.nodes),
+        row_wise=np.sort(plan.row_wise),
+        data_parallel=np.sort(plan.data_parallel),
+        table_column_wise=np.sort(plan.table_column_wise),
     )
     check_placement(
-        tables,
-        world_size,
-        local_world_size,
+        plan.tables,
+        plan.world_size,
+        plan.local_world_size,
         plan.columns,
         plan.nodes,
         everywhere=np.concatenate([plan.row_wise, plan.data_parallel]),
@@ -139,8 +159,9 @@ def make_plan(
     return plan
 
 
-def _sorted(tables: Sequence[int] | IntArray) -> IntArray:
-    return np.sort(np.asarray(tables, dtype=np.int64))
+def _ordered(pieces: _Ranges) -> _Ranges:
+    """The pieces by table and column."""
+    return pieces.at(np.lexsort((pieces.column, pieces.table)))
 
 
 def _column_part(plan: Plan) -> Shards:

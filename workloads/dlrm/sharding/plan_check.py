@@ -23,9 +23,6 @@ def check_placement(
     """Check sorted shards.
 
     Args:
-        world_size: ranks.
-        local_world_size: ranks per node.
-        columns: shards of ranks.
         everywhere: tables that are on all ranks, by rows or copied ``[...]``.
         on_one_node: tables whose column shards must be on one node ``[...]``.
 
@@ -40,12 +37,8 @@ def check_placement(
     _check_exists(tables, columns.table, columns.rank, world_size, "rank")
     _check_exists(tables, nodes.table, nodes.node, -(-world_size // local_world_size), "node")
     if world_size % local_world_size and len(nodes):
-        raise InputError(
-            "a table cut by rows over a node needs nodes of equal size",
-            key=f"plan.{tables.names[nodes.table[0]]}",
-            given=f"{world_size} ranks",
-            expected=f"a multiple of {local_world_size}",
-        )
+        message = "a table cut by rows over a node needs nodes of equal size"
+        raise _error(tables, nodes.table[0], message, f"{world_size} ranks", f"a multiple of {local_world_size}")
     _check_one_node(tables, columns, local_world_size, on_one_node)
 
 
@@ -60,24 +53,16 @@ def _check_whole(tables: Tables, columns: ColumnShards, nodes: NodeShards, every
     placed = by_rank + by_node + whole * tables.dim
     bad = np.flatnonzero((kinds != 1) | (placed != tables.dim))
     if len(bad):
-        raise InputError(
-            "the plan does not place every column of the table once",
-            key=f"plan.{tables.names[bad[0]]}",
-            given=f"{placed[bad[0]]} columns",
-            expected=f"{tables.dim[bad[0]]}",
-        )
+        message = "the plan does not place every column of the table once"
+        raise _error(tables, bad[0], message, f"{placed[bad[0]]} columns", f"{tables.dim[bad[0]]}")
 
 
 def _check_wide(tables: Tables, pieces: ColumnShards | NodeShards) -> None:
     """Every shard has columns."""
     empty = np.flatnonzero(pieces.dim < 1)
     if len(empty):
-        raise InputError(
-            "a shard without columns",
-            key=f"plan.{tables.names[pieces.table[empty[0]]]}",
-            given=f"{pieces.dim[empty[0]]} columns",
-            expected="1 or more",
-        )
+        given = f"{pieces.dim[empty[0]]} columns"
+        raise _error(tables, pieces.table[empty[0]], "a shard without columns", given, "1 or more")
 
 
 def _check_gapless(tables: Tables, pieces: ColumnShards | NodeShards) -> None:
@@ -86,23 +71,15 @@ def _check_gapless(tables: Tables, pieces: ColumnShards | NodeShards) -> None:
     expected = np.where(first, 0, np.roll(pieces.column + pieces.dim, 1))
     gap = np.flatnonzero(pieces.column != expected)
     if len(gap):
-        raise InputError(
-            "column shards overlap or leave a gap",
-            key=f"plan.{tables.names[pieces.table[gap[0]]]}",
-            given=int(pieces.column[gap[0]]),
-            expected=f"column {expected[gap[0]]}",
-        )
+        message, given = "column shards overlap or leave a gap", int(pieces.column[gap[0]])
+        raise _error(tables, pieces.table[gap[0]], message, given, f"column {expected[gap[0]]}")
 
 
 def _check_exists(tables: Tables, table: IntArray, place: IntArray, count: int, what: str) -> None:
     lost = np.flatnonzero((place < 0) | (place >= count))
     if len(lost):
-        raise InputError(
-            f"a shard is on a {what} that does not exist",
-            key=f"plan.{tables.names[table[lost[0]]]}",
-            given=int(place[lost[0]]),
-            expected=f"0 to {count - 1}",
-        )
+        message = f"a shard is on a {what} that does not exist"
+        raise _error(tables, table[lost[0]], message, int(place[lost[0]]), f"0 to {count - 1}")
 
 
 def _check_one_node(tables: Tables, columns: ColumnShards, local_world_size: int, on_one_node: IntArray) -> None:
@@ -113,9 +90,10 @@ def _check_one_node(tables: Tables, columns: ColumnShards, local_world_size: int
     np.maximum.at(high, columns.table, node)
     bad = on_one_node[low[on_one_node] != high[on_one_node]]
     if len(bad):
-        raise InputError(
-            "a table_column_wise table is not on one node",
-            key=f"plan.{tables.names[bad[0]]}",
-            given=f"nodes {low[bad[0]]} and {high[bad[0]]}" if high[bad[0]] >= 0 else "no column shards",
-            expected=f"ranks of one node of {local_world_size}",
-        )
+        message, table = "a table_column_wise table is not on one node", bad[0]
+        given = f"nodes {low[table]} and {high[table]}" if high[table] >= 0 else "no column shards"
+        raise _error(tables, table, message, given, f"ranks of one node of {local_world_size}")
+
+
+def _error(tables: Tables, table: int, message: str, given: object, expected: str) -> InputError:
+    return InputError(message, key=f"plan.{tables.names[table]}", given=given, expected=expected)

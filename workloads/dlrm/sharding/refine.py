@@ -64,7 +64,6 @@ def refine(costs: FloatArray, sizes: IntArray, ranks: IntArray, on: Refined, ste
         costs: seconds per shard and phase ``[S, K]``.
         sizes: bytes per shard ``[S]``.
         ranks: rank of each shard ``[S]``.
-        on: the ranks.
         steps: number of moves and swaps to try.
     """
     targets, count = on.targets, len(on.room)

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 
 import pytest
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and what they start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# What Python compiles it keeps, whatever the shell says: the tests start hundreds of processes.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 ONE_PROCESS = (
+    "tests/browser/test_report_opens.py",
     "tests/cli/test_cli_calibrate_host.py",
     "tests/cli/test_cli_measure.py",
+    "tests/unit/test_trainer_ranks.py",
     "tests/validation/test_framework_suites.py",
     "tests/validation/test_host_accuracy.py",
     "tests/validation/test_validation_suite.py",
@@ -30,6 +38,12 @@ def pytest_xdist_make_scheduler(config, log):
             return file if file in ONE_PROCESS else nodeid
 
     return ByFileWhereShared(config, log)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Long tests come first where several processes share the tests: none is left alone with one at the end."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 
 
 MOST_SKIPS = 12

@@ -24,6 +24,8 @@ TABLES = [(1000, 3.0, 2), (57, 1.0, 2), (400, 2.5, 1), (5, 4.0, 2), (20, 0.7, 1)
 DIM = 8
 FEATURES = sum(features for _, _, features in TABLES)
 """Features of all tables, of which each has rows, mean lookups and features; 5 rows cut for 4 are 2, 2, 1 and none."""
+SLEEPING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "0"}
+"""Environment in which threads of a rank sleep while they wait: those that spin wait for each other on shared cores."""
 
 
 def graded(value: Any) -> dict[str, Any]:

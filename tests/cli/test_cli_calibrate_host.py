@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from dlrmsim.cli import main
 from dlrmsim.hosts.cpus import calibrate_host
 from hardware_specs import load_cluster
 from inputs.errors import MissingExtraError
-from tests.trainer_jobs import scenario
+from tests.trainer_jobs import SLEEPING, scenario
 
 ROOT = Path(__file__).parents[2]
 
@@ -23,11 +24,24 @@ pytest.importorskip("torch")
 pytestmark = pytest.mark.slow
 
 
-def dlrmsim(*arguments, folder, environment=None):
+def dlrmsim(*arguments, folder):
     command = [sys.executable, "-m", "dlrmsim", *map(str, arguments)]
-    settings = {**os.environ, "PYTHONPATH": str(ROOT), **(environment or {})}
+    settings = {**os.environ, "PYTHONPATH": str(ROOT), **SLEEPING}
     done = subprocess.run(command, cwd=folder, env=settings, capture_output=True, text=True, timeout=900, check=False)
     return done.returncode, done.stdout, done.stderr
+
+
+@pytest.fixture
+def here(monkeypatch, capsys):
+    """The same in this process, for calls that start no ranks."""
+
+    def called(*arguments, folder):
+        monkeypatch.chdir(folder)
+        code = main([*map(str, arguments)])
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return called
 
 
 @pytest.fixture(scope="module")
@@ -77,26 +91,26 @@ def test_what_was_measured_lies_beside_it_with_the_error_of_the_fit(calibrated):
     assert {"training gemm", "training input", "training backward", "training ends"} <= parts
 
 
-def test_the_spec_is_made_anew_from_what_was_measured(calibrated):
+def test_the_spec_is_made_anew_from_what_was_measured(here, calibrated):
     arguments = ("--record", "here.record.json.gz", "--out", "again.yaml")
-    code, out, err = dlrmsim("calibrate", "host", *arguments, folder=calibrated)
+    code, out, err = here("calibrate", "host", *arguments, folder=calibrated)
     assert code == 0, err
     assert "again.rows.csv" in out
     assert (calibrated / "again.yaml").read_bytes() == (calibrated / "here.yaml").read_bytes()
     assert (calibrated / "again.rows.csv").read_bytes() == (calibrated / "here.rows.csv").read_bytes()
 
 
-def test_a_record_that_is_none_is_refused(calibrated):
+def test_a_record_that_is_none_is_refused(here, calibrated):
     arguments = ("--record", "here.rows.csv", "--out", "no.yaml")
-    code, _, err = dlrmsim("calibrate", "host", *arguments, folder=calibrated)
+    code, _, err = here("calibrate", "host", *arguments, folder=calibrated)
     assert code == 2
     assert "not a record of a calibration" in err
     assert not (calibrated / "no.yaml").exists()
 
 
 @pytest.mark.parametrize("option", ["--minutes", "--seed"])
-def test_what_says_how_to_measure_is_refused_with_a_record(tmp_path, option):
-    code, _, err = dlrmsim(
+def test_what_says_how_to_measure_is_refused_with_a_record(here, tmp_path, option):
+    code, _, err = here(
         "calibrate", "host", "--record", "zen5_2_cores", option, "1", "--out", "no.yaml", folder=tmp_path
     )
     assert code == 2
@@ -105,16 +119,16 @@ def test_what_says_how_to_measure_is_refused_with_a_record(tmp_path, option):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_shipped_job_runs_on_the_spec(calibrated):
+def test_a_shipped_job_runs_on_the_spec(here, calibrated):
     arguments = ("--set", "cluster=here.yaml", "--set", "world_size=4", "--json")
-    code, out, err = dlrmsim("run", "criteo_small", *arguments, "--out", "run", folder=calibrated)
+    code, out, err = here("run", "criteo_small", *arguments, "--out", "run", folder=calibrated)
     assert code == 0, err
     assert json.loads(out)["iteration_time_s"] > 0
 
 
-def test_a_measurement_is_predicted_class_by_class(measured):
+def test_a_measurement_is_predicted_class_by_class(here, measured):
     arguments = ("--measured", "measured", "--cluster", "here.yaml", "--json", "--report", "page.html")
-    code, out, err = dlrmsim("validate", *arguments, folder=measured)
+    code, out, err = here("validate", *arguments, folder=measured)
     assert code == 0, err
     (run,) = json.loads(out)["measured"]
     cases = {case["metric"]: case for case in run["cases"]}
@@ -133,7 +147,7 @@ def test_a_measurement_is_predicted_class_by_class(measured):
     assert "rank 0 host, predicted" in page
 
 
-def test_a_measurement_may_be_predicted_with_another_profile(measured):
+def test_a_measurement_may_be_predicted_with_another_profile(here, measured):
     arguments = ("validate", "--measured", "measured", "--cluster", "here.yaml", "--json")
     predicted = {}
     for name in ("pytorch", "small_buckets.yaml"):
@@ -142,31 +156,31 @@ def test_a_measurement_may_be_predicted_with_another_profile(measured):
             (measured / name).write_text(
                 text.replace("value: 25 MiB", "value: 1 KiB").replace("value: 1 MiB", "value: 1 KiB"), encoding="utf-8"
             )
-        code, out, err = dlrmsim(*arguments, "--framework", name, folder=measured)
+        code, out, err = here(*arguments, "--framework", name, folder=measured)
         assert code == 0, err
         cases = {case["metric"]: case for case in json.loads(out)["measured"][0]["cases"]}
         predicted[name] = cases["iteration"]["predicted"]
     assert len(set(predicted.values())) == 2, "more buckets of gradients"
-    code, _, err = dlrmsim(*arguments, "--framework", "pytorhc", folder=measured)
+    code, _, err = here(*arguments, "--framework", "pytorhc", folder=measured)
     assert code == 2
     assert "did you mean 'pytorch'" in err
 
 
-def test_errors_above_a_limit_end_with_their_own_code(measured):
+def test_errors_above_a_limit_end_with_their_own_code(here, measured):
     arguments = ("--measured", "measured", "--cluster", "here.yaml", "--fail-above", "0")
-    code, _, err = dlrmsim("validate", *arguments, folder=measured)
+    code, _, err = here("validate", *arguments, folder=measured)
     assert code == 4
     assert "above 0 %: measured" in err
 
 
-def test_a_folder_without_a_measurement_is_refused(calibrated):
-    code, _, err = dlrmsim("validate", "--measured", "nowhere", folder=calibrated)
+def test_a_folder_without_a_measurement_is_refused(here, calibrated):
+    code, _, err = here("validate", "--measured", "nowhere", folder=calibrated)
     assert code == 2
     assert "not a measurement" in err
 
 
-def test_nothing_to_validate_is_refused(calibrated):
-    code, _, err = dlrmsim("validate", folder=calibrated)
+def test_nothing_to_validate_is_refused(here, calibrated):
+    code, _, err = here("validate", folder=calibrated)
     assert code == 2
     assert "nothing to validate" in err
 
@@ -180,8 +194,8 @@ def test_without_pytorch_the_command_says_how_to_get_it(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("minutes", ["0", "-1", "inf"])
-def test_a_time_that_is_none_is_refused(tmp_path, minutes):
-    code, _, err = dlrmsim("calibrate", "host", "--out", "x.yaml", "--minutes", minutes, folder=tmp_path)
+def test_a_time_that_is_none_is_refused(here, tmp_path, minutes):
+    code, _, err = here("calibrate", "host", "--out", "x.yaml", "--minutes", minutes, folder=tmp_path)
     assert code == 2
     assert "--minutes" in err
 

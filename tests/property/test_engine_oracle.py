@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 from benchmarks.engine_programs import global_program, grouped_program
 from benchmarks.oracle import compare
 from benchmarks.random_programs import RandomProgram, SeededChoices, draw_program
+from inputs.errors import DeadlockError
 from simulator.engine import RunOptions, flows, frontier, run
 from simulator.engine import engine as engine_module
 from simulator.engine.units import Units
@@ -165,7 +167,7 @@ def test_no_resource_is_ever_over_capacity_and_all_work_is_done(drawn: RandomPro
         loads.extend(load.values())
 
     phases = [p for a in drawn.program.activities for p in a.phases if p.work_ps > 0 and len(p.resources)]
-    if compare(drawn) == "":
+    with suppress(DeadlockError):
         run(drawn.program, RunOptions(drawn.iterations, observer=watch))
     assert max(loads, default=0.0) <= 1.0 + 1e-9
 
@@ -174,9 +176,10 @@ def test_no_resource_is_ever_over_capacity_and_all_work_is_done(drawn: RandomPro
 @_slow_draws
 @given(programs())
 def test_streams_never_overlap_and_inputs_end_first(drawn: RandomProgram) -> None:
-    if compare(drawn) != "":
+    try:
+        records = run(drawn.program, RunOptions(drawn.iterations, keep_last=None)).records
+    except DeadlockError:
         return
-    records = run(drawn.program, RunOptions(drawn.iterations, keep_last=None)).records
     for number, group in enumerate(drawn.program.groups):
         for stream in range(len(group.streams)):
             tasks = np.flatnonzero(group.stream_of == stream)

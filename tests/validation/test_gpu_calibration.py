@@ -22,6 +22,7 @@ from hardware_specs.loader import load_cluster
 from inputs.errors import InputError
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
+from tests.trainer_jobs import SLEEPING
 from validation.fits.framework_fit import Configuration
 from validation.fits.kernel_fit import TimedKernel, predicted_s
 from validation.gpu.calibration import CONSTANTS, KIND_OF
@@ -145,9 +146,11 @@ def test_what_is_no_record_of_gpus_is_none(tmp_path, content):
 
 
 @pytest.mark.slow
-def test_all_but_cuda_runs_here(tmp_path, capsys):
+def test_all_but_cuda_runs_here(tmp_path, capsys, monkeypatch):
     """On a CPU in place of the GPU: what it says of an H100 is wrong, but it is a cluster and a profile that run."""
     pytest.importorskip("torch")
+    for name, value in SLEEPING.items():
+        monkeypatch.setenv(name, value)
     spec = calibrate_gpus(tmp_path / "here.yaml", "dgx_h100", minutes=0.1, device="cpu")
     assert {"gemm", "batched", "stream", "lookup"} <= set(spec.fit.errors_pct)
     assert not spec.fit.has_collectives

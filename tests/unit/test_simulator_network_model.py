@@ -227,7 +227,7 @@ def test_a_faster_host_posts_messages_faster(zionex):
 
 def test_an_impossible_calibration_point_is_refused(zionex):
     """1 KiB over 128 ranks in a nanosecond: no latency fits."""
-    fast = zionex.calibration[0].model_copy(update={"bytes": 1024.0, "algbw_bytes_per_s": 1e12})
+    fast = zionex.calibration[0].model_copy(update={"bytes": 1024.0, "algbw_bytes_per_s": 1e12, "share": None})
     with pytest.raises(InputError, match="as fast as"):
         calibrate(zionex.model_copy(update={"calibration": (fast,)}))
 

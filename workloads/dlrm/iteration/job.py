@@ -68,7 +68,7 @@ class Job:
     @property
     def bottom_on_first_rank(self) -> bool:
         """Whether the first rank computes the bottom MLP for all samples and its output is exchanged."""
-        return bottom_is_exchanged(self.plan, self.settings)
+        return bottom_is_exchanged(self.plan, self.settings, self.dense)
 
     @property
     def bottom_samples(self) -> Amount:
@@ -143,7 +143,7 @@ def make_job(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Job:
         InputError: the model contradicts itself.
     """
     dense = dense_part(model, plan.tables)
-    exchanged = bottom_is_exchanged(plan, settings)
+    exchanged = bottom_is_exchanged(plan, settings, dense)
     groups = embedding_groups(plan, settings, bottom_width=dense.bottom[-1].outputs if exchanged else 0)
     if settings.on_host:
         groups = with_residency(groups, plan, settings, dense)
@@ -156,9 +156,10 @@ def make_job(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Job:
     return Job(plan, settings, dense, model.interaction.value, groups, buckets)
 
 
-def bottom_is_exchanged(plan: Plan, settings: DlrmSettings) -> bool:
-    """Whether the bottom MLP's output travels with pooled vectors: the framework wants it, and vectors travel."""
-    return settings.framework.bottom_on_first_rank and settings.world_size > 1 and len(plan.columns) > 0
+def bottom_is_exchanged(plan: Plan, settings: DlrmSettings, dense: DensePart) -> bool:
+    """Whether the output of a bottom MLP travels with pooled vectors: the framework wants it, and vectors travel."""
+    travel = settings.world_size > 1 and len(plan.columns) > 0
+    return settings.framework.bottom_on_first_rank and travel and len(dense.bottom) > 0
 
 
 def _copied(plan: Plan) -> IntArray:

@@ -1,0 +1,70 @@
+"""Every shipped part runs: clusters, hosts, nodes, GPUs, NICs, libraries, models, frameworks and scenarios."""
+
+from __future__ import annotations
+
+import pytest
+
+from hardware_specs import load_cluster
+from hardware_specs.loader import CATALOGS
+from inputs.errors import InputError
+from scenarios.library import CATALOG as SCENARIOS
+from scenarios.resolve import load_scenario
+from simulator.network import CollectiveModel, Topology
+from tests.law_runs import iteration_s
+from tests.network_machines import idle_call
+from workloads.dlrm.model.model import MODELS
+from workloads.graph.framework import FRAMEWORKS
+
+PARTS = {"gpu": "cluster.node.gpu", "nic": "cluster.node.nics.nic", "cluster": "cluster"}
+"""Key of the scenario at which a part of each kind stands."""
+SMALL = ("world_size=2", "workload.rows_scaling=fit", "precision.dense=fp32")
+CASES = [
+    *((f"{key}={name}",) for kind, key in PARTS.items() for name in CATALOGS[kind].names()),
+    *((f"workload.model={name}", "workload.global_batch_size=512") for name in MODELS.names()),
+    *((f"workload.framework={name}",) for name in FRAMEWORKS.names()),
+]
+
+
+@pytest.mark.parametrize("settings", CASES, ids=lambda settings: settings[0].removeprefix("cluster.").replace("=", "-"))
+def test_a_job_on_two_ranks_runs_with_each_shipped_part(settings):
+    try:
+        job = load_scenario("synthetic_tiny", [*settings, *SMALL])
+    except InputError as error:
+        assert "nobody measured kernels on the CPUs" in str(error), "the one reason to refuse a shipped machine"
+        assert settings[0].startswith("cluster")
+    else:
+        assert iteration_s(job) > 0.0
+
+
+@pytest.mark.parametrize("name", SCENARIOS.names())
+def test_each_shipped_scenario_resolves_as_it_is(name):
+    resolved = load_scenario(name)
+
+    assert resolved.changed([]).hash == resolved.hash
+
+
+@pytest.mark.parametrize("kind", ["cluster", "host"])
+def test_collectives_run_on_each_machine_with_its_library(kind):
+    used = set()
+    for name in CATALOGS[kind].names():
+        cluster = load_cluster(name)
+        model = CollectiveModel.of(cluster, Topology.build(cluster, 2 * cluster.node.ranks))
+        used.add(cluster.collectives.name)
+        for op in ("all_reduce", "all_to_all", "all_gather", "reduce_scatter", "broadcast", "barrier"):
+            assert float(model.time(idle_call(model, op, 2.0**20)).seconds.max()) > 0.0, (name, op)
+
+
+@pytest.mark.parametrize("name", CATALOGS["library"].names())
+def test_each_library_runs_collectives_of_hosts_or_gpus(name):
+    cluster = "zionex" if name.startswith("nccl") else "piz_daint_mpi"
+    given = load_scenario("synthetic_tiny", [f"cluster={cluster}"] if name.startswith("nccl") else [])
+    if name.startswith("nccl"):
+        assert iteration_s(given.changed([f"cluster.collectives={name}", *SMALL])) > 0.0
+        return
+    data = load_cluster(cluster).to_dict() | {"collectives": name}
+    from hardware_specs.loader import read_cluster
+    from inputs.yaml_lines import Document
+
+    machine = read_cluster(Document({"cluster": data}, {}, __file__), ("cluster",))
+    model = CollectiveModel.of(machine, Topology.build(machine, 8))
+    assert float(model.time(idle_call(model, "all_reduce", 2.0**20)).seconds.max()) > 0.0

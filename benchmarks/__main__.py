@@ -17,6 +17,7 @@ from benchmarks import (
     host_laws,
     oracle,
     planning,
+    predictions,
     replays,
     skew,
     studies,
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "replays": lambda _: replays.rows(),
     "host_laws": lambda given: host_laws.rows(given.target or "zen5_2_cores"),
     "studies": lambda _: studies.rows(),
+    "predictions": lambda given: predictions.rows(given.against),
     "figures": lambda given: figures.rows(check=given.check),
 }
 
@@ -53,6 +55,7 @@ def main() -> int:
     parser.add_argument("--svg", type=Path, help="gemms: file for a picture of predicted and measured times")
     parser.add_argument("--sets", type=int, default=20, help="planning: number of sets of tables")
     parser.add_argument("--check", action="store_true", help="figures: compare with the pages and write nothing")
+    parser.add_argument("--against", default="HEAD", help="predictions: the commit to compare with")
     arguments = parser.parse_args()
     return 0 if show(BENCHMARKS[arguments.name](arguments), as_json=arguments.json) else 1
 

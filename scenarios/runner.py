@@ -14,7 +14,16 @@ from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario
 from scenarios.summary import caches_of, job_of, sharding_of, summary_of
-from simulator.analysis import Analysis, Bound, IterationTime, SteadyRule, analyse, find_bound, iteration_time
+from simulator.analysis import (
+    Analysis,
+    Bound,
+    IterationTime,
+    SteadyRule,
+    analyse,
+    find_bound,
+    iteration_time,
+    path_shares,
+)
 from simulator.engine import RunOptions, RunResult, run
 from simulator.lowered import PS_PER_S
 from simulator.lowering import BOUND_CLASSES, Lowering, Variation, lower
@@ -79,7 +88,8 @@ def simulate(resolved: ResolvedScenario, progress: Progress) -> Outcome:
     algorithms = {info.task: info.algorithm for info in lowering.collectives}
     rule = steady_rule(prepared.machine)
     analysis = analyse(prepared.graph, lowering.program, result, algorithms=algorithms, rule=rule)
-    bound = find_bound(_Probe(prepared, lowering, variation, result, analysis.iteration, progress), BOUND_CLASSES)
+    probe = _Probe(prepared, lowering, variation, result, analysis.iteration, progress)
+    bound = find_bound(probe, path_shares(analysis.critical_path))
     warnings = _warnings(prepared, lowering, analysis)
     summary = summary_of(prepared, analysis, bound, warnings)
     return Outcome(prepared, lowering, result, analysis, bound, warnings, summary)

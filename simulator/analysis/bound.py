@@ -1,8 +1,12 @@
-"""The bound of the iteration: the resource class whose improvement by 10 % shortens it most, found by re-runs."""
+"""The bound of the iteration: the class whose improvement by 10 % shortens it most, found by re-runs.
+
+Single classes are resources (NICs, HBM...). Joint classes are what an iteration is made of (communication,
+computation...): each is improved as a whole, so that time which is spread over several resources counts once.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 IMPROVEMENT = 1.1
@@ -11,26 +15,73 @@ IMPROVEMENT = 1.1
 NEGLIGIBLE_GAIN = 1e-3
 """Gains below the 0.1 % by which two iterations of a settled run may differ say nothing."""
 
-IN_WORDS: Mapping[str, tuple[str, str]] = {
-    "GEMM": ("Matrix multiplication (GEMM) bounds", "GEMMs 10 % faster"),
-    "HBM": ("GPU memory bandwidth (HBM) bounds", "HBM 10 % faster"),
-    "NVLink": ("The links between GPUs of a node (NVLink) bound", "NVLink 10 % faster"),
-    "NIC": ("The network cards (NIC) bound", "NICs 10 % faster"),
-    "spine": ("The network's spine bounds", "spine links 10 % faster"),
-    "PCIe/DDR": ("The host's links and memory (PCIe, DDR) bound", "PCIe and DDR 10 % faster"),
-    "host": ("The host, which launches kernels and posts network messages, bounds", "the host 10 % faster"),
-    "input": ("The input pipeline bounds", "the input pipeline 10 % faster"),
-    "imbalance": ("Uneven load between ranks bounds", "every rank's load 10 % closer to the mean"),
+SINGLE_CLASSES: Mapping[str, str] = {
+    "GEMM": "GEMMs 10 % faster",
+    "HBM": "HBM 10 % faster",
+    "NVLink": "NVLink 10 % faster",
+    "NIC": "NICs 10 % faster",
+    "spine": "spine links 10 % faster",
+    "messages": "starts, hops and posts of messages 10 % faster",
+    "PCIe/DDR": "PCIe and DDR 10 % faster",
+    "host": "the host 10 % faster",
+    "input": "the input pipeline 10 % faster",
+    "imbalance": "every rank's load 10 % closer to the mean",
 }
-"""Each class as the subject of a sentence, and its improvement."""
+"""Each single class, and its improvement in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class JointClass:
+    """A joint class.
+
+    Attributes:
+        subject: its name as the subject of a sentence, with the verb.
+        improvement: its improvement in words.
+        improved: single or whole classes that are improved at once.
+        members: single classes that its time is spread over.
+        category: category of the critical path that it is; None where it is a part of one, or of several.
+    """
+
+    subject: str
+    improvement: str
+    improved: tuple[str, ...]
+    members: tuple[str, ...] = ()
+    category: str | None = None
+
+
+JOINT_CLASSES: Mapping[str, JointClass] = {
+    "communication": JointClass(
+        "Communication bounds", "all collectives 10 % faster", ("communication",),
+        ("NIC", "NVLink", "spine", "messages", "PCIe/DDR"), "comm",
+    ),
+    "compute": JointClass(
+        "Computation bounds", "all kernels 10 % faster", ("compute",), ("GEMM", "HBM", "PCIe/DDR"), "compute"
+    ),
+    "memory": JointClass("Memory bandwidth bounds", "HBM, PCIe and DDR 10 % faster", ("HBM", "PCIe/DDR"), ("HBM", "PCIe/DDR")),
+    "host": JointClass("The host, which launches kernels, bounds", "the host 10 % faster", ("host",), (), "host"),
+    "input": JointClass("The input pipeline bounds", "the input pipeline 10 % faster", ("input",), (), "input"),
+    "imbalance": JointClass(
+        "Uneven load between ranks bounds", "every rank's load 10 % closer to the mean", ("imbalance",)
+    ),
+}  # fmt: skip
+"""The joint classes."""
+
+PART_OF: Mapping[str, str] = {"memory": "compute"}
+"""Joint classes that are mostly part of another."""
+
+NAMED_PART = 0.9
+"""A class that is part of the best one is named in its place when it saves at least so much of the best one's gain."""
+
+SPREAD_PART = 0.1
+"""Members of a joint class that save less than so much of its gain are not named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """Gain from improving one resource class.
+    """Gain from improving one class.
 
     Attributes:
-        resource_class: one of `IN_WORDS`.
+        resource_class: one of `SINGLE_CLASSES` or `JOINT_CLASSES`.
         iteration_time_s: iteration time with that class improved by 10 %.
         gain: the part of the iteration time saved (0.05: 5 % shorter; negative: longer).
     """
@@ -42,61 +93,117 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The gains of all classes, best first.
+    """The gains of all classes, best first; ties keep the order of the classes.
 
     Attributes:
         iteration_time_s: iteration time without improvement.
-        gains: one or more, largest gain first; ties keep the order the classes were given in.
+        gains: gains of the single classes.
+        joint: gains of the joint classes.
+        path_shares: share of the critical path of the joint classes that have one, 0 to 1.
     """
 
     iteration_time_s: float
     gains: tuple[Gain, ...]
+    joint: tuple[Gain, ...]
+    path_shares: Mapping[str, float]
 
     @property
     def winner(self) -> Gain | None:
-        """The class that bounds the iteration; None when no class gains more than 0.1 %."""
+        """The single class that gains most; None when none gains 0.1 %."""
         return self.gains[0] if self.gains[0].gain >= NEGLIGIBLE_GAIN else None
 
     @property
     def runner_up(self) -> Gain | None:
-        """The next class; None when there is no winner or no other class."""
-        return self.gains[1] if self.winner and len(self.gains) > 1 else None
+        """The next single class; None when there is no winner."""
+        return self.gains[1] if self.winner else None
+
+    @property
+    def bounding(self) -> Gain | None:
+        """The joint class that bounds the iteration; None when none gains 0.1 %.
+
+        The one that gains most, or a part of it that gains about as much and more than the classes beside them.
+        """
+        best, *others = self.joint
+        if best.gain < NEGLIGIBLE_GAIN:
+            return None
+        parts = [g for g in others if PART_OF.get(g.resource_class) == best.resource_class]
+        beside = max(g.gain for g in others if g not in parts)
+        return next((g for g in parts if g.gain >= max(beside, NAMED_PART * best.gain)), best)
+
+    @property
+    def next_bounding(self) -> Gain | None:
+        """The best joint class beside `bounding`: neither a part of it, nor the class that it is part of."""
+        bounding = self.bounding
+        if bounding is None:
+            return None
+        name = bounding.resource_class
+        related = {name, PART_OF.get(name), *(part for part, whole in PART_OF.items() if whole == name)}
+        return next(g for g in self.joint if g.resource_class not in related)
+
+    @property
+    def spread(self) -> tuple[Gain, ...]:
+        """Single classes over which the bounding class is spread, largest gain first."""
+        if self.bounding is None:
+            return ()
+        members = JOINT_CLASSES[self.bounding.resource_class].members
+        least = max(NEGLIGIBLE_GAIN, SPREAD_PART * self.bounding.gain)
+        return tuple(g for g in self.gains if g.resource_class in members and g.gain >= least)
 
     @property
     def finding(self) -> str:
         """The bound of the iteration in one plain sentence."""
-        if self.winner is None:
+        bounding, beside = self.bounding, self.next_bounding
+        if bounding is None or beside is None:
             return (
-                "No single resource class bounds the iteration: none shortens it by 0.1 % when improved by 10 %, "
-                "so fixed latencies or several classes at once set its time."
+                "Nothing bounds the iteration: no class shortens it by 0.1 % when improved by 10 %, "
+                "so fixed delays set its time."
             )
-        subject, improvement = IN_WORDS[self.winner.resource_class]
-        sentence = f"{subject} the iteration: with {improvement} it would take {100 * self.winner.gain:.1f} % less time"
-        if self.runner_up is None:
-            return f"{sentence}."
-        if self.runner_up.gain < NEGLIGIBLE_GAIN:
-            return f"{sentence}; no other class would gain anything."
-        second = self.runner_up
-        return f"{sentence}; the next class, {second.resource_class}, would save {100 * second.gain:.1f} %."
+        joint = JOINT_CLASSES[bounding.resource_class]
+        share = self.path_shares.get(bounding.resource_class)
+        path = "" if share is None else f"it is {100 * share:.0f} % of the critical path, and "
+        saved = f"{path}{joint.improvement} would save {100 * bounding.gain:.1f} %{self._spread_in_words}"
+        if beside.gain < NEGLIGIBLE_GAIN:
+            return f"{joint.subject} the iteration: {saved}; no other class would save anything."
+        return f"{joint.subject} the iteration: {saved}; next, {beside.resource_class}, {100 * beside.gain:.1f} %."
+
+    @property
+    def _spread_in_words(self) -> str:
+        """The members of the bounding class and their gains."""
+        names = [f"{g.resource_class} ({100 * g.gain:.1f} %)" for g in self.spread]
+        if not names:
+            return ""
+        if len(names) == 1:
+            return f", most of it by {names[0]}"
+        return f", spread over {', '.join(names[:-1])} and {names[-1]}"
 
 
 def find_bound(
-    iteration_time_s: Callable[[Mapping[str, float]], float], classes: Sequence[str] = tuple(IN_WORDS)
+    iteration_time_s: Callable[[Mapping[str, float]], float], path_shares: Mapping[str, float] | None = None
 ) -> Bound:
-    """Re-run with each class improved by 10 %.
+    """Re-run with each single and each joint class improved by 10 %.
 
     Args:
         iteration_time_s: iteration time in seconds of a run with the given classes improved by the given factors;
             called once with none, then once per class.
-        classes: the classes to try.
-
-    Raises:
-        ValueError: there is no class, or one is unknown.
+        path_shares: share of the critical path of each of its categories, 0 to 1.
     """
-    unknown = [c for c in classes if c not in IN_WORDS]
-    if unknown or not classes:
-        raise ValueError(f"resource classes {unknown or 'none given'}: expected some of {list(IN_WORDS)}")
     base_s = iteration_time_s({})
-    times_s = {c: iteration_time_s({c: IMPROVEMENT}) for c in classes}
-    gains = [Gain(c, time_s, 1.0 - time_s / base_s if base_s > 0 else 0.0) for c, time_s in times_s.items()]
-    return Bound(base_s, tuple(sorted(gains, key=lambda g: -g.gain)))
+
+    def gain(name: str, improved: tuple[str, ...]) -> Gain:
+        time_s = iteration_time_s(dict.fromkeys(improved, IMPROVEMENT))
+        return Gain(name, time_s, 1.0 - time_s / base_s if base_s > 0 else 0.0)
+
+    single = {name: gain(name, (name,)) for name in SINGLE_CLASSES}
+    joint = [single[name] if name in single else gain(name, of.improved) for name, of in JOINT_CLASSES.items()]
+    categories = {name: of.category for name, of in JOINT_CLASSES.items()}
+    shares = {name: (path_shares or {}).get(category) for name, category in categories.items() if category}
+    return Bound(
+        base_s,
+        _best_first(single.values()),
+        _best_first(joint),
+        {name: share for name, share in shares.items() if share is not None},
+    )
+
+
+def _best_first(gains: Iterable[Gain]) -> tuple[Gain, ...]:
+    return tuple(sorted(gains, key=lambda g: -g.gain))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from simulator.analysis.bound import Bound
+from simulator.analysis.bound import Bound, Gain
 from simulator.analysis.breakdown import PARTS, TOTALS, Breakdown, break_down
 from simulator.analysis.collectives import CollectiveRow, collective_table
 from simulator.analysis.critical_path import CriticalPath, critical_path
@@ -16,6 +16,7 @@ from simulator.analysis.metrics import IterationTime, SteadyRule, iteration_time
 from simulator.analysis.ranks import ChosenRanks, choose_ranks
 from simulator.engine.records import RunResult
 from simulator.lowered import PS_PER_S, LoweredProgram
+from simulator.operators import Delay
 from simulator.program import IntArray, TaskGraph
 
 
@@ -142,6 +143,13 @@ def _fraction(breakdown: Breakdown, part: str) -> float:
     return int(getattr(breakdown, f"{part}_ps").sum()) / whole_ps if whole_ps else 0.0
 
 
+def path_shares(path: CriticalPath) -> dict[str, float]:
+    """Share of the critical path of each category, 0 to 1; waits for launches count as host."""
+    times_ps, whole_ps = path.by_category_ps(), max(path.window.length_ps, 1)
+    times_ps["host"] += path.by_operator_ps().get(Delay.__name__, 0)
+    return {name: time_ps / whole_ps for name, time_ps in times_ps.items()}
+
+
 def critical_path_summary(path: CriticalPath) -> dict[str, Any]:
     """Seconds of the critical path by category, section and operator."""
 
@@ -158,11 +166,24 @@ def critical_path_summary(path: CriticalPath) -> dict[str, Any]:
 
 
 def _bound(bound: Bound) -> dict[str, Any]:
+    bounding = bound.bounding
     return {
-        "class": bound.winner.resource_class if bound.winner else None,
-        "gain": bound.winner.gain if bound.winner else None,
-        "runner_up": bound.runner_up.resource_class if bound.runner_up else None,
-        "runner_up_gain": bound.runner_up.gain if bound.runner_up else None,
+        **_best_of(bound.gains, bound.winner, bound.runner_up),
         "finding": bound.finding,
-        "gains": {gain.resource_class: gain.gain for gain in bound.gains},
+        "joint": {
+            **_best_of(bound.joint, bounding, bound.next_bounding),
+            "spread": [gain.resource_class for gain in bound.spread],
+            "path_shares": dict(bound.path_shares),
+        },
+    }
+
+
+def _best_of(gains: Sequence[Gain], best: Gain | None, runner_up: Gain | None) -> dict[str, Any]:
+    """The best class, the next one, and the gains of all."""
+    return {
+        "class": best.resource_class if best else None,
+        "gain": best.gain if best else None,
+        "runner_up": runner_up.resource_class if runner_up else None,
+        "runner_up_gain": runner_up.gain if runner_up else None,
+        "gains": {gain.resource_class: gain.gain for gain in gains},
     }

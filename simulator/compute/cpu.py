@@ -81,8 +81,10 @@ class CpuModel:
 
     def duration_s(self, operator: Operator) -> Amount:
         """Duration in seconds: a scalar, or ``[P]`` when an amount of the operator is ``[P]``."""
-        if isinstance(operator, Measured | Delay):
+        if isinstance(operator, Measured):
             return operator.seconds
+        if isinstance(operator, Delay):
+            return operator.seconds / self.host_speed
         kind = class_of(operator)
         if kind is None:
             return 0.0

@@ -227,8 +227,12 @@ class GpuModel:
     def _ingest(self, operator: Ingest) -> Amount:
         return operator.bytes / self.node.frontend_bytes_per_s
 
-    def _measured(self, operator: Measured | Delay) -> Amount:
+    def _measured(self, operator: Measured) -> Amount:
         return operator.seconds
+
+    def _waiting(self, operator: Delay) -> Amount:
+        """Time in which the device waits for the host."""
+        return operator.seconds / self.host_speed
 
     def _nothing(self, operator: Nothing) -> Amount:  # noqa: ARG002 - one signature for all operators
         return 0.0
@@ -272,7 +276,7 @@ _DURATIONS: dict[type, Callable[[GpuModel, Any], Amount]] = {
     Ingest: GpuModel._ingest,  # noqa: SLF001
     Nothing: GpuModel._nothing,  # noqa: SLF001
     Measured: GpuModel._measured,  # noqa: SLF001
-    Delay: GpuModel._measured,  # noqa: SLF001
+    Delay: GpuModel._waiting,  # noqa: SLF001
 }
 
 COMPUTE_MODELS.add("roofline", GpuModel, "GEMMs by shape, other kernels by their memory traffic, at the achieved rates")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,14 +10,15 @@ import numpy as np
 from inputs.errors import InputError, ProgramError
 from simulator.lowered import Activity, LoweredGroup, LoweredProgram
 from simulator.lowering.collective import LoweredCollective, lower_collective
+from simulator.lowering.faster import faster
 from simulator.lowering.machine import Machine
-from simulator.lowering.private import durations_of, fill, member_instances, task_seconds
+from simulator.lowering.private import durations_of, evened_part, fill, member_instances, task_seconds
 from simulator.lowering.result import CollectiveInfo, Lowering
 from simulator.lowering.shared_work import SharedWork, shared_work_of
 from simulator.lowering.variation import Variation
 from simulator.lowering.warn import warnings_of
 from simulator.network.background import background_of
-from simulator.operators import Amount
+from simulator.operators import Amount, Category
 from simulator.program import IntArray, Program, TaskGraph, sequenced_calls
 
 
@@ -33,9 +34,10 @@ def lower(
     Args:
         machine: the models; keep it between calls, it remembers which ranks form which communicator.
         variation: jitter and stragglers; none by default.
-        improve: classes of `BOUND_CLASSES` made better by a factor, e.g. ``{"NIC": 1.1}``. ``input`` speeds up host
-            and copy tasks of section ``input``; ``imbalance`` moves differences between ranks (durations, sizes of
-            collectives) the part ``factor - 1`` of the way to their mean.
+        improve: classes of `BOUND_CLASSES` and `WHOLE_CLASSES` made better by a factor, e.g. ``{"NIC": 1.1}``.
+            ``input`` speeds up host and copy tasks of section ``input``; ``imbalance`` moves differences between ranks
+            (durations, sizes of collectives) the part ``factor - 1`` of the way to their mean; ``communication``
+            divides the time of collectives and ``compute`` that of kernels, latencies included.
 
     Raises:
         ProgramError: the programs contradict each other (`TaskGraph.check`), or have ranks the machine lacks.
@@ -48,17 +50,12 @@ def lower(
     varied = variation or Variation()
     seconds = [dict(task_seconds(program, better.compute, varied, improve)) for program in graph.programs]
     shared = _Activities(len(graph.programs))
-    evened = improve.get("imbalance", 1.0) - 1.0
-    timed = [dict(of_program) for of_program in seconds]
     beside = shared_work_of(better, varied)
-    calls = _lower_collectives(graph, better, shared, evened, beside)
-    for number, task, activities in beside.tasks(graph.programs, seconds, shared.activities, evened):
-        del seconds[number][task]
-        shared.rows[number][task] = len(shared.activities) + np.arange(len(activities))
-        shared.activities += activities
+    calls = _lower_collectives(graph, better, shared, improve, beside)
+    private = _lower_shared(graph, seconds, shared, improve, beside)
     groups = [
-        _group(program, shared.rows[number], seconds[number], varied, graph.world_size)
-        for number, program in enumerate(graph.programs)
+        _group(program, rows, of_program, varied, graph.world_size)
+        for program, rows, of_program in zip(graph.programs, shared.rows, private, strict=True)
     ]
     topology = machine.topology
     program = LoweredProgram(
@@ -69,7 +66,7 @@ def lower(
         background_of(machine.background, topology),
     )
     infos: tuple[CollectiveInfo, ...] = tuple(call.info for call in calls)
-    return Lowering(program, infos, warnings_of(graph, better, timed, calls))
+    return Lowering(program, infos, warnings_of(graph, better, seconds, calls))
 
 
 def _check_ranks(graph: TaskGraph, world_size: int, variation: Variation | None) -> None:
@@ -87,6 +84,27 @@ def _check_ranks(graph: TaskGraph, world_size: int, variation: Variation | None)
 
 
 @dataclass(slots=True)
+class _Kernels:
+    """Speed of kernels: a factor on those of all programs, nothing on other tasks."""
+
+    programs: Sequence[Program]
+    factor: float
+    kernels: list[tuple[bool, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        looked_at = self.programs if self.factor != 1.0 else ()
+        self.kernels = [tuple(c is Category.COMPUTE for c in program.categories) for program in looked_at]
+
+    def speed(self, program: int, task: int) -> float:
+        """Factor of a task."""
+        return self.factor if self.kernels and self.kernels[program][task] else 1.0
+
+    def faster(self, program: int, seconds: Mapping[int, Amount]) -> dict[int, Amount]:
+        """Seconds of tasks, those of kernels divided by the factor."""
+        return {task: of_task / self.speed(program, task) for task, of_task in seconds.items()}
+
+
+@dataclass(slots=True)
 class _Activities:
     """Activities so far, and for each program the activity numbers of its ranks by task ``[P]``."""
 
@@ -99,9 +117,10 @@ class _Activities:
 
 
 def _lower_collectives(
-    graph: TaskGraph, machine: Machine, shared: _Activities, evened: float, beside: SharedWork
+    graph: TaskGraph, machine: Machine, shared: _Activities, improve: Mapping[str, float], beside: SharedWork
 ) -> list[LoweredCollective]:
     lowered = []
+    evened, speed = evened_part(improve), improve.get("communication", 1.0)
     for sequenced in sequenced_calls(graph):
         collective = lower_collective(sequenced, graph.programs, machine.collectives, evened)
         numbers = np.where(collective.activity_of >= 0, collective.activity_of + len(shared.activities), -1)
@@ -109,9 +128,26 @@ def _lower_collectives(
             own = sequenced.instance[graph.programs[caller.program].ranks]
             shared.rows[caller.program][caller.task] = member_instances(numbers, own)
         of_rank = member_instances(collective.activity_of, sequenced.instance)
-        shared.activities += beside.collectives(collective.activities, of_rank)
+        shared.activities += faster(beside.collectives(collective.activities, of_rank), speed)
         lowered.append(collective)
     return lowered
+
+
+def _lower_shared(
+    graph: TaskGraph,
+    seconds: Sequence[dict[int, Amount]],
+    shared: _Activities,
+    improve: Mapping[str, float],
+    beside: SharedWork,
+) -> list[dict[int, Amount]]:
+    """Add the activities of tasks that may meet others; seconds of all other tasks, by program and task."""
+    private = [dict(of_program) for of_program in seconds]
+    kernels = _Kernels(graph.programs, improve.get("compute", 1.0))
+    for number, task, activities in beside.tasks(graph.programs, seconds, shared.activities, evened_part(improve)):
+        del private[number][task]
+        shared.rows[number][task] = len(shared.activities) + np.arange(len(activities))
+        shared.activities += faster(activities, kernels.speed(number, task))
+    return [kernels.faster(number, of_program) for number, of_program in enumerate(private)]
 
 
 def _group(

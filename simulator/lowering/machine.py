@@ -14,9 +14,12 @@ from simulator.network.model import CollectiveModel
 from simulator.network.topology import Placement, Topology
 
 BOUND_CLASSES: tuple[str, ...] = (
-    "GEMM", "HBM", "NVLink", "NIC", "spine", "PCIe/DDR", "host", "input", "imbalance",
+    "GEMM", "HBM", "NVLink", "NIC", "spine", "messages", "PCIe/DDR", "host", "input", "imbalance",
 )  # fmt: skip
 """Resource classes that can bound an iteration."""
+
+WHOLE_CLASSES: tuple[str, ...] = ("communication", "compute")
+"""Collectives and kernels as wholes: links, messages and rates of several classes at once."""
 
 _LINK_CLASSES: dict[str, tuple[ResourceClass, ...]] = {
     "NVLink": ("nvlink",), "NIC": ("nic",), "spine": ("spine", "torus"),
@@ -37,23 +40,24 @@ class Machine:
         """The machine with classes of `BOUND_CLASSES` faster by the given factors.
 
         GEMM: arithmetic rate. HBM: memory rates of all kernels. NVLink, NIC, spine (links of a torus too), PCIe/DDR
-        (other links inside a node, and host memory): bandwidth of that class; the time of a hop does not change. host:
-        host work, and posting network messages, which the library's CPU thread does. ``input`` and ``imbalance`` are
-        no part of a machine: see `simulator.lowering.lower`.
+        (other links inside a node, and host memory): bandwidth of that class; the time of a hop does not change.
+        messages: starts, hops and posts of collectives. host: host work, and waits of devices for launches. The others
+        are no part of a machine: see `simulator.lowering.lower`.
 
         Raises:
             InputError: a class is unknown.
         """
+        known = (*BOUND_CLASSES, *WHOLE_CLASSES)
         for name in improve:
-            if name not in BOUND_CLASSES:
+            if name not in known:
                 raise InputError(
                     "no such bound class",
                     given=name,
-                    expected=f"one of {', '.join(BOUND_CLASSES)}",
-                    nearest=nearest_name(name, BOUND_CLASSES),
+                    expected=f"one of {', '.join(known)}",
+                    nearest=nearest_name(name, known),
                 )
         links = {link: factor for name, factor in improve.items() for link in _LINK_CLASSES.get(name, ())}
-        collectives = self.collectives.improved(links, improve.get("host", 1.0))
+        collectives = self.collectives.improved(links, improve.get("messages", 1.0))
         return replace(self, compute=self.compute.improved(improve), collectives=collectives)
 
 

@@ -34,6 +34,11 @@ def toward_mean(values: Amount, part: float) -> Amount:
     return moved
 
 
+def evened_part(improve: Mapping[str, float]) -> float:
+    """Part of the way to their mean by which differences between ranks shrink, 0 to 1."""
+    return improve.get("imbalance", 1.0) - 1.0
+
+
 def task_seconds(
     program: Program, compute: ComputeModel, variation: Variation, improve: Mapping[str, float]
 ) -> Iterator[tuple[int, Amount]]:
@@ -42,7 +47,7 @@ def task_seconds(
     Static differences between ranks, stragglers included, are moved towards their mean by ``improve["imbalance"]``.
     """
     slowdown: Amount = variation.slowdown(program.ranks) if variation.straggler_ranks else 1.0
-    evened = improve.get("imbalance", 1.0) - 1.0
+    evened = evened_part(improve)
     for task, work in enumerate(program.work):
         if isinstance(work, CollectiveCall):
             continue

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
@@ -132,15 +131,15 @@ class CollectiveModel:
             check_algorithm(op, name, f"network.algorithms.{op}")
         return CollectiveModel(cluster, topology, calibrate(cluster), transport_of(cluster), forced, topology.rates)
 
-    def improved(self, speed: Mapping[ResourceClass, float], host_speed: float = 1.0) -> CollectiveModel:
-        """The same machine with the bandwidth of some link classes, and the CPU that posts messages, faster.
+    def improved(self, speed: Mapping[ResourceClass, float], message_speed: float = 1.0) -> CollectiveModel:
+        """The same machine with the bandwidth of some link classes, and the cost of messages, faster.
 
         Blocks of ranks found so far are shared with the new model.
         """
         return replace(
             self,
             rates={name: rate * speed.get(name, 1.0) for name, rate in self.rates.items()},
-            transport=self.transport.on_faster_host(host_speed),
+            transport=self.transport.with_faster_messages(message_speed),
         )
 
     def blocks(self, instance: IntArray) -> list[Block]:
@@ -246,7 +245,7 @@ class CollectiveModel:
         measured = any(point.op == call.op and point.nodes > 1 for point in self.cluster.latency_points)
         if call.op != "all_to_all" or measured:
             return False
-        free = replace(self, transport=self.transport.on_faster_host(math.inf))
+        free = replace(self, transport=self.transport.without_posts())
         return float(free.time(call).seconds.max()) < (1 - POSTS_SHARE) * float(timed.seconds.max())
 
     def _phases_of_stage(self, block: Block, stage: TimedStage) -> list[Phase]:

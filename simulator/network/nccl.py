@@ -43,7 +43,7 @@ class NcclTransport:
         copy_s_per_byte: time per byte of the member's own part, which the kernel copies; 0 where nothing was fitted.
         factors: fitted factors of the latencies.
         tuner: NCCL's own choice; None: the fastest.
-        host_speed: divides the posts, which a CPU thread of the library does (1; 1.1 for a 10 % faster host).
+        message_speed: divides starts, hops and posts (1; 1.1 for 10 % better).
     """
 
     algorithms: Mapping[str, tuple[str, ...]]
@@ -59,7 +59,7 @@ class NcclTransport:
     copy_s_per_byte: float
     factors: Factors
     tuner: NcclTuner | None
-    host_speed: float = 1.0
+    message_speed: float = 1.0
 
     @staticmethod
     def of(cluster: Cluster, constants: NcclConstants) -> NcclTransport:
@@ -100,9 +100,13 @@ class NcclTransport:
         """Protocols of an algorithm that the release has."""
         return tuple(protocol for protocol in algorithm.protocols(block) if protocol in self.protocols)
 
-    def on_faster_host(self, speed: float) -> NcclTransport:
-        """Posts are done by a thread of the host."""
-        return replace(self, host_speed=speed)
+    def with_faster_messages(self, speed: float) -> NcclTransport:
+        """Starts of kernels, hops, and posts by the library's own thread."""
+        return replace(self, message_speed=speed)
+
+    def without_posts(self) -> NcclTransport:
+        """The library's own thread posts them."""
+        return replace(self, post_s=0.0)
 
     def _way(self, call: Call, stage: Stage, protocol: Protocol) -> Way:
         efficiency = self.payload[protocol] * reached(stage, protocol)
@@ -116,11 +120,11 @@ class NcclTransport:
 
     def post_seconds(self, protocol: str) -> float:
         """Cost of posting one network message."""
-        return self.factors.post * self.post_s * (self.simple_factor if protocol == "simple" else 1.0) / self.host_speed
+        return self.factors.post * self.post_s * (self.simple_factor if protocol == "simple" else 1.0)
 
     def posting_seconds(self, latency: Latency, protocol: str) -> float:
         """One after the other, by the proxy."""
-        return latency.messages * self.post_seconds(protocol)
+        return latency.messages * self.post_seconds(protocol) / self.message_speed
 
     def copy_seconds(self, touched_bytes: FloatArray | float) -> FloatArray | float:
         """Seconds to copy the bytes at the rate of the kernel."""
@@ -137,4 +141,4 @@ class NcclTransport:
         inside: float = latency.near_hops * near + latency.paced_hops * max(near, post)
         between: float = latency.network_hops * network + latency.posts * post
         member = 0.0 if table.member_s is None else table.member_s.value * self.factors.network_hop
-        return latency.starts * float(base) + inside + between + latency.members * member
+        return (latency.starts * float(base) + inside + between + latency.members * member) / self.message_speed

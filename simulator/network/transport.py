@@ -76,6 +76,10 @@ class Transport(Protocol):
         """Time for `Way.touched_bytes`, seconds; the same shape."""
         ...
 
-    def on_faster_host(self, speed: float) -> Transport:
-        """The same with the CPU's part of posting messages faster by ``speed``."""
+    def with_faster_messages(self, speed: float) -> Transport:
+        """The same with the cost of messages that no link sets faster by ``speed``: starts, hops, posts."""
+        ...
+
+    def without_posts(self) -> Transport:
+        """The same with messages that a CPU posts in no time."""
         ...

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from scenarios.levers import Levers
 from simulator.analysis.bound import Bound
 from simulator.analysis.breakdown import PARTS, Breakdown
 from simulator.analysis.collectives import CollectiveRow
@@ -122,7 +123,8 @@ class RunFindings(Times):
 
     Attributes:
         job: the simulated job.
-        bound: gains of all resource classes.
+        bound: gains of all classes.
+        levers: settings that were tried; None where none was to be.
         origins: origin of every quantity used.
     """
 
@@ -131,6 +133,7 @@ class RunFindings(Times):
     bound: Bound
     memory: Sequence[MemoryTier]
     origins: Sequence[Origin]
+    levers: Levers | None = None
 
     @property
     def throughput_samples_per_s(self) -> float:

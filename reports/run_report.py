@@ -7,7 +7,7 @@ from html import escape
 from reports.findings import RunFindings
 from reports.markup import Section
 from reports.page import assemble
-from reports.sections.bound import bound_section
+from reports.sections.bound import bound_section, levers_section
 from reports.sections.breakdown import breakdown_section
 from reports.sections.collectives import collectives_section
 from reports.sections.critical_path import critical_path_section
@@ -54,6 +54,7 @@ def run_sections(findings: RunFindings) -> tuple[Section, ...]:
         timeline_section(findings),
         breakdown_section(findings),
         bound_section(findings),
+        *(() if findings.levers is None else (levers_section(findings.levers),)),
         critical_path_section(findings),
         collectives_section(findings),
         memory_section(findings),

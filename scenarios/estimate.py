@@ -9,7 +9,7 @@ from inputs.errors import InfeasibleError
 from inputs.quantities import format_quantity
 from scenarios.host_memory import physical_memory_bytes
 from scenarios.prepare import Prepared
-from simulator.lowering import BOUND_CLASSES
+from simulator.analysis import BOUND_RUNS
 
 RECORD_BYTES = 3 * 8
 """Start, end and waiting of a task on a rank in one recorded iteration, int64 each."""
@@ -35,7 +35,7 @@ def run_size(prepared: Prepared) -> dict[str, Any]:
     """Size of a run: tasks, iterations, rank-tasks of the run and its re-runs, bytes of memory, seconds."""
     tasks = sum(program.task_count for program in prepared.graph.programs)
     per_iteration = sum(program.task_count * program.rank_count for program in prepared.graph.programs)
-    iterations, probes = _iterations(prepared), len(BOUND_CLASSES) + 1
+    iterations, probes = _iterations(prepared), BOUND_RUNS
     again = iterations if _varies(prepared) else min(PROBE_ITERATIONS, iterations)
     rank_tasks = per_iteration * (iterations + probes * again)
     more_records = prepared.resolved.scenario.output.record.iterations - 2

@@ -6,34 +6,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from scenarios.bursts import background_warnings, longest_period_s, steady_rule
+from scenarios.bursts import background_warnings, steady_rule
 from scenarios.engine_run import run_options, variation_of
 from scenarios.estimate import require_memory, run_size
+from scenarios.levers import Levers, find_levers
 from scenarios.located import located
 from scenarios.prepare import Prepared, prepare
+from scenarios.probe import Probe
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario
 from scenarios.summary import caches_of, job_of, sharding_of, summary_of
-from simulator.analysis import (
-    Analysis,
-    Bound,
-    IterationTime,
-    SteadyRule,
-    analyse,
-    find_bound,
-    iteration_time,
-    path_shares,
-)
-from simulator.engine import RunOptions, RunResult, run
-from simulator.lowered import PS_PER_S
-from simulator.lowering import BOUND_CLASSES, Lowering, Variation, lower
+from simulator.analysis import BOUND_RUNS, Analysis, Bound, analyse, find_bound, path_shares
+from simulator.engine import RunResult, run
+from simulator.lowering import Lowering, lower
 from simulator.program import TaskGraph
-
-EXACT = 1e-6
-"""Relative difference of iterations that repeat exactly, but for integers of picoseconds."""
-PROBE_RULE = SteadyRule(window=1, tolerance=EXACT)
-"""Rule that ends a re-run in search of the bound: settled iterations repeat exactly, so two equal ones suffice."""
-
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -45,6 +31,7 @@ class Outcome:
         result: times of the run.
         analysis: iteration time, breakdown, collectives, critical path.
         bound: the bound of the iteration.
+        levers: settings that were tried; None where none was to be.
         warnings: limits of the trust in the results, one text each.
         summary: the content of ``summary.json``.
     """
@@ -54,6 +41,7 @@ class Outcome:
     result: RunResult
     analysis: Analysis
     bound: Bound
+    levers: Levers | None
     warnings: tuple[str, ...]
     summary: dict[str, Any]
 
@@ -68,8 +56,8 @@ class Outcome:
         return self.prepared.graph
 
 
-def simulate(resolved: ResolvedScenario, progress: Progress) -> Outcome:
-    """Run a scenario.
+def simulate(resolved: ResolvedScenario, progress: Progress, *, levers: bool = False) -> Outcome:
+    """Run a scenario; with ``levers``, also try changed settings.
 
     Raises:
         InputError: a model, generator or planner refuses the scenario.
@@ -88,11 +76,12 @@ def simulate(resolved: ResolvedScenario, progress: Progress) -> Outcome:
     algorithms = {info.task: info.algorithm for info in lowering.collectives}
     rule = steady_rule(prepared.machine)
     analysis = analyse(prepared.graph, lowering.program, result, algorithms=algorithms, rule=rule)
-    probe = _Probe(prepared, lowering, variation, result, analysis.iteration, progress)
-    bound = find_bound(probe, path_shares(analysis.critical_path))
+    probe = Probe.of(prepared, lowering, variation, result, analysis.iteration)
+    bound = _bound(probe, analysis, progress)
+    tried = find_levers(probe, path_shares(analysis.critical_path), progress) if levers else None
     warnings = _warnings(prepared, lowering, analysis)
-    summary = summary_of(prepared, analysis, bound, warnings)
-    return Outcome(prepared, lowering, result, analysis, bound, warnings, summary)
+    summary = summary_of(prepared, analysis, bound, tried, warnings)
+    return Outcome(prepared, lowering, result, analysis, bound, tried, warnings, summary)
 
 
 def check(resolved: ResolvedScenario, progress: Progress | None = None) -> dict[str, Any]:
@@ -115,51 +104,20 @@ def check(resolved: ResolvedScenario, progress: Progress | None = None) -> dict[
     }
 
 
-@dataclass(slots=True)
-class _Probe:
-    """Iteration time with some resource classes improved, for `find_bound`.
+def _bound(probe: Probe, analysis: Analysis, progress: Progress) -> Bound:
+    """The bound of a run, by re-runs with each class improved."""
+    done = 0
 
-    Where iterations repeat a re-run ends when two are equal. With jitter, or beside bursts of another job, it has as
-    many iterations as the run and is measured over the same ones, whose draws are the same.
-    """
-
-    prepared: Prepared
-    lowering: Lowering
-    variation: Variation
-    result: RunResult
-    measured: IterationTime
-    progress: Progress
-    done: int = 0
-
-    def __call__(self, improve: Mapping[str, float]) -> float:
-        """Seconds per iteration."""
-        self.done += 1
-        self.progress.stage("looking for the bound", self.done, len(BOUND_CLASSES) + 1)
-        if self._varies and not improve:
-            return self._over_measured(self.result)
-        result = run(self._lowering(improve).program, self._options())
-        if self._varies:
-            return self._over_measured(result)
-        return iteration_time(result.iteration_end_ps.tolist(), PROBE_RULE).seconds
-
-    def _lowering(self, improve: Mapping[str, float]) -> Lowering:
+    def seconds(improve: Mapping[str, float]) -> float:
+        nonlocal done
+        done += 1
+        progress.stage("looking for the bound", done, BOUND_RUNS)
         if not improve:
-            return self.lowering
-        return lower(self.prepared.graph, self.prepared.machine, variation=self.variation, improve=improve)
+            return probe.base_s()
+        prepared = probe.prepared
+        return probe.seconds(lower(prepared.graph, prepared.machine, variation=probe.variation, improve=improve))
 
-    @property
-    def _varies(self) -> bool:
-        return self.lowering.program.varies or longest_period_s(self.prepared.machine) > 0.0
-
-    def _options(self) -> RunOptions:
-        stop = None if self._varies else PROBE_RULE
-        return RunOptions(max_iterations=self.measured.iterations, stop=stop, keep_last=1)
-
-    def _over_measured(self, result: RunResult) -> float:
-        """Mean over the iterations that the run's own time is the mean of."""
-        ends = [0, *result.iteration_end_ps.tolist()]
-        count = self.measured.measured_iterations
-        return float(ends[-1] - ends[-1 - count]) / count / PS_PER_S
+    return find_bound(seconds, path_shares(analysis.critical_path))
 
 
 def _warnings(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from scenarios.levers import Levers
 from scenarios.prepare import Prepared
 from scenarios.resolve import ResolvedScenario
 from simulator.analysis import Analysis, Bound, summarise
@@ -17,7 +18,9 @@ from workloads.dlrm.sharding.plan import Plan
 from workloads.graph.schedule import SCHEDULES
 
 
-def summary_of(prepared: Prepared, analysis: Analysis, bound: Bound, warnings: Sequence[str]) -> dict[str, Any]:
+def summary_of(
+    prepared: Prepared, analysis: Analysis, bound: Bound, levers: Levers | None, warnings: Sequence[str]
+) -> dict[str, Any]:
     """Plain numbers, strings, lists and dicts; no clock, host or path: the same run gives the same summary."""
     resolved = prepared.resolved
     found = summarise(
@@ -32,6 +35,7 @@ def summary_of(prepared: Prepared, analysis: Analysis, bound: Bound, warnings: S
     return {
         **job_of(resolved),
         **found,
+        "levers": None if levers is None else levers.to_dict(),
         "sharding": sharding_of(prepared.plan),
         "caches": caches_of(prepared),
         "pipeline": pipeline_of(prepared.settings),

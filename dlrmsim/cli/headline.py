@@ -34,6 +34,8 @@ def print_headline(summary: Mapping[str, Any], folder: Path) -> None:
     console = text_console()
     console.print(Text(_title(summary), style="bold"))
     console.print(Text(f"  {summary['bound']['finding']}"))
+    if summary["levers"] is not None:
+        console.print(Text(f"  {summary['levers']['advice']}"))
     if console.is_terminal:
         console.print(_bar(summary["breakdown"]["fractions"]))
     _print_rows(console, _run_rows(summary))
@@ -122,7 +124,7 @@ def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
     for part, words, _ in PARTS:
         seconds = breakdown[f"{part}_s"]["mean"]
         yield (words, format_quantity(seconds, "s"), f"{100 * breakdown['fractions'][part]:.1f} % {window}")
-    yield _bound_row(summary["bound"])
+    yield _bound_row(summary["bound"]["joint"])
     imbalance = f"imbalance {summary['imbalance']:.2f}: max / mean computation"
     yield ("slowest rank", str(summary["ranks"]["slowest"]), imbalance)
     yield from _memory_rows(summary)
@@ -130,9 +132,10 @@ def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
 
 def _bound_row(bound: Mapping[str, Any]) -> Row:
     if not bound["class"]:
-        return ("bound", "no single class", "none gains 0.1 % when improved by 10 %")
-    second = f"; runner-up {bound['runner_up']} {100 * bound['runner_up_gain']:.1f} %" if bound["runner_up"] else ""
-    return ("bound", bound["class"], f"10 % better saves {100 * bound['gain']:.1f} %{second}")
+        return ("bound", "nothing", "no class gains 0.1 % when improved by 10 %")
+    spread = f", {', '.join(bound['spread'])}" if bound["spread"] else ""
+    second = f"; runner-up {bound['runner_up']} {100 * bound['runner_up_gain']:.1f} %"
+    return ("bound", bound["class"], f"10 % better saves {100 * bound['gain']:.1f} %{spread}{second}")
 
 
 def _memory_rows(found: Mapping[str, Any]) -> Iterator[Row]:

@@ -21,6 +21,7 @@ def run(
         str | None, typer.Option("--ranks", metavar="0,5,9", help="Ranks whose timelines are traced and drawn.")
     ] = None,
     report: Report = True,
+    levers: Annotated[bool, typer.Option("--levers/--no-levers", help="Try settings that might be faster.")] = True,
 ) -> None:
     """Simulate a training job and say how long an iteration takes, where the time goes and what bounds it."""
     import dlrmsim
@@ -35,7 +36,7 @@ def run(
         return
     chosen = parse_ranks(ranks)
     with progress_display() as progress:
-        done = dlrmsim.run(resolved, ranks=chosen, report=report, out=out, progress=progress)
+        done = dlrmsim.run(resolved, ranks=chosen, report=report, levers=levers, out=out, progress=progress)
     if as_json:
         print_json(done.summary)
     else:

@@ -28,6 +28,7 @@ def run_findings(outcome: Outcome, asked_ranks: Sequence[int] = ()) -> RunFindin
         collectives=analysis.collectives,
         critical_path=analysis.critical_path,
         bound=outcome.bound,
+        levers=outcome.levers,
         memory=_memory(outcome.prepared.memory),
         origins=origins(outcome.resolved),
         warnings=outcome.warnings,

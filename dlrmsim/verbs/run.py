@@ -43,6 +43,11 @@ class RunResult:
         return self.outcome.bound.finding
 
     @property
+    def advice(self) -> str | None:
+        """The settings that save most, as a sentence; None where none was tried."""
+        return None if self.outcome.levers is None else self.outcome.levers.advice
+
+    @property
     def summary(self) -> Mapping[str, object]:
         """The content of ``summary.json``."""
         return self.outcome.summary
@@ -54,6 +59,7 @@ def run(
     settings: Sequence[str] = (),
     ranks: Sequence[int] | None = None,
     report: bool = True,
+    levers: bool = True,
     out: Name | None = None,
     progress: Progress | None = None,
 ) -> RunResult:
@@ -63,6 +69,7 @@ def run(
         settings: ``KEY=VALUE`` each.
         ranks: ranks whose timelines are traced and shown first; default: slowest, fastest, median and first.
         report: whether to write ``report.html``.
+        levers: whether to try settings that might make the job faster.
         out: output folder; default ``runs/NAME-HASH8``.
 
     Raises:
@@ -76,7 +83,7 @@ def run(
         raise InputError("no such rank", file="--ranks", given=missing[0], expected=f"0 to {resolved.world_size - 1}")
     folder = replaceable(RUNS_FOLDER / f"{resolved.name}-{resolved.hash[:8]}" if out is None else out)
     begin = time.perf_counter()
-    outcome = simulate(resolved, progress)
+    outcome = simulate(resolved, progress, levers=levers)
     wall_s = {"simulate": time.perf_counter() - begin}
     with folder_written_whole(folder) as partial:
         write_results(partial, outcome, asked_ranks=ranks or (), report=report, wall_s=wall_s, progress=progress)

@@ -8,6 +8,8 @@
     ["exposed_copy", "exposed copy", "exposed-copy"], ["idle", "idle", "idle"],
   ];
 
+  const LEVERS_TITLE = "% of the iteration saved by this setting; coloured: the numbers that the job trains stay";
+
   /** Parts that take at least 0.05 % of the iteration somewhere: the others would be names without a colour in sight. */
   const visible = (rows) => PARTS.filter(([key]) => rows.some((row) => row[key] >= 5e-4 * whole(row)));
   const whole = (row) => PARTS.reduce((sum, [key]) => sum + row[key], 0);
@@ -48,19 +50,19 @@
       yaxis: { title: "ms", rangemode: "tozero" }, legend: legendBelow() } };
   }
 
-  function gainsChart(gains) {
+  /** Gains as bars; the best one stands out, or those that `strong` picks. */
+  function gainsChart(gains, title, strong = (g) => g.gain === gains[0].gain) {
     const texts = gains.map((g) => (g.gain >= 0.0005 || g.gain <= -0.0005 ? format.percent(g.gain) : "none"));
-    const best = gains[0]?.gain ?? 0;
     return {
       traces: [{
         type: "bar", orientation: "h", y: gains.map((g) => g.name), x: gains.map((g) => 100 * g.gain), text: texts,
         textposition: "outside", cliponaxis: false, textfont: { color: theme.color("ink"), size: 12.5 },
-        marker: { color: gains.map((g) => theme.color(g.gain === best && best > 0 ? "accent" : "idle")) },
+        marker: { color: gains.map((g) => theme.color(g.gain > 0 && strong(g) ? "accent" : "idle")) },
         hovertext: gains.map((g) => `${g.words}:<br><b>${format.duration(g.iteration_ns)}</b> per iteration, ${format.percent(g.gain)} less`),
         hoverinfo: "text",
       }],
       layout: { height: 60 + 30 * gains.length, yaxis: { autorange: "reversed", showgrid: false }, bargap: 0.45,
-        margin: { l: 8, r: 64, t: 8, b: 8 }, xaxis: { title: "% of the iteration saved when this class is 10 % better", zeroline: true } },
+        margin: { l: 8, r: 64, t: 8, b: 8 }, xaxis: { title, zeroline: true } },
     };
   }
 
@@ -125,7 +127,10 @@
     startJumps(timeline);
     charts.draw("parts-chart", () => partsChart(page.breakdown));
     startRanks(ranks, timeline);
-    if (page.bound) charts.draw("gains-chart", () => gainsChart(page.bound));
+    const better = "% of the iteration saved when this class is 10 % better";
+    if (page.bound) charts.draw("joint-chart", () => gainsChart(page.joint, better));
+    if (page.bound) charts.draw("gains-chart", () => gainsChart(page.bound, better));
+    if (page.levers) charts.draw("levers-chart", () => gainsChart(page.levers.filter((g) => g.gain > -0.25), LEVERS_TITLE, (g) => g.kind === "free"));
     charts.draw("path-categories", () => shareChart(page.path.categories));
     charts.draw("path-operators", () => shareChart(page.path.operators));
     charts.draw("path-sections", () => shareChart(page.path.sections));

@@ -1,29 +1,92 @@
-"""Section of the bound: gains of re-runs with each resource class 10 % better."""
+"""Sections of the bound: gains of re-runs with each class 10 % better, and of settings that were tried."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from html import escape
+from typing import Any
+
 from reports.findings import RunFindings
-from reports.markup import Section
-from simulator.analysis.bound import IN_WORDS
+from reports.markup import Row, Section, number, table
+from reports.numbers import percent, seconds
+from scenarios.levers import Lever, Levers
+from simulator.analysis.bound import JOINT_CLASSES, SINGLE_CLASSES, Gain
+
+KINDS = {"free": "free", "numerics": "changes numerics"}
+BASES = {"run": "a run with it", "plan kept": "with the plan of this run", "even loads": "if all ranks had equal loads"}
+"""Kinds and bases of levers in words."""
 
 
 def bound_section(findings: RunFindings) -> Section:
-    """The gains as bars, best first."""
-    gains = [
-        {
-            "name": gain.resource_class,
-            "gain": gain.gain,
-            "iteration_ns": gain.iteration_time_s * 1e9,
-            "words": IN_WORDS[gain.resource_class][1],
-        }
-        for gain in findings.bound.gains
-    ]
+    """The gains of joint and of single classes as bars, best first."""
+    bound, joint = findings.bound, {name: of.improvement for name, of in JOINT_CLASSES.items()}
     return Section(
         anchor="bound",
         title="What bounds it",
         short="Bound",
-        lede="The run repeated with one resource class 10 % better at a time, all else equal. "
-        + findings.bound.finding,
-        body='<div class="card"><div class="plot" id="gains-chart"></div></div>',
-        payload={"bound": gains},
+        lede=f"The run repeated with one class 10 % better at a time, all else equal. {bound.finding}",
+        body=_card("joint-chart", "By what an iteration is made of") + _card("gains-chart", "By resource"),
+        payload={"joint": _bars(bound.joint, joint), "bound": _bars(bound.gains, SINGLE_CLASSES)},
     )
+
+
+def levers_section(levers: Levers) -> Section:
+    """The settings that were tried, as bars and with their iteration times."""
+    notes = [*(f"{note}." for note in levers.notes), *_infeasible(levers)]
+    return Section(
+        anchor="levers",
+        title="What a setting saves",
+        short="Settings",
+        lede=f"The run repeated with one key of the scenario changed at a time. {levers.advice}",
+        body=_card("levers-chart", "") + _table(levers.tried) + "".join(f"<p>{escape(note)}</p>" for note in notes),
+        payload={"levers": [_lever_bar(lever) for lever in levers.tried]},
+    )
+
+
+def _infeasible(levers: Levers) -> list[str]:
+    if not levers.infeasible:
+        return []
+    return [f"Does not fit into memory: {', '.join(f'--set {setting}' for setting in levers.infeasible)}."]
+
+
+def _card(anchor: str, title: str) -> str:
+    heading = f"<h3>{escape(title)}</h3>" if title else ""
+    return f'<div class="card">{heading}<div class="plot" id="{anchor}"></div></div>'
+
+
+def _bars(gains: Iterable[Gain], words: Mapping[str, str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": gain.resource_class,
+            "gain": gain.gain,
+            "iteration_ns": gain.iteration_time_s * 1e9,
+            "words": words[gain.resource_class],
+        }
+        for gain in gains
+    ]
+
+
+def _lever_bar(lever: Lever) -> dict[str, Any]:
+    return {
+        "name": lever.setting,
+        "gain": lever.gain,
+        "iteration_ns": lever.iteration_time_s * 1e9,
+        "words": f"{KINDS[lever.kind]}; {BASES[lever.basis]}",
+        "kind": lever.kind,
+    }
+
+
+def _table(levers: Iterable[Lever]) -> str:
+    rows = (
+        Row(
+            (
+                f"--set {lever.setting}",
+                KINDS[lever.kind],
+                number(seconds(lever.iteration_time_s), lever.iteration_time_s),
+                number(percent(lever.gain), lever.gain),
+                BASES[lever.basis],
+            )
+        )
+        for lever in levers
+    )
+    return table(("setting", "kind", "iteration", "saved", "compared"), rows, numbers=(2, 3))

@@ -30,9 +30,11 @@ def headline(findings: RunFindings) -> Markup:
 
 
 def sentences(findings: RunFindings) -> tuple[Markup, ...]:
-    """The bound, the largest parts of the time, and the longest wait on the critical path."""
+    """The bound, the advice, the largest parts of the time, and the longest wait on the critical path."""
+    advice = () if findings.levers is None else (strong("{}", findings.levers.advice),)
     return (
         strong("{}", findings.bound.finding),
+        *advice,
         where_it_goes(findings.breakdown),
         longest_wait(findings.critical_path),
     )
@@ -68,9 +70,6 @@ def tiles(findings: RunFindings) -> str:
     value, unit = seconds(findings.iteration.seconds).split(" ")
     rate, rate_unit = samples_per_s(findings.throughput_samples_per_s)
     per_gpu = " ".join(samples_per_s(findings.throughput_samples_per_s / findings.job.world_size))
-    winner, second = findings.bound.winner, findings.bound.runner_up
-    bound_note = f"10 % better saves {percent(winner.gain)}" if winner else "no class gains 0.1 % or more"
-    runner_up = f"; next {second.resource_class}, {percent(second.gain)}" if second else ""
     return "".join(
         (
             tile("Iteration time", value, unit, _measured(findings)),
@@ -79,10 +78,30 @@ def tiles(findings: RunFindings) -> str:
                 "Exposed communication", f"{100 * shares['exposed_comm']:.3g}", "%", "of the iteration, mean over ranks"
             ),
             tile("Computation", f"{100 * shares['compute']:.3g}", "%", "of the iteration, mean over ranks"),
-            tile("Bound by", winner.resource_class if winner else "nothing alone", "", bound_note + runner_up),
+            _bound_tile(findings),
+            *_lever_tile(findings),
             *_memory_tile(findings),
         )
     )
+
+
+def _bound_tile(findings: RunFindings) -> str:
+    """The joint class that bounds, its share of the path, its gain, and the classes that it is spread over."""
+    bound = findings.bound
+    bounding = bound.bounding
+    if bounding is None:
+        return tile("Bound by", "nothing", "", "no class gains 0.1 % or more")
+    share = bound.path_shares.get(bounding.resource_class)
+    path = "" if share is None else f"{100 * share:.0f} % of the critical path; "
+    spread = ", ".join(gain.resource_class for gain in bound.spread)
+    saved = f"10 % better saves {percent(bounding.gain)}"
+    return tile("Bound by", bounding.resource_class, "", f"{path}{saved}{': ' if spread else ''}{spread}")
+
+
+def _lever_tile(findings: RunFindings) -> tuple[str, ...]:
+    """The best free lever."""
+    best = findings.levers.best("free") if findings.levers else None
+    return () if best is None else (tile("Free", f"{100 * best.gain:.1f}", "% saved", f"--set {best.setting}"),)
 
 
 def _measured(findings: RunFindings) -> str:

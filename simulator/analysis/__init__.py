@@ -4,7 +4,7 @@ Pure functions on programs and a `RunResult`: no clock, no randomness, no pandas
 metric is defined once, in docs/reference/metrics.md.
 """
 
-from simulator.analysis.bound import Bound, Gain, find_bound
+from simulator.analysis.bound import BOUND_RUNS, Bound, Gain, find_bound
 from simulator.analysis.breakdown import Breakdown, break_down
 from simulator.analysis.collectives import CollectiveRow, Spread, collective_table
 from simulator.analysis.critical_path import CriticalPath, Segment, critical_path
@@ -15,6 +15,7 @@ from simulator.analysis.timeline import Symbols, Timeline, timeline_blocks, writ
 from simulator.analysis.window import Window, measured_window, window_of
 
 __all__ = [
+    "BOUND_RUNS",
     "Analysis",
     "Bound",
     "Breakdown",

@@ -66,6 +66,9 @@ JOINT_CLASSES: Mapping[str, JointClass] = {
 }  # fmt: skip
 """The joint classes."""
 
+BOUND_RUNS = 1 + len(SINGLE_CLASSES) + len(JOINT_CLASSES.keys() - SINGLE_CLASSES.keys())
+"""Runs that find the bound: one without improvement, and one for each class."""
+
 PART_OF: Mapping[str, str] = {"memory": "compute"}
 """Joint classes that are mostly part of another."""
 

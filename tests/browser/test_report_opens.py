@@ -28,6 +28,7 @@ SECTIONS = (
     "timeline",
     "breakdown",
     "bound",
+    "levers",
     "critical-path",
     "collectives",
     "memory",
@@ -35,7 +36,17 @@ SECTIONS = (
     "provenance",
     "scenario",
 )
-CHARTS = ("parts-chart", "ranks-chart", "gains-chart", "path-categories", "path-operators", "path-sections", "memory-0")
+CHARTS = (
+    "parts-chart",
+    "ranks-chart",
+    "joint-chart",
+    "gains-chart",
+    "levers-chart",
+    "path-categories",
+    "path-operators",
+    "path-sections",
+    "memory-0",
+)
 CANVAS = "#timeline-canvas"
 
 

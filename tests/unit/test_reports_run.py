@@ -17,6 +17,7 @@ ANCHORS = (
     "timeline",
     "breakdown",
     "bound",
+    "levers",
     "critical-path",
     "collectives",
     "memory",

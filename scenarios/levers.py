@@ -1,0 +1,270 @@
+"""Levers: settings of a scenario that cost no hardware, each tried by a re-run with that one key changed.
+
+A lever is *free* when the job trains the same numbers: another pipeline, planner, overlap or launch scope. It changes
+*numerics* when it rounds what travels, or lets lookups see older rows. All levers but planners are tried with the
+run's plan first; those that are advised are planned again, as a run with the setting would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, TypeAlias, get_args
+
+from inputs.errors import InfeasibleError, InputError
+from scenarios.job import settings_of
+from scenarios.located import located
+from scenarios.plans import PlanningJob, plan_of
+from scenarios.probe import Probe
+from scenarios.progress import Progress
+from scenarios.resolve import ResolvedScenario
+from simulator.lowering import lower
+from simulator.operators import BYTES_PER_ELEMENT
+from workloads.dlrm.family import DlrmWorkload
+from workloads.dlrm.model.choices import CommPrecision
+from workloads.dlrm.model.storage import is_cached
+from workloads.dlrm.sharding.plan import Plan
+from workloads.graph.framework import CudaGraph, Pipeline
+from workloads.graph.schedule import SCHEDULES
+
+Kind: TypeAlias = Literal["free", "numerics"]
+Basis: TypeAlias = Literal["run", "plan kept", "even loads"]
+
+WORTHWHILE = 0.01
+"""Least gain of a lever that is advised; constants are no better known than that."""
+
+MORE_OVERLAP: tuple[Pipeline, ...] = (
+    "none", "inter_iteration", "sparse_dist", "prefetch", "fused_sparse_dist", "semi_sync",
+)  # fmt: skip
+"""Pipelines, each overlapping more than those before it."""
+
+PLANNERS_TRIED = ("table_row_wise", "table_column_wise", "greedy", "data_parallel")
+"""Planners of plans that differ in kind, and that plan 1,000 tables in less than a second; `plan --compare` has all."""
+
+PLANNER = "workload.sharding.planner="
+"""Start of the settings that choose a planner."""
+
+WIRE_KEYS = ("forward_all_to_all", "backward_all_to_all", "all_reduce")
+"""Keys of `precision` for what travels."""
+
+LARGE_RANKS = 512
+"""With more ranks the uneven loads of a new plan take too long to simulate (40 s at 4,096 ranks, row blocks over each
+of 512 nodes): planners are compared with the loads of all ranks evened out."""
+
+LEVER_ITERATIONS = 10
+"""Iterations of a re-run at most where iterations vary; the run is measured over the same ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lever:
+    """A setting that was tried.
+
+    Attributes:
+        setting: as ``--set`` takes it.
+        kind: ``free``, or ``numerics`` where the numbers that the job trains change.
+        iteration_time_s: iteration time with it.
+        gain: the part of the iteration time saved; negative: longer.
+        basis: ``run``: a run with the setting gives this; ``plan kept``: with the plan of the run, where one with the
+            setting makes its own; ``even loads``: both compared with the loads of all ranks evened out.
+    """
+
+    setting: str
+    kind: Kind
+    iteration_time_s: float
+    gain: float
+    basis: Basis = "run"
+
+
+@dataclass(frozen=True, slots=True)
+class Levers:
+    """The levers of a run.
+
+    Attributes:
+        tried: best first.
+        infeasible: settings with which the job does not fit into memory.
+        notes: limits of the search, in words.
+    """
+
+    tried: tuple[Lever, ...]
+    infeasible: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def best(self, kind: Kind) -> Lever | None:
+        """The lever of a kind that saves most in a run with it, if that is worthwhile."""
+        worth = (lever for lever in self.tried if lever.basis == "run" and lever.gain >= WORTHWHILE)
+        return next((lever for lever in worth if lever.kind == kind), None)
+
+    @property
+    def advice(self) -> str:
+        """One line: the free lever that saves most, beside it the one that changes numerics."""
+        free, numerics = self.best("free"), self.best("numerics")
+        parts = []
+        if free:
+            parts.append(f"Free: --set {free.setting} saves {100 * free.gain:.1f} %.")
+        if numerics:
+            kept = "" if free else "No free setting saves 1 %. "
+            saved = f"--set {numerics.setting} saves {100 * numerics.gain:.1f} %."
+            parts.append(f"{kept}Changes numerics: {saved}")
+        even = next((lever for lever in self.tried if lever.basis == "even loads" and lever.gain >= WORTHWHILE), None)
+        if even and even.gain > (free.gain if free else 0.0):
+            parts.append(f"Worth a run: --set {even.setting}, {100 * even.gain:.0f} % if all ranks had equal loads.")
+        return " ".join(parts) or f"None of the {len(self.tried)} settings tried saves 1 %."
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON."""
+        best = {kind: self.best(kind) for kind in get_args(Kind)}
+        return {
+            "advice": self.advice,
+            "best": {kind: None if lever is None else lever.setting for kind, lever in best.items()},
+            "tried": [asdict(lever) for lever in self.tried],
+            "infeasible": list(self.infeasible),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A setting to try.
+
+    Attributes:
+        most: share of the critical path that it could shorten.
+        plans: whether it is tried with a plan of its own, not the run's.
+    """
+
+    setting: str
+    kind: Kind = "free"
+    most: float = 1.0
+    plans: bool = False
+
+
+def find_levers(probe: Probe, path_shares: Mapping[str, float], progress: Progress) -> Levers:
+    """Try the levers of a run.
+
+    Args:
+        probe: the run.
+        path_shares: share of the critical path of each of its categories, 0 to 1: a lever that only shortens what is
+            not on the path is not tried.
+        progress: shows every try.
+    """
+    search = _Search(probe.shortened(LEVER_ITERATIONS))
+    candidates = [c for c in _candidates(probe, path_shares) if c.most >= WORTHWHILE]
+    found = []
+    for number, candidate in enumerate(candidates, start=1):
+        progress.stage("trying settings", number, len(candidates))
+        found += search.tried(candidate)
+    by_setting = {candidate.setting: candidate for candidate in candidates}
+    confirmed = [lever for kind in get_args(Kind) for lever in search.confirmed(found, by_setting, kind)]
+    return Levers(_best_first(confirmed), tuple(search.infeasible), tuple(_notes(probe, search, candidates)))
+
+
+def _notes(probe: Probe, search: _Search, candidates: Iterable[_Candidate]) -> Iterator[str]:
+    if search.probe.iterations < probe.iterations:
+        yield f"iterations vary: settings are compared over the first {search.probe.iterations} of {probe.iterations}"
+    if search.evens and any(candidate.plans for candidate in candidates):
+        yield (
+            f"more than {LARGE_RANKS} ranks: planners are compared with the loads of all ranks evened out; "
+            "`plan --compare` simulates them"
+        )
+
+
+def _candidates(probe: Probe, shares: Mapping[str, float]) -> Iterator[_Candidate]:
+    """Settings that the job has not got, those first that usually help most."""
+    resolved, plan = probe.prepared.resolved, probe.prepared.plan
+    workload = resolved.scenario.workload
+    pipeline, comm = workload.pipeline or resolved.framework.own_pipeline, shares.get("comm", 0.0)
+    for name in MORE_OVERLAP[MORE_OVERLAP.index(pipeline) + 1 :]:
+        if name == "prefetch" and is_cached(plan.storage.kernel).any():
+            yield _Candidate(f"workload.pipeline={name}")
+        elif name != "prefetch":
+            older = SCHEDULES[name].staleness > SCHEDULES[pipeline].staleness
+            yield _Candidate(f"workload.pipeline={name}", "numerics" if older else "free")
+    if resolved.world_size > 1:
+        for name in PLANNERS_TRIED:
+            if name != workload.sharding.planner:
+                yield _Candidate(f"{PLANNER}{name}", plans=True)
+    for key, chosen in workload.overlap.model_dump().items():
+        if chosen is False:
+            yield _Candidate(f"workload.overlap.{key}=true", most=comm)
+    if resolved.cluster.node.gpu is not None:
+        scopes = get_args(CudaGraph)
+        for name in scopes[scopes.index(workload.cuda_graph or "none") + 1 :]:
+            yield _Candidate(f"workload.cuda_graph={name}", most=shares.get("host", 0.0))
+    yield from _narrower(resolved, comm)
+
+
+def _narrower(resolved: ResolvedScenario, comm: float) -> Iterator[_Candidate]:
+    """Narrower types for what travels, one of each width: brain floats for gradients, whose range is wide."""
+    for key in WIRE_KEYS:
+        own = BYTES_PER_ELEMENT[getattr(resolved.scenario.precision, key)]
+        names = get_args(CommPrecision) if key == "forward_all_to_all" else reversed(get_args(CommPrecision))
+        by_width = {BYTES_PER_ELEMENT[name]: name for name in reversed(list(names))}
+        for width, name in sorted(by_width.items(), reverse=True):
+            if width < own:
+                yield _Candidate(f"precision.{key}={name}", "numerics", most=comm)
+
+
+@dataclass(slots=True)
+class _Search:
+    """Re-runs with changed settings.
+
+    Attributes:
+        probe: the run, perhaps of fewer iterations.
+        infeasible: settings with which the job does not fit.
+    """
+
+    probe: Probe
+    infeasible: list[str] = field(default_factory=list)
+    _base_s: dict[bool, float] = field(default_factory=dict)
+
+    @property
+    def evens(self) -> bool:
+        """Whether planners are compared with even loads."""
+        return self.probe.prepared.resolved.world_size > LARGE_RANKS
+
+    def tried(self, candidate: _Candidate) -> list[Lever]:
+        """The lever of a candidate, with a plan of its own if it changes that; nothing where it is refused."""
+        try:
+            resolved = self.probe.prepared.resolved.changed([candidate.setting])
+            with located(resolved.document):
+                plan = self._plan(resolved) if candidate.plans else self.probe.prepared.plan
+                return [self._lever(candidate, resolved, plan)]
+        except InfeasibleError:
+            self.infeasible.append(candidate.setting)
+        except InputError:  # a setting that this scenario cannot have
+            pass
+        return []
+
+    def confirmed(self, found: Iterable[Lever], candidates: Mapping[str, _Candidate], kind: Kind) -> list[Lever]:
+        """The levers of a kind, the best of them with the plan that a run with it would have."""
+        left, done = list(_best_first(lever for lever in found if lever.kind == kind)), list[Lever]()
+        while left and left[0].gain >= max([WORTHWHILE, *(lever.gain for lever in done if lever.basis == "run")]):
+            best = left.pop(0)
+            candidate = candidates[best.setting]
+            done += [best] if candidate.plans else self.tried(replace(candidate, plans=True))
+        return done + left
+
+    def _plan(self, resolved: ResolvedScenario) -> Plan:
+        job = PlanningJob(resolved, settings_of(resolved), self.probe.prepared.machine)
+        return plan_of(job, advise=False)
+
+    def _lever(self, candidate: _Candidate, resolved: ResolvedScenario, plan: Plan) -> Lever:
+        even = self.evens and candidate.setting.startswith(PLANNER)
+        workload = DlrmWorkload(resolved.model, plan, settings_of(resolved))
+        time_s, base_s = self._seconds(workload, even=even), self._base(even=even)
+        basis: Basis = "even loads" if even else "run" if candidate.plans else "plan kept"
+        return Lever(candidate.setting, candidate.kind, time_s, 1.0 - time_s / base_s, basis)
+
+    def _base(self, *, even: bool) -> float:
+        if even not in self._base_s:
+            probe = self.probe
+            self._base_s[even] = self._seconds(probe.prepared.workload, even=True) if even else probe.base_s()
+        return self._base_s[even]
+
+    def _seconds(self, workload: DlrmWorkload, *, even: bool) -> float:
+        improve = {"imbalance": 2.0} if even else None
+        machine, variation = self.probe.prepared.machine, self.probe.variation
+        return self.probe.seconds(lower(workload.graph(), machine, variation=variation, improve=improve))
+
+
+def _best_first(levers: Iterable[Lever]) -> tuple[Lever, ...]:
+    return tuple(sorted(levers, key=lambda lever: -lever.gain))

@@ -1,0 +1,78 @@
+"""Re-runs of a run whose iteration times are compared with its own: with a class improved, or a setting changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from scenarios.bursts import longest_period_s
+from scenarios.prepare import Prepared
+from simulator.analysis import IterationTime, SteadyRule, iteration_time
+from simulator.engine import RunOptions, RunResult, run
+from simulator.lowered import PS_PER_S
+from simulator.lowering import Lowering, Variation
+
+EXACT = 1e-6
+"""Relative difference of iterations that repeat exactly, but for integers of picoseconds."""
+
+PROBE_RULE = SteadyRule(window=1, tolerance=EXACT)
+"""Rule that ends a re-run: settled iterations repeat exactly, so two equal ones suffice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """Iteration times of re-runs.
+
+    Where iterations repeat, a re-run ends when two are equal. With jitter, or beside bursts of another job, it has as
+    many iterations as the run and is measured over the same ones, whose draws are the same.
+
+    Attributes:
+        prepared: the job of the run.
+        lowering: its lowering.
+        variation: its jitter.
+        result: its times.
+        iterations: number of iterations of the run that re-runs are compared with.
+        counted: the last so many of them are measured where they vary.
+    """
+
+    prepared: Prepared
+    lowering: Lowering
+    variation: Variation
+    result: RunResult
+    iterations: int
+    counted: int
+
+    @staticmethod
+    def of(
+        prepared: Prepared, lowering: Lowering, variation: Variation, result: RunResult, time: IterationTime
+    ) -> Probe:
+        """The probe of a run with this iteration time."""
+        return Probe(prepared, lowering, variation, result, time.iterations, time.measured_iterations)
+
+    def shortened(self, iterations: int) -> Probe:
+        """The probe of the first iterations, the second half of which is measured; the same where they repeat."""
+        if not self.varies or iterations >= self.iterations:
+            return self
+        return replace(self, iterations=iterations, counted=min(self.counted, max(1, iterations // 2)))
+
+    @property
+    def varies(self) -> bool:
+        """Whether iterations differ."""
+        return self.lowering.program.varies or longest_period_s(self.prepared.machine) > 0.0
+
+    def base_s(self) -> float:
+        """Seconds per iteration of the run itself."""
+        return self._over_measured(self.result) if self.varies else self.seconds(self.lowering)
+
+    def seconds(self, lowering: Lowering) -> float:
+        """Seconds per iteration of a re-run."""
+        stop = None if self.varies else PROBE_RULE
+        options = RunOptions(max_iterations=self.iterations, stop=stop, keep_last=1)
+        result = run(lowering.program, options)
+        if self.varies:
+            return self._over_measured(result)
+        return iteration_time(result.iteration_end_ps.tolist(), PROBE_RULE).seconds
+
+    def _over_measured(self, result: RunResult) -> float:
+        """Mean over the iterations that the run's own time is the mean of."""
+        ends = [0, *result.iteration_end_ps.tolist()[: self.iterations]]
+        return float(ends[-1] - ends[-1 - self.counted]) / self.counted / PS_PER_S

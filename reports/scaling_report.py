@@ -25,8 +25,8 @@ class ScalingPoint:
         throughput_samples_per_s: samples trained per second.
         efficiency: throughput per rank over that of the smallest size that ran.
         shares: each part of the iteration (`simulator.analysis.breakdown.PARTS`) as a share, mean over ranks.
-        bound: resource class that bounds the iteration; None when no class alone does.
-        gains: gain of each class when it is 10 % better.
+        bound: joint class that bounds the iteration, and the resource that it mostly is; None when none does.
+        gains: gain of each joint class when it is 10 % better.
         message: why there is no result, with numbers.
     """
 
@@ -126,7 +126,7 @@ def _bounds(results: Sequence[ScalingPoint]) -> str:
     """Runs of sizes with the same bound, as a sentence."""
     runs: list[tuple[str, int, int]] = []
     for point in results:
-        name = point.bound or "nothing alone"
+        name = point.bound or "nothing"
         if runs and runs[-1][0] == name:
             runs[-1] = (name, runs[-1][1], point.world_size)
         else:
@@ -170,7 +170,7 @@ def scaling_sections(study: ScalingStudy) -> tuple[Section, ...]:
         ("throughput", "Throughput", "Dotted: as if every GPU trained as fast as at the smallest size."),
         ("efficiency", "Efficiency", "Throughput per GPU over that of the smallest size that ran."),
         ("breakdown", "Where the time goes", "The mean rank's iteration at each size."),
-        ("bound", "What bounds it", "How much of the iteration is saved when a resource class is 10 % better."),
+        ("bound", "What bounds it", "How much of the iteration is saved when all of a class is 10 % better."),
     )
     sections = [Section(a, title, title, lede, _card(f"{a}-chart")) for a, title, lede in charts]
     lede = f"{study.scaling.capitalize()} scaling: {_KEPT[study.scaling]}. Sizes without a result are gaps."
@@ -217,7 +217,7 @@ def _row(point: ScalingPoint) -> Row:
             _rate(point.throughput_samples_per_s or 0.0),
             number(percent(point.efficiency or 0.0), point.efficiency or 0.0),
             number(percent(exposed), exposed),
-            point.bound or "nothing alone",
+            point.bound or "nothing",
             _STATUS["ok"],
         )
     )

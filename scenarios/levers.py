@@ -28,7 +28,7 @@ from workloads.graph.framework import CudaGraph, Pipeline
 from workloads.graph.schedule import SCHEDULES
 
 Kind: TypeAlias = Literal["free", "numerics"]
-Basis: TypeAlias = Literal["run", "plan kept", "even loads"]
+Basis: TypeAlias = Literal["run", "plan kept", "at most", "even loads"]
 
 WORTHWHILE = 0.01
 """Least gain of a lever that is advised; constants are no better known than that."""
@@ -36,7 +36,7 @@ WORTHWHILE = 0.01
 MORE_OVERLAP: tuple[Pipeline, ...] = (
     "none", "inter_iteration", "sparse_dist", "prefetch", "fused_sparse_dist", "semi_sync",
 )  # fmt: skip
-"""Pipelines, each overlapping more than those before it."""
+"""Pipelines, each overlapping more than those before it; ``inter_iteration`` is no lever: ``sparse_dist`` has more."""
 
 PLANNERS_TRIED = ("table_row_wise", "table_column_wise", "greedy", "data_parallel")
 """Planners of plans that differ in kind, and that plan 1,000 tables in less than a second; `plan --compare` has all."""
@@ -65,7 +65,9 @@ class Lever:
         iteration_time_s: iteration time with it.
         gain: the part of the iteration time saved; negative: longer.
         basis: ``run``: a run with the setting gives this; ``plan kept``: with the plan of the run, where one with the
-            setting makes its own; ``even loads``: both compared with the loads of all ranks evened out.
+            setting makes its own; ``at most``: likewise, and kernels of two streams run at full speed beside each other,
+            which is too fast where both wait for memory; ``even loads``: both runs with the loads of all ranks evened
+            out.
     """
 
     setting: str
@@ -105,10 +107,17 @@ class Levers:
             kept = "" if free else "No free setting saves 1 %. "
             saved = f"--set {numerics.setting} saves {100 * numerics.gain:.1f} %."
             parts.append(f"{kept}Changes numerics: {saved}")
-        even = next((lever for lever in self.tried if lever.basis == "even loads" and lever.gain >= WORTHWHILE), None)
-        if even and even.gain > (free.gain if free else 0.0):
-            parts.append(f"Worth a run: --set {even.setting}, {100 * even.gain:.0f} % if all ranks had equal loads.")
+        parts += self._worth_a_look(free.gain if free else 0.0)
         return " ".join(parts) or f"None of the {len(self.tried)} settings tried saves 1 %."
+
+    def _worth_a_look(self, known: float) -> list[str]:
+        """The best free lever whose gain is less sure, if it may save more than is known."""
+        words = {"at most": "at most {:.0f} %", "even loads": "{:.0f} % if all ranks had equal loads"}
+        unsure = (lever for lever in self.tried if lever.kind == "free" and lever.basis in words)
+        best = next(unsure, None)
+        if best is None or best.gain < known + WORTHWHILE:
+            return []
+        return [f"Worth a look: --set {best.setting}, {words[best.basis].format(100 * best.gain)}."]
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
@@ -129,12 +138,14 @@ class _Candidate:
     Attributes:
         most: share of the critical path that it could shorten.
         plans: whether it is tried with a plan of its own, not the run's.
+        basis: basis of its gain with the run's plan.
     """
 
     setting: str
     kind: Kind = "free"
     most: float = 1.0
     plans: bool = False
+    basis: Basis = "plan kept"
 
 
 def find_levers(probe: Probe, path_shares: Mapping[str, float], progress: Progress) -> Levers:
@@ -175,9 +186,11 @@ def _candidates(probe: Probe, shares: Mapping[str, float]) -> Iterator[_Candidat
     for name in MORE_OVERLAP[MORE_OVERLAP.index(pipeline) + 1 :]:
         if name == "prefetch" and is_cached(plan.storage.kernel).any():
             yield _Candidate(f"workload.pipeline={name}")
-        elif name != "prefetch":
-            older = SCHEDULES[name].staleness > SCHEDULES[pipeline].staleness
-            yield _Candidate(f"workload.pipeline={name}", "numerics" if older else "free")
+        elif name not in ("prefetch", "inter_iteration"):
+            schedule = SCHEDULES[name]
+            kind: Kind = "numerics" if schedule.staleness > SCHEDULES[pipeline].staleness else "free"
+            basis: Basis = "at most" if schedule.own_lookup_stream else "plan kept"
+            yield _Candidate(f"workload.pipeline={name}", kind, basis=basis)
     if resolved.world_size > 1:
         for name in PLANNERS_TRIED:
             if name != workload.sharding.planner:
@@ -240,7 +253,8 @@ class _Search:
         while left and left[0].gain >= max([WORTHWHILE, *(lever.gain for lever in done if lever.basis == "run")]):
             best = left.pop(0)
             candidate = candidates[best.setting]
-            done += [best] if candidate.plans else self.tried(replace(candidate, plans=True))
+            again = not candidate.plans and best.basis == "plan kept"
+            done += self.tried(replace(candidate, plans=True)) if again else [best]
         return done + left
 
     def _plan(self, resolved: ResolvedScenario) -> Plan:
@@ -251,7 +265,7 @@ class _Search:
         even = self.evens and candidate.setting.startswith(PLANNER)
         workload = DlrmWorkload(resolved.model, plan, settings_of(resolved))
         time_s, base_s = self._seconds(workload, even=even), self._base(even=even)
-        basis: Basis = "even loads" if even else "run" if candidate.plans else "plan kept"
+        basis = "even loads" if even else "run" if candidate.plans else candidate.basis
         return Lever(candidate.setting, candidate.kind, time_s, 1.0 - time_s / base_s, basis)
 
     def _base(self, *, even: bool) -> float:

@@ -21,6 +21,7 @@ from simulator.engine import RunResult, run
 from simulator.lowering import Lowering, lower
 from simulator.program import TaskGraph
 
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Results of a run.

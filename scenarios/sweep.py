@@ -109,6 +109,7 @@ def row_of(resolved: ResolvedScenario, status: str, summary: dict[str, Any] | No
     result = summary or {}
     fractions = result.get("breakdown", {}).get("fractions", {})
     bound = result.get("bound", {})
+    joint = bound.get("joint", {})
     memory = result.get("memory", {}).get("hbm", {})
     return {
         "world_size": resolved.world_size,
@@ -119,8 +120,10 @@ def row_of(resolved: ResolvedScenario, status: str, summary: dict[str, Any] | No
         "iteration_time_s": result.get("iteration_time_s"),
         "throughput_samples_per_s": result.get("throughput_samples_per_s"),
         **{f"fraction_{part}": fractions.get(part) for part in ("compute", "exposed_comm", "exposed_copy", "idle")},
-        "bound": bound.get("class"),
-        "bound_gain": bound.get("gain"),
+        "bound": joint.get("class"),
+        "bound_spread": joint.get("spread", []),
+        "bound_gain": joint.get("gain"),
+        **{f"joint_gain_{name}": gain for name, gain in sorted(joint.get("gains", {}).items())},
         **{f"gain_{name}": gain for name, gain in sorted(bound.get("gains", {}).items())},
         "hbm_bytes": memory.get("max_bytes"),
         "scenario_hash": resolved.hash,

@@ -27,9 +27,12 @@ def scaling_study(plan: SweepPlan, rows: Sequence[Row]) -> ScalingStudy:
 def _point(row: Row) -> ScalingPoint:
     ran: dict[str, Any] = {}
     if row["status"] == "ok":
-        names = ("iteration_time_s", "throughput_samples_per_s", "efficiency", "bound")
+        names = ("iteration_time_s", "throughput_samples_per_s", "efficiency")
         ran = {name: row[name] for name in names}
         ran["shares"] = {part: row[f"fraction_{part}"] for part in ("compute", "exposed_comm", "exposed_copy", "idle")}
-        ran["gains"] = {name.removeprefix("gain_"): gain for name, gain in row.items() if name.startswith("gain_")}
+        start = "joint_gain_"
+        ran["gains"] = {name.removeprefix(start): gain for name, gain in row.items() if name.startswith(start)}
+        mostly = f" ({row['bound_spread'][0]})" if row["bound_spread"] else ""
+        ran["bound"] = row["bound"] and f"{row['bound']}{mostly}"
     sizes = ("world_size", "nodes", "global_batch_size", "status", "message")
     return ScalingPoint(**{name: row[name] for name in sizes}, **ran)

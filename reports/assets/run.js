@@ -50,14 +50,14 @@
       yaxis: { title: "ms", rangemode: "tozero" }, legend: legendBelow() } };
   }
 
-  /** Gains as bars; the best one stands out, or those that `strong` picks. */
-  function gainsChart(gains, title, strong = (g) => g.gain === gains[0].gain) {
+  /** Gains as bars. */
+  function gainsChart(gains, title) {
     const texts = gains.map((g) => (g.gain >= 0.0005 || g.gain <= -0.0005 ? format.percent(g.gain) : "none"));
     return {
       traces: [{
         type: "bar", orientation: "h", y: gains.map((g) => g.name), x: gains.map((g) => 100 * g.gain), text: texts,
         textposition: "outside", cliponaxis: false, textfont: { color: theme.color("ink"), size: 12.5 },
-        marker: { color: gains.map((g) => theme.color(g.gain > 0 && strong(g) ? "accent" : "idle")) },
+        marker: { color: gains.map((g) => theme.color(g.gain > 0 && g.strong ? "accent" : "idle")) },
         hovertext: gains.map((g) => `${g.words}:<br><b>${format.duration(g.iteration_ns)}</b> per iteration, ${format.percent(g.gain)} less`),
         hoverinfo: "text",
       }],
@@ -130,7 +130,7 @@
     const better = "% of the iteration saved when this class is 10 % better";
     if (page.bound) charts.draw("joint-chart", () => gainsChart(page.joint, better));
     if (page.bound) charts.draw("gains-chart", () => gainsChart(page.bound, better));
-    if (page.levers) charts.draw("levers-chart", () => gainsChart(page.levers.filter((g) => g.gain > -0.25), LEVERS_TITLE, (g) => g.kind === "free"));
+    if (page.levers?.length) charts.draw("levers-chart", () => gainsChart(page.levers, LEVERS_TITLE));
     charts.draw("path-categories", () => shareChart(page.path.categories));
     charts.draw("path-operators", () => shareChart(page.path.operators));
     charts.draw("path-sections", () => shareChart(page.path.sections));

@@ -8,8 +8,7 @@
     ["exposed_copy", "exposed copy", "exposed-copy"], ["idle", "idle", "idle"],
   ];
   const CLASS_COLORS = {
-    GEMM: "gemm", HBM: "embedding", NVLink: "interaction", NIC: "all-to-all", spine: "all-reduce", "PCIe/DDR": "copy", host: "host",
-    input: "optimizer", imbalance: "all-gather",
+    communication: "all-to-all", compute: "gemm", memory: "embedding", host: "host", input: "optimizer", imbalance: "all-gather",
   };
   const legendAbove = () => ({ orientation: "h", x: 0, y: 1.04, yanchor: "bottom", font: { size: 12.5, color: theme.color("ink-soft") } });
 

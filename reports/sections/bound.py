@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import Any
 
@@ -13,7 +13,12 @@ from scenarios.levers import Lever, Levers
 from simulator.analysis.bound import JOINT_CLASSES, SINGLE_CLASSES, Gain
 
 KINDS = {"free": "free", "numerics": "changes numerics"}
-BASES = {"run": "a run with it", "plan kept": "with the plan of this run", "even loads": "if all ranks had equal loads"}
+BASES = {
+    "run": "a run with it",
+    "plan kept": "with the plan of this run",
+    "at most": "at most",
+    "even loads": "if all ranks had equal loads",
+}
 """Kinds and bases of levers in words."""
 
 
@@ -26,20 +31,24 @@ def bound_section(findings: RunFindings) -> Section:
         short="Bound",
         lede=f"The run repeated with one class 10 % better at a time, all else equal. {bound.finding}",
         body=_card("joint-chart", "By what an iteration is made of") + _card("gains-chart", "By resource"),
-        payload={"joint": _bars(bound.joint, joint), "bound": _bars(bound.gains, SINGLE_CLASSES)},
+        payload={
+            "joint": _bars(bound.joint, joint, [bound.bounding]),
+            "bound": _bars(bound.gains, SINGLE_CLASSES, bound.spread or [bound.bounding]),
+        },
     )
 
 
 def levers_section(levers: Levers) -> Section:
     """The settings that were tried, as bars and with their iteration times."""
     notes = [*(f"{note}." for note in levers.notes), *_infeasible(levers)]
+    saving = [_lever_bar(lever) for lever in levers.tried if lever.gain > 0]
     return Section(
         anchor="levers",
         title="What a setting saves",
         short="Settings",
         lede=f"The run repeated with one key of the scenario changed at a time. {levers.advice}",
-        body=_card("levers-chart", "") + _table(levers.tried) + "".join(f"<p>{escape(note)}</p>" for note in notes),
-        payload={"levers": [_lever_bar(lever) for lever in levers.tried]},
+        body=(_card("levers-chart", "") if saving else "") + _table(levers.tried) + "".join(f"<p>{escape(note)}</p>" for note in notes),
+        payload={"levers": saving},
     )
 
 
@@ -54,13 +63,15 @@ def _card(anchor: str, title: str) -> str:
     return f'<div class="card">{heading}<div class="plot" id="{anchor}"></div></div>'
 
 
-def _bars(gains: Iterable[Gain], words: Mapping[str, str]) -> list[dict[str, Any]]:
+def _bars(gains: Iterable[Gain], words: Mapping[str, str], strong: Sequence[Gain | None]) -> list[dict[str, Any]]:
+    """Bars of gains; those of ``strong`` stand out."""
     return [
         {
             "name": gain.resource_class,
             "gain": gain.gain,
             "iteration_ns": gain.iteration_time_s * 1e9,
             "words": words[gain.resource_class],
+            "strong": gain in strong,
         }
         for gain in gains
     ]
@@ -72,7 +83,7 @@ def _lever_bar(lever: Lever) -> dict[str, Any]:
         "gain": lever.gain,
         "iteration_ns": lever.iteration_time_s * 1e9,
         "words": f"{KINDS[lever.kind]}; {BASES[lever.basis]}",
-        "kind": lever.kind,
+        "strong": lever.kind == "free",
     }
 
 

@@ -31,10 +31,10 @@ def headline(findings: RunFindings) -> Markup:
 
 def sentences(findings: RunFindings) -> tuple[Markup, ...]:
     """The bound, the advice, the largest parts of the time, and the longest wait on the critical path."""
-    advice = () if findings.levers is None else (strong("{}", findings.levers.advice),)
+    claim, colon, rest = findings.bound.finding.partition(":")
     return (
-        strong("{}", findings.bound.finding),
-        *advice,
+        strong(f"{{}}{colon}{rest}", claim),
+        *_advice(findings),
         where_it_goes(findings.breakdown),
         longest_wait(findings.critical_path),
     )
@@ -79,7 +79,6 @@ def tiles(findings: RunFindings) -> str:
             ),
             tile("Computation", f"{100 * shares['compute']:.3g}", "%", "of the iteration, mean over ranks"),
             _bound_tile(findings),
-            *_lever_tile(findings),
             *_memory_tile(findings),
         )
     )
@@ -94,14 +93,13 @@ def _bound_tile(findings: RunFindings) -> str:
     share = bound.path_shares.get(bounding.resource_class)
     path = "" if share is None else f"{100 * share:.0f} % of the critical path; "
     spread = ", ".join(gain.resource_class for gain in bound.spread)
-    saved = f"10 % better saves {percent(bounding.gain)}"
-    return tile("Bound by", bounding.resource_class, "", f"{path}{saved}{': ' if spread else ''}{spread}")
+    note = f"saved when it is 10 % better; {path}{spread}".removesuffix("; ")
+    return tile(f"Bound by {bounding.resource_class}", f"{100 * bounding.gain:.1f}", "%", note)
 
 
-def _lever_tile(findings: RunFindings) -> tuple[str, ...]:
-    """The best free lever."""
-    best = findings.levers.best("free") if findings.levers else None
-    return () if best is None else (tile("Free", f"{100 * best.gain:.1f}", "% saved", f"--set {best.setting}"),)
+def _advice(findings: RunFindings) -> tuple[Markup, ...]:
+    """The settings that save most; nothing where none was tried."""
+    return () if findings.levers is None else (Markup(escape(findings.levers.advice)),)
 
 
 def _measured(findings: RunFindings) -> str:

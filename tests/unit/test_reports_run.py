@@ -69,7 +69,8 @@ def test_the_headline_has_the_time_the_throughput_and_the_bound(page, findings):
     head = page[: page.index("<nav")]
     assert f"{1e3 * findings.iteration.seconds:.1f} ms" in head
     assert "on 16 GPUs" in head
-    assert findings.bound.winner.resource_class in head
+    assert f"Bound by {findings.bound.bounding.resource_class}" in head
+    assert "--set workload.sharding.planner=table_row_wise saves 15.8 %" in head
 
 
 def test_hostile_names_are_escaped(findings):

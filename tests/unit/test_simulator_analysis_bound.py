@@ -9,7 +9,13 @@ from simulator.lowering import BOUND_CLASSES, WHOLE_CLASSES
 SAVED = 1 - 1 / 1.1
 """Part that 10 % of improvement saves of a class's time."""
 
-WHOLE = {"NVLink": "communication", "NIC": "communication", "messages": "communication", "GEMM": "compute", "HBM": "compute"}
+WHOLE = {
+    "NVLink": "communication",
+    "NIC": "communication",
+    "messages": "communication",
+    "GEMM": "compute",
+    "HBM": "compute",
+}
 
 
 def iteration_of(**seconds):

@@ -182,7 +182,8 @@ def _candidates(probe: Probe, shares: Mapping[str, float]) -> Iterator[_Candidat
     """Settings that the job has not got, those first that usually help most."""
     resolved, plan = probe.prepared.resolved, probe.prepared.plan
     workload = resolved.scenario.workload
-    pipeline, comm = workload.pipeline or resolved.framework.own_pipeline, shares.get("comm", 0.0)
+    pipeline: Pipeline = workload.pipeline or resolved.framework.own_pipeline
+    comm = shares.get("comm", 0.0)
     for name in MORE_OVERLAP[MORE_OVERLAP.index(pipeline) + 1 :]:
         if name == "prefetch" and is_cached(plan.storage.kernel).any():
             yield _Candidate(f"workload.pipeline={name}")

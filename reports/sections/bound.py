@@ -47,7 +47,9 @@ def levers_section(levers: Levers) -> Section:
         title="What a setting saves",
         short="Settings",
         lede=f"The run repeated with one key of the scenario changed at a time. {levers.advice}",
-        body=(_card("levers-chart", "") if saving else "") + _table(levers.tried) + "".join(f"<p>{escape(note)}</p>" for note in notes),
+        body=(_card("levers-chart", "") if saving else "")
+        + _table(levers.tried)
+        + "".join(f"<p>{escape(note)}</p>" for note in notes),
         payload={"levers": saving},
     )
 

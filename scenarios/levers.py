@@ -1,8 +1,9 @@
-"""Levers: settings of a scenario that cost no hardware, each tried by a re-run with that one key changed.
+"""Levers: settings of a scenario that may make it faster, each tried by a re-run with that one key changed.
 
 A lever is *free* when the job trains the same numbers: another pipeline, planner, overlap or launch scope. It changes
-*numerics* when it rounds what travels, or lets lookups see older rows. All levers but planners are tried with the
-run's plan first; those that are advised are planned again, as a run with the setting would.
+*numerics* when it rounds what travels, or lets lookups see older rows. *Hardware* is what bounds the job, twice as
+fast. All levers but planners are tried with the run's plan first; those that are advised are planned again, as a run
+with the setting would.
 """
 
 from __future__ import annotations
@@ -12,23 +13,27 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias, get_args
 
 from inputs.errors import InfeasibleError, InputError
-from scenarios.job import settings_of
+from scenarios.job import machine_of, settings_of
 from scenarios.located import located
 from scenarios.plans import PlanningJob, plan_of
+from scenarios.prepare import Prepared
 from scenarios.probe import Probe
 from scenarios.progress import Progress
 from scenarios.resolve import ResolvedScenario
-from simulator.lowering import lower
+from simulator.analysis import Bound
+from simulator.lowering import Machine, lower
 from simulator.operators import BYTES_PER_ELEMENT
 from workloads.dlrm.family import DlrmWorkload
 from workloads.dlrm.model.choices import CommPrecision
 from workloads.dlrm.model.storage import is_cached
-from workloads.dlrm.sharding.plan import Plan
 from workloads.graph.framework import CudaGraph, Pipeline
 from workloads.graph.schedule import SCHEDULES
 
-Kind: TypeAlias = Literal["free", "numerics"]
+Kind: TypeAlias = Literal["free", "numerics", "hardware"]
 Basis: TypeAlias = Literal["run", "plan kept", "at most", "even loads"]
+
+ADVISED: tuple[Kind, ...] = ("free", "numerics")
+"""Kinds of which the best lever is advised."""
 
 WORTHWHILE = 0.01
 """Least gain of a lever that is advised; constants are no better known than that."""
@@ -47,9 +52,20 @@ PLANNER = "workload.sharding.planner="
 WIRE_KEYS = ("forward_all_to_all", "backward_all_to_all", "all_reduce")
 """Keys of `precision` for what travels."""
 
+HARDWARE: Mapping[str, tuple[str, float]] = {
+    "NIC": ("node.nics.nic.bytes_per_s", 2.0),
+    "NVLink": ("node.scale_up.bytes_per_s", 2.0),
+    "HBM": ("node.gpu.memory_bytes_per_s", 2.0),
+    "host": ("node.cpu.host_time_factor", 0.5),
+}
+"""By single class: the key of a cluster that makes it faster, and the factor on its value: about a generation."""
+
 LARGE_RANKS = 512
 """With more ranks the uneven loads of a new plan take too long to simulate (40 s at 4,096 ranks, row blocks over each
 of 512 nodes): planners are compared with the loads of all ranks evened out."""
+
+LEAST_GAIN = 0.005
+"""Least gain of a class with 10 % better hardware for which twice as good hardware is tried."""
 
 LEVER_ITERATIONS = 10
 """Iterations of a re-run at most where iterations vary; the run is measured over the same ones."""
@@ -61,13 +77,12 @@ class Lever:
 
     Attributes:
         setting: as ``--set`` takes it.
-        kind: ``free``, or ``numerics`` where the numbers that the job trains change.
+        kind: ``free``; ``numerics`` where the numbers that the job trains change; ``hardware``.
         iteration_time_s: iteration time with it.
         gain: the part of the iteration time saved; negative: longer.
         basis: ``run``: a run with the setting gives this; ``plan kept``: with the plan of the run, where one with the
-            setting makes its own; ``at most``: likewise, and kernels of two streams run at full speed beside each other,
-            which is too fast where both wait for memory; ``even loads``: both runs with the loads of all ranks evened
-            out.
+            setting makes its own; ``at most``: likewise, and kernels of two streams run beside each other at full
+            speed, too fast where both wait for memory; ``even loads``: both with all ranks' loads evened out.
     """
 
     setting: str
@@ -121,7 +136,7 @@ class Levers:
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON."""
-        best = {kind: self.best(kind) for kind in get_args(Kind)}
+        best = {kind: self.best(kind) for kind in ADVISED}
         return {
             "advice": self.advice,
             "best": {kind: None if lever is None else lever.setting for kind, lever in best.items()},
@@ -148,24 +163,24 @@ class _Candidate:
     basis: Basis = "plan kept"
 
 
-def find_levers(probe: Probe, path_shares: Mapping[str, float], progress: Progress) -> Levers:
+def find_levers(probe: Probe, bound: Bound, progress: Progress) -> Levers:
     """Try the levers of a run.
 
     Args:
         probe: the run.
-        path_shares: share of the critical path of each of its categories, 0 to 1: a lever that only shortens what is
-            not on the path is not tried.
+        bound: its bound; a lever that only shortens what is not on the critical path is not tried.
         progress: shows every try.
     """
     search = _Search(probe.shortened(LEVER_ITERATIONS))
-    candidates = [c for c in _candidates(probe, path_shares) if c.most >= WORTHWHILE]
+    candidates = [c for c in _candidates(probe, bound) if c.most >= WORTHWHILE]
     found = []
     for number, candidate in enumerate(candidates, start=1):
         progress.stage("trying settings", number, len(candidates))
         found += search.tried(candidate)
     by_setting = {candidate.setting: candidate for candidate in candidates}
-    confirmed = [lever for kind in get_args(Kind) for lever in search.confirmed(found, by_setting, kind)]
-    return Levers(_best_first(confirmed), tuple(search.infeasible), tuple(_notes(probe, search, candidates)))
+    confirmed = [lever for kind in ADVISED for lever in search.confirmed(found, by_setting, kind)]
+    hardware = [lever for lever in found if lever.kind == "hardware"]
+    return Levers(_best_first(confirmed + hardware), tuple(search.infeasible), tuple(_notes(probe, search, candidates)))
 
 
 def _notes(probe: Probe, search: _Search, candidates: Iterable[_Candidate]) -> Iterator[str]:
@@ -178,20 +193,12 @@ def _notes(probe: Probe, search: _Search, candidates: Iterable[_Candidate]) -> I
         )
 
 
-def _candidates(probe: Probe, shares: Mapping[str, float]) -> Iterator[_Candidate]:
-    """Settings that the job has not got, those first that usually help most."""
-    resolved, plan = probe.prepared.resolved, probe.prepared.plan
+def _candidates(probe: Probe, bound: Bound) -> Iterator[_Candidate]:
+    """Settings that the job has not got."""
+    resolved = probe.prepared.resolved
     workload = resolved.scenario.workload
-    pipeline: Pipeline = workload.pipeline or resolved.framework.own_pipeline
-    comm = shares.get("comm", 0.0)
-    for name in MORE_OVERLAP[MORE_OVERLAP.index(pipeline) + 1 :]:
-        if name == "prefetch" and is_cached(plan.storage.kernel).any():
-            yield _Candidate(f"workload.pipeline={name}")
-        elif name not in ("prefetch", "inter_iteration"):
-            schedule = SCHEDULES[name]
-            kind: Kind = "numerics" if schedule.staleness > SCHEDULES[pipeline].staleness else "free"
-            basis: Basis = "at most" if schedule.own_lookup_stream else "plan kept"
-            yield _Candidate(f"workload.pipeline={name}", kind, basis=basis)
+    comm, host = (bound.path_shares.get(name, 0.0) for name in ("communication", "host"))
+    yield from _pipelines(probe.prepared)
     if resolved.world_size > 1:
         for name in PLANNERS_TRIED:
             if name != workload.sharding.planner:
@@ -202,8 +209,22 @@ def _candidates(probe: Probe, shares: Mapping[str, float]) -> Iterator[_Candidat
     if resolved.cluster.node.gpu is not None:
         scopes = get_args(CudaGraph)
         for name in scopes[scopes.index(workload.cuda_graph or "none") + 1 :]:
-            yield _Candidate(f"workload.cuda_graph={name}", most=shares.get("host", 0.0))
+            yield _Candidate(f"workload.cuda_graph={name}", most=host)
     yield from _narrower(resolved, comm)
+    yield from _hardware(resolved, bound)
+
+
+def _pipelines(prepared: Prepared) -> Iterator[_Candidate]:
+    """Pipelines that overlap more; rows are prefetched into caches only."""
+    own: Pipeline = prepared.settings.pipeline
+    cached = bool(is_cached(prepared.plan.storage.kernel).any())
+    for name in MORE_OVERLAP[MORE_OVERLAP.index(own) + 1 :]:
+        if name == "inter_iteration" or (name == "prefetch" and not cached):
+            continue
+        schedule = SCHEDULES[name]
+        kind: Kind = "numerics" if schedule.staleness > SCHEDULES[own].staleness else "free"
+        basis: Basis = "at most" if schedule.own_lookup_stream else "plan kept"
+        yield _Candidate(f"workload.pipeline={name}", kind, basis=basis)
 
 
 def _narrower(resolved: ResolvedScenario, comm: float) -> Iterator[_Candidate]:
@@ -215,6 +236,20 @@ def _narrower(resolved: ResolvedScenario, comm: float) -> Iterator[_Candidate]:
         for width, name in sorted(by_width.items(), reverse=True):
             if width < own:
                 yield _Candidate(f"precision.{key}={name}", "numerics", most=comm)
+
+
+def _hardware(resolved: ResolvedScenario, bound: Bound) -> Iterator[_Candidate]:
+    """Faster parts of the classes that save something."""
+    for gain in bound.gains:
+        if gain.resource_class in HARDWARE and gain.gain >= LEAST_GAIN:
+            key, factor = HARDWARE[gain.resource_class]
+            found: Any = resolved.cluster
+            for name in key.split("."):
+                found = getattr(found, name, None)
+            if found is not None:
+                better = found.value * factor
+                text = f"{better / 1e9:.12g}GB/s" if key.endswith("bytes_per_s") else f"{better:.12g}"
+                yield _Candidate(f"cluster.{key}={text}", "hardware")
 
 
 @dataclass(slots=True)
@@ -240,8 +275,7 @@ class _Search:
         try:
             resolved = self.probe.prepared.resolved.changed([candidate.setting])
             with located(resolved.document):
-                plan = self._plan(resolved) if candidate.plans else self.probe.prepared.plan
-                return [self._lever(candidate, resolved, plan)]
+                return [self._lever(candidate, resolved)]
         except InfeasibleError:
             self.infeasible.append(candidate.setting)
         except InputError:  # a setting that this scenario cannot have
@@ -258,27 +292,27 @@ class _Search:
             done += self.tried(replace(candidate, plans=True)) if again else [best]
         return done + left
 
-    def _plan(self, resolved: ResolvedScenario) -> Plan:
-        job = PlanningJob(resolved, settings_of(resolved), self.probe.prepared.machine)
-        return plan_of(job, advise=False)
-
-    def _lever(self, candidate: _Candidate, resolved: ResolvedScenario, plan: Plan) -> Lever:
+    def _lever(self, candidate: _Candidate, resolved: ResolvedScenario) -> Lever:
+        prepared, settings = self.probe.prepared, settings_of(resolved)
+        machine = machine_of(resolved) if candidate.kind == "hardware" else prepared.machine
+        plan = prepared.plan
+        if candidate.plans:
+            plan = plan_of(PlanningJob(resolved, settings, machine), advise=False)
         even = self.evens and candidate.setting.startswith(PLANNER)
-        workload = DlrmWorkload(resolved.model, plan, settings_of(resolved))
-        time_s, base_s = self._seconds(workload, even=even), self._base(even=even)
+        workload = DlrmWorkload(resolved.model, plan, settings)
+        time_s, base_s = self._seconds(workload, machine, even=even), self._base(even=even)
         basis = "even loads" if even else "run" if candidate.plans else candidate.basis
         return Lever(candidate.setting, candidate.kind, time_s, 1.0 - time_s / base_s, basis)
 
     def _base(self, *, even: bool) -> float:
         if even not in self._base_s:
-            probe = self.probe
-            self._base_s[even] = self._seconds(probe.prepared.workload, even=True) if even else probe.base_s()
+            run = self.probe.prepared
+            self._base_s[even] = self._seconds(run.workload, run.machine, even=True) if even else self.probe.base_s()
         return self._base_s[even]
 
-    def _seconds(self, workload: DlrmWorkload, *, even: bool) -> float:
+    def _seconds(self, workload: DlrmWorkload, machine: Machine, *, even: bool) -> float:
         improve = {"imbalance": 2.0} if even else None
-        machine, variation = self.probe.prepared.machine, self.probe.variation
-        return self.probe.seconds(lower(workload.graph(), machine, variation=variation, improve=improve))
+        return self.probe.seconds(lower(workload.graph(), machine, variation=self.probe.variation, improve=improve))
 
 
 def _best_first(levers: Iterable[Lever]) -> tuple[Lever, ...]:

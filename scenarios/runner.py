@@ -79,7 +79,7 @@ def simulate(resolved: ResolvedScenario, progress: Progress, *, levers: bool = F
     analysis = analyse(prepared.graph, lowering.program, result, algorithms=algorithms, rule=rule)
     probe = Probe.of(prepared, lowering, variation, result, analysis.iteration)
     bound = _bound(probe, analysis, progress)
-    tried = find_levers(probe, path_shares(analysis.critical_path), progress) if levers else None
+    tried = find_levers(probe, bound, progress) if levers else None
     warnings = _warnings(prepared, lowering, analysis)
     summary = summary_of(prepared, analysis, bound, tried, warnings)
     return Outcome(prepared, lowering, result, analysis, bound, tried, warnings, summary)

@@ -140,7 +140,8 @@ def sample_findings(world_size: int = 128, iterations: int = 12) -> RunFindings:
         ),
         iteration=time, programs=graph.programs, result=result, breakdown=breakdown, chosen=choose_ranks(breakdown),
         collectives=collective_table(graph, result, algorithms=algorithms),
-        critical_path=critical_path(graph.programs, lowered, result), bound=bound, levers=_levers(time.seconds), memory=(_memory(world_size),),
+        critical_path=critical_path(graph.programs, lowered, result), bound=bound,
+        levers=_levers(time.seconds), memory=(_memory(world_size),),
         origins=(
             Origin("gpu", "memory_bytes_per_s", "1.56 TB/s", "read", "TechPowerUp A100-SXM4-40 page"),
             Origin("model", "tables", "1,000", "assumed", "neither source says", "alternatives: 4,096"),

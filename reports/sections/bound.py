@@ -12,7 +12,7 @@ from reports.numbers import percent, seconds
 from scenarios.levers import Lever, Levers
 from simulator.analysis.bound import JOINT_CLASSES, SINGLE_CLASSES, Gain
 
-KINDS = {"free": "free", "numerics": "changes numerics"}
+KINDS = {"free": "free", "numerics": "changes numerics", "hardware": "hardware"}
 BASES = {
     "run": "a run with it",
     "plan kept": "with the plan of this run",

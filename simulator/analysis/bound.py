@@ -57,7 +57,9 @@ JOINT_CLASSES: Mapping[str, JointClass] = {
     "compute": JointClass(
         "Computation bounds", "all kernels 10 % faster", ("compute",), ("GEMM", "HBM", "PCIe/DDR"), "compute"
     ),
-    "memory": JointClass("Memory bandwidth bounds", "HBM, PCIe and DDR 10 % faster", ("HBM", "PCIe/DDR"), ("HBM", "PCIe/DDR")),
+    "memory": JointClass(
+        "Memory bandwidth bounds", "HBM, PCIe and DDR 10 % faster", ("HBM", "PCIe/DDR"), ("HBM", "PCIe/DDR")
+    ),
     "host": JointClass("The host, which launches kernels, bounds", "the host 10 % faster", ("host",), (), "host"),
     "input": JointClass("The input pipeline bounds", "the input pipeline 10 % faster", ("input",), (), "input"),
     "imbalance": JointClass(

@@ -44,6 +44,13 @@ class Category(StrEnum):
     IDLE = "idle"
 
 
+INPUT_SECTION = "input"
+"""Section of the tasks that bring the next batch in."""
+
+INPUT_CATEGORIES = (Category.HOST, Category.COPY, Category.INPUT)
+"""Categories of such tasks that are neither on the GPU nor on the network."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gemm:
     """Matrix product ``[m, k] x [k, n]``, 2 m n k floating point operations; ``count`` of them in one kernel.

@@ -16,7 +16,7 @@ from simulator.analysis.metrics import IterationTime, SteadyRule, iteration_time
 from simulator.analysis.ranks import ChosenRanks, choose_ranks
 from simulator.engine.records import RunResult
 from simulator.lowered import PS_PER_S, LoweredProgram
-from simulator.operators import Delay
+from simulator.operators import INPUT_CATEGORIES, INPUT_SECTION, Delay
 from simulator.program import IntArray, TaskGraph
 
 
@@ -144,9 +144,14 @@ def _fraction(breakdown: Breakdown, part: str) -> float:
 
 
 def path_shares(path: CriticalPath) -> dict[str, float]:
-    """Share of the critical path of each category, 0 to 1; waits for launches count as host."""
+    """Share of the critical path of each category, 0 to 1.
+
+    Waits for launches count as host; what host, copies and readers do in section ``input`` counts as input too.
+    """
     times_ps, whole_ps = path.by_category_ps(), max(path.window.length_ps, 1)
     times_ps["host"] += path.by_operator_ps().get(Delay.__name__, 0)
+    brings_in = [s for s in path.segments if s.section == INPUT_SECTION and s.category in INPUT_CATEGORIES]
+    times_ps["input"] = sum(segment.length_ps for segment in brings_in)
     return {name: time_ps / whole_ps for name, time_ps in times_ps.items()}
 
 

@@ -10,6 +10,8 @@ from simulator.compute import ComputeModel
 from simulator.lowered import PS_PER_S, ConstantDurations, Durations
 from simulator.lowering.variation import Variation, VariedDurations
 from simulator.operators import (
+    INPUT_CATEGORIES,
+    INPUT_SECTION,
     Amount,
     Category,
     CollectiveCall,
@@ -19,10 +21,6 @@ from simulator.operators import (
     category_of,
 )
 from simulator.program import IntArray, Program
-
-INPUT_SECTION = "input"
-"""Section of the tasks that bring the next batch in: improving ``input`` speeds up those off GPU and network."""
-_INPUT = (Category.HOST, Category.COPY, Category.INPUT)
 
 
 def toward_mean(values: Amount, part: float) -> Amount:
@@ -55,7 +53,7 @@ def task_seconds(
         category = category_of(work)
         if category is Category.COMPUTE:
             seconds = seconds * slowdown
-        elif program.sections[task] == INPUT_SECTION and category in _INPUT:
+        elif program.sections[task] == INPUT_SECTION and category in INPUT_CATEGORIES:
             seconds = seconds / improve.get("input", 1.0)
         yield task, toward_mean(seconds, evened)
 

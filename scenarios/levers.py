@@ -58,11 +58,11 @@ HARDWARE: Mapping[str, tuple[str, float]] = {
     "HBM": ("node.gpu.memory_bytes_per_s", 2.0),
     "host": ("node.cpu.host_time_factor", 0.5),
 }
-"""By single class: the key of a cluster that makes it faster, and the factor on its value: about a generation."""
+"""Key of a cluster that makes a single class faster, and the factor on its value: about a generation."""
 
 LARGE_RANKS = 512
-"""With more ranks the uneven loads of a new plan take too long to simulate (40 s at 4,096 ranks, row blocks over each
-of 512 nodes): planners are compared with the loads of all ranks evened out."""
+"""Largest run whose planners are compared as they are: the uneven loads of a new plan take long to simulate (40 s at
+4,096 ranks, row blocks over each of 512 nodes). Above, the loads of all ranks are evened out."""
 
 LEAST_GAIN = 0.005
 """Least gain of a class with 10 % better hardware for which twice as good hardware is tried."""

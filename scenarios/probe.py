@@ -26,10 +26,7 @@ class Probe:
     many iterations as the run and is measured over the same ones, whose draws are the same.
 
     Attributes:
-        prepared: the job of the run.
-        lowering: its lowering.
-        variation: its jitter.
-        result: its times.
+        variation: jitter of the run and of re-runs.
         iterations: number of iterations of the run that re-runs are compared with.
         counted: the last so many of them are measured where they vary.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -73,6 +74,12 @@ def strong(template: str, *values: str) -> Markup:
     pieces = template.split("{}")
     bold = [f"<b>{escape(value)}</b>" for value in values]
     return Markup("".join(escape(piece) + value for piece, value in zip(pieces, [*bold, ""], strict=True)))
+
+
+def options_marked(words: str) -> Markup:
+    """Text in which each ``--set KEY=VALUE`` is code on one line; all of it escaped."""
+    code = r'<code style="white-space: nowrap">\g<0></code>'
+    return Markup(re.sub(r"--set \S*\w\]?", code, escape(words)))
 
 
 def number(shown: str, value: float, *, share: float | None = None) -> Cell:

@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from reports.findings import RunFindings
-from reports.markup import Row, Section, number, table
+from reports.markup import Row, Section, number, options_marked, table
 from reports.numbers import percent, seconds
 from scenarios.levers import Lever, Levers
 from simulator.analysis.bound import JOINT_CLASSES, SINGLE_CLASSES, Gain
@@ -46,10 +46,10 @@ def levers_section(levers: Levers) -> Section:
         anchor="levers",
         title="What a setting saves",
         short="Settings",
-        lede=f"The run repeated with one key of the scenario changed at a time. {levers.advice}",
+        lede=options_marked(f"The run repeated with one key of the scenario changed at a time. {levers.advice}"),
         body=(_card("levers-chart", "") if saving else "")
         + _table(levers.tried)
-        + "".join(f"<p>{escape(note)}</p>" for note in notes),
+        + "".join(f"<p>{options_marked(note).html}</p>" for note in notes),
         payload={"levers": saving},
     )
 

@@ -6,7 +6,7 @@ from html import escape
 
 from inputs.quantities import format_quantity
 from reports.findings import RunFindings, hidden_share, mean_shares
-from reports.markup import Markup, strong, terms, tile
+from reports.markup import Markup, options_marked, strong, terms, tile
 from reports.numbers import percent, picoseconds, samples_per_s, seconds
 from simulator.analysis.breakdown import Breakdown
 from simulator.analysis.critical_path import CriticalPath
@@ -99,7 +99,7 @@ def _bound_tile(findings: RunFindings) -> str:
 
 def _advice(findings: RunFindings) -> tuple[Markup, ...]:
     """The settings that save most; nothing where none was tried."""
-    return () if findings.levers is None else (Markup(escape(findings.levers.advice)),)
+    return () if findings.levers is None else (options_marked(findings.levers.advice),)
 
 
 def _measured(findings: RunFindings) -> str:

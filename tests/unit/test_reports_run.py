@@ -70,7 +70,7 @@ def test_the_headline_has_the_time_the_throughput_and_the_bound(page, findings):
     assert f"{1e3 * findings.iteration.seconds:.1f} ms" in head
     assert "on 16 GPUs" in head
     assert f"Bound by {findings.bound.bounding.resource_class}" in head
-    assert "--set workload.sharding.planner=table_row_wise saves 15.8 %" in head
+    assert "--set workload.sharding.planner=table_row_wise</code> saves 15.8 %" in head
 
 
 def test_hostile_names_are_escaped(findings):

@@ -7,6 +7,7 @@ from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
 from scenarios.runner import simulate
 
+
 def tried(name, *settings):
     return simulate(load_scenario(name, settings), Silent(), levers=True).levers
 

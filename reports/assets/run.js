@@ -8,7 +8,7 @@
     ["exposed_copy", "exposed copy", "exposed-copy"], ["idle", "idle", "idle"],
   ];
 
-  const LEVERS_TITLE = "% of the iteration saved by this setting; coloured: the numbers that the job trains stay";
+  const LEVERS_TITLE = "% of the iteration saved; coloured: free";
 
   /** Parts that take at least 0.05 % of the iteration somewhere: the others would be names without a colour in sight. */
   const visible = (rows) => PARTS.filter(([key]) => rows.some((row) => row[key] >= 5e-4 * whole(row)));

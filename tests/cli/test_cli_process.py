@@ -45,14 +45,20 @@ def test_a_run_prints_the_headline_and_writes_every_file(tmp_path):
         assert words in out
     report = Path(out.strip().rsplit(maxsplit=1)[-1])
     assert (tmp_path / report).is_file()
+    summary = json.loads((tmp_path / report.parent / "summary.json").read_text())
+    assert summary["bound"]["finding"] in out
+    assert summary["levers"]["advice"] in out
+    assert f"--set {summary['levers']['best']['free']} " in out
     assert left(tmp_path / report.parent) == [
         "report.html", "run.json", "scenario.resolved.yaml", "summary.json", "timeline.parquet", "trace.json.gz",
     ]  # fmt: skip
 
 
 def test_with_json_stdout_is_the_summary_and_nothing_else(tmp_path):
-    code, out, err = dlrmsim("run", "mlperf_dlrm_v1", "--json", "--no-report", "--out", "x", folder=tmp_path)
+    options = ("--json", "--no-report", "--no-levers", "--out", "x")
+    code, out, err = dlrmsim("run", "mlperf_dlrm_v1", *options, folder=tmp_path)
     assert (code, err) == (0, "")
+    assert json.loads(out)["levers"] is None
     assert out == (tmp_path / "x" / "summary.json").read_text()
     assert json.loads(out)["world_size"] == 8
 

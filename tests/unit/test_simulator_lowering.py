@@ -15,6 +15,7 @@ from simulator.network.background import OtherJob
 from simulator.operators import (
     CollectiveCall,
     Copy,
+    Delay,
     Elementwise,
     EmbeddingLookup,
     Gemm,
@@ -192,6 +193,32 @@ def test_improving_a_class_changes_what_it_acts_on(zionex, name, changed):
     before, after = times(lower(graph, machine)), times(lower(graph, machine, improve={name: 1.1}))
     assert {task for task in before if before[task] != after[task]} == changed
     assert times(lower(graph, machine)) == before, "improving must not touch the machine itself"
+
+
+def test_whole_classes_divide_all_of_a_collective_and_all_of_a_kernel(zionex):
+    """Latencies and starts included, by 2 here; everything else stays."""
+    graph, machine = everything(), build_machine(zionex, 16, launch_s=5e-6)
+
+    def times(improve):
+        lowering = lower(graph, machine, improve=improve)
+        phases = [phase for activity in lowering.program.activities for phase in activity.phases]
+        return values(lowering)[[0, 1]], values(lowering)[[4, 5, 6]], [(p.latency_ps, p.work_ps) for p in phases]
+
+    kernels, others, collectives = times({})
+    halves, same, also = times({"compute": 2.0})
+    np.testing.assert_allclose(halves, kernels / 2, atol=1.0)
+    assert (same == others).all()
+    assert also == collectives
+    same, also, halves = times({"communication": 2.0})
+    assert (same == kernels).all()
+    assert (also == others).all()
+    np.testing.assert_allclose(halves, np.array(collectives) / 2, atol=1.0)
+
+
+def test_a_faster_host_shortens_waits_for_launches(zionex):
+    graph, machine = graph_of(8, Delay(1e-3, "launches")), build_machine(zionex, 8, launch_s=5e-6)
+    before, after = (values(lower(graph, machine, improve={"host": factor}))[0, 0] for factor in (1.0, 2.0))
+    assert after == before / 2
 
 
 def test_imbalance_moves_a_tenth_of_the_way_to_the_mean(zionex):

@@ -26,7 +26,7 @@ from benchmarks.rows import Row
 ROOT = Path(__file__).parents[1]
 PREDICTED = frozenset({"iteration_time_s", "time_s", "predicted"})
 """Keys of JSON output that hold a prediction."""
-NAMES = ("suite", "id", "op", "bytes", "planner", "name", "nodes", "world_size")
+NAMES = ("suite", "id", "op", "bytes", "planner", "name", "nodes", "world_size", "setting")
 """Keys that tell the entries of a list apart."""
 PREDICTING = ("run", "sweep", "plan", "collective")
 """Subcommands whose examples are compared."""

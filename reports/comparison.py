@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reports.numbers import percent, seconds
-
-if TYPE_CHECKING:  # rich is imported by the command that prints
-    from rich.table import Table
+from reports.text_table import TextTable
 
 PARTS = ("compute", "exposed_comm", "exposed_copy", "idle")
 
@@ -70,14 +68,9 @@ def _sorted(found: list[Difference]) -> list[Difference]:
     return sorted(found, key=lambda d: (-abs(d.change_s), d.name))
 
 
-def comparison_table(rows: tuple[Difference, ...], names: tuple[str, str], shown: int) -> Table:
+def comparison_table(rows: tuple[Difference, ...], names: tuple[str, str], shown: int) -> TextTable:
     """A row per quantity, at most ``shown``."""
-    from rich.table import Table
-
-    made = Table(box=None, padding=(0, 2, 0, 0))
-    made.add_column("per iteration and rank")
-    for name in (*names, "change", ""):
-        made.add_column(name, justify="right")
+    made = TextTable().words("per iteration and rank").numbers(*names, "change", "")
     for row in rows[:shown]:
         relative = percent(row.change_s / row.first_s) if row.first_s else ""
         change = f"{'-' if row.change_s < 0 else '+'}{seconds(abs(row.change_s))}"

@@ -41,7 +41,7 @@ def collective(
     """Print how long a collective takes at each size, as nccl-tests would."""
     import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
-    from reports.collective_table import collective_lines
+    from reports.collective_table import LINE_WIDTH, collective_lines, narrow_tables
 
     found = dlrmsim.collective(
         cluster,
@@ -58,7 +58,8 @@ def collective(
         print_json(found.to_dict())
         return
     console = text_console()
-    for line in collective_lines(found.cluster.name, found.tables):
-        console.print(line, markup=False)
+    shown = collective_lines if console.width >= LINE_WIDTH else narrow_tables
+    for part in shown(found.cluster.name, found.tables):
+        console.print(part)
     if plot is not None:
         typer.echo(f"# page: {plot}")

@@ -13,6 +13,7 @@ from dlrmsim.verbs.what import Job, Name, scenario_of
 from inputs.errors import InputError
 from scenarios.progress import Progress, Silent
 from scenarios.runner import Outcome, simulate
+from scenarios.summary import cost_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,17 @@ class RunResult:
     def throughput_samples_per_s(self) -> float:
         """Samples trained per second."""
         return self.outcome.analysis.iteration.throughput_samples_per_s(self.outcome.resolved.global_batch_size)
+
+    @property
+    def million_samples_usd(self) -> float | None:
+        """Price of a million samples, USD; None without ``cost.gpu_hour_usd``."""
+        price = cost_of(self.outcome.resolved, self.throughput_samples_per_s)
+        return None if price is None else price["million_samples_usd"]
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Limits of the trust in the results."""
+        return self.outcome.warnings
 
     @property
     def finding(self) -> str:

@@ -44,7 +44,7 @@
       hovertemplate: `rank %{customdata}<br>${name}: <b>%{y:.4g} ms</b><extra></extra>`,
     }));
     const title = order === "rank" ? "rank" : `ranks, by ${order.replace("_", " ")}`;
-    return { traces, layout: { height: 300, xaxis: { title, showgrid: false, zeroline: false },
+    return { traces, layout: { height: 300, hovermode: "x", xaxis: { title, showgrid: false, zeroline: false },
       yaxis: { title: "ms", rangemode: "tozero" }, legend: legendBelow() } };
   }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from reports.numbers import percent, samples_per_s, seconds, usd
@@ -43,20 +44,16 @@ def validation_report(suite: Mapping[str, Any]) -> list[TextTable | str]:
         suite: one entry of ``suites`` as ``validate --json`` prints it.
     """
     parts: list[TextTable | str] = [_cases(suite), _statistics(suite)]
-    if suite["groups"]:
-        parts += ["", "Collectives by role and size", error_groups(suite["groups"])]
-    if suite["alternatives"]:
-        parts += [
-            "",
-            "Listed alternatives of uncertain quantities of model and framework",
-            _alternatives(suite["alternatives"]),
-        ]
-    if suite["effects"]:
-        parts += ["", "Order of effects: throughput after over before", _effects(suite["effects"])]
-    if suite["peers"]:
-        parts += ["", "Predictions of other simulators for the same jobs", _peers(suite["peers"])]
-    if suite["excluded"]:
-        parts += ["", f"Excluded: {len(suite['excluded'])} rows of the sources, each with its reason", _excluded(suite)]
+    titles = {
+        "groups": ("Collectives by role and size", error_groups),
+        "alternatives": ("Listed alternatives of uncertain quantities of model and framework", _alternatives),
+        "effects": ("Order of effects: throughput after over before", _effects),
+        "peers": ("Predictions of other simulators for the same jobs", _peers),
+        "excluded": (f"Excluded: {len(suite['excluded'])} rows of the sources, each with its reason", _excluded),
+    }
+    for key, (title, made) in titles.items():
+        if suite[key]:
+            parts += ["", replace(made(suite[key]), title=title)]
     return parts
 
 
@@ -64,7 +61,7 @@ def error_groups(groups: Iterable[Mapping[str, Any]]) -> TextTable:
     """Errors of collectives, a row per role and range of sizes."""
     made = TextTable().words("role", "sizes").numbers("cases", "median |error|", "bias", "worst")
     for group in groups:
-        errors = (f"{group['median_pct']:.1f} %", _error(group["bias_pct"]), _error(group["worst_pct"]))
+        errors = (f"{group['median_pct']:.1f} %", error_in_words(group["bias_pct"]), error_in_words(group["worst_pct"]))
         made.add_row(group["role"], group["sizes"], str(group["cases"]), *errors)
     return made
 
@@ -77,7 +74,7 @@ def measured_errors(run: Mapping[str, Any]) -> TextTable:
     )
     made.words("").numbers("measured", "predicted", "error", "noise", "share")
     for case in run["cases"]:
-        error = "-" if case["error_pct"] is None else _error(case["error_pct"])
+        error = "-" if case["error_pct"] is None else error_in_words(case["error_pct"])
         times = (seconds(case["measured"]), seconds(case["predicted"]))
         made.add_row(case["metric"], *times, error, f"{case['noise_pct']:.1f} %", percent(case["share"]))
     return made
@@ -98,7 +95,7 @@ def kernel_errors(cases: Iterable[Mapping[str, Any]]) -> TextTable:
     made = TextTable().words("kernel").numbers("measured", "predicted", "error").words("role")
     for case in cases:
         times = (f"{1e6 * case[key]:,.1f} us" for key in ("measured_s", "predicted_s"))
-        made.add_row(case["what"], *times, _error(case["error_pct"]), case["role"])
+        made.add_row(case["what"], *times, error_in_words(case["error_pct"]), case["role"])
     return made
 
 
@@ -106,19 +103,23 @@ def kernel_groups(groups: Iterable[Mapping[str, Any]]) -> TextTable:
     """Errors of kernels, a row per role, kind and source."""
     made = TextTable().words("role", "kind").numbers("rows", "median |error|", "bias", "worst").words("source")
     for group in groups:
-        errors = (f"{group['median_pct']:.1f} %", _error(group["bias_pct"]), _error(group["worst_pct"]))
+        errors = (f"{group['median_pct']:.1f} %", error_in_words(group["bias_pct"]), error_in_words(group["worst_pct"]))
         made.add_row(group["role"], group["kind"], str(group["cases"]), *errors, group["source"])
     return made
 
 
 def _cases(suite: Mapping[str, Any]) -> TextTable:
-    made = TextTable(title=suite["suite"]).words("case", "metric")
+    made = TextTable(title=f"{suite['suite']}: cases").words("case", "metric")
     made.numbers("measured", "spread", "predicted", "error").words("grade", "role")
     shown = [case for case in suite["cases"] if "bytes" not in case["inputs"] or case["role"] == "validation"]
     for case in shown:
-        error = _error(case["error_pct"]) if "hit" not in case else ("hit" if case["hit"] else "missed")
+        error = error_in_words(case["error_pct"]) if "hit" not in case else ("hit" if case["hit"] else "missed")
         spread = case.get("spread_pct")
-        values = (_value(case["measured"]), "-" if spread is None else f"{spread:.1f} %", _value(case["predicted"]))
+        values = (
+            value_in_words(case["measured"]),
+            "-" if spread is None else f"{spread:.1f} %",
+            value_in_words(case["predicted"]),
+        )
         made.add_row(case["id"], case["metric"], *values, error, case["grade"], case["role"])
     return made
 
@@ -160,8 +161,8 @@ def _alternatives(rows: Iterable[Mapping[str, Any]]) -> TextTable:
     made = TextTable().words("case", "quantity").numbers("value").words("predicted").numbers("error")
     for row in rows:
         value = f"{row['value']:,}" if isinstance(row["value"], int | float) else str(row["value"])
-        result = row.get("problem", "").split("\n")[0] or _value(row["predicted"])
-        made.add_row(row["case"], row["quantity"], value, result, _error(row["error_pct"]))
+        result = row.get("problem", "").split("\n")[0] or value_in_words(row["predicted"])
+        made.add_row(row["case"], row["quantity"], value, result, error_in_words(row["error_pct"]))
     return made
 
 
@@ -171,7 +172,7 @@ def _effects(rows: Iterable[Mapping[str, Any]]) -> TextTable:
     for row in rows:
         published = "-" if row["published_gain"] is None else f"{row['published_gain']:.2f} ({row['grade']})"
         gain = "-" if row["gain"] is None else f"{row['gain']:.2f}"
-        values = (_value(row["before"]), _value(row["after"]), gain, published)
+        values = (value_in_words(row["before"]), value_in_words(row["after"]), gain, published)
         known = row["gain"] is not None and row["published_gain"] is not None
         ratio = f"{row['gain'] / row['published_gain']:.2f}" if known else "-"
         made.add_row(row["title"], *values, ratio, "yes" if row["helps"] else "no")
@@ -181,23 +182,27 @@ def _effects(rows: Iterable[Mapping[str, Any]]) -> TextTable:
 def _peers(rows: Iterable[Mapping[str, Any]]) -> TextTable:
     made = TextTable().words("peer", "part").numbers("peer's", "ours", "difference").words("why, where known")
     for row in rows:
-        difference = _error(100.0 * (row["ours"] / row["peer"] - 1.0)) if row["ours"] is not None else "-"
-        made.add_row(row["title"], row["part"], _value(row["peer"]), _value(row["ours"]), difference, row["note"])
+        difference = error_in_words(100.0 * (row["ours"] / row["peer"] - 1.0)) if row["ours"] is not None else "-"
+        made.add_row(
+            row["title"], row["part"], value_in_words(row["peer"]), value_in_words(row["ours"]), difference, row["note"]
+        )
     return made
 
 
-def _excluded(suite: Mapping[str, Any]) -> TextTable:
+def _excluded(rows: Iterable[Mapping[str, Any]]) -> TextTable:
     made = TextTable().words("row", "why")
-    for row in suite["excluded"]:
+    for row in rows:
         made.add_row(row["id"], row["reason"])
     return made
 
 
-def _value(value: Any) -> str:
+def value_in_words(value: Any) -> str:
+    """A measured or predicted number, or a band; ``-`` for None."""
     if isinstance(value, Mapping):
         return f"{value['low']:,.4g} to {value['high']:,.4g}"
     return "-" if value is None else f"{value:,.4g}"
 
 
-def _error(error_pct: float | None) -> str:
+def error_in_words(error_pct: float | None) -> str:
+    """An error with its sign; ``-`` for None."""
     return "-" if error_pct is None else f"{error_pct:+.1f} %"

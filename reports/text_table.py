@@ -50,7 +50,6 @@ class TextTable:
         caption: line below; empty: none.
         header: whether names of columns are printed.
         indent: blanks before each line.
-        columns: columns.
         rows: cells of each row, and the row's style.
     """
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -18,11 +17,11 @@ UNWRAPPED_WIDTH = 1000
 
 
 def text_console() -> Console:
-    """A console for stdout that wraps for a terminal, or at ``COLUMNS``, only; brackets and colons are no markup."""
+    """A console for stdout that wraps for a terminal only; brackets and colons are no markup."""
     from rich.console import Console
 
-    unwrapped = not sys.stdout.isatty() and not os.environ.get("COLUMNS", "").isdecimal()
-    return Console(highlight=False, markup=False, emoji=False, width=UNWRAPPED_WIDTH if unwrapped else None)
+    width = None if sys.stdout.isatty() else UNWRAPPED_WIDTH
+    return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
 def print_json(value: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dlrmsim.cli.options import Report, Scenario, Settings
+from dlrmsim.cli.options import Report, Scenario, Settings, refuse
 
 
 def run(
@@ -20,7 +20,7 @@ def run(
     ranks: Annotated[
         str | None, typer.Option("--ranks", metavar="0,5,9", help="Ranks whose timelines are traced and drawn.")
     ] = None,
-    report: Report = True,
+    report: Report = None,
 ) -> None:
     """Simulate a training job and say how long an iteration takes, where the time goes and what bounds it."""
     import dlrmsim
@@ -31,11 +31,12 @@ def run(
 
     resolved = dlrmsim.load_scenario(scenario, settings or [])
     if check:
+        refuse("with --check", {"--out": out, "--ranks": ranks, "--report/--no-report": report})
         (print_json if as_json else print_check)(dlrmsim.check(resolved).estimate)
         return
     chosen = parse_ranks(ranks)
     with progress_display() as progress:
-        done = dlrmsim.run(resolved, ranks=chosen, report=report, out=out, progress=progress)
+        done = dlrmsim.run(resolved, ranks=chosen, report=report is not False, out=out, progress=progress)
     if as_json:
         print_json(done.summary)
     else:

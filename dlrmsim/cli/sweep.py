@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dlrmsim.cli.options import Scenario, Settings, Workers
+from dlrmsim.cli.options import Scenario, Settings, Workers, refuse
 
 
 class ScalingChoice(StrEnum):
@@ -42,6 +42,10 @@ def sweep(
     from dlrmsim.cli.progress import progress_display
     from reports.tables import scaling_report
 
+    if executor is not None:
+        refuse("with --executor", {"--workers": workers})
+    if as_json:
+        refuse("with --json", {"--remedies": remedies or None})
     with progress_display() as progress:
         done = dlrmsim.sweep(
             scenario,

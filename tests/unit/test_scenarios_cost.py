@@ -28,7 +28,7 @@ def test_a_price_changes_nothing_but_the_cost(tmp_path):
 
 @pytest.mark.parametrize("price", ["0", "-1", "cheap", ".inf"])
 def test_an_impossible_price_is_refused(price):
-    with pytest.raises(InputError, match="cost.gpu_hour_usd"):
+    with pytest.raises(InputError, match=r"cost\.gpu_hour_usd"):
         load_scenario(JOB, [f"cost.gpu_hour_usd={price}"])
 
 

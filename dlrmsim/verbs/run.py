@@ -86,7 +86,7 @@ def run(
     missing = [rank for rank in ranks or () if rank >= resolved.world_size]
     if missing:
         raise InputError("no such rank", file="--ranks", given=missing[0], expected=f"0 to {resolved.world_size - 1}")
-    folder = replaceable(RUNS_FOLDER / f"{resolved.name}-{resolved.hash[:8]}" if out is None else out)
+    folder = replaceable(RUNS_FOLDER / f"{resolved.name}-{resolved.hash[:8]}" if out is None else out, report=report)
     begin = time.perf_counter()
     outcome = simulate(resolved, progress)
     wall_s = {"simulate": time.perf_counter() - begin}

@@ -208,3 +208,21 @@ def test_the_page_of_a_plan_opens_offline(context, tmp_path):
     assert visit.complaints == []
     assert visit.requests == []
     page.close()
+
+
+def test_the_chart_of_all_ranks_answers_anywhere(visit):
+    """Every place of the colours names the rank below it, however far from a line, and a click shows that rank."""
+    visit.page.locator("#ranks-chart").scroll_into_view_if_needed()
+    box = visit.page.locator("#ranks-chart .nsewdrag").bounding_box()
+    for across in (0.1, 0.5, 0.9):
+        for down in (0.05, 0.5, 0.95):
+            visit.page.mouse.move(5, 5)
+            visit.page.mouse.move(box["x"] + across * box["width"], box["y"] + down * box["height"])
+            visit.page.wait_for_selector("#ranks-chart .hoverlayer .hovertext", timeout=2_000)
+    visit.page.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 0.95 * box["height"])
+    near = range(round(0.8 * WORLD_SIZE), WORLD_SIZE)
+    visit.page.wait_for_function(
+        "([canvas, ranks]) => ranks.includes(document.querySelector(canvas).dataset.ranks.split(',').at(-1))",
+        arg=[CANVAS, [str(rank) for rank in near]],
+        timeout=2_000,
+    )

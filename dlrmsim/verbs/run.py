@@ -73,7 +73,8 @@ def run(
 
     Args:
         settings: ``KEY=VALUE`` each.
-        ranks: ranks whose timelines are traced and shown first; default: slowest, fastest, median and first.
+        ranks: ranks whose timelines are traced and shown first; default: the slowest, fastest, median and first are
+            traced, the slowest, the fastest and the one with most of the critical path are shown.
         report: whether to write ``report.html``.
         out: output folder; default ``runs/NAME-HASH8``.
 

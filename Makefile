@@ -52,7 +52,12 @@ $(STAMPS)/docs: $(STAMPS)/run
 	touch $@
 
 # A browser for the tests: one that is there, Debian's as root, or playwright's own. Without any the tests are skipped.
+# Pages are measured in DejaVu, the widest of the common fonts; where it cannot be installed, in another.
 $(STAMPS)/browser: $(STAMPS)/dev
+	@fc-list 2>/dev/null | grep -q DejaVu \
+	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	       && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq fonts-dejavu >/dev/null; } \
+	  || echo "fonts-dejavu could not be installed: browser tests use another font"
 	@command -v chromium >/dev/null \
 	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
 	       && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium >/dev/null; } \

@@ -1,7 +1,10 @@
-"""Figures of README and docs: errors of suites, written between markers, so that no page states what nobody computes.
+"""Figures of README and docs: errors of suites and results of runs, between markers, and pictures of pages.
+
+No page states what nobody computes.
 
 A figure is ``<!-- figure: NAME -->text<!-- /figure -->`` in a page. NAME is ``SUITE/CASE`` (error of a case),
-``SUITE/STATISTIC`` (over the predicted cases) or ``SUITE/SIZES/STATISTIC`` (over predicted collectives of that size).
+``SUITE/STATISTIC`` (over the predicted cases), ``SUITE/SIZES/STATISTIC`` (over predicted collectives of that size) or
+``run/SCENARIO/KEY`` (a fraction in ``summary.json``, per cent).
 """
 
 from __future__ import annotations
@@ -11,9 +14,13 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from benchmarks import pictures
 from benchmarks.rows import Row
 from dlrmsim.workers import workers_map
 from inputs.errors import InputError
+from scenarios.progress import Silent
+from scenarios.resolve import load_scenario
+from scenarios.runner import simulate
 from validation.suites.score import score
 from validation.suites.suite import load_suite
 
@@ -21,6 +28,8 @@ ROOT = Path(__file__).parents[1]
 FIGURE = re.compile(r"(<!-- figure: (\S+) -->)(.*?)(<!-- /figure -->)")
 STATISTICS = {"mape": "", "median": "", "bias": "+", "worst": "+"}
 """Statistics of `validation.suites.errors.statistics` and the sign that their figures have."""
+RUN = "run"
+"""First part of the names of figures that are results of runs."""
 SIZES = {"large": "1 MiB and more", "small": "below 1 MiB"}
 """Sizes of collectives in names and in scores."""
 
@@ -37,23 +46,24 @@ def names(page: Path) -> list[str]:
 
 
 def rows(*, check: bool, suites: Collection[str] = ()) -> Iterator[Row]:
-    """Compute every figure and write it into its page; the last row counts figures that differed.
+    """Compute every figure and write it into its page; the last row counts figures and pictures that differed.
 
     Args:
         check: compare and write nothing.
-        suites: names of suites whose figures count; without any, all.
+        suites: names of suites, or ``run``, whose figures count; without any, all. Pictures count with ``run``.
 
     Raises:
         InputError: a figure has no such suite, case or statistic.
     """
     named = {page: [n for n in names(page) if not suites or n.split("/")[0] in suites] for page in pages()}
     wanted = sorted({name for of_page in named.values() for name in of_page})
-    scores = {suite: _score(suite) for suite in sorted({name.split("/")[0] for name in wanted})}
+    scores = {suite: _score(suite) for suite in sorted({name.split("/")[0] for name in wanted} - {RUN})}
     figures = {}
     for name in wanted:
-        value, figures[name] = figure(name, scores[name.split("/")[0]])
+        suite = name.split("/")[0]
+        value, figures[name] = run_figure(name) if suite == RUN else figure(name, scores[suite])
         yield Row(name, value, "%")
-    different = 0
+    different = _pictures(check=check) if not suites or RUN in suites else 0
     for page in named:
         text = page.read_text(encoding="utf-8")
         shown = [(name, there) for _, name, there, _ in FIGURE.findall(text) if name in figures]
@@ -90,6 +100,36 @@ def figure(name: str, table: Mapping[str, Any]) -> tuple[float, str]:
         known = [*STATISTICS, *(f"{size}/{last}" for size in SIZES), "the id of a case"]
         raise InputError("no such figure", key=name, given=last, expected=", ".join(known))
     return found, f"{found:{sign}.1f} %"
+
+
+def run_figure(name: str) -> tuple[float, str]:
+    """Value of a figure of a run, per cent, and its text.
+
+    Args:
+        name: ``run/SCENARIO/KEY`` with a dotted key.
+
+    Raises:
+        InputError: the summary has no such number.
+    """
+    _, scenario, key = name.split("/")
+    found: Any = simulate(load_scenario(scenario), Silent()).summary
+    for part in key.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    if not isinstance(found, float):
+        raise InputError("no such figure", key=name, given=key, expected="a fraction in summary.json")
+    return 100.0 * found, f"{100.0 * found:.1f} %"
+
+
+def _pictures(*, check: bool) -> int:
+    """Number of pictures that are out of date; they are taken again unless ``check``."""
+    different = 0
+    for picture, scenario in pictures.PICTURES.items():
+        page = pictures.page_of(scenario)
+        if not pictures.is_current(picture, page):
+            different += 1
+            if not check:
+                pictures.take(picture, page)
+    return different
 
 
 def _score(name: str) -> dict[str, Any]:

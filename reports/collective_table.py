@@ -5,10 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from reports.collective_report import GB, US, notes_of, ranks_in_words
+from reports.text_table import TextTable
 from simulator.network.size_table import SizeRow, SizeTable
 
 FLOAT_BYTES = 4
 """Bytes of an element: nccl-tests counts floats by default."""
+LINE_WIDTH = 120
+"""Characters of a line of nccl-tests' table with our columns."""
+_WIDTHS = (12, 14, 7, 7, 5, 10, 9, 9)
+"""Characters of nccl-tests' columns."""
 _HEAD = (
     f"# {'size':>12} {'count':>14} {'type':>7} {'redop':>7} {'root':>5} {'time':>10} {'algbw':>9} {'busbw':>9}  "
     f"{'algorithm':<18}  {'protocol':<8}  limited by\n"
@@ -19,13 +24,24 @@ _HEAD = (
 def collective_lines(cluster: str, tables: Sequence[SizeTable]) -> Iterator[str]:
     """A table for each number of ranks, then the warnings."""
     for found in tables:
-        yield f"# {found.op} on {cluster}, {ranks_in_words(found)}; an idle machine, simulated"
+        yield _title(cluster, found)
         yield _HEAD
         for row in found.rows:
-            yield _line(found.op, row)
-        yield f"# Avg bus bandwidth    : {found.average_busbw_bytes_per_s / GB:.4g}"
-    for note in notes_of(tables):
-        yield f"# note: {note}"
+            yield _line(_cells(found.op, row))
+        yield _mean(found)
+    yield from _notes(tables)
+
+
+def narrow_tables(cluster: str, tables: Sequence[SizeTable]) -> Iterator[TextTable | str]:
+    """The same for a terminal that is narrower than `LINE_WIDTH`."""
+    for found in tables:
+        made = TextTable(title=_title(cluster, found)).numbers("size", "count").words("type", "redop")
+        made.numbers("root", "time (us)", "algbw (GB/s)", "busbw (GB/s)").words("algorithm", "protocol", "limited by")
+        for row in found.rows:
+            made.add_row(*_cells(found.op, row))
+        yield made
+        yield _mean(found)
+    yield from _notes(tables)
 
 
 def table_json(cluster: str, found: SizeTable, config: Mapping[str, object]) -> dict[str, object]:
@@ -70,7 +86,26 @@ def root(op: str) -> int:
     return 0 if op in ("broadcast", "reduce", "gather", "scatter") else -1
 
 
-def _line(op: str, row: SizeRow) -> str:
-    what = f"{row.bytes:>12.0f} {row.bytes // FLOAT_BYTES:>14.0f} {'float':>7} {redop(op):>7} {root(op):>5}"
-    rates = f"{row.time_s / US:>10.2f} {row.algbw_bytes_per_s / GB:>9.2f} {row.busbw_bytes_per_s / GB:>9.2f}"
-    return f"  {what} {rates}  {row.algorithm:<18}  {row.protocol:<8}  {row.limit}"
+def _title(cluster: str, found: SizeTable) -> str:
+    return f"# {found.op} on {cluster}, {ranks_in_words(found)}; an idle machine, simulated"
+
+
+def _mean(found: SizeTable) -> str:
+    return f"# Avg bus bandwidth    : {found.average_busbw_bytes_per_s / GB:.4g}"
+
+
+def _notes(tables: Sequence[SizeTable]) -> Iterator[str]:
+    return (f"# note: {note}" for note in notes_of(tables))
+
+
+def _cells(op: str, row: SizeRow) -> tuple[str, ...]:
+    """Texts of a row, in the columns' order."""
+    sizes = (f"{row.bytes:.0f}", f"{row.bytes // FLOAT_BYTES:.0f}", "float", redop(op), str(root(op)))
+    times = (f"{row.time_s / US:.2f}", f"{row.algbw_bytes_per_s / GB:.2f}", f"{row.busbw_bytes_per_s / GB:.2f}")
+    return (*sizes, *times, row.algorithm, row.protocol, row.limit)
+
+
+def _line(cells: Sequence[str]) -> str:
+    numbers = " ".join(f"{cell:>{width}}" for cell, width in zip(cells, _WIDTHS, strict=False))
+    algorithm, protocol, limit = cells[len(_WIDTHS) :]
+    return f"  {numbers}  {algorithm:<18}  {protocol:<8}  {limit}"

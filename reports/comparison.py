@@ -4,35 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from reports.numbers import percent, seconds
-
-if TYPE_CHECKING:  # rich is imported by the command that prints
-    from rich.table import Table
+from reports.text_table import TextTable
 
 PARTS = ("compute", "exposed_comm", "exposed_copy", "idle")
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One quantity of two summaries, in seconds; None where a summary does not have it."""
+    """One quantity of two summaries, in seconds; None where a summary does not say it."""
 
     name: str
     first_s: float | None
     second_s: float | None
 
     @property
-    def change_s(self) -> float:
-        """Second less first; absent parts count as zero."""
-        return (self.second_s or 0.0) - (self.first_s or 0.0)
+    def change_s(self) -> float | None:
+        """Second less first; None where one of them is not known."""
+        return None if self.first_s is None or self.second_s is None else self.second_s - self.first_s
 
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[Difference, ...]:
-    """The iteration, its parts, then collectives and kernels, those that changed most first.
+    """The iteration, its parts, then collectives and kernels, those that changed most first, unknown changes last.
 
     Args:
-        first: a ``summary.json`` of ``run`` or ``import``.
+        first: a ``summary.json`` of ``run`` or ``import``; ``operators_are_all`` where its list of operators is whole.
         second: another.
     """
     return (*_parts(first, second), *_sorted(_operators(first, second)))
@@ -54,8 +52,17 @@ def _part(summary: Mapping[str, Any], part: str) -> float | None:
 
 
 def _operators(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
+    """Operators of both: absent from a whole list is no time, absent from one that was cut is unknown."""
     one, two = _per_iteration(first), _per_iteration(second)
-    return [Difference(name, one.get(name), two.get(name)) for name in dict.fromkeys((*one, *two))]
+    alike = ("operators" in first) == ("operators" in second)
+    absent = [0.0 if alike and _is_whole(summary) else None for summary in (first, second)]
+    names = dict.fromkeys((*one, *two))
+    return [Difference(name, one.get(name, absent[0]), two.get(name, absent[1])) for name in names]
+
+
+def _is_whole(summary: Mapping[str, Any]) -> bool:
+    """Whether a name that the summary does not list takes no time; a run lists all its collectives."""
+    return "operators" not in summary or bool(summary.get("operators_are_all"))
 
 
 def _per_iteration(summary: Mapping[str, Any]) -> dict[str, float]:
@@ -67,20 +74,18 @@ def _per_iteration(summary: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _sorted(found: list[Difference]) -> list[Difference]:
-    return sorted(found, key=lambda d: (-abs(d.change_s), d.name))
+    return sorted(found, key=lambda d: (d.change_s is None, -abs(d.change_s or 0.0), d.name))
 
 
-def comparison_table(rows: tuple[Difference, ...], names: tuple[str, str], shown: int) -> Table:
+def comparison_table(rows: tuple[Difference, ...], names: tuple[str, str], shown: int) -> TextTable:
     """A row per quantity, at most ``shown``."""
-    from rich.table import Table
-
-    made = Table(box=None, padding=(0, 2, 0, 0))
-    made.add_column("per iteration and rank")
-    for name in (*names, "change", ""):
-        made.add_column(name, justify="right")
+    made = TextTable().words("per iteration and rank").numbers(*names, "change", "")
+    if len(rows) > shown:
+        made.caption = f"{len(rows) - shown:,} more: --rows {len(rows)}"
     for row in rows[:shown]:
-        relative = percent(row.change_s / row.first_s) if row.first_s else ""
-        change = f"{'-' if row.change_s < 0 else '+'}{seconds(abs(row.change_s))}"
+        known = row.change_s is not None
+        relative = percent((row.change_s or 0.0) / row.first_s) if known and row.first_s else ""
+        change = f"{'-' if (row.change_s or 0.0) < 0 else '+'}{seconds(abs(row.change_s or 0.0))}" if known else "?"
         made.add_row(row.name[:80], _said(row.first_s), _said(row.second_s), change, relative)
     return made
 

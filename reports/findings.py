@@ -35,6 +35,7 @@ class Job:
         scenario_hash: sha256 of the resolved scenario.
         scenario_yaml: the resolved scenario.
         version: version of this tool.
+        million_samples_usd: price of a million samples; None without a price of GPUs.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Job:
     scenario_hash: str = ""
     scenario_yaml: str = ""
     version: str = ""
+    million_samples_usd: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, Protocol
@@ -9,17 +10,19 @@ from typing import Any, Protocol
 from reports.markup import Cell, Row, Section, number, strong, table
 from reports.numbers import percent, seconds
 from reports.page import assemble
-from reports.run_report import SCRIPTS, STYLES
 
-WIDTH, LANE, GAP, LEFT = 1000, 16, 6, 190
-"""Sizes of a drawing in its own units: the time axis, a lane, the space between lanes, and the lanes' names."""
+WIDTH, LANE, GAP, LEFT, RIGHT, AXIS = 1000, 16, 6, 220, 40, 20
+"""Sizes of a drawing in its own units: the time axis, a lane, the space between lanes, names of lanes, right, times."""
+TICKS = 8
+"""Times on the axis, at most."""
 COLOURS = {
-    "embedding_forward": "#4878d0",
-    "embedding_update": "#956cb4",
-    "gemm": "#ee854a",
-    "collectives": "#6acc64",
-    "rest": "#9aa0a6",
+    "embedding_forward": "var(--embedding)",
+    "embedding_update": "var(--optimizer)",
+    "gemm": "var(--gemm)",
+    "collectives": "var(--all-to-all)",
+    "rest": "var(--host)",
 }
+"""Colours of the page (``page.css``), by class."""
 WORDS = {
     "iteration": "iteration",
     "embedding_forward": "embedding forward",
@@ -75,8 +78,8 @@ def render_measured(
     iteration = statistics["iteration"]
     return assemble(
         "page.html",
-        styles=STYLES,
-        scripts=SCRIPTS,
+        styles=("page.css",),
+        scripts=("payload.js", "theme.js", "tables.js", "plain.js"),
         sections=(_statistics(statistics), *(_run(i, *run) for i, run in enumerate(runs))),
         title="Measured and predicted",
         version=escape(version),
@@ -106,7 +109,7 @@ def _statistics(statistics: Mapping[str, Mapping[str, Any]]) -> Section:
 
 
 def _cell(value: float | None) -> Cell:
-    return Cell("-") if value is None else number(_pct(value), value)
+    return Cell("-", style="number") if value is None else number(_pct(value), value)
 
 
 def _pct(value: float | None) -> str:
@@ -150,9 +153,23 @@ def _drawing(measured: Bars, predicted: Bars) -> str:
     ]
     height = len(lanes) * (LANE + GAP) + GAP
     drawn = "".join(_lane(place, name, bars, scale) for place, (name, bars) in enumerate(lanes))
-    return (
-        f'<svg viewBox="0 0 {LEFT + WIDTH} {height}" role="img" aria-label="timelines" style="width:100%">{drawn}</svg>'
-    )
+    axis = _axis(max(whole, default=1.0), height, scale)
+    box = f"0 0 {LEFT + WIDTH + RIGHT} {height + AXIS}"
+    return f'<svg viewBox="{box}" role="img" aria-label="timelines" style="width:100%">{axis}{drawn}</svg>'
+
+
+def _axis(length_s: float, height: int, scale: float) -> str:
+    """Lines and times at round steps."""
+    rough_s = length_s / TICKS
+    power = 10.0 ** math.floor(math.log10(rough_s))
+    step_s = power * next(factor for factor in (1, 2, 5, 10) if factor * power >= rough_s)
+    marks = []
+    for place in range(int(length_s / step_s) + 1):
+        x, words = LEFT + place * step_s * scale, seconds(place * step_s)
+        line = f'<line x1="{x:.2f}" x2="{x:.2f}" y1="0" y2="{height}" stroke="var(--rule-strong)" />'
+        text = f'<text x="{x:.2f}" y="{height + AXIS - 4}" font-size="12" text-anchor="middle" fill="currentColor">'
+        marks.append(f"{line}{text}{escape(words)}</text>")
+    return "".join(marks)
 
 
 def _lane(place: int, name: str, bars: Sequence[Bar], scale: float) -> str:
@@ -161,7 +178,7 @@ def _lane(place: int, name: str, bars: Sequence[Bar], scale: float) -> str:
     return words + "".join(
         f'<rect x="{LEFT + bar.begin_s * scale:.2f}" y="{top}" '
         f'width="{max((bar.end_s - bar.begin_s) * scale, 0.3):.2f}" height="{LANE}" fill="{COLOURS[bar.kind]}">'
-        f"<title>{escape(bar.name)}: {seconds(bar.end_s - bar.begin_s)}</title></rect>"
+        f"<title>{escape(bar.name)}: {seconds(bar.end_s - bar.begin_s)}, from {seconds(bar.begin_s)}</title></rect>"
         for bar in bars
     )
 

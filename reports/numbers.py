@@ -28,8 +28,18 @@ def samples_per_s(rate: float) -> tuple[str, str]:
     """A throughput as number and unit: ``("1.22", "M samples/s")``."""
     for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if rate >= 0.9995 * factor:
-            return f"{rate / factor:.3g}", f"{prefix} samples/s"
-    return f"{rate:.3g}", "samples/s"
+            return _three_digits(rate / factor), f"{prefix} samples/s"
+    return _three_digits(rate), "samples/s"
+
+
+def _three_digits(value: float) -> str:
+    """Three significant digits, zeros at the end too."""
+    return f"{value:#.3g}".rstrip(".") if value < 999.5 else f"{value:.0f}"
+
+
+def usd(price: float) -> str:
+    """A price: ``$0.0312``, with three significant digits and whole dollars from a hundred on."""
+    return f"${price:,.0f}" if price >= 99.95 else f"${price:#.3g}"  # `#` keeps zeros at the end
 
 
 def rounded_ns(value_ps: int) -> int:

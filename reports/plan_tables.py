@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from inputs.quantities import format_quantity
 from reports.numbers import percent, seconds
+from reports.text_table import TextTable
 from scenarios.plan_study import PlannedBy, PlanStudy, imbalance
 from workloads.dlrm.model.storage import COMPUTE_KERNELS
 from workloads.dlrm.sharding import PHASES, ShardingType
-
-if TYPE_CHECKING:  # rich is imported by the command that prints
-    from rich.table import Table
 
 SHORT: dict[ShardingType, str] = {
     "table_wise": "TW",
@@ -33,9 +30,9 @@ MOST_ROWS = 64
 ENDS = 8
 
 
-def plan_tables(study: PlanStudy) -> list[Table | str]:
+def plan_tables(study: PlanStudy) -> list[TextTable | str]:
     """Printed tables in their order."""
-    parts: list[Table | str] = [headline(study), rank_table(study), imbalance_table(study)]
+    parts: list[TextTable | str] = [headline(study), rank_table(study), imbalance_table(study)]
     if study.compared:
         parts.append(comparison_table(study.compared))
     return parts
@@ -71,18 +68,13 @@ def shards_in_words(study: PlanStudy, rank: int) -> str:
     return " ".join(f"{SHORT[kind]}: {count[rank]}" for kind, count in study.statistics.shards.items() if count[rank])
 
 
-def rank_table(study: PlanStudy) -> Table:
+def rank_table(study: PlanStudy) -> TextTable:
     """A row per rank."""
-    from rich.table import Table
-
     found, capacity, ranks = study.statistics, study.capacity_bytes, shown_ranks(study)
-    made = Table(box=None, padding=(0, 2, 0, 0))
-    made.title_justify = "left"
+    made = TextTable()
     if len(ranks) < study.plan.world_size:
         made.title = f"the {ENDS} slowest and fastest of {study.plan.world_size:,} ranks"
-    for column in ("rank", "HBM", "DDR", "perf", *PHASES, "input bytes", "output bytes"):
-        made.add_column(column, justify="right", no_wrap=True)
-    made.add_column("shards", no_wrap=True)
+    made.numbers("rank", "HBM", "DDR", "perf", *PHASES, "input bytes", "output bytes").words("shards")
     for rank in ranks:
         times = (seconds(float(s)) for s in (found.perf_s[rank], *found.phases_s[rank]))
         sizes = (format_quantity(float(b[rank]), "bytes") for b in (found.input_bytes, found.output_bytes))
@@ -101,14 +93,10 @@ def _filled(used: float, capacity: float) -> str:
     return f"{format_quantity(used, 'bytes')} ({percent(used / capacity)})"
 
 
-def imbalance_table(study: PlanStudy) -> Table:
+def imbalance_table(study: PlanStudy) -> TextTable:
     """Imbalance of each quantity."""
-    from rich.table import Table
-
-    made = Table(box=None, padding=(0, 2, 0, 0))
-    made.add_column("imbalance")
-    for column in ("max / mean", "total variation", "KL divergence", "fullest rank"):
-        made.add_column(column, justify="right")
+    made = TextTable().words("imbalance")
+    made.numbers("max / mean", "total variation", "KL divergence", "fullest rank")
     for name, values in study.statistics.measured().items():
         measures = imbalance(values)
         made.add_row(
@@ -121,15 +109,9 @@ def imbalance_table(study: PlanStudy) -> Table:
     return made
 
 
-def comparison_table(compared: Sequence[PlannedBy]) -> Table:
+def comparison_table(compared: Sequence[PlannedBy]) -> TextTable:
     """A row per planner, fastest first."""
-    from rich.table import Table
-
-    made = Table(box=None, padding=(0, 2, 0, 0))
-    made.add_column("planner")
-    for column in ("iteration", "fullest HBM", "perf max / mean"):
-        made.add_column(column, justify="right", no_wrap=True)
-    made.add_column("tables")
+    made = TextTable().words("planner").numbers("iteration", "fullest HBM", "perf max / mean").words("tables")
     for row in compared:
         if row.plan is None or row.statistics is None or row.iteration_time_s is None:
             made.add_row(row.planner, "", "", "", row.message, style="yellow")

@@ -58,7 +58,7 @@ def run_sections(findings: RunFindings) -> tuple[Section, ...]:
         critical_path_section(findings),
         collectives_section(findings),
         memory_section(findings),
-        warnings_section(findings),
+        warnings_section(findings.warnings),
         provenance_section(findings),
         scenario_section(findings),
     )

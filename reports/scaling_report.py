@@ -8,8 +8,10 @@ from html import escape
 from typing import Any, Literal
 
 from reports.markup import Cell, Markup, Row, Section, number, strong, table, terms, tile
-from reports.numbers import percent, samples_per_s, seconds
+from reports.numbers import percent, samples_per_s, seconds, usd
 from reports.page import assemble
+from reports.sections.provenance import warnings_section
+from reports.size_notes import DOUBTFUL, SizeNote, size_notes
 from simulator.analysis.breakdown import PARTS
 
 
@@ -24,10 +26,13 @@ class ScalingPoint:
         status: ``ok``, ``infeasible`` (does not fit) or ``error``.
         throughput_samples_per_s: samples trained per second.
         efficiency: throughput per rank over that of the smallest size that ran.
+        million_samples_usd: price of a million samples; None without a price of GPUs.
         shares: each part of the iteration (`simulator.analysis.breakdown.PARTS`) as a share, mean over ranks.
         bound: joint class that bounds the iteration, and the resource that it mostly is; None when none does.
         gains: gain of each joint class when it is 10 % better.
-        message: why there is no result, with numbers.
+        warnings: limits of the trust in the results.
+        message: why there is no result, a line.
+        details: further lines on it: memory tiers, and settings that help.
     """
 
     world_size: int
@@ -40,7 +45,10 @@ class ScalingPoint:
     shares: Mapping[str, float] = field(default_factory=dict)
     bound: str | None = None
     gains: Mapping[str, float] = field(default_factory=dict)
+    million_samples_usd: float | None = None
+    warnings: Sequence[str] = ()
     message: str = ""
+    details: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +79,18 @@ class ScalingStudy:
         return sorted(self.points, key=lambda p: p.world_size)
 
     @property
+    def notes(self) -> list[SizeNote]:
+        """Warnings of all sizes."""
+        return size_notes({p.world_size: p.warnings for p in self.ordered})
+
+    @property
     def results(self) -> list[ScalingPoint]:
         """The points that ran, by ascending world_size."""
         return [p for p in self.ordered if p.status == "ok"]
 
 
 _KEPT = {"weak": "the batch of each GPU stays the same", "strong": "the global batch stays the same"}
+_HOLLOW = f"Hollow: a warning concerns {DOUBTFUL:.0%} of the task time or more."
 _STATUS = {"ok": "ran", "infeasible": "does not fit", "error": "failed"}
 
 
@@ -98,24 +112,31 @@ def render_scaling(study: ScalingStudy) -> str:
 
 
 def headline(study: ScalingStudy) -> Markup:
-    """First and last size, and how well the job scales."""
+    """The fastest size and the last one, and how well the job scales."""
     what, results = escape(f"{study.model}, {study.scaling} scaling"), study.results
     if not results:
         return Markup(f"{what}: none of the {len(study.points)} sizes ran.")
-    last = results[-1]
-    claim = strong(
-        " to {} at {} GPUs, with {} efficiency.",
-        " ".join(samples_per_s(last.throughput_samples_per_s or 0.0)),
-        f"{last.world_size:,}",
-        percent(last.efficiency or 0.0),
-    )
-    return Markup(f"{what} from {results[0].world_size:,} GPUs{claim.html}")
+    best, last = fastest(study), results[-1]
+    claim = strong(" to {} GPUs: {}", f"{last.world_size:,}", _speed(best))
+    turn = strong(", the most, and {}", _speed(last)) if best is not last else Markup("")
+    return Markup(f"{what} from {results[0].world_size:,}{claim.html}{turn.html}.")
+
+
+def fastest(study: ScalingStudy) -> ScalingPoint:
+    """The smallest of the sizes with the highest throughput."""
+    return max(study.results, key=lambda p: p.throughput_samples_per_s or 0.0)
+
+
+def _speed(point: ScalingPoint) -> str:
+    rate = " ".join(samples_per_s(point.throughput_samples_per_s or 0.0))
+    return f"{rate} at {point.world_size:,} ({percent(point.efficiency or 0.0)} efficiency)"
 
 
 def findings(study: ScalingStudy) -> tuple[Markup, ...]:
-    """The bound at each size, and the sizes that did not run."""
+    """The bound at each size, warnings that concern much of the time, and the sizes that did not run."""
     missing = [p for p in study.ordered if p.status != "ok"]
     sentences = [Markup(escape(_bounds(study.results)))] if study.results else []
+    sentences += [Markup(f"<em>Warning</em> {escape(note.words())}.") for note in study.notes if note.doubtful]
     if missing:
         sizes = ", ".join(f"{p.world_size:,}" for p in missing)
         sentences.append(strong("No result at {} GPUs: see the table for the numbers.", sizes))
@@ -139,14 +160,14 @@ def _tiles(study: ScalingStudy) -> str:
     results = study.results
     if not results:
         return ""
-    fastest = max(results, key=lambda p: p.throughput_samples_per_s or 0.0)
-    value, unit = samples_per_s(fastest.throughput_samples_per_s or 0.0)
+    best = fastest(study)
+    value, unit = samples_per_s(best.throughput_samples_per_s or 0.0)
     efficient = [p for p in results if (p.efficiency or 0.0) >= 0.8]
     first, last = results[0], results[-1]
     exposed = [p.shares.get("exposed_comm", 0.0) for p in (first, last)]
     return "".join(
         (
-            tile("Highest throughput", value, unit, f"at {fastest.world_size:,} GPUs"),
+            tile("Highest throughput", value, unit, f"at {best.world_size:,} GPUs"),
             tile(
                 "Efficient up to",
                 f"{efficient[-1].world_size:,}" if efficient else "-",
@@ -159,15 +180,25 @@ def _tiles(study: ScalingStudy) -> str:
                 "%",
                 f"at {last.world_size:,} GPUs; {percent(exposed[0])} at {first.world_size:,}",
             ),
+            *_price_tile(results),
             tile("Sizes that ran", f"{len(results)}", f"of {len(study.points)}", _KEPT[study.scaling]),
         )
     )
 
 
+def _price_tile(results: Sequence[ScalingPoint]) -> list[str]:
+    """The size with the cheapest samples, where GPUs have a price."""
+    prices = {p.world_size: p.million_samples_usd for p in results if p.million_samples_usd is not None}
+    if not prices:
+        return []
+    size = min(prices, key=lambda world_size: prices[world_size])
+    return [tile("Cheapest samples", usd(prices[size]), "per million", f"at {size:,} GPUs")]
+
+
 def scaling_sections(study: ScalingStudy) -> tuple[Section, ...]:
     """The sections of the page."""
     charts = (
-        ("throughput", "Throughput", "Dotted: as if every GPU trained as fast as at the smallest size."),
+        ("throughput", "Throughput", f"Dotted: as if every GPU trained as fast as at the smallest size. {_HOLLOW}"),
         ("efficiency", "Efficiency", "Throughput per GPU over that of the smallest size that ran."),
         ("breakdown", "Where the time goes", "The mean rank's iteration at each size."),
         ("bound", "What bounds it", "How much of the iteration is saved when all of a class is 10 % better."),
@@ -175,7 +206,7 @@ def scaling_sections(study: ScalingStudy) -> tuple[Section, ...]:
     sections = [Section(a, title, title, lede, _card(f"{a}-chart")) for a, title, lede in charts]
     lede = f"{study.scaling.capitalize()} scaling: {_KEPT[study.scaling]}. Sizes without a result are gaps."
     points = Section("points", "All sizes", "All sizes", lede, _table(study), {"scaling": _payload(study)})
-    return (*sections, points)
+    return (*sections, points, warnings_section([note.words() for note in study.notes]))
 
 
 def _card(anchor: str) -> str:
@@ -183,6 +214,7 @@ def _card(anchor: str) -> str:
 
 
 def _payload(study: ScalingStudy) -> list[dict[str, Any]]:
+    doubtful = {size for note in study.notes for size, share in note.shares.items() if (share or 0.0) >= DOUBTFUL}
     return [
         {
             "world_size": p.world_size,
@@ -194,22 +226,27 @@ def _payload(study: ScalingStudy) -> list[dict[str, Any]]:
             "shares": {part: p.shares.get(part, 0.0) for part in PARTS},
             "gains": dict(p.gains),
             "message": p.message,
+            "doubtful": p.world_size in doubtful,
+            "warnings": list(p.warnings),
         }
         for p in study.ordered
     ]
 
 
 def _table(study: ScalingStudy) -> str:
-    head = ("GPUs", "nodes", "global batch", "iteration", "throughput", "efficiency", "exposed comm", "bound", "status")
-    return table(head, (_row(point) for point in study.ordered), numbers=range(7))
+    priced = any(p.million_samples_usd is not None for p in study.results)
+    head: tuple[str, ...] = ("GPUs", "nodes", "global batch", "iteration", "throughput", "efficiency", "exposed comm")
+    head += ("$ per M samples",) * priced
+    rows = (_row(point, priced=priced) for point in study.ordered)
+    return table((*head, "bound", "status"), rows, numbers=range(len(head)))
 
 
-def _row(point: ScalingPoint) -> Row:
+def _row(point: ScalingPoint, *, priced: bool) -> Row:
     sizes = (point.world_size, point.nodes, point.global_batch_size)
     cells = [number(f"{size:,}", size) for size in sizes]
     if point.status != "ok":
-        return Row((*cells, *("",) * 5, Cell(f"{_STATUS[point.status]}: {point.message}", style="wide")))
-    exposed = point.shares.get("exposed_comm", 0.0)
+        return Row((*cells, *("",) * (5 + priced), Cell(_why(point), style="wide")))
+    exposed, price = point.shares.get("exposed_comm", 0.0), point.million_samples_usd or 0.0
     return Row(
         (
             *cells,
@@ -217,10 +254,20 @@ def _row(point: ScalingPoint) -> Row:
             _rate(point.throughput_samples_per_s or 0.0),
             number(percent(point.efficiency or 0.0), point.efficiency or 0.0),
             number(percent(exposed), exposed),
+            *([number(usd(price), price)] * priced),
             point.bound or "nothing",
             _STATUS["ok"],
         )
     )
+
+
+def _why(point: ScalingPoint) -> Markup:
+    """Reason of a missing result; its numbers and settings that help are folded."""
+    words = escape(f"{_STATUS[point.status]}: {point.message}")
+    if not point.details:
+        return Markup(words)
+    lines = "".join(f"<li>{escape(line)}</li>" for line in point.details)
+    return Markup(f"{words}<details><summary>Numbers, and settings that help</summary><ul>{lines}</ul></details>")
 
 
 def _rate(samples: float) -> Cell:

@@ -1,134 +1,125 @@
-"""Tables the command line prints with rich: a sweep, and predictions against measurements."""
+"""Tables that the command line prints: a sweep, and predictions against measurements."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import Any
 
-from reports.numbers import percent, samples_per_s, seconds
-from reports.scaling_report import ScalingPoint
-
-if TYPE_CHECKING:  # rich is imported by the command that prints
-    from rich.table import Table
-
-
-def scaling_table(points: Iterable[ScalingPoint]) -> Table:
-    """One row per size of a sweep."""
-    from rich.table import Table
-
-    made = Table(box=None, padding=(0, 2, 0, 0))
-    for column in ("GPUs", "nodes", "iteration", "throughput", "efficiency"):
-        made.add_column(column, justify="right")
-    made.add_column("bound")
-    for p in points:
-        sizes = (f"{p.world_size:,}", f"{p.nodes:,}")
-        if p.status == "ok":
-            rate = " ".join(samples_per_s(p.throughput_samples_per_s or 0.0))
-            made.add_row(*sizes, seconds(p.iteration_time_s or 0.0), rate, percent(p.efficiency or 0.0), p.bound or "-")
-        else:
-            made.add_row(*sizes, "", "", "", f"{p.status}: {p.message}", style="yellow")
-    return made
+from reports.numbers import percent, samples_per_s, seconds, usd
+from reports.scaling_report import ScalingStudy
+from reports.text_table import TextTable
 
 
-def validation_report(suite: Mapping[str, Any]) -> list[Table | str]:
+def scaling_report(study: ScalingStudy, *, remedies: bool) -> list[TextTable | str]:
+    """Sizes that ran as a table, a line for each of the others, and the warnings with the sizes that have them.
+
+    Args:
+        study: results of a sweep.
+        remedies: whether all lines on a size without a result are printed, with settings that help.
+    """
+    notes, priced = study.notes, any(p.million_samples_usd is not None for p in study.results)
+    made = TextTable().numbers("GPUs", "nodes", "iteration", "throughput", "efficiency")
+    made.numbers(*["$/M samples"] * priced).words("bound", *["notes"] * bool(notes))
+    parts: list[TextTable | str] = [made] if study.results else []
+    for p in study.ordered:
+        if p.status != "ok":
+            lines = [
+                f"{p.world_size:,} GPUs: {p.status}: {p.message}",
+                *(f"  {line}" for line in p.details if remedies),
+            ]
+            parts.append("\n".join(lines))
+            continue
+        rate, price = " ".join(samples_per_s(p.throughput_samples_per_s or 0.0)), [usd(p.million_samples_usd or 0.0)]
+        numbers = (f"{p.world_size:,}", f"{p.nodes:,}", seconds(p.iteration_time_s or 0.0), rate)
+        marks = " ".join(f"[{number}]" for number, note in enumerate(notes, 1) if p.world_size in note.shares)
+        made.add_row(*numbers, percent(p.efficiency or 0.0), *price * priced, p.bound or "-", *[marks] * bool(notes))
+    return parts + [f"[{number}] {note.words()}" for number, note in enumerate(notes, 1)]
+
+
+def validation_report(suite: Mapping[str, Any]) -> list[TextTable | str]:
     """Everything about one suite, to be printed in this order.
 
     Args:
         suite: one entry of ``suites`` as ``validate --json`` prints it.
     """
-    parts: list[Table | str] = [_cases(suite), _statistics(suite)]
-    if suite["groups"]:
-        parts += ["", "Collectives by role and size", error_groups(suite["groups"])]
-    if suite["alternatives"]:
-        parts += [
-            "",
-            "Listed alternatives of uncertain quantities of model and framework",
-            _alternatives(suite["alternatives"]),
-        ]
-    if suite["effects"]:
-        parts += ["", "Order of effects: throughput after over before", _effects(suite["effects"])]
-    if suite["peers"]:
-        parts += ["", "Predictions of other simulators for the same jobs", _peers(suite["peers"])]
-    if suite["excluded"]:
-        parts += ["", f"Excluded: {len(suite['excluded'])} rows of the sources, each with its reason", _excluded(suite)]
+    parts: list[TextTable | str] = [_cases(suite), _statistics(suite)]
+    titles = {
+        "groups": ("Collectives by role and size", error_groups),
+        "alternatives": ("Listed alternatives of uncertain quantities of model and framework", _alternatives),
+        "effects": ("Order of effects: throughput after over before", _effects),
+        "peers": ("Predictions of other simulators for the same jobs", _peers),
+        "excluded": (f"Excluded: {len(suite['excluded'])} rows of the sources, each with its reason", _excluded),
+    }
+    for key, (title, made) in titles.items():
+        if suite[key]:
+            parts += ["", replace(made(suite[key]), title=title)]
     return parts
 
 
-def _table(*columns: tuple[str, bool]) -> Table:
-    """A table with columns (name, whether it holds numbers)."""
-    from rich.table import Table
-
-    made = Table(box=None, padding=(0, 2, 0, 0))
-    for name, numbers in columns:
-        made.add_column(name, justify="right" if numbers else "left")
-    return made
-
-
-def error_groups(groups: Iterable[Mapping[str, Any]]) -> Table:
+def error_groups(groups: Iterable[Mapping[str, Any]]) -> TextTable:
     """Errors of collectives, a row per role and range of sizes."""
-    made = _table(
-        ("role", False), ("sizes", False), ("cases", True), ("median |error|", True), ("bias", True), ("worst", True)
-    )
+    made = TextTable().words("role", "sizes").numbers("cases", "median |error|", "bias", "worst")
     for group in groups:
-        errors = (f"{group['median_pct']:.1f} %", _error(group["bias_pct"]), _error(group["worst_pct"]))
+        errors = (f"{group['median_pct']:.1f} %", error_in_words(group["bias_pct"]), error_in_words(group["worst_pct"]))
         made.add_row(group["role"], group["sizes"], str(group["cases"]), *errors)
     return made
 
 
-def measured_errors(run: Mapping[str, Any]) -> Table:
+def measured_errors(run: Mapping[str, Any]) -> TextTable:
     """A measurement of the reference trainer and its prediction, a row per class of operators."""
-    names = ("measured", "predicted", "error", "noise", "share")
-    made = _table(("", False), *((name, True) for name in names))
-    made.title, made.title_justify = f"{run['scenario']} on {run['world_size']} ranks: {run['folder']}", "left"
-    made.caption = f"measured times are divided by {run['slower']:.3f}, the machine's slowness against its calibration"
-    made.caption_justify = "left"
+    made = TextTable(
+        title=f"{run['scenario']} on {run['world_size']} ranks: {run['folder']}",
+        caption=f"measured times are divided by {run['slower']:.3f}, the machine's slowness against its calibration",
+    )
+    made.words("").numbers("measured", "predicted", "error", "noise", "share")
     for case in run["cases"]:
-        error = "-" if case["error_pct"] is None else _error(case["error_pct"])
+        error = "-" if case["error_pct"] is None else error_in_words(case["error_pct"])
         times = (seconds(case["measured"]), seconds(case["predicted"]))
         made.add_row(case["metric"], *times, error, f"{case['noise_pct']:.1f} %", percent(case["share"]))
     return made
 
 
-def measured_statistics(statistics: Mapping[str, Mapping[str, Any]]) -> Table:
+def measured_statistics(statistics: Mapping[str, Mapping[str, Any]]) -> TextTable:
     """Errors over several measurements, a row per class of operators."""
     keys = ("mape_pct", "median_pct", "geomean_pct", "bias_pct", "worst_pct", "noise_pct")
-    made = _table(("", False), ("runs", True), *((key.removesuffix("_pct"), True) for key in keys))
+    made = TextTable().words("").numbers("runs", *(key.removesuffix("_pct") for key in keys))
     for name, found in statistics.items():
         values = ("-" if found[key] is None else f"{found[key]:.1f} %" for key in keys)
         made.add_row(name, str(found["runs"]), *values)
     return made
 
 
-def kernel_errors(cases: Iterable[Mapping[str, Any]]) -> Table:
+def kernel_errors(cases: Iterable[Mapping[str, Any]]) -> TextTable:
     """Measured and predicted time of kernels, a row each."""
-    made = _table(("kernel", False), ("measured", True), ("predicted", True), ("error", True), ("role", False))
+    made = TextTable().words("kernel").numbers("measured", "predicted", "error").words("role")
     for case in cases:
         times = (f"{1e6 * case[key]:,.1f} us" for key in ("measured_s", "predicted_s"))
-        made.add_row(case["what"], *times, _error(case["error_pct"]), case["role"])
+        made.add_row(case["what"], *times, error_in_words(case["error_pct"]), case["role"])
     return made
 
 
-def kernel_groups(groups: Iterable[Mapping[str, Any]]) -> Table:
+def kernel_groups(groups: Iterable[Mapping[str, Any]]) -> TextTable:
     """Errors of kernels, a row per role, kind and source."""
-    made = _table(
-        ("role", False), ("kind", False), ("rows", True), ("median |error|", True), ("bias", True), ("worst", True),
-        ("source", False),
-    )  # fmt: skip
+    made = TextTable().words("role", "kind").numbers("rows", "median |error|", "bias", "worst").words("source")
     for group in groups:
-        errors = (f"{group['median_pct']:.1f} %", _error(group["bias_pct"]), _error(group["worst_pct"]))
+        errors = (f"{group['median_pct']:.1f} %", error_in_words(group["bias_pct"]), error_in_words(group["worst_pct"]))
         made.add_row(group["role"], group["kind"], str(group["cases"]), *errors, group["source"])
     return made
 
 
-def _cases(suite: Mapping[str, Any]) -> Table:
-    columns = [("case", False), ("metric", False), ("measured", True), ("spread", True), ("predicted", True)]
-    made = _table(*columns, ("error", True), ("grade", False), ("role", False))
-    made.title, made.title_justify = suite["suite"], "left"
+def _cases(suite: Mapping[str, Any]) -> TextTable:
+    made = TextTable(title=f"{suite['suite']}: cases").words("case", "metric")
+    made.numbers("measured", "spread", "predicted", "error").words("grade", "role")
     shown = [case for case in suite["cases"] if "bytes" not in case["inputs"] or case["role"] == "validation"]
     for case in shown:
-        error = _error(case["error_pct"]) if "hit" not in case else ("hit" if case["hit"] else "missed")
+        error = error_in_words(case["error_pct"]) if "hit" not in case else ("hit" if case["hit"] else "missed")
         spread = case.get("spread_pct")
-        values = (_value(case["measured"]), "-" if spread is None else f"{spread:.1f} %", _value(case["predicted"]))
+        values = (
+            value_in_words(case["measured"]),
+            "-" if spread is None else f"{spread:.1f} %",
+            value_in_words(case["predicted"]),
+        )
         made.add_row(case["id"], case["metric"], *values, error, case["grade"], case["role"])
     return made
 
@@ -166,49 +157,52 @@ def _errors(name: str, errors: Mapping[str, Any]) -> str:
     return f"{name}: " + ", ".join(f"{n.removesuffix('_pct')} {errors[n]:+.1f} %" for n in names)
 
 
-def _alternatives(rows: Iterable[Mapping[str, Any]]) -> Table:
-    made = _table(("case", False), ("quantity", False), ("value", True), ("predicted", True), ("error", True))
+def _alternatives(rows: Iterable[Mapping[str, Any]]) -> TextTable:
+    made = TextTable().words("case", "quantity").numbers("value").words("predicted").numbers("error")
     for row in rows:
         value = f"{row['value']:,}" if isinstance(row["value"], int | float) else str(row["value"])
-        result = row.get("problem", "").split("\n")[0] or _value(row["predicted"])
-        made.add_row(row["case"], row["quantity"], value, result, _error(row["error_pct"]))
+        result = row.get("problem", "").split("\n")[0] or value_in_words(row["predicted"])
+        made.add_row(row["case"], row["quantity"], value, result, error_in_words(row["error_pct"]))
     return made
 
 
-def _effects(rows: Iterable[Mapping[str, Any]]) -> Table:
-    columns = [("effect", False), ("before", True), ("after", True), ("gain", True), ("published", True)]
-    made = _table(*columns, ("ours / published", True), ("helps", False))
+def _effects(rows: Iterable[Mapping[str, Any]]) -> TextTable:
+    made = TextTable().words("effect").numbers("before", "after", "gain", "published", "ours / published")
+    made.words("helps")
     for row in rows:
         published = "-" if row["published_gain"] is None else f"{row['published_gain']:.2f} ({row['grade']})"
         gain = "-" if row["gain"] is None else f"{row['gain']:.2f}"
-        values = (_value(row["before"]), _value(row["after"]), gain, published)
+        values = (value_in_words(row["before"]), value_in_words(row["after"]), gain, published)
         known = row["gain"] is not None and row["published_gain"] is not None
         ratio = f"{row['gain'] / row['published_gain']:.2f}" if known else "-"
         made.add_row(row["title"], *values, ratio, "yes" if row["helps"] else "no")
     return made
 
 
-def _peers(rows: Iterable[Mapping[str, Any]]) -> Table:
-    columns = [("peer", False), ("part", False), ("peer's", True), ("ours", True), ("difference", True)]
-    made = _table(*columns, ("why, where known", False))
+def _peers(rows: Iterable[Mapping[str, Any]]) -> TextTable:
+    made = TextTable().words("peer", "part").numbers("peer's", "ours", "difference").words("why, where known")
     for row in rows:
-        difference = _error(100.0 * (row["ours"] / row["peer"] - 1.0)) if row["ours"] is not None else "-"
-        made.add_row(row["title"], row["part"], _value(row["peer"]), _value(row["ours"]), difference, row["note"])
+        difference = error_in_words(100.0 * (row["ours"] / row["peer"] - 1.0)) if row["ours"] is not None else "-"
+        made.add_row(
+            row["title"], row["part"], value_in_words(row["peer"]), value_in_words(row["ours"]), difference, row["note"]
+        )
     return made
 
 
-def _excluded(suite: Mapping[str, Any]) -> Table:
-    made = _table(("row", False), ("why", False))
-    for row in suite["excluded"]:
+def _excluded(rows: Iterable[Mapping[str, Any]]) -> TextTable:
+    made = TextTable().words("row", "why")
+    for row in rows:
         made.add_row(row["id"], row["reason"])
     return made
 
 
-def _value(value: Any) -> str:
+def value_in_words(value: Any) -> str:
+    """A measured or predicted number, or a band; ``-`` for None."""
     if isinstance(value, Mapping):
         return f"{value['low']:,.4g} to {value['high']:,.4g}"
     return "-" if value is None else f"{value:,.4g}"
 
 
-def _error(error_pct: float | None) -> str:
+def error_in_words(error_pct: float | None) -> str:
+    """An error with its sign; ``-`` for None."""
     return "-" if error_pct is None else f"{error_pct:+.1f} %"

@@ -53,6 +53,7 @@ class ResolvedScenario:
         global_batch_size: samples per iteration over all ranks.
         document: the file, for the line of a later error.
         plan_place: document and key at which its plan stands, if it has one.
+        notes: consequences of settings that their writer may not expect.
     """
 
     scenario: Scenario
@@ -64,6 +65,7 @@ class ResolvedScenario:
     global_batch_size: int
     document: Document
     plan_place: tuple[Document, KeyPath]
+    notes: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -77,7 +79,7 @@ class ResolvedScenario:
 
     def changed(self, settings: Sequence[str]) -> ResolvedScenario:
         """The scenario with ``KEY=VALUE`` settings; raises as `load_scenario`."""
-        return resolve(with_settings(Document(self.to_dict(), {}, self.document.file), settings))
+        return _resolved(Document(self.to_dict(), {}, self.document.file), settings)
 
     def to_dict(self) -> dict[str, Any]:
         """The resolved scenario as plain JSON values; reads back as the same scenario."""
@@ -189,7 +191,34 @@ def resolve(document: Document) -> ResolvedScenario:
 
 def load_scenario(name_or_path: str | Path, settings: Sequence[str] = ()) -> ResolvedScenario:
     """Read, change by ``KEY=VALUE`` settings, check and resolve a scenario; raises as `resolve`."""
-    return resolve(load_document(name_or_path, settings))
+    return _resolved(load_yaml(CATALOG.find(name_or_path)), settings)
+
+
+def _resolved(file: Document, settings: Sequence[str]) -> ResolvedScenario:
+    """The scenario of a file with settings, and notes on what they change besides their key."""
+    document = with_settings(file, settings)
+    resolved = resolve(document)
+    return replace(resolved, notes=_size_notes(file, document, resolved))
+
+
+def _size_notes(file: Document, document: Document, resolved: ResolvedScenario) -> tuple[str, ...]:
+    """A note where another cluster has other nodes, and the number of nodes stays: the job has another size then."""
+    moved = any(path[0] == "cluster" for path in document.overrides)
+    nodes = document.data.get("nodes")
+    if not moved or not isinstance(nodes, int) or ("nodes",) in document.overrides:
+        return ()
+    try:
+        before = read_cluster(file, ("cluster",))
+    except InputError:  # the file's own cluster is wrong, and another takes its place
+        return ()
+    was, now = before.node.ranks, resolved.cluster.node.ranks
+    if was == now:
+        return ()
+    note = (
+        f"nodes={nodes} are {nodes * now:,} ranks on {resolved.cluster.name} ({now} per node) instead of "
+        f"{nodes * was:,} on {before.name} ({was} per node); --set world_size={nodes * was} keeps their number"
+    )
+    return (note,)
 
 
 _EXCLUSIVE: tuple[tuple[KeyPath, KeyPath], ...] = ((("world_size",), ("nodes",)), (PLAN, (*PLAN[:-1], "planner")))

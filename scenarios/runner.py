@@ -102,6 +102,7 @@ def check(resolved: ResolvedScenario, progress: Progress | None = None) -> dict[
         "sharding": sharding_of(prepared.plan),
         "caches": caches_of(prepared),
         "size": size,
+        "warnings": list(resolved.notes),
     }
 
 
@@ -123,7 +124,11 @@ def _bound(probe: Probe, analysis: Analysis, progress: Progress) -> Bound:
 
 def _warnings(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> tuple[str, ...]:
     """Warnings that limit the trust in the results."""
-    found = [*background_warnings(prepared.machine, analysis.iteration), *map(str, lowering.warnings)]
+    found = [
+        *prepared.resolved.notes,
+        *background_warnings(prepared.machine, analysis.iteration),
+        *map(str, lowering.warnings),
+    ]
     if not analysis.iteration.steady:
         found.insert(0, f"the run had not settled after {analysis.iteration.iterations} iterations")
     if prepared.plan.rows_scale < 1:

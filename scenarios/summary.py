@@ -17,12 +17,15 @@ from workloads.dlrm.rows.cache import hit_rates
 from workloads.dlrm.sharding.plan import Plan
 from workloads.graph.schedule import SCHEDULES
 
+SECONDS_PER_HOUR = 3600.0
+
 
 def summary_of(
     prepared: Prepared, analysis: Analysis, bound: Bound, levers: Levers | None, warnings: Sequence[str]
 ) -> dict[str, Any]:
     """Plain numbers, strings, lists and dicts; no clock, host or path: the same run gives the same summary."""
     resolved = prepared.resolved
+    price = cost_of(resolved, analysis.iteration.throughput_samples_per_s(resolved.global_batch_size))
     found = summarise(
         analysis,
         nodes=resolved.nodes,
@@ -39,6 +42,20 @@ def summary_of(
         "sharding": sharding_of(prepared.plan),
         "caches": caches_of(prepared),
         "pipeline": pipeline_of(prepared.settings),
+        **({} if price is None else {"cost": price}),
+    }
+
+
+def cost_of(resolved: ResolvedScenario, throughput_samples_per_s: float) -> dict[str, float] | None:
+    """Price of the job, USD: of a GPU for an hour, of all for an hour, of a million samples; None without a price."""
+    cost = resolved.scenario.cost
+    if cost is None:
+        return None
+    all_hour_usd = cost.gpu_hour_usd * resolved.world_size
+    return {
+        "gpu_hour_usd": cost.gpu_hour_usd,
+        "job_hour_usd": all_hour_usd,
+        "million_samples_usd": all_hour_usd / SECONDS_PER_HOUR / throughput_samples_per_s * 1e6,
     }
 
 

@@ -119,6 +119,7 @@ def row_of(resolved: ResolvedScenario, status: str, summary: dict[str, Any] | No
         "status": status,
         "iteration_time_s": result.get("iteration_time_s"),
         "throughput_samples_per_s": result.get("throughput_samples_per_s"),
+        "million_samples_usd": result.get("cost", {}).get("million_samples_usd"),
         **{f"fraction_{part}": fractions.get(part) for part in ("compute", "exposed_comm", "exposed_copy", "idle")},
         "bound": joint.get("class"),
         "bound_spread": joint.get("spread", []),

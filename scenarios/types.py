@@ -173,6 +173,14 @@ class Record(Strict):
     )
 
 
+class Cost(Strict):
+    """Prices."""
+
+    gpu_hour_usd: Annotated[float, Field(gt=0)] = Field(
+        description="price of a GPU for an hour, USD, with its part of the node; of a rank on CPUs"
+    )
+
+
 class Output(Strict):
     """Outputs of a run."""
 
@@ -204,3 +212,4 @@ class Scenario(Strict):
     variation: VariationChoice = Field(default_factory=VariationChoice, description="randomness of durations")
     run: RunChoice = Field(default_factory=RunChoice, description="how many iterations")
     output: Output = Field(default_factory=Output, description="what is kept")
+    cost: Cost | None = Field(None, description="prices, e.g. {gpu_hour_usd: 2.5}; without them no result has a cost")

@@ -63,14 +63,19 @@ def read_timed_collectives(file: Path, op: str | None = None) -> list[TimedColle
         op: the operation of a log that does not name it.
 
     Raises:
-        InputError: not readable, or neither a log nor a table; with the line.
+        InputError: not readable, a table beside ``op``, or neither a log nor a table; with the line.
     """
     try:
         text = whole(file).decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"cannot be read: {error}", file=file) from None
     first = next((line for line in text.splitlines() if line.strip()), "")
-    rows = list(_table(file, text)) if "," in first and not first.startswith("#") else list(_log(file, text, op))
+    is_table = "," in first and not first.startswith("#")
+    if is_table and op is not None:
+        raise InputError(
+            "has no effect on a table, whose rows name theirs", file="--op", given=op, expected=f"{file} apart"
+        )
+    rows = list(_table(file, text)) if is_table else list(_log(file, text, op))
     if not rows:
         raise InputError(
             "no collective was found", file=file, expected="a log of nccl-tests, or CSV with op, nodes, bytes, time_us"

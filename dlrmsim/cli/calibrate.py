@@ -140,11 +140,10 @@ def host(
 
 def _print_cpus(found: HostSpec) -> None:
     """Print the calibration of CPUs for people."""
-    from rich.table import Table
-
     from dlrmsim.cli.printing import text_console
+    from reports.text_table import TextTable
 
-    table = Table("threads", "kernels", "rows", "median error", "worst", "noise", box=None, padding=(0, 2, 0, 0))
+    table = TextTable().numbers("threads").words("kernels").numbers("rows", "median error", "worst", "noise")
     for known in found.cluster.node.cpu.kernels:
         for kind, cost in known.costs.items():
             errors = (f"{cost.median_error_pct:.1f} %", f"{cost.worst_error_pct:+.0f} %", f"{cost.noise_pct:.1f} %")
@@ -159,14 +158,13 @@ def _print_cpus(found: HostSpec) -> None:
 
 def _print_gpus(found: GpuSpec) -> None:
     """Print the calibration of GPUs for people."""
-    from rich.table import Table
-
     from dlrmsim.cli.printing import print_facts, text_console
+    from reports.text_table import TextTable
     from validation.fits.framework_fit import in_words
     from validation.fits.spec_text import kernel_fit_in_words
     from validation.suites.errors import statistics
 
-    kernels = Table("kernels", "rows", "mean error", "bias", "worst", box=None, padding=(0, 2, 0, 0))
+    kernels = TextTable().words("kernels").numbers("rows", "mean error", "bias", "worst")
     for kind, errors in found.fit.errors_pct.items():
         of = statistics(errors)
         shown = (f"{of['mape_pct']:.1f} %", f"{of['bias_pct']:+.1f} %", f"{of['worst_pct']:+.0f} %")

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.options import refuse
+
 
 class PlacementChoice(StrEnum):
     """Placement of ranks on nodes."""
@@ -31,7 +33,7 @@ def collective(
     placement: Annotated[
         PlacementChoice, typer.Option("--placement", help="Which ranks share a node.")
     ] = PlacementChoice.block,
-    seed: Annotated[int, typer.Option("--seed", min=0, help="Of a random placement.")] = 0,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Of a random placement.", show_default="0")] = None,
     algorithm: Annotated[str | None, typer.Option("--algorithm", help="Force one (see `list collectives`).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print nccl-tests' JSON and nothing else.")] = False,
     plot: Annotated[
@@ -41,8 +43,10 @@ def collective(
     """Print how long a collective takes at each size, as nccl-tests would."""
     import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
-    from reports.collective_table import collective_lines
+    from reports.collective_table import LINE_WIDTH, collective_lines, narrow_tables
 
+    if placement is not PlacementChoice.random:
+        refuse("without --placement random", {"--seed": seed})
     found = dlrmsim.collective(
         cluster,
         op=op,
@@ -50,7 +54,7 @@ def collective(
         sizes=sizes,
         ranks_per_node=ranks_per_node,
         placement=placement.value,
-        seed=seed,
+        seed=seed or 0,
         algorithm=algorithm,
         out=plot,
     )
@@ -58,7 +62,8 @@ def collective(
         print_json(found.to_dict())
         return
     console = text_console()
-    for line in collective_lines(found.cluster.name, found.tables):
-        console.print(line, markup=False)
+    shown = collective_lines if console.width >= LINE_WIDTH else narrow_tables
+    for part in shown(found.cluster.name, found.tables):
+        console.print(part)
     if plot is not None:
         typer.echo(f"# page: {plot}")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dlrmsim.cli.printing import text_console
 from inputs.quantities import format_quantity
+from reports.numbers import usd
+from reports.text_table import TextTable
 
 if TYPE_CHECKING:  # rich is imported by the command that prints
     from rich.console import Console
@@ -39,8 +41,7 @@ def print_headline(summary: Mapping[str, Any], folder: Path) -> None:
     if console.is_terminal:
         console.print(_bar(summary["breakdown"]["fractions"]))
     _print_rows(console, _run_rows(summary))
-    for warning in summary["warnings"]:
-        console.print(Text.assemble(("  note  ", "yellow"), warning))
+    _print_warnings(console, summary["warnings"])
     report = folder / "report.html"
     what, where = ("report", report) if report.exists() else ("results", folder)
     console.print(Text.assemble((f"  {what}  ", "dim"), str(where)), soft_wrap=True)
@@ -63,6 +64,7 @@ def print_check(estimate: Mapping[str, Any]) -> None:
     console = text_console()
     console.print(Text(_title(estimate), style="bold"))
     _print_rows(console, _check_rows(estimate))
+    _print_warnings(console, estimate["warnings"])
     console.print(Text("  checked only: nothing was run, nothing was written", style="dim"))
 
 
@@ -73,9 +75,16 @@ def print_measured(summary: Mapping[str, Any], folder: Path) -> None:
     console = text_console()
     console.print(Text(f"{summary['scenario']} measured on {_on(summary)}", style="bold"))
     _print_rows(console, _measured_rows(summary))
-    for warning in summary["warnings"]:
-        console.print(Text.assemble(("  note  ", "yellow"), warning))
+    _print_warnings(console, summary["warnings"])
     console.print(Text.assemble(("  results  ", "dim"), str(folder)), soft_wrap=True)
+
+
+def _print_warnings(console: Console, warnings: Iterable[str]) -> None:
+    """Print a note for each warning."""
+    from rich.text import Text
+
+    for warning in warnings:
+        console.print(Text.assemble(("  note  ", "yellow"), warning))
 
 
 def _on(summary: Mapping[str, Any]) -> str:
@@ -95,15 +104,9 @@ def _measured_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
 
 
 def _print_rows(console: Console, rows: Iterable[Row]) -> None:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 2), pad_edge=True)
-    table.add_column(style="dim", no_wrap=True)
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column()
+    table = TextTable(header=False, indent=2).words("", style="dim").words("", style="bold").words("")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*row)
     console.print(table)
 
 
@@ -119,6 +122,9 @@ def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
     rate = summary["throughput_samples_per_s"]
     yield ("iteration time", format_quantity(time, "s"), settled if summary["steady"] else unsettled)
     yield ("throughput", f"{rate:,.0f} samples/s", f"{rate / summary['world_size']:,.0f} per GPU")
+    if "cost" in summary:
+        price, hour = (usd(summary["cost"][key]) for key in ("million_samples_usd", "job_hour_usd"))
+        yield ("cost", price, f"per million samples; {hour} an hour")
     breakdown = summary["breakdown"]
     window = f"of iteration {breakdown['iteration']}, {format_quantity(breakdown['window_s'], 's')}, mean over ranks"
     for part, words, _ in PARTS:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from dlrmsim.cli.printing import text_console
 from dlrmsim.pages.traces import gap_lines
 from dlrmsim.verbs.import_traces import ImportTracesResult
 from reports.numbers import percent, seconds
-
-if TYPE_CHECKING:  # rich is imported by the command that prints
-    from rich.table import Table
+from reports.text_table import TextTable
 
 STEPS_SHOWN = 16
 
@@ -42,14 +38,10 @@ def print_import(finished: ImportTracesResult) -> None:
         )
 
 
-def _steps(finished: ImportTracesResult) -> Table:
+def _steps(finished: ImportTracesResult) -> TextTable:
     """The first steps of the first ranks."""
-    from rich.table import Table
-
-    made = Table(box=None, padding=(0, 2, 0, 2))
-    columns = ("rank", "step", "length", "compute", "exposed comm", "waiting", "exposed copy", "idle", "idle: host")
-    for column in columns:
-        made.add_column(column, justify="left" if column == "step" else "right")
+    made = TextTable(indent=2).numbers("rank").words("step")
+    made.numbers("length", "compute", "exposed comm", "waiting", "exposed copy", "idle", "idle: host")
     rows = finished.analysis.steps if finished.analysis else ()
     for row in rows[:STEPS_SHOWN]:
         whole = row.step_s or 1.0

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dlrmsim.cli.options import KeptRanks, Report
+from dlrmsim.cli.options import KeptRanks, Report, refuse
 
 
 def import_traces(
@@ -16,7 +16,7 @@ def import_traces(
     out: Annotated[Path | None, typer.Option("--out", help="Folder for summary, timeline and page.")] = None,
     ranks: KeptRanks = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json and nothing else.")] = False,
-    report: Report = True,
+    report: Report = None,
 ) -> None:
     """Import traces: Kineto, PyTorch execution trace, Chakra, nccl-tests logs, our own timeline.parquet."""
     import dlrmsim
@@ -25,8 +25,12 @@ def import_traces(
     from dlrmsim.cli.printing import print_json
     from dlrmsim.cli.progress import progress_display
 
+    if out is None:
+        refuse("without --out", {"--report/--no-report": report})
     with progress_display() as progress:
-        done = dlrmsim.import_traces(traces, ranks=parse_ranks(ranks), report=report, out=out, progress=progress)
+        done = dlrmsim.import_traces(
+            traces, ranks=parse_ranks(ranks), report=report is not False, out=out, progress=progress
+        )
     if as_json:
         print_json(done.summary)
     else:

@@ -1,16 +1,37 @@
-"""Arguments and options that several commands have."""
+"""Arguments and options that several commands have, and the refusal of those that a mode would drop."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, TypeAlias
 
 import typer
+
+from inputs.errors import InputError
 
 Scenario: TypeAlias = Annotated[str, typer.Argument(help="A shipped scenario (see `list scenarios`) or a YAML file.")]
 Settings: TypeAlias = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key. Repeatable.")
 ]
 KeptRanks: TypeAlias = Annotated[str | None, typer.Option("--ranks", metavar="0,5,9", help="Keep these ranks only.")]
-Report: TypeAlias = Annotated[bool, typer.Option("--report/--no-report", help="Write report.html.")]
+Report: TypeAlias = Annotated[
+    bool | None, typer.Option("--report/--no-report", help="Write report.html.", show_default="report")
+]
 Workers: TypeAlias = Annotated[int | None, typer.Option("--workers", min=1, help="Processes (default: one per core).")]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
+
+
+def refuse(mode: str, options: Mapping[str, object]) -> None:
+    """Refuse options that a mode of a command would drop.
+
+    Args:
+        mode: the mode as a reader of the message sees it, such as ``with --check``.
+        options: values by option, None where it is not given.
+
+    Raises:
+        InputError: one is given.
+    """
+    for name, value in options.items():
+        if value is not None:
+            given = None if isinstance(value, bool) else ",".join(value) if isinstance(value, list) else value
+            raise InputError(f"has no effect {mode}", file=name, given=given, expected="one of the two")

@@ -39,6 +39,8 @@ def plan(
     console = text_console()
     for part in plan_tables(done.study):
         console.print(part)
+    for note in done.study.resolved.notes:
+        console.print(f"  note  {note}")
     if done.folder is None:
         console.print("  nothing was written: --out DIR writes plan.json and a page", style="dim")
     else:

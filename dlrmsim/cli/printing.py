@@ -7,6 +7,8 @@ import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from reports.text_table import TextTable
+
 if TYPE_CHECKING:  # rich is imported by the command that prints
     from rich.console import Console
 
@@ -15,10 +17,11 @@ UNWRAPPED_WIDTH = 1000
 
 
 def text_console() -> Console:
-    """A console for stdout that wraps for a terminal only."""
+    """A console for stdout that wraps for a terminal only; brackets and colons are no markup."""
     from rich.console import Console
 
-    return Console(highlight=False, width=None if sys.stdout.isatty() else UNWRAPPED_WIDTH)
+    width = None if sys.stdout.isatty() else UNWRAPPED_WIDTH
+    return Console(highlight=False, markup=False, emoji=False, width=width)
 
 
 def print_json(value: Any) -> None:
@@ -28,25 +31,20 @@ def print_json(value: Any) -> None:
 
 def print_names(entries: Mapping[str, Mapping[str, str]]) -> None:
     """Print names and descriptions, a block per kind."""
-    from rich.table import Table
     from rich.text import Text
 
     console = text_console()
     for kind, names in entries.items():
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 2))
-        table.add_column(style="cyan", no_wrap=True)
-        table.add_column()
+        table = TextTable(header=False, indent=2).words("", style="cyan").words("")
         for name, about in names.items():
-            table.add_row(name, Text(about))
+            table.add_row(name, about)
         console.print(Text(kind, style="bold"))
         console.print(table)
 
 
 def print_facts(facts: Iterable[tuple[str, str]]) -> None:
     """Print (name, value) pairs, a line each."""
-    from rich.table import Table
-
-    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table = TextTable(header=False).words("", "")
     for name, value in facts:
         table.add_row(name, value)
     text_console().print(table)

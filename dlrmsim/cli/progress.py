@@ -39,8 +39,8 @@ class _RichDisplay:
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as RichProgress
 
-        columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
-        self._progress = RichProgress(*columns, console=Console(stderr=True), transient=True)
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), TimeElapsedColumn())
+        self._progress = RichProgress(*columns, console=Console(stderr=True, markup=False, emoji=False), transient=True)
         self._task = self._progress.add_task("loading", total=None)
 
     def stage(self, description: str, done: int | None = None, total: int | None = None) -> None:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dlrmsim.cli.printing import text_console
 from dlrmsim.verbs.replay import ReplayResult
 from reports.numbers import percent, seconds
-
-if TYPE_CHECKING:  # rich is imported by the command that prints
-    from rich.table import Table
+from reports.text_table import TextTable
 
 
 def print_replay(finished: ReplayResult) -> None:
@@ -41,14 +39,9 @@ def print_replay(finished: ReplayResult) -> None:
         console.print(Text(f"  wrote     {finished.folder}"), soft_wrap=True)
 
 
-def _steps(before: Mapping[str, float], after: Mapping[str, float]) -> Table:
+def _steps(before: Mapping[str, float], after: Mapping[str, float]) -> TextTable:
     """Parts of the mean step."""
-    from rich.table import Table
-
-    made = Table(box=None, padding=(0, 2, 0, 2))
-    made.add_column("mean step")
-    for column in ("measured", "replayed", "change"):
-        made.add_column(column, justify="right")
+    made = TextTable(indent=2).words("mean step").numbers("measured", "replayed", "change")
     for part, was in before.items():
         now = after[part]
         change = f"{100 * (now / was - 1):+.1f} %" if was else ""
@@ -56,13 +49,9 @@ def _steps(before: Mapping[str, float], after: Mapping[str, float]) -> Table:
     return made
 
 
-def _methods(finished: ReplayResult) -> Table:
+def _methods(finished: ReplayResult) -> TextTable:
     """Share of the kernels' time by method."""
-    from rich.table import Table
-
-    made = Table(box=None, padding=(0, 2, 0, 2))
-    for column in ("kernels by", "tasks", "share", "measured", "replayed"):
-        made.add_column(column, justify="left" if column == "kernels by" else "right")
+    made = TextTable(indent=2).words("kernels by").numbers("tasks", "share", "measured", "replayed")
     whole = sum(method.before_s for method in finished.methods) or 1.0
     for m in finished.methods:
         made.add_row(

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dlrmsim.cli.options import Report, Scenario, Settings
+from dlrmsim.cli.options import Report, Scenario, Settings, refuse
 
 
 def run(
@@ -20,7 +20,7 @@ def run(
     ranks: Annotated[
         str | None, typer.Option("--ranks", metavar="0,5,9", help="Ranks whose timelines are traced and drawn.")
     ] = None,
-    report: Report = True,
+    report: Report = None,
     levers: Annotated[bool, typer.Option("--levers/--no-levers", help="Try settings that might be faster.")] = True,
 ) -> None:
     """Simulate a training job and say how long an iteration takes, where the time goes and what bounds it."""
@@ -32,11 +32,13 @@ def run(
 
     resolved = dlrmsim.load_scenario(scenario, settings or [])
     if check:
+        refuse("with --check", {"--out": out, "--ranks": ranks, "--report/--no-report": report})
         (print_json if as_json else print_check)(dlrmsim.check(resolved).estimate)
         return
     chosen = parse_ranks(ranks)
     with progress_display() as progress:
-        done = dlrmsim.run(resolved, ranks=chosen, report=report, levers=levers, out=out, progress=progress)
+        written = report is not False
+        done = dlrmsim.run(resolved, ranks=chosen, report=written, levers=levers, out=out, progress=progress)
     if as_json:
         print_json(done.summary)
     else:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dlrmsim.cli.options import Scenario, Settings, Workers
+from dlrmsim.cli.options import Scenario, Settings, Workers, refuse
 
 
 class ScalingChoice(StrEnum):
@@ -28,6 +28,9 @@ def sweep(
     settings: Settings = None,
     out: Annotated[Path | None, typer.Option("--out", help="Output folder (default runs/NAME-SCALING-HASH8).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON and nothing else.")] = False,
+    remedies: Annotated[
+        bool, typer.Option("--remedies", help="Print memory tiers and settings that help for sizes that do not fit.")
+    ] = False,
     workers: Workers = None,
     executor: Annotated[
         str | None, typer.Option("--executor", metavar="dask://HOST:PORT", help="Use a dask cluster.")
@@ -37,8 +40,12 @@ def sweep(
     import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display
-    from reports.tables import scaling_table
+    from reports.tables import scaling_report
 
+    if executor is not None:
+        refuse("with --executor", {"--workers": workers})
+    if as_json:
+        refuse("with --json", {"--remedies": remedies or None})
     with progress_display() as progress:
         done = dlrmsim.sweep(
             scenario,
@@ -53,5 +60,7 @@ def sweep(
     if as_json:
         print_json({"name": done.plan.base.name, "scaling": done.plan.scaling, "points": done.rows})
         return
-    text_console().print(scaling_table(done.study.ordered))
-    typer.echo(f"  report  {done.folder / 'scaling.html'}")
+    console = text_console()
+    for part in scaling_report(done.study, remedies=remedies):
+        console.print(part)
+    console.print(f"  report  {done.folder / 'scaling.html'}", soft_wrap=True)

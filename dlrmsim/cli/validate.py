@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dlrmsim.cli.options import AsJson, Workers
+from dlrmsim.cli.options import AsJson, Workers, refuse
 from inputs.errors import InputError
 
 ABOVE = 4
@@ -32,7 +32,7 @@ def validate(
         typer.Option("--framework", metavar="PROFILE", help="With --measured: the profile (see `calibrate host`)."),
     ] = None,
     report: Annotated[
-        Path | None, typer.Option("--report", metavar="FILE", help="With --measured: a page with both timelines.")
+        Path | None, typer.Option("--report", metavar="FILE", help="Write a page: predicted against measured.")
     ] = None,
     as_json: AsJson = False,
     fail_above: Annotated[
@@ -42,6 +42,7 @@ def validate(
 ) -> None:
     """Predict published measurements, or those of `measure`, and print the errors."""
     if measured:
+        refuse("with --measured", {"SUITES": suites or None, "--workers": workers})
         _measured(measured, cluster, framework, report, as_json=as_json, fail_above=fail_above)
         return
     import dlrmsim
@@ -51,8 +52,9 @@ def validate(
 
     if not suites:
         raise InputError("nothing to validate", file="SUITES", expected="suites, or --measured DIR")
+    refuse("without --measured", {"--cluster": cluster, "--framework": framework})
     with progress_display() as progress:
-        found = dlrmsim.validate(suites, workers=workers, progress=progress)
+        found = dlrmsim.validate(suites, workers=workers, out=report, progress=progress)
     if as_json:
         print_json({"suites": found.suites})
     else:
@@ -60,6 +62,8 @@ def validate(
         for suite in found.suites:
             for part in validation_report(suite):
                 console.print(part)
+        if report is not None:
+            typer.echo(f"  report  {report}")
     _fail(found.above(fail_above) if fail_above is not None else [], fail_above)
 
 

@@ -1,7 +1,8 @@
 """Output folders: written whole or not at all.
 
 A folder is written under a temporary name beside its destination and renamed when it is complete. A destination that
-exists is replaced only when its ``run.json`` (`dlrmsim.output.record`) lists everything in it.
+exists is replaced only when its ``run.json`` (`dlrmsim.output.record`) lists everything in it, and only by results with
+at least the same files: a run never deletes what it does not write again.
 """
 
 from __future__ import annotations
@@ -24,11 +25,20 @@ RUNS_FOLDER = Path("runs")
 """Folder of results without a folder of their own."""
 
 
-def replaceable(target: str | Path) -> Path:
+REPORT_FILE = "report.html"
+"""The page of a run, an import or a replay."""
+
+
+def replaceable(target: str | Path, *, report: bool = True) -> Path:
     """The path of a folder that may be written: it does not exist, is empty, or is one of ours.
 
+    Args:
+        target: the folder.
+        report: whether its new files have a page.
+
     Raises:
-        InputError: it is a file, or a folder with anything in it that dlrmsim did not write.
+        InputError: it is a file, or a folder with anything in it that dlrmsim did not write, or with a page that would
+            be lost.
     """
     target = Path(target)
     if not target.exists() and not target.is_symlink():
@@ -44,8 +54,20 @@ def replaceable(target: str | Path) -> Path:
             file=target,
             expected="a new folder, an empty one, or one of an earlier run (choose another with --out)",
         )
+    if not report and (target / REPORT_FILE).exists():
+        raise _lost(target, {REPORT_FILE})
     _require_writable(target.absolute().parent)
     return target
+
+
+def _lost(target: Path, names: set[str]) -> InputError:
+    """The error for files of an earlier run that the new one does not write."""
+    listed = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
+    return InputError(
+        f"holds {listed} of an earlier run, which this one does not write; nothing was written",
+        file=target,
+        expected="another folder (--out), the same files again, or none (delete the folder)",
+    )
 
 
 def require_file_writable(file: Path) -> None:
@@ -67,8 +89,8 @@ def folder_written_whole(target: Path) -> Iterator[Path]:
     block must write the record (`dlrmsim.output.record`), or the folder cannot be replaced later.
 
     Raises:
-        InputError: ``target`` may not be replaced, see `replaceable`, or cannot be written (disk full, quota,
-            a read-only or failing disk).
+        InputError: ``target`` may not be replaced, see `replaceable`, has files that the block did not write, or cannot
+            be written (disk full, quota, a read-only or failing disk).
     """
     target = replaceable(target).absolute()
     try:
@@ -79,6 +101,7 @@ def folder_written_whole(target: Path) -> Iterator[Path]:
     try:
         yield partial
         partial.chmod(0o777 & ~_umask())
+        _require_no_loss(partial, target)
         _swap_in(partial, target)
     except BaseException as error:
         shutil.rmtree(partial, ignore_errors=True)
@@ -110,6 +133,13 @@ def file_written_whole(target: Path, content: str | bytes) -> None:
             raise
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}; nothing was written", file=target) from None
+
+
+def _require_no_loss(partial: Path, target: Path) -> None:
+    """Refuse to replace a folder that has recorded files which ``partial`` has not."""
+    lost = {name for name in recorded_files(target) if (target / name).exists() and not (partial / name).exists()}
+    if lost:
+        raise _lost(target, lost)
 
 
 def _swap_in(partial: Path, target: Path) -> None:

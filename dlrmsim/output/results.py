@@ -29,7 +29,7 @@ def write_results(
     Args:
         folder: the empty folder.
         outcome: the run.
-        asked_ranks: ranks of the trace, first on the page; none: slowest, fastest, median and first.
+        asked_ranks: ranks of the trace, first on the page; none: slowest, fastest, median and first in the trace.
         report: whether to write the page.
         wall_s: seconds of each stage so far, for the record.
         progress: receives the stages.

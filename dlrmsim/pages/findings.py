@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from dlrmsim import __version__
 from dlrmsim.pages.provenance import origins
 from reports.findings import Job, MemoryTier, RunFindings
+from reports.numbers import usd
 from scenarios.capacity import MemoryReport
 from scenarios.resolve import ResolvedScenario
 from scenarios.runner import Outcome
@@ -19,7 +20,7 @@ def run_findings(outcome: Outcome, asked_ranks: Sequence[int] = ()) -> RunFindin
     """Everything the page of a run is made from; ``asked_ranks`` are shown first."""
     analysis = outcome.analysis
     return RunFindings(
-        job=_job(outcome.resolved),
+        job=_job(outcome.resolved, outcome.summary.get("cost")),
         iteration=analysis.iteration,
         programs=outcome.graph.programs,
         result=outcome.result,
@@ -36,7 +37,7 @@ def run_findings(outcome: Outcome, asked_ranks: Sequence[int] = ()) -> RunFindin
     )
 
 
-def _job(resolved: ResolvedScenario) -> Job:
+def _job(resolved: ResolvedScenario, cost: Mapping[str, float] | None) -> Job:
     scenario, precision = resolved.scenario, resolved.scenario.precision
     facts = {
         "Framework": resolved.framework.title,
@@ -49,6 +50,8 @@ def _job(resolved: ResolvedScenario) -> Job:
             f"all_reduce {precision.all_reduce}"
         ),
     }
+    if scenario.cost is not None:
+        facts["Price"] = f"{usd(scenario.cost.gpu_hour_usd)} per GPU-hour"
     return Job(
         name=resolved.name,
         model=resolved.model.name,
@@ -61,6 +64,7 @@ def _job(resolved: ResolvedScenario) -> Job:
         scenario_hash=resolved.hash,
         scenario_yaml=resolved.to_yaml(),
         version=__version__,
+        million_samples_usd=None if cost is None else cost["million_samples_usd"],
     )
 
 

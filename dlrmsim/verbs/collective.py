@@ -14,7 +14,7 @@ from hardware_specs.loader import load_cluster
 from hardware_specs.types import Cluster
 from inputs.errors import InputError, nearest_name
 from inputs.quantities import parse_quantity, parse_range
-from reports.collective_report import render_collective
+from reports.collective_report import notes_of, render_collective
 from reports.collective_table import table_json
 from scenarios.progress import Progress, Silent
 from simulator.network.collectives.algorithm import check_algorithm
@@ -47,6 +47,11 @@ class CollectiveResult:
     seed: int
     algorithm: str | None
     file: Path | None
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Limits of the trust in the tables, each once."""
+        return notes_of(self.tables)
 
     def to_dict(self) -> Mapping[str, object]:
         """The keys of nccl-tests' JSON: times in us, bandwidths in GB/s; several numbers of ranks are ``runs``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,14 +38,18 @@ def compare(what: Name, against: Name, *, progress: Progress | None = None) -> C
 
 
 def _summary(path: Path, progress: Progress | None) -> dict[str, Any]:
-    if path.is_dir():
-        return _written(path / "summary.json")
+    """The summary of a folder or trace; its operators are all of them, not the longest alone, where times are there."""
+    summary = _written(path / "summary.json") if path.is_dir() else {}
+    timeline = path / "timeline.parquet" if path.is_dir() else path
+    if path.is_dir() and ("operators" not in summary or not timeline.exists()):
+        return summary
     from dlrmsim.verbs.import_traces import import_traces
 
-    found = import_traces(path, progress=progress)
+    found = import_traces(timeline, progress=progress)
     if found.analysis is None:
         raise InputError("has no times to compare", file=path, given=found.imported.format)
-    return dict(found.summary)
+    operators = [asdict(row) for row in found.analysis.operators]
+    return {**(summary or found.summary), "operators": operators, "operators_are_all": True}
 
 
 def _written(file: Path) -> dict[str, Any]:

@@ -53,7 +53,7 @@ def import_traces(
         InputError: a trace is wrong, or ``out`` may not be written.
         ProgramError: ranks disagree on a collective.
     """
-    progress, folder = progress or Silent(), None if out is None else replaceable(out)
+    progress, folder = progress or Silent(), None if out is None else replaceable(out, report=report)
     begin = time.perf_counter()
     progress.stage("reading traces")
     imported = formats.import_traces(paths_of(what), ranks)

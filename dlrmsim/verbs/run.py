@@ -13,6 +13,7 @@ from dlrmsim.verbs.what import Job, Name, scenario_of
 from inputs.errors import InputError
 from scenarios.progress import Progress, Silent
 from scenarios.runner import Outcome, simulate
+from scenarios.summary import cost_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,17 @@ class RunResult:
     def throughput_samples_per_s(self) -> float:
         """Samples trained per second."""
         return self.outcome.analysis.iteration.throughput_samples_per_s(self.outcome.resolved.global_batch_size)
+
+    @property
+    def million_samples_usd(self) -> float | None:
+        """Price of a million samples, USD; None without ``cost.gpu_hour_usd``."""
+        price = cost_of(self.outcome.resolved, self.throughput_samples_per_s)
+        return None if price is None else price["million_samples_usd"]
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """Limits of the trust in the results."""
+        return self.outcome.warnings
 
     @property
     def finding(self) -> str:
@@ -67,7 +79,8 @@ def run(
 
     Args:
         settings: ``KEY=VALUE`` each.
-        ranks: ranks whose timelines are traced and shown first; default: slowest, fastest, median and first.
+        ranks: ranks whose timelines are traced and shown first; default: the slowest, fastest, median and first are
+            traced, the slowest, the fastest and the one with most of the critical path are shown.
         report: whether to write ``report.html``.
         levers: whether to try settings that might make the job faster.
         out: output folder; default ``runs/NAME-HASH8``.
@@ -81,7 +94,7 @@ def run(
     missing = [rank for rank in ranks or () if rank >= resolved.world_size]
     if missing:
         raise InputError("no such rank", file="--ranks", given=missing[0], expected=f"0 to {resolved.world_size - 1}")
-    folder = replaceable(RUNS_FOLDER / f"{resolved.name}-{resolved.hash[:8]}" if out is None else out)
+    folder = replaceable(RUNS_FOLDER / f"{resolved.name}-{resolved.hash[:8]}" if out is None else out, report=report)
     begin = time.perf_counter()
     outcome = simulate(resolved, progress, levers=levers)
     wall_s = {"simulate": time.perf_counter() - begin}

@@ -39,6 +39,11 @@ class SweepResult:
     rows: Sequence[Mapping[str, object]]
 
     @property
+    def warnings(self) -> Mapping[int, Sequence[str]]:
+        """Limits of the trust in the results, by world size."""
+        return {point.world_size: point.warnings for point in self.study.ordered}
+
+    @property
     def table(self) -> pd.DataFrame:
         """A row per size, as ``sweep.parquet`` has them."""
         import pandas as pd

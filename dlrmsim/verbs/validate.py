@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from dlrmsim.verbs.what import Names, names_of
+from dlrmsim import __version__
+from dlrmsim.output.folders import file_written_whole, require_file_writable
+from dlrmsim.verbs.what import Name, Names, names_of
 from dlrmsim.workers import workers_map
+from reports.suite_report import render_suites
 from scenarios.progress import Progress
 from validation.suites.score import score
 from validation.suites.suite import load_suite
@@ -50,15 +54,20 @@ class ValidateResult:
         ]
 
 
-def validate(what: Names, *, workers: int | None = None, progress: Progress | None = None) -> ValidateResult:
+def validate(
+    what: Names, *, workers: int | None = None, out: Name | None = None, progress: Progress | None = None
+) -> ValidateResult:
     """Predict what others measured.
 
     Args:
         workers: processes; default one per core.
+        out: HTML file of predictions against measurements; None: none is written.
 
     Raises:
-        InputError: a suite, or a case in it, is wrong.
+        InputError: a suite, or a case in it, is wrong, or ``out`` cannot be written.
     """
+    if out is not None:
+        require_file_writable(Path(out))
     loaded = [load_suite(name) for name in names_of(what)]
     suites = [score(file, suite, workers_map(None, workers, len(suite.cases)), progress) for file, suite in loaded]
     cases = tuple(
@@ -66,4 +75,6 @@ def validate(what: Names, *, workers: int | None = None, progress: Progress | No
         for suite in suites
         for case in suite["cases"]
     )
+    if out is not None:
+        file_written_whole(Path(out), render_suites(suites, __version__))
     return ValidateResult(cases, suites)

@@ -41,5 +41,11 @@ dlrmsim.format = (() => {
     return power * [1, 2, 5, 10].find((factor) => factor * power >= rough);
   }
 
-  return { duration, percent, significant, axisUnit, niceStep };
+  /** A rate as an axis label: 200 k, 1 M. */
+  function rate(value) {
+    const [factor, prefix] = [[1e9, " G"], [1e6, " M"], [1e3, " k"]].find(([unit]) => value >= unit) ?? [1, ""];
+    return `${+(value / factor).toPrecision(3)}${prefix}`;
+  }
+
+  return { duration, rate, percent, significant, axisUnit, niceStep };
 })();

@@ -46,7 +46,7 @@
       hovertemplate: `rank %{customdata}<br>${name}: <b>%{y:.4g} ms</b><extra></extra>`,
     }));
     const title = order === "rank" ? "rank" : `ranks, by ${order.replace("_", " ")}`;
-    return { traces, layout: { height: 300, xaxis: { title, showgrid: false, zeroline: false },
+    return { traces, layout: { height: 300, hovermode: "x", xaxis: { title, showgrid: false, zeroline: false },
       yaxis: { title: "ms", rangemode: "tozero" }, legend: legendBelow() } };
   }
 
@@ -88,7 +88,7 @@
     }));
     const capacity = tier.capacity_bytes / 1e9;
     return { traces, layout: {
-      barmode: "stack", height: 118 + 40 * tier.rows.length, yaxis: { autorange: "reversed", showgrid: false },
+      barmode: "stack", height: 118 + 40 * tier.rows.length, margin: { l: 8, r: 72, t: 8, b: 8 }, yaxis: { autorange: "reversed", showgrid: false },
       xaxis: { title: "GB", zeroline: false, range: [0, 1.08 * Math.max(capacity, ...tier.totals.map((b) => b / 1e9))] }, legend: legendBelow(),
       shapes: [{ type: "line", x0: capacity, x1: capacity, yref: "paper", y0: 0, y1: 1, line: { color: theme.color("bad"), width: 2, dash: "dot" } }],
       annotations: [{ x: capacity, yref: "paper", y: 0.5, xanchor: "left", showarrow: false, text: ` usable<br> ${format.significant(capacity, 3)} GB`,

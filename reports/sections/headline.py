@@ -7,7 +7,7 @@ from html import escape
 from inputs.quantities import format_quantity
 from reports.findings import RunFindings, hidden_share, mean_shares
 from reports.markup import Markup, options_marked, strong, terms, tile
-from reports.numbers import percent, picoseconds, samples_per_s, seconds
+from reports.numbers import percent, picoseconds, samples_per_s, seconds, usd
 from simulator.analysis.breakdown import Breakdown
 from simulator.analysis.critical_path import CriticalPath
 
@@ -80,6 +80,7 @@ def tiles(findings: RunFindings) -> str:
             tile("Computation", f"{100 * shares['compute']:.3g}", "%", "of the iteration, mean over ranks"),
             _bound_tile(findings),
             *_memory_tile(findings),
+            *_price_tile(findings),
         )
     )
 
@@ -118,6 +119,11 @@ def _memory_tile(findings: RunFindings) -> tuple[str, ...]:
     value, unit = format_quantity(used, "bytes").split(" ")
     note = f"{percent(used / tier.capacity_bytes)} of {format_quantity(tier.capacity_bytes, 'bytes')} usable"
     return (tile(f"{tier.name.upper()} on the fullest GPU", value, unit, note),)
+
+
+def _price_tile(findings: RunFindings) -> tuple[str, ...]:
+    price = findings.job.million_samples_usd
+    return () if price is None else (tile("Cost", usd(price), "", "per million samples"),)
 
 
 def facts(findings: RunFindings) -> str:

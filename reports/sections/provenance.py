@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from html import escape
 
-from reports.findings import Origin, RunFindings, Times
+from reports.findings import Origin, RunFindings
 from reports.markup import Cell, Markup, Row, Section, table
 
 GRADES = {
@@ -19,9 +20,9 @@ GRADES = {
 """Grades in order of trust, with their meaning."""
 
 
-def warnings_section(findings: Times) -> Section:
+def warnings_section(warnings: Sequence[str]) -> Section:
     """List of warnings."""
-    items = "".join(f"<li>{escape(warning)}</li>" for warning in findings.warnings)
+    items = "".join(f"<li>{escape(warning)}</li>" for warning in warnings)
     body = f'<ul class="warnings">{items}</ul>' if items else '<p class="none">None.</p>'
     lede = "Limits of the trust in these results."
     return Section("warnings", "Warnings", "Warnings", lede, body)

@@ -1,28 +1,20 @@
-"""The page of a run in a real Chromium: it opens offline without a complaint and its timeline answers.
+"""The page of a run in a real Chromium: it opens offline without a complaint and its timeline answers."""
 
-The browser is the one named by DLRMSIM_CHROMIUM, else /usr/bin/chromium, else playwright's own.
-"""
-
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
 
 import dlrmsim
 from reports.run_report import render_run
 from reports.scaling_report import ScalingPoint, ScalingStudy, render_scaling
+from tests.page_visits import CANVAS, Visit
 from tests.reports_sample import sample_findings
 from tests.trace_files import two_ranks, write_ranks
 from workloads.dlrm.sharding import PHASES
 
 pytestmark = pytest.mark.browser
 
-FLAGS = [
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync",
-]  # fmt: skip
 WORLD_SIZE = 32
 SECTIONS = (
     "timeline",
@@ -47,51 +39,6 @@ CHARTS = (
     "path-sections",
     "memory-0",
 )
-CANVAS = "#timeline-canvas"
-
-
-def chromium_path(own: str) -> str:
-    """The first browser there is."""
-    candidates = (os.environ.get("DLRMSIM_CHROMIUM", ""), "/usr/bin/chromium", own)
-    found = next((path for path in candidates if path and Path(path).exists()), None)
-    if found is None:
-        pytest.skip("no Chromium: set DLRMSIM_CHROMIUM, install chromium, or run `playwright install chromium`")
-    return found
-
-
-class Visit:
-    """A page open in the browser, with everything it complained about or asked the network for."""
-
-    def __init__(self, page: Page) -> None:
-        self.page, self.complaints, self.requests = page, [], []
-        page.on("console", lambda m: self.complaints.append(m.text) if m.type in ("error", "warning") else None)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("request", lambda r: self.requests.append(r.url) if r.url.startswith(("http", "ws")) else None)
-
-    def open(self, file: Path) -> None:
-        self.page.goto(file.as_uri())
-        self.page.wait_for_selector("body[data-ready=yes]", timeout=30_000)
-
-    def shown(self) -> list[str]:
-        """Ranks the timeline draws."""
-        return (self.page.get_attribute(CANVAS, "data-ranks") or "").split(",")
-
-    def number(self, name: str) -> float:
-        return float(self.page.get_attribute(CANVAS, f"data-{name}") or "nan")
-
-    def pixels(self) -> str:
-        return self.page.eval_on_selector(CANVAS, "canvas => canvas.toDataURL()")
-
-
-@pytest.fixture(scope="module")
-def context():
-    with sync_playwright() as playwright:
-        path = chromium_path(playwright.chromium.executable_path)
-        browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
-        offline = browser.new_context(offline=True, viewport={"width": 1320, "height": 900})
-        offline.route(lambda url: url.startswith("http"), lambda route: route.abort())
-        yield offline
-        browser.close()
 
 
 @pytest.fixture(scope="module")
@@ -272,3 +219,21 @@ def test_the_page_of_a_plan_opens_offline(context, tmp_path):
     assert visit.complaints == []
     assert visit.requests == []
     page.close()
+
+
+def test_the_chart_of_all_ranks_answers_anywhere(visit):
+    """Every place of the colours names the rank below it, however far from a line, and a click shows that rank."""
+    visit.page.locator("#ranks-chart").scroll_into_view_if_needed()
+    box = visit.page.locator("#ranks-chart .nsewdrag").bounding_box()
+    for across in (0.1, 0.5, 0.9):
+        for down in (0.05, 0.5, 0.95):
+            visit.page.mouse.move(5, 5)
+            visit.page.mouse.move(box["x"] + across * box["width"], box["y"] + down * box["height"])
+            visit.page.wait_for_selector("#ranks-chart .hoverlayer .hovertext", timeout=2_000)
+    visit.page.mouse.click(box["x"] + 0.9 * box["width"], box["y"] + 0.95 * box["height"])
+    near = range(round(0.8 * WORLD_SIZE), WORLD_SIZE)
+    visit.page.wait_for_function(
+        "([canvas, ranks]) => ranks.includes(document.querySelector(canvas).dataset.ranks.split(',').at(-1))",
+        arg=[CANVAS, [str(rank) for rank in near]],
+        timeout=2_000,
+    )

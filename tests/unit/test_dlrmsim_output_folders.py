@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from dlrmsim.cli import main
 from dlrmsim.output.folders import folder_written_whole, replaceable
+from dlrmsim.output.record import write_record
 from inputs.errors import InputError
+from tests.trace_files import chakra_bytes, chakra_iteration, two_ranks, write_ranks
 
 
 def write_run(target: Path, text: str = "one") -> None:
@@ -113,3 +116,45 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="is not a folder"):
         write_run(tmp_path / "file" / "a")
+
+
+def test_files_of_an_earlier_run_that_a_lesser_one_does_not_write_are_kept_and_the_run_refused(tmp_path):
+    with folder_written_whole(tmp_path / "a") as folder:
+        (folder / "report.html").write_text("an hour of work")
+        write_record(folder, {})
+    with pytest.raises(InputError, match=r"holds report\.html of an earlier run.*nothing was written.*--out"):
+        write_run(tmp_path / "a")
+    assert names(tmp_path) == ["a"]
+    assert (tmp_path / "a" / "report.html").read_text() == "an hour of work"
+
+
+def test_a_lesser_run_takes_the_place_of_a_run_whose_page_was_deleted(tmp_path):
+    with folder_written_whole(tmp_path / "a") as folder:
+        (folder / "report.html").write_text("one")
+        write_record(folder, {})
+    (tmp_path / "a" / "report.html").unlink()
+    write_run(tmp_path / "a", "two")
+    assert names(tmp_path / "a") == ["run.json", "summary.json"]
+
+
+LESSER = {
+    "run": (["run", "mlperf_dlrm_v1"], ["run", "mlperf_dlrm_v1", "--no-report"]),
+    "import": (["import", "TRACES"], ["import", "TRACES", "--no-report"]),
+    "import without times": (["import", "TRACES"], ["import", "ET"]),
+    "export": (["export", "TRACES", "--format", "chrome"], ["export", "TRACES", "--format", "chakra"]),
+}
+"""Commands whose second form writes fewer files, or others, than the first."""
+
+
+@pytest.mark.parametrize("kind", LESSER)
+def test_no_command_deletes_results_that_it_does_not_write_again(kind, tmp_path, capsys):
+    traces = [str(file) for file in write_ranks(tmp_path, two_ranks())]
+    (tmp_path / "job.0.et").write_bytes(chakra_bytes(chakra_iteration()))
+    known = {"TRACES": traces, "ET": [str(tmp_path / "job.0.et")]}
+    first, lesser = ([word for part in line for word in known.get(part, [part])] for line in LESSER[kind])
+    assert main([*first, "--out", str(tmp_path / "out")]) == 0
+    before = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()}
+    assert main([*lesser, "--out", str(tmp_path / "out")]) == 2
+    assert f"{tmp_path / 'out'}: holds " in capsys.readouterr().err
+    assert {path.name: path.stat().st_mtime_ns for path in (tmp_path / "out").iterdir()} == before
+    assert main([*first, "--out", str(tmp_path / "out")]) == 0, "the same files again may take their place"

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -40,10 +41,33 @@ def test_the_numbers_of_an_infeasible_point_are_listed(study):
     assert NEEDS in render_scaling(study)
 
 
-def test_the_headline_goes_from_the_smallest_result_to_the_largest(study):
-    words = re.sub("<.*?>", "", headline(study).html)
-    assert words.startswith("A, weak scaling from 16 GPUs")
-    assert words.endswith("at 64 GPUs, with 70.0 % efficiency.")
+def words(study: ScalingStudy) -> str:
+    return re.sub("<.*?>", "", headline(study).html)
+
+
+def test_the_headline_names_the_last_size(study):
+    assert words(study) == "A, weak scaling from 16 to 64 GPUs: 459 k samples/s at 64 (70.0 % efficiency)."
+
+
+def test_the_headline_names_the_best_size_beside_the_last_where_more_gpus_do_less(study):
+    turned = ScalingStudy("s", "A", "ZionEX", "strong", [*study.points, point(128, 0.1, "host")])
+    assert words(turned) == (
+        "A, strong scaling from 16 to 128 GPUs: 459 k samples/s at 64 (70.0 % efficiency), the most, "
+        "and 131 k samples/s at 128 (10.0 % efficiency)."
+    )
+
+
+@pytest.mark.parametrize(("share", "doubtful"), [(5.0, False), (51.0, True)])
+def test_a_warning_that_concerns_much_of_the_time_stands_beside_the_verdict(study, share, doubtful):
+    """Its share at each size is in a sentence on top, and its points are hollow; every warning is in the list below."""
+    text = f"network: messages, which nobody measured (9 tasks, {share} % of the task time)"
+    far = replace(point(128, 0.6, "host"), warnings=(text,))
+    warned = ScalingStudy("s", "A", "ZionEX", "weak", [*study.points, far])
+    sentence = f"network: messages, which nobody measured: {share} % of the task time at 128 GPUs"
+    page = render_scaling(warned)
+    assert any(sentence in found.html for found in findings(warned)) is doubtful
+    assert sentence in page.split('id="warnings"')[1]
+    assert [p["doubtful"] for p in payload(page)] == [False] * 4 + [doubtful]
 
 
 def test_the_bound_is_told_by_runs_of_sizes(study):

@@ -1,28 +1,56 @@
 """Tables of the command line, as text."""
 
-from io import StringIO
+from reports.scaling_report import ScalingPoint, ScalingStudy
+from reports.tables import scaling_report, validation_report
+from reports.text_table import TextTable
 
-from rich.console import Console
-
-from reports.scaling_report import ScalingPoint
-from reports.tables import scaling_table, validation_report
-
-
-def text_of(table) -> str:
-    console = Console(width=160, file=StringIO())
-    console.print(table)
-    return console.file.getvalue()
+WARNING = "network: messages, which nobody measured (3 tasks, {} % of the task time)"
 
 
-def test_a_sweep_shows_results_and_why_there_is_none():
-    points = [
-        ScalingPoint(8, 1, 4096, "infeasible", message="rank 3 needs 98.2 GB of HBM"),
-        ScalingPoint(16, 2, 8192, "ok", 0.05, 163_840.0, 1.0, {}, "NIC"),
+def text_of(part: TextTable | str) -> str:
+    return part if isinstance(part, str) else part.text(160)
+
+
+def point(nodes: int, share: float, **more: object) -> ScalingPoint:
+    return ScalingPoint(
+        8 * nodes, nodes, 4096, "ok", 0.05, 163_840.0, 1.0, {}, "NIC", warnings=(WARNING.format(share),), **more
+    )
+
+
+def study(*points: ScalingPoint) -> ScalingStudy:
+    return ScalingStudy("s", "A", "ZionEX", "weak", points)
+
+
+GAP = ScalingPoint(
+    8, 1, 4096, "infeasible", message="rank 3 needs 98.2 GB of HBM",
+    details=("hbm: 37 GB usable", "would fit: --set workload.sharding.compute_kernels=[fused,fused_uvm_caching]"),
+)  # fmt: skip
+
+
+def test_a_sweep_shows_results_whole_before_a_line_for_each_size_without():
+    parts = [text_of(part) for part in scaling_report(study(GAP, point(2, 0.4), point(4, 51.0)), remedies=False)]
+    assert len(parts[0].splitlines()) == 3
+    assert "50.0 ms  164 k samples/s" in parts[0]
+    assert parts[1] == "8 GPUs: infeasible: rank 3 needs 98.2 GB of HBM"
+
+
+def test_remedies_are_printed_on_demand_as_they_are_written():
+    told = "\n".join(map(text_of, scaling_report(study(GAP, point(2, 0.4)), remedies=True)))
+    assert "--set workload.sharding.compute_kernels=[fused,fused_uvm_caching]" in told
+
+
+def test_warnings_of_all_sizes_stand_once_with_the_share_at_each():
+    parts = [text_of(part) for part in scaling_report(study(point(2, 0.4), point(4, 51.0)), remedies=False)]
+    assert parts[1:] == [
+        "[1] network: messages, which nobody measured: 0.4 % of the task time at 16 GPUs, 51.0 % at 32"
     ]
-    text = text_of(scaling_table(points))
-    assert "infeasible: rank 3 needs 98.2 GB of HBM" in text
-    assert "50.0 ms" in text
-    assert "164 k samples/s" in text
+    assert [line.endswith("[1]") for line in parts[0].splitlines()] == [False, True, True]
+
+
+def test_samples_have_a_price_where_gpus_have_one():
+    parts = scaling_report(study(point(2, 0.4, million_samples_usd=0.07654)), remedies=False)
+    assert "$0.0765" in text_of(parts[0])
+    assert "$" not in text_of(scaling_report(study(point(2, 0.4)), remedies=False)[0])
 
 
 def test_validation_shows_bands_signed_errors_and_what_was_left_out():

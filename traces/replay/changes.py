@@ -81,14 +81,9 @@ def changed(job: Job, changes: Changes) -> tuple[Job, tuple[MethodShare, ...]]:
     Raises:
         InputError: a change is impossible.
     """
+    _require_effect(changes)
     whole = changes.cluster is not None or changes.world_size is not None
     absent = changes.absent or ("clones" if whole else "none")
-    if changes.world_size is not None and absent == "late":
-        given, expected = "late", "clones: who arrives when on other ranks is not known"
-        raise InputError("does not go with --world-size", file="--absent", given=given, expected=expected)
-    if changes.world_size is not None and changes.cluster is None:
-        expected = "--cluster: transfers between other ranks were not measured"
-        raise InputError("needs a network", file="--world-size", given=changes.world_size, expected=expected)
     if absent == "late":
         job = with_late_absent_ranks(job)
     if changes.precisions:
@@ -106,6 +101,19 @@ def changed(job: Job, changes: Changes) -> tuple[Job, tuple[MethodShare, ...]]:
     if changes.overlap in _OVERLAPS:
         job = _OVERLAPS[changes.overlap](job)
     return (delayed(job, changes.delays_s) if changes.delays_s else job), methods
+
+
+def _require_effect(changes: Changes) -> None:
+    """Refuse changes that need another one, or that another one leaves without effect."""
+    if changes.world_size is not None and changes.absent not in (None, "clones"):
+        expected = "clones: all ranks at another world size are, and who arrives when is not known"
+        raise InputError("does not go with --world-size", file="--absent", given=changes.absent, expected=expected)
+    if changes.from_gpu is not None and changes.gpu is None and changes.local_batch is None:
+        expected = "--gpu or --local-batch, which change kernels"
+        raise InputError("has no effect", file="--from-gpu", given=str(changes.from_gpu), expected=expected)
+    if changes.world_size is not None and changes.cluster is None:
+        expected = "--cluster: transfers between other ranks were not measured"
+        raise InputError("needs a network", file="--world-size", given=changes.world_size, expected=expected)
 
 
 def _traced_gpu(job: Job, changes: Changes) -> Gpu:

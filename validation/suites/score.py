@@ -87,6 +87,7 @@ def _case(suite: Suite, case: Case, predictions: Mapping[Job, Prediction]) -> Ta
         "predicted": predicted,
         "error_pct": error_pct(predicted, measured),
         "source": case.source,
+        "warnings": list(prediction.summary.get("warnings", ())),
     }
     if isinstance(measured, Band):
         row["hit"] = predicted is not None and measured.low <= predicted <= measured.high

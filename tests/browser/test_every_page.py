@@ -1,0 +1,173 @@
+"""Every kind of page at the widths of a tablet, a laptop and a desk: nothing is cut, nothing complains.
+
+Pages are measured in DejaVu Sans, the widest of the fonts that systems have by default.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import dlrmsim
+from reports.measured_report import render_measured
+from tests.page_visits import Visit
+from tests.trace_files import two_ranks, write_ranks
+
+pytestmark = pytest.mark.browser
+
+WIDTHS = (800, 1440, 1920)
+
+TROUBLES = """() => {
+  const found = [], slack = 1.5;
+  const scrolls = (element) => {
+    for (let e = element; e && e !== document.body; e = e.parentElement)
+      if (["auto", "scroll"].includes(getComputedStyle(e).overflowX)) return true;
+    return false;
+  };
+  const visible = (rect) => rect.width > 0 && rect.height > 0;
+  const width = document.documentElement.scrollWidth;
+  if (width > innerWidth) found.push(`the page scrolls: ${width} px`);
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+    const own = node.parentElement, said = node.textContent.trim();
+    if (!said || ["SCRIPT", "STYLE", "OPTION", "NOSCRIPT", "TITLE"].includes(own.tagName.toUpperCase())) continue;
+    if (!own.checkVisibility({ contentVisibilityAuto: true })) continue;
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    const drawing = own.closest(".plot, svg");
+    let box = own;
+    const inline = () => getComputedStyle(box).display.startsWith("inline") && box !== document.body;
+    while (!drawing && inline()) box = box.parentElement;
+    const scrolled = ["auto", "scroll"].includes(getComputedStyle(box).overflowX);
+    const outer = (drawing ?? box).getBoundingClientRect();
+    for (const rect of range.getClientRects()) {
+      if (!visible(rect) || !visible(outer)) continue;
+      const out = !scrolled && (rect.left < outer.left - slack || rect.right > outer.right + slack);
+      const high = drawing && (rect.top < outer.top - slack || rect.bottom > outer.bottom + slack);
+      const off = !scrolls(own) && (rect.left < -slack || rect.right > innerWidth + slack);
+      if (out || high || off) { found.push(`<${own.tagName.toLowerCase()}> ${said.slice(0, 60)}`); break; }
+    }
+  }
+  return found;
+}"""
+"""Texts that leave their box, their drawing or the page, which is where they are cut."""
+
+
+@dataclass(frozen=True)
+class Bar:
+    lane: str
+    begin_s: float
+    end_s: float
+    kind: str
+    name: str
+
+
+def run_page(folder: Path) -> Path:
+    """64 nodes of a machine that has 16: warnings; a price; a bound in words."""
+    settings = ["nodes=64", "workload.global_batch_size=262144", "cost.gpu_hour_usd=2.5"]
+    return dlrmsim.run("zionex_a_128", settings=settings, out=folder / "run").folder / "report.html"
+
+
+def scaling_page(folder: Path) -> Path:
+    """Sizes that do not fit, that are measured, and that are beyond what is measured."""
+    over, settings = "nodes=4,8,16,24,32,48,64", ["cost.gpu_hour_usd=2.5"]
+    done = dlrmsim.sweep("zionex_a_128", over=over, settings=settings, out=folder / "sweep", workers=2)
+    return done.folder / "scaling.html"
+
+
+def collective_page(folder: Path) -> Path:
+    dlrmsim.collective("dgx_h100", op="all_to_all", ranks=[8, 1024], out=folder / "collective.html")
+    return folder / "collective.html"
+
+
+def plan_page(folder: Path) -> Path:
+    settings = ["nodes=2", "workload.sharding.steps=2"]
+    dlrmsim.plan("mlperf_dlrm_v1", settings=settings, compare=True, out=folder / "plan")
+    return folder / "plan" / "plan.html"
+
+
+def import_page(folder: Path) -> Path:
+    (folder / "imported").mkdir()
+    dlrmsim.import_traces(write_ranks(folder / "imported", two_ranks(3)), out=folder / "import")
+    return folder / "import" / "report.html"
+
+
+def replay_page(folder: Path) -> Path:
+    (folder / "replayed").mkdir()
+    traces = write_ranks(folder / "replayed", two_ranks())
+    return (dlrmsim.replay(traces, cluster="dgx_h100", out=folder / "replay").folder or folder) / "report.html"
+
+
+def suites_page(folder: Path) -> Path:
+    dlrmsim.validate(["v100_nccl", "nccl_a100"], out=folder / "suites.html")
+    return folder / "suites.html"
+
+
+def measured_page(folder: Path) -> Path:
+    """Two ranks, measured and predicted; a class without an error."""
+    kinds = ("embedding_forward", "gemm", "collectives", "embedding_update")
+    bars = [
+        Bar("collectives" if kind == "collectives" else "host", 0.004 * i, 0.004 * i + 0.003, kind, f"{kind}.{i}")
+        for i, kind in enumerate(kinds)
+    ]
+    case = {
+        "metric": "iteration",
+        "measured": 0.016,
+        "predicted": 0.0164,
+        "error_pct": 2.5,
+        "noise_pct": 1.0,
+        "share": 1.0,
+    }
+    cases = [case, {**case, "metric": "collectives", "error_pct": None}]
+    run = {"scenario": "criteo_small", "world_size": 2, "folder": "runs/criteo_small", "cases": cases}
+    keys = ("mape_pct", "median_pct", "geomean_pct", "bias_pct", "worst_pct", "noise_pct")
+    statistics = {"iteration": {"runs": 1, **dict.fromkeys(keys, 2.5)}, "rest": {"runs": 1, **dict.fromkeys(keys)}}
+    file = folder / "measured.html"
+    file.write_text(render_measured([(run, [bars, bars], [bars, bars])], statistics, "1.0"), encoding="utf-8")
+    return file
+
+
+PAGES: dict[str, Callable[[Path], Path]] = {
+    "run": run_page,
+    "scaling": scaling_page,
+    "collective": collective_page,
+    "plan": plan_page,
+    "import": import_page,
+    "replay": replay_page,
+    "suites": suites_page,
+    "measured": measured_page,
+}
+
+
+@pytest.fixture(scope="module", params=PAGES)
+def page_file(request, tmp_path_factory) -> Path:
+    """A page of each kind, its text in DejaVu."""
+    file = PAGES[request.param](tmp_path_factory.mktemp(request.param))
+    text = file.read_text(encoding="utf-8")
+    assert text.count("--sans: ") == text.count("--mono: ") == 1
+    text = text.replace("--sans: ", '--sans: "DejaVu Sans", ').replace("--mono: ", '--mono: "DejaVu Sans Mono", ')
+    (file.parent / "dejavu.html").write_text(text, encoding="utf-8")
+    return file.parent / "dejavu.html"
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_text_is_cut_and_nothing_complains(context, page_file, width):
+    page = context.new_page()
+    page.set_viewport_size({"width": width, "height": 900})
+    visit = Visit(page)
+    visit.open(page_file)
+    page.wait_for_timeout(200)
+    assert "\n".join(page.evaluate(TROUBLES)) == ""
+    assert visit.complaints == []
+    assert visit.requests == []
+    page.close()
+
+
+def test_every_template_of_a_page_is_opened_here():
+    """A page is a call of `reports.page.assemble`; a new kind needs a page above."""
+    modules = [file.stem for file in Path(dlrmsim.__file__).parents[1].glob("reports/*_report.py")]
+    known = {"run", "scaling", "collective", "plan", "trace", "suite", "measured"}
+    assert {module.removesuffix("_report") for module in modules} == known

@@ -52,16 +52,23 @@ def check_schedule(document: Document, scenario: Scenario, batch: int, world_siz
     """Refuse settings that contradict each other.
 
     Raises:
-        InputError: the passes cannot share the batch; the lookups of a pipeline have no bottom MLP to run beside.
+        InputError: a rank has no sample in a pass; the lookups of a pipeline have no bottom MLP to run beside.
     """
     workload = scenario.workload
     passes = workload.gradient_accumulation
-    if batch % (world_size * passes):
+    if batch < world_size:
+        raise document.error(
+            ("workload", "global_batch_size"),
+            f"fewer samples than the {world_size} ranks",
+            given=batch,
+            expected=f"{world_size} or more",
+        )
+    if batch < world_size * passes:
         raise document.error(
             ("workload", "gradient_accumulation"),
-            f"the passes over {world_size} ranks cannot share the batch of {batch} evenly",
+            f"a batch of {batch} has fewer samples than {passes} passes over {world_size} ranks",
             given=passes,
-            expected=f"a divisor of {batch // world_size}, the samples per rank and iteration",
+            expected=f"at most {batch // world_size}",
         )
     if workload.pipeline and SCHEDULES[workload.pipeline].own_lookup_stream and workload.overlap.exchange is False:
         raise document.error(

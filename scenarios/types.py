@@ -95,7 +95,7 @@ class Workload(Strict):
     )
     gradient_accumulation: Positive = Field(
         1,
-        description="passes per iteration, each over an equal part of the batch; the last one sums dense gradients",
+        description="passes per iteration that share the batch; the last one sums dense gradients",
     )
     overlap: Overlap = Field(default_factory=Overlap, description="operations that overlap within an iteration")
     cuda_graph: CudaGraph | None = Field(

@@ -93,12 +93,14 @@ def read_job(file: Path) -> TrainingJob:
     _check_optimizers(document, scenario)
     precision = _table_precision(document, scenario, model)
     plan = _plan(document, validate(PlanFile, document, prefix=PLAN), expand_tables(model, scenario.precision.tables))
+    batch = scenario.workload.global_batch_size or int(model.local_batch_size.value) * plan.world_size
+    _check_batch(document, batch, plan.world_size)
     _check_schedule(document, scenario)
     _check_overlaps(document, scenario, framework)
     settings = DlrmSettings(
         world_size=plan.world_size,
         local_world_size=plan.local_world_size,
-        global_batch_size=scenario.workload.global_batch_size or int(model.local_batch_size.value) * plan.world_size,
+        global_batch_size=batch,
         framework=framework,
         precision=scenario.precision,
         optimizer=scenario.workload.optimizer,
@@ -135,6 +137,19 @@ def _check_optimizers(document: Document, scenario: Scenario) -> None:
 
 
 TRAINED_PIPELINES: tuple[Pipeline, ...] = ("none", "sparse_dist")
+
+
+def _check_batch(document: Document, batch: int, world_size: int) -> None:
+    """Refuse uneven shares: every rank of the trainer draws a batch of the same size."""
+    if batch % world_size:
+        below = batch - batch % world_size
+        fitting = f"{below} or {below + world_size}" if below else str(world_size)
+        raise document.error(
+            ("workload", "global_batch_size"),
+            f"the {world_size} ranks of the reference trainer cannot share the batch evenly",
+            given=batch,
+            expected=f"a multiple of {world_size}, e.g. {fitting}",
+        )
 
 
 def _check_schedule(document: Document, scenario: Scenario) -> None:

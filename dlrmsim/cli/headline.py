@@ -149,7 +149,9 @@ def _memory_rows(found: Mapping[str, Any]) -> Iterator[Row]:
 def _check_rows(estimate: Mapping[str, Any]) -> Iterator[Row]:
     size = estimate["size"]
     types = ", ".join(f"{count} {kind}" for kind, count in estimate["sharding"]["tables_by_type"].items())
-    yield ("batch", f"{estimate['global_batch_size']:,}", f"{estimate['local_batch_size']:,} per GPU")
+    uneven = estimate["global_batch_size"] % estimate["world_size"]
+    share = f"{'at most ' if uneven else ''}{estimate['local_batch_size']:,} per GPU"
+    yield ("batch", f"{estimate['global_batch_size']:,}", share)
     yield ("tables", f"{estimate['sharding']['tables']:,}", types)
     yield from _memory_rows(estimate)
     yield ("tasks", f"{size['tasks_per_iteration']:,}", "per rank and iteration")

@@ -50,7 +50,7 @@ def test_a_scenario_with_all_keys_resolves_to_itself(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("workload.gradient_accumulation=3", "cannot share the batch"),
+        ("workload.gradient_accumulation=65536", "fewer samples than 65536 passes"),
         ("workload.overlap.exchange=false", "beside the dense part"),
         ("workload.pipeline=semisync", "semi_sync"),
         ("workload.ingestion={reader_hosts: 0, cores_per_host: 1, decode_bytes_per_s: 1 MB/s}", "reader_hosts"),

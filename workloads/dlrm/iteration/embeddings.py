@@ -92,7 +92,7 @@ def _column_group(plan: Plan, settings: DlrmSettings, frequent: FrequentRows, bo
     owned[0] += bottom_width
     copies = np.bincount(columns.table, weights=left, minlength=len(tables))
     local, sent = settings.local_batch_size, batch_lookups(tables, settings)
-    forward = Exchange(amount(batch * owned * settings.forward_bytes))
+    forward = Exchange(amount(settings.exchanged_samples * owned * settings.forward_bytes))
     backward = Exchange(local * float(owned.sum()) * settings.backward_bytes, owned)
     return EmbeddingGroup(
         kind="column",
@@ -124,7 +124,8 @@ def _row_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     )
     made = kernels(tables, settings, shards, plan.storage)
     width, sent = int(tables.pooled_dim[table].sum()), batch_lookups(tables, settings)[table]
-    pooled, features = float(batch) * width, float(tables.features[table].sum())
+    exchanged = float(settings.exchanged_samples)
+    pooled, features = exchanged * width, float(tables.features[table].sum())
     forward, backward = Exchange(pooled * settings.forward_bytes), Exchange(pooled * settings.backward_bytes)
     return EmbeddingGroup(
         kind="row_wise",
@@ -132,7 +133,7 @@ def _row_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         update=made.update,
         fill=made.fill,
         width=width,
-        lengths=Exchange(float(batch) * features * settings.length_bytes),
+        lengths=Exchange(exchanged * features * settings.length_bytes),
         values=_values(sent.sum(axis=0), sent.sum(axis=1) @ of_lookups, settings),
         forward=(forward.call("reduce_scatter", WORLD, settings.precision.forward_all_to_all),),
         backward=(backward.call("all_gather", WORLD, settings.precision.backward_all_to_all),),
@@ -168,7 +169,8 @@ def _node_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     features = on_ranks(tables.features[nodes.table].astype(np.float64))
     sent, copies = batch_lookups(tables, settings), np.bincount(nodes.table, minlength=len(tables)).astype(np.float64)
     width, local = int(owned[::local_ranks].sum()), settings.local_batch_size
-    summed = batch / local_ranks  # samples whose sums a rank has after the reduce_scatter
+    exchanged = settings.exchanged_samples
+    summed = exchanged / local_ranks  # samples whose sums a rank has after the reduce_scatter
     sizes, precision = (settings.forward_bytes, settings.backward_bytes), settings.precision
     return EmbeddingGroup(
         kind="node_wise",
@@ -179,11 +181,11 @@ def _node_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         lengths=Exchange(local * float(features.sum()) * settings.length_bytes, features),
         values=_values(copies @ sent, shared(of_lookups)(sent.sum(axis=1)[nodes.table]), settings),
         forward=(
-            Exchange(batch * owned * sizes[0]).call("reduce_scatter", NODE, precision.forward_all_to_all),
+            Exchange(exchanged * owned * sizes[0]).call("reduce_scatter", NODE, precision.forward_all_to_all),
             Exchange(summed * owned * sizes[0]).call("all_to_all", CROSS_NODE, precision.forward_all_to_all),
         ),
         backward=(
             Exchange(local * width * sizes[1], owned).call("all_to_all", CROSS_NODE, precision.backward_all_to_all),
-            Exchange(batch * owned * sizes[1]).call("all_gather", NODE, precision.backward_all_to_all),
+            Exchange(exchanged * owned * sizes[1]).call("all_gather", NODE, precision.backward_all_to_all),
         ),
     )

@@ -9,6 +9,10 @@ from simulator.network.size_table import SizeRow, SizeTable
 
 FLOAT_BYTES = 4
 """Bytes of an element: nccl-tests counts floats by default."""
+BLOCK_BYTES = 16
+"""Bytes of which nccl-tests gives each rank a whole number (nccl-tests 2.19, ``src/all_gather.cu``)."""
+IN_PARTS = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
+"""Operations whose size is that of the parts of all ranks."""
 _HEAD = (
     f"# {'size':>12} {'count':>14} {'type':>7} {'redop':>7} {'root':>5} {'time':>10} {'algbw':>9} {'busbw':>9}  "
     f"{'algorithm':<18}  {'protocol':<8}  limited by\n"
@@ -22,7 +26,7 @@ def collective_lines(cluster: str, tables: Sequence[SizeTable]) -> Iterator[str]
         yield f"# {found.op} on {cluster}, {ranks_in_words(found)}; an idle machine, simulated"
         yield _HEAD
         for row in found.rows:
-            yield _line(found.op, row)
+            yield _line(found, row)
         yield f"# Avg bus bandwidth    : {found.average_busbw_bytes_per_s / GB:.4g}"
     for note in notes_of(tables):
         yield f"# note: {note}"
@@ -33,13 +37,13 @@ def table_json(cluster: str, found: SizeTable, config: Mapping[str, object]) -> 
     size = {"ranks": found.ranks, "nodes": found.nodes, "ranks_per_node": found.ranks_per_node}
     return {
         "config": {"cluster": cluster, "op": found.op, **size, **config},
-        "results": [_result(found.op, row) for row in found.rows],
+        "results": [_result(found, row) for row in found.rows],
         "average_bus_bandwidth": found.average_busbw_bytes_per_s / 1e9,
         "warnings": list(found.notes),
     }
 
 
-def _result(op: str, row: SizeRow) -> dict[str, object]:
+def _result(found: SizeTable, row: SizeRow) -> dict[str, object]:
     place = {
         "time": row.time_s * 1e6,
         "alg_bw": row.algbw_bytes_per_s / 1e9,
@@ -48,16 +52,25 @@ def _result(op: str, row: SizeRow) -> dict[str, object]:
     }
     return {
         "size": int(row.bytes),
-        "count": int(row.bytes) // FLOAT_BYTES,
+        "count": elements(found.op, found.ranks, row.bytes),
         "type": "float",
-        "redop": redop(op),
-        "root": root(op),
+        "redop": redop(found.op),
+        "root": root(found.op),
         "out_of_place": place,
         "in_place": place,
         "algorithm": row.algorithm,
         "protocol": row.protocol,
         "limit": row.limit,
     }
+
+
+def elements(op: str, ranks: int, size_bytes: float, element_bytes: int = FLOAT_BYTES) -> int:
+    """The count column of nccl-tests: elements of the buffer, or of a rank's part where ranks have parts.
+
+    Parts are whole blocks of 16 bytes (nccl-tests 2.19, ``GetCollByteCount`` of each operation).
+    """
+    count, block = int(size_bytes) // element_bytes, BLOCK_BYTES // element_bytes
+    return count // ranks // block * block if op in IN_PARTS else count
 
 
 def redop(op: str) -> str:
@@ -70,7 +83,8 @@ def root(op: str) -> int:
     return 0 if op in ("broadcast", "reduce", "gather", "scatter") else -1
 
 
-def _line(op: str, row: SizeRow) -> str:
-    what = f"{row.bytes:>12.0f} {row.bytes // FLOAT_BYTES:>14.0f} {'float':>7} {redop(op):>7} {root(op):>5}"
+def _line(found: SizeTable, row: SizeRow) -> str:
+    op, count = found.op, elements(found.op, found.ranks, row.bytes)
+    what = f"{row.bytes:>12.0f} {count:>14} {'float':>7} {redop(op):>7} {root(op):>5}"
     rates = f"{row.time_s / US:>10.2f} {row.algbw_bytes_per_s / GB:>9.2f} {row.busbw_bytes_per_s / GB:>9.2f}"
     return f"  {what} {rates}  {row.algorithm:<18}  {row.protocol:<8}  {row.limit}"

@@ -21,6 +21,7 @@ from scenarios.library import CATALOG
 from scenarios.located import located
 from scenarios.schedule import (
     check_schedule,
+    with_buckets,
     with_framework_algorithms,
     with_framework_defaults,
     with_framework_hybrid,
@@ -154,7 +155,7 @@ def resolve(document: Document) -> ResolvedScenario:
     model, framework = _with_alternatives(
         document, scenario, _read_model(document, scenario), _read_framework(document, scenario)
     )
-    model = _with_laws(document, scenario, model)
+    model, framework = _with_laws(document, scenario, model), with_buckets(framework, scenario.workload)
     world_size = _world_size(document, scenario, cluster)
     batch = scenario.workload.global_batch_size or int(model.local_batch_size.value) * world_size
     check_schedule(document, scenario, batch, world_size)
@@ -171,6 +172,7 @@ def resolve(document: Document) -> ResolvedScenario:
             "sharding": sharding,
             "indices": None,
             "pooling_spread": None,
+            "gradient_buckets": None,
         }
     )
     whole_nodes = world_size % gpus == 0

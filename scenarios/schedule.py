@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from inputs.quantities import Bytes
 from inputs.yaml_lines import Document
 from scenarios.types import NetworkChoice, Scenario, Workload
 from workloads.dlrm.model.choices import HybridEmbedding, Overlap
 from workloads.dlrm.model.model import DlrmModel
+from workloads.graded import Graded
 from workloads.graph.framework import Framework
 from workloads.graph.schedule import SCHEDULES
 
@@ -25,6 +27,20 @@ def with_framework_defaults(workload: Workload, framework: Framework) -> Workloa
             "pipeline": workload.pipeline or framework.own_pipeline,
         }
     )
+
+
+def with_buckets(framework: Framework, workload: Workload) -> Framework:
+    """The framework with the sizes of gradient buckets that the scenario asks for."""
+    chosen = workload.gradient_buckets
+    if chosen is None:
+        return framework
+    sizes = {"first_bucket_bytes": chosen.first_bytes, "bucket_bytes": chosen.bytes}
+    asked = {
+        key: Graded[Bytes](value=size, source="the scenario", grade="assumed")
+        for key, size in sizes.items()
+        if size is not None
+    }
+    return framework.model_copy(update=asked)
 
 
 def with_framework_hybrid(workload: Workload, framework: Framework, model: DlrmModel, world_size: int) -> Workload:

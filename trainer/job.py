@@ -12,6 +12,7 @@ from inputs.keys import KeyPath
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.types import Scenario
+from simulator.operators import QUANTISED
 from workloads.dlrm.iteration.job import Job, make_job
 from workloads.dlrm.laws.index_laws import make_law
 from workloads.dlrm.model.model import DlrmModel, load_model, read_model
@@ -96,6 +97,7 @@ def read_job(file: Path) -> TrainingJob:
     batch = scenario.workload.global_batch_size or int(model.local_batch_size.value) * plan.world_size
     _check_batch(document, batch, plan.world_size)
     _check_schedule(document, scenario)
+    _check_wires(document, scenario)
     _check_overlaps(document, scenario, framework)
     settings = DlrmSettings(
         world_size=plan.world_size,
@@ -182,6 +184,16 @@ def _check_schedule(document: Document, scenario: Scenario) -> None:
             given=workload.gradient_accumulation,
             expected="1",
         )
+
+
+def _check_wires(document: Document, scenario: Scenario) -> None:
+    """Refuse exchanges in 8 bits."""
+    for wire in ("forward_all_to_all", "backward_all_to_all", "all_reduce"):
+        given = getattr(scenario.precision, wire)
+        if given in QUANTISED:
+            raise document.error(
+                ("precision", wire), "the trainer sends nothing in 8 bits", given=given, expected="fp32, fp16 or bf16"
+            )
 
 
 def _check_overlaps(document: Document, scenario: Scenario, framework: Framework) -> None:

@@ -12,9 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from simulator.operators import (
-    FloatArray,
-)
+from simulator.operators import WIRE_BYTES, FloatArray
 from simulator.program import IntArray
 from workloads.dlrm.iteration.copies import copied_group, frequent_group
 from workloads.dlrm.iteration.groups import CROSS_NODE, NODE, WORLD, EmbeddingGroup, Exchange
@@ -126,7 +124,8 @@ def _row_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     width, sent = int(tables.pooled_dim[table].sum()), batch_lookups(tables, settings)[table]
     exchanged = float(settings.exchanged_samples)
     pooled, features = exchanged * width, float(tables.features[table].sum())
-    forward, backward = Exchange(pooled * settings.forward_bytes), Exchange(pooled * settings.backward_bytes)
+    summed, gathered = settings.summed_forward, settings.gathered_backward
+    forward, backward = Exchange(pooled * WIRE_BYTES[summed]), Exchange(pooled * WIRE_BYTES[gathered])
     return EmbeddingGroup(
         kind="row_wise",
         lookup=made.lookup,
@@ -135,8 +134,8 @@ def _row_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         width=width,
         lengths=Exchange(exchanged * features * settings.length_bytes),
         values=_values(sent.sum(axis=0), sent.sum(axis=1) @ of_lookups, settings),
-        forward=(forward.call("reduce_scatter", WORLD, settings.precision.forward_all_to_all),),
-        backward=(backward.call("all_gather", WORLD, settings.precision.backward_all_to_all),),
+        forward=(forward.call("reduce_scatter", WORLD, summed),),
+        backward=(backward.call("all_gather", WORLD, gathered),),
     )
 
 
@@ -172,6 +171,7 @@ def _node_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     exchanged = settings.exchanged_samples
     summed = exchanged / local_ranks  # samples whose sums a rank has after the reduce_scatter
     sizes, precision = (settings.forward_bytes, settings.backward_bytes), settings.precision
+    partial, gathered = settings.summed_forward, settings.gathered_backward
     return EmbeddingGroup(
         kind="node_wise",
         lookup=made.lookup,
@@ -181,11 +181,11 @@ def _node_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         lengths=Exchange(local * float(features.sum()) * settings.length_bytes, features),
         values=_values(copies @ sent, shared(of_lookups)(sent.sum(axis=1)[nodes.table]), settings),
         forward=(
-            Exchange(exchanged * owned * sizes[0]).call("reduce_scatter", NODE, precision.forward_all_to_all),
+            Exchange(exchanged * owned * WIRE_BYTES[partial]).call("reduce_scatter", NODE, partial),
             Exchange(summed * owned * sizes[0]).call("all_to_all", CROSS_NODE, precision.forward_all_to_all),
         ),
         backward=(
             Exchange(local * width * sizes[1], owned).call("all_to_all", CROSS_NODE, precision.backward_all_to_all),
-            Exchange(exchanged * owned * sizes[1]).call("all_gather", NODE, precision.backward_all_to_all),
+            Exchange(exchanged * owned * WIRE_BYTES[gathered]).call("all_gather", NODE, gathered),
         ),
     )

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from simulator.operators import Amount, FloatArray
+from simulator.operators import WIRE_BYTES, Amount, FloatArray
 from simulator.program import IntArray
 from workloads.dlrm.iteration.job import Job, make_job
 from workloads.dlrm.model.dense import DensePart, Layer, dense_part
@@ -129,12 +129,12 @@ def _cast_weight_bytes(part: DensePart, settings: DlrmSettings) -> float:
 
 def _buffer_bytes(job: Job) -> FloatArray:
     """Gradients of pooled vectors that a rank sends, and those that it receives as an owner, over all steps."""
-    settings, total = job.settings, np.zeros(job.plan.world_size)
+    total = np.zeros(job.plan.world_size)
     for group in job.groups:
         if group.forward:
-            element = max(settings.forward_bytes, settings.backward_bytes)
-            sent = sum(np.asarray(call.bytes) for call in group.forward) / settings.forward_bytes * element
-            total = total + sent + job.batch * group.width * element
+            element = max(WIRE_BYTES[call.dtype] for call in (*group.forward, *group.backward))
+            owned = sum(np.asarray(call.bytes) / WIRE_BYTES[call.dtype] for call in group.forward)
+            total = total + (owned + job.batch * group.width) * element
     return total
 
 

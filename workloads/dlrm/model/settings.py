@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from inputs.errors import InputError
-from simulator.operators import BYTES_PER_ELEMENT
+from simulator.operators import BYTES_PER_ELEMENT, QUANTISED, WIRE_BYTES, WirePrecision
 from workloads.dlrm.laws.index_laws import UNIFORM_LAW, Law
 from workloads.dlrm.model.choices import (
     SINGLE_PRECISION,
@@ -23,6 +23,11 @@ from workloads.graph.framework import CudaGraph, Framework, Pipeline
 def largest_share(samples: int, parts: int) -> int:
     """Samples of the largest of ``parts`` shares, which differ by one sample at most."""
     return -(-samples // parts)
+
+
+def _unquantised(precision: WirePrecision) -> float:
+    """Size of an element before it is quantised or after it was."""
+    return WIRE_BYTES["fp32" if precision in QUANTISED else precision]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +106,41 @@ class DlrmSettings:
         return self.pipeline in LOCKING_PIPELINES
 
     @property
-    def forward_bytes(self) -> int:
+    def forward_bytes(self) -> float:
         """Size of an element of pooled vectors on the wire."""
-        return BYTES_PER_ELEMENT[self.precision.forward_all_to_all]
+        return WIRE_BYTES[self.precision.forward_all_to_all]
 
     @property
-    def backward_bytes(self) -> int:
+    def backward_bytes(self) -> float:
         """Size of an element of pooled gradients on the wire."""
-        return BYTES_PER_ELEMENT[self.precision.backward_all_to_all]
+        return WIRE_BYTES[self.precision.backward_all_to_all]
+
+    @property
+    def summed_forward(self) -> WirePrecision:
+        """Type of partial sums that a reduce_scatter adds: 16 bits where others are quantised.
+
+        TorchRec falls back so (fbgemm_qcomm_codec.py).
+        """
+        chosen = self.precision.forward_all_to_all
+        return "fp16" if chosen in QUANTISED else chosen
+
+    @property
+    def gathered_backward(self) -> WirePrecision:
+        """Type of gradients that an all_gather brings, likewise."""
+        chosen = self.precision.backward_all_to_all
+        return "bf16" if chosen in QUANTISED else chosen
+
+    def lookup_bytes(self, *, summed: bool) -> float:
+        """Size of an element that a lookup writes: that of the wire, but fp32 where it is quantised afterwards.
+
+        Args:
+            summed: the vectors are partial sums of a table that is cut by rows.
+        """
+        return WIRE_BYTES[self.summed_forward] if summed else _unquantised(self.precision.forward_all_to_all)
+
+    def gradient_bytes(self, *, gathered: bool) -> float:
+        """Size of an element of the gradients that an update reads, likewise."""
+        return WIRE_BYTES[self.gathered_backward] if gathered else _unquantised(self.precision.backward_all_to_all)
 
     @property
     def dense_bytes(self) -> int:

@@ -144,9 +144,9 @@ def _in_our_names(document: Document) -> Document:
         if not isinstance(table, dict):
             tables.append(table)
             continue
-        renamed: dict[object, object] = {}
+        renamed: dict[str, object] = {}
         for key, value in table.items():
-            name = TORCHREC.get(key, key)
+            name = TORCHREC.get(str(key), str(key))
             if name in renamed:
                 raise document.error(("tables", number, key), f"stands beside {name}", expected="one of the two")
             renamed[name] = _dtype(value) if name == "dtype" else value

@@ -107,7 +107,8 @@ def _print_rows(console: Console, rows: Iterable[Row]) -> None:
 
 def _title(summary: Mapping[str, Any]) -> str:
     nodes = f"{summary['nodes']:,} node{'s' if summary['nodes'] > 1 else ''}"
-    return f"{summary['name']}: {summary['model']} on {summary['world_size']:,} GPUs, {nodes} of {summary['cluster']}"
+    machine = f"{summary['world_size']:,} GPUs, {nodes} of {summary['cluster']}"
+    return f"{summary['name']}: {summary['model']} on {machine}, framework {summary['framework']}"
 
 
 def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:

@@ -52,21 +52,43 @@ def _model(kind: str) -> type[BaseModel]:
     return DlrmModel
 
 
-def scenario_template() -> str:
-    """A scenario with every key and comments."""
-    return files("scenarios").joinpath("template.yaml").read_text(encoding="utf-8")
+MODEL_FILE, TABLES_FILE = "model.yaml", "tables.csv"
+"""Names of the model and of its list of tables that `write_templates` puts beside a scenario."""
+_OWN_MODEL = {
+    "  model: zionex_a                 #": f"  model: {MODEL_FILE}               #",
+    "  # framework: neo                #": "  framework: pytorch              #",
+}
+"""Changes of the scenario's template for a model of one's own, which PyTorch trains."""
 
 
-def write_scenario_template(file: Path) -> None:
-    """Create a file with `scenario_template`.
+def scenario_template(*, model: bool = False) -> str:
+    """A scenario with every key and comments; with ``model`` it names `MODEL_FILE`."""
+    text = _text("scenarios", "template.yaml")
+    for shipped, own in _OWN_MODEL.items() if model else ():
+        text = text.replace(shipped, own)
+    return text
+
+
+def write_templates(file: Path, *, model: bool = False) -> list[Path]:
+    """Create a file with `scenario_template`, and with ``model`` a model and its tables beside it; all or none.
 
     Raises:
-        InputError: it exists, or cannot be created.
+        InputError: one exists, or cannot be created.
     """
-    try:
-        with file.open("x", encoding="utf-8") as stream:
-            stream.write(scenario_template())
-    except FileExistsError:
-        raise InputError("exists; nothing was written", file=file, expected="the name of a new file") from None
-    except OSError as error:
-        raise InputError(f"cannot be created: {error.strerror}", file=file) from None
+    texts = {file: scenario_template(model=model)}
+    if model:
+        texts[file.parent / MODEL_FILE] = _text("workloads.dlrm", "model_template.yaml")
+        texts[file.parent / TABLES_FILE] = _text("workloads.dlrm", "tables_template.csv")
+    for target in texts:
+        if target.exists():
+            raise InputError("exists; nothing was written", file=target, expected="the name of a new file")
+    for target, text in texts.items():
+        try:
+            target.write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise InputError(f"cannot be created: {error.strerror}", file=target) from None
+    return list(texts)
+
+
+def _text(package: str, name: str) -> str:
+    return files(package).joinpath(name).read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ The command line prints the message of any of them, never a traceback.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -24,6 +24,8 @@ MAX_NAME = 100
 """Characters of a wrong name that are compared with known ones."""
 MAX_KEY = 200
 """Characters of a key that a message shows."""
+MAX_PROBLEMS = 20
+"""Problems of one input that a message lists."""
 
 
 class DlrmsimError(Exception):
@@ -47,15 +49,21 @@ class InputError(DlrmsimError):
         given: object = None,
         expected: str | None = None,
         nearest: str | None = None,
-        more: int = 0,
+        others: Sequence[InputError] = (),
     ) -> None:
-        """Keep the parts; ``str()`` joins those that are given. ``more``: further problems found in the same input."""
+        """Keep the parts; ``str()`` joins those that are given. ``others``: further problems of the same input."""
         super().__init__(message)
         self.message, self.file, self.line, self.key = message, file, line, key
-        self.given, self.expected, self.nearest, self.more = given, expected, nearest, more
+        self.given, self.expected, self.nearest, self.others = given, expected, nearest, tuple(others)
 
     def __str__(self) -> str:
-        """One message: ``file:line: key: message; given ..., expected ...; did you mean ...?``."""
+        """A line for each problem: ``file:line: key: message; given ..., expected ...; did you mean ...?``."""
+        left_out = len(self.others) + 1 - MAX_PROBLEMS
+        more = [f"and {left_out} more problem{'s' if left_out > 1 else ''}"] if left_out > 0 else []
+        return "\n".join([self._line(), *map(str, self.others[: MAX_PROBLEMS - 1]), *more])
+
+    def _line(self) -> str:
+        """The line of this problem."""
         where = str(self.file) if self.file is not None else ""
         if self.line is not None:
             where += f":{self.line}"
@@ -64,7 +72,6 @@ class InputError(DlrmsimError):
             f"given {shown(self.given)!r}" if self.given is not None else "",
             f"expected {self.expected}" if self.expected else "",
             f"did you mean {self.nearest!r}?" if self.nearest else "",
-            f"and {self.more} more problem{'s' if self.more > 1 else ''}" if self.more else "",
         ]
         return "; ".join([head, *(part for part in tail if part)])
 

@@ -23,8 +23,8 @@ def validate(model: type[M], document: Document, *, prefix: KeyPath = ()) -> M:
         prefix: path of the part of the document to read; the root by default.
 
     Raises:
-        InputError: about the first problem in the file, with file, line, key, given, expected, and nearest valid
-            name; it counts the others.
+        InputError: every problem in the order of the file, with file, line, key, given, expected, and nearest valid
+            name.
     """
     data: object = document.data
     for depth, part in enumerate(prefix, start=1):
@@ -35,27 +35,31 @@ def validate(model: type[M], document: Document, *, prefix: KeyPath = ()) -> M:
         return model.model_validate(data)
     except ValidationError as error:
         found = findings(model, data, error.errors(include_url=False))
-        raise _first(document, prefix, data, found) from None
+        first, *others = [_error(document, prefix, data, one) for one in _in_order(document, prefix, found)]
+        first.others = tuple(others)
+        raise first from None
     except InputError as error:
         if error.file is not None:
             raise
         path = (*prefix, *(parse_key(error.key) if error.key else ()))
         raise document.error(
-            path, error.message, given=error.given, expected=error.expected, nearest=error.nearest, more=error.more
+            path, error.message, given=error.given, expected=error.expected, nearest=error.nearest, others=error.others
         ) from None
 
 
-def _first(document: Document, prefix: KeyPath, data: object, found: list[Finding]) -> InputError:
-    """The error about the finding that stands first in the file; values from the command line come before."""
-    first = min(found, key=lambda finding: document.where((*prefix, *finding.path))[1] or 0)
-    words = first.words
+def _in_order(document: Document, prefix: KeyPath, found: list[Finding]) -> list[Finding]:
+    """Findings as they stand in the file; values from the command line come before."""
+    return sorted(found, key=lambda finding: document.where((*prefix, *finding.path))[1] or 0)
+
+
+def _error(document: Document, prefix: KeyPath, data: object, finding: Finding) -> InputError:
+    words = finding.words
     return document.error(
-        (*prefix, *first.path),
+        (*prefix, *finding.path),
         words.message,
-        given=_given(data, first),
+        given=_given(data, finding),
         expected=words.expected,
         nearest=words.nearest,
-        more=len(found) - 1,
     )
 
 

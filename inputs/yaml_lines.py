@@ -6,6 +6,7 @@ A `Document` is plain data beside a map from key paths to lines, so that any lat
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -58,13 +59,13 @@ class Document:
         given: object = None,
         expected: str | None = None,
         nearest: str | None = None,
-        more: int = 0,
+        others: Sequence[InputError] = (),
     ) -> InputError:
         """An `InputError` about the value at ``path``, with its file, line and key."""
         file, line = self.where(path)
         key = key_text(path) or None
         return InputError(
-            message, file=file, line=line, key=key, given=given, expected=expected, nearest=nearest, more=more
+            message, file=file, line=line, key=key, given=given, expected=expected, nearest=nearest, others=others
         )
 
     def replaced(self, path: KeyPath, value: object) -> Document:

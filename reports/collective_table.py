@@ -14,6 +14,10 @@ LINE_WIDTH = 120
 """Characters of a line of nccl-tests' table with our columns."""
 _WIDTHS = (12, 14, 7, 7, 5, 10, 9, 9)
 """Characters of nccl-tests' columns."""
+BLOCK_BYTES = 16
+"""Bytes of which nccl-tests gives each rank a whole number (nccl-tests 2.19, ``src/all_gather.cu``)."""
+IN_PARTS = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
+"""Operations whose size is that of the parts of all ranks."""
 _HEAD = (
     f"# {'size':>12} {'count':>14} {'type':>7} {'redop':>7} {'root':>5} {'time':>10} {'algbw':>9} {'busbw':>9}  "
     f"{'algorithm':<18}  {'protocol':<8}  limited by\n"
@@ -27,7 +31,7 @@ def collective_lines(cluster: str, tables: Sequence[SizeTable]) -> Iterator[str]
         yield _title(cluster, found)
         yield _HEAD
         for row in found.rows:
-            yield _line(_cells(found.op, row))
+            yield _line(_cells(found, row))
         yield _mean(found)
     yield from _notes(tables)
 
@@ -38,7 +42,7 @@ def narrow_tables(cluster: str, tables: Sequence[SizeTable]) -> Iterator[TextTab
         made = TextTable(title=_title(cluster, found)).numbers("size", "count").words("type", "redop")
         made.numbers("root", "time (us)", "algbw (GB/s)", "busbw (GB/s)").words("algorithm", "protocol", "limited by")
         for row in found.rows:
-            made.add_row(*_cells(found.op, row))
+            made.add_row(*_cells(found, row))
         yield made
         yield _mean(found)
     yield from _notes(tables)
@@ -49,13 +53,13 @@ def table_json(cluster: str, found: SizeTable, config: Mapping[str, object]) -> 
     size = {"ranks": found.ranks, "nodes": found.nodes, "ranks_per_node": found.ranks_per_node}
     return {
         "config": {"cluster": cluster, "op": found.op, **size, **config},
-        "results": [_result(found.op, row) for row in found.rows],
+        "results": [_result(found, row) for row in found.rows],
         "average_bus_bandwidth": found.average_busbw_bytes_per_s / 1e9,
         "warnings": list(found.notes),
     }
 
 
-def _result(op: str, row: SizeRow) -> dict[str, object]:
+def _result(found: SizeTable, row: SizeRow) -> dict[str, object]:
     place = {
         "time": row.time_s * 1e6,
         "alg_bw": row.algbw_bytes_per_s / 1e9,
@@ -64,16 +68,25 @@ def _result(op: str, row: SizeRow) -> dict[str, object]:
     }
     return {
         "size": int(row.bytes),
-        "count": int(row.bytes) // FLOAT_BYTES,
+        "count": elements(found.op, found.ranks, row.bytes),
         "type": "float",
-        "redop": redop(op),
-        "root": root(op),
+        "redop": redop(found.op),
+        "root": root(found.op),
         "out_of_place": place,
         "in_place": place,
         "algorithm": row.algorithm,
         "protocol": row.protocol,
         "limit": row.limit,
     }
+
+
+def elements(op: str, ranks: int, size_bytes: float, element_bytes: int = FLOAT_BYTES) -> int:
+    """The count column of nccl-tests: elements of the buffer, or of a rank's part where ranks have parts.
+
+    Parts are whole blocks of 16 bytes (nccl-tests 2.19, ``GetCollByteCount`` of each operation).
+    """
+    count, block = int(size_bytes) // element_bytes, BLOCK_BYTES // element_bytes
+    return count // ranks // block * block if op in IN_PARTS else count
 
 
 def redop(op: str) -> str:
@@ -98,9 +111,10 @@ def _notes(tables: Sequence[SizeTable]) -> Iterator[str]:
     return (f"# note: {note}" for note in notes_of(tables))
 
 
-def _cells(op: str, row: SizeRow) -> tuple[str, ...]:
+def _cells(found: SizeTable, row: SizeRow) -> tuple[str, ...]:
     """Texts of a row, in the columns' order."""
-    sizes = (f"{row.bytes:.0f}", f"{row.bytes // FLOAT_BYTES:.0f}", "float", redop(op), str(root(op)))
+    op, count = found.op, elements(found.op, found.ranks, row.bytes)
+    sizes = (f"{row.bytes:.0f}", str(count), "float", redop(op), str(root(op)))
     times = (f"{row.time_s / US:.2f}", f"{row.algbw_bytes_per_s / GB:.2f}", f"{row.busbw_bytes_per_s / GB:.2f}")
     return (*sizes, *times, row.algorithm, row.protocol, row.limit)
 

@@ -9,20 +9,21 @@ from simulator.compute import threads_of
 from simulator.lowering import Machine, build_machine
 from simulator.network.background import OtherJob
 from workloads.dlrm.laws.index_laws import make_law
-from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.model.settings import DlrmSettings, largest_share
 
 
 def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
     """Ranks, batch, precisions... of the job.
 
     Raises:
-        InputError: the ranks do not divide the batch, or there is no such reuse histogram.
+        InputError: a rank has no sample, or there is no such reuse histogram.
     """
     workload = with_framework_defaults(resolved.scenario.workload, resolved.framework)
     return DlrmSettings(
         world_size=resolved.world_size,
         local_world_size=min(resolved.cluster.node.ranks, resolved.world_size),
-        global_batch_size=resolved.global_batch_size // workload.gradient_accumulation,
+        global_batch_size=largest_share(resolved.global_batch_size, workload.gradient_accumulation),
+        iteration_samples=resolved.global_batch_size,
         framework=resolved.framework,
         precision=resolved.scenario.precision,
         optimizer=workload.optimizer,

@@ -28,5 +28,5 @@ def located(document: Document, prefix: KeyPath = ()) -> Iterator[None]:
             given=error.given,
             expected=error.expected,
             nearest=error.nearest,
-            more=error.more,
+            others=error.others,
         ) from None

@@ -71,7 +71,7 @@ def _more_nodes(resolved: ResolvedScenario, fits: Fits, least_nodes: int) -> lis
     """The smallest number of nodes with which the job fits, the samples per rank kept."""
 
     def enough(nodes: int) -> bool:
-        batch = resolved.local_batch_size * nodes * gpus
+        batch = resolved.batch_on(nodes * gpus)
         return _tried(resolved, (f"nodes={nodes}", f"workload.global_batch_size={batch}"), fits)
 
     gpus = resolved.cluster.node.ranks

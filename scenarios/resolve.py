@@ -21,6 +21,7 @@ from scenarios.library import CATALOG
 from scenarios.located import located
 from scenarios.schedule import (
     check_schedule,
+    with_buckets,
     with_framework_algorithms,
     with_framework_defaults,
     with_framework_hybrid,
@@ -28,6 +29,7 @@ from scenarios.schedule import (
 from scenarios.types import MAX_WORLD_SIZE, Scenario, Sharding, Workload
 from simulator.network.calibration import with_shares
 from workloads.dlrm.model.model import DlrmModel, load_model, read_model, with_law
+from workloads.dlrm.model.settings import largest_share
 from workloads.dlrm.sharding import PlanFile
 from workloads.graded import Graded, check_choices, picked
 from workloads.graph.framework import Framework, load_framework
@@ -74,8 +76,12 @@ class ResolvedScenario:
 
     @property
     def local_batch_size(self) -> int:
-        """Samples per rank and iteration."""
-        return self.global_batch_size // self.world_size
+        """Samples per iteration on the rank with most."""
+        return largest_share(self.global_batch_size, self.world_size)
+
+    def batch_on(self, world_size: int) -> int:
+        """Samples per iteration on another number of ranks with as many for each."""
+        return max(round(self.global_batch_size * world_size / self.world_size), world_size)
 
     def changed(self, settings: Sequence[str]) -> ResolvedScenario:
         """The scenario with ``KEY=VALUE`` settings; raises as `load_scenario`."""
@@ -151,10 +157,9 @@ def resolve(document: Document) -> ResolvedScenario:
     model, framework = _with_alternatives(
         document, scenario, _read_model(document, scenario), _read_framework(document, scenario)
     )
-    model = _with_laws(document, scenario, model)
+    model, framework = _with_laws(document, scenario, model), with_buckets(framework, scenario.workload)
     world_size = _world_size(document, scenario, cluster)
     batch = scenario.workload.global_batch_size or int(model.local_batch_size.value) * world_size
-    _check_batch(document, batch, world_size)
     check_schedule(document, scenario, batch, world_size)
     _check_precision(document, scenario, cluster)
     _check_ranks(document, scenario, world_size)
@@ -169,6 +174,7 @@ def resolve(document: Document) -> ResolvedScenario:
             "sharding": sharding,
             "indices": None,
             "pooling_spread": None,
+            "gradient_buckets": None,
         }
     )
     whole_nodes = world_size % gpus == 0
@@ -256,18 +262,6 @@ def _world_size(document: Document, scenario: Scenario, cluster: Cluster) -> int
     if scenario.world_size is not None:
         return scenario.world_size
     raise document.error((), "the size is missing", expected="nodes or world_size")
-
-
-def _check_batch(document: Document, batch: int, world_size: int) -> None:
-    if batch % world_size:
-        below = batch - batch % world_size
-        fitting = f"{below} or {below + world_size}" if below else str(world_size)
-        raise document.error(
-            ("workload", "global_batch_size"),
-            f"the {world_size} ranks cannot share the batch evenly",
-            given=batch,
-            expected=f"a multiple of {world_size}, e.g. {fitting}",
-        )
 
 
 def _check_precision(document: Document, scenario: Scenario, cluster: Cluster) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from inputs.quantities import Bytes
 from inputs.yaml_lines import Document
 from scenarios.types import NetworkChoice, Scenario, Workload
 from workloads.dlrm.model.choices import HybridEmbedding, Overlap
 from workloads.dlrm.model.model import DlrmModel
+from workloads.graded import Graded
 from workloads.graph.framework import Framework
 from workloads.graph.schedule import SCHEDULES
 
@@ -25,6 +27,20 @@ def with_framework_defaults(workload: Workload, framework: Framework) -> Workloa
             "pipeline": workload.pipeline or framework.own_pipeline,
         }
     )
+
+
+def with_buckets(framework: Framework, workload: Workload) -> Framework:
+    """The framework with the sizes of gradient buckets that the scenario asks for."""
+    chosen = workload.gradient_buckets
+    if chosen is None:
+        return framework
+    sizes = {"first_bucket_bytes": chosen.first_bytes, "bucket_bytes": chosen.bytes}
+    asked = {
+        key: Graded[Bytes](value=size, source="the scenario", grade="assumed")
+        for key, size in sizes.items()
+        if size is not None
+    }
+    return framework.model_copy(update=asked)
 
 
 def with_framework_hybrid(workload: Workload, framework: Framework, model: DlrmModel, world_size: int) -> Workload:
@@ -52,16 +68,23 @@ def check_schedule(document: Document, scenario: Scenario, batch: int, world_siz
     """Refuse settings that contradict each other.
 
     Raises:
-        InputError: the passes cannot share the batch; the lookups of a pipeline have no bottom MLP to run beside.
+        InputError: a rank has no sample in a pass; the lookups of a pipeline have no bottom MLP to run beside.
     """
     workload = scenario.workload
     passes = workload.gradient_accumulation
-    if batch % (world_size * passes):
+    if batch < world_size:
+        raise document.error(
+            ("workload", "global_batch_size"),
+            f"fewer samples than the {world_size} ranks",
+            given=batch,
+            expected=f"{world_size} or more",
+        )
+    if batch < world_size * passes:
         raise document.error(
             ("workload", "gradient_accumulation"),
-            f"the passes over {world_size} ranks cannot share the batch of {batch} evenly",
+            f"a batch of {batch} has fewer samples than {passes} passes over {world_size} ranks",
             given=passes,
-            expected=f"a divisor of {batch // world_size}, the samples per rank and iteration",
+            expected=f"at most {batch // world_size}",
         )
     if workload.pipeline and SCHEDULES[workload.pipeline].own_lookup_stream and workload.overlap.exchange is False:
         raise document.error(

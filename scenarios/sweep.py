@@ -61,7 +61,7 @@ def plan_sweep(scenario: str | Path, over: str, scaling: Scaling, settings: Sequ
         settings: further ``KEY=VALUE``.
 
     Raises:
-        InputError: ``over`` is no such list, or a size is impossible (its world_size does not divide the batch).
+        InputError: ``over`` is no such list, or a size is impossible (it has more ranks than samples).
     """
     key, sizes = _parse_over(over)
     base = load_scenario(scenario, settings)
@@ -69,14 +69,7 @@ def plan_sweep(scenario: str | Path, over: str, scaling: Scaling, settings: Sequ
     for size in sizes:
         at_size = (*settings, f"{key}={size}")
         ranks = size * base.cluster.node.ranks if key == "nodes" else size
-        batch = base.local_batch_size * ranks if scaling == "weak" else base.global_batch_size
-        if batch % ranks:
-            raise InputError(
-                f"the {ranks} ranks of {key}={size} cannot share the global batch, which strong scaling keeps",
-                key="--over",
-                given=batch,
-                expected=f"sizes that divide {batch}, or --scaling weak",
-            )
+        batch = base.batch_on(ranks) if scaling == "weak" else base.global_batch_size
         point = SweepPoint(scenario, (*at_size, f"workload.global_batch_size={batch}"), size)
         load_scenario(point.scenario, point.settings)
         points.append(point)

@@ -17,7 +17,14 @@ from inputs.model import Strict
 from inputs.quantities import Seconds
 from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.laws.pooling import PoolingSpread
-from workloads.dlrm.model.choices import HybridEmbedding, Ingestion, Optimizer, Overlap, PrecisionChoice
+from workloads.dlrm.model.choices import (
+    GradientBuckets,
+    HybridEmbedding,
+    Ingestion,
+    Optimizer,
+    Overlap,
+    PrecisionChoice,
+)
 from workloads.dlrm.model.storage import LOAD_FACTOR, ComputeKernel
 from workloads.graph.framework import CudaGraph, Pipeline
 
@@ -95,9 +102,12 @@ class Workload(Strict):
     )
     gradient_accumulation: Positive = Field(
         1,
-        description="passes per iteration, each over an equal part of the batch; the last one sums dense gradients",
+        description="passes per iteration that share the batch; the last one sums dense gradients",
     )
     overlap: Overlap = Field(default_factory=Overlap, description="operations that overlap within an iteration")
+    gradient_buckets: GradientBuckets | None = Field(
+        None, description="sizes of the gradient buckets that one all_reduce sums (default: the framework's)"
+    )
     cuda_graph: CudaGraph | None = Field(
         None, description="scope of one launch (default: the framework's): none, the network, the iteration"
     )

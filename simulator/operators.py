@@ -28,6 +28,13 @@ BYTES_PER_ELEMENT: dict[str, int] = {
 }  # fmt: skip
 """Storage size in bytes of one element (tf32 is stored as fp32)."""
 
+WirePrecision: TypeAlias = Literal["fp32", "fp16", "bf16", "fp8", "int8"]
+QUANTISED = frozenset({"fp8", "int8"})
+"""Types that values are quantised to before they are sent, in a pass of their own."""
+WIRE_BYTES: dict[str, float] = {**{name: float(size) for name, size in BYTES_PER_ELEMENT.items()}, "int8": 40 / 32}
+"""Bytes of an element on the wire: int8 has a scale and an offset of 4 bytes for every 32 elements (FBGEMM
+quantize_comm.py, `ROW_DIM_DEFAULT`)."""
+
 SORTED_BYTES = 32.0
 """Bytes of a CPU's memory touched for each lookup beside its index where an update sorts lookups by row: keys before
 and after the sort, rows and bags as int64."""

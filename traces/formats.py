@@ -51,15 +51,17 @@ def detect(file: Path) -> Format:
     raise InputError("is no trace we know", file=file, expected=f"one of: {', '.join(Format)}")
 
 
-def import_traces(files: Sequence[Path], ranks: Sequence[int] | None = None) -> Imported:
+def import_traces(files: Sequence[Path], ranks: Sequence[int] | None = None, op: str | None = None) -> Imported:
     """Import the traces of one job: all of one format, or Kineto traces with their execution traces.
 
     Args:
         files: one or more traces.
         ranks: ranks to keep; default: all.
+        op: operation of logs of nccl-tests that do not name it.
 
     Raises:
-        InputError: a file is no trace, contradicts itself, or the formats do not go together.
+        InputError: a file is no trace, contradicts itself, or the formats do not go together; or ``op`` is given for
+            another format.
         ProgramError: ranks disagree on a collective.
     """
     by_format: dict[Format, list[Path]] = {}
@@ -77,7 +79,14 @@ def import_traces(files: Sequence[Path], ranks: Sequence[int] | None = None) -> 
             given=" and ".join(by_format),
             expected="traces of one format, or Kineto traces with their PyTorch execution traces",
         )
-    return _importer(formats.pop())(files, ranks)
+    form = formats.pop()
+    if form is Format.NCCL_TESTS:
+        from traces.nccl_import import import_nccl_tests
+
+        return import_nccl_tests(files, ranks, op)
+    if op is not None:
+        raise InputError("only logs of nccl-tests take an operation", key="--op", given=op, expected="no --op")
+    return _importer(form)(files, ranks)
 
 
 def _importer(form: Format) -> Callable[[Sequence[Path], Sequence[int] | None], Imported]:
@@ -97,10 +106,6 @@ def _importer(form: Format) -> Callable[[Sequence[Path], Sequence[int] | None], 
         from traces.parquet import import_parquet
 
         return import_parquet
-    if form is Format.CHROME:
-        from traces.chrome_import import import_chrome
+    from traces.chrome_import import import_chrome
 
-        return import_chrome
-    from traces.nccl_import import import_nccl_tests
-
-    return import_nccl_tests
+    return import_chrome

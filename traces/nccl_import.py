@@ -11,13 +11,13 @@ from traces.imported import Gap, Imported
 from traces.nccl_tests import read_timed_collectives
 
 
-def import_nccl_tests(files: Sequence[Path], ranks: Sequence[int] | None = None) -> Imported:  # noqa: ARG001 - a log has no ranks to choose
+def import_nccl_tests(files: Sequence[Path], ranks: Sequence[int] | None = None, op: str | None = None) -> Imported:  # noqa: ARG001 - a log has no ranks to choose
     """Import logs.
 
     Raises:
         InputError: a file is no such log; with the line.
     """
-    rows = tuple(row for file in files for row in read_timed_collectives(file))
+    rows = tuple(row for file in files for row in read_timed_collectives(file, op))
     counts = Counter(f"sizes of {row.op}" for row in rows)
     what = "programs of ranks: a log of nccl-tests has times of collectives only, nothing to replay"
     return Imported(

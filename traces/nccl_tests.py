@@ -97,7 +97,7 @@ class _Test:
 
 def _log(file: Path, text: str, op: str | None) -> Iterator[TimedCollective]:
     lines = text.splitlines()
-    test = _Test(_operation_in(op or "", file), [])
+    test = _Test(None if op is None else _asked(op, file), [])
     for number, line in enumerate(lines, start=1):
         if line.startswith(_STARTING):
             named = _operation_in(line.split(":", 1)[1], file)
@@ -135,6 +135,19 @@ def _row_of(file: Path, number: int, line: str, test: _Test) -> Iterator[TimedCo
     except ValueError:
         raise InputError("has no time", file=file, line=number, given=line.strip()[:80]) from None
     yield TimedCollective(operation, nodes, max(len(test.hosts) // nodes, 1), size, time_s, file.stem)
+
+
+def _asked(op: str, file: Path) -> Operation:
+    """The operation that the caller names; ``alltoall_perf`` stands for all_to_all.
+
+    Raises:
+        InputError: there is none of that name.
+    """
+    found = _operation_in(op, file) if _TEST.fullmatch(op.lower()) else None
+    if found is None:
+        expected, near = f"one of {', '.join(OPERATIONS)}", nearest_name(op, OPERATIONS)
+        raise InputError("no such operation", key="--op", given=op, expected=expected, nearest=near)
+    return found
 
 
 def _operation_in(text: str, file: Path) -> Operation | None:

@@ -12,6 +12,7 @@ from inputs.keys import KeyPath
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.types import Scenario
+from simulator.operators import QUANTISED
 from workloads.dlrm.iteration.job import Job, make_job
 from workloads.dlrm.laws.index_laws import make_law
 from workloads.dlrm.model.model import DlrmModel, load_model, read_model
@@ -93,12 +94,15 @@ def read_job(file: Path) -> TrainingJob:
     _check_optimizers(document, scenario)
     precision = _table_precision(document, scenario, model)
     plan = _plan(document, validate(PlanFile, document, prefix=PLAN), expand_tables(model, scenario.precision.tables))
+    batch = scenario.workload.global_batch_size or int(model.local_batch_size.value) * plan.world_size
+    _check_batch(document, batch, plan.world_size)
     _check_schedule(document, scenario)
+    _check_wires(document, scenario)
     _check_overlaps(document, scenario, framework)
     settings = DlrmSettings(
         world_size=plan.world_size,
         local_world_size=plan.local_world_size,
-        global_batch_size=scenario.workload.global_batch_size or int(model.local_batch_size.value) * plan.world_size,
+        global_batch_size=batch,
         framework=framework,
         precision=scenario.precision,
         optimizer=scenario.workload.optimizer,
@@ -137,6 +141,19 @@ def _check_optimizers(document: Document, scenario: Scenario) -> None:
 TRAINED_PIPELINES: tuple[Pipeline, ...] = ("none", "sparse_dist")
 
 
+def _check_batch(document: Document, batch: int, world_size: int) -> None:
+    """Refuse uneven shares: every rank of the trainer draws a batch of the same size."""
+    if batch % world_size:
+        below = batch - batch % world_size
+        fitting = f"{below} or {below + world_size}" if below else str(world_size)
+        raise document.error(
+            ("workload", "global_batch_size"),
+            f"the {world_size} ranks of the reference trainer cannot share the batch evenly",
+            given=batch,
+            expected=f"a multiple of {world_size}, e.g. {fitting}",
+        )
+
+
 def _check_schedule(document: Document, scenario: Scenario) -> None:
     """Refuse settings that the trainer does not support."""
     workload = scenario.workload
@@ -167,6 +184,16 @@ def _check_schedule(document: Document, scenario: Scenario) -> None:
             given=workload.gradient_accumulation,
             expected="1",
         )
+
+
+def _check_wires(document: Document, scenario: Scenario) -> None:
+    """Refuse exchanges in 8 bits."""
+    for wire in ("forward_all_to_all", "backward_all_to_all", "all_reduce"):
+        given = getattr(scenario.precision, wire)
+        if given in QUANTISED:
+            raise document.error(
+                ("precision", wire), "the trainer sends nothing in 8 bits", given=given, expected="fp32, fp16 or bf16"
+            )
 
 
 def _check_overlaps(document: Document, scenario: Scenario, framework: Framework) -> None:

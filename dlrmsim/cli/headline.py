@@ -112,7 +112,8 @@ def _print_rows(console: Console, rows: Iterable[Row]) -> None:
 
 def _title(summary: Mapping[str, Any]) -> str:
     nodes = f"{summary['nodes']:,} node{'s' if summary['nodes'] > 1 else ''}"
-    return f"{summary['name']}: {summary['model']} on {summary['world_size']:,} GPUs, {nodes} of {summary['cluster']}"
+    machine = f"{summary['world_size']:,} GPUs, {nodes} of {summary['cluster']}"
+    return f"{summary['name']}: {summary['model']} on {machine}, framework {summary['framework']}"
 
 
 def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
@@ -158,7 +159,9 @@ def _memory_rows(found: Mapping[str, Any]) -> Iterator[Row]:
 def _check_rows(estimate: Mapping[str, Any]) -> Iterator[Row]:
     size = estimate["size"]
     types = ", ".join(f"{count} {kind}" for kind, count in estimate["sharding"]["tables_by_type"].items())
-    yield ("batch", f"{estimate['global_batch_size']:,}", f"{estimate['local_batch_size']:,} per GPU")
+    uneven = estimate["global_batch_size"] % estimate["world_size"]
+    share = f"{'at most ' if uneven else ''}{estimate['local_batch_size']:,} per GPU"
+    yield ("batch", f"{estimate['global_batch_size']:,}", share)
     yield ("tables", f"{estimate['sharding']['tables']:,}", types)
     yield from _memory_rows(estimate)
     yield ("tasks", f"{size['tasks_per_iteration']:,}", "per rank and iteration")

@@ -15,6 +15,7 @@ def import_traces(
     *,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for summary, timeline and page.")] = None,
     ranks: KeptRanks = None,
+    op: Annotated[str | None, typer.Option("--op", help="Operation of nccl-tests' logs that do not name it.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json and nothing else.")] = False,
     report: Report = None,
 ) -> None:
@@ -28,9 +29,8 @@ def import_traces(
     if out is None:
         refuse("without --out", {"--report/--no-report": report})
     with progress_display() as progress:
-        done = dlrmsim.import_traces(
-            traces, ranks=parse_ranks(ranks), report=report is not False, out=out, progress=progress
-        )
+        written, kept = report is not False, parse_ranks(ranks)
+        done = dlrmsim.import_traces(traces, ranks=kept, op=op, report=written, out=out, progress=progress)
     if as_json:
         print_json(done.summary)
     else:

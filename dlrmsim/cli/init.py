@@ -11,12 +11,19 @@ import typer
 
 def init(
     file: Annotated[Path | None, typer.Argument(help="File to create (default: print it).")] = None,
+    *,
+    model: Annotated[bool, typer.Option("--model", help="Write model.yaml and tables.csv beside it, too.")] = False,
 ) -> None:
     """Write a scenario that says everything it can, with comments."""
     from dlrmsim import formats
+    from inputs.errors import InputError
 
+    if file is None and model:
+        raise InputError(
+            "a model needs a scenario beside it", key="--model", expected="FILE, e.g. init my.yaml --model"
+        )
     if file is None:
         sys.stdout.write(formats.scenario_template())
         return
-    formats.write_scenario_template(file)
-    typer.echo(f"wrote {file}; next: dlrmsim run {file}")
+    written = formats.write_templates(file, model=model)
+    typer.echo(f"wrote {', '.join(map(str, written))}; next: dlrmsim run {file}")

@@ -28,13 +28,13 @@ def parse_precisions(text: str | None) -> dict[str, str]:
     Raises:
         InputError: it is no such text.
     """
-    from traces.replay.precision import FLOATING
+    from traces.replay.precision import WIRE
 
     found = {}
     for part in text.split(",") if text else ():
         op, _, dtype = part.strip().rpartition("=")
-        if dtype not in FLOATING:
-            known = sorted(FLOATING)
+        if dtype not in WIRE:
+            known = sorted(WIRE)
             near, expected = nearest_name(dtype, known), f"one of {', '.join(known)}, or OP=TYPE"
             raise InputError(
                 "no such type", file="--collective-precision", given=dtype, expected=expected, nearest=near

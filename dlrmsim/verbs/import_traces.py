@@ -37,6 +37,7 @@ def import_traces(
     what: Names,
     *,
     ranks: Sequence[int] | None = None,
+    op: str | None = None,
     report: bool = True,
     out: Name | None = None,
     progress: Progress | None = None,
@@ -46,6 +47,7 @@ def import_traces(
     Args:
         what: the traces of one job.
         ranks: ranks to keep; default: all.
+        op: operation of logs of nccl-tests that do not name it.
         report: whether to write the page.
         out: folder for ``summary.json``, and, for formats with times, ``timeline.parquet`` and ``report.html``.
 
@@ -56,7 +58,7 @@ def import_traces(
     progress, folder = progress or Silent(), None if out is None else replaceable(out, report=report)
     begin = time.perf_counter()
     progress.stage("reading traces")
-    imported = formats.import_traces(paths_of(what), ranks)
+    imported = formats.import_traces(paths_of(what), ranks, op)
     progress.stage("analysing")
     analysis = analyse_trace(imported, imported.measured) if imported.measured else None
     summary = import_summary(imported, analysis)

@@ -16,16 +16,18 @@ def solve(
     what: Name,
     *,
     key: str,
-    between: tuple[float, float],
+    between: str | tuple[float, float],
     throughput: float,
     settings: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> SolveResult:
     """Halve a range of values until a scenario has a throughput, which must rise or fall all over the range.
 
+    Its ``found`` is None where no value of the range gives the throughput.
+
     Args:
-        key: key of a number in it, such as a cache hit rate.
-        between: lowest and highest value.
+        key: key of a number in it, such as a cache hit rate, a bandwidth or a number of cores.
+        between: lowest and highest value: two numbers, or text such as ``50 GB/s,400 GB/s``.
         throughput: samples per second to reach.
         settings: further ``KEY=VALUE``.
 
@@ -33,4 +35,5 @@ def solve(
         InputError: the range is empty, or the scenario is wrong at one of its values.
         InfeasibleError: the job does not fit at one of them.
     """
-    return search.solve(what, key, between, throughput, settings, progress or Silent())
+    values = search.parse_range(between) if isinstance(between, str) else search.Range(*between)
+    return search.solve(what, key, values, throughput, settings, progress or Silent())

@@ -130,7 +130,8 @@ def facts(findings: RunFindings) -> str:
     """Table of the simulated job."""
     job = findings.job
     nodes = f"{job.nodes:,} nodes, {job.world_size:,} {job.gpu}"
-    local_batch = f"{job.global_batch_size / job.world_size:,.4g}"
+    uneven, most = job.global_batch_size % job.world_size, -(-job.global_batch_size // job.world_size)
+    local_batch = f"{'at most ' if uneven else ''}{most:,}"
     pairs = [
         ("Model", job.model),
         ("Cluster", f"{job.cluster}: {nodes}"),

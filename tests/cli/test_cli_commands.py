@@ -15,6 +15,7 @@ import dlrmsim
 from dlrmsim.cli import main
 from inputs.yaml_lines import load_yaml
 from scenarios.types import Scenario
+from workloads.dlrm.model.model import DlrmModel
 
 ROOT = Path(__file__).parents[2]
 FAST = ["--set", "run.iterations=3"]
@@ -182,6 +183,26 @@ def test_init_writes_a_scenario_that_checks_and_does_not_overwrite(here, capsys)
     assert main(["run", "mine.yaml", "--check"]) == 0
     assert main(["init", "mine.yaml"]) == 2
     assert "exists" in capsys.readouterr().err
+
+
+def test_init_model_writes_a_model_of_ones_own_that_runs(here, capsys):
+    """Scenario, model and tables, whole or not at all; the headline names the framework, which is PyTorch."""
+    assert main(["init", "job.yaml", "--model"]) == 0
+    assert sorted(path.name for path in Path().iterdir()) == ["job.yaml", "model.yaml", "tables.csv"]
+    capsys.readouterr()
+    assert main(["run", "job.yaml", "--check"]) == 0
+    assert "my_run: my_model on 128 GPUs, 16 nodes of zionex, framework pytorch" in capsys.readouterr().out
+    assert main(["init", "other.yaml", "--model"]) == 2
+    assert "model.yaml: exists; nothing was written" in capsys.readouterr().err
+    assert not Path("other.yaml").exists()
+    assert main(["init", "--model"]) == 2
+
+
+def test_the_template_of_a_model_shows_every_key(here):
+    assert main(["init", "job.yaml", "--model"]) == 0
+    text = Path("model.yaml").read_text()
+    full = yaml.safe_load("\n".join(re.sub(r"^# (?=\w+:)", "", line) for line in text.splitlines()[1:]))
+    assert set(DlrmModel.model_fields) - set(full) == {"tables", "population", "uniform_mlp"}
 
 
 def test_the_template_shows_every_key_and_the_defaults(here, capsys):

@@ -311,7 +311,7 @@ def test_tables_beyond_this_machine_are_refused_with_the_numbers(tmp_path, monke
     ("arguments", "expected"),
     [
         (("--ranks", "65536", "--set", "workload.global_batch_size=65536"), "too many ranks for this machine"),
-        (("--ranks", "3"), "the 3 ranks cannot share the batch evenly"),
+        (("--ranks", "3"), "the 3 ranks of the reference trainer cannot share the batch evenly"),
         (("--device", "cuda"), "not enough GPUs"),
         (("--iterations", "0"), "--iterations"),
         (("--data", "nowhere.tsv"), "--data: no such file"),

@@ -74,7 +74,7 @@ def test_the_hit_rate_behind_a_throughput_is_found(tmp_path: Path) -> None:
     assert 0.5 < found["found"]["value"] < 0.95
 
 
-@pytest.mark.parametrize("between", ["1,0", "0", "a,b"])
+@pytest.mark.parametrize("between", ["1,0", "0", "a,b", "0,1,2", "1 GB/s,2 GB", "1 GB/s,2", "2 s,1 s"])
 def test_a_range_that_is_none_is_refused(between: str, capsys: pytest.CaptureFixture[str]) -> None:
     keys = ["--key", "workload.sharding.cache_hit_rate", "--between", between, "--throughput", "1e6"]
     assert main(["solve", "zionex_f_128", *keys]) == 2
@@ -83,8 +83,10 @@ def test_a_range_that_is_none_is_refused(between: str, capsys: pytest.CaptureFix
 
 def test_a_throughput_out_of_reach_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     keys = ["--key", "workload.sharding.cache_hit_rate", "--between", "0,1", "--throughput", "1e9"]
-    assert main(["solve", "zionex_f_128", *keys]) == 0
-    assert "no value between them gives it" in capsys.readouterr().out
+    assert main(["solve", "zionex_f_128", *keys]) == 3
+    shown = capsys.readouterr()
+    assert "found" not in shown.out
+    assert "no workload.sharding.cache_hit_rate from 0 to 1 gives 1,000,000,000 samples/s; 0 gives" in shown.err
 
 
 def test_model_f_does_not_fit_into_device_memory_alone(capsys: pytest.CaptureFixture[str]) -> None:

@@ -52,12 +52,12 @@ def made_up(value: object) -> dict[str, object]:
     return {"value": value, "source": "tests", "grade": "assumed"}
 
 
-def use_of(entry: dict[str, Any], tables: str = "rowwise_adagrad", dense: str = "sgd") -> MemoryUse:
+def use_of(entry: dict[str, Any], tables: str = "rowwise_adagrad", dense: str = "sgd", dim: int = DIM) -> MemoryUse:
     """Memory of a plan with the given entry for the table."""
     model = {
         "name": "one",
         "title": "one table",
-        "tables": made_up([{"name": "t", "rows": ROWS, "dim": DIM, "pooling_factor": 3}]),
+        "tables": made_up([{"name": "t", "rows": ROWS, "dim": dim, "pooling_factor": 3}]),
         "mlp": {"dense_features": made_up(4), "bottom": made_up([64, 32]), "top": made_up([64, 1])},
         "interaction": made_up("cat"),
         "index_reuse": made_up("uniform"),
@@ -116,19 +116,31 @@ def test_copies_and_dense_parameters_have_dense_gradients_and_state(dense: str, 
     assert use.tiers["ddr"]["weights"].tolist() == [0] * 4
 
 
-def test_inputs_and_buffers() -> None:
-    """A rank's batch: 4 x (4 fp32 features, a length of 4 B, 3 indices of 8 B); two of them, and what owners receive.
+def test_inputs() -> None:
+    """A rank's batch: 4 x (4 fp32 features, a length of 4 B, 3 indices of 8 B); two of them, and what owners received.
 
-    The owner gets the lengths and indices of 16 samples; its pooled vectors for all samples, in fp32 on their way back,
-    are the send buffer, and every rank receives a vector of each of its samples.
+    The owner has the lengths and indices of 16 samples, which its lookups keep for backward.
     """
     use = use_of({"sharding_type": "table_wise", "ranks": [1]})
     own, owner = 4 * (4 * 4 + 4 + 3 * 8), 16 * (4 + 3 * 8)
-    assert use.tiers["hbm"]["inputs in flight"].tolist() == [2 * own, 2 * (own + owner), 2 * own, 2 * own]
+    assert use.tiers["hbm"]["inputs in flight"].tolist() == [2 * own, 2 * own + owner, 2 * own, 2 * own]
     assert use.tiers["ddr"]["inputs in flight"].tolist() == [2 * own] * 4
-    element = 2  # fp16 forward, bf16 backward
-    sent, received = 16 * DIM * element, 4 * DIM * element
-    assert use.tiers["hbm"]["communication buffers"].tolist() == [received, sent + received, received, received]
+
+
+def test_each_rank_has_the_moment_that_needs_most() -> None:
+    """With 256 columns the owner of the table needs most in the embedding backward, the others before any backward.
+
+    End of the forward pass: a tensor a layer, the concatenated vectors, the received ones. Embedding backward: the
+    bottom MLP's, the gradient of the vectors; sent and received gradients, bf16, of 4 and 16 samples.
+    """
+    dim, wire = 256, 2
+    use = use_of({"sharding_type": "table_wise", "ranks": [1]}, dim=dim)
+    bottom, layers = 64 + 32, 64 + 32 + 64 + 1
+    forward = BATCH * 4 * (layers + (32 + dim) + dim)
+    backward, sent, owned = BATCH * 4 * (bottom + dim), BATCH * dim * wire, 4 * BATCH * dim * wire
+    assert backward + sent < forward < backward + sent + owned
+    assert use.tiers["hbm"]["activations"].tolist() == [forward, backward, forward, forward]
+    assert use.tiers["hbm"]["communication buffers"].tolist() == [0, sent + owned, 0, 0]
 
 
 @pytest.mark.parametrize(

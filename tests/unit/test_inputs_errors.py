@@ -12,18 +12,24 @@ def test_message_joins_all_parts_in_reading_order():
     error = InputError(
         "unknown key",
         file=Path("job.yaml"), line=3, key="workload.modle", given="modle", expected="one of model", nearest="model",
-        more=2,
+        others=[InputError("bad", key="nodes")],
     )  # fmt: skip
     assert str(error) == (
-        "job.yaml:3: workload.modle: unknown key; given 'modle'; expected one of model; did you mean 'model'?; "
-        "and 2 more problems"
+        "job.yaml:3: workload.modle: unknown key; given 'modle'; expected one of model; did you mean 'model'?\n"
+        "nodes: bad"
     )
 
 
 def test_message_leaves_out_what_is_unknown():
     assert str(InputError("no such file", file="a.yaml")) == "a.yaml: no such file"
     assert str(InputError("bad")) == "bad"
-    assert str(InputError("bad", more=1)) == "bad; and 1 more problem"
+
+
+@pytest.mark.parametrize(("count", "last"), [(19, "18"), (20, "and 1 more problem"), (31, "and 12 more problems")])
+def test_problems_are_listed_up_to_twenty(count, last):
+    lines = str(InputError("first", others=[InputError(str(number)) for number in range(count)])).splitlines()
+    assert lines[:20] == ["first", *map(str, range(19))]
+    assert lines[-1] == last
 
 
 def test_exit_codes_are_those_of_the_design():

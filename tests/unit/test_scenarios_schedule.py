@@ -7,9 +7,11 @@ import pytest
 
 from inputs.errors import InputError
 from scenarios.job import settings_of
+from scenarios.plans import PlanningJob, plan_of
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
 from scenarios.runner import simulate
+from workloads.dlrm.iteration.job import make_job
 from workloads.dlrm.model.choices import USUAL_OVERLAP
 
 SMALL = ("world_size=2", "workload.global_batch_size=8192", "workload.pipeline=sparse_dist")
@@ -50,7 +52,7 @@ def test_a_scenario_with_all_keys_resolves_to_itself(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ("workload.gradient_accumulation=3", "cannot share the batch"),
+        ("workload.gradient_accumulation=65536", "fewer samples than 65536 passes"),
         ("workload.overlap.exchange=false", "beside the dense part"),
         ("workload.pipeline=semisync", "semi_sync"),
         ("workload.ingestion={reader_hosts: 0, cores_per_host: 1, decode_bytes_per_s: 1 MB/s}", "reader_hosts"),
@@ -95,3 +97,23 @@ def test_a_deep_queue_helps_only_against_variation() -> None:
     shallow, deep = mean_s(1, 0.5), mean_s(16, 0.5)
     assert deep < 0.97 * shallow
     assert shallow > 1.05 * plain
+
+
+def test_gradient_buckets_are_those_of_the_scenario() -> None:
+    """Smaller limits close more buckets, one that nothing reaches closes one; the gradients are the same."""
+
+    def buckets(*settings: str) -> list[int]:
+        resolved = load_scenario("mlperf_dlrm_v1", ["workload.framework=pytorch", *SMALL, *settings])
+        job = PlanningJob.of(resolved)
+        return [bucket.bytes for bucket in make_job(resolved.model, plan_of(job), job.settings).buckets]
+
+    usual = buckets()
+    small = buckets("workload.gradient_buckets={first_bytes: 1 kB, bytes: 100 kB}")
+    one = buckets("workload.gradient_buckets={first_bytes: 1 GB, bytes: 1 GB}")
+    assert sum(usual) == sum(small) == one[0]
+    assert len(one) == 1 < len(usual) < len(small)
+    assert all(size >= 100e3 for size in small[1:-1])
+    assert buckets("workload.gradient_buckets={first_bytes: 1 MiB}") == usual
+    resolved = load_scenario("mlperf_dlrm_v1", ["workload.gradient_buckets={bytes: 5 MiB}"])
+    assert resolved.framework.bucket_bytes.value == 5 * 2**20
+    assert "gradient_buckets" not in resolved.to_dict()["workload"]

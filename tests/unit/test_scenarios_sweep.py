@@ -42,9 +42,9 @@ def test_weak_keeps_the_local_batch_and_strong_the_global_one() -> None:
     assert batches == {"weak": [(8192, 65536), (8192, 131072)], "strong": [(8192, 65536), (4096, 65536)]}
 
 
-def test_a_batch_that_a_size_does_not_divide_is_an_error_before_anything_runs() -> None:
-    with pytest.raises(InputError, match="24 ranks of nodes=3 cannot share the global batch"):
-        plan_sweep("zionex_i_128", "nodes=2,3", "strong")
+def test_more_ranks_than_samples_are_an_error_before_anything_runs() -> None:
+    with pytest.raises(InputError, match="fewer samples than the 24 ranks"):
+        plan_sweep("zionex_i_128", "nodes=1,3", "strong", ["workload.global_batch_size=20", "nodes=1"])
 
 
 def test_sizes_that_do_not_fit_are_rows_with_numbers_and_the_others_go_on() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from inputs.errors import InputError
+from traces.formats import import_traces
 from traces.nccl_tests import TimedCollective, read_timed_collectives
 
 HEAD = """# nThread 1 nGpus 1 minBytes 1048576 maxBytes 4194304 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1
@@ -57,6 +58,25 @@ def test_a_log_has_its_operation_ranks_nodes_and_out_of_place_times(tmp_path):
 )
 def test_the_operation_comes_from_the_name_or_the_caller(tmp_path, name, op, expected):
     assert {row.op for row in read_timed_collectives(written(tmp_path, HEAD + ROWS, name), op)} == {expected}
+
+
+@pytest.mark.parametrize("name", ["run1.log", "all_reduce.log"])
+def test_an_operation_that_is_none_is_refused(tmp_path, name):
+    with pytest.raises(InputError, match=r"--op: no such operation; given 'all_gathr'.*did you mean 'all_gather'"):
+        read_timed_collectives(written(tmp_path, HEAD + ROWS, name), "all_gathr")
+
+
+def test_import_takes_the_operation_of_a_log_that_names_none(tmp_path):
+    found = import_traces([written(tmp_path, HEAD + ROWS, "run1.log")], op="reduce_scatter_perf")
+    assert found.found == {"logs": 1, "sizes of reduce_scatter": 2}
+    with pytest.raises(InputError, match="does not say which operation"):
+        import_traces([tmp_path / "run1.log"])
+
+
+def test_other_formats_take_no_operation(tmp_path):
+    trace = written(tmp_path, '{"traceEvents": []}', "trace.json")
+    with pytest.raises(InputError, match="--op: only logs of nccl-tests"):
+        import_traces([trace], op="all_reduce")
 
 
 def test_the_line_of_newer_releases_comes_before_the_name(tmp_path):

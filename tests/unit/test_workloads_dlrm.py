@@ -257,10 +257,10 @@ def test_framework_decides_on_the_streams() -> None:
     assert set(graph_of("zionex_i", 32).communicators) == {"world", "input_world"}
 
 
-def test_uneven_batches_are_refused() -> None:
-    """A batch that the ranks do not divide is an error, with the key."""
-    with pytest.raises(InputError, match="multiple of the world_size 32"):
-        DlrmSettings(32, 8, 1000, settings_for("zionex_i", 32).framework)
+def test_ranks_without_samples_are_refused() -> None:
+    """A batch with fewer samples than ranks is an error, with the number that is enough."""
+    with pytest.raises(InputError, match="expected 32 or more"):
+        DlrmSettings(32, 8, 31, settings_for("zionex_i", 32).framework)
 
 
 def test_memory_of_model_a_at_128() -> None:

@@ -91,7 +91,12 @@ def test_a_scenario_with_the_list_resolves_to_one_without_files(tmp_path: Path) 
     [
         ("name,rows,dim\na,10,4\nb,0,4\n", r"t.csv:3: tables\[1\].rows: .* more than 0"),
         ("name,rows,dim\na,10,4\na,20,4\n", r"t.csv:3: tables\[1\].name: two tables have one name; given 'a'"),
-        ("name,rows,width\na,10,4\n", r"t.csv:2: tables\[0\]"),
+        ("name,rows,dimm\na,10,4\n", r"t.csv:1: unknown column; given 'dimm'; expected name, .*did you mean 'dim'"),
+        ("name,num_embedings,dim\na,10,4\n", r"t.csv:1: unknown column; .*did you mean 'num_embeddings'"),
+        ("name,rows\na,10\n", r"t.csv:1: the column dim is missing"),
+        ("name;rows;dim\na;10;4\n", r"t.csv:1: wrong separator; given ';'; expected commas"),
+        ("name\trows\tdim\na\t10\t4\n", r"t.csv:1: wrong separator"),
+        ("name,rows,num_embeddings,dim\na,10,10,4\n", r"t.csv:1: the header"),
         ("name,rows,dim\na,10\n", r"t.csv:2: a row of another length .* expected 3"),
         ("name,rows,rows\na,10,4\n", r"t.csv:1: the header"),
         ("name,rows,dim,dtype\na,10,4,fp15\n", r"t.csv:2: tables\[0\].dtype: .*did you mean 'fp16'"),
@@ -103,6 +108,41 @@ def test_mistakes_are_told_at_their_line(tmp_path: Path, text: str, message: str
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(InputError, match=message):
         read_table_list(tmp_path / "t.csv")
+
+
+TORCHREC = """name,num_embeddings,embedding_dim,feature_names,pooling_factor,data_type
+users,1e6,64,1,1,FP16
+items,5000,64,"['clicked', 'bought']",12.5,
+tags,300,64,3,2,DataType.FP32
+"""
+
+
+def test_torchrec_names_are_the_same_list(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(TORCHREC)
+    ours = read_table_list(written(tmp_path, "ours.csv"))
+    assert read_table_list(tmp_path / "t.csv") == ours
+    names = {"rows": "num_embeddings", "dim": "embedding_dim", "features": "feature_names", "pooling": "pooling_factor"}
+    entries = [{names.get(key, key): value for key, value in entry.items()} for entry in ENTRIES]
+    (tmp_path / "t.json").write_text(json.dumps({"tables": entries}))
+    assert read_table_list(tmp_path / "t.json") == ours
+
+
+def test_a_key_under_both_names_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(
+        "tables:\n- {name: a, rows: 1, dim: 4}\n- {name: b, rows: 1, dim: 4, embedding_dim: 4}\n"
+    )
+    with pytest.raises(InputError, match=r"t.yaml:3: tables\[1\].embedding_dim: stands beside dim"):
+        read_table_list(tmp_path / "t.yaml")
+
+
+def test_every_unknown_column_is_named_once_for_the_file(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("name,rowz,dimm\n" + "a,10,4\n" * 300)
+    with pytest.raises(InputError) as refused:
+        read_table_list(tmp_path / "t.csv")
+    assert [line.partition("; expected")[0] for line in str(refused.value).splitlines()] == [
+        f"{tmp_path}/t.csv:1: unknown column; given 'rowz'",
+        f"{tmp_path}/t.csv:1: unknown column; given 'dimm'",
+    ]
 
 
 def test_a_missing_list_is_told_where_it_is_named(tmp_path: Path) -> None:

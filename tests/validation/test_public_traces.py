@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import csv
 import functools
+import gzip
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 
 from benchmarks.traces import jittered_copies, simulate_in_fresh_process
 from hardware_specs.loader import load_cluster
+from reports.collective_table import elements
 from simulator.engine import RunOptions, run
 from simulator.lowering import build_machine
 from simulator.operators import CollectiveCall
@@ -136,6 +139,23 @@ def test_logs_of_nccl_tests():
         assert len(rows) >= 29
         busiest = max(row.bytes / row.time_s for row in rows)
         assert 1e9 < busiest < 1e12, file.name
+
+
+WORD_BYTES = {"int8": 1, "uint8": 1, "half": 2, "bfloat16": 2, "float": 4, "int32": 4, "double": 8}
+
+
+def test_count_column_is_that_of_nccl_tests():
+    """Real logs of five operations: elements of the buffer, or of a rank's part."""
+    seen = set()
+    for file in public("nccl_tests_logs", "*.gz"):
+        lines = gzip.decompress(file.read_bytes()).decode().splitlines()
+        words = [line.split() for line in lines if re.match(r"\s*[1-9]\d*\s+\d+\s+[a-z]", line)]
+        for row, (size, count, kind, *_) in zip(read_timed_collectives(file), words, strict=True):
+            ranks = row.nodes * row.ranks_per_node
+            if int(size) % (16 * ranks) == 0:  # else releases differ in how they round
+                assert int(count) == elements(row.op, ranks, int(size), WORD_BYTES[kind]), (file.name, row)
+                seen.add(row.op)
+    assert seen >= {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast"}
 
 
 def test_64_chakra_ranks_are_one_program():

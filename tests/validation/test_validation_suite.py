@@ -145,3 +145,41 @@ def test_every_mlperf_row_is_a_case_with_its_value_or_excluded() -> None:
     assert {case.id: case.measured for case in suite.cases} == {
         case.id: pytest.approx(rows[case.id]) for case in suite.cases
     }
+
+
+def test_every_path_of_a_suite_starts_at_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Scenarios, settings that name files, collectives' machines and points, from whatever folder the suite is run."""
+    jobs = {"scenario": "jobs/a.yaml", "source": "table 3.csv", "grade": "read"}
+    changes = {"cluster": "lab.yaml", "workload": {"sharding": {"plan": "p.json"}}, "workload.model": "zionex_a"}
+    file = suite_file(
+        tmp_path,
+        cases=[CASE | jobs | {"set": changes}],
+        effects=[{"id": "e", "title": "e", "before": changes, "after": {"cluster": "lab.yml"}, **jobs}],
+        peers=[{"id": "p", "title": "p", "parts": {}, **jobs}],
+        collectives={"cluster": "lab.yaml", "points": "all.csv", "sources": {"x": "x.csv"}, "grade": "read"},
+    )
+    monkeypatch.chdir(tmp_path.parent)
+    _, suite = load_suite(file)
+    moved = {"cluster": f"{tmp_path}/lab.yaml", "workload": {"sharding": {"plan": f"{tmp_path}/p.json"}}}
+    case, effect, peer, points = suite.cases[0], suite.effects[0], suite.peers[0], suite.collectives[0]
+    assert {case.scenario, effect.scenario, peer.scenario} == {f"{tmp_path}/jobs/a.yaml"}
+    assert case.set == effect.before == moved | {"workload.model": "zionex_a"}
+    assert effect.after == {"cluster": f"{tmp_path}/lab.yml"}
+    assert (points.cluster, points.points) == (f"{tmp_path}/lab.yaml", f"{tmp_path}/all.csv")
+    assert (case.source, points.sources) == ("table 3.csv", {"x": "x.csv"})
+
+
+def test_a_suite_runs_from_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "suite"
+    (folder / "jobs").mkdir(parents=True)
+    main(["show", "mlperf_dlrm_v1"])
+    (folder / "jobs" / "a.yaml").write_text(capsys.readouterr().out)
+    main(["show", "dgx_a100_80"])
+    (folder / "lab.yaml").write_text(capsys.readouterr().out)
+    set_ = {"cluster": "lab.yaml", "nodes": 1, "workload.global_batch_size": 4096}
+    suite_file(folder, cases=[CASE | {"scenario": "jobs/a.yaml", "set": set_}])
+    monkeypatch.chdir(tmp_path)
+    assert main(["validate", "suite/mine.yaml", "--json"]) == 0
+    assert "lab" in capsys.readouterr().out

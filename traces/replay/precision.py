@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from inputs.errors import InputError
-from simulator.operators import BYTES_PER_ELEMENT, CollectiveCall, Work
+from simulator.operators import QUANTISED, WIRE_BYTES, CollectiveCall, Work
 from traces.replay.job import Job, with_work
 from traces.replay.transfers import with_sizes
 
 FLOATING = frozenset({"fp64", "fp32", "tf32", "fp16", "bf16", "fp8"})
 """Types that a job can do with fewer bytes of; integers are indices and lengths."""
+WIRE = FLOATING | QUANTISED
+"""Types that a collective in floating point can be changed to."""
 
 
 def in_precision(job: Job, dtypes: Mapping[str, str]) -> Job:
@@ -35,7 +37,7 @@ def in_precision(job: Job, dtypes: Mapping[str, str]) -> Job:
         return call.dtype if call.dtype not in FLOATING else dtypes.get(call.op) or dtypes.get("all") or call.dtype
 
     def ratio(call: CollectiveCall) -> float:
-        return BYTES_PER_ELEMENT[target(call)] / BYTES_PER_ELEMENT[call.dtype] if call.dtype in FLOATING else 1.0
+        return WIRE_BYTES[target(call)] / WIRE_BYTES[call.dtype] if call.dtype in FLOATING else 1.0
 
     def cast(own: Work) -> Work:
         return replace(own, dtype=target(own)) if isinstance(own, CollectiveCall) else own

@@ -23,10 +23,9 @@ def measured_points(file: Path, asked: CollectiveCases) -> list[MeasuredCollecti
     Raises:
         InputError: the CSV is wrong, or names a source that the suite does not.
     """
-    table = file.parent / asked.points
     rows = [
         MeasuredCollective(r.op, r.nodes, r.ranks_per_node, r.bytes, r.time_s, r.source)
-        for r in read_timed_collectives(table)
+        for r in read_timed_collectives(Path(asked.points))
     ]
     for row in rows:
         if row.source not in asked.sources:
@@ -45,7 +44,7 @@ def collective_cases(file: Path, suite: Suite, asked: CollectiveCases) -> list[d
     Raises:
         InputError: no such cluster, or a row does not fit on it.
     """
-    cluster = load_cluster(_beside(file, asked.cluster))
+    cluster = load_cluster(asked.cluster)
     rows = measured_points(file, asked)
     predictor = Predictor(cluster)
     return [
@@ -81,8 +80,3 @@ def groups_of(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 sizes = "1 MiB and more" if large else "below 1 MiB"
                 found.append({"role": role, "sizes": sizes, "cases": len(errors), **statistics(errors)})
     return found
-
-
-def _beside(file: Path, cluster: str) -> str | Path:
-    """A path starts at the suite's folder."""
-    return file.parent / cluster if cluster.endswith((".yaml", ".yml")) else cluster

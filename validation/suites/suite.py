@@ -8,19 +8,24 @@ is excluded with a reason.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from inputs.catalog import Catalog
+from inputs.catalog import SUFFIXES, Catalog
 from inputs.model import Strict
 from inputs.sourced import Grade
 from inputs.validate import validate
-from inputs.yaml_lines import load_yaml
+from inputs.yaml_lines import Document, load_yaml
 from validation.fits.rules import Rule, holds
 
 SUITES = Catalog("suite", "validation", "suites")
+FILES = (*SUFFIXES, ".json", ".csv", ".npy", ".npz", ".parquet")
+"""Ends of names of files that a suite or a scenario may name."""
+WITH_PATHS = ("scenario", "set", "before", "after", "cluster", "points")
+"""Keys of a suite's items in which paths may stand."""
 
 
 class Band(Strict):
@@ -34,7 +39,7 @@ class Case(Strict):
     """One measured value."""
 
     id: str = Field(description="unique in the suite, and named by the source's row where there is one")
-    scenario: str = Field(description="name or path")
+    scenario: str = Field(description="name, or path from the suite's folder, as all paths here")
     set: dict[str, Any] = Field(default_factory=dict, description="dotted keys changed in the scenario")
     metric: str = Field(description="a key of summary.json; dots go down")
     measured: float | Band
@@ -122,4 +127,28 @@ def load_suite(name_or_path: str | Path) -> tuple[Path, Suite]:
         InputError: there is none of that name, or something in it is wrong.
     """
     path = SUITES.find(name_or_path)
-    return path, validate(Suite, load_yaml(path))
+    return path, validate(Suite, beside(load_yaml(path)))
+
+
+def beside(document: Document) -> Document:
+    """A suite in which every relative path starts at the suite's folder, wherever it stands."""
+    folder = document.file.parent
+
+    def moved(value: object) -> object:
+        """Settings with their paths moved, however deep these stand."""
+        if isinstance(value, dict):
+            return {key: moved(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [moved(inner) for inner in value]
+        is_path = isinstance(value, str) and value.endswith(FILES)
+        return str(folder / Path(value).expanduser()) if is_path and isinstance(value, str) else value
+
+    def item(value: object) -> object:
+        """An item of a list of the suite, or the list."""
+        if isinstance(value, list):
+            return [item(inner) for inner in value]
+        if not isinstance(value, dict):
+            return value
+        return {key: moved(inner) if key in WITH_PATHS else inner for key, inner in value.items()}
+
+    return replace(document, data={key: item(value) for key, value in document.data.items()})

@@ -33,4 +33,6 @@ class DlrmWorkload:
     @property
     def headline(self) -> Headline:
         """Samples over all ranks and passes."""
-        return Headline("samples", self.settings.global_batch_size * self.settings.gradient_accumulation)
+        settings = self.settings
+        equal_passes = settings.global_batch_size * settings.gradient_accumulation
+        return Headline("samples", settings.iteration_samples or equal_passes)

@@ -30,6 +30,9 @@ class Schedule:
         lookup: passes ahead at which its rows are looked up: the rows that it sees are so many updates old.
         fill: passes ahead at which its rows are brought into a cache.
         slots: batches there is room for on the device.
+        exchanged: copies of a batch's indices in the order of their owners, all batches together. TorchRec has those
+            that are sent, received and permuted back beside those that the lookups in progress keep for backward (its
+            pull request 4067: "~4x permuted KJT" where batches overlap); without overlap the latter alone.
         own_input_stream: whether input_dist has a stream of its own, or the default stream.
         own_lookup_stream: whether lookups have one.
     """
@@ -42,6 +45,7 @@ class Schedule:
     lookup: int = 0
     fill: int = 0
     slots: int = 2
+    exchanged: int = 1
     own_input_stream: bool = True
     own_lookup_stream: bool = False
 
@@ -59,6 +63,11 @@ class Schedule:
         """
         return self.slots + self.fill
 
+    @property
+    def exchanged_on_device(self) -> int:
+        """Copies of exchanged indices, with the lists of rows of a batch whose rows are prefetched."""
+        return self.exchanged + self.fill
+
 
 SCHEDULES: dict[Pipeline, Schedule] = {
     "none": Schedule(
@@ -73,6 +82,7 @@ SCHEDULES: dict[Pipeline, Schedule] = {
         splits=1,
         indices=1,
         slots=3,
+        exchanged=4,
     ),
     "inter_iteration": Schedule(
         "input copy and input_dist of batch i+1 beside batch i (HugeCTR's inter-iteration overlap)",
@@ -80,6 +90,7 @@ SCHEDULES: dict[Pipeline, Schedule] = {
         copy=1,
         splits=1,
         indices=1,
+        exchanged=2,
     ),
     "prefetch": Schedule(
         "rows of batch i+1 into the cache beside the backward pass of batch i "
@@ -90,6 +101,7 @@ SCHEDULES: dict[Pipeline, Schedule] = {
         indices=1,
         fill=1,
         slots=3,
+        exchanged=4,
     ),
     "fused_sparse_dist": Schedule(
         "sparse_dist with lookups on a stream of their own, beside the dense optimizer before them "
@@ -99,6 +111,7 @@ SCHEDULES: dict[Pipeline, Schedule] = {
         splits=1,
         indices=1,
         slots=3,
+        exchanged=4,
         own_lookup_stream=True,
     ),
     "semi_sync": Schedule(
@@ -109,6 +122,7 @@ SCHEDULES: dict[Pipeline, Schedule] = {
         indices=2,
         lookup=1,
         slots=4,
+        exchanged=5,
         own_lookup_stream=True,
     ),
 }

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 
 from simulator.operators import (
-    BYTES_PER_ELEMENT,
+    WIRE_BYTES,
     Amount,
     CollectiveCall,
     DenseOptimizer,
@@ -26,7 +26,7 @@ from workloads.dlrm.iteration.forward import FORWARD_SHARE, pooled_columns, reco
 from workloads.dlrm.iteration.gemms import input_gradient_gemm, weight_gradient_gemm
 from workloads.dlrm.iteration.groups import WORLD
 from workloads.dlrm.iteration.job import COPIED_TABLES, Job
-from workloads.dlrm.iteration.output_dist import record_exchange
+from workloads.dlrm.iteration.output_dist import record_dequantise, record_exchange
 from workloads.dlrm.model.dense import Layer
 from workloads.graph.buckets import GRADIENT_BYTES, Bucket
 from workloads.graph.optimizers import DENSE_ACCESSES
@@ -169,7 +169,8 @@ class Backward:
             launches_s = (1 - FORWARD_SHARE) * table_s * group.lookup.tables
             self._recorder.wait_for_launches(f"{group.kind}_update_launches", launches_s, section="embedding_backward")
             if exchange is not None:
-                after = [record_exchange(self._recorder, group, "backward", group.backward[1:], after=exchange)]
+                arrived = record_exchange(self._recorder, group, "backward", group.backward[1:], after=exchange)
+                after = [*record_dequantise(self._recorder, group, group.backward[-1], after=[arrived])]
             tasks.append(
                 self._recorder.kernel(
                     f"{group.kind}_update", group.update, section="embedding_backward", after=after, launches=_LAUNCHES
@@ -215,7 +216,7 @@ class Backward:
         """Launch the all_reduces of numbered buckets."""
         section, precision = "gradient_all_reduce", self._job.settings.precision.all_reduce
         for number, bucket in buckets:
-            wire = float(bucket.parameters * BYTES_PER_ELEMENT[precision])
+            wire = bucket.parameters * WIRE_BYTES[precision]
             if self._compresses:
                 cast = Elementwise(bucket.bytes + wire, 2 * wire)
                 self._recorder.kernel(f"gradient_compress_{number}", cast, section=section, launches=2)
@@ -224,8 +225,8 @@ class Backward:
 
     @property
     def _compresses(self) -> bool:
-        """Whether fp32 gradients are cast to 16 bits for the wire."""
-        narrow = BYTES_PER_ELEMENT[self._job.settings.precision.all_reduce] < GRADIENT_BYTES
+        """Whether fp32 gradients are cast to fewer bits for the wire."""
+        narrow = WIRE_BYTES[self._job.settings.precision.all_reduce] < GRADIENT_BYTES
         return narrow and not self._sums_as_computed
 
     @property
@@ -235,8 +236,8 @@ class Backward:
 
     def _decompress(self, number: int, reduced: int) -> int:
         """Cast a summed bucket back to fp32."""
-        size = float(self._job.buckets[number].bytes)
-        cast = Elementwise(size / 2, size)
+        bucket, precision = self._job.buckets[number], self._job.settings.precision.all_reduce
+        cast = Elementwise(bucket.parameters * WIRE_BYTES[precision], float(bucket.bytes))
         return self._recorder.kernel(
             f"gradient_decompress_{number}", cast, section="gradient_all_reduce", after=[reduced]
         )

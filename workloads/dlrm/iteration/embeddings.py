@@ -12,9 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from simulator.operators import (
-    FloatArray,
-)
+from simulator.operators import WIRE_BYTES, FloatArray
 from simulator.program import IntArray
 from workloads.dlrm.iteration.copies import copied_group, frequent_group
 from workloads.dlrm.iteration.groups import CROSS_NODE, NODE, WORLD, EmbeddingGroup, Exchange
@@ -92,7 +90,7 @@ def _column_group(plan: Plan, settings: DlrmSettings, frequent: FrequentRows, bo
     owned[0] += bottom_width
     copies = np.bincount(columns.table, weights=left, minlength=len(tables))
     local, sent = settings.local_batch_size, batch_lookups(tables, settings)
-    forward = Exchange(amount(batch * owned * settings.forward_bytes))
+    forward = Exchange(amount(settings.exchanged_samples * owned * settings.forward_bytes))
     backward = Exchange(local * float(owned.sum()) * settings.backward_bytes, owned)
     return EmbeddingGroup(
         kind="column",
@@ -124,18 +122,20 @@ def _row_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     )
     made = kernels(tables, settings, shards, plan.storage)
     width, sent = int(tables.pooled_dim[table].sum()), batch_lookups(tables, settings)[table]
-    pooled, features = float(batch) * width, float(tables.features[table].sum())
-    forward, backward = Exchange(pooled * settings.forward_bytes), Exchange(pooled * settings.backward_bytes)
+    exchanged = float(settings.exchanged_samples)
+    pooled, features = exchanged * width, float(tables.features[table].sum())
+    summed, gathered = settings.summed_forward, settings.gathered_backward
+    forward, backward = Exchange(pooled * WIRE_BYTES[summed]), Exchange(pooled * WIRE_BYTES[gathered])
     return EmbeddingGroup(
         kind="row_wise",
         lookup=made.lookup,
         update=made.update,
         fill=made.fill,
         width=width,
-        lengths=Exchange(float(batch) * features * settings.length_bytes),
+        lengths=Exchange(exchanged * features * settings.length_bytes),
         values=_values(sent.sum(axis=0), sent.sum(axis=1) @ of_lookups, settings),
-        forward=(forward.call("reduce_scatter", WORLD, settings.precision.forward_all_to_all),),
-        backward=(backward.call("all_gather", WORLD, settings.precision.backward_all_to_all),),
+        forward=(forward.call("reduce_scatter", WORLD, summed),),
+        backward=(backward.call("all_gather", WORLD, gathered),),
     )
 
 
@@ -168,8 +168,10 @@ def _node_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     features = on_ranks(tables.features[nodes.table].astype(np.float64))
     sent, copies = batch_lookups(tables, settings), np.bincount(nodes.table, minlength=len(tables)).astype(np.float64)
     width, local = int(owned[::local_ranks].sum()), settings.local_batch_size
-    summed = batch / local_ranks  # samples whose sums a rank has after the reduce_scatter
+    exchanged = settings.exchanged_samples
+    summed = exchanged / local_ranks  # samples whose sums a rank has after the reduce_scatter
     sizes, precision = (settings.forward_bytes, settings.backward_bytes), settings.precision
+    partial, gathered = settings.summed_forward, settings.gathered_backward
     return EmbeddingGroup(
         kind="node_wise",
         lookup=made.lookup,
@@ -179,11 +181,11 @@ def _node_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
         lengths=Exchange(local * float(features.sum()) * settings.length_bytes, features),
         values=_values(copies @ sent, shared(of_lookups)(sent.sum(axis=1)[nodes.table]), settings),
         forward=(
-            Exchange(batch * owned * sizes[0]).call("reduce_scatter", NODE, precision.forward_all_to_all),
+            Exchange(exchanged * owned * WIRE_BYTES[partial]).call("reduce_scatter", NODE, partial),
             Exchange(summed * owned * sizes[0]).call("all_to_all", CROSS_NODE, precision.forward_all_to_all),
         ),
         backward=(
             Exchange(local * width * sizes[1], owned).call("all_to_all", CROSS_NODE, precision.backward_all_to_all),
-            Exchange(batch * owned * sizes[1]).call("all_gather", NODE, precision.backward_all_to_all),
+            Exchange(exchanged * owned * WIRE_BYTES[gathered]).call("all_gather", NODE, gathered),
         ),
     )

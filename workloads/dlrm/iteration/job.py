@@ -42,7 +42,7 @@ class Job:
 
     @property
     def batch(self) -> int:
-        """Samples per rank."""
+        """Samples on the rank with most."""
         return self.settings.local_batch_size
 
     @property
@@ -127,7 +127,7 @@ class Job:
             indices = sum((group.lookup.index_bytes for group in self.groups), 0.0)
             return self.bottom_samples * (self.dense.dense_features * 4.0) + indices
         tables, sent = self.plan.tables, batch_lookups(self.plan.tables, self.settings).sum(axis=0)
-        lookups = amount(sent if len(sent) > 1 else sent / self.settings.world_size)
+        lookups = amount(sent if len(sent) > 1 else sent / (self.settings.global_batch_size / self.batch))
         beside = self.dense.dense_features * 4 + tables.feature_count * self.settings.length_bytes
         return self.batch * float(beside) + lookups * self.settings.index_bytes
 

@@ -97,7 +97,7 @@ class _Maker:
         return EmbeddingLookup(
             lookups=amount(self.lookups),
             row_bytes=amount(shards.lookups(self.rows.lookups * self.row_bytes)),
-            output_bytes=amount(self._pooled() * settings.forward_bytes),
+            output_bytes=amount(self._pooled() * settings.lookup_bytes(summed=shards.parts > 1)),
             index_bytes=amount(indices),
             tables=amount(self.features),
             missed=self._misses(),
@@ -108,8 +108,9 @@ class _Maker:
     def update(self) -> EmbeddingUpdate:
         shards, settings, table = self.shards, self.settings, self.shards.table
         distinct = self.traffic.distinct[table]
-        pooled = self._pooled() * settings.backward_bytes
-        gradient_reads = shards.lookups(self.traffic.lookups[table] * shards.dim) * settings.backward_bytes
+        element = settings.gradient_bytes(gathered=shards.parts > 1)
+        pooled = self._pooled() * element
+        gradient_reads = shards.lookups(self.traffic.lookups[table] * shards.dim) * element
         gradients = np.minimum(pooled, gradient_reads)
         state = TABLE_STATE[settings.optimizer.tables]
         beside = STATE_BYTES * state.per_weight * shards.dim  # state of a row that is kept where its weights are

@@ -1,26 +1,33 @@
 """Memory per rank: bytes that a plan keeps in each tier.
 
 Counted by the names that reports use: weights, optimizer state, gradients, activations, communication buffers, inputs
-in flight, caches, framework reserve, in each memory tier. An estimate of the bytes that must be there at once, without
-fragmentation (the framework's reserve stands for it).
+in flight, caches, framework reserve, in each memory tier. Bytes that PyTorch's tensors take at the worst moment of an
+iteration, without fragmentation (the framework's reserve stands for it). Activations and buffers are those of one of
+two moments, whichever needs more on the rank:
+
+- end of the forward pass: all that autograd keeps for backward, and the received pooled vectors, which the model's
+  forward still refers to; exchanges are over, and their buffers are free again;
+- embedding backward: the gradient of the pooled vectors, its copy in the order of the owners, which is sent, and the
+  gradients that an owner receives; of the activations only those of the bottom MLP are left.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from simulator.operators import Amount, FloatArray
+from simulator.operators import WIRE_BYTES, Amount, FloatArray
 from simulator.program import IntArray
 from workloads.dlrm.iteration.job import Job, make_job
-from workloads.dlrm.model.dense import dense_part
+from workloads.dlrm.model.dense import DensePart, Layer, dense_part
 from workloads.dlrm.model.model import DlrmModel
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.storage import KEY_VALUE, WRITE_BUFFER_BYTES, Item, stored_bytes
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.plan import Plan
+from workloads.graph.buckets import GRADIENT_BYTES
 from workloads.graph.memory import MemoryUse, Tier
 from workloads.graph.optimizers import DENSE_STATE
 from workloads.graph.schedule import SCHEDULES
@@ -34,12 +41,13 @@ def memory_per_rank(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Mem
     """
     job = make_job(model, plan, settings)
     tables = stored_on_ranks(plan, settings)
+    activations, buffers = _at_the_peak(job)
     hbm: dict[str, Amount] = {
         "weights": tables["hbm", "weights"] + float(job.copied_bytes),
         "optimizer state": tables["hbm", "optimizer state"] + job.copied_bytes * DENSE_STATE[settings.optimizer.dense],
         "gradients": job.copied_bytes,
-        "activations": job.vector_bytes(job.dense.kept_outputs) + _pooled_ahead_bytes(job),
-        "communication buffers": _buffer_bytes(job),
+        "activations": activations + _pooled_ahead_bytes(job),
+        "communication buffers": buffers,
         "inputs in flight": _input_bytes(job),
         "caches": tables["hbm", "caches"],
         "framework reserve": settings.framework.reserve_bytes.value,
@@ -59,17 +67,20 @@ def bytes_beside_tables(model: DlrmModel, tables: Tables, settings: DlrmSettings
 
     Activations, buffers and inputs are those of evenly spread tables; planners stay within the rest.
     """
-    part, batch, width = dense_part(model, tables), settings.local_batch_size, float(tables.pooled_dim.sum())
+    part, batch, width = dense_part(model, tables), settings.local_batch_size, int(tables.pooled_dim.sum())
     per_byte = 2 + DENSE_STATE[settings.optimizer.dense]
-    activations = batch * settings.dense_bytes * part.kept_outputs
+    element = batch * settings.dense_bytes
+    forward = element * (part.kept_outputs + width) + _cast_weight_bytes(part, settings)
+    exchanged = 2 * batch * width * max(settings.forward_bytes, settings.backward_bytes)
+    backward = element * (_width(part.bottom) + width) + exchanged
     ahead = SCHEDULES[settings.pipeline].lookup * batch * width * settings.forward_bytes
-    buffers = ahead + 2 * batch * width * max(settings.forward_bytes, settings.backward_bytes)
     indices = batch * (
         float(tables.lookups_per_sample.sum()) * settings.index_bytes + tables.feature_count * settings.length_bytes
     )
-    inputs = SCHEDULES[settings.pipeline].batches_on_device * 2 * indices
+    schedule = SCHEDULES[settings.pipeline]
+    inputs = (schedule.batches_on_device + schedule.exchanged_on_device) * indices
     reserve = settings.framework.reserve_bytes.value
-    return part.bytes * per_byte + activations + buffers + inputs + reserve
+    return part.bytes * per_byte + max(forward, backward) + ahead + inputs + reserve
 
 
 def stored_on_ranks(plan: Plan, settings: DlrmSettings) -> dict[tuple[Tier, Item], FloatArray]:
@@ -98,23 +109,42 @@ def stored_on_ranks(plan: Plan, settings: DlrmSettings) -> dict[tuple[Tier, Item
     return total
 
 
-def _buffer_bytes(job: Job) -> Amount:
-    """The larger of the forward and the backward exchange: sent parts of its steps, and received pooled vectors."""
-    settings, total = job.settings, np.zeros(job.plan.world_size)
+def _at_the_peak(job: Job) -> tuple[FloatArray, FloatArray]:
+    """Activations and buffers of each rank at the moment that needs most, see the module; two ``[P]``."""
+    kept = job.vector_bytes(job.dense.kept_outputs + job.pooled_width) + _cast_weight_bytes(job.dense, job.settings)
+    left, buffers = job.vector_bytes(_width(job.dense.bottom) + job.pooled_width), _buffer_bytes(job)
+    forward = kept > left + buffers
+    return np.where(forward, kept, left), np.where(forward, 0.0, buffers)
+
+
+def _width(layers: Sequence[Layer]) -> int:
+    return sum(layer.outputs for layer in layers)
+
+
+def _cast_weight_bytes(part: DensePart, settings: DlrmSettings) -> float:
+    """16-bit copies of fp32 weights that layers save for the gradients of their inputs (autocast)."""
+    mixed = settings.dense_bytes < GRADIENT_BYTES and not settings.framework.keeps_half_weights
+    return float(part.parameters * settings.dense_bytes) if mixed else 0.0
+
+
+def _buffer_bytes(job: Job) -> FloatArray:
+    """Gradients of pooled vectors that a rank sends, and those that it receives as an owner, over all steps."""
+    total = np.zeros(job.plan.world_size)
     for group in job.groups:
         if group.forward:
-            element = max(settings.forward_bytes, settings.backward_bytes)
-            sent = sum(np.asarray(call.bytes) for call in group.forward) / settings.forward_bytes * element
-            total = total + sent + job.batch * group.width * element
+            element = max(WIRE_BYTES[call.dtype] for call in (*group.forward, *group.backward))
+            owned = sum(np.asarray(call.bytes) / WIRE_BYTES[call.dtype] for call in group.forward)
+            total = total + (owned + job.batch * group.width) * element
     return total
 
 
 def _input_bytes(job: Job) -> Amount:
-    """Batches on the device: as copied, and the indices that a rank received for the tables it holds."""
+    """Batches on the device: as copied, and in the order of the owners (`Schedule.exchanged_on_device`)."""
     received = np.zeros(job.plan.world_size)
     for group in job.groups:
         received = received + np.asarray(group.lookup.index_bytes)
-    return SCHEDULES[job.settings.pipeline].batches_on_device * (job.input_bytes + received)
+    schedule = SCHEDULES[job.settings.pipeline]
+    return schedule.batches_on_device * job.input_bytes + schedule.exchanged_on_device * received
 
 
 def _pooled_ahead_bytes(job: Job) -> float:

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from simulator.operators import CollectiveCall
+import numpy as np
+
+from simulator.operators import QUANTISED, WIRE_BYTES, CollectiveCall, Elementwise
 from workloads.dlrm.iteration.groups import CROSS_NODE, NODE, WORLD, EmbeddingGroup
+from workloads.dlrm.rows.cache import amount
 from workloads.graph.recorder import COMM, CROSS_NODE_COMM, DEFAULT, NODE_COMM, Recorder
 
 _STREAMS = {WORLD: COMM, NODE: NODE_COMM, CROSS_NODE: CROSS_NODE_COMM}
@@ -25,17 +28,40 @@ def record_exchange(
 
     ``stream`` waits for a call (and for ``after``, the one before the first) before the next one is issued, as
     TorchRec waits for the reduce_scatter inside the node before it starts the all_to_all across nodes
-    (torchrec/distributed/sharding/twrw_sharding.py).
+    (torchrec/distributed/sharding/twrw_sharding.py). What travels in 8 bits is quantised before its call; gradients
+    that arrived so are brought back before the next call.
     """
     section = f"embedding_{direction}"
     for call in calls:
         name = _name(group, direction, call)
         if after is not None:
             recorder.stream_wait(f"wait_before_{name}", after, section=section, stream=stream)
+            if direction == "backward":
+                record_dequantise(recorder, group, group.backward[0], stream=stream)
+        if direction == "forward" and call.dtype in QUANTISED:
+            elements = np.asarray(call.bytes) / WIRE_BYTES[call.dtype]
+            work = Elementwise(amount(elements * WIRE_BYTES["fp32"]), call.bytes)
+            recorder.kernel(f"{name}_quantise", work, section=section, stream=stream)
         after = recorder.collective(name, call, section=section, issued_from=stream, stream=_STREAMS[call.communicator])
     if after is None:
         raise ValueError(f"the {group.kind} group exchanges nothing")
     return after
+
+
+def record_dequantise(
+    recorder: Recorder, group: EmbeddingGroup, call: CollectiveCall, *, stream: str = DEFAULT, after: Sequence[int] = ()
+) -> Sequence[int]:
+    """Bring received gradients back to fp32 where ``call`` brought them in 8 bits; returns the tasks to wait for.
+
+    A rank receives the gradients of the vectors that it sent in the forward call of the same kind.
+    """
+    if call.dtype not in QUANTISED:
+        return after
+    sent = next(one for one in group.forward if one.op == call.op)
+    elements = np.asarray(sent.bytes) / WIRE_BYTES[sent.dtype]
+    work = Elementwise(amount(elements * WIRE_BYTES[call.dtype]), amount(elements * WIRE_BYTES["fp32"]))
+    name = f"{_name(group, 'backward', call)}_dequantise"
+    return [recorder.kernel(name, work, section="embedding_backward", stream=stream, after=after)]
 
 
 def pooled_name(group: EmbeddingGroup) -> str:

@@ -24,10 +24,11 @@ def batch_lookups(tables: Tables, settings: DlrmSettings) -> FloatArray:
     Raises:
         InputError: a histogram of lengths has another mean than its table.
     """
-    mean = tables.lookups_per_sample * settings.local_batch_size
+    samples = settings.global_batch_size / settings.world_size
+    mean = tables.lookups_per_sample * samples
     if not tables.pooling:
         return np.asarray(mean * settings.world_size)[:, None]
-    deviation = batch_deviation(tables, settings.local_batch_size)
+    deviation = batch_deviation(tables, samples)
     drawn = np.stack([_normal(settings.seed, name, settings.world_size) for name in tables.names])
     return np.maximum(mean[:, None] + deviation[:, None] * drawn, 0.0)
 

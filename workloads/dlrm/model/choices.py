@@ -7,12 +7,12 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from inputs.model import Strict
-from inputs.quantities import BytesPerSecond
+from inputs.quantities import Bytes, BytesPerSecond
+from simulator.operators import WirePrecision
 from workloads.graph.optimizers import DenseOptimizerKind, TableOptimizerKind
 
 FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
-CommPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 Positive: TypeAlias = Annotated[int, Field(ge=1)]
 MAX_QUEUE_BATCHES = 64
 """The engine keeps as many iterations at hand."""
@@ -23,9 +23,9 @@ class PrecisionChoice(Strict):
 
     dense: FloatPrecision = Field("tf32", description="arithmetic of the dense layers")
     tables: TablePrecision = Field("fp16", description="weights of the embedding tables")
-    forward_all_to_all: CommPrecision = Field("fp16", description="pooled embeddings on the wire")
-    backward_all_to_all: CommPrecision = Field("bf16", description="gradients of pooled embeddings on the wire")
-    all_reduce: CommPrecision = Field("fp32", description="dense gradients on the wire")
+    forward_all_to_all: WirePrecision = Field("fp16", description="pooled embeddings on the wire")
+    backward_all_to_all: WirePrecision = Field("bf16", description="gradients of pooled embeddings on the wire")
+    all_reduce: WirePrecision = Field("fp32", description="dense gradients on the wire")
 
 
 SINGLE_PRECISION = PrecisionChoice(
@@ -50,6 +50,17 @@ class Overlap(Strict):
     all_reduce: bool | None = Field(None, description="gradients are summed beside the backward pass, not after it")
     weight_gradients: bool | None = Field(
         None, description="weight gradients behind those of the inputs, beside the exchange that these start"
+    )
+
+
+class GradientBuckets(Strict):
+    """Sizes at which DDP closes gradient buckets; a missing key means the framework's."""
+
+    first_bytes: Annotated[Bytes, Field(gt=0)] | None = Field(
+        None, description="size at which the first one is closed (PyTorch: 1 MiB)"
+    )
+    bytes: Annotated[Bytes, Field(gt=0)] | None = Field(
+        None, description="size at which the others are closed (PyTorch: bucket_cap_mb, 25 MiB)"
     )
 
 

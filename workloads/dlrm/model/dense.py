@@ -62,9 +62,16 @@ class DensePart:
 
     @property
     def kept_outputs(self) -> int:
-        """Elements per sample kept for backward: outputs before and after activations, and of the interaction."""
-        layers = sum((2 if layer.activation else 1) * layer.outputs for layer in self.layers)
-        return layers + 2 * self.interaction_inputs + self.interaction_outputs
+        """Elements per sample that PyTorch's autograd keeps: what each operation saves, a tensor that two save once.
+
+        A layer saves its input, a ReLU its output, which is the next layer's input: one tensor a layer. The product of
+        a cross layer saves both factors: the output of U and the vector before it. The interaction saves its inputs, as
+        one tensor, and its output is the input of the top MLP; without a product (cat, and before cross layers) they
+        are the same tensor.
+        """
+        products = sum(layer.outputs for layer in self.cross if layer.activation)
+        outputs = 0 if self.interaction_outputs == self.interaction_inputs else self.interaction_outputs
+        return sum(layer.outputs for layer in self.layers) + products + self.interaction_inputs + outputs
 
     @property
     def parameters(self) -> int:

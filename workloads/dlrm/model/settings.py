@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from inputs.errors import InputError
-from simulator.operators import BYTES_PER_ELEMENT
+from simulator.operators import BYTES_PER_ELEMENT, QUANTISED, WIRE_BYTES, WirePrecision
 from workloads.dlrm.laws.index_laws import UNIFORM_LAW, Law
 from workloads.dlrm.model.choices import (
     SINGLE_PRECISION,
@@ -20,13 +20,23 @@ from workloads.dlrm.model.storage import LOCKING_PIPELINES
 from workloads.graph.framework import CudaGraph, Framework, Pipeline
 
 
+def largest_share(samples: int, parts: int) -> int:
+    """Samples of the largest of ``parts`` shares, which differ by one sample at most."""
+    return -(-samples // parts)
+
+
+def _unquantised(precision: WirePrecision) -> float:
+    """Size of an element before it is quantised or after it was."""
+    return WIRE_BYTES["fp32" if precision in QUANTISED else precision]
+
+
 @dataclass(frozen=True, slots=True)
 class DlrmSettings:
     """Inputs of `workloads.dlrm.iteration.generate.generate` beside the model and the plan.
 
     Attributes:
         local_world_size: ranks per node.
-        global_batch_size: samples per pass over all ranks, a multiple of ``world_size``; an iteration has
+        global_batch_size: samples per pass over all ranks, of the largest pass; an iteration has
             ``gradient_accumulation`` passes.
         pipeline: overlap between batches.
         indices: law of row lookups in tables that have none of their own.
@@ -43,9 +53,10 @@ class DlrmSettings:
         threads: number of threads of a rank that computes on CPUs.
         collective_threads: number of threads that run the collectives of a process group, one collective each.
         copied: operations whose call copies its input before it issues the collective.
+        iteration_samples: samples per iteration over all ranks; None: those of equal passes.
 
     Raises:
-        InputError: the ranks do not divide the batch.
+        InputError: a rank has no sample.
     """
 
     world_size: int
@@ -67,21 +78,27 @@ class DlrmSettings:
     threads: int = 1
     collective_threads: int = 1
     copied: frozenset[str] = frozenset()
+    iteration_samples: int | None = None
 
     def __post_init__(self) -> None:
-        """Check that every rank gets the same batch."""
-        if self.global_batch_size % self.world_size or self.global_batch_size <= 0:
+        """Check that every rank has a sample."""
+        if self.global_batch_size < self.world_size:
             raise InputError(
-                "the ranks must divide the batch",
+                f"a batch with fewer samples than the {self.world_size} ranks",
                 key="workload.global_batch_size",
                 given=self.global_batch_size,
-                expected=f"a multiple of the world_size {self.world_size}",
+                expected=f"{self.world_size} or more",
             )
 
     @property
     def local_batch_size(self) -> int:
-        """Samples per rank and pass."""
-        return self.global_batch_size // self.world_size
+        """Samples of a pass on the rank with most: it keeps the others waiting."""
+        return largest_share(self.global_batch_size, self.world_size)
+
+    @property
+    def exchanged_samples(self) -> int:
+        """Samples over all ranks that sizes of exchanges follow: every rank receives as many as the one with most."""
+        return self.local_batch_size * self.world_size
 
     @property
     def locks_cache(self) -> bool:
@@ -89,14 +106,41 @@ class DlrmSettings:
         return self.pipeline in LOCKING_PIPELINES
 
     @property
-    def forward_bytes(self) -> int:
+    def forward_bytes(self) -> float:
         """Size of an element of pooled vectors on the wire."""
-        return BYTES_PER_ELEMENT[self.precision.forward_all_to_all]
+        return WIRE_BYTES[self.precision.forward_all_to_all]
 
     @property
-    def backward_bytes(self) -> int:
+    def backward_bytes(self) -> float:
         """Size of an element of pooled gradients on the wire."""
-        return BYTES_PER_ELEMENT[self.precision.backward_all_to_all]
+        return WIRE_BYTES[self.precision.backward_all_to_all]
+
+    @property
+    def summed_forward(self) -> WirePrecision:
+        """Type of partial sums that a reduce_scatter adds: 16 bits where others are quantised.
+
+        TorchRec falls back so (fbgemm_qcomm_codec.py).
+        """
+        chosen = self.precision.forward_all_to_all
+        return "fp16" if chosen in QUANTISED else chosen
+
+    @property
+    def gathered_backward(self) -> WirePrecision:
+        """Type of gradients that an all_gather brings, likewise."""
+        chosen = self.precision.backward_all_to_all
+        return "bf16" if chosen in QUANTISED else chosen
+
+    def lookup_bytes(self, *, summed: bool) -> float:
+        """Size of an element that a lookup writes: that of the wire, but fp32 where it is quantised afterwards.
+
+        Args:
+            summed: the vectors are partial sums of a table that is cut by rows.
+        """
+        return WIRE_BYTES[self.summed_forward] if summed else _unquantised(self.precision.forward_all_to_all)
+
+    def gradient_bytes(self, *, gathered: bool) -> float:
+        """Size of an element of the gradients that an update reads, likewise."""
+        return WIRE_BYTES[self.gathered_backward] if gathered else _unquantised(self.precision.backward_all_to_all)
 
     @property
     def dense_bytes(self) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
-from inputs.errors import InputError
+from inputs.errors import InputError, nearest_name
 from inputs.keys import KeyPath
 from inputs.model import Strict, problem
 from inputs.quantities import Count
@@ -30,6 +31,15 @@ Pooling: TypeAlias = PoolingFactor | Annotated[tuple[PoolingFactor, ...], Field(
 CSV = ".csv"
 _BETWEEN = "|"
 """Separates the names of features, or their poolings, in a cell of a CSV."""
+TORCHREC = {
+    "num_embeddings": "rows",
+    "embedding_dim": "dim",
+    "feature_names": "features",
+    "pooling_factor": "pooling",
+    "pooling_factors": "pooling",
+    "data_type": "dtype",
+}
+"""TorchRec's name of a key (`EmbeddingBagConfig` of modules/embedding_configs.py, and its planner's) -> ours."""
 
 
 class TableGroup(Strict):
@@ -110,7 +120,7 @@ def read_table_list(file: Path) -> tuple[TableGroup, ...]:
     Raises:
         InputError: the file is missing or wrong, with the line; or two tables have one name.
     """
-    document = _csv_document(file) if file.suffix.lower() == CSV else load_yaml(file)
+    document = _csv_document(file) if file.suffix.lower() == CSV else _in_our_names(load_yaml(file))
     listed = validate(TableList, document)
     seen: set[str] = set()
     for number, table in enumerate(listed.tables):
@@ -118,6 +128,36 @@ def read_table_list(file: Path) -> tuple[TableGroup, ...]:
             raise document.error(("tables", number, "name"), "two tables have one name", given=table.name)
         seen.add(table.name)
     return tuple(table.group() for table in listed.tables)
+
+
+def _in_our_names(document: Document) -> Document:
+    """A list with TorchRec's names of keys under ours, at the same lines.
+
+    Raises:
+        InputError: a table has a key under both names.
+    """
+    given = document.data.get("tables")
+    if not isinstance(given, list):
+        return document
+    tables, lines = [], dict(document.lines)
+    for number, table in enumerate(given):
+        if not isinstance(table, dict):
+            tables.append(table)
+            continue
+        renamed: dict[str, object] = {}
+        for key, value in table.items():
+            name = TORCHREC.get(str(key), str(key))
+            if name in renamed:
+                raise document.error(("tables", number, key), f"stands beside {name}", expected="one of the two")
+            renamed[name] = _dtype(value) if name == "dtype" else value
+            lines["tables", number, name] = lines["tables", number, key]
+        tables.append(renamed)
+    return replace(document, data={**document.data, "tables": tables}, lines=lines)
+
+
+def _dtype(value: object) -> object:
+    """``FP16`` and ``DataType.FP16`` as fp16."""
+    return value.lower().removeprefix("datatype.") if isinstance(value, str) else value
 
 
 def _csv_document(file: Path) -> Document:
@@ -134,9 +174,7 @@ def _csv_document(file: Path) -> Document:
 def _csv_rows(file: Path) -> Iterator[tuple[int, dict[str, object]]]:
     """(line, cells) of each row."""
     reader = csv.reader(_text(file).splitlines())
-    header = [name.strip() for name in next(reader, [])]
-    if len(set(header)) < len(header) or "" in header:
-        raise InputError("the header has a column without a name of its own", file=file, line=1, given=",".join(header))
+    header = _header(next(reader, []), file)
     for cells in reader:
         if not any(cell.strip() for cell in cells):
             continue
@@ -152,12 +190,52 @@ def _csv_rows(file: Path) -> Iterator[tuple[int, dict[str, object]]]:
         yield reader.line_num, {key: _cell(key, cell) for key, cell in pairs if cell}
 
 
+def _header(cells: list[str], file: Path) -> list[str]:
+    """Our keys of the columns.
+
+    Raises:
+        InputError: another separator than the comma, a column twice or without a name, or names of no key.
+    """
+    given = [cell.strip() for cell in cells]
+    between = next((mark for mark in ";\t|" if len(given) == 1 and mark in given[0]), None)
+    if between is not None:
+        raise InputError("wrong separator", file=file, line=1, given=between, expected="commas between cells")
+    header = [TORCHREC.get(name, name) for name in given]
+    if len(set(header)) < len(header) or "" in header:
+        raise InputError("the header has a column without a name of its own", file=file, line=1, given=",".join(given))
+    keys = list(TableConfig.model_fields)
+    known = [*keys, *TORCHREC]
+    expected = f"{', '.join(keys)}; or TorchRec's {', '.join(TORCHREC)}"
+    wrong = [
+        InputError(
+            "unknown column", file=file, line=1, given=name, expected=expected, nearest=nearest_name(name, known)
+        )
+        for name in given
+        if name not in known
+    ]
+    required = [key for key, field in TableConfig.model_fields.items() if field.is_required()]
+    wrong += [
+        InputError(f"the column {key} is missing", file=file, line=1, expected=expected)
+        for key in required
+        if given and key not in header and not wrong
+    ]
+    if wrong:
+        first, *others = wrong
+        first.others = tuple(others)
+        raise first
+    return header
+
+
 def _cell(key: str, text: str) -> Scalar | list[str] | list[Scalar]:
     """A cell: text where names stand, else a scalar as in YAML."""
     if key == "name":
         return text
     if key == "features" and not text.isdecimal():
-        return [part.strip() for part in text.split(_BETWEEN)]
+        listed = text.startswith("[") and text.endswith("]")
+        parts = text[1:-1].split(",") if listed else text.split(_BETWEEN)
+        return [part.strip(" '\"") for part in parts]
+    if key == "dtype":
+        return str(_dtype(text))
     if key == "pooling" and _BETWEEN in text:
         return [_scalar(part.strip()) for part in text.split(_BETWEEN)]
     return _scalar(text)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from simulator.operators import BYTES_PER_ELEMENT, FloatArray
+from simulator.operators import WIRE_BYTES, FloatArray
 from simulator.program import IntArray
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.storage import FUSED, Storage, uniform_storage
@@ -114,7 +114,7 @@ class BandwidthCosts:
         tables, settings = self.tables, self.settings
         everything = np.arange(len(tables))
         traffic = table_traffic(tables, float(settings.local_batch_size), settings)
-        summed = tables.rows * tables.dim * float(BYTES_PER_ELEMENT[settings.precision.all_reduce])
+        summed = tables.rows * tables.dim * WIRE_BYTES[settings.precision.all_reduce]
         fused = uniform_storage(len(tables))
         forward_s, update_s = self._kernel_s(traffic, everything, tables.dim, ranks=1, storage=fused)
         columns = (
@@ -179,13 +179,21 @@ class BandwidthCosts:
         found = split_rows(tables, settings, storage, table, traffic)
         row, pooled = dim * tables.element_bytes[table], traffic.samples * dim * tables.features[table]
         lookups = traffic.lookups[table] / ranks
-        forward = found.lookups / ranks * row + lookups * settings.index_bytes + pooled * settings.forward_bytes
+        forward = (
+            found.lookups / ranks * row
+            + lookups * settings.index_bytes
+            + pooled * settings.lookup_bytes(summed=ranks > 1)
+        )
         state = TABLE_STATE[settings.optimizer.tables]
         beside, here = STATE_BYTES * state.per_weight * dim, storage.kernel[table] == FUSED
         kept = traffic.distinct[table] / ranks
         update = 2 * (found.distinct / ranks * row + kept * (STATE_BYTES * state.per_row + beside * here))
         rows = np.full(len(table), tables.rows.sum() / settings.world_size)
-        update = update + pooled * settings.backward_bytes + sort_bytes(lookups, rows, settings.index_bytes)
+        update = (
+            update
+            + pooled * settings.gradient_bytes(gathered=ranks > 1)
+            + sort_bytes(lookups, rows, settings.index_bytes)
+        )
         looked_up, updated = found.host_lookups / ranks * row, found.host_distinct / ranks * row + kept * beside * ~here
         fetched = found.fetched / ranks
         on_ssd = fetched * found.on_ssd * (np.maximum(row, SSD_READ_BYTES) + row)

@@ -22,9 +22,8 @@ from scenarios.progress import Progress
 from scenarios.resolve import ResolvedScenario
 from simulator.analysis import Bound
 from simulator.lowering import Machine, lower
-from simulator.operators import BYTES_PER_ELEMENT
+from simulator.operators import BYTES_PER_ELEMENT, WirePrecision
 from workloads.dlrm.family import DlrmWorkload
-from workloads.dlrm.model.choices import CommPrecision
 from workloads.dlrm.model.storage import is_cached
 from workloads.graph.framework import CudaGraph, Pipeline
 from workloads.graph.schedule import SCHEDULES
@@ -231,7 +230,7 @@ def _narrower(resolved: ResolvedScenario, comm: float) -> Iterator[_Candidate]:
     """Narrower types for what travels, one of each width: brain floats for gradients, whose range is wide."""
     for key in WIRE_KEYS:
         own = BYTES_PER_ELEMENT[getattr(resolved.scenario.precision, key)]
-        names = get_args(CommPrecision) if key == "forward_all_to_all" else reversed(get_args(CommPrecision))
+        names = get_args(WirePrecision) if key == "forward_all_to_all" else reversed(get_args(WirePrecision))
         by_width = {BYTES_PER_ELEMENT[name]: name for name in reversed(list(names))}
         for width, name in sorted(by_width.items(), reverse=True):
             if width < own:

@@ -24,6 +24,7 @@ from simulator.analysis import Bound
 from simulator.lowering import Machine, lower
 from simulator.operators import BYTES_PER_ELEMENT, WirePrecision
 from workloads.dlrm.family import DlrmWorkload
+from workloads.dlrm.model.choices import SumPrecision
 from workloads.dlrm.model.storage import is_cached
 from workloads.graph.framework import CudaGraph, Pipeline
 from workloads.graph.schedule import SCHEDULES
@@ -230,7 +231,8 @@ def _narrower(resolved: ResolvedScenario, comm: float) -> Iterator[_Candidate]:
     """Narrower types for what travels, one of each width: brain floats for gradients, whose range is wide."""
     for key in WIRE_KEYS:
         own = BYTES_PER_ELEMENT[getattr(resolved.scenario.precision, key)]
-        names = get_args(WirePrecision) if key == "forward_all_to_all" else reversed(get_args(WirePrecision))
+        types = get_args(SumPrecision if key == "all_reduce" else WirePrecision)
+        names = types if key == "forward_all_to_all" else reversed(types)
         by_width = {BYTES_PER_ELEMENT[name]: name for name in reversed(list(names))}
         for width, name in sorted(by_width.items(), reverse=True):
             if width < own:

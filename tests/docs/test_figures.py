@@ -33,7 +33,7 @@ def test_figures_of_quick_suites_are_as_computed():
 
 def test_figures_of_runs_and_the_picture_are_as_computed():
     """The sentence beside the picture, and the words that the picture shows."""
-    assert "run/zionex_a_128/bound.gain" in figures.names(figures.ROOT / "README.md")
+    assert "run/zionex_a_128/bound.joint.gain" in figures.names(figures.ROOT / "README.md")
     rows = list(figures.rows(check=True, suites=("run",)))
     assert rows[-1].holds, "python -m benchmarks figures takes the picture again"
 

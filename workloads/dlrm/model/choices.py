@@ -13,6 +13,8 @@ from workloads.graph.optimizers import DenseOptimizerKind, TableOptimizerKind
 
 FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
+SumPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
+"""Types that a library sums: blocks of quantised numbers have scales of their own."""
 Positive: TypeAlias = Annotated[int, Field(ge=1)]
 MAX_QUEUE_BATCHES = 64
 """The engine keeps as many iterations at hand."""
@@ -25,7 +27,7 @@ class PrecisionChoice(Strict):
     tables: TablePrecision = Field("fp16", description="weights of the embedding tables")
     forward_all_to_all: WirePrecision = Field("fp16", description="pooled embeddings on the wire")
     backward_all_to_all: WirePrecision = Field("bf16", description="gradients of pooled embeddings on the wire")
-    all_reduce: WirePrecision = Field("fp32", description="dense gradients on the wire")
+    all_reduce: SumPrecision = Field("fp32", description="dense gradients on the wire")
 
 
 SINGLE_PRECISION = PrecisionChoice(

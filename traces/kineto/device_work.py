@@ -27,6 +27,7 @@ class DeviceWork:
         start_ps: start, not before the end of the work before it on the stream ``[D]``.
         end_ps: end ``[D]``.
         streams: (device, stream) of each index.
+        before: the piece before it on its stream, -1 for none ``[D]``.
         early: number of pieces that start before their launching call does.
         launched_ps: when each was launched, before everything where no call is known ``[D]``.
         by_end: places by end ``[D]``.
@@ -39,6 +40,7 @@ class DeviceWork:
     start_ps: IntArray
     end_ps: IntArray
     streams: tuple[tuple[Any, Any], ...]
+    before: IntArray
     early: int
     launched_ps: IntArray
     by_end: IntArray
@@ -63,8 +65,10 @@ def device_work(trace: RankTrace) -> DeviceWork:
     tracks, stream = np.unique(events.track[rows], return_inverse=True)
     launch = _launches(trace, rows)
     start, end = events.start_ps[rows].copy(), events.end_ps[rows].copy()
+    before = np.full(len(rows), -1, dtype=np.int64)
     for number in range(len(tracks)):
         places = np.flatnonzero(stream == number)
+        before[places[1:]] = places[:-1]
         _check_overlap(trace, rows[places])
         _check_order(trace, rows[places], launch[places])
         free = np.concatenate([[start[places[0]]], np.maximum.accumulate(end[places])[:-1]])
@@ -74,7 +78,7 @@ def device_work(trace: RankTrace) -> DeviceWork:
     streams = tuple(events.tracks[t] for t in tracks)
     launched_ps = np.where(launch >= 0, events.start_ps[launch], np.iinfo(np.int64).min)
     by_end = np.argsort(end, kind="stable")
-    return DeviceWork(rows, stream, launch, start, end, streams, early, launched_ps, by_end, end[by_end])
+    return DeviceWork(rows, stream, launch, start, end, streams, before, early, launched_ps, by_end, end[by_end])
 
 
 def _launches(trace: RankTrace, rows: IntArray) -> IntArray:

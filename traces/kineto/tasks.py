@@ -17,6 +17,7 @@ import numpy as np
 from inputs.errors import InputError
 from traces.collective_args import CollectiveArgs
 from traces.imported import Lookup
+from traces.kineto.blocked_calls import BlockedCalls
 from traces.kineto.device_tasks import DeviceTasks
 from traces.kineto.device_work import device_work
 from traces.kineto.events import Kind, RankTrace
@@ -24,6 +25,7 @@ from traces.kineto.host_threads import Handover, Thread, handovers, host_threads
 from traces.kineto.profiler_steps import Step, steps_of
 from traces.kineto.rank_context import RankContext
 from traces.kineto.shapes import tables_and_bags
+from traces.kineto.stream_waits import stream_waits, wait_calls
 from traces.kineto.thread_walk import ThreadWalk
 from traces.rank_tasks import RankTasks, RankTasksBuilder
 
@@ -66,8 +68,12 @@ def rank_tasks(trace: RankTrace, rank: int) -> RankImport:
     steps, device = steps_of(trace), device_work(trace)
     threads, parent = host_threads(trace)
     builder = RankTasksBuilder(rank, str(trace.file))
-    context = RankContext(trace, builder, steps, device, parent, int(trace.events.start_ps.min()))
+    calls = wait_calls(trace.events)
+    waits = stream_waits(trace.events, device, calls)
+    blocked = BlockedCalls(trace, device, waits)
+    context = RankContext(trace, builder, steps, device, parent, int(trace.events.start_ps.min()), waits, blocked)
     gaps = context.gaps
+    gaps["stream waits whose event the trace does not name (edges are inferred)"] = len(calls)
     alone = int(np.count_nonzero(device.launch < 0))
     gaps["device events without the call that launched them (launched before the profile began?)"] = alone
     gaps["device events that start before the call that launched them (clocks differ)"] = device.early
@@ -97,6 +103,7 @@ def _host_tasks(context: RankContext, threads: Sequence[Thread]) -> None:
             first_device.setdefault(call, place)
     names = np.array([name in _SYNCS for name in events.names])
     syncs = set(np.flatnonzero((events.kind == Kind.RUNTIME) & names[events.name]).tolist())
+    syncs.update(context.blocked.memory_calls().tolist())
     calls = first_device.keys() | syncs
     main = _main_track(context)
     active = [thread for thread in threads if not calls.isdisjoint(thread.rows.tolist())]

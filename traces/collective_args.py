@@ -30,7 +30,7 @@ _OPS: Sequence[tuple[re.Pattern[str], CollectiveOp]] = tuple(
     for pattern, op in (
         (r"reduce_?scatter", "reduce_scatter"), (r"all_?reduce", "all_reduce"), (r"all_?gather", "all_gather"),
         (r"all_?to_?all|sendrecv", "all_to_all"), (r"broadcast", "broadcast"), (r"barrier", "barrier"),
-        (r"reduce", "reduce"),
+        (r"reduce", "reduce"), (r"gather", "gather"), (r"scatter", "scatter"),
     )
 )  # fmt: skip
 DEFAULT_GROUP = "world"
@@ -113,14 +113,16 @@ def _dtype(args: Mapping[str, Any]) -> str:
 
 
 def _elements(op: CollectiveOp, args: Mapping[str, Any], size: int | None) -> int | None:
-    """Elements as nccl-tests counts: the input, of an all_gather the output."""
+    """Elements as nccl-tests counts: the input, of an all_gather the output, of gather and scatter the root's."""
     given, out = _count(args.get("in_elements")), _count(args.get("out_elements"))
-    if op == "all_gather":
-        if out is not None:
-            return out
-        given = given if given is not None else _shape(args.get("dims"))
+    if op == "all_gather" and out is not None:
+        return out
+    if op == "scatter":  # the output of each rank; only the root has an input
+        return out * size if out is not None and size else None
+    given = given if given is not None else _shape(args.get("dims"))
+    if op in ("all_gather", "gather"):
         return given * size if given is not None and size else None
-    return given if given is not None else _shape(args.get("dims"))
+    return given
 
 
 def _shape(dims: Any) -> int | None:

@@ -7,14 +7,17 @@ from typing import Annotated
 
 import typer
 
-from dlrmsim.cli.options import KeptRanks, Report, refuse
+from dlrmsim.cli.options import KeptRanks, Report, Whole, refuse
 
 
 def import_traces(
-    traces: Annotated[list[Path], typer.Argument(help="Traces of one job, usually one per rank.", metavar="TRACE...")],
+    traces: Annotated[
+        list[Path], typer.Argument(help="Traces of one job, usually one per rank, or their folder.", metavar="TRACE...")
+    ],
     *,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for summary, timeline and page.")] = None,
     ranks: KeptRanks = None,
+    whole: Whole = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json and nothing else.")] = False,
     report: Report = None,
 ) -> None:
@@ -29,7 +32,7 @@ def import_traces(
         refuse("without --out", {"--report/--no-report": report})
     with progress_display() as progress:
         done = dlrmsim.import_traces(
-            traces, ranks=parse_ranks(ranks), report=report is not False, out=out, progress=progress
+            traces, ranks=parse_ranks(ranks), whole=whole, report=report is not False, out=out, progress=progress
         )
     if as_json:
         print_json(done.summary)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from dlrmsim.cli.options import KeptRanks
+from dlrmsim.cli.options import KeptRanks, Whole
 
 if TYPE_CHECKING:  # loading it takes longer than a command line may take to start
     from traces.replay import changes
@@ -46,7 +46,7 @@ CollectivePrecision = Annotated[
 
 
 def replay(
-    traces: Annotated[list[Path], typer.Argument(help="Traces of one job.", metavar="TRACE...")],
+    traces: Annotated[list[Path], typer.Argument(help="Traces of one job, or their folder.", metavar="TRACE...")],
     *,
     cluster: ClusterName = None,
     gpu: GpuName = None,
@@ -58,6 +58,7 @@ def replay(
     delay: Delay = None,
     collective_precision: CollectivePrecision = None,
     ranks: KeptRanks = None,
+    whole: Whole = False,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for what `import` writes, of the replay.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
@@ -82,6 +83,7 @@ def replay(
             delays_s=delays_s,
             precisions=precisions,
             ranks=kept,
+            whole=whole,
             out=out,
             progress=progress,
         )

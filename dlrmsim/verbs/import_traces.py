@@ -37,6 +37,7 @@ def import_traces(
     what: Names,
     *,
     ranks: Sequence[int] | None = None,
+    whole: bool = False,
     report: bool = True,
     out: Name | None = None,
     progress: Progress | None = None,
@@ -44,8 +45,9 @@ def import_traces(
     """Import traces and write the results into ``out``, whole or not at all.
 
     Args:
-        what: the traces of one job.
+        what: the traces of one job, or folders of them.
         ranks: ranks to keep; default: all.
+        whole: each Kineto trace is one step, whatever steps its profiler marked.
         report: whether to write the page.
         out: folder for ``summary.json``, and, for formats with times, ``timeline.parquet`` and ``report.html``.
 
@@ -56,7 +58,7 @@ def import_traces(
     progress, folder = progress or Silent(), None if out is None else replaceable(out, report=report)
     begin = time.perf_counter()
     progress.stage("reading traces")
-    imported = formats.import_traces(paths_of(what), ranks)
+    imported = formats.import_traces(paths_of(what), ranks, whole=whole)
     progress.stage("analysing")
     analysis = analyse_trace(imported, imported.measured) if imported.measured else None
     summary = import_summary(imported, analysis)

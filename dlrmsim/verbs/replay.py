@@ -54,13 +54,14 @@ def replay(
     delays_s: Mapping[int, float] | None = None,
     precisions: Mapping[str, str] | None = None,
     ranks: Sequence[int] | None = None,
+    whole: bool = False,
     out: Name | None = None,
     progress: Progress | None = None,
 ) -> ReplayResult:
     """Import traces and run them in the engine.
 
     Args:
-        what: traces of one job.
+        what: traces of one job, or folders of them.
         cluster: the cluster that takes the collectives; default: transfers as measured.
         gpu: the GPU that takes the kernels; default: kernels as measured.
         from_gpu: the GPU of the trace; default: by its name in the trace.
@@ -72,6 +73,7 @@ def replay(
         delays_s: lateness of ranks in each step, seconds.
         precisions: type by operation of collectives, ``all`` for the others.
         ranks: ranks to keep; default: all.
+        whole: each Kineto trace is one step, whatever steps its profiler marked.
         out: folder for the files of `import_traces`, with the times of the replay.
 
     Raises:
@@ -85,7 +87,7 @@ def replay(
     progress, folder = progress or Silent(), None if out is None else replaceable(out)
     begin = time.perf_counter()
     progress.stage("reading traces")
-    before = import_traces(paths_of(what), ranks)
+    before = import_traces(paths_of(what), ranks, whole=whole)
     progress.stage("replaying")
     job, methods = changed(job_of(before), changes)
     after = replayed(job, changes.machine(job.world_size))

@@ -45,6 +45,28 @@ def test_import_as_json_writes_nothing(kineto, tmp_path, capsys):
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_a_folder_stands_for_its_traces(kineto, tmp_path, capsys):
+    for command in ("import", "replay"):
+        assert main([command, *kineto, "--json"]) == 0
+        by_file = capsys.readouterr().out
+        assert main([command, str(tmp_path), "--json"]) == 0
+        assert capsys.readouterr().out == by_file
+
+
+def test_a_folder_that_we_wrote_stands_for_its_timeline(kineto, tmp_path, capsys):
+    assert main(["import", *kineto, "--out", str(tmp_path / "out")]) == 0
+    assert main(["replay", str(tmp_path / "out"), "--json"]) == 0
+    found = capsys.readouterr().out
+    assert json.loads(found[found.index("{") :])["largest_error_s"] == 0.0
+
+
+def test_a_whole_trace_is_for_kineto(tmp_path, capsys):
+    file = tmp_path / "job.0.et"
+    file.write_bytes(chakra_bytes(chakra_iteration()))
+    assert main(["import", str(file), "--whole"]) == 2
+    assert "--whole: is for Kineto traces" in capsys.readouterr().err
+
+
 def test_import_refuses_a_folder_that_is_not_ours(kineto, tmp_path, capsys):
     assert main(["import", *kineto, "--out", str(tmp_path)]) == 2
     assert "holds files that dlrmsim did not write" in capsys.readouterr().err

@@ -6,6 +6,7 @@ shows it: device work that the call had to wait for ended while it ran.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 
 import numpy as np
@@ -21,11 +22,9 @@ about 1,000 launches return at once, each stream by itself)."""
 LONG_CALL = 4
 """Length, in usual launches, from which a launch into a full queue counts as blocked: usual ones vary by less."""
 _RECORDS = frozenset({"cudaEventRecord", "cudaEventRecordWithFlags", "hipEventRecord", "cuEventRecord"})
-_MEMORY_CALLS = frozenset(
-    f"{prefix}{name}"
-    for prefix in ("cuda", "hip")
-    for name in "Malloc Free MallocHost FreeHost HostAlloc HostMalloc HostFree HostRegister HostUnregister".split()
-) | frozenset({"cuMemAlloc", "cuMemAlloc_v2", "cuMemFree", "cuMemFree_v2", "cuMemAllocHost", "cuMemFreeHost"})
+_MEMORY_CALLS = re.compile(
+    r"(cuda|hip|cu)(Malloc|Free|MemAlloc|MemFree)(Host)?(_v2)?|(cuda|hip)Host(Alloc|Malloc|Free|Register|Unregister)"
+)
 """Calls that may wait for all work of the device before they change its memory map."""
 
 
@@ -80,7 +79,7 @@ class BlockedCalls:
         return max(min(end, start), begin)
 
     def _free_ps(self, place: int) -> int:
-        """When the work before a piece on its stream, and the work its stream waits for, had ended."""
+        """Latest end of the work before a piece on its stream and of the work that its stream waits for, ps."""
         work, start = self._work, int(self._work.start_ps[place])
         ends = [int(work.end_ps[p]) for p in (*self._waits.get(place, ()), int(work.before[place])) if p >= 0]
         return max((end for end in ends if end <= start), default=0)
@@ -112,7 +111,7 @@ class BlockedCalls:
     def memory_calls(self) -> IntArray:
         """Calls that change the memory map and waited for the device: work ended while they ran, and none was left."""
         events, work = self._events, self._work
-        wanted = [n for n, name in enumerate(events.names) if name in _MEMORY_CALLS]
+        wanted = [n for n, name in enumerate(events.names) if _MEMORY_CALLS.fullmatch(name)]
         calls = np.flatnonzero(np.isin(events.name, wanted) & (events.kind == Kind.RUNTIME))
         waited = []
         for call in calls.tolist():

@@ -52,7 +52,7 @@ def stream_waits(events: Events, work: DeviceWork, calls: IntArray) -> dict[int,
     the call, the one that ended last before the waiting work started.
 
     Args:
-        calls: those of `wait_calls`.
+        calls: event numbers, see `wait_calls`.
     """
     order = np.argsort(work.launched_ps, kind="stable")
     launched_on = np.where(work.launch[order] >= 0, events.track[work.launch[order]], -1)

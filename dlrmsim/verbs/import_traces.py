@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dlrmsim.output.folders import replaceable
-from dlrmsim.output.trace_results import write_trace_results
+from dlrmsim.output.trace_results import TraceResults, write_trace_results
 from dlrmsim.verbs.what import Name, Names, paths_of
 from scenarios.progress import Progress, Silent
 from traces import formats
@@ -63,5 +63,6 @@ def import_traces(
     analysis = analyse_trace(imported, imported.measured) if imported.measured else None
     summary = import_summary(imported, analysis)
     if folder is not None:
-        write_trace_results(folder, imported, analysis, summary, report=report, begin=begin, progress=progress)
+        results = TraceResults(imported, analysis, summary)
+        write_trace_results(folder, results, report=report, begin=begin, progress=progress)
     return ImportTracesResult(folder, imported, analysis, summary)

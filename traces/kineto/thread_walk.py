@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulator.operators import Category, Delay, Measured, Work
+from traces.description import WOKEN
 from traces.kineto.host_threads import Handover, Thread
 from traces.kineto.kernel_names import LONGEST_NAME
 from traces.kineto.rank_context import PS_PER_S, RUNTIME, RankContext
@@ -117,10 +118,9 @@ class ThreadWalk:
         self._until(handover.begin_ps, "end of its work")
         start = max(self._now, handover.source_ps)
         end = max(handover.end_ps, start)
-        name = "goes on after another thread"
         seconds = (end - start) / PS_PER_S
-        work: Work = Measured(seconds, Category.HOST, name) if self._number == 0 else Delay(seconds, name)
-        self._resumed.append((self._add(name, work, start, end), handover))
+        work: Work = Measured(seconds, Category.HOST, WOKEN) if self._number == 0 else Delay(seconds, WOKEN)
+        self._resumed.append((self._add(WOKEN, work, start, end), handover))
 
     def _cut(self, at_ps: int) -> None:
         self._cut_tasks[self._number, at_ps] = self._until(at_ps, "wakes another thread")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from simulator.operators import Category, CollectiveCall, Copy, Delay, Gemm, Measured, Work
-from traces.collective_args import UNKNOWN_SIZE, CollectiveArgs, is_collective_kernel, read_args
+from traces.collective_args import UNKNOWN_SIZE, UNKNOWN_SPLITS, CollectiveArgs, is_collective_kernel, read_args
 from traces.description import TAIL
 from traces.kernel_classes import KernelClass, class_of
 from traces.kineto.kernel_names import short_name
@@ -118,7 +118,9 @@ class DeviceTasks:
         size: float | np.ndarray[tuple[int], np.dtype[np.float64]] = found.bytes or 0.0
         if found.uneven:
             size = np.array([found.bytes or 0.0])
-        return found.op, CollectiveCall(found.op, found.group, size, found.dtype)
+        if found.splits_missing:
+            self._context.gaps[UNKNOWN_SPLITS] += 1
+        return found.op, CollectiveCall(found.op, found.group, size, found.dtype, peer_shares=found.shares_row)
 
     def _collective_args(self, place: int, name: str) -> CollectiveArgs | None:
         """Arguments of the kernel itself, or of the innermost operator around its launch that has any."""

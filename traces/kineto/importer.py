@@ -11,7 +11,7 @@ import numpy as np
 from inputs.errors import InputError
 from simulator.operators import CollectiveCall, Copy
 from simulator.program import IntArray
-from traces.collective_args import DEFAULT_GROUP
+from traces.collective_args import DEFAULT_GROUP, UNKNOWN_SPLITS
 from traces.imported import Gap, Imported, RankStep, absent_ranks, gaps_of
 from traces.kineto.clocks import clock_offsets_ps
 from traces.kineto.events import RankTrace, ranks_in
@@ -60,6 +60,7 @@ def import_kineto(
         imports = with_execution_traces(imports, [read_pytorch_et(file) for file in execution_traces], all_ranks)
     world_size = max([*(t.world_size or 0 for t in traces.values()), max(traces) + 1])
     members = _members(imports)
+    imports = [_with_peers_of(imported, members, world_size) for imported in imports]
     check_agreement([i.tasks for i in imports], members)
     shifts_ps, notes = _common_clock(imports, members)
     placed = [_shifted(i.tasks, shift) for i, shift in zip(imports, shifts_ps, strict=True)]
@@ -140,6 +141,18 @@ def _members(imports: Sequence[RankImport]) -> dict[str, tuple[int, ...] | None]
                 name in imported.groups
             )
     return members
+
+
+def _with_peers_of(imported: RankImport, members: Mapping[str, tuple[int, ...] | None], world_size: int) -> RankImport:
+    """The import without splits of exchanges that are not one for each member of their group."""
+    work = list(imported.tasks.work)
+    for task, own in enumerate(work):
+        if isinstance(own, CollectiveCall) and own.peer_shares is not None:
+            size = len(members.get(own.communicator) or ()) or world_size
+            if own.peer_shares.shape[1] != size:
+                work[task] = replace(own, peer_shares=None)
+                imported.gaps[UNKNOWN_SPLITS] += 1
+    return replace(imported, tasks=replace(imported.tasks, work=tuple(work)))
 
 
 def _common_clock(

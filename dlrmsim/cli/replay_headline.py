@@ -38,7 +38,9 @@ def print_replay(finished: ReplayResult) -> None:
     gaps = len(finished.after.gaps) - len(record.assumed)
     if gaps > 0:
         where = "the page and --json list them" if finished.folder is not None else "--json lists them"
-        console.print(Text.assemble(("  gaps     ", "yellow"), f"{gaps:,} kinds in the traces: {where}"))
+        console.print(
+            Text.assemble(("  gaps     ", "yellow"), f"{gaps:,} kind{'s' if gaps > 1 else ''} in the traces: {where}")
+        )
     if finished.folder is not None:
         console.print(Text.assemble(("  wrote    ", "dim"), str(finished.folder)), soft_wrap=True)
 

@@ -136,7 +136,7 @@ def test_a_replay_answers_before_it_explains(kineto, capsys):
     assert re.match(r"  (The host|Kernels|Copies|Communication) bounds? the replay: 10 % faster, ", third)
     assert main(["replay", *kineto, *options[:4]]) == 0
     *_, last = capsys.readouterr().out.splitlines()
-    assert last == "  gaps     1 kinds in the traces: --json lists them"
+    assert last == "  gaps     1 kind in the traces: --json lists them"
 
 
 def test_summary_and_page_of_a_replay_say_what_was_replayed_on_what(kineto, tmp_path):

@@ -103,7 +103,7 @@ def _a100(files: Sequence[Path]) -> Iterator[Row]:
 def mean_parts(imported: Imported) -> dict[str, float]:
     """Means over steps and traced ranks."""
     from traces.analysis import analyse_trace
-    from traces.replay.summary import mean_step
+    from traces.replay.record import mean_step
 
     return {} if imported.measured is None else mean_step(analyse_trace(imported, imported.measured).steps)
 

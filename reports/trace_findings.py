@@ -1,4 +1,4 @@
-"""Data of the page of a measured trace."""
+"""Data of the page of a trace, or of its replay."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Protocol
 from reports.findings import Times
 from simulator.analysis.steps import StepRow
 from simulator.analysis.stragglers import Straggler
+from traces.replay.record import ReplayRecord
 
 
 class NamedWork(Protocol):
@@ -42,7 +43,7 @@ class TraceFindings(Times):
     Attributes:
         name: name of the trace.
         format: name of its format.
-        device: name of the GPUs, may be empty.
+        device: name of the GPUs that the traces name, may be empty.
         world_size: ranks of the job, with or without a trace.
         iteration_time_s: mean length of a step.
         steps: rank by rank.
@@ -50,6 +51,7 @@ class TraceFindings(Times):
         operators: device work by name, longest first.
         found: counts of the contents.
         version: version of this tool.
+        replay: record of a replay; None: the times are those of the trace.
     """
 
     name: str
@@ -62,3 +64,4 @@ class TraceFindings(Times):
     operators: Sequence[NamedWork]
     found: Mapping[str, int]
     version: str
+    replay: ReplayRecord | None = None

@@ -331,7 +331,9 @@ class CollectiveCall:
     scatter: the root's buffer. For an uneven all_to_all ``bytes`` is an array ``[P]``, what
     each rank sends (own part included, spread evenly over the members), and what a rank receives is the mean over
     senders unless ``receive_weights`` ``[P]`` gives weights for the destinations: then i sends to j
-    ``bytes[i] * receive_weights[j] / sum(receive_weights)``.
+    ``bytes[i] * receive_weights[j] / sum(receive_weights)``. ``peer_shares`` ``[P, n]`` gives the fraction of what each
+    rank sends for each of the n members in rank order (rows sum to 1), own part included, where no weights of the
+    receivers describe them.
     """
 
     op: CollectiveOp
@@ -339,6 +341,7 @@ class CollectiveCall:
     bytes: Amount
     dtype: str = "fp32"
     receive_weights: FloatArray | None = None
+    peer_shares: FloatArray | None = None
 
 
 Operator: TypeAlias = (

@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from simulator.operators import CollectiveOp
+import numpy as np
 
+from simulator.operators import CollectiveOp, FloatArray
+
+UNKNOWN_SPLITS = "uneven exchanges whose splits the trace cuts or does not say, or not for each member (taken: even)"
+"""A gap of a trace."""
 UNKNOWN_SIZE = "collectives whose size the trace does not say"
 """A gap of a trace."""
 
@@ -30,7 +34,7 @@ _OPS: Sequence[tuple[re.Pattern[str], CollectiveOp]] = tuple(
     for pattern, op in (
         (r"reduce_?scatter", "reduce_scatter"), (r"all_?reduce", "all_reduce"), (r"all_?gather", "all_gather"),
         (r"all_?to_?all|sendrecv", "all_to_all"), (r"broadcast", "broadcast"), (r"barrier", "barrier"),
-        (r"reduce", "reduce"),
+        (r"reduce", "reduce"), (r"gather", "gather"), (r"scatter", "scatter"),
     )
 )  # fmt: skip
 DEFAULT_GROUP = "world"
@@ -48,6 +52,8 @@ class CollectiveArgs:
         bytes: nccl-tests' size, None where the trace does not say.
         dtype: our name of the element type.
         uneven: whether the ranks may send different amounts.
+        peer_shares: fraction of the bytes for each member in rank order; None where it is even or not known.
+        splits_missing: whether the exchange is uneven and its splits are not known.
     """
 
     op: CollectiveOp
@@ -57,6 +63,13 @@ class CollectiveArgs:
     bytes: float | None
     dtype: str
     uneven: bool
+    peer_shares: tuple[float, ...] | None = None
+    splits_missing: bool = False
+
+    @property
+    def shares_row(self) -> FloatArray | None:
+        """`peer_shares` as the row of one rank ``[1, n]``."""
+        return None if self.peer_shares is None else np.array([self.peer_shares])
 
 
 def operation(name: str) -> CollectiveOp | None:
@@ -95,8 +108,19 @@ def read_args(
     size_bytes = args.get("bytes") if isinstance(args.get("bytes"), int | float) else None
     if size_bytes is None and elements is not None:
         size_bytes = elements * width
-    uneven = op == "all_to_all" and (said.lower().endswith("v") or bool(_ranks(args.get("in_splits"))))
-    return CollectiveArgs(op, group, ranks, size, None if size_bytes is None else float(size_bytes), dtype, uneven)
+    splits = args.get("in_splits") if op == "all_to_all" else None
+    shares = _shares(_ranks(splits), size)
+    uneven = op == "all_to_all" and (said.lower().endswith("v") or splits not in (None, "", "[]", []))
+    missing = uneven and shares is None and bool(size_bytes)
+    bytes_or_none = None if size_bytes is None else float(size_bytes)
+    return CollectiveArgs(op, group, ranks, size, bytes_or_none, dtype, uneven, shares, missing)
+
+
+def _shares(splits: tuple[int, ...] | None, size: int | None) -> tuple[float, ...] | None:
+    """Fraction of the rows for each member; None where the splits are none, or not of the group's size."""
+    if not splits or min(splits) < 0 or not sum(splits) or (size is not None and len(splits) != size):
+        return None
+    return tuple(split / sum(splits) for split in splits)
 
 
 def _strided(args: Mapping[str, Any]) -> tuple[int, ...] | None:
@@ -113,14 +137,16 @@ def _dtype(args: Mapping[str, Any]) -> str:
 
 
 def _elements(op: CollectiveOp, args: Mapping[str, Any], size: int | None) -> int | None:
-    """Elements as nccl-tests counts: the input, of an all_gather the output."""
+    """Elements as nccl-tests counts: the input, of an all_gather the output, of gather and scatter the root's."""
     given, out = _count(args.get("in_elements")), _count(args.get("out_elements"))
-    if op == "all_gather":
-        if out is not None:
-            return out
-        given = given if given is not None else _shape(args.get("dims"))
+    if op == "all_gather" and out is not None:
+        return out
+    if op == "scatter":  # the output of each rank; only the root has an input
+        return out * size if out is not None and size else None
+    given = given if given is not None else _shape(args.get("dims"))
+    if op in ("all_gather", "gather"):
         return given * size if given is not None and size else None
-    return given if given is not None else _shape(args.get("dims"))
+    return given
 
 
 def _shape(dims: Any) -> int | None:

@@ -27,6 +27,8 @@ from traces.imported import Gap, RankStep
 VERSION = 2
 TAIL = "end of a collective"
 """Name of the work that is a member's part of a collective after the first member's end."""
+WOKEN = "goes on after another thread"
+"""Name of the work, or cause of the delay, of a host thread that another one has woken."""
 
 Stored: TypeAlias = float | list[float]
 """An amount: of all ranks of a program, or of each."""
@@ -39,6 +41,7 @@ class CollectiveWords(msgspec.Struct, array_like=True, tag="collective"):
     communicator: str
     bytes: Stored
     dtype: str
+    peer_shares: list[list[float]] | None = None
 
 
 class CopyWords(msgspec.Struct, array_like=True, tag="copy"):
@@ -151,7 +154,8 @@ def _described(program: Program) -> ProgramWords:
 def words_of(work: Work) -> Words:
     """Description of work, without its time."""
     if isinstance(work, CollectiveCall):
-        return CollectiveWords(work.op, work.communicator, _stored(work.bytes), work.dtype)
+        peers = None if work.peer_shares is None else work.peer_shares.tolist()
+        return CollectiveWords(work.op, work.communicator, _stored(work.bytes), work.dtype, peers)
     if isinstance(work, Copy):
         return CopyWords(_stored(work.bytes), work.direction)
     if isinstance(work, Delay):
@@ -181,7 +185,8 @@ def work_of(words: Words, name: str, column: int, seconds: float) -> Work:
     """
     if isinstance(words, CollectiveWords):
         size = np.array([words.bytes[column]]) if isinstance(words.bytes, list) else words.bytes
-        return CollectiveCall(words.op, words.communicator, size, words.dtype)
+        peers = None if words.peer_shares is None else np.array(words.peer_shares[column : column + 1])
+        return CollectiveCall(words.op, words.communicator, size, words.dtype, peer_shares=peers)
     if isinstance(words, CopyWords):
         return Copy(words.bytes[column] if isinstance(words.bytes, list) else words.bytes, words.direction)
     if isinstance(words, DelayWords):

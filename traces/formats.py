@@ -23,6 +23,8 @@ class Format(StrEnum):
     CHROME = "dlrmsim Chrome trace"
 
 
+SUFFIXES = (".json", ".json.gz", ".et", ".et.gz", ".log", ".log.gz", ".parquet")
+"""Ends of the names of the files that are read from a folder."""
 START_BYTES = 1 << 16
 """Bytes looked at: a Kineto trace begins with the properties of its GPUs, some kilobytes."""
 
@@ -51,13 +53,16 @@ def detect(file: Path) -> Format:
     raise InputError("is no trace we know", file=file, expected=f"one of: {', '.join(Format)}")
 
 
-def import_traces(files: Sequence[Path], ranks: Sequence[int] | None = None, op: str | None = None) -> Imported:
+def import_traces(
+    files: Sequence[Path], ranks: Sequence[int] | None = None, op: str | None = None, *, whole: bool = False
+) -> Imported:
     """Import the traces of one job: all of one format, or Kineto traces with their execution traces.
 
     Args:
-        files: one or more traces.
+        files: one or more traces, or folders of traces.
         ranks: ranks to keep; default: all.
         op: operation of logs of nccl-tests that do not name it.
+        whole: each Kineto trace is one step, whatever steps its profiler marked.
 
     Raises:
         InputError: a file is no trace, contradicts itself, or the formats do not go together; or ``op`` is given for
@@ -65,13 +70,14 @@ def import_traces(files: Sequence[Path], ranks: Sequence[int] | None = None, op:
         ProgramError: ranks disagree on a collective.
     """
     by_format: dict[Format, list[Path]] = {}
+    files = [file for given in files for file in traces_in(given)]
     for file in files:
         by_format.setdefault(detect(file), []).append(file)
     formats = set(by_format)
     if formats == {Format.KINETO, Format.PYTORCH_ET}:
         from traces.kineto.importer import import_kineto
 
-        return import_kineto(by_format[Format.KINETO], ranks, by_format[Format.PYTORCH_ET])
+        return import_kineto(by_format[Format.KINETO], ranks, by_format[Format.PYTORCH_ET], whole=whole)
     if len(formats) != 1:
         raise InputError(
             "do not go together",
@@ -79,21 +85,40 @@ def import_traces(files: Sequence[Path], ranks: Sequence[int] | None = None, op:
             given=" and ".join(by_format),
             expected="traces of one format, or Kineto traces with their PyTorch execution traces",
         )
-    form = formats.pop()
-    if form is Format.NCCL_TESTS:
+    (form,) = formats
+    if form is Format.NCCL_TESTS and not whole:
         from traces.nccl_import import import_nccl_tests
 
         return import_nccl_tests(files, ranks, op)
     if op is not None:
         raise InputError("only logs of nccl-tests take an operation", key="--op", given=op, expected="no --op")
-    return _importer(form)(files, ranks)
-
-
-def _importer(form: Format) -> Callable[[Sequence[Path], Sequence[int] | None], Imported]:
     if form is Format.KINETO:
         from traces.kineto.importer import import_kineto
 
-        return import_kineto
+        return import_kineto(files, ranks, whole=whole)
+    if whole:
+        raise InputError("is for Kineto traces: others have no steps to leave out", file="--whole", given=form)
+    return _importer(form)(files, ranks)
+
+
+def traces_in(source: Path) -> list[Path]:
+    """Trace files of a folder, by their suffixes, or the timeline of a folder that we wrote; a file is itself.
+
+    Raises:
+        InputError: the folder holds no traces.
+    """
+    if not source.is_dir():
+        return [source]
+    timeline = source / "timeline.parquet"
+    if timeline.exists():
+        return [timeline]
+    found = sorted(path for path in source.iterdir() if path.is_file() and path.name.endswith(SUFFIXES))
+    if not found:
+        raise InputError("is a folder without traces", file=source, expected=f"files named *{', *'.join(SUFFIXES)}")
+    return found
+
+
+def _importer(form: Format) -> Callable[[Sequence[Path], Sequence[int] | None], Imported]:
     if form is Format.CHAKRA:
         from traces.chakra.importer import import_chakra
 

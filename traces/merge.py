@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from inputs.errors import InputError, ProgramError
-from simulator.operators import Amount, CollectiveCall, Copy, Delay, Measured, Work
+from simulator.operators import Amount, CollectiveCall, Copy, Delay, FloatArray, Measured, Work
 from simulator.program import (
     IntArray,
     OwnCalls,
@@ -152,9 +152,21 @@ def _merged_work(works: Sequence[Work]) -> Work:
         return first
     if isinstance(first, Measured | Delay):
         return replace(first, seconds=_amount([work.seconds for work in works]))  # type: ignore[union-attr]
-    if isinstance(first, CollectiveCall | Copy):
+    if isinstance(first, CollectiveCall):
+        calls = [work for work in works if isinstance(work, CollectiveCall)]
+        return replace(first, bytes=_amount([call.bytes for call in calls]), peer_shares=_peers(calls))
+    if isinstance(first, Copy):
         return replace(first, bytes=_amount([work.bytes for work in works]))  # type: ignore[union-attr]
     return first
+
+
+def _peers(calls: Sequence[CollectiveCall]) -> FloatArray | None:
+    """Rows of `CollectiveCall.peer_shares` of all ranks; even ones for ranks without."""
+    known = [call.peer_shares for call in calls if call.peer_shares is not None]
+    if not known:
+        return None
+    even = np.full((1, known[0].shape[1]), 1.0 / known[0].shape[1])
+    return np.concatenate([even if call.peer_shares is None else call.peer_shares for call in calls])
 
 
 def _amount(values: Sequence[Amount]) -> Amount:

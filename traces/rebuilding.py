@@ -60,12 +60,24 @@ def check(file: Path, about: About) -> None:
             dependencies = all(0 <= dep < count and lag >= 0 for dep, lag in task.dependencies)
             before = not about.verbatim or all(dep < place and not lag for dep, lag in task.dependencies)
             sized = not isinstance(work, CollectiveWords | CopyWords) or _is_sized(work.bytes, len(program.ranks))
-            named = not isinstance(work, CollectiveWords) or work.communicator in known
+            named = not isinstance(work, CollectiveWords) or (
+                work.communicator in known and _has_peers(about, program, work)
+            )
             if not (0 <= task.stream < len(program.streams) and dependencies and before and sized and named):
                 message = (
                     f"task {place} ({task.name[:60]!r}) has an impossible stream, dependency, size or communicator"
                 )
                 raise InputError(message, file=file, key=where)
+
+
+def _has_peers(about: About, program: ProgramWords, work: CollectiveWords) -> bool:
+    """Whether the shares of peers are fractions of each member of the communicator, on each rank; or there are none."""
+    if work.peer_shares is None:
+        return True
+    instance = np.array(about.communicators[work.communicator])
+    sizes = {int(np.count_nonzero(instance == instance[rank])) for rank in program.ranks}
+    rows = work.peer_shares
+    return len(rows) == len(program.ranks) and all({len(row)} == sizes and min(row) >= 0 for row in rows)
 
 
 def _is_sized(size: float | list[float], ranks: int) -> bool:

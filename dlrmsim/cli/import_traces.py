@@ -7,15 +7,18 @@ from typing import Annotated
 
 import typer
 
-from dlrmsim.cli.options import KeptRanks, Report, refuse
+from dlrmsim.cli.options import KeptRanks, Report, Whole, refuse
 
 
 def import_traces(
-    traces: Annotated[list[Path], typer.Argument(help="Traces of one job, usually one per rank.", metavar="TRACE...")],
+    traces: Annotated[
+        list[Path], typer.Argument(help="Traces of one job, usually one per rank, or their folder.", metavar="TRACE...")
+    ],
     *,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for summary, timeline and page.")] = None,
     ranks: KeptRanks = None,
     op: Annotated[str | None, typer.Option("--op", help="Operation of nccl-tests' logs that do not name it.")] = None,
+    whole: Whole = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print summary.json and nothing else.")] = False,
     report: Report = None,
 ) -> None:
@@ -30,7 +33,7 @@ def import_traces(
         refuse("without --out", {"--report/--no-report": report})
     with progress_display() as progress:
         written, kept = report is not False, parse_ranks(ranks)
-        done = dlrmsim.import_traces(traces, ranks=kept, op=op, report=written, out=out, progress=progress)
+        done = dlrmsim.import_traces(traces, ranks=kept, op=op, whole=whole, report=written, out=out, progress=progress)
     if as_json:
         print_json(done.summary)
     else:

@@ -14,6 +14,9 @@ Settings: TypeAlias = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a key. Repeatable.")
 ]
 KeptRanks: TypeAlias = Annotated[str | None, typer.Option("--ranks", metavar="0,5,9", help="Keep these ranks only.")]
+Whole: TypeAlias = Annotated[
+    bool, typer.Option("--whole", help="Take each trace as one step: for Kineto traces without ProfilerStep.")
+]
 Report: TypeAlias = Annotated[
     bool | None, typer.Option("--report/--no-report", help="Write report.html.", show_default="report")
 ]

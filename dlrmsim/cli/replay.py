@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
-from dlrmsim.cli.options import KeptRanks
+from dlrmsim.cli.options import KeptRanks, Whole
 
 if TYPE_CHECKING:  # loading it takes longer than a command line may take to start
     from traces.replay import changes
@@ -44,24 +44,38 @@ CollectivePrecision = Annotated[
     str | None, typer.Option("--collective-precision", metavar="fp16|OP=TYPE,...", help="Floating-point collectives.")
 ]
 
+HostSpeed = Annotated[
+    float, typer.Option("--host-speed", metavar="1.5", help="Host work takes 1/1.5 of its time; waiting is no work.")
+]
+Launches = Annotated[
+    float, typer.Option("--launches", metavar="0.5", help="Host work that ends in a launch takes half of its time.")
+]
+CudaGraphs = Annotated[
+    bool, typer.Option("--cuda-graphs", help="Launches between two waits of the host are one CUDA graph.")
+]
+
 
 def replay(
-    traces: Annotated[list[Path], typer.Argument(help="Traces of one job.", metavar="TRACE...")],
+    traces: Annotated[list[Path], typer.Argument(help="Traces of one job, or their folder.", metavar="TRACE...")],
     *,
     cluster: ClusterName = None,
     gpu: GpuName = None,
     from_gpu: TracedGpu = None,
     world_size: WorldSize = None,
     local_batch: LocalBatch = None,
+    host_speed: HostSpeed = 1.0,
+    launches: Launches = 1.0,
+    cuda_graphs: CudaGraphs = False,
     absent: Absent = None,
     overlap: Overlap = "as_traced",
     delay: Delay = None,
     collective_precision: CollectivePrecision = None,
     ranks: KeptRanks = None,
+    whole: Whole = False,
     out: Annotated[Path | None, typer.Option("--out", help="Folder for what `import` writes, of the replay.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Run traces in the engine, as measured or on other hardware, other ranks, with other precision or overlap."""
+    """Run traces in the engine, as measured or on other hardware, another host, other ranks, with other precision."""
     import dlrmsim
     from dlrmsim.cli.parsing import parse_delays, parse_precisions, parse_ranks
     from dlrmsim.cli.printing import print_json
@@ -81,7 +95,11 @@ def replay(
             overlap=cast("changes.Overlap", overlap),
             delays_s=delays_s,
             precisions=precisions,
+            host_speed=host_speed,
+            launches=launches,
+            cuda_graphs=cuda_graphs,
             ranks=kept,
+            whole=whole,
             out=out,
             progress=progress,
         )

@@ -1,4 +1,4 @@
-"""From traces and their analysis to their page."""
+"""From traces or their replay to a page."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from reports.trace_report import render_trace
 from traces.analysis import TraceAnalysis
 from traces.imported import Imported
 from traces.measured import MeasuredRun
+from traces.replay.record import ReplayRecord
 
 RANKS_SHOWN = 12
 """Ranks that a line about a gap lists."""
 
 
-def trace_page(imported: Imported, measured: MeasuredRun, analysis: TraceAnalysis) -> str:
-    """The page of an import or a replay with times."""
+def trace_page(
+    imported: Imported, measured: MeasuredRun, analysis: TraceAnalysis, replay: ReplayRecord | None = None
+) -> str:
+    """The page of an import with times, or of a replay."""
     first = imported.files[0].name
     findings = TraceFindings(
         programs=measured.graph.programs,
@@ -29,6 +32,7 @@ def trace_page(imported: Imported, measured: MeasuredRun, analysis: TraceAnalysi
         name=first if len(imported.files) == 1 else f"{first} and {len(imported.files) - 1} more",
         format=imported.format,
         device=imported.device,
+        replay=replay,
         world_size=imported.world_size,
         iteration_time_s=analysis.iteration_time_s,
         steps=analysis.steps,

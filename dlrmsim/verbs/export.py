@@ -55,7 +55,7 @@ def export(
     """Export a run or the traces of a job into ``out/FORMAT``, whole or not at all.
 
     Args:
-        what: a folder of `run`, `import_traces` or `replay`, or traces.
+        what: a folder of `run`, `import_traces` or `replay`, or traces, or folders of traces.
         form: key of `WRITERS`.
         ranks: ranks to keep; default: all.
         out: the folder.
@@ -68,7 +68,7 @@ def export(
         raise InputError("no such format", file="--format", given=form, expected=expected, nearest=near)
     progress, folder = progress or Silent(), replaceable(out)
     progress.stage("reading traces")
-    imported = import_traces([_timeline_of(source) for source in paths_of(what)], ranks)
+    imported = import_traces(paths_of(what), ranks)
     progress.stage("writing results")
     with folder_written_whole(folder) as partial:
         (partial / form).mkdir()
@@ -78,15 +78,3 @@ def export(
             raise InputError("has no programs to export", file=imported.files[0], given=imported.format)
         write_record(partial, {"exported_from": [str(file) for file in imported.files]})
     return ExportResult(folder, imported, tuple(folder / form / name for name in names))
-
-
-def _timeline_of(source: Path) -> Path:
-    """The timeline in a folder of ours; a file is itself."""
-    if not source.is_dir():
-        return source
-    timeline = source / "timeline.parquet"
-    if not timeline.exists():
-        raise InputError(
-            "has no timeline.parquet", file=source, expected="a folder of run, import or replay, or traces"
-        )
-    return timeline

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dlrmsim.output.folders import replaceable
-from dlrmsim.output.trace_results import write_trace_results
+from dlrmsim.output.trace_results import TraceResults, write_trace_results
 from dlrmsim.verbs.what import Name, Names, paths_of
 from scenarios.progress import Progress, Silent
 from traces import formats
@@ -38,6 +38,7 @@ def import_traces(
     *,
     ranks: Sequence[int] | None = None,
     op: str | None = None,
+    whole: bool = False,
     report: bool = True,
     out: Name | None = None,
     progress: Progress | None = None,
@@ -45,9 +46,10 @@ def import_traces(
     """Import traces and write the results into ``out``, whole or not at all.
 
     Args:
-        what: the traces of one job.
+        what: the traces of one job, or folders of them.
         ranks: ranks to keep; default: all.
         op: operation of logs of nccl-tests that do not name it.
+        whole: each Kineto trace is one step, whatever steps its profiler marked.
         report: whether to write the page.
         out: folder for ``summary.json``, and, for formats with times, ``timeline.parquet`` and ``report.html``.
 
@@ -58,10 +60,11 @@ def import_traces(
     progress, folder = progress or Silent(), None if out is None else replaceable(out, report=report)
     begin = time.perf_counter()
     progress.stage("reading traces")
-    imported = formats.import_traces(paths_of(what), ranks, op)
+    imported = formats.import_traces(paths_of(what), ranks, op, whole=whole)
     progress.stage("analysing")
     analysis = analyse_trace(imported, imported.measured) if imported.measured else None
     summary = import_summary(imported, analysis)
     if folder is not None:
-        write_trace_results(folder, imported, analysis, summary, report=report, begin=begin, progress=progress)
+        results = TraceResults(imported, analysis, summary)
+        write_trace_results(folder, results, report=report, begin=begin, progress=progress)
     return ImportTracesResult(folder, imported, analysis, summary)

@@ -1,4 +1,4 @@
-"""``replay``: run traces in the engine, as measured, or on other hardware, other ranks, precision and overlap."""
+"""``replay``: run traces in the engine, as measured, or on other hardware, hosts, ranks, precision and overlap."""
 
 from __future__ import annotations
 
@@ -8,15 +8,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dlrmsim.output.folders import replaceable
-from dlrmsim.output.trace_results import write_trace_results
+from dlrmsim.output.trace_results import TraceResults, write_trace_results
 from dlrmsim.verbs.what import Name, Names, paths_of
 from scenarios.progress import Progress, Silent
-from traces.analysis import analyse_trace, import_summary
+from traces.analysis import TraceAnalysis, analyse_trace, import_summary
 from traces.formats import import_traces
 from traces.imported import Imported
 from traces.replay import job_of, replayed
+from traces.replay.bound import bound_of
 from traces.replay.changes import Absent, Changes, Overlap, changed
 from traces.replay.gpu import MethodShare
+from traces.replay.record import ReplayRecord, record_of
 from traces.replay.summary import replay_summary
 
 
@@ -30,6 +32,7 @@ class ReplayResult:
         before: the import.
         after: the same with the times of the replay.
         methods: how kernels came to another GPU.
+        record: both machines, what was changed, and times beside the measured ones.
         summary: output of ``replay --json``.
     """
 
@@ -38,6 +41,7 @@ class ReplayResult:
     before: Imported
     after: Imported
     methods: tuple[MethodShare, ...]
+    record: ReplayRecord
     summary: Mapping[str, object]
 
 
@@ -53,14 +57,18 @@ def replay(
     overlap: Overlap = "as_traced",
     delays_s: Mapping[int, float] | None = None,
     precisions: Mapping[str, str] | None = None,
+    host_speed: float = 1.0,
+    launches: float = 1.0,
+    cuda_graphs: bool = False,
     ranks: Sequence[int] | None = None,
+    whole: bool = False,
     out: Name | None = None,
     progress: Progress | None = None,
 ) -> ReplayResult:
     """Import traces and run them in the engine.
 
     Args:
-        what: traces of one job.
+        what: traces of one job, or folders of them.
         cluster: the cluster that takes the collectives; default: transfers as measured.
         gpu: the GPU that takes the kernels; default: kernels as measured.
         from_gpu: the GPU of the trace; default: by its name in the trace.
@@ -71,7 +79,11 @@ def replay(
         overlap: factor on the overlap of device work.
         delays_s: lateness of ranks in each step, seconds.
         precisions: type by operation of collectives, ``all`` for the others.
+        host_speed: speed of the host's work against the measured one.
+        launches: host work that ends in launches against the measured one.
+        cuda_graphs: whether launches between two waits of a thread are one CUDA graph.
         ranks: ranks to keep; default: all.
+        whole: each Kineto trace is one step, whatever steps its profiler marked.
         out: folder for the files of `import_traces`, with the times of the replay.
 
     Raises:
@@ -80,19 +92,27 @@ def replay(
         DeadlockError: the trace's dependencies contradict each other.
     """
     changes = Changes(
-        cluster, gpu, from_gpu, world_size, local_batch, absent, overlap, delays_s or {}, precisions or {}
-    )
+        cluster, gpu, from_gpu, world_size, local_batch, absent, overlap, delays_s or {}, precisions or {},
+        host_speed, launches, cuda_graphs,
+    )  # fmt: skip
     progress, folder = progress or Silent(), None if out is None else replaceable(out)
     begin = time.perf_counter()
     progress.stage("reading traces")
-    before = import_traces(paths_of(what), ranks)
+    before = import_traces(paths_of(what), ranks, whole=whole)
     progress.stage("replaying")
     job, methods = changed(job_of(before), changes)
     after = replayed(job, changes.machine(job.world_size))
     progress.stage("analysing")
-    analysis = analyse_trace(after, after.measured) if after.measured else None
-    summary = replay_summary(before, after, analysis, changes, methods)
+    analyses = _analysed(before), _analysed(after)
+    progress.stage("finding what bounds it")
+    record = record_of((before, after), analyses, changes, methods, job.notes, bound_of(job, after))
+    summary = replay_summary(before, after, changes, record)
     if folder is not None:
-        written = import_summary(after, analysis) | summary
-        write_trace_results(folder, after, analysis, written, report=True, begin=begin, progress=progress)
-    return ReplayResult(folder, changes, before, after, methods, summary)
+        written = import_summary(after, analyses[1]) | summary
+        results = TraceResults(after, analyses[1], written, record)
+        write_trace_results(folder, results, report=True, begin=begin, progress=progress)
+    return ReplayResult(folder, changes, before, after, methods, record, summary)
+
+
+def _analysed(imported: Imported) -> TraceAnalysis | None:
+    return analyse_trace(imported, imported.measured) if imported.measured else None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +39,11 @@ def lower_collective(
     if sequenced.call.op != "all_to_all":
         sizes = _evened_over_instances(sizes, sequenced.instance >= 0, evened)
     weights = _per_rank(sequenced, programs, "receive_weights")
-    calls = [_sized(sequenced.call, block, sizes, weights, evened) for block in model.blocks(sequenced.instance)]
+    peers = _peer_shares(sequenced, programs)
+    calls = [
+        _with_peers(_sized(sequenced.call, block, sizes, weights, evened), peers, evened)
+        for block in model.blocks(sequenced.instance)
+    ]
     timed = [model.time(call) for call in calls]
     activity_of = np.full(int(sequenced.instance.max()) + 1, -1, dtype=np.int64)
     activities: list[Activity] = []
@@ -88,6 +92,23 @@ def _sized(call: CollectiveCall, block: Block, sizes: Amount | None, weights: Am
     totals = share.sum(axis=1, keepdims=True)
     share = np.divide(share, totals, out=np.full(block.ranks.shape, 1.0 / block.size), where=totals > 0.0)
     return Call(call.op, block, sent.mean(axis=1, keepdims=True), sent, _evened(share, evened))
+
+
+def _peer_shares(sequenced: SequencedCall, programs: Sequence[Program]) -> dict[int, FloatArray]:
+    """Fraction of what a rank sends to each member of its instance ``[n]``, of the ranks that have them."""
+    given = [(programs[c.program].ranks.tolist(), c.call.peer_shares) for c in sequenced.callers]
+    return {rank: row for ranks, rows in given if rows is not None for rank, row in zip(ranks, rows, strict=True)}
+
+
+def _with_peers(call: Call, peers: Mapping[int, FloatArray], evened: float) -> Call:
+    """The call with the shares of each of its senders; those without any send evenly."""
+    block = call.block
+    if call.op != "all_to_all" or not any(rank in peers for rank in block.ranks.ravel().tolist()):
+        return call
+    even = np.full(block.size, 1.0 / block.size)
+    shares = np.array([[peers.get(rank, even) for rank in ranks] for ranks in block.ranks.tolist()])
+    sent = np.broadcast_to(call.bytes, block.ranks.shape) if call.send_bytes is None else call.send_bytes
+    return replace(call, send_bytes=sent, peer_shares=shares + (1.0 / block.size - shares) * evened)
 
 
 def _evened(values: FloatArray, part: float) -> FloatArray:

@@ -69,12 +69,14 @@ class AllPairs:
         bytes: bytes that each member sends, own part included ``[a, 1]``.
         send_bytes: the same where members differ ``[I, n]``.
         receive_weights: share of a sender's bytes that each member receives ``[I, n]``; None: even.
+        peer_bytes: bytes from each member to each other ``[I, n, n]`` where shares differ by sender.
         on_rails: messages change the rail by NVLink before they leave the node (PXN).
     """
 
     bytes: FloatArray
     send_bytes: FloatArray | None = None
     receive_weights: FloatArray | None = None
+    peer_bytes: FloatArray | None = None
     on_rails: bool = False
 
     def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
@@ -84,12 +86,18 @@ class AllPairs:
     def crossing(self, block: Block, label: IntArray) -> Traffic:
         """Each member outside the label gets its share."""
         grouping = block.grouping(label)
+        if self.peer_bytes is not None:
+            away = np.where(grouping.slot[:, :, None] == grouping.slot[:, None, :], 0.0, self.peer_bytes)
+            return Traffic(away.sum(axis=2), away.sum(axis=1))
         if self.send_bytes is None or self.receive_weights is None:
             return both_ways(self.bytes * ((block.size - grouping.count) / block.size))
         return _uneven(self.send_bytes, self.receive_weights, grouping)
 
     def messages(self, block: Block) -> Messages:
         """To every member its share."""
+        if self.peer_bytes is not None:
+            sender, receiver = (place.reshape(1, -1) for place in np.indices((block.size, block.size)))
+            return (Direct(sender, receiver, self.peer_bytes.reshape(len(self.peer_bytes), -1)),)
         if self.send_bytes is None or self.receive_weights is None:
             return (Spread(self.bytes, np.full((1, 1), 1.0 / block.size)),)
         return (Spread(self.send_bytes, self.receive_weights),)

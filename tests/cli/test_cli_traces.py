@@ -45,6 +45,28 @@ def test_import_as_json_writes_nothing(kineto, tmp_path, capsys):
     assert sorted(tmp_path.iterdir()) == before
 
 
+def test_a_folder_stands_for_its_traces(kineto, tmp_path, capsys):
+    for command in ("import", "replay"):
+        assert main([command, *kineto, "--json"]) == 0
+        by_file = capsys.readouterr().out
+        assert main([command, str(tmp_path), "--json"]) == 0
+        assert capsys.readouterr().out == by_file
+
+
+def test_a_folder_that_we_wrote_stands_for_its_timeline(kineto, tmp_path, capsys):
+    assert main(["import", *kineto, "--out", str(tmp_path / "out")]) == 0
+    assert main(["replay", str(tmp_path / "out"), "--json"]) == 0
+    found = capsys.readouterr().out
+    assert json.loads(found[found.index("{") :])["largest_error_s"] == 0.0
+
+
+def test_a_whole_trace_is_for_kineto(tmp_path, capsys):
+    file = tmp_path / "job.0.et"
+    file.write_bytes(chakra_bytes(chakra_iteration()))
+    assert main(["import", str(file), "--whole"]) == 2
+    assert "--whole: is for Kineto traces" in capsys.readouterr().err
+
+
 def test_import_refuses_a_folder_that_is_not_ours(kineto, tmp_path, capsys):
     assert main(["import", *kineto, "--out", str(tmp_path)]) == 2
     assert "holds files that dlrmsim did not write" in capsys.readouterr().err
@@ -66,7 +88,7 @@ def test_replay_of_a_trace_without_times_needs_a_cluster(tmp_path, capsys):
     assert main(["replay", *names]) == 2
     assert "has no times to replay; name a cluster" in capsys.readouterr().err
     assert main(["replay", *names, "--cluster", "dgx_a100_80"]) == 0
-    assert "8 of 8 ranks, on dgx_a100_80" in capsys.readouterr().out
+    assert "8 of 8 ranks: replayed on the network of dgx_a100_80" in capsys.readouterr().out
 
 
 def test_ranks_without_a_trace_run_the_first_program_on_a_cluster(tmp_path, capsys):
@@ -85,7 +107,8 @@ def test_ranks_without_a_trace_run_the_first_program_on_a_cluster(tmp_path, caps
 def test_replay_with_a_late_rank_prints_the_step_before_and_after(kineto, capsys):
     assert main(["replay", *kineto, "--delay", "1=20us"]) == 0
     out = capsys.readouterr().out
-    assert "2 of 3 ranks, transfers as measured" in out
+    assert "2 of 3 ranks: replayed with rank 1: 0.02 ms late in each step" in out
+    assert "changed  collectives: transfers as measured" in out
     assert re.search(r"step +200 µs", out)
     assert main(["replay", *kineto, "--delay", "1=20us", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -101,6 +124,66 @@ def test_replay_on_a_gpu_says_how_kernels_came_there(kineto, capsys):
     assert main(["replay", *kineto, "--gpu", "h100_sxm5_80", "--from-gpu", "v100_sxm2_32", "--json"]) == 0
     kernels = json.loads(capsys.readouterr().out)["kernels"]
     assert sum(row["tasks"] for row in kernels) == 6  # two kernels and a copy on each rank
+
+
+def test_a_replay_answers_before_it_explains(kineto, capsys):
+    """Both machines, both times and the bound come first; gaps take one line."""
+    options = ["--gpu", "h100_sxm5_80", "--from-gpu", "v100_sxm2_32", "--cluster", "dgx_h100"]
+    assert main(["replay", *kineto, *options]) == 0
+    first, second, third, *_ = capsys.readouterr().out.splitlines()
+    assert first.endswith("replayed on dgx_h100, NVIDIA H100 SXM5; measured on NVIDIA V100 SXM2")
+    assert re.fullmatch(r"  \d+ µs per step; measured 200 µs \([+-]\d+\.\d %\)", second)
+    assert re.match(r"  (The host|Kernels|Copies|Communication) bounds? the replay: 10 % faster, ", third)
+    assert main(["replay", *kineto, *options[:4]]) == 0
+    *_, last = capsys.readouterr().out.splitlines()
+    assert last == "  gaps     1 kind in the traces: --json lists them"
+
+
+def test_summary_and_page_of_a_replay_say_what_was_replayed_on_what(kineto, tmp_path):
+    out = tmp_path / "out"
+    options = ["--gpu", "h100_sxm5_80", "--from-gpu", "v100_sxm2_32", "--cluster", "dgx_h100", "--host-speed", "2"]
+    assert main(["replay", *kineto, *options, "--out", str(out)]) == 0
+    found = json.loads((out / "summary.json").read_text())
+    machines = {"measured_on": "NVIDIA V100 SXM2", "replayed_on": "dgx_h100, NVIDIA H100 SXM5"}
+    assert {key: found[key] for key in machines} == machines
+    assert found["device"] == "NVIDIA H100 SXM5"
+    assert any("host work: 2 times as fast" in line for line in found["changed"])
+    assert found["measured_step"]["step_s"] == pytest.approx(200e-6)
+    assert found["step"]["step_s"] == found["iteration_time_s"] != found["measured_step"]["step_s"]
+    (collective,) = found["collectives_compared"]
+    assert collective["transfer"]["measured_s"] == pytest.approx(5e-6)
+    page = (out / "report.html").read_text()
+    text = re.sub(r"<(script|style).*?</\1>|<[^>]*>", " ", page, flags=re.DOTALL)
+    footer = re.sub(r"\s+", " ", page.partition("<footer>")[2].partition("</footer>")[0])
+    assert footer.startswith("Predicted by dlrmsim")
+    for where in (page.partition("<title>")[2].partition("</title>")[0], footer, text):
+        assert "replayed on dgx_h100, NVIDIA H100 SXM5; measured on NVIDIA V100 SXM2" in where
+    assert "per step, measured" not in text
+    assert "Measured; imported" not in page
+
+
+def test_an_unchanged_replay_says_so(kineto, capsys):
+    assert main(["replay", *kineto]) == 0
+    assert "replayed unchanged; measured on" in capsys.readouterr().out
+
+
+def test_a_gpu_that_makes_kernels_slower_is_said(tmp_path, capsys):
+    own = two_ranks(1)[0]
+    next(e for e in own.events if e["name"] == "gemm")["dur"] = 20.0
+    file = str(own.write(tmp_path / "rank0.json"))
+    assert main(["replay", file, "--gpu", "v100_sxm2_32", "--from-gpu", "h100_sxm5_80"]) == 0
+    out = capsys.readouterr().out
+    assert "slower on NVIDIA V100 SXM2: GEMM without shape" in out
+    assert main(["replay", file, "--gpu", "h100_sxm5_80", "--from-gpu", "v100_sxm2_32"]) == 0
+    assert "slower on" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("option", "said"), [(["--host-speed", "0"], "--host-speed: is no factor"), (["--launches", "-1"], "--launches")]
+)
+def test_levers_of_the_host_that_make_no_sense(kineto, capsys, option, said):
+    assert main(["replay", *kineto, *option]) == 2
+    assert said in capsys.readouterr().err
 
 
 def test_replay_writes_what_import_writes_and_compare_reads_it(kineto, tmp_path, capsys):

@@ -22,6 +22,8 @@ from simulator.operators import (
     Nothing,
 )
 
+RATE = load_cluster("zionex").node.gpu.embedding_bytes_per_s
+
 
 @pytest.fixture(scope="module")
 def a100():
@@ -30,8 +32,8 @@ def a100():
 
 
 def test_lookups_and_updates_go_at_the_embedding_rate(a100):
-    assert a100.duration_s(EmbeddingLookup(1e6, 1e9, 2e8, 1e8, 4)) == pytest.approx(1.3e9 / 1300e9)
-    updating = 1300e9 * UPDATE_OVER_LOOKUP
+    assert a100.duration_s(EmbeddingLookup(1e6, 1e9, 2e8, 1e8, 4)) == pytest.approx(1.3e9 / RATE)
+    updating = RATE * UPDATE_OVER_LOOKUP
     update = EmbeddingUpdate(1e6, 5e5, 2e8, 8e8, 3e8, 0.0, 4)
     assert a100.duration_s(update) == pytest.approx(1.3e9 / updating)
     sorting = EmbeddingUpdate(1e6, 5e5, 2e8, 8e8, 3e8, 1e9, 4)
@@ -46,7 +48,7 @@ def test_rows_that_hit_the_l2_cost_only_its_rate(a100):
     """40 MB of L2 stand between the 20 and 60 MB of a curve: half of the rows between them come from memory."""
     curve = Misses(np.array([0.0, 20e6, 60e6]), np.array([1e9, 6e8, 2e8]))
     lookup = EmbeddingLookup(1e6, 1e9, 1e8, 1e8, 4, missed=curve)
-    assert a100.duration_s(lookup) == pytest.approx((4e8 + 2e8) / 1300e9)
+    assert a100.duration_s(lookup) == pytest.approx((4e8 + 2e8) / RATE)
     held = EmbeddingLookup(1e6, 1e10, 1e8, 1e8, 4, missed=Misses(np.array([0.0, 1e6]), np.array([1e10, 1e6])))
     assert a100.duration_s(held) == pytest.approx(1.02e10 / 5430e9), "all of it passes through the L2"
 
@@ -58,7 +60,7 @@ def test_gradients_read_again_cost_only_what_misses_the_cache(a100):
     held = EmbeddingUpdate(1, 1, 1e9, 0.0, 0.0, 0.0, 1, repeated_gradient_bytes=8e9, gradient_block_bytes=l2)
     missed = EmbeddingUpdate(1, 1, 1e9, 0.0, 0.0, 0.0, 1, repeated_gradient_bytes=8e9, gradient_block_bytes=4 * l2)
     assert a100.duration_s(held) == pytest.approx(once)
-    assert a100.duration_s(missed) == pytest.approx(once + 6e9 / (1300e9 * UPDATE_OVER_LOOKUP))
+    assert a100.duration_s(missed) == pytest.approx(once + 6e9 / (RATE * UPDATE_OVER_LOOKUP))
 
 
 def test_streaming_kernels_go_at_the_stream_rate(a100):
@@ -109,7 +111,7 @@ def test_no_kernel_is_shorter_than_the_floor_and_no_work_is_no_kernel(a100):
     lookup = EmbeddingLookup(*(np.array([0.0, 1.0, 1e7]) * size for size in (1, 400, 100, 8, 1)))
     durations = a100.duration_s(lookup)
     assert durations.tolist()[:2] == [0.0, floor]
-    assert durations[2] == pytest.approx(1e7 * 508 / 1300e9)
+    assert durations[2] == pytest.approx(1e7 * 508 / RATE)
 
 
 def test_host_work_is_launches_times_the_framework_launch(a100):

@@ -16,11 +16,12 @@ from simulator.analysis import timeline_blocks, write_parquet
 from simulator.lowering import build_machine, lower
 from simulator.operators import Category, CollectiveCall, Elementwise, Gemm, Measured
 from simulator.program import ProgramBuilder, TaskGraph
-from tests.trace_files import chakra_bytes, chakra_iteration, two_ranks, write_ranks
+from tests.trace_files import KinetoRank, chakra_bytes, chakra_iteration, two_ranks, write_ranks
 from traces.chakra.importer import import_chakra
 from traces.formats import Format, detect, import_traces
 from traces.nccl_tests import read_timed_collectives
 from traces.parquet import program_metadata
+from traces.replay import job_of, replayed
 
 # Chakra
 
@@ -315,3 +316,40 @@ def test_two_timelines_are_two_runs(tmp_path):
 def test_measured_work_keeps_its_seconds_on_any_machine():
     machine = build_machine(load_cluster("dgx_a100_80"), 1, launch_s=0.0)
     assert machine.compute.duration_s(Measured(0.25, Category.COMPUTE, "gemm")) == 0.25
+
+
+@pytest.mark.parametrize(("comm_type", "op"), [(3, "gather"), (4, "scatter")])
+def test_chakra_gathers_and_scatters_run_on_a_machine(tmp_path, comm_type, op):
+    """The root's port carries the parts of the seven others: at least 7/8 of the bytes at a port's rate."""
+    nodes = chakra_iteration()
+    nodes[1]["attrs"] = {"comm_type": comm_type, "comm_size": 1 << 26}
+    files = []
+    for rank in range(8):
+        files.append(tmp_path / f"job.{rank}.et")
+        files[-1].write_bytes(chakra_bytes(nodes))
+    cluster = load_cluster("dgx_a100_80")
+    found = replayed(job_of(import_traces(files)), build_machine(cluster, 8, launch_s=0.0))
+    (call,) = (w for w in found.graph.programs[0].work if isinstance(w, CollectiveCall))
+    assert (call.op, call.bytes) == (op, 1 << 26)
+    length_s = int(found.measured.result.iteration_end_ps[0]) / 1e12 - 110e-6
+    assert length_s > 7 / 8 * (1 << 26) / 300e9
+
+
+@pytest.mark.parametrize(
+    ("name", "elements", "size"),
+    [
+        ("gather", {"In msg nelems": 1000, "Out msg nelems": 0}, 8000.0),
+        ("scatter", {"In msg nelems": 0, "Out msg nelems": 1000}, 8000.0),
+        ("all_gather", {"In msg nelems": 1000, "Out msg nelems": 2000}, 8000.0),
+        ("reduce_scatter", {"In msg nelems": 1000, "Out msg nelems": 500}, 4000.0),
+    ],
+)
+def test_sizes_are_those_of_nccl_tests(tmp_path, name, elements, size):
+    """Of two ranks and fp32: gather and scatter count what the root has."""
+    own = KinetoRank(0, 2)
+    own.step(1, 0.0, 100.0)
+    told = {"Collective name": name, "dtype": "Float", "Group size": 2, **elements}
+    own.kernel("ncclDevKernel_SendRecv", (5.0, 5.0), (20.0, 10.0), **told)
+    (program,) = import_traces([own.write(tmp_path / "trace.json")]).graph.programs
+    (call,) = (w for w in program.work if isinstance(w, CollectiveCall))
+    assert (call.op, call.bytes) == (name, size)

@@ -229,3 +229,100 @@ def test_two_files_of_one_rank(tmp_path):
     files = [two_ranks()[0].write(tmp_path / name) for name in ("a.json", "b.json")]
     with pytest.raises(InputError, match=r"b\.json: is of rank 0, and so is .*a\.json"):
         import_kineto(files)
+
+
+def union_us(spans):
+    """Length of the union of intervals."""
+    covered, done = 0.0, float("-inf")
+    for start, end in sorted(spans):
+        covered += max(0.0, end - max(start, done))
+        done = max(done, end)
+    return covered
+
+
+@pytest.mark.parametrize(
+    "spans",
+    [
+        [(100, 150), (144, 184), (260, 320)],  # programmatic dependent launch: 84 and 60 us
+        [(100, 150), (110, 120), (130, 200)],  # one inside another
+        [(100, 110), (100, 150), (150, 160)],
+        [(100, 103), (101, 104), (102, 105)],
+    ],
+)
+def test_kernels_that_overlap_on_a_stream_count_once(tmp_path, spans):
+    """Compute of the step is the union of the intervals, and a replay keeps the step."""
+    own = KinetoRank()
+    own.step(1, 0.0, 380.0)
+    for number, (start, end) in enumerate(spans):
+        own.kernel("gemm", (5.0 + 10 * number, 5.0), (float(start), float(end - start)))
+    imported = import_kineto([own.write(tmp_path / "trace.json")])
+    (row,) = analyse_trace(imported, imported.measured).steps
+    assert row.compute_s == pytest.approx(union_us(spans) * US)
+    assert replayed(imported) == 0
+    assert run_again(job_of(imported)).steps == imported.steps
+
+
+def test_the_gap_of_overlapping_kernels_has_their_number_and_time(tmp_path):
+    ranks = []
+    for rank in range(2):
+        own = KinetoRank(rank, 2)
+        own.step(1, 0.0, 380.0)
+        own.kernel("gemm", (5.0, 5.0), (100.0, 50.0))
+        own.kernel("add", (15.0, 5.0), (144.0 - rank, 40.0))
+        own.kernel("sum", (25.0, 5.0), (184.0, 60.0))  # within the clock of a microsecond on rank 0: no overlap
+        ranks.append(own)
+    gaps = {gap.what: gap for gap in import_kineto(write_ranks(tmp_path, ranks)).gaps}
+    words = "overlap earlier work of their stream: at most 7 us each, 13 us in all"
+    (found,) = (gap for what, gap in gaps.items() if words in what)
+    assert (found.count, found.ranks) == (2, (0, 1))
+
+
+def without_rank_or_steps(**head):
+    own = two_ranks(1)[0]
+    own.head = dict(head)
+    own.events = [e for e in own.events if not e["name"].startswith("ProfilerStep")]
+    return own
+
+
+def test_a_trace_without_steps_can_be_taken_whole(tmp_path):
+    """From its first event at 2 us to its last one's end at 130 us; all but idling is as in the marked step."""
+    file = without_rank_or_steps().write(tmp_path / "trace.json")
+    with pytest.raises(InputError, match=r"no ProfilerStep.*--whole"):
+        import_kineto([file])
+    whole = import_kineto([file], whole=True)
+    (row,) = analyse_trace(whole, whole.measured).steps
+    marked = import_kineto([two_ranks(1)[0].write(tmp_path / "steps.json")])
+    (same,) = analyse_trace(marked, marked.measured).steps
+    assert row.step_s == pytest.approx(128 * US)
+    parts = ("compute_s", "exposed_comm_s", "exposed_copy_s")
+    assert [getattr(row, part) for part in parts] == pytest.approx([getattr(same, part) for part in parts])
+    assert replayed(whole) == 0
+    assert {"traces taken whole, as one step", "traces that do not say their rank (taken: rank 0)"} <= {
+        gap.what for gap in whole.gaps
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("rank3.json", 3), ("trace-rank-12.json.gz", 12), ("worker_5.pt.trace.json", 5), ("job_7.json", 7),
+        ("kineto.4.pt.trace.json.gz", 4), ("worker_a4000.1743587813287013007.pt.trace.json", None),
+        ("profile_step_100.json", None), ("trace.json", None), ("resnet50.json", None),
+    ],
+)  # fmt: skip
+def test_the_rank_in_a_name(tmp_path, name, rank):
+    trace = read_kineto(without_rank_or_steps().write(tmp_path / name))
+    assert (trace.rank, trace.rank_from_name) == (rank, True)
+    own = two_ranks(1)[0]
+    own.head["distributedInfo"] = {"rank": 9}
+    assert read_kineto(own.write(tmp_path / name)).rank == 9
+
+
+def test_ranks_from_names_are_said(tmp_path):
+    files = []
+    for rank, own in enumerate(two_ranks()):
+        own.head = {}
+        files.append(own.write(tmp_path / f"job_{rank}.json"))
+    imported = import_kineto(files)
+    assert imported.ranks == (0, 1)
+    assert [gap.ranks for gap in imported.gaps if "number in the file's name" in gap.what] == [(0, 1)]

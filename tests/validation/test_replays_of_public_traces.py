@@ -110,8 +110,8 @@ def test_a100_with_shortest_transfers_waits_for_the_absent_ranks():
     assert 0.4 < mean(own, "exposed_waiting_s") / mean(own, "exposed_comm_s") < 0.65
 
 
-def test_half_precision_on_a100_shortens_communication_not_the_step():
-    """The host sets the pace; what the absent ranks would do with the time stays unknown: two limits."""
+def test_half_precision_on_a100_shortens_the_step_by_less_than_communication():
+    """What the absent ranks would do with the time stays unknown: two limits."""
     job = job_of(a100())
     as_measured = steps_of(replayed(in_precision(job, {"all_to_all": "fp16"})))
     apart = steps_of(replayed(in_precision(with_late_absent_ranks(job), {"all_to_all": "fp16"})))
@@ -119,7 +119,15 @@ def test_half_precision_on_a100_shortens_communication_not_the_step():
     assert mean(as_measured, "exposed_comm_s") < mean(before, "exposed_comm_s")
     assert mean(apart, "exposed_comm_s") < mean(before, "exposed_comm_s")
     for rows in (as_measured, apart):
-        assert mean(rows, "step_s") == pytest.approx(mean(before, "step_s"), rel=0.005)
+        shorter = mean(before, "step_s") - mean(rows, "step_s")
+        assert 0 <= shorter < mean(before, "exposed_comm_s") - mean(rows, "exposed_comm_s")
+
+
+def test_a_faster_gpu_makes_the_a100_rank_faster():
+    """Its host waits in 17 copies to pageable memory for the GPU: a twelfth of the step, which H100s save (-8.7 %)."""
+    job, _ = on_gpu(job_of(a100()), load_gpu("a100_sxm4_40"), load_gpu("h100_sxm5_80"))
+    found = replayed(with_clones(job), machine("dgx_h100", 8))
+    assert mean(steps_of(found), "step_s") / mean(steps_of(a100()), "step_s") == pytest.approx(0.913, abs=0.005)
 
 
 def test_clones_take_the_skew_of_the_traced_ranks():

@@ -17,10 +17,10 @@ METADATA, NODE = "GlobalMetadata", "Node"
 COMP, COMM_SEND, COMM_RECV, COMM_COLL = 4, 5, 6, 7
 """Node types (``NodeType``); 1 is metadata, 2 and 3 are loads and stores of memory."""
 COMM_OPS = {
-    0: "all_reduce", 1: "reduce", 2: "all_gather", 5: "broadcast", 6: "all_to_all", 7: "reduce_scatter",
-    8: "reduce_scatter", 9: "barrier",
+    0: "all_reduce", 1: "reduce", 2: "all_gather", 3: "gather", 4: "scatter", 5: "broadcast", 6: "all_to_all",
+    7: "reduce_scatter", 8: "reduce_scatter", 9: "barrier",
 }  # fmt: skip
-"""``CollectiveCommType`` of the attribute comm_type, those we have; 3 is gather, 4 scatter."""
+"""``CollectiveCommType`` of the attribute comm_type."""
 
 _VALUES = (
     ("double_val", 3, "DOUBLE"), ("float_val", 5, "FLOAT"), ("int32_val", 7, "INT32"), ("int64_val", 9, "INT64"),

@@ -3,46 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from simulator.operators import Category, CollectiveCall, Copy, Delay, Gemm, Measured, Work
-from simulator.program import IntArray
-from traces.collective_args import UNKNOWN_SIZE, CollectiveArgs, is_collective_kernel, read_args
+from traces.collective_args import UNKNOWN_SIZE, UNKNOWN_SPLITS, CollectiveArgs, is_collective_kernel, read_args
 from traces.description import TAIL
 from traces.kernel_classes import KernelClass, class_of
-from traces.kineto.device_work import DeviceWork
-from traces.kineto.events import Kind
 from traces.kineto.kernel_names import short_name
 from traces.kineto.rank_context import KERNEL, MEMCPY, PS_PER_S, RankContext
 from traces.kineto.shapes import gemm_of
 
-_WAITS = frozenset({"cudaStreamWaitEvent", "hipStreamWaitEvent", "cuStreamWaitEvent"})
 _DIRECTIONS = {"htod": "h2d", "dtoh": "d2h"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Launches:
-    """Pieces of device work in the order of their launches."""
-
-    places: IntArray
-    launched_ps: IntArray
-
-    @classmethod
-    def of(cls, work: DeviceWork, places: IntArray) -> _Launches:
-        """Launches of the given pieces, which are in order."""
-        return cls(places, work.launched_ps[places])
-
-    def first_after(self, at_ps: int) -> int | None:
-        """The first piece launched after a time."""
-        count = int(np.searchsorted(self.launched_ps, at_ps, side="right"))
-        return int(self.places[count]) if count < len(self.places) else None
-
-    def last_until(self, at_ps: int) -> int | None:
-        """The last piece launched until a time."""
-        count = int(np.searchsorted(self.launched_ps, at_ps, side="right"))
-        return int(self.places[count - 1]) if count else None
 
 
 class DeviceTasks:
@@ -56,7 +28,7 @@ class DeviceTasks:
 
     def run(self) -> None:
         """Append the tasks of all device work."""
-        streams, waits = self._streams(), self._waits()
+        streams, waits = self._streams(), self._context.waits
         for place in range(len(self._context.device.rows)):
             self._append(place, streams[int(self._context.device.stream[place])], waits.get(place, ()))
         for host, place in self._context.blocking:
@@ -104,44 +76,6 @@ class DeviceTasks:
                 known = max(known, int(work.end_ps[other]))
         return inputs, known
 
-    def _waits(self) -> dict[int, list[int]]:
-        """Device work -> the work of other streams that its stream waits for, by calls before its launch.
-
-        Kineto names neither the event nor the stream of a wait: taken is, of what other streams had been given before
-        the call, the one that ended last before the waiting work started.
-        """
-        events, work = self._context.trace.events, self._context.device
-        wanted = [n for n, name in enumerate(events.names) if name in _WAITS]
-        calls = np.flatnonzero(np.isin(events.name, wanted) & (events.kind == Kind.RUNTIME))
-        if not len(calls):
-            return {}
-        order = np.argsort(work.launched_ps, kind="stable")
-        launched_on = np.where(work.launch[order] >= 0, events.track[work.launch[order]], -1)
-        by_thread = {
-            track: _Launches.of(work, order[launched_on == track]) for track in np.unique(launched_on).tolist()
-        }
-        by_stream = [_Launches.of(work, order[work.stream[order] == s]) for s in range(len(work.streams))]
-        found: dict[int, list[int]] = {}
-        for call in calls.tolist():
-            at_ps, thread = int(events.start_ps[call]), int(events.track[call])
-            waiting = by_thread[thread].first_after(at_ps) if thread in by_thread else None
-            best = None if waiting is None else self._best_source(by_stream, at_ps, waiting)
-            if waiting is not None and best is not None:
-                found.setdefault(waiting, []).append(best)
-        self._context.gaps["stream waits whose event the trace does not name (edges are inferred)"] = len(calls)
-        return found
-
-    def _best_source(self, by_stream: Sequence[_Launches], at_ps: int, waiting: int) -> int | None:
-        best: int | None = None
-        work = self._context.device
-        for stream, launches in enumerate(by_stream):
-            place = launches.last_until(at_ps) if stream != work.stream[waiting] else None
-            if place is None or work.end_ps[place] > work.start_ps[waiting]:
-                continue
-            if best is None or work.end_ps[place] > work.end_ps[best]:
-                best = place
-        return best
-
     def _work(self, place: int) -> tuple[str, Work]:
         """Name and work of a device event."""
         events, row = self._context.trace.events, int(self._context.device.rows[place])
@@ -184,7 +118,9 @@ class DeviceTasks:
         size: float | np.ndarray[tuple[int], np.dtype[np.float64]] = found.bytes or 0.0
         if found.uneven:
             size = np.array([found.bytes or 0.0])
-        return found.op, CollectiveCall(found.op, found.group, size, found.dtype)
+        if found.splits_missing:
+            self._context.gaps[UNKNOWN_SPLITS] += 1
+        return found.op, CollectiveCall(found.op, found.group, size, found.dtype, peer_shares=found.shares_row)
 
     def _collective_args(self, place: int, name: str) -> CollectiveArgs | None:
         """Arguments of the kernel itself, or of the innermost operator around its launch that has any."""

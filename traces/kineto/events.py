@@ -94,7 +94,7 @@ class RankTrace:
 
     Attributes:
         file: path that was read.
-        rank: global rank, None where the file does not say.
+        rank: global rank, None where neither the file nor its name says.
         world_size: ranks of the job, None where the file does not say.
         device: name of the GPU, empty where the file does not say.
         base_ns: time to which the events' times are relative.
@@ -102,6 +102,7 @@ class RankTrace:
         events: columns.
         groups: ranks of each process group by its name.
         dropped: events by category that have no meaning for a timeline.
+        rank_from_name: whether the rank is that of the file's name.
     """
 
     file: Path
@@ -113,6 +114,7 @@ class RankTrace:
     events: Events
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
+    rank_from_name: bool = False
 
 
 def ranks_in(trace: RankTrace) -> list[RankTrace]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from inputs.errors import InputError
 from simulator.operators import CollectiveCall, Copy
-from traces.collective_args import DEFAULT_GROUP
+from simulator.program import IntArray
+from traces.collective_args import DEFAULT_GROUP, UNKNOWN_SPLITS
 from traces.imported import Gap, Imported, RankStep, absent_ranks, gaps_of
 from traces.kineto.clocks import clock_offsets_ps
 from traces.kineto.events import RankTrace, ranks_in
@@ -23,12 +24,17 @@ from traces.pytorch.execution_trace import read_pytorch_et
 from traces.rank_tasks import RankTasks
 
 PS_PER_NS = 1000
+PS_PER_US = 1e6
 _SAME_CLOCK_NS = 86_400_000_000_000
 """A day: traces of one profile that are further apart were stamped by unrelated clocks."""
 
 
 def import_kineto(
-    files: Sequence[Path], ranks: Sequence[int] | None = None, execution_traces: Sequence[Path] = ()
+    files: Sequence[Path],
+    ranks: Sequence[int] | None = None,
+    execution_traces: Sequence[Path] = (),
+    *,
+    whole: bool = False,
 ) -> Imported:
     """Import the traces of a job.
 
@@ -37,6 +43,7 @@ def import_kineto(
         ranks: ranks to keep; default: all.
         execution_traces: PyTorch execution traces of the same ranks; they know sizes, splits and process groups of
             collectives that older Kineto traces do not have.
+        whole: each trace is one step, whatever steps its profiler marked.
 
     Raises:
         InputError: a file is no such trace, contradicts itself, or two are of one rank.
@@ -48,11 +55,12 @@ def import_kineto(
         traces = {rank: trace for rank, trace in traces.items() if rank in set(ranks)}
         if not traces:
             raise InputError("no trace is of these ranks", file="--ranks", given=",".join(map(str, ranks)))
-    imports = [rank_tasks(trace, rank) for rank, trace in sorted(traces.items())]
+    imports = [rank_tasks(trace, rank, whole=whole) for rank, trace in sorted(traces.items())]
     if execution_traces:
         imports = with_execution_traces(imports, [read_pytorch_et(file) for file in execution_traces], all_ranks)
     world_size = max([*(t.world_size or 0 for t in traces.values()), max(traces) + 1])
     members = _members(imports)
+    imports = [_with_peers_of(imported, members, world_size) for imported in imports]
     check_agreement([i.tasks for i in imports], members)
     shifts_ps, notes = _common_clock(imports, members)
     placed = [_shifted(i.tasks, shift) for i, shift in zip(imports, shifts_ps, strict=True)]
@@ -67,7 +75,13 @@ def import_kineto(
         device=next((t.device for t in traces.values() if t.device), ""),
         found=_found(imports),
         lookups=tuple(lookup for i in imports for lookup in i.lookups),
-        gaps=(*absent_ranks(traces, world_size), *notes, *gaps_of({i.tasks.rank: i.gaps for i in imports})),
+        gaps=(
+            *absent_ranks(traces, world_size),
+            *_named(traces),
+            *notes,
+            *_overlaps(imports),
+            *gaps_of({i.tasks.rank: i.gaps for i in imports}),
+        ),
     )
 
 
@@ -79,13 +93,37 @@ def _numbered(traces: Sequence[RankTrace]) -> dict[int, RankTrace]:
             raise InputError(
                 "does not say its rank",
                 file=trace.file,
-                expected="distributedInfo.rank, or rank3 or worker3 in its name",
+                expected="distributedInfo.rank, or a name with its rank: rank3, worker-3, trace_3.json",
             )
         rank = trace.rank or 0
         if rank in found:
             raise InputError(f"is of rank {rank}, and so is {found[rank].file}", file=trace.file)
         found[rank] = trace
     return found
+
+
+def _named(traces: Mapping[int, RankTrace]) -> Iterator[Gap]:
+    """The gaps of traces that do not say their rank."""
+    by_name = tuple(rank for rank, trace in traces.items() if trace.rank is not None and trace.rank_from_name)
+    unknown = tuple(rank for rank, trace in traces.items() if trace.rank is None)
+    if by_name:
+        yield Gap("traces that do not say their rank (taken: the number in the file's name)", len(by_name), by_name)
+    if unknown:
+        yield Gap("traces that do not say their rank (taken: rank 0)", len(unknown), unknown)
+
+
+def _overlaps(imports: Sequence[RankImport]) -> Iterator[Gap]:
+    """The gap of work that overlaps on one stream, with the time that it shares."""
+    shared = {i.tasks.rank: i.overlaps_ps for i in imports if len(i.overlaps_ps)}
+    if shared:
+        longest, whole = (f"{of / PS_PER_US:,.4g} us" for of in _extent(np.concatenate([*shared.values()])))
+        words = f"at most {longest} each, {whole} in all (what they share counts once)"
+        count = sum(len(own) for own in shared.values())
+        yield Gap(f"kernels or copies that overlap earlier work of their stream: {words}", count, tuple(shared))
+
+
+def _extent(ps: IntArray) -> tuple[int, int]:
+    return int(ps.max()), int(ps.sum())
 
 
 def _members(imports: Sequence[RankImport]) -> dict[str, tuple[int, ...] | None]:
@@ -103,6 +141,18 @@ def _members(imports: Sequence[RankImport]) -> dict[str, tuple[int, ...] | None]
                 name in imported.groups
             )
     return members
+
+
+def _with_peers_of(imported: RankImport, members: Mapping[str, tuple[int, ...] | None], world_size: int) -> RankImport:
+    """The import without splits of exchanges that are not one for each member of their group."""
+    work = list(imported.tasks.work)
+    for task, own in enumerate(work):
+        if isinstance(own, CollectiveCall) and own.peer_shares is not None:
+            size = len(members.get(own.communicator) or ()) or world_size
+            if own.peer_shares.shape[1] != size:
+                work[task] = replace(own, peer_shares=None)
+                imported.gaps[UNKNOWN_SPLITS] += 1
+    return replace(imported, tasks=replace(imported.tasks, work=tuple(work)))
 
 
 def _common_clock(

@@ -14,7 +14,7 @@ import numpy as np
 
 from inputs.errors import InputError
 from simulator.operators import CollectiveCall, Work
-from traces.collective_args import UNKNOWN_SIZE, CollectiveArgs
+from traces.collective_args import UNKNOWN_SIZE, UNKNOWN_SPLITS, CollectiveArgs
 from traces.kineto.tasks import RankImport
 from traces.pytorch.execution_trace import ExecutionTrace, collectives_of
 
@@ -67,6 +67,9 @@ def _enriched(imported: RankImport, trace: ExecutionTrace | None) -> RankImport:
     gaps[UNKNOWN_SIZE] = sum(
         args.bytes is None and not np.any(call.bytes) for call, args in zip(calls, told, strict=True)
     )
+    gaps[UNKNOWN_SPLITS] = sum(
+        args.splits_missing and call.peer_shares is None for call, args in zip(calls, told, strict=True)
+    )
     return replace(imported, tasks=replace(imported.tasks, work=tuple(work)), groups=groups, gaps=+gaps)
 
 
@@ -74,4 +77,5 @@ def _call(call: CollectiveCall, args: CollectiveArgs) -> Work:
     size = call.bytes if args.bytes is None else args.bytes
     uneven = args.uneven or np.ndim(size) > 0
     amount = np.array([float(np.sum(size))]) if uneven else float(np.sum(size))
-    return replace(call, communicator=args.group, bytes=amount, dtype=args.dtype)
+    shares = call.peer_shares if args.shares_row is None else args.shares_row
+    return replace(call, communicator=args.group, bytes=amount, dtype=args.dtype, peer_shares=shares)

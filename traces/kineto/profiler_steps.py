@@ -1,4 +1,4 @@
-"""The profiler's steps: one iteration of a rank each, as ``ProfilerStep#k`` annotations mark them."""
+"""The profiler's steps, an iteration of a rank each: ``ProfilerStep#k`` annotations, or the whole trace."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import numpy as np
 from inputs.errors import InputError
 from traces.kineto.events import Kind, RankTrace
 
+WHOLE = "whole trace"
+"""Name of the step that is a whole trace."""
 _STEP = re.compile(r"ProfilerStep#?\s*(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One ``ProfilerStep#k`` of a rank."""
+    """One ``ProfilerStep#k`` of a rank, or its whole trace."""
 
     number: int
     name: str
@@ -24,13 +26,18 @@ class Step:
     end_ps: int
 
 
-def steps_of(trace: RankTrace) -> tuple[Step, ...]:
+def steps_of(trace: RankTrace, *, whole: bool = False) -> tuple[Step, ...]:
     """The profiler's steps in order.
+
+    Args:
+        whole: the trace is one step, from its first event to its last.
 
     Raises:
         InputError: there is none, or they go back in time.
     """
     events = trace.events
+    if whole:
+        return (Step(0, WHOLE, int(events.start_ps.min()), int(events.end_ps.max())),)
     found: dict[int, Step] = {}
     for name_number, name in enumerate(events.names):
         if match := _STEP.fullmatch(name):
@@ -42,7 +49,7 @@ def steps_of(trace: RankTrace) -> tuple[Step, ...]:
         raise InputError(
             "has no ProfilerStep#k annotation, so nothing says where an iteration begins",
             file=trace.file,
-            expected="a trace of torch.profiler with a schedule and prof.step()",
+            expected="a trace of torch.profiler with a schedule and prof.step(), or --whole: the trace as one step",
         )
     for one, two in pairwise(steps):
         if two.start_ps + 2 * trace.resolution_ps < one.end_ps:

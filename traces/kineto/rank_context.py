@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from simulator.program import IntArray
 from traces.collective_args import CollectiveArgs
+from traces.kineto.blocked_calls import BlockedCalls
 from traces.kineto.device_work import DeviceWork
 from traces.kineto.events import Kind, RankTrace
 from traces.kineto.profiler_steps import Step
@@ -29,6 +30,8 @@ class RankContext:
         steps: the profiler's steps.
         parent: the event each event stands in ``[N]``, -1 for none.
         origin_ps: begin of the trace.
+        waits: work of other streams that each piece of device work waits for.
+        blocked: calls that wait for device work.
         gaps: facts that the trace lacks, with counts.
         groups: known facts of each process group.
         launched: host task that launches, by the launching call.
@@ -41,6 +44,8 @@ class RankContext:
     device: DeviceWork
     parent: IntArray
     origin_ps: int
+    waits: dict[int, list[int]]
+    blocked: BlockedCalls
     gaps: Counter[str] = field(default_factory=Counter)
     groups: dict[str, CollectiveArgs] = field(default_factory=dict)
     launched: dict[int, int] = field(default_factory=dict)

@@ -35,7 +35,10 @@ _KINDS: dict[str | None, int] = {
     written: int(kind) for name, kind in _CATEGORIES.items() for written in (name, name.capitalize())
 }
 """Categories as releases write them: older ones ``Operator``, ``Kernel``, ``Memcpy``, ``Memset``, ``Runtime``."""
-_RANK_IN_NAME = re.compile(r"(?:rank|worker)[-_.]?(\d+)")
+_RANK_IN_NAME = re.compile(
+    r"(?:rank|worker)[-_.]?(\d+)|(?<!step)(?<!iter)(?<!iteration)(?<!epoch)[-_.](\d{1,5})(?:\.pt)?(?:\.trace)?\.json"
+)
+"""The rank in names like ``rank3``, ``worker-3`` and ``trace_3.json``; longer numbers are times."""
 
 
 class Args(msgspec.Struct, gc=False):
@@ -85,9 +88,10 @@ def read_kineto(file: Path) -> RankTrace:
     head = array.head
     info = head.get("distributedInfo")
     info = info if isinstance(info, dict) else {}
+    rank = _whole(info.get("rank"), None)
     return RankTrace(
         file=file,
-        rank=_whole(info.get("rank"), _rank_in_name(file)),
+        rank=_rank_in_name(file) if rank is None else rank,
         world_size=_whole(info.get("world_size"), None),
         device=_device(head),
         base_ns=columns.base_us * NS_PER_US + (_whole(head.get("baseTimeNanoseconds"), 0) or 0),
@@ -95,6 +99,7 @@ def read_kineto(file: Path) -> RankTrace:
         events=columns.events(),
         groups=_groups(info),
         dropped=columns.dropped,
+        rank_from_name=rank is None,
     )
 
 
@@ -225,7 +230,7 @@ def _whole(value: Any, default: int | None) -> int | None:
 
 def _rank_in_name(file: Path) -> int | None:
     found = _RANK_IN_NAME.search(file.name)
-    return int(found[1]) if found else None
+    return int(found[1] or found[2]) if found else None
 
 
 def _device(head: Mapping[str, Any]) -> str:

@@ -15,15 +15,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from inputs.errors import InputError
+from simulator.program import IntArray
 from traces.collective_args import CollectiveArgs
 from traces.imported import Lookup
+from traces.kineto.blocked_calls import BlockedCalls
 from traces.kineto.device_tasks import DeviceTasks
 from traces.kineto.device_work import device_work
 from traces.kineto.events import Kind, RankTrace
 from traces.kineto.host_threads import Handover, Thread, handovers, host_threads
-from traces.kineto.profiler_steps import Step, steps_of
+from traces.kineto.profiler_steps import WHOLE, Step, steps_of
 from traces.kineto.rank_context import RankContext
 from traces.kineto.shapes import tables_and_bags
+from traces.kineto.stream_waits import stream_waits, wait_calls
 from traces.kineto.thread_walk import ThreadWalk
 from traces.rank_tasks import RankTasks, RankTasksBuilder
 
@@ -44,6 +47,7 @@ class RankImport:
         steps: the profiler's steps, ascending.
         groups: members of each process group that its collectives use; None where the trace does not say.
         gaps: facts that the trace lacks, with counts.
+        overlaps_ps: time that device work shares with earlier work of its stream ``[K]``.
         lookups: embedding lookups of the first step that has any.
     """
 
@@ -52,28 +56,38 @@ class RankImport:
     steps: tuple[Step, ...]
     groups: dict[str, CollectiveArgs]
     gaps: Counter[str]
+    overlaps_ps: IntArray
     lookups: tuple[Lookup, ...] = ()
 
 
-def rank_tasks(trace: RankTrace, rank: int) -> RankImport:
+def rank_tasks(trace: RankTrace, rank: int, *, whole: bool = False) -> RankImport:
     """The tasks of a rank's trace.
+
+    Args:
+        whole: the trace is one step, whatever steps its profiler marked.
 
     Raises:
         InputError: no device work at all, no step, or times that contradict each other; the event is named.
     """
     if not trace.events.on_device.any():
         raise InputError("has no kernels and no copies", file=trace.file, expected="a trace with device activities")
-    steps, device = steps_of(trace), device_work(trace)
+    steps, device = steps_of(trace, whole=whole), device_work(trace)
     threads, parent = host_threads(trace)
     builder = RankTasksBuilder(rank, str(trace.file))
-    context = RankContext(trace, builder, steps, device, parent, int(trace.events.start_ps.min()))
+    calls = wait_calls(trace.events)
+    waits = stream_waits(trace.events, device, calls)
+    blocked = BlockedCalls(trace, device, waits)
+    context = RankContext(trace, builder, steps, device, parent, int(trace.events.start_ps.min()), waits, blocked)
     gaps = context.gaps
+    gaps["stream waits whose event the trace does not name (edges are inferred)"] = len(calls)
     alone = int(np.count_nonzero(device.launch < 0))
     gaps["device events without the call that launched them (launched before the profile began?)"] = alone
+    gaps["traces taken whole, as one step"] = int(whole)
     gaps["device events that start before the call that launched them (clocks differ)"] = device.early
     _host_tasks(context, threads)
     DeviceTasks(context).run()
-    return RankImport(trace, builder.build(), steps, context.groups, gaps, tuple(_lookups(context, rank)))
+    lookups = tuple(_lookups(context, rank))
+    return RankImport(trace, builder.build(), steps, context.groups, gaps, device.overlaps_ps, lookups)
 
 
 def _lookups(context: RankContext, rank: int) -> Iterator[Lookup]:
@@ -97,6 +111,7 @@ def _host_tasks(context: RankContext, threads: Sequence[Thread]) -> None:
             first_device.setdefault(call, place)
     names = np.array([name in _SYNCS for name in events.names])
     syncs = set(np.flatnonzero((events.kind == Kind.RUNTIME) & names[events.name]).tolist())
+    syncs.update(context.blocked.memory_calls().tolist())
     calls = first_device.keys() | syncs
     main = _main_track(context)
     active = [thread for thread in threads if not calls.isdisjoint(thread.rows.tolist())]
@@ -113,7 +128,10 @@ def _host_tasks(context: RankContext, threads: Sequence[Thread]) -> None:
 
 
 def _main_track(context: RankContext) -> int:
-    """The track of the thread that marks the steps."""
+    """The track of the thread that marks the steps; of a whole trace, that of its first launch."""
     events = context.trace.events
+    if context.steps[0].name == WHOLE:
+        launches = context.device.launch[context.device.launch >= 0]
+        return int(events.track[launches[np.argmin(events.start_ps[launches])]]) if len(launches) else -1
     step = np.flatnonzero((events.name == events.names.index(context.steps[0].name)) & (events.kind == Kind.ANNOTATION))
     return int(events.track[step[0]])

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from simulator.operators import Category, Delay, Measured, Work
+from traces.description import WOKEN
 from traces.kineto.host_threads import Handover, Thread
 from traces.kineto.kernel_names import LONGEST_NAME
-from traces.kineto.rank_context import KERNEL, PS_PER_S, RUNTIME, RankContext
+from traces.kineto.rank_context import PS_PER_S, RUNTIME, RankContext
 
 
 class ThreadWalk:
@@ -46,7 +47,7 @@ class ThreadWalk:
             elif what in self._first_device:
                 self._launch(what)
             else:
-                self._sync(what, None)
+                self._wait(what, self._waited_for(what), int(self._events.end_ps[what]))
         self._until(int(self._thread.top_end_ps[-1]), "end of the trace")
 
     def _points(self) -> list[tuple[int, int, int | Handover]]:
@@ -79,47 +80,47 @@ class ThreadWalk:
 
     def _launch(self, call: int) -> None:
         """The task that ends where the launched work may start; the rest of the call belongs to the next task."""
-        device, events = self._context.device, self._events
-        place = self._first_device[call]
-        begin, end = int(events.start_ps[call]), int(events.end_ps[call])
-        issue = max(min(end, int(device.start_ps[place])), begin, self._now)
+        blocked, place = self._context.blocked, self._first_device[call]
+        issue = max(blocked.issue_ps(call, place), self._now)
+        before = blocked.behind_a_full_queue(call, place)
+        if before is not None:
+            issue = max(min(int(self._events.end_ps[call]), int(self._context.device.start_ps[place])), self._now)
+            self._wait(call, [before], issue)
+            self._context.launched[call] = self._last
+            return
         self._context.launched[call] = self._until(issue, self._name(call))
-        done = int(device.end_ps[place])
-        if events.kind[device.rows[place]] != KERNEL and issue < done <= end + self._context.slack_ps:
-            self._sync(call, place)
+        if blocked.waits_for_its_work(call, place, issue):
+            self._wait(call, [place], int(self._events.end_ps[call]))
 
-    def _sync(self, call: int, place: int | None) -> None:
-        """A call that returns when device work is done."""
-        events, device = self._events, self._context.device
-        begin, end = int(events.start_ps[call]), int(events.end_ps[call])
+    def _wait(self, call: int, places: Sequence[int], end: int) -> None:
+        """A call that goes on when device work is done, and the host work of the call from there to ``end``, ps."""
+        begin = int(self._events.start_ps[call])
         self._until(max(begin, self._now), self._name(call))
-        waited = [place] if place is not None else self._waited_for(call)
-        released = max([self._now, *(int(device.end_ps[p]) for p in waited)])
+        released = max([self._now, *(int(self._context.device.end_ps[p]) for p in places)])
         end = max(end, released)
         name = self._events.name_of(call)
         task = self._add(name, Measured((end - released) / PS_PER_S, Category.HOST, name), released, end, begin)
-        self._context.blocking.extend((task, p) for p in waited)
+        self._context.blocking.extend((task, p) for p in places)
 
     def _waited_for(self, call: int) -> list[int]:
-        """Device work the call waits for: the last of each stream, of the latest stream only unless all are meant."""
+        """Device work the call waits for: the last of each stream, of one stream only where its name says so."""
         events, device, slack = self._events, self._context.device, self._context.slack_ps
         begin, end = int(events.start_ps[call]), int(events.end_ps[call])
         ended = device.ended_within(begin, end + slack)
         given = ended[device.launched_ps[ended] < begin]
         last = {int(device.stream[p]): int(p) for p in given}
-        whole_device = "Device" in events.name_of(call) or "Ctx" in events.name_of(call)
         found = sorted(last.values(), key=lambda p: int(device.end_ps[p]))
-        return found if whole_device else found[-1:]
+        one_stream = any(part in events.name_of(call) for part in ("StreamSync", "EventSync"))
+        return found[-1:] if one_stream else found
 
     def _resume(self, handover: Handover) -> None:
         """Go on after a silence: the time since the other thread was done is work of the main thread, else a delay."""
         self._until(handover.begin_ps, "end of its work")
         start = max(self._now, handover.source_ps)
         end = max(handover.end_ps, start)
-        name = "goes on after another thread"
         seconds = (end - start) / PS_PER_S
-        work: Work = Measured(seconds, Category.HOST, name) if self._number == 0 else Delay(seconds, name)
-        self._resumed.append((self._add(name, work, start, end), handover))
+        work: Work = Measured(seconds, Category.HOST, WOKEN) if self._number == 0 else Delay(seconds, WOKEN)
+        self._resumed.append((self._add(WOKEN, work, start, end), handover))
 
     def _cut(self, at_ps: int) -> None:
         self._cut_tasks[self._number, at_ps] = self._until(at_ps, "wakes another thread")

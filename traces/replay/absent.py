@@ -82,8 +82,9 @@ def _program(absent: IntArray, arrivals: Sequence[_Arrival]) -> tuple[Program, I
     for number, own in enumerate(arrivals):
         delay_ps = max(own.at_ps - ended.get(own.stream, 0), 0)
         names += [f"late #{number}", f"{own.call.op} #{number}"]
-        of_mean: Work = amounts_of(replace(own.call, bytes=np.atleast_1d(np.mean(own.call.bytes))), columns)
-        work += [Delay(delay_ps / PS_PER_S, CAUSE), of_mean if np.ndim(own.call.bytes) else own.call]
+        call = replace(own.call, peer_shares=None)
+        of_mean: Work = amounts_of(replace(call, bytes=np.atleast_1d(np.mean(call.bytes))), columns)
+        work += [Delay(delay_ps / PS_PER_S, CAUSE), of_mean if np.ndim(call.bytes) else call]
         durations += [delay_ps, 0]
         stream_of += [streams.setdefault(own.stream, len(streams))] * 2
         ended[own.stream] = own.end_ps

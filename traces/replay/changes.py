@@ -1,4 +1,4 @@
-"""Changes of a traced job before it is replayed: cluster, GPU, ranks, batch, overlap, delays, precision."""
+"""Changes of a traced job before it is replayed: cluster, GPU, host, ranks, batch, overlap, delays, precision."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from traces.replay.absent import with_late_absent_ranks
 from traces.replay.batch import with_local_batch
 from traces.replay.delays import delayed
 from traces.replay.gpu import MethodShare, gpu_of_device, on_gpu
+from traces.replay.host import with_cuda_graphs, with_host_speed, with_launches
 from traces.replay.job import Job
 from traces.replay.overlap import with_communication_hidden, without_overlap
 from traces.replay.precision import in_precision
@@ -42,6 +43,9 @@ class Changes:
         overlap: factor on the overlap of device work.
         delays_s: lateness of ranks in each step, seconds.
         precisions: type by operation of collectives, ``all`` for the others.
+        host_speed: speed of the host's work against the measured one.
+        launches: host work that ends in launches against the measured one.
+        cuda_graphs: whether launches between two waits of a thread are one CUDA graph.
 
     Raises:
         InputError: a word of `absent` or `overlap` is unknown.
@@ -56,6 +60,9 @@ class Changes:
     overlap: Overlap = "as_traced"
     delays_s: Mapping[int, float] = field(default_factory=dict)
     precisions: Mapping[str, str] = field(default_factory=dict)
+    host_speed: float = 1.0
+    launches: float = 1.0
+    cuda_graphs: bool = False
 
     @property
     def any(self) -> bool:
@@ -94,6 +101,7 @@ def changed(job: Job, changes: Changes) -> tuple[Job, tuple[MethodShare, ...]]:
     if changes.local_batch is not None:
         gpu = _traced_gpu(job, changes) if changes.gpu is None else load_gpu(changes.gpu)
         job = with_local_batch(job, changes.local_batch, gpu)
+    job = _with_host(job, changes)
     if changes.world_size is not None:
         job = at_world_size(job, changes.world_size)
     elif absent == "clones":
@@ -114,6 +122,15 @@ def _require_effect(changes: Changes) -> None:
     if changes.world_size is not None and changes.cluster is None:
         expected = "--cluster: transfers between other ranks were not measured"
         raise InputError("needs a network", file="--world-size", given=changes.world_size, expected=expected)
+
+
+def _with_host(job: Job, changes: Changes) -> Job:
+    """The job with the changes of its host; a graph's launches cost what they cost on a host of any speed."""
+    if changes.host_speed != 1.0:
+        job = with_host_speed(job, changes.host_speed)
+    if changes.launches != 1.0:
+        job = with_launches(job, changes.launches)
+    return with_cuda_graphs(job) if changes.cuda_graphs else job
 
 
 def _traced_gpu(job: Job, changes: Changes) -> Gpu:

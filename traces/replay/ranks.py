@@ -100,13 +100,21 @@ def _on_ranks(job: Job, source: IntArray, communicators: Mapping[str, IntArray])
     for program, own in zip(job.graph.programs, job.durations_ps, strict=True):
         ranks = np.flatnonzero(np.isin(source, program.ranks))
         columns = np.searchsorted(program.ranks, source[ranks])
-        work = tuple(amounts_of(w, columns) for w in program.work)
+        work = tuple(_of_members(amounts_of(w, columns), communicators) for w in program.work)
         programs.append(replace(program, name=_name(ranks), ranks=ranks, work=work))
         durations.append(own[:, columns])
     for rank, origin in enumerate(source.tolist()):
         steps += [replace(step, rank=rank) for step in by_rank.get(origin, ())]
     graph = TaskGraph(tuple(programs), communicators)
     return replace(job, graph=graph, durations_ps=tuple(durations), steps=tuple(steps))
+
+
+def _of_members(work: Work, communicators: Mapping[str, IntArray]) -> Work:
+    """The work; an exchange without the shares of peers where the communicator has another number of members."""
+    if not isinstance(work, CollectiveCall) or work.peer_shares is None:
+        return work
+    members = np.count_nonzero(communicators[work.communicator] == 0)
+    return work if work.peer_shares.shape[1] == members else replace(work, peer_shares=None)
 
 
 def _name(ranks: IntArray) -> str:

@@ -32,7 +32,7 @@ def replayed(job: Job, machine: Machine | None = None) -> Imported:
     """
     lowered = _as_measured(job) if machine is None else _on_machine(job, machine)
     result = run(lowered, RunOptions(max_iterations=1))
-    steps = tuple(_step_of(job, step, result) for step in job.steps)
+    steps = tuple(step_of(job, step, result) for step in job.steps)
     absent = np.setdiff1d(np.arange(job.world_size), job.ranks).tolist()
     kept = [gap for gap in job.source.gaps if gap.what != ABSENT or absent]
     return replace(
@@ -86,7 +86,8 @@ def _held(program: Program, durations: IntArray) -> Iterator[Work]:
             yield Measured(float(own[0]) / PS_PER_S if alike else own / PS_PER_S, category_of(work))
 
 
-def _step_of(job: Job, step: StepPlace, result: RunResult) -> RankStep:
+def step_of(job: Job, step: StepPlace, result: RunResult) -> RankStep:
+    """Times of a step in a run of the job."""
     number, column = job.place_of(step.rank)
     times = result.records[0].groups[number]
 

@@ -22,7 +22,7 @@ from simulator.network.patterns import AllPairs
 
 def stages(call: Call) -> tuple[Stage, ...]:
     """One phase; see the module's formula."""
-    pattern = AllPairs(call.bytes, call.send_bytes, call.receive_weights)
+    pattern = AllPairs(call.bytes, call.send_bytes, call.receive_weights, call.peer_bytes)
     remote = call.block.size - int(call.block.local.min())
     latency = Latency(near_hops=call.block.local_size - 1, network_hops=1 if remote else 0, messages=remote)
     return (Stage(latency, pattern, own_bytes=call.bytes / call.block.size),)

@@ -19,7 +19,8 @@ import numpy as np
 from simulator.network.blocks import Block, slot_sums
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
 from simulator.network.patterns import AllPairs, NearAndFar
-from simulator.network.traffic import Traffic, both_ways
+from simulator.network.traffic import Traffic, both_ways, left
+from simulator.operators import FloatArray
 from simulator.program import IntArray
 
 NONE = both_ways(np.zeros((1, 1)))
@@ -29,7 +30,7 @@ def stages(call: Call) -> tuple[Stage, ...]:
     """Two phases in sequence; see the module's formula."""
     g, m = call.block.local_size, call.block.node_count
     near, far = by_rail(call, rails_of(call.block))
-    between = AllPairs(call.bytes, call.send_bytes, call.receive_weights)
+    between = AllPairs(call.bytes, call.send_bytes, call.receive_weights, call.peer_bytes)
     return (
         Stage(Latency(near_hops=g - 1), NearAndFar(near, NONE)),
         Stage(Latency(network_hops=1, messages=m - 1), NearAndFar(NONE, far, between)),
@@ -43,6 +44,8 @@ def by_rail(call: Call, rail: IntArray) -> tuple[Traffic, Traffic]:
         call: an all_to_all over evenly filled nodes.
         rail: position of each member among those of its node ``[I, n]``: equal positions form a rail.
     """
+    if call.peer_bytes is not None:
+        return _by_rail_of_peers(call.block, call.peer_bytes, rail)
     block, sent, share = call.block, call.send_bytes, call.receive_weights
     if sent is None or share is None:
         g, m = block.local_size, block.node_count
@@ -53,6 +56,18 @@ def by_rail(call: Call, rail: IntArray) -> tuple[Traffic, Traffic]:
     out = node_sent * (rail_share - share)
     received = share * (sent.sum(axis=1, keepdims=True) - node_sent)
     return near, Traffic(out, received)
+
+
+def _by_rail_of_peers(block: Block, peers: FloatArray, rail: IntArray) -> tuple[Traffic, Traffic]:
+    """`by_rail` for bytes from each member to each other ``[I, n, n]``."""
+    slot = block.domains.slot
+    beside = slot[:, :, None] == slot[:, None, :]
+    to_rail = peers @ (rail[:, :, None] == rail[:, None, :])  # [i, j]: from i to all members on the rail of j
+    own = np.diagonal(to_rail, axis1=1, axis2=2)
+    through = np.where(beside, to_rail, 0.0).sum(axis=1)
+    near = Traffic(left(peers.sum(axis=2), own), left(through, own))
+    away = np.where(beside, 0.0, peers)
+    return near, Traffic(left(through, np.where(beside, peers, 0.0).sum(axis=1)), away.sum(axis=1))
 
 
 def rails_of(block: Block) -> IntArray:

@@ -26,7 +26,7 @@ def stages(call: Call) -> tuple[Stage, ...]:
     windows = math.ceil((block.local_size - 1) / WINDOW), math.ceil(remote / WINDOW)
     latency = Latency(near_hops=windows[0], network_hops=windows[1], messages=remote)
     own = call.bytes / block.size
-    pattern = AllPairs(call.bytes, call.send_bytes, call.receive_weights)
+    pattern = AllPairs(call.bytes, call.send_bytes, call.receive_weights, call.peer_bytes)
     return (Stage(latency, pattern, own_bytes=own, message_bytes=float(own.max())),)
 
 

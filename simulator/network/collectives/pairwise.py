@@ -21,7 +21,7 @@ def stages(call: Call) -> tuple[Stage, ...]:
     remote = block.size - int(block.local.min())
     latency = Latency(near_hops=block.local_size - 1, network_hops=remote, posts=remote)
     own = call.bytes / block.size
-    pattern = AllPairs(call.bytes, call.send_bytes, call.receive_weights)
+    pattern = AllPairs(call.bytes, call.send_bytes, call.receive_weights, call.peer_bytes)
     return (Stage(latency, pattern, own_bytes=own, message_bytes=float(own.max())),)
 
 

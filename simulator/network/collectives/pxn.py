@@ -29,7 +29,7 @@ def stages(call: Call) -> tuple[Stage, ...]:
     g, n = call.block.local_size, call.block.size
     near, far = by_rail(call, rails_of(call.block))
     latency = Latency(near_hops=g, network_hops=1, messages=n - g)
-    pattern = NearAndFar(near, far, AllPairs(call.bytes, call.send_bytes, call.receive_weights))
+    pattern = NearAndFar(near, far, AllPairs(call.bytes, call.send_bytes, call.receive_weights, call.peer_bytes))
     return (Stage(latency, pattern, own_bytes=call.bytes / n),)
 
 

@@ -1,0 +1,122 @@
+"""Runtime calls that last as long as device work does: copies that return when done, full queues, memory calls.
+
+The part of such a call in which it waits is no work of the host: on a faster device the call is shorter. The trace
+shows it: device work that the call had to wait for ended while it ran.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+
+import numpy as np
+
+from simulator.program import IntArray
+from traces.kineto.device_work import DeviceWork
+from traces.kineto.events import Kind, RankTrace
+from traces.kineto.stream_waits import WAITS
+
+QUEUE_ENTRIES = 1024
+"""Commands that a stream may hold before a launch blocks until one has ended (measured: stackoverflow.com/q/53970187,
+about 1,000 launches return at once, each stream by itself)."""
+LONG_CALL = 4
+"""Length, in usual launches, from which a launch into a full queue counts as blocked: usual ones vary by less."""
+_RECORDS = frozenset({"cudaEventRecord", "cudaEventRecordWithFlags", "hipEventRecord", "cuEventRecord"})
+_MEMORY_CALLS = re.compile(
+    r"(cuda|hip|cu)(Malloc|Free|MemAlloc|MemFree)(Host)?(_v2)?|(cuda|hip)Host(Alloc|Malloc|Free|Register|Unregister)"
+)
+"""Calls that may wait for all work of the device before they change its memory map."""
+
+
+class BlockedCalls:
+    """Calls of a rank that wait for device work."""
+
+    def __init__(self, trace: RankTrace, work: DeviceWork, waits: dict[int, list[int]]) -> None:
+        """Calls of a trace.
+
+        Args:
+            work: device work of the trace.
+            waits: work of other streams that each piece waits for.
+        """
+        self._events, self._work, self._waits = trace.events, work, waits
+        self._slack_ps = 2 * trace.resolution_ps
+        self._usual_ps = self._usual()
+        enqueuing = [n for n, name in enumerate(self._events.names) if name in WAITS or name in _RECORDS]
+        calls = np.flatnonzero(np.isin(self._events.name, enqueuing) & (self._events.kind == Kind.RUNTIME))
+        launches = work.launch[work.launch >= 0]
+        self._enqueued_ps = np.sort(self._events.start_ps[np.unique(np.concatenate([launches, calls]))])
+
+    def _usual(self) -> dict[int, int]:
+        """Median length of the launches of each name that do not wait, ps; under -1 that of all of them."""
+        events, work = self._events, self._work
+        lengths: dict[int, list[int]] = defaultdict(list)
+        known = np.flatnonzero(work.launch >= 0)
+        calls = work.launch[known]
+        awaited = (events.kind[work.rows[known]] != Kind.KERNEL) & (
+            work.end_ps[known] <= events.end_ps[calls] + self._slack_ps
+        )
+        for call, waited in zip(calls.tolist(), awaited.tolist(), strict=True):
+            if not waited:
+                length = int(events.end_ps[call] - events.start_ps[call])
+                lengths[int(events.name[call])].append(length)
+                lengths[-1].append(length)
+        return {name: int(np.median(own)) for name, own in lengths.items()}
+
+    def usual_ps(self, call: int) -> int:
+        """Usual length of a launch of the same name; of any launch where all of the name wait."""
+        return self._usual_ps.get(int(self._events.name[call]), self._usual_ps.get(-1, 0))
+
+    def issue_ps(self, call: int, place: int) -> int:
+        """Time from which the work that a call launches is the device's matter.
+
+        That is the work's start, at most the call's end: the time before is the host's. Work that started while its
+        call still ran, because earlier work had ended only then, was issued a usual launch after the call began.
+        """
+        begin, end = int(self._events.start_ps[call]), int(self._events.end_ps[call])
+        start, issued = int(self._work.start_ps[place]), begin + self.usual_ps(call)
+        if start <= end and issued < self._free_ps(place):
+            return issued
+        return max(min(end, start), begin)
+
+    def _free_ps(self, place: int) -> int:
+        """Latest end of the work before a piece on its stream and of the work that its stream waits for, ps."""
+        work, start = self._work, int(self._work.start_ps[place])
+        ends = [int(work.end_ps[p]) for p in (*self._waits.get(place, ()), int(work.before[place])) if p >= 0]
+        return max((end for end in ends if end <= start), default=0)
+
+    def waits_for_its_work(self, call: int, place: int, issue_ps: int) -> bool:
+        """Whether a call that launches a copy returns when the copy is done."""
+        if self._events.kind[self._work.rows[place]] == Kind.KERNEL:
+            return False
+        return issue_ps < int(self._work.end_ps[place]) <= int(self._events.end_ps[call]) + self._slack_ps
+
+    def behind_a_full_queue(self, call: int, place: int) -> int | None:
+        """The work whose end let a launch into a full queue go on; None for other launches."""
+        begin, end = int(self._events.start_ps[call]), int(self._events.end_ps[call])
+        if end - begin <= LONG_CALL * self.usual_ps(call):
+            return None
+        work = self._work
+        given = (work.stream == work.stream[place]) & (work.launched_ps < begin) & (work.launch >= 0)
+        pending = work.launched_ps[given & (work.end_ps > begin)]
+        if not len(pending) or self._entries(int(pending.min()), begin) < QUEUE_ENTRIES:
+            return None
+        ended = np.flatnonzero(given & (work.end_ps > begin) & (work.end_ps <= min(end, int(work.start_ps[place]))))
+        return int(ended[np.argmax(work.end_ps[ended])]) if len(ended) else None
+
+    def _entries(self, from_ps: int, to_ps: int) -> int:
+        """Commands given to the device in a time."""
+        first, past = np.searchsorted(self._enqueued_ps, (from_ps, to_ps))
+        return int(past - first)
+
+    def memory_calls(self) -> IntArray:
+        """Calls that change the memory map and waited for the device: work ended while they ran, and none was left."""
+        events, work = self._events, self._work
+        wanted = [n for n, name in enumerate(events.names) if _MEMORY_CALLS.fullmatch(name)]
+        calls = np.flatnonzero(np.isin(events.name, wanted) & (events.kind == Kind.RUNTIME))
+        waited = []
+        for call in calls.tolist():
+            given = work.end_ps[work.launched_ps < events.start_ps[call]]
+            last = int(given.max(initial=0))
+            waited.append(int(events.start_ps[call]) < last <= int(events.end_ps[call]) + self._slack_ps)
+        found: IntArray = calls[np.array(waited, dtype=bool)]
+        return found

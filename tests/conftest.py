@@ -16,6 +16,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 ONE_PROCESS = (
+    "tests/browser/test_every_page.py",
     "tests/browser/test_report_opens.py",
     "tests/cli/test_cli_calibrate_host.py",
     "tests/cli/test_cli_measure.py",

@@ -16,7 +16,7 @@ from reports.measured_report import render_measured
 from tests.page_visits import Visit
 from tests.trace_files import two_ranks, write_ranks
 
-pytestmark = pytest.mark.browser
+pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
 WIDTHS = (800, 1440, 1920)
 

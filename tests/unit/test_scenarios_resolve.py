@@ -58,11 +58,13 @@ def test_the_hash_depends_on_what_is_run():
     assert resolved(TEXT).hash != resolved(TEXT.replace("8192", "16384")).hash
 
 
-def test_a_batch_the_ranks_cannot_share_is_an_error_at_its_line_with_batches_that_fit():
+def test_a_batch_need_not_divide_but_every_rank_has_a_sample():
+    """16 ranks: 8,200 samples are 513 on the ranks with most; 15 are too few, at their line."""
+    assert resolved(TEXT.replace("8192", "8200")).local_batch_size == 513
     with pytest.raises(InputError) as error:
-        resolved(TEXT.replace("8192", "8200"))
+        resolved(TEXT.replace("8192", "15"))
     assert (error.value.line, error.value.key) == (6, "workload.global_batch_size")
-    assert "8192 or 8208" in str(error.value)
+    assert "expected 16 or more" in str(error.value)
 
 
 def test_two_sizes_are_one_too_many():

@@ -21,7 +21,10 @@ def run(
         str | None, typer.Option("--ranks", metavar="0,5,9", help="Ranks whose timelines are traced and drawn.")
     ] = None,
     report: Report = None,
-    levers: Annotated[bool, typer.Option("--levers/--no-levers", help="Try settings that might be faster.")] = True,
+    levers: Annotated[
+        bool | None,
+        typer.Option("--levers/--no-levers", help="Try settings that might be faster.", show_default="levers"),
+    ] = None,
 ) -> None:
     """Simulate a training job and say how long an iteration takes, where the time goes and what bounds it."""
     import dlrmsim
@@ -32,13 +35,14 @@ def run(
 
     resolved = dlrmsim.load_scenario(scenario, settings or [])
     if check:
-        refuse("with --check", {"--out": out, "--ranks": ranks, "--report/--no-report": report})
+        given = {"--out": out, "--ranks": ranks, "--report/--no-report": report, "--levers/--no-levers": levers}
+        refuse("with --check", given)
         (print_json if as_json else print_check)(dlrmsim.check(resolved).estimate)
         return
     chosen = parse_ranks(ranks)
     with progress_display() as progress:
-        written = report is not False
-        done = dlrmsim.run(resolved, ranks=chosen, report=written, levers=levers, out=out, progress=progress)
+        written, tried = report is not False, levers is not False
+        done = dlrmsim.run(resolved, ranks=chosen, report=written, levers=tried, out=out, progress=progress)
     if as_json:
         print_json(done.summary)
     else:

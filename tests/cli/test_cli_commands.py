@@ -119,7 +119,7 @@ def test_an_error_in_a_file_has_its_line(here, capsys):
 
 
 def test_a_fault_of_ours_is_said_to_be_one(here, capsys, monkeypatch):
-    def fault(*_):
+    def fault(*_, **__):
         raise ZeroDivisionError
 
     monkeypatch.setattr("dlrmsim.verbs.run.simulate", fault)

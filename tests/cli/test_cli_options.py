@@ -15,6 +15,9 @@ REFUSED: dict[tuple[str, str], list[list[str]]] = {
     ("run", "--out"): [["zionex_a_128", "--check", "--out", "made"]],
     ("run", "--ranks"): [["zionex_a_128", "--check", "--ranks", "0"]],
     ("run", "--report"): [["zionex_a_128", "--check", "--no-report"], ["zionex_a_128", "--check", "--report"]],
+    ("run", "--levers"): [["zionex_a_128", "--check", "--no-levers"]],
+    ("init", "--model"): [["--model"]],
+    ("import", "--op"): [["TRACES", "--op", "all_reduce"]],
     ("sweep", "--workers"): [
         ["zionex_a_128", "--over", "nodes=16", "--executor", "dask://127.0.0.1:1", "--workers", "2"]
     ],

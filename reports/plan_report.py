@@ -1,4 +1,4 @@
-"""The page of a sharding plan: memory, work and traffic of every rank; planners compared."""
+"""The page of a sharding plan: memory, work and traffic of every rank; every table; planners compared."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from inputs.quantities import format_quantity
 from reports.markup import Cell, Markup, Row, Section, number, strong, table, terms, tile
 from reports.numbers import percent, seconds
 from reports.page import assemble
-from reports.plan_tables import SHORT, shards_in_words
+from reports.plan_tables import SHORT, costliest, cut_in_words, ranks_in_words, shards_in_words, stored_in_words
 from scenarios.plan_study import PlannedBy, PlanStudy, imbalance
 from workloads.dlrm.sharding import PHASES
 
 MOST_ROWS = 4096
-"""Ranks in the table of the page; charts draw all."""
+"""Ranks, and tables, in the tables of the page; charts draw all ranks."""
 
 
 def render_plan(study: PlanStudy, version: str) -> str:
@@ -55,14 +55,16 @@ def _headline(study: PlanStudy) -> Markup:
 
 
 def _finding(study: PlanStudy) -> str:
-    """Gain of the fastest planner, where planners are compared."""
-    best = next((row for row in study.compared if row.iteration_time_s is not None), None)
-    if best is None or best.iteration_time_s is None:
-        return f"An iteration takes {seconds(study.iteration_time_s)} with this plan."
-    saved = 1.0 - best.iteration_time_s / study.iteration_time_s
-    if saved <= 0:
-        return f"No planner found a faster plan than this one, {seconds(study.iteration_time_s)} an iteration."
-    return f"{best.planner} found a plan that takes {percent(saved)} less: {seconds(best.iteration_time_s)}."
+    """Time of the plan, and its gain over the next planner's where planners are compared."""
+    found = [(row.planner, row.iteration_time_s) for row in study.compared if row.iteration_time_s is not None]
+    takes = f"An iteration takes {seconds(study.iteration_time_s)} with this plan"
+    if not found:
+        return f"{takes}."
+    fastest = f"{takes}, the fastest of {len(found)}, found by {found[0][0]}"
+    slower = next(((name, time) for name, time in found if time > study.iteration_time_s), None)
+    if slower is None:
+        return f"{fastest}; all take the same."
+    return f"{fastest}; the next one, of {slower[0]}, takes {percent(slower[1] / study.iteration_time_s - 1.0)} longer."
 
 
 def _tiles(study: PlanStudy) -> str:
@@ -87,7 +89,11 @@ def _tiles(study: PlanStudy) -> str:
 
 def _sections(study: PlanStudy) -> tuple[Section, ...]:
     charts = [
-        ("work", "Work of ranks", "Seconds of tables in each phase, as planners estimate them from bandwidths."),
+        (
+            "work",
+            "Work of ranks",
+            "Seconds of tables in each phase: what the engine charges, which planners balance.",
+        ),
         ("memory", "Memory of ranks", "Everything in device memory; the line is the usable memory."),
         ("exchange", "Bytes of ranks", "Indices received and pooled vectors sent in an iteration."),
         ("shards", "Shards of ranks", "Number of shards of each sharding type."),
@@ -99,10 +105,11 @@ def _sections(study: PlanStudy) -> tuple[Section, ...]:
     cut = study.plan.world_size > len(listed)
     title = f"The slowest {MOST_ROWS:,} of {study.plan.world_size:,} ranks" if cut else "All ranks"
     ranks = Section("ranks", title, title, "", _rank_table(study, listed), {"plan": _payload(study)})
+    tables = Section("tables", _tables_title(study), "Tables", _TABLES_LEDE, _table_table(study))
     compared = (
         [Section("compared", "All planners", "All planners", "", _planner_table(study))] if study.compared else []
     )
-    return (*sections, ranks, *compared)
+    return (*sections, tables, ranks, *compared)
 
 
 def _card(anchor: str) -> str:
@@ -148,6 +155,43 @@ def _rank_row(study: PlanStudy, rank: int) -> Row:
         for b in (found.input_bytes, found.output_bytes)
     ]
     return Row((number(str(rank), rank), *sizes, *times, *moved, shards_in_words(study, rank)))
+
+
+_TABLES_LEDE = (
+    "Times are those of all ranks that hold something of a table, added up: what planners balance. Bytes are weights, "
+    "optimizer state and caches on all ranks."
+)
+
+
+def _tables_title(study: PlanStudy) -> str:
+    count = len(study.plan.tables)
+    return "All tables" if count <= MOST_ROWS else f"The costliest {MOST_ROWS:,} of {count:,} tables"
+
+
+def _table_table(study: PlanStudy) -> str:
+    head = ("table", "rows", "dim", "cut", "ranks", "kernel", "bytes", "perf", *PHASES)
+    kernels = study.plan.compute_kernels
+    shown = costliest(study, MOST_ROWS)
+    return table(head, [_table_row(study, of, kernels[of]) for of in shown], numbers=(1, 2, *range(6, 12)))
+
+
+def _table_row(study: PlanStudy, of_table: int, kernel: str) -> Row:
+    tables, found = study.plan.tables, study.tables
+    rows, dim, ranks = int(tables.rows[of_table]), int(tables.dim[of_table]), found.ranks[of_table]
+    held = sum(float(of[of_table]) for of in found.stored_bytes.values())
+    times = (found.perf_s[of_table], *found.phases_s[of_table])
+    return Row(
+        (
+            tables.names[of_table],
+            number(f"{rows:,}", rows),
+            number(str(dim), dim),
+            cut_in_words(study, of_table),
+            Cell(ranks_in_words(ranks, study.plan.world_size), int(ranks[0])),
+            kernel,
+            number(stored_in_words(study, of_table), held),
+            *(number(seconds(float(time)), float(time)) for time in times),
+        )
+    )
 
 
 def _planner_table(study: PlanStudy) -> str:

@@ -1,8 +1,9 @@
-"""A sharding plan as TorchRec's planner prints it: a row per rank, imbalances, and planners compared."""
+"""A sharding plan as TorchRec's planner prints it: ranks, tables, imbalances, and planners compared."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 
 import numpy as np
 
@@ -10,8 +11,10 @@ from inputs.quantities import format_quantity
 from reports.numbers import percent, seconds
 from reports.text_table import TextTable
 from scenarios.plan_study import PlannedBy, PlanStudy, imbalance
+from simulator.program import IntArray
 from workloads.dlrm.model.storage import COMPUTE_KERNELS
 from workloads.dlrm.sharding import PHASES, ShardingType
+from workloads.graph.memory import TIERS
 
 SHORT: dict[ShardingType, str] = {
     "table_wise": "TW",
@@ -25,14 +28,21 @@ SHORT: dict[ShardingType, str] = {
 """TorchRec's abbreviations."""
 
 MOST_ROWS = 64
-"""Ranks that are printed one by one; of more only the slowest and the fastest are."""
+"""Ranks, or tables, that are printed one by one; of more ranks only the slowest and the fastest are."""
 
 ENDS = 8
+"""Slowest and fastest ranks of many."""
+
+COSTLIEST = 24
+"""Tables of many."""
+
+MOST_RANKS = 3
+"""Runs of ranks that are named in a row of a table."""
 
 
 def plan_tables(study: PlanStudy) -> list[TextTable | str]:
     """Printed tables in their order."""
-    parts: list[TextTable | str] = [headline(study), rank_table(study), imbalance_table(study)]
+    parts: list[TextTable | str] = [headline(study), rank_table(study), table_table(study), imbalance_table(study)]
     if study.compared:
         parts.append(comparison_table(study.compared))
     return parts
@@ -87,6 +97,63 @@ def rank_table(study: PlanStudy) -> TextTable:
             shards_in_words(study, rank),
         )
     return made
+
+
+def table_table(study: PlanStudy) -> TextTable:
+    """A row per table, the costliest first."""
+    plan, found, kernels = study.plan, study.tables, study.plan.compute_kernels
+    many = len(plan.tables) > MOST_ROWS
+    made = TextTable(
+        title=f"the {COSTLIEST} costliest of {len(plan.tables):,} tables" if many else "costliest tables first"
+    )
+    made.caption = "times are those of all ranks that hold something of a table, added up"
+    made.words("table").numbers("rows", "dim").words("cut", "ranks", "kernel").numbers("bytes", "perf", *PHASES)
+    for table in costliest(study, COSTLIEST if many else MOST_ROWS):
+        times = (seconds(float(s)) for s in (found.perf_s[table], *found.phases_s[table]))
+        made.add_row(
+            plan.tables.names[table],
+            f"{plan.tables.rows[table]:,}",
+            str(plan.tables.dim[table]),
+            cut_in_words(study, table),
+            ranks_in_words(found.ranks[table], plan.world_size),
+            kernels[table],
+            stored_in_words(study, table),
+            *times,
+        )
+    return made
+
+
+def costliest(study: PlanStudy, most: int) -> list[int]:
+    """Tables by descending cost, at most so many."""
+    return [int(table) for table in np.argsort(-study.tables.perf_s, kind="stable")[:most]]
+
+
+def cut_in_words(study: PlanStudy, table: int) -> str:
+    """Sharding type of a table, and the number of its column ranges: ``CW 4``."""
+    pieces = int(study.tables.pieces[table])
+    return SHORT[study.plan.sharding_types[table]] + (f" {pieces}" if pieces > 1 else "")
+
+
+def ranks_in_words(ranks: IntArray, world_size: int) -> str:
+    """``all``, or runs of ranks: ``0-7, 12, 15 and 9 more``."""
+    if len(ranks) == world_size:
+        return "all"
+    grouped = groupby(enumerate(ranks.tolist()), lambda pair: pair[1] - pair[0])
+    runs = [[rank for _, rank in run] for _, run in grouped]
+    shown = ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs[:MOST_RANKS])
+    more = sum(len(run) for run in runs[MOST_RANKS:])
+    return f"{shown} and {more} more" if more else shown
+
+
+def stored_in_words(study: PlanStudy, table: int) -> str:
+    """Bytes of a table over all ranks; outside device memory with the tier."""
+    held = [(tier, float(study.tables.stored_bytes[tier][table])) for tier in TIERS]
+    found = [_bytes(size) if tier == "hbm" else f"{_bytes(size)} {tier}" for tier, size in held if size > 0]
+    return " + ".join(found) or "0"
+
+
+def _bytes(value: float) -> str:
+    return format_quantity(float(value), "bytes")
 
 
 def _filled(used: float, capacity: float) -> str:

@@ -1,24 +1,15 @@
-"""Memory use of each rank against its capacity, per memory tier, and remedies."""
+"""Memory use of each rank against its capacity, per memory tier."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from hardware_specs import Cluster
-from inputs.errors import InfeasibleError
 from inputs.quantities import format_quantity
-from scenarios.remedies import Fits, remedies
-from scenarios.resolve import ResolvedScenario
 from simulator.operators import FloatArray
-from workloads.dlrm.model.tables import Tables
-from workloads.dlrm.sharding.interfaces import PlanningContext
 from workloads.graph.memory import TIERS, MemoryUse, Tier
-
-COPIES = "data_parallel"
-"""The planner that copies tables instead of spreading them."""
 
 
 def capacities_bytes(cluster: Cluster, world_size: int) -> dict[Tier, float]:
@@ -89,74 +80,24 @@ class MemoryReport:
         """A line per tier that the nodes have: the fullest rank, its items, its capacity."""
         return "\n".join(f"  {self._tier_in_words(tier)}" for tier in TIERS if self.capacity_bytes[tier] > 0)
 
+    def fullest(self) -> str:
+        """Bytes of the fullest rank in each tier that holds tables: ``hbm 76.9 GB of 80.0 GB``."""
+        used = [tier for tier in TIERS if tier == "hbm" or self.items(tier)["weights"].any()]
+        return ", ".join(
+            f"{tier} {in_bytes(self.use.total(tier).max())} of {in_bytes(self.capacity_bytes[tier])}" for tier in used
+        )
+
     def _tier_in_words(self, tier: Tier) -> str:
         total = self.use.total(tier)
         rank = int(total.argmax())
-        items = ", ".join(f"{name} {_bytes(held[rank])}" for name, held in self.items(tier).items() if held[rank] > 0)
-        over = f", {_bytes(self.excess_bytes(tier))} too much" if self.excess_bytes(tier) > 0 else ""
+        items = ", ".join(f"{name} {in_bytes(held[rank])}" for name, held in self.items(tier).items() if held[rank] > 0)
+        over = f", {in_bytes(self.excess_bytes(tier))} too much" if self.excess_bytes(tier) > 0 else ""
         return (
-            f"{tier}: rank {rank} needs {_bytes(total[rank])} of {_bytes(self.capacity_bytes[tier])} usable{over}"
+            f"{tier}: rank {rank} needs {in_bytes(total[rank])} of {in_bytes(self.capacity_bytes[tier])} usable{over}"
             + (f" ({items})" if items else "")
         )
 
 
-def infeasible(
-    resolved: ResolvedScenario,
-    why: str,
-    *,
-    tables: Tables,
-    context: PlanningContext,
-    report: MemoryReport | None = None,
-    fits: Fits | None = None,
-) -> InfeasibleError:
-    """The error for a job that does not fit: the numbers of each tier, and remedies.
-
-    Args:
-        why: reason of the failure.
-        tables: all tables, not shrunk.
-        context: the planner's inputs.
-        report: memory of the plan, when there is one.
-        fits: tries a changed scenario; None: nothing is tried.
-    """
-    tiers = report.in_words() if report else _tiers(resolved, tables, context)
-    advice = [] if fits is None else _advice(resolved, tables, context, fits)
-    lines = [f"{resolved.name} does not fit: {why}", tiers, *(f"  would fit: {what}" for what in advice)]
-    return InfeasibleError("\n".join(lines))
-
-
-def _tiers(resolved: ResolvedScenario, tables: Tables, context: PlanningContext) -> str:
-    """A line per tier when no plan exists."""
-    capacity = capacities_bytes(resolved.cluster, resolved.world_size)
-    beside = capacity["hbm"] - context.memory_bytes
-    needed = _stored_bytes(tables, context) / context.world_size
-    usable, needs = _bytes(capacity["hbm"]), f"all tables there need {_bytes(needed)} on the average rank"
-    lines = [f"  hbm: a rank has {usable} usable, {_bytes(beside)} of it for everything but tables; {needs}"]
-    lines += [f"  {tier}: a rank's share is {_bytes(capacity[tier])}" for tier in TIERS[1:] if capacity[tier] > 0]
-    return "\n".join(lines)
-
-
-def _advice(resolved: ResolvedScenario, tables: Tables, context: PlanningContext, fits: Fits) -> list[str]:
-    """Remedies that make the tables fit: settings that were tried, and fewer rows."""
-    if context.memory_bytes <= 0:
-        return ["a smaller batch: memory beside tables fills a rank already"]
-    if resolved.scenario.workload.sharding.planner == COPIES:
-        share = context.memory_bytes / max(float(context.copied_bytes(tables).sum()), 1.0)
-    else:
-        share = context.memory_bytes * context.world_size / max(_stored_bytes(tables, context), 1.0)
-    everywhere = context.choice is None and resolved.scenario.workload.sharding.planner != COPIES
-    least_nodes = math.ceil(resolved.nodes / share) if everywhere else 1
-    return [*remedies(resolved, fits, least_nodes), _fewer_rows(share)]
-
-
-def _fewer_rows(share: float) -> str:
-    return f"--set workload.rows_scaling=fit (at most {100 * min(share, 1.0):.1f} % of the rows)"
-
-
-def _stored_bytes(tables: Tables, context: PlanningContext) -> float:
-    """Weights and optimizer state of all tables in device memory, once."""
-    in_hbm = replace(context, storage=None)
-    return float(in_hbm.stored_bytes(tables.rows, tables.dim, tables.element_bytes).sum())
-
-
-def _bytes(value: float) -> str:
+def in_bytes(value: float) -> str:
+    """Bytes with their unit: ``76.9 GB``."""
     return format_quantity(float(value), "bytes")

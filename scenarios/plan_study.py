@@ -1,9 +1,10 @@
-"""Effects of a sharding plan on every rank: memory, time, bytes received and sent, shards; and plans compared."""
+"""Effects of a sharding plan on every rank and table: memory, time, bytes, shards; and plans compared."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,20 @@ from scenarios.summary import job_of, sharding_of
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 from workloads.dlrm.iteration.job import make_job
-from workloads.dlrm.sharding import PHASES, PLANNERS, SHARDING_TYPES, ShardingType, rank_loads_s
+from workloads.dlrm.sharding import (
+    PHASES,
+    PLANNERS,
+    SHARDING_TYPES,
+    EngineCosts,
+    ShardingType,
+    rank_loads_s,
+    table_costs_s,
+)
 from workloads.dlrm.sharding.plan import Plan
+from workloads.graph.memory import TIERS, Tier
+
+OWN_PLAN = "the scenario's"
+"""Name of the plan that a scenario brings, among those of planners."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +84,49 @@ class RankStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class TableStatistics:
+    """A plan table by table.
+
+    Attributes:
+        pieces: number of column ranges of each table ``[N]``.
+        ranks: ranks that hold something of each table, ascending ``[N]``.
+        stored_bytes: weights, optimizer state and caches of each table over all its ranks, by memory tier ``[N]``;
+            with the gradient of a copied one.
+        phases_s: seconds per iteration over all its ranks in each of `workloads.dlrm.sharding.interfaces.PHASES`
+            ``[N, K]``, as planners balance them.
+    """
+
+    pieces: IntArray
+    ranks: tuple[IntArray, ...]
+    stored_bytes: Mapping[Tier, FloatArray]
+    phases_s: FloatArray
+
+    @property
+    def perf_s(self) -> FloatArray:
+        """Seconds of all phases ``[N]``."""
+        return np.asarray(self.phases_s.sum(axis=1))
+
+    def to_dicts(self, plan: Plan) -> list[dict[str, Any]]:
+        """An entry for each table, in JSON."""
+        tables, kinds, kernels = plan.tables, plan.sharding_types, plan.compute_kernels
+        return [
+            {
+                "table": tables.names[i],
+                "rows": int(tables.rows[i]),
+                "dim": int(tables.dim[i]),
+                "lookups_per_sample": float(tables.lookups_per_sample[i]),
+                "sharding_type": kinds[i],
+                "pieces": int(self.pieces[i]),
+                "compute_kernel": kernels[i],
+                "ranks": self.ranks[i].tolist(),
+                "stored_bytes": {tier: float(held[i]) for tier, held in self.stored_bytes.items()},
+                "perf_s": {phase: float(self.phases_s[i, k]) for k, phase in enumerate(PHASES)},
+            }
+            for i in range(len(tables))
+        ]
+
+
+@dataclass(frozen=True, slots=True)
 class PlannedBy:
     """Result of a planner.
 
@@ -103,9 +159,10 @@ class PlannedBy:
 
 @dataclass(frozen=True, slots=True)
 class PlanStudy:
-    """The plan of a scenario, and those of all planners where they are compared.
+    """The plan of a scenario, or the fastest of all planners' where they are compared.
 
     Attributes:
+        tables: the same table by table.
         iteration_time_s: iteration time of a run with it.
         capacity_bytes: usable bytes of a rank in each memory tier.
         compared: results of all planners, fastest first; empty when not asked for.
@@ -114,6 +171,7 @@ class PlanStudy:
     resolved: ResolvedScenario
     plan: Plan
     statistics: RankStatistics
+    tables: TableStatistics
     iteration_time_s: float
     capacity_bytes: Mapping[str, float]
     compared: tuple[PlannedBy, ...] = ()
@@ -127,6 +185,7 @@ class PlanStudy:
             "iteration_time_s": self.iteration_time_s,
             "capacity_bytes": dict(self.capacity_bytes),
             "statistics": self.statistics.to_dict(),
+            "tables": self.tables.to_dicts(self.plan),
             "compared": [found.to_dict() for found in self.compared],
         }
 
@@ -151,7 +210,9 @@ def imbalance(values: FloatArray) -> dict[str, float]:
 
 
 def study_plan(resolved: ResolvedScenario, progress: Progress, *, compare: bool = False) -> PlanStudy:
-    """Make or read the plan of a scenario, simulate it, and count the data of every rank.
+    """Make or read the plan of a scenario, simulate it, and count the data of every rank and table.
+
+    With ``compare`` it is the fastest of the plans of all planners, and of the one that the scenario has.
 
     Raises:
         InputError: the scenario, the plan or the planner's name is wrong.
@@ -160,10 +221,38 @@ def study_plan(resolved: ResolvedScenario, progress: Progress, *, compare: bool 
     progress.stage("planning the sharding")
     job = PlanningJob.of(resolved)
     with located(resolved.document):
-        plan = plan_of(job)
         compared = _compared(job, progress) if compare else ()
+        plan = next((row.plan for row in compared if row.plan is not None), None) or plan_of(job)
         capacity = {str(tier): float(size) for tier, size in job.report(plan).capacity_bytes.items()}
-        return PlanStudy(resolved, plan, statistics_of(job, plan), job.simulate_s(plan), capacity, compared)
+        statistics, by_table = statistics_of(job, plan), tables_of(job, plan)
+        return PlanStudy(resolved, plan, statistics, by_table, job.simulate_s(plan), capacity, compared)
+
+
+def tables_of(job: PlanningJob, plan: Plan) -> TableStatistics:
+    """A plan table by table."""
+    tables, shards, count = plan.tables, plan.shards(), len(plan.tables)
+    pieces = np.bincount(plan.columns.table, minlength=count) + np.bincount(plan.nodes.table, minlength=count)
+    order = np.argsort(shards.table, kind="stable")
+    ranks = np.split(shards.rank[order], np.cumsum(np.bincount(shards.table, minlength=count))[:-1])
+    context = replace(job.context, storage=plan.storage)
+    kept, element = np.ones(count), tables.element_bytes[shards.table]
+    kept[plan.data_parallel] = 0.0
+    stored: dict[Tier, FloatArray] = {}
+    for tier in TIERS:
+        held = context.stored_bytes(shards.rows, shards.dim, element, shards.table, tier)
+        stored[tier] = kept * np.bincount(shards.table, weights=held, minlength=count)
+    stored["hbm"] += (1.0 - kept) * plan.world_size * context.copied_bytes(tables)
+    return TableStatistics(
+        np.maximum(pieces, 1),
+        tuple(np.unique(of) for of in ranks),
+        stored,
+        table_costs_s(plan, _costs_of(job, plan)),
+    )
+
+
+def _costs_of(job: PlanningJob, plan: Plan) -> EngineCosts:
+    """Costs of the plan's shards, with its rows and kernels."""
+    return job.context.costs.of(plan.tables).stored(plan.storage)
 
 
 def statistics_of(job: PlanningJob, plan: Plan) -> RankStatistics:
@@ -176,7 +265,7 @@ def statistics_of(job: PlanningJob, plan: Plan) -> RankStatistics:
     return RankStatistics(
         hbm_bytes=use.total("hbm"),
         ddr_bytes=use.total("ddr"),
-        phases_s=rank_loads_s(plan, job.context.costs.of(plan.tables)),
+        phases_s=rank_loads_s(plan, _costs_of(job, plan)),
         input_bytes=np.asarray(received, dtype=np.float64),
         output_bytes=np.asarray(sent, dtype=np.float64),
         shards={
@@ -188,13 +277,16 @@ def statistics_of(job: PlanningJob, plan: Plan) -> RankStatistics:
 
 
 def _compared(job: PlanningJob, progress: Progress) -> tuple[PlannedBy, ...]:
-    """Results of all planners, fastest first."""
-    found: list[PlannedBy] = []
+    """Results of all planners, and of the scenario's own plan where it has one, fastest first."""
     names = PLANNERS.names()
-    for number, name in enumerate(names, start=1):
-        progress.stage(f"planning with {name}", number, len(names))
+    makers: list[tuple[str, Callable[[], Plan]]] = [(name, partial(job.make, name)) for name in names]
+    if job.resolved.scenario.workload.sharding.plan is not None:
+        makers.insert(0, (OWN_PLAN, partial(plan_of, job, advise=False)))
+    found: list[PlannedBy] = []
+    for number, (name, make) in enumerate(makers, start=1):
+        progress.stage(f"planning with {name}", number, len(makers))
         try:
-            plan = job.make(name)
+            plan = make()
         except InfeasibleError as error:
             found.append(PlannedBy(name, message=str(error).splitlines()[0]))
             continue

@@ -7,20 +7,30 @@ from functools import partial
 from math import inf
 
 from inputs.errors import InfeasibleError
-from scenarios.capacity import MemoryReport, capacities_bytes, infeasible
+from scenarios.capacity import MemoryReport, capacities_bytes
 from scenarios.engine_run import iteration_s
 from scenarios.job import machine_of, settings_of
 from scenarios.kernels import kernel_choice
 from scenarios.located import located
-from scenarios.rates import planning_rates
+from scenarios.rates import machine_times
+from scenarios.refusal import infeasible
+from scenarios.remedies import SEARCH, SPREADING, Found
 from scenarios.resolve import ResolvedScenario
 from simulator.lowering import Machine
 from workloads.dlrm.family import DlrmWorkload
 from workloads.dlrm.iteration.memory import bytes_beside_tables
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.tables import Tables, expand_tables
-from workloads.dlrm.sharding import BandwidthCosts, fit_rows, make_fitting, make_sharding_plan, plan_from_dict
+from workloads.dlrm.sharding import (
+    EngineCosts,
+    fit_rows,
+    make_fitting,
+    make_sharding_plan,
+    plan_cost_s,
+    plan_from_dict,
+)
 from workloads.dlrm.sharding.interfaces import Planner, PlanningContext
+from workloads.dlrm.sharding.placing import too_much
 from workloads.dlrm.sharding.plan import Plan
 
 NO_ROOM = "memory beside tables fills a rank"
@@ -56,7 +66,7 @@ class PlanningJob:
             world_size=settings.world_size,
             local_world_size=settings.local_world_size,
             memory_bytes=capacity["hbm"] - beside,
-            costs=BandwidthCosts(self.tables, settings, planning_rates(resolved.cluster, self.machine, settings)),
+            costs=EngineCosts(self.tables, settings, machine_times(resolved.cluster, self.machine, settings)),
             optimizer=settings.optimizer.tables,
             dense_optimizer=settings.optimizer.dense,
             simulate_s=self.simulate_s,
@@ -109,6 +119,8 @@ class PlanningJob:
         """
         if self.context.memory_bytes <= 0:
             raise self.infeasible(NO_ROOM, advise=advise)
+        if not self.can_fit:
+            raise self.infeasible(too_much(self.tables, self.context), advise=advise)
         fitted = self.resolved.scenario.workload.rows_scaling == "fit"
         make: Planner = partial(fit_rows if fitted else make_sharding_plan, planner)
         last = _Last()
@@ -121,19 +133,32 @@ class PlanningJob:
 
     def infeasible(self, why: str, report: MemoryReport | None = None, *, advise: bool) -> InfeasibleError:
         """The error for a job that does not fit."""
-        fits = _fits if advise else None
-        return infeasible(self.resolved, why, tables=self.tables, context=self.context, report=report, fits=fits)
+        attempt = _attempt if advise else None
+        return infeasible(self.resolved, why, tables=self.tables, context=self.context, report=report, attempt=attempt)
+
+    @property
+    def can_fit(self) -> bool:
+        """False where all tables, spread evenly over device memory that must hold them, exceed it."""
+        if self.context.choice is not None or self.resolved.scenario.workload.rows_scaling == "fit":
+            return True
+        return self.context.least_bytes(self.tables) <= self.context.memory_bytes * self.context.world_size
 
 
-def _fits(resolved: ResolvedScenario) -> bool:
-    """Whether a plan of a scenario is found that fits; a search looks no further than its first plans."""
+def _attempt(resolved: ResolvedScenario, *, hasty: bool) -> Found | None:
+    """The plan of a scenario, None where none fits; a search looks no further than the first plan that does."""
     job = PlanningJob.of(resolved)
-    job.context = replace(job.context, steps=0)
-    try:
-        plan_of(job, advise=False)
-    except InfeasibleError:
-        return False
-    return True
+    if not job.can_fit:
+        return None
+    job.context = replace(job.context, steps=0, hasty=hasty)
+    searches = resolved.scenario.workload.sharding.planner == SEARCH
+    for planner in SPREADING if searches else (None,):
+        try:
+            plan = plan_of(job, advise=False) if planner is None else job.make(planner)
+        except InfeasibleError:
+            continue
+        costs = job.context.costs.of(plan.tables).stored(plan.storage)
+        return Found(job.report(plan), plan_cost_s(plan, costs), plan.rows_scale, searches)
+    return None
 
 
 @dataclass(slots=True)

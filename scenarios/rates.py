@@ -1,4 +1,4 @@
-"""Rates of kernels and collectives on the idle machine, for planners."""
+"""Times of kernels and collectives on the idle machine, for planners."""
 
 from __future__ import annotations
 
@@ -7,40 +7,28 @@ import numpy as np
 from hardware_specs import Cluster
 from simulator.lowering import Machine
 from simulator.network.collectives import Call
-from simulator.operators import CollectiveOp, EmbeddingLookup
-from simulator.program import IntArray
+from simulator.operators import CollectiveOp
 from workloads.dlrm.model.settings import DlrmSettings
-from workloads.dlrm.sharding.costs import Rates
-
-COSTED_BYTES = 256e6
-"""Message size at which planners take the rates of collectives, bytes: that of the published rates."""
-
-LOOKUP_ROW_BYTES = 256
-"""Row size at which planners take the lookup rate of a CPU, bytes: 64 numbers."""
+from workloads.dlrm.sharding.costs import MachineTimes, Ranks
 
 
-def planning_rates(cluster: Cluster, machine: Machine, settings: DlrmSettings) -> Rates:
-    """The rates of a placed cluster."""
+def machine_times(cluster: Cluster, machine: Machine, settings: DlrmSettings) -> MachineTimes:
+    """The models of a placed cluster as planners use them: those that the engine takes its durations from."""
     rank, local = np.arange(settings.world_size), settings.local_world_size
-    world, node, cross = np.zeros_like(rank), rank // local, rank % local
-    return Rates(
-        embedding=_embedding_bytes_per_s(cluster, machine),
-        all_to_all=_algbw_bytes_per_s(machine, "all_to_all", world),
-        all_reduce=_algbw_bytes_per_s(machine, "all_reduce", world),
-        node_reduce_scatter=_algbw_bytes_per_s(machine, "reduce_scatter", node),
-        cross_all_to_all=_algbw_bytes_per_s(machine, "all_to_all", cross),
-        host=_host_bytes_per_s(machine),
-        ssd=_ssd_bytes_per_s(cluster),
+    members = {"world": np.zeros_like(rank), "node": rank // local, "cross_node": rank % local}
+
+    def collective_s(op: CollectiveOp, ranks: Ranks, size: float) -> float:
+        """Seconds on the slowest instance of a communicator."""
+        amount = np.full((1, 1), size)
+        blocks = machine.collectives.blocks(members[ranks])
+        return max(float(machine.collectives.time(Call(op, block, amount)).seconds.max()) for block in blocks)
+
+    return MachineTimes(
+        machine.compute.without_starts().duration_s,
+        collective_s,
+        _host_bytes_per_s(machine),
+        _ssd_bytes_per_s(cluster),
     )
-
-
-def _embedding_bytes_per_s(cluster: Cluster, machine: Machine) -> float:
-    """Rate of embedding kernels on a rank's memory: of its GPU, or of a large lookup on its cores."""
-    if cluster.node.gpu is not None:
-        return cluster.node.accelerator.embedding_bytes_per_s
-    rows = COSTED_BYTES / LOOKUP_ROW_BYTES
-    lookup = EmbeddingLookup(rows, COSTED_BYTES, 0.0, 0.0, 1.0)
-    return COSTED_BYTES / max(float(machine.compute.duration_s(lookup)), 1e-12)
 
 
 def _host_bytes_per_s(machine: Machine) -> float:
@@ -57,11 +45,3 @@ def _ssd_bytes_per_s(cluster: Cluster) -> float:
     """Rate at which a rank reads its node's SSDs while all others do so too, B/s; infinite without any."""
     ssd = cluster.node.ssd
     return float("inf") if ssd is None else ssd.read_bytes_per_s.value / cluster.node.ranks
-
-
-def _algbw_bytes_per_s(machine: Machine, op: CollectiveOp, instance: IntArray) -> float:
-    """Rate of a collective on the slowest instance of a communicator; infinite for one rank, which moves nothing."""
-    size = np.full((1, 1), COSTED_BYTES)
-    times = [machine.collectives.time(Call(op, block, size)).seconds for block in machine.collectives.blocks(instance)]
-    seconds = max(float(time.max()) for time in times)
-    return COSTED_BYTES / seconds if seconds > 0 else float("inf")

@@ -1,90 +1,250 @@
-"""Tried remedies for a job that does not fit: narrower tables, another planner, offloaded tables, more nodes."""
+"""Remedies for a job that does not fit: settings that were tried, with the memory that ranks then need.
+
+Tried are, on the same ranks, every planner, narrower tables, tables outside device memory, and as few of them together
+as it takes; then more GPUs of the same node, else more nodes, the samples per rank kept; then fewer rows. Where memory
+beside tables fills a rank already, only fewer samples can help.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from itertools import combinations
-from typing import TypeAlias
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations, product
+from typing import Protocol
 
 from inputs.errors import InputError
+from scenarios.capacity import MemoryReport
 from scenarios.resolve import ResolvedScenario
 from scenarios.types import MAX_WORLD_SIZE
+from workloads.dlrm.sharding import PLANNERS
 
-Fits: TypeAlias = Callable[[ResolvedScenario], bool]
-"""Whether a plan of a scenario is found that fits."""
+SPREADING = ("greedy", "column_wise", "grid_shard", "row_wise")
+"""Planners that are tried where trying all would take too long: no other one cuts tables into smaller shards."""
 
-SPREADING = ("greedy", "row_wise")
-"""Planners that are tried in the place of others: they spread tables that fill a rank."""
+KERNELS = ("fused_uvm_caching", "fused_uvm", "key_value")
+"""Kernels that are allowed beside ``fused`` one after the other; the last one needs SSDs."""
 
-GROWTH, LARGEST = 1.3, 64
-"""Steps in which more nodes are tried, and up to how many times those of the scenario."""
+GROWTH = 0.15
+"""First step in which more nodes are tried, as a share of those before; every further step is twice as long."""
+
+LARGEST, MOST_RANKS, SOME_MORE = 64, 16_384, 4
+"""More nodes are tried up to so many times those of the scenario while that makes at most so many ranks, and up to some
+times in any case: planning takes time proportional to the ranks."""
+
+ALL_PLANNERS_RANKS = 1024
+"""Ranks up to which every planner is tried, and planners take their time; on more those of `SPREADING`, in a hurry."""
+
+FIRST_PLAN = "in the first plan of the search"
+
+HALVINGS = 10
+"""How often the samples of a rank are halved at most."""
 
 
-def remedies(resolved: ResolvedScenario, fits: Fits, least_nodes: int) -> list[str]:
-    """Settings with each of which the job fits, or of which it needs several, and the least number of nodes.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A plan that fits.
 
-    Args:
-        resolved: the scenario that does not fit.
-        fits: tries one.
-        least_nodes: below this many nodes all tables together do not fit.
+    Attributes:
+        memory: memory of every rank under it.
+        cost_s: iteration time by the costs that planners see, seconds.
+        rows_scale: factor on the rows of all tables.
+        searched: whether a search will go on from it.
     """
-    changes = list(_changes(resolved))
-    found = _with_fewest([settings for settings in changes if settings], resolved, fits)
-    return found + _more_nodes(resolved, fits, least_nodes)
+
+    memory: MemoryReport
+    cost_s: float
+    rows_scale: float
+    searched: bool = False
 
 
-def _changes(resolved: ResolvedScenario) -> Iterator[str]:
-    """Single settings that save memory, of those that the scenario has not got already."""
-    sharding = resolved.scenario.workload.sharding
-    if resolved.scenario.precision.tables == "fp32":
-        yield "precision.tables=fp16"
-    yield from (f"workload.sharding.planner={name}" for name in SPREADING if name != sharding.planner)
-    if sharding.compute_kernels == ("fused",) and sharding.plan is None:
-        beyond = ("fused_uvm_caching",) if resolved.cluster.node.ssd is None else ("fused_uvm_caching", "key_value")
-        for number in range(1, len(beyond) + 1):
-            yield f"workload.sharding.compute_kernels=[{','.join(('fused', *beyond[:number]))}]"
+class Attempt(Protocol):
+    """Plans a scenario."""
+
+    def __call__(self, resolved: ResolvedScenario, *, hasty: bool) -> Found | None:
+        """The plan as a run would have it, or the first one that fits; None where nothing fits."""
+        ...
 
 
-def _with_fewest(changes: list[str], resolved: ResolvedScenario, fits: Fits) -> list[str]:
-    """The sets of as few changes as it takes with which the job fits, each as ``--set`` options."""
-    for size in range(1, len(changes) + 1):
-        sets = [chosen for chosen in combinations(changes, size) if len({_key(c) for c in chosen}) == size]
-        found = [" ".join(f"--set {c}" for c in chosen) for chosen in sets if _tried(resolved, chosen, fits)]
-        if found:
-            return found
-    return []
+@dataclass(frozen=True, slots=True)
+class Remedy:
+    """Settings with which the job fits.
+
+    Attributes:
+        settings: ``KEY=VALUE`` each.
+        found: the plan that was made with them; the first one of a search.
+        notes: facts beside its memory.
+    """
+
+    settings: tuple[str, ...]
+    found: Found
+    notes: tuple[str, ...] = ()
+
+    def in_words(self) -> str:
+        """The options of a command line, and in brackets the memory of the fullest rank."""
+        options = " ".join(f"--set {setting}" for setting in self.settings)
+        memory = self.found.memory.fullest() + (f" {FIRST_PLAN}" if self.found.searched else "")
+        return f"{options} ({'; '.join((*self.notes, memory))})"
+
+
+@dataclass(frozen=True, slots=True)
+class Remedies:
+    """Search for remedies.
+
+    Attributes:
+        resolved: the scenario that does not fit.
+        attempt: plans a changed one.
+        least_ranks: below this many ranks all tables together do not fit.
+    """
+
+    resolved: ResolvedScenario
+    attempt: Attempt
+    least_ranks: int
+
+    def smaller_batch(self) -> list[Remedy]:
+        """The largest of half, a quarter... of the samples with which the job fits."""
+        local, ranks = self.resolved.local_batch_size, self.resolved.world_size
+        for times in range(1, HALVINGS + 1):
+            if not local >> times:
+                break
+            found = self._tried((f"workload.global_batch_size={(local >> times) * ranks}",))
+            if found:
+                return [_remedy(found, f"{local >> times} samples each")]
+        return []
+
+    def all(self) -> list[Remedy]:
+        """Remedies on the same ranks, on more of them, and with fewer rows."""
+        here = self._same_ranks()
+        planner_helps = any(len(r.settings) == 1 and _key(r.settings[0]) == PLANNER for r in here)
+        return [*here, *self._more_ranks(other_planners=not planner_helps), *self._fewer_rows()]
+
+    def _same_ranks(self) -> list[Remedy]:
+        """Single settings with which the job fits; else the fewest together that it takes."""
+        levers = self._levers()
+        single = [*self._planners(), *(r for key in levers if key != PLANNER for r in self._first(levers, (key,)))]
+        if single:
+            return single
+        for size in range(2, len(levers) + 1):
+            found = [r for keys in combinations(levers, size) for r in self._first(levers, keys)]
+            if found:
+                return found
+        return []
+
+    def _levers(self) -> dict[str, list[str]]:
+        """Values of each key that the scenario has not got, the mildest first."""
+        sharding, levers = self.resolved.scenario.workload.sharding, dict[str, list[str]]()
+        if self.resolved.scenario.precision.tables == "fp32":
+            levers["precision.tables"] = ["fp16"]
+        levers[PLANNER] = [name for name in SPREADING if name != sharding.planner]
+        if sharding.compute_kernels == ("fused",) and sharding.plan is None:
+            beyond = KERNELS[:-1] if self.resolved.cluster.node.ssd is None else KERNELS
+            lists = (("fused", *beyond[:number]) for number in range(1, len(beyond) + 1))
+            levers[KERNELS_KEY] = [f"[{','.join(names)}]" for names in lists]
+        return levers
+
+    def _planners(self) -> list[Remedy]:
+        """The planner with the least cost of those that find a plan; the others are named."""
+        own = self.resolved.scenario.workload.sharding.planner
+        every = PLANNERS.names() if self.resolved.world_size <= ALL_PLANNERS_RANKS else SPREADING
+        names = [name for name in every if name not in (own, SEARCH)]
+        tried = [self._tried((f"{PLANNER}={name}",)) for name in names]
+        fitting = sorted((t for t in tried if t is not None), key=lambda t: t[1].cost_s)
+        if not fitting:
+            return []
+        others = [settings[0].partition("=")[2] for settings, _ in fitting[1:]]
+        return [_remedy(fitting[0], *([f"as do {', '.join(others)}"] if others else []))]
+
+    def _first(self, levers: dict[str, list[str]], keys: Sequence[str]) -> list[Remedy]:
+        """The first of the combinations of values of these keys that fits.
+
+        More kernels are tried before fewer: where all of them are not enough, some are not either.
+        """
+        kernels = levers[KERNELS_KEY] if KERNELS_KEY in keys else []
+        for others in product(*([f"{key}={value}" for value in levers[key]] for key in keys if key != KERNELS_KEY)):
+            widest = self._sure((*others, *(f"{KERNELS_KEY}={names}" for names in kernels[-1:])))
+            if widest:
+                fewer = (self._sure((*others, f"{KERNELS_KEY}={names}")) for names in kernels[:-1])
+                return [_remedy(next((found for found in fewer if found), widest))]
+        return []
+
+    def _more_ranks(self, *, other_planners: bool) -> list[Remedy]:
+        """More GPUs of the same node, else the smallest number of nodes, with any planner."""
+        own = self.resolved.scenario.workload.sharding.planner
+        first: list[str | None] = [] if own is None else [None]
+        planners = [*first, *(name for name in SPREADING if other_planners and name != own)]
+        gpus = self.resolved.cluster.node.ranks
+        for ranks in range(max(self.resolved.world_size + 1, self.least_ranks), gpus + 1):
+            found = self._of_size(ranks, planners)
+            if found:
+                return [found]
+        found = self._fewest_nodes(planners)
+        return [found] if found else []
+
+    def _fewest_nodes(self, planners: list[str | None]) -> Remedy | None:
+        gpus = self.resolved.cluster.node.ranks
+        below = max(self.resolved.world_size // gpus, math.ceil(self.least_ranks / gpus) - 1)
+        nodes = self.resolved.nodes
+        most = min(max(min(LARGEST * nodes, MOST_RANKS // gpus), SOME_MORE * nodes), MAX_WORLD_SIZE // gpus)
+        best: Remedy | None = None
+        above, growth = below + 1, GROWTH
+        while above <= most and (best := self._of_size(above * gpus, planners)) is None:
+            below, above, growth = above, math.ceil(above * (1.0 + growth)), 2.0 * growth
+        while best and above - below > 1:
+            middle = (below + above) // 2
+            fewer = self._of_size(middle * gpus, planners)
+            best, below, above = (fewer, below, middle) if fewer else (best, middle, above)
+        return best
+
+    def _of_size(self, ranks: int, planners: list[str | None]) -> Remedy | None:
+        """The job on so many ranks with the first of the planners (None: its own) that finds a plan."""
+        gpus, local, there = self.resolved.cluster.node.ranks, self.resolved.local_batch_size, self._nodes_there
+        size = f"nodes={ranks // gpus}" if ranks % gpus == 0 else f"world_size={ranks}"
+        notes = [f"{ranks:,} GPUs, {local} samples each"]
+        if ranks > gpus * there:
+            notes.append(f"more than the {there} nodes of {self.resolved.cluster.name}")
+        for name in planners:
+            other = () if name is None else (f"{PLANNER}={name}",)
+            settings = (size, f"workload.global_batch_size={self.resolved.batch_on(ranks)}", *other)
+            found = self._sure(settings)
+            if found:
+                return _remedy(found, *notes)
+        return None
+
+    @property
+    def _nodes_there(self) -> int:
+        return int(self.resolved.cluster.max_nodes.value)
+
+    def _fewer_rows(self) -> list[Remedy]:
+        """The factor on the rows of all tables with which a plan was made, to 1 %."""
+        sharding = self.resolved.scenario.workload.sharding
+        if sharding.plan is not None or self.resolved.scenario.workload.rows_scaling == "fit":
+            return []
+        found = self._tried(("workload.rows_scaling=fit",))
+        return [_remedy(found, f"{100 * found[1].rows_scale:.1f} % of the rows")] if found else []
+
+    def _sure(self, settings: tuple[str, ...]) -> tuple[tuple[str, ...], Found] | None:
+        """The plan of a run; on many ranks looked for only where a plan is found in a hurry."""
+        if self.resolved.world_size > ALL_PLANNERS_RANKS and not self._tried(settings, hasty=True):
+            return None
+        return self._tried(settings)
+
+    def _tried(self, settings: tuple[str, ...], *, hasty: bool = False) -> tuple[tuple[str, ...], Found] | None:
+        try:
+            found = self.attempt(self.resolved.changed(settings), hasty=hasty)
+        except InputError:  # a setting that this scenario cannot have
+            return None
+        return None if found is None else (settings, found)
+
+
+PLANNER, SEARCH = "workload.sharding.planner", "search"
+"""Key of the planner; the planner that finds a plan where any other one does."""
+
+KERNELS_KEY = "workload.sharding.compute_kernels"
+
+
+def _remedy(tried: tuple[tuple[str, ...], Found], *notes: str) -> Remedy:
+    return Remedy(*tried, notes)
 
 
 def _key(setting: str) -> str:
     return setting.partition("=")[0]
-
-
-def _tried(resolved: ResolvedScenario, settings: tuple[str, ...], fits: Fits) -> bool:
-    try:
-        return fits(resolved.changed(settings))
-    except InputError:  # a setting that this scenario cannot have
-        return False
-
-
-def _more_nodes(resolved: ResolvedScenario, fits: Fits, least_nodes: int) -> list[str]:
-    """The smallest number of nodes with which the job fits, the samples per rank kept."""
-
-    def enough(nodes: int) -> bool:
-        batch = resolved.batch_on(nodes * gpus)
-        return _tried(resolved, (f"nodes={nodes}", f"workload.global_batch_size={batch}"), fits)
-
-    gpus = resolved.cluster.node.ranks
-    low, most = resolved.nodes, min(LARGEST * resolved.nodes, MAX_WORLD_SIZE // gpus)
-    high = max(low + 1, least_nodes)
-    low = max(low, least_nodes - 1)
-    while high <= most and not enough(high):
-        low, high = high, math.ceil(high * GROWTH)
-    if high > most:
-        return []
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
-    there = int(resolved.cluster.max_nodes.value)
-    size = f"--set nodes={high} ({high * gpus} GPUs, {resolved.local_batch_size} samples each)"
-    return [size if high <= there else f"{size}, more than the {there} nodes of {resolved.cluster.name}"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cache
 
+from hardware_specs import load_cluster
+from simulator.compute.gpu import GpuModel
 from simulator.program import TaskGraph
 from workloads.dlrm.iteration.generate import generate
 from workloads.dlrm.iteration.job import Job, make_job
@@ -12,13 +14,20 @@ from workloads.dlrm.model.choices import Optimizer, PrecisionChoice
 from workloads.dlrm.model.model import load_model
 from workloads.dlrm.model.settings import DlrmSettings, Pipeline
 from workloads.dlrm.model.tables import Tables, expand_tables
-from workloads.dlrm.sharding import BandwidthCosts, PlanningContext, Rates, make_sharding_plan
+from workloads.dlrm.sharding import EngineCosts, MachineTimes, PlanningContext, make_sharding_plan
 from workloads.dlrm.sharding.plan import Plan
 from workloads.graph.framework import load_framework
 from workloads.graph.optimizers import TableOptimizerKind
 
-RATES = Rates(embedding=1.3e12, all_to_all=7e9, all_reduce=60e9, node_reduce_scatter=150e9, cross_all_to_all=7e9)
-"""The published effective rates of ZionEX at 128 GPUs; that inside a node is made up."""
+LINK_BYTES_PER_S = {"world": 7e9, "node": 150e9, "cross_node": 7e9}
+"""The published effective rate of ZionEX at 128 GPUs between nodes; that inside a node is made up."""
+
+
+def machine_times() -> MachineTimes:
+    """Kernels of ZionEX's GPU, and collectives at a fixed rate."""
+    node = load_cluster("zionex").node
+    kernels = GpuModel(node.accelerator, node, 0.0).without_starts()
+    return MachineTimes(kernels.duration_s, lambda _, ranks, size: size / LINK_BYTES_PER_S[ranks])
 
 
 def settings_for(
@@ -46,7 +55,7 @@ def settings_for(
 
 def context_for(tables: Tables, settings: DlrmSettings, memory_bytes: float = 30e9) -> PlanningContext:
     """What a planner is told of a ZionEX-like machine."""
-    costs = BandwidthCosts(tables, settings, RATES)
+    costs = EngineCosts(tables, settings, machine_times())
     return PlanningContext(
         settings.world_size, settings.local_world_size, memory_bytes, costs, settings.optimizer.tables
     )

@@ -17,13 +17,15 @@ def plan(
         str | None, typer.Option("--planner", metavar="NAME", help="Plan with this one (see `list planners`).")
     ] = None,
     settings: Settings = None,
-    compare: Annotated[bool, typer.Option("--compare", help="Plan with every planner and compare.")] = False,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Plan with every planner and take the fastest plan.")
+    ] = False,
     out: Annotated[Path | None, typer.Option("--out", help="Write plan.json, statistics.json and plan.html.")] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print plan and statistics as JSON and nothing else.")
     ] = False,
 ) -> None:
-    """Shard the tables of a scenario and say what every rank holds, computes, receives and sends."""
+    """Shard the tables of a scenario and print the load of every rank and the place and cost of every table."""
     import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display

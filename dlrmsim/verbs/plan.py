@@ -1,4 +1,4 @@
-"""``plan``: make or read the sharding plan of a scenario, and write it with statistics of every rank."""
+"""``plan``: make or read the sharding plan of a scenario, and write it with statistics of every rank and table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class PlanResult:
 
     Attributes:
         folder: output folder; None: nothing is written.
-        study: the plan, statistics of every rank, and other planners.
+        study: the plan, statistics of every rank and table, and other planners.
     """
 
     folder: Path | None
@@ -49,7 +49,7 @@ def plan(
 
     Args:
         planner: takes the place of the scenario's planner or plan.
-        compare: plan with all planners, too.
+        compare: plan with all planners, and take the fastest of the plans.
         settings: ``KEY=VALUE`` each.
         out: folder for ``plan.json``, ``statistics.json`` and ``plan.html``; None: nothing is written.
 

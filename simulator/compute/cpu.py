@@ -34,6 +34,7 @@ class CpuModel:
         gemm_speed: divides times of GEMMs.
         memory_speed: divides times of all other kernels.
         host_speed: divides host times.
+        kernel_starts: whether a call of a kernel costs time beside its amounts.
     """
 
     kernels: CpuKernels
@@ -42,6 +43,7 @@ class CpuModel:
     gemm_speed: float = 1.0
     memory_speed: float = 1.0
     host_speed: float = 1.0
+    kernel_starts: bool = True
 
     @staticmethod
     def of(node: Node, local_world_size: int) -> CpuModel:
@@ -91,6 +93,8 @@ class CpuModel:
         costs = self.kernels.costs.get(kind)
         seconds: Amount = 0.0
         for name, count in amounts_of(operator, self.caches).items():
+            if name == "call" and not self.kernel_starts:
+                continue
             seconds = seconds + count * (0.0 if costs is None else costs.seconds_per.get(name, 0.0))
         if isinstance(operator, HostWork):
             fixed = operator.seconds * self.node.cpu.host_time_factor.value
@@ -134,6 +138,10 @@ class CpuModel:
             memory_speed=speed.get("HBM", 1.0),
             host_speed=speed.get("host", 1.0),
         )
+
+    def without_starts(self) -> CpuModel:
+        """The same ranks, whose kernels cost no call."""
+        return replace(self, kernel_starts=False)
 
 
 def threads_of(node: Node, local_world_size: int) -> int:

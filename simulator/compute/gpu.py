@@ -69,6 +69,7 @@ class GpuModel:
         memory_speed: multiplies the HBM rates.
         pcie_speed: multiplies the PCIe rate.
         host_speed: divides host times.
+        kernel_starts: multiplies the starts of kernels other than GEMMs (1; 0: kernels start at once).
     """
 
     gpu: Gpu
@@ -78,6 +79,7 @@ class GpuModel:
     memory_speed: float = 1.0
     pcie_speed: float = 1.0
     host_speed: float = 1.0
+    kernel_starts: float = 1.0
 
     def duration_s(self, operator: Operator) -> Amount:
         """Duration in seconds: a scalar, or ``[P]`` when an amount of the operator is ``[P]``.
@@ -104,6 +106,15 @@ class GpuModel:
             pcie_speed=speed.get("PCIe/DDR", 1.0),
             host_speed=speed.get("host", 1.0),
         )
+
+    def without_starts(self) -> GpuModel:
+        """The same GPU on which kernels start at once."""
+        return replace(self, kernel_starts=0.0)
+
+    @property
+    def kernel_start_s(self) -> float:
+        """Time of the smallest kernel."""
+        return self.gpu.achieved.kernel_floor_s.value * self.kernel_starts
 
     @property
     def stream_bytes_per_s(self) -> float:
@@ -168,13 +179,13 @@ class GpuModel:
         longest = parts_s[0]
         for part in parts_s[1:]:
             longest = np.maximum(longest, part)
-        floor_s = kernels * self.gpu.achieved.kernel_floor_s.value
+        floor_s = kernels * self.kernel_start_s
         timed = np.where(np.asarray(longest) > 0.0, np.maximum(longest, floor_s), 0.0)
         return timed if timed.ndim else float(timed)
 
     def _started(self, busy_s: Amount) -> Amount:
         """The start of a kernel and its work; 0 where that is nothing."""
-        timed = np.where(np.asarray(busy_s) > 0.0, busy_s + self.gpu.achieved.kernel_floor_s.value, 0.0)
+        timed = np.where(np.asarray(busy_s) > 0.0, busy_s + self.kernel_start_s, 0.0)
         return timed if timed.ndim else float(timed)
 
     def _streamed(self, traffic_bytes: Amount) -> Amount:

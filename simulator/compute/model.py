@@ -34,6 +34,10 @@ class ComputeModel(Protocol):
         """The same machine with some of ``GEMM``, ``HBM``, ``PCIe/DDR``, ``host`` faster by the given factors."""
         ...
 
+    def without_starts(self) -> ComputeModel:
+        """The same machine on which kernels start at once: durations are those that a part adds to a kernel."""
+        ...
+
 
 ComputeModelFactory = Callable[[Gpu, Node, float], ComputeModel]
 """Makes a model of (gpu, node, seconds of host time per kernel launch)."""

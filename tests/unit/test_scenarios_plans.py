@@ -46,9 +46,10 @@ def test_a_plan_that_does_not_fit_takes_for_ever() -> None:
 
 def test_rates_of_a_machine_order_as_its_links_do() -> None:
     """Inside a node NVLink carries a reduce_scatter; across nodes the network card an all_to_all."""
-    rates = job().context.costs.rates  # type: ignore[attr-defined]
-    assert rates.node_reduce_scatter > 5 * rates.cross_all_to_all
-    assert job(8).context.costs.rates.cross_all_to_all == inf  # type: ignore[attr-defined]
+    seconds = job().context.costs.machine.collective_s  # type: ignore[attr-defined]
+    assert seconds("reduce_scatter", "node", 64e6) < seconds("all_to_all", "cross_node", 64e6) / 5
+    alone = job(8).context.costs.machine.collective_s  # type: ignore[attr-defined]
+    assert alone("all_to_all", "cross_node", 64e6) == 0.0
 
 
 def test_loads_add_up_over_ranks_and_types() -> None:

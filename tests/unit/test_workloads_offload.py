@@ -75,7 +75,7 @@ def test_what_host_memory_has_no_room_for_goes_to_ssds_or_is_refused() -> None:
     made = job()
     whole = bytes_of(made, made.context, uniform_storage(5, "fused_uvm"), "ddr") / 16
     context = context_of(made, ("fused_uvm", "key_value"), 1e9, ddr=whole / 2, ssd=1e9)
-    slow = replace(context.costs, rates=replace(context.costs.rates, ssd=1e8))
+    slow = replace(context.costs, machine=replace(context.costs.machine, ssd_bytes_per_s=1e8))
     context = replace(context, costs=slow)
     plan = make_sharding_plan("row_wise", made.tables, context)
     assert 0 < np.count_nonzero(plan.storage.kernel == KEY_VALUE) < 5

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
-from simulator.operators import EmbeddingUpdate, FloatArray
+from simulator.operators import FloatArray
 from workloads.dlrm.iteration.groups import EmbeddingGroup
 from workloads.dlrm.iteration.hybrid import FrequentRows
-from workloads.dlrm.iteration.kernels import KernelShards, Summed, kernels
 from workloads.dlrm.model.batch_contents import batch_lookups
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.storage import uniform_storage
+from workloads.dlrm.rows.kernels import KernelShards, Summed, dense_gradient, kernels
 from workloads.dlrm.rows.traffic import table_traffic
 from workloads.dlrm.sharding.plan import Plan
 
@@ -48,7 +46,7 @@ def frequent_group(plan: Plan, settings: DlrmSettings, frequent: FrequentRows) -
     return EmbeddingGroup(
         "frequent",
         made.lookup,
-        _dense_gradient(made.update, size),
+        dense_gradient(made.update, size),
         0,
         copied_parameters=parameters,
         copied_bytes=size,
@@ -80,13 +78,8 @@ def copied_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     return EmbeddingGroup(
         "data_parallel",
         made.lookup,
-        _dense_gradient(made.update, size),
+        dense_gradient(made.update, size),
         int(tables.pooled_dim[copied].sum()),
         copied_parameters=int(tables.rows[copied] @ dim),
         copied_bytes=size,
     )
-
-
-def _dense_gradient(update: EmbeddingUpdate, weight_bytes: float) -> EmbeddingUpdate:
-    """The update of copied rows: a dense gradient is cleared and written; the dense optimizer updates the weights."""
-    return replace(update, weight_bytes=2.0 * weight_bytes, state_bytes=0.0, padding_bytes=0.0)

@@ -17,9 +17,9 @@ from simulator.program import IntArray
 from workloads.dlrm.iteration.copies import copied_group, frequent_group
 from workloads.dlrm.iteration.groups import CROSS_NODE, NODE, WORLD, EmbeddingGroup, Exchange
 from workloads.dlrm.iteration.hybrid import FrequentRows, check_hybrid, frequent_rows
-from workloads.dlrm.iteration.kernels import KernelShards, Summed, amount, kernels
 from workloads.dlrm.model.batch_contents import batch_lookups
 from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.rows.kernels import KernelShards, Summed, amount, kernels
 from workloads.dlrm.rows.traffic import block_shares, table_traffic
 from workloads.dlrm.sharding.plan import Plan
 

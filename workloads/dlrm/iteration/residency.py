@@ -9,10 +9,10 @@ import numpy as np
 
 from simulator.operators import SORTED_BYTES, Busiest, CpuTraffic, FloatArray, Misses
 from workloads.dlrm.iteration.groups import EmbeddingGroup
-from workloads.dlrm.iteration.kernels import amount
 from workloads.dlrm.iteration.thread_runs import busiest
 from workloads.dlrm.model.dense import DensePart
 from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.rows.kernels import amount
 from workloads.dlrm.rows.retention import CACHE_BYTES, Touched, kept_back, lost_within, reach
 from workloads.dlrm.rows.traffic import popularity_of
 from workloads.dlrm.sharding.plan import Plan

@@ -15,6 +15,13 @@ def most_pieces(dim: IntArray) -> IntArray:
     return np.maximum(1, dim // COLUMN_MULTIPLE)
 
 
+def widest_range(dim: IntArray, pieces: IntArray) -> IntArray:
+    """Columns of the widest range of tables cut into ``pieces [N]`` ranges, as `cut_columns` makes them ``[N]``."""
+    units, count = dim // COLUMN_MULTIPLE, np.minimum(pieces, most_pieces(dim))
+    last = dim - COLUMN_MULTIPLE * ((count - 1) * units // count)
+    return np.asarray(np.maximum(COLUMN_MULTIPLE * -(-units // count), last))
+
+
 def cut_columns(table: IntArray, dim: IntArray, pieces: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """Cut each table into ranges as equal as multiples of four columns allow.
 

@@ -30,6 +30,10 @@ COMPUTE_KERNELS: tuple[ComputeKernel, ...] = get_args(ComputeKernel)
 CACHED_KERNELS: tuple[ComputeKernel, ...] = ("fused_uvm_caching", "key_value")
 FUSED, UVM, CACHED, KEY_VALUE = range(len(COMPUTE_KERNELS))
 _WEIGHTS_TIER: dict[int, Tier] = {FUSED: "hbm", UVM: "ddr", CACHED: "ddr", KEY_VALUE: "ssd"}
+_IN_TIER = {
+    tier: np.array([int(_WEIGHTS_TIER[number] == tier) for number in range(len(COMPUTE_KERNELS))]) for tier in TIERS
+}
+_HAS_CACHE = np.array([int(kernel in CACHED_KERNELS) for kernel in COMPUTE_KERNELS])
 
 LOAD_FACTOR = 0.2
 """Cached share of the rows by default (TorchRec planner/constants.py UVM_CACHING_RATIO, FBGEMM cache_load_factor)."""
@@ -76,7 +80,7 @@ def uniform_storage(count: int, kernel: ComputeKernel = "fused", load_factor: fl
 
 def is_cached(kernel: IntArray) -> IntArray:
     """Whether kernels ``[S]`` have a cache, as 0 or 1."""
-    return np.isin(kernel, (CACHED, KEY_VALUE)).astype(np.int64)
+    return np.asarray(_HAS_CACHE[kernel])
 
 
 def stored_bytes(
@@ -114,7 +118,7 @@ def stored_bytes(
 
 
 def _lives_in(kernel: IntArray, tier: Tier) -> IntArray:
-    return np.isin(kernel, [number for number, place in _WEIGHTS_TIER.items() if place == tier]).astype(np.int64)
+    return np.asarray(_IN_TIER[tier][kernel])
 
 
 def bytes_in(found: dict[tuple[Tier, Item], FloatArray], tier: Tier) -> FloatArray:

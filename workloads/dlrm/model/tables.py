@@ -117,6 +117,22 @@ def scale_rows(tables: Tables, factor: float) -> Tables:
     return replace(tables, rows=rows)
 
 
+def in_order(tables: Tables, order: IntArray) -> Tables:
+    """The tables at the places ``order [M]``, in this order."""
+    place = {int(table): new for new, table in enumerate(order)}
+    return Tables(
+        names=tuple(tables.names[table] for table in order),
+        rows=tables.rows[order],
+        dim=tables.dim[order],
+        pooling_factor=tables.pooling_factor[order],
+        element_bytes=tables.element_bytes[order],
+        features=tables.features[order],
+        feature_pooling={place[table]: each for table, each in tables.feature_pooling.items() if table in place},
+        indices=tuple(tables.indices[table] for table in order) if tables.indices else (),
+        pooling=tuple(tables.pooling[table] for table in order) if tables.pooling else (),
+    )
+
+
 def _from_groups(groups: tuple[TableGroup, ...], precision: str) -> Tables:
     counts = [g.count for g in groups]
     features = np.array([len(g.feature_pooling) for g in groups], dtype=np.int64)

@@ -113,13 +113,14 @@ def missed_shares(
         samples: number of samples whose lookups it serves.
         parts: ranks over which its rows are spread; each sees that part of the lookups and of the rows.
     """
-    found = np.ones((len(CACHE_BYTES), len(table)))
-    for shard, (number, size) in enumerate(zip(table.tolist(), row_bytes.tolist(), strict=True)):
+    kinds, kind = np.unique(np.stack([table, row_bytes]), axis=1, return_inverse=True)
+    found = np.ones((len(CACHE_BYTES), kinds.shape[1]))
+    for place, (number, size) in enumerate(zip(kinds[0].astype(np.int64).tolist(), kinds[1].tolist(), strict=True)):
         law = laws_of(tables, settings)[number] if tables.indices else settings.indices
         lookups, rows = float(tables.lookups_per_sample[number]), int(tables.rows[number])
         held, missing = _missed(law, rows, settings.global_batch_size * lookups, settings.global_batch_size, samples)
-        found[:, shard] = np.interp(CACHE_BYTES / size * parts, held, missing)
-    return found
+        found[:, place] = np.interp(CACHE_BYTES / size * parts, held, missing)
+    return found[:, kind.ravel()]
 
 
 def fetched_rows(

@@ -10,7 +10,7 @@ from workloads.dlrm.sharding import (
     search_planner,
     uniform_planners,
 )
-from workloads.dlrm.sharding.costs import BandwidthCosts, Rates, rank_loads_s
+from workloads.dlrm.sharding.costs import EngineCosts, MachineTimes, plan_cost_s, rank_loads_s, table_costs_s
 from workloads.dlrm.sharding.fitting import fit_rows, make_fitting, make_sharding_plan
 from workloads.dlrm.sharding.interfaces import PHASES, PLANNERS, PlanningContext
 from workloads.dlrm.sharding.plan_exchange import plan_from_dict, plan_to_dict
@@ -24,15 +24,17 @@ __all__ = [
     "PHASES",
     "PLANNERS",
     "SHARDING_TYPES",
-    "BandwidthCosts",
+    "EngineCosts",
+    "MachineTimes",
     "PlanFile",
     "PlanningContext",
-    "Rates",
     "ShardingType",
     "fit_rows",
     "make_fitting",
     "make_sharding_plan",
+    "plan_cost_s",
     "plan_from_dict",
     "plan_to_dict",
     "rank_loads_s",
+    "table_costs_s",
 ]

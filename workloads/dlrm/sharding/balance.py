@@ -57,13 +57,14 @@ class Places:
         return np.asarray((self.loads.sum(axis=0) + costs.sum(axis=0)) / len(self))
 
 
-def place(costs: FloatArray, sizes: IntArray, places: Places) -> IntArray:
+def place(costs: FloatArray, sizes: IntArray, places: Places, *, hasty: bool = False) -> IntArray:
     """Place of each shard ``[S]``.
 
     Args:
         costs: seconds per shard and phase ``[S, K]``.
         sizes: bytes per shard ``[S]``.
         places: allowed ranks of the shards.
+        hasty: whether any placement will do: the largest shards come first at once.
 
     Raises:
         InfeasibleError: the shards do not fit, with the numbers.
@@ -72,7 +73,8 @@ def place(costs: FloatArray, sizes: IntArray, places: Places) -> IntArray:
     by_cost, by_size = np.argsort(-costs.sum(axis=1), kind="stable"), np.argsort(-sizes, kind="stable")
     even = np.minimum(places.room, MEMORY_SLACK * float(sizes.sum()) / len(places))
     ranks = None
-    for order, limit in ((by_cost, even), (by_cost, places.room), (by_size, places.room)):
+    ways = ((by_cost, even), (by_cost, places.room), (by_size, places.room))
+    for order, limit in ways[-1:] if hasty else ways:
         if ranks is None:
             ranks = _place_in_order(order, costs, sizes, Places(limit, places.loads))
     if ranks is None:

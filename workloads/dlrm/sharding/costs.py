@@ -1,22 +1,38 @@
-"""Costs of shards on a machine that is described by a few bandwidths."""
+"""Costs of shards on a machine: the times that the engine charges for their kernels and exchanges.
+
+A kernel serves all shards of a kind on a rank, so a shard costs what it adds to that kernel: the duration that the
+compute model gives the shard's own amounts, without the start of a kernel. An exchange costs its bytes at the rate that
+the collective has at the size it would have if all tables were sharded so.
+"""
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
 
 import numpy as np
 
-from simulator.operators import WIRE_BYTES, FloatArray
+from simulator.operators import (
+    WIRE_BYTES,
+    Amount,
+    CacheFill,
+    CollectiveOp,
+    DenseOptimizer,
+    EmbeddingLookup,
+    EmbeddingUpdate,
+    FloatArray,
+    HostTraffic,
+)
 from simulator.program import IntArray
 from workloads.dlrm.model.settings import DlrmSettings
-from workloads.dlrm.model.storage import FUSED, Storage, uniform_storage
+from workloads.dlrm.model.storage import Storage, uniform_storage
 from workloads.dlrm.model.tables import Tables
-from workloads.dlrm.rows.cache import SSD_READ_BYTES, split_rows
-from workloads.dlrm.rows.traffic import TableTraffic, block_shares, popularity_of, sort_bytes, table_traffic
+from workloads.dlrm.rows.kernels import KernelShards, dense_gradient, kernels
+from workloads.dlrm.rows.traffic import block_shares, popularity_of
 from workloads.dlrm.sharding.plan import Plan
 from workloads.dlrm.sharding.shards import row_blocks
-from workloads.graph.optimizers import DENSE_ACCESSES, STATE_BYTES, TABLE_STATE
+from workloads.graph.optimizers import DENSE_ACCESSES
 
 OVERLAP_COST = 0.25
 """Seconds that a second of input exchange costs when it runs beside the other communication (assumed: on ZionEX it
@@ -25,112 +41,101 @@ takes a quarter to a third of the network cards from an all_reduce that would us
 _AT_A_TIME = 64
 """Tables whose loads are spread over all ranks at once: 8 MB on 4096 ranks."""
 
+TINY_S = 1e-30
+"""Stands for no time where a ratio of times is asked for, seconds."""
+
+_PHASES = 4
+"""Lookup, update, output, input (`workloads.dlrm.sharding.interfaces.PHASES`)."""
+
+Ranks: TypeAlias = Literal["world", "node", "cross_node"]
+"""Members of a collective: all ranks; those of a node; those with the same place in their nodes."""
+
+Kernel: TypeAlias = EmbeddingLookup | EmbeddingUpdate | CacheFill | DenseOptimizer
+
 
 @dataclass(frozen=True, slots=True)
-class Rates:
-    """Rates of a rank, bytes per second; the middle four are algbw of collectives.
+class MachineTimes:
+    """Times of a machine that planners need.
 
     Attributes:
-        embedding: embedding kernels on the rank's memory.
-        all_to_all: over all ranks.
-        all_reduce: over all ranks.
-        node_reduce_scatter: over the ranks of a node.
-        cross_all_to_all: among the ranks with the same place in their nodes.
-        host: rows in host memory, over PCIe, when all ranks of a node want them.
-        ssd: rows on SSDs, likewise; infinite where there are none.
+        kernel_s: seconds that amounts of shards ``[S]`` add to a kernel, of its part in device memory.
+        collective_s: seconds of a collective by operation, members and bytes (in nccl-tests' sense), equal on all
+            members; 0 for a member alone.
+        host_bytes_per_s: rows in host memory, over PCIe, when all ranks of a node want them.
+        ssd_bytes_per_s: rows on SSDs, likewise; infinite where there are none.
     """
 
-    embedding: float
-    all_to_all: float
-    all_reduce: float
-    node_reduce_scatter: float
-    cross_all_to_all: float
-    host: float = float("inf")
-    ssd: float = float("inf")
+    kernel_s: Callable[[Kernel], Amount]
+    collective_s: Callable[[CollectiveOp, Ranks, float], float]
+    host_bytes_per_s: float = float("inf")
+    ssd_bytes_per_s: float = float("inf")
 
 
 @dataclass(slots=True)
-class BandwidthCosts:
-    """Seconds that shards take per iteration and phase, from bandwidths: each phase is bytes over a rate.
+class EngineCosts:
+    """Shard costs as the engine charges them.
 
     Phases as in `workloads.dlrm.sharding.interfaces.PHASES`. An input exchange that the pipeline runs beside the rest
     counts by `OVERLAP_COST`, unless it lasts longer than the rest.
+
+    Attributes:
+        settings: the job.
+        machine: times of its kernels and collectives.
+        storage: kernels of the tables.
     """
 
     tables: Tables
     settings: DlrmSettings
-    rates: Rates
+    machine: MachineTimes
     storage: Storage | None = None
-    _traffic: TableTraffic = field(init=False)
-    _input_weight: float = field(init=False)
-    _fused: Storage = field(init=False)
+    _weight: float | None = field(init=False, default=None)
     _weights: dict[tuple[int, int], FloatArray] = field(init=False, default_factory=dict)
+    _known: dict[int, _Known] = field(init=False, default_factory=dict)
+    _everywhere: dict[str, FloatArray] = field(init=False, default_factory=dict)
+    _per_byte: dict[tuple[CollectiveOp, Ranks, float], float] = field(init=False, default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """Keep the common inputs of all calls: traffic of the global batch, and the weight of input exchange."""
-        self._fused = uniform_storage(len(self.tables))
-        self._traffic = table_traffic(self.tables, float(self.settings.global_batch_size), self.settings)
-        everything = np.arange(len(self.tables))
-        mean = self._sharded_s(everything, self.tables.dim, 1, self.rates.all_to_all).sum(axis=0)
-        hidden = self.settings.pipeline != "none" and mean[-1] <= mean[:-1].sum()
-        self._input_weight = OVERLAP_COST if hidden else 1.0
-
-    def stored(self, storage: Storage) -> BandwidthCosts:
+    def stored(self, storage: Storage) -> EngineCosts:
         """The same with tables in the memory that these kernels put them in."""
-        return BandwidthCosts(self.tables, self.settings, self.rates, storage)
+        return replace(self, storage=storage)
 
-    def of(self, tables: Tables) -> BandwidthCosts:
+    def of(self, tables: Tables) -> EngineCosts:
         """Costs of shards of other tables in the same job."""
         return replace(self, tables=tables)
 
     def column_shard_s(self, table: IntArray, dim: IntArray) -> FloatArray:
         """Seconds per shard and phase ``[S, 4]``."""
-        return self._weighted(self._sharded_s(table, dim, ranks=1, wire=self.rates.all_to_all))
+        return self._shards_s(table, dim, 1)
 
     def node_shard_s(self, table: IntArray, dim: IntArray) -> FloatArray:
         """Seconds per shard and phase on each rank of the node ``[S, 4]``.
 
         Pooled vectors take a reduce_scatter in the node, then an all_to_all of the part of it that a rank has.
         """
-        ranks = self.settings.local_world_size
-        per_byte_s = 1.0 / self.rates.node_reduce_scatter + 1.0 / (ranks * self.rates.cross_all_to_all)
-        wire = 1.0 / per_byte_s if per_byte_s > 0.0 else math.inf  # a rank alone sends nothing
-        return self._weighted(self._sharded_s(table, dim, ranks, wire))
+        return self._shards_s(table, dim, self.settings.local_world_size)
 
     def row_wise_s(self) -> FloatArray:
-        """Seconds per table and phase on every rank ``[N, 4]``.
-
-        reduce_scatter and all_gather both move half of what an all_reduce of the same buffer moves, hence twice its
-        algbw.
-        """
-        everything, ranks = np.arange(len(self.tables)), self.settings.world_size
-        return self._weighted(self._sharded_s(everything, self.tables.dim, ranks, 2 * self.rates.all_reduce))
+        """Seconds per table and phase on every rank ``[N, 4]``."""
+        if "rows" not in self._everywhere:
+            everything, ranks = np.arange(len(self.tables)), self.settings.world_size
+            self._everywhere["rows"] = self._weighted(self._sharded_s(everything, self.tables.dim, ranks, world=True))
+        return self._everywhere["rows"]
 
     def data_parallel_s(self) -> FloatArray:
         """Seconds per table and phase on every rank ``[N, 4]``.
 
         Lookups of the local batch, an all_reduce of the whole gradient, a dense update.
         """
-        tables, settings = self.tables, self.settings
-        everything = np.arange(len(tables))
-        traffic = table_traffic(tables, float(settings.local_batch_size), settings)
-        summed = tables.rows * tables.dim * WIRE_BYTES[settings.precision.all_reduce]
-        fused = uniform_storage(len(tables))
-        forward_s, update_s = self._kernel_s(traffic, everything, tables.dim, ranks=1, storage=fused)
-        columns = (
-            forward_s,
-            update_s + DENSE_ACCESSES[settings.optimizer.dense] * tables.weight_bytes / self.rates.embedding,
-            summed / self.rates.all_reduce,
-        )
-        return np.stack([*columns, np.zeros(len(tables))], axis=1)
+        if "copies" not in self._everywhere:
+            self._everywhere["copies"] = self._copies_s()
+        return self._everywhere["copies"]
 
     def block_weights(self, table: IntArray, blocks: int) -> FloatArray:
         """Seconds of each block of rows of tables over those of a block of the mean ``[S, blocks, 4]``.
 
-        Lookups and indices follow the lookups that popular rows draw to their block, updates its distinct rows; every
-        block has all pooled vectors. Blocks of tables whose rows are all alike count as equal.
+        A block has the lookups that its popular rows draw, its distinct rows, and all pooled vectors. Blocks of tables
+        whose rows are all alike count as equal.
         """
-        found = np.ones((len(table), blocks, 4))
+        found = np.ones((len(table), blocks, _PHASES))
         for shard, number in enumerate(table.tolist()):
             known = self._weights.get((number, blocks))
             if known is None:
@@ -139,82 +144,216 @@ class BandwidthCosts:
         return found
 
     def _weights_of(self, table: int, blocks: int) -> FloatArray:
-        """``[blocks, 4]``."""
+        """Seconds of each block over those of a block of the mean ``[blocks, 4]``."""
         if len(popularity_of(self.tables, self.settings, table).count) == 1:
-            return np.ones((blocks, 4))
+            return np.ones((blocks, _PHASES))
         number = np.array([table])
         lookups, distinct = block_shares(
             self.tables, self.settings, number, row_blocks(self.tables.rows[number], blocks)
         )
-        return np.stack([lookups[0] * blocks, distinct[0] * blocks, np.ones(blocks), lookups[0] * blocks], axis=1)
+        at = np.full(blocks, table)
+        each = self._kernels_s(at, self.tables.dim[at], blocks, (lookups[0], distinct[0]))
+        mean = self._kernels_s(number, self.tables.dim[number], blocks)
+        kernels_of = [own / np.maximum(even, TINY_S) for own, even in zip(each, mean, strict=True)]
+        of_lookups, of_lengths = self._input_s(number, blocks)
+        received = (of_lookups * lookups[0] * blocks + of_lengths) / np.maximum(of_lookups + of_lengths, TINY_S)
+        return np.stack([*kernels_of, np.ones(blocks), received], axis=1)
 
     def _weighted(self, seconds: FloatArray) -> FloatArray:
-        seconds[:, -1] *= self._input_weight
+        if self._weight is None:
+            self._weight = self._input_weight()
+        seconds[:, -1] *= self._weight
         return seconds
 
-    def _sharded_s(self, table: IntArray, dim: IntArray, ranks: int, wire: float) -> FloatArray:
+    def _input_weight(self) -> float:
+        """Weight of input exchange, by whether the pipeline hides it."""
+        if self.settings.pipeline == "none":
+            return 1.0
+        everything = np.arange(len(self.tables))
+        mean = self._sharded_s(everything, self.tables.dim, 1).sum(axis=0)
+        return OVERLAP_COST if mean[-1] <= mean[:-1].sum() else 1.0
+
+    def _shards_s(self, table: IntArray, dim: IntArray, ranks: int) -> FloatArray:
+        """Seconds of shards, those of equal shards found once ``[S, 4]``."""
+        key = table * (int(self.tables.dim.max(initial=0)) + 1) + dim
+        known = self._known.setdefault(ranks, _Known.empty())
+        new, first = np.unique(key[~np.isin(key, known.key)], return_index=True)
+        if len(new):
+            place = np.flatnonzero(~np.isin(key, known.key))[first]
+            known = known.joined(new, self._weighted(self._sharded_s(table[place], dim[place], ranks)))
+            self._known[ranks] = known
+        return known.of(key)
+
+    def _sharded_s(self, table: IntArray, dim: IntArray, ranks: int, *, world: bool = False) -> FloatArray:
         """Seconds of shards in each phase on each of the ``ranks`` that share their rows ``[S, 4]``.
 
         Args:
             table: table of each shard ``[S]``.
             dim: its columns ``[S]``.
             ranks: over how many ranks its rows are spread.
-            wire: bytes per second at which a rank gets rid of its pooled vectors.
+            world: whether these are all ranks, not those of a node.
         """
-        settings, traffic, features = self.settings, self._traffic, self.tables.features[table]
-        batch = traffic.samples
-        exchange = batch * dim * features * (settings.forward_bytes + settings.backward_bytes)
-        indices = traffic.lookups[table] * settings.index_bytes / ranks + batch * features * settings.length_bytes
-        forward_s, update_s = self._kernel_s(traffic, table, dim, ranks, self.storage or self._fused)
-        return np.stack([forward_s, update_s, exchange / wire, indices / self.rates.all_to_all], axis=1)
+        forward_s, update_s = self._kernels_s(table, dim, ranks)
+        pooled = float(self.settings.exchanged_samples) * dim * self.tables.features[table]
+        exchange = pooled * self._output_s_per_element("world" if world else "node" if ranks > 1 else None)
+        return np.stack([forward_s, update_s, exchange, sum(self._input_s(table, ranks))], axis=1)
 
-    def _kernel_s(
-        self, traffic: TableTraffic, table: IntArray, dim: IntArray, ranks: int, storage: Storage
-    ) -> tuple[FloatArray, FloatArray]:
-        """Seconds of lookups and of updates of shards on each of the ``ranks`` that share their rows ``[S]``.
-
-        Rows that are not in device memory go over PCIe, both ways at once; those from SSDs are read and written there.
-        """
+    def _input_s(self, table: IntArray, ranks: int) -> tuple[FloatArray, FloatArray]:
+        """Seconds of the exchange of indices, and of bag lengths, on each of the ``ranks`` that share rows ``[S]``."""
         settings, tables = self.settings, self.tables
-        found = split_rows(tables, settings, storage, table, traffic)
-        row, pooled = dim * tables.element_bytes[table], traffic.samples * dim * tables.features[table]
-        lookups = traffic.lookups[table] / ranks
-        forward = (
-            found.lookups / ranks * row
-            + lookups * settings.index_bytes
-            + pooled * settings.lookup_bytes(summed=ranks > 1)
+        batch, local = float(settings.exchanged_samples), float(settings.local_batch_size)
+        lookups = batch * tables.lookups_per_sample[table] * settings.index_bytes / ranks
+        lengths = batch * tables.features[table] * settings.length_bytes
+        sizes = (
+            local * float(tables.lookups_per_sample.sum()) * settings.index_bytes,
+            local * tables.feature_count * settings.length_bytes,
         )
-        state = TABLE_STATE[settings.optimizer.tables]
-        beside, here = STATE_BYTES * state.per_weight * dim, storage.kernel[table] == FUSED
-        kept = traffic.distinct[table] / ranks
-        update = 2 * (found.distinct / ranks * row + kept * (STATE_BYTES * state.per_row + beside * here))
-        rows = np.full(len(table), tables.rows.sum() / settings.world_size)
-        update = (
-            update
-            + pooled * settings.gradient_bytes(gathered=ranks > 1)
-            + sort_bytes(lookups, rows, settings.index_bytes)
+        of_lookups, of_lengths = (self._s_per_byte("all_to_all", "world", size) for size in sizes)
+        return np.asarray(lookups * of_lookups), np.asarray(lengths * of_lengths, dtype=np.float64)
+
+    def _output_s_per_element(self, over: Ranks | None) -> float:
+        """Seconds per element of pooled vectors that a rank has of its shards, forward and backward.
+
+        Args:
+            over: ranks over which rows are spread, None for whole rows.
+        """
+        settings, width = self.settings, float(self.tables.pooled_dim.sum())
+        local, ranks = settings.local_batch_size * width, settings.local_world_size
+        sent = sum(
+            size * self._s_per_byte("all_to_all", "cross_node" if over == "node" else "world", local * size)
+            for size in (settings.forward_bytes, settings.backward_bytes)
         )
-        looked_up, updated = found.host_lookups / ranks * row, found.host_distinct / ranks * row + kept * beside * ~here
-        fetched = found.fetched / ranks
-        on_ssd = fetched * found.on_ssd * (np.maximum(row, SSD_READ_BYTES) + row)
-        rates = self.rates
-        forward_s = (forward + 2 * fetched * row) / rates.embedding + (looked_up + fetched * row) / rates.host
-        return forward_s + on_ssd / rates.ssd, update / rates.embedding + updated / rates.host
+        if over is None:
+            return sent
+        samples = local * (settings.world_size if over == "world" else ranks)
+        size, back = WIRE_BYTES[settings.summed_forward], WIRE_BYTES[settings.gathered_backward]
+        summed = size * self._s_per_byte("reduce_scatter", over, samples * size)
+        summed += back * self._s_per_byte("all_gather", over, samples * back)
+        return summed if over == "world" else summed + sent / ranks
+
+    def _s_per_byte(self, op: CollectiveOp, ranks: Ranks, size: float) -> float:
+        """Seconds per byte of a collective of ``size`` bytes."""
+        if size <= 0.0:
+            return 0.0
+        key = (op, ranks, size)
+        if key not in self._per_byte:
+            self._per_byte[key] = self.machine.collective_s(op, ranks, size) / size
+        return self._per_byte[key]
+
+    def _kernels_s(
+        self, table: IntArray, dim: IntArray, ranks: int, shares: tuple[FloatArray, FloatArray] | None = None
+    ) -> tuple[FloatArray, FloatArray]:
+        """Seconds of lookups, with cache fills, and of updates of shards on each of the ``ranks`` ``[S]``.
+
+        Args:
+            table: table of each shard ``[S]``.
+            dim: its columns ``[S]``.
+            ranks: over how many ranks its rows are spread.
+            shares: fraction of its table's lookups and distinct rows that a shard has ``[S]``; None: equal parts.
+        """
+        storage = self.storage or uniform_storage(len(self.tables))
+        shards = self._alone(table, dim, ranks)
+        if shares is not None:
+            shards = replace(shards, lookups=lambda values: values * shares[0], distinct=lambda v: v * shares[1])
+        made = kernels(self.tables, self.settings, shards, storage)
+        count = len(table)
+        filled = np.zeros(count) if made.fill is None else self._kernel_s(made.fill, count)
+        return self._kernel_s(made.lookup, count) + filled, self._kernel_s(made.update, count)
+
+    def _alone(self, table: IntArray, dim: IntArray, ranks: int, samples: float | None = None) -> KernelShards:
+        """Kernels of shards, each by itself; they sort by as many rows as the mean rank has of all tables, or more."""
+        mean = self.tables.rows.sum() / self.settings.world_size
+        rows = np.maximum(self.tables.rows[table] / ranks, mean)
+        batch = float(self.settings.global_batch_size) if samples is None else samples
+
+        def part(values: FloatArray) -> FloatArray:
+            return values / ranks
+
+        return KernelShards(table, dim, batch, ranks, part, part, lambda _: rows, lambda values: values)
+
+    def _kernel_s(self, kernel: Kernel, count: int) -> FloatArray:
+        """Seconds of a kernel whose amounts are those of shards, in device memory and outside it ``[S]``."""
+        host = None if isinstance(kernel, DenseOptimizer) else kernel.host
+        inside = kernel if isinstance(kernel, DenseOptimizer) else replace(kernel, host=HostTraffic())
+        if not isinstance(inside, CacheFill | DenseOptimizer) and not self.settings.on_host:
+            inside = replace(inside, factor=self.settings.framework.factor("embedding_factor"))
+        seconds = self.machine.kernel_s(inside) + (0.0 if host is None else self._host_s(host))
+        return np.broadcast_to(np.asarray(seconds, dtype=np.float64), count).copy()
+
+    def _host_s(self, traffic: HostTraffic) -> Amount:
+        """Rows outside device memory: both directions of PCIe at once, SSDs one after the other."""
+        over_pcie = np.maximum(traffic.read_bytes, traffic.write_bytes)
+        on_ssd = traffic.ssd_read_bytes + traffic.ssd_write_bytes
+        return over_pcie / self.machine.host_bytes_per_s + on_ssd / self.machine.ssd_bytes_per_s
+
+    def _copies_s(self) -> FloatArray:
+        tables, settings = self.tables, self.settings
+        everything, count = np.arange(len(tables)), len(tables)
+        shards = self._alone(everything, tables.dim, 1, float(settings.local_batch_size))
+        made = kernels(tables, settings, shards, uniform_storage(count))
+        weights = tables.weight_bytes.astype(np.float64)
+        dense = DenseOptimizer(
+            (tables.rows * tables.dim).astype(np.float64), DENSE_ACCESSES[settings.optimizer.dense] * weights
+        )
+        update_s = self._kernel_s(dense_gradient(made.update, weights), count) + self._kernel_s(dense, count)
+        summed = tables.rows * tables.dim * WIRE_BYTES[settings.precision.all_reduce]
+        per_byte = self._s_per_byte("all_reduce", "world", float(settings.framework.bucket_bytes.value))
+        return np.stack([self._kernel_s(made.lookup, count), update_s, summed * per_byte, np.zeros(count)], axis=1)
 
 
-def rank_loads_s(plan: Plan, costs: BandwidthCosts) -> FloatArray:
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """Costs found so far: keys ``[K]``, ascending, and seconds ``[K, 4]``."""
+
+    key: IntArray
+    seconds: FloatArray
+
+    @staticmethod
+    def empty() -> _Known:
+        return _Known(np.zeros(0, dtype=np.int64), np.zeros((0, _PHASES)))
+
+    def joined(self, key: IntArray, seconds: FloatArray) -> _Known:
+        keys, values = np.concatenate([self.key, key]), np.concatenate([self.seconds, seconds])
+        order = np.argsort(keys, kind="stable")
+        return _Known(keys[order], values[order])
+
+    def of(self, key: IntArray) -> FloatArray:
+        return np.asarray(self.seconds[np.searchsorted(self.key, key)])
+
+
+def rank_loads_s(plan: Plan, costs: EngineCosts) -> FloatArray:
     """Seconds of each rank in each phase under a plan ``[P, K]``."""
     columns, nodes, local = plan.columns, plan.nodes, plan.local_world_size
     by_rank = _summed(columns.rank, costs.column_shard_s(columns.table, columns.dim), plan.world_size)
     in_node = costs.node_shard_s(nodes.table, nodes.dim)[:, None] * costs.block_weights(nodes.table, local)
     places = [_summed(nodes.node, in_node[:, place], plan.node_count) for place in range(local)]
     by_place = np.stack(places, axis=1).reshape(-1, by_rank.shape[1])[: plan.world_size]
-    everywhere, row_wise_s = costs.data_parallel_s()[plan.data_parallel].sum(axis=0), costs.row_wise_s()
+    everywhere = np.zeros(by_rank.shape[1])
+    if len(plan.data_parallel):
+        everywhere = costs.data_parallel_s()[plan.data_parallel].sum(axis=0)
+    row_wise_s = costs.row_wise_s() if len(plan.row_wise) else everywhere
     for some in np.array_split(plan.row_wise, -(-len(plan.row_wise) // _AT_A_TIME)) if len(plan.row_wise) else []:
         everywhere = everywhere + np.einsum("nk,npk->pk", row_wise_s[some], costs.block_weights(some, plan.world_size))
     return np.asarray(by_rank + by_place + everywhere)
 
 
+def plan_cost_s(plan: Plan, costs: EngineCosts) -> float:
+    """Iteration time by the costs of shards, seconds: all phases, each as long as its slowest rank."""
+    return float(rank_loads_s(plan, costs).max(axis=0).sum())
+
+
+def table_costs_s(plan: Plan, costs: EngineCosts) -> FloatArray:
+    """Seconds of each table in each phase under a plan, added up over its ranks ``[N, K]``."""
+    columns, nodes, count = plan.columns, plan.nodes, len(plan.tables)
+    found = _summed(columns.table, costs.column_shard_s(columns.table, columns.dim), count)
+    found = found + plan.local_world_size * _summed(nodes.table, costs.node_shard_s(nodes.table, nodes.dim), count)
+    for some, seconds in ((plan.row_wise, costs.row_wise_s), (plan.data_parallel, costs.data_parallel_s)):
+        if len(some):
+            found[some] += plan.world_size * seconds()[some]
+    return np.asarray(found)
+
+
 def _summed(place: IntArray, seconds: FloatArray, count: int) -> FloatArray:
     """Add ``seconds [S, K]`` by place ``[count, K]``."""
-    return np.stack([np.bincount(place, weights=phase, minlength=count) for phase in seconds.T], axis=1)
+    summed = [np.bincount(place, weights=phase, minlength=count) for phase in seconds.T]
+    return np.stack(summed, axis=1).astype(np.float64)

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from inputs.errors import InfeasibleError
 from workloads.dlrm.model.tables import Tables, scale_rows
 from workloads.dlrm.sharding.interfaces import PLANNERS, Planner, PlanningContext
 from workloads.dlrm.sharding.offload import offload
 from workloads.dlrm.sharding.plan import Plan
+from workloads.dlrm.sharding.table_order import in_one_order
 
 
 def make_sharding_plan(planner: str, tables: Tables, context: PlanningContext) -> Plan:
-    """Plan with the named planner.
+    """Plan with the named planner, which sees the tables in one order whatever the order of ``tables``.
 
     Raises:
         InputError: no such planner.
         InfeasibleError: the tables do not fit; the message has the numbers.
     """
     make = PLANNERS.get(planner, key="workload.sharding.planner")
+    return in_one_order(partial(_made, make), tables, context)
+
+
+def _made(make: Planner, tables: Tables, context: PlanningContext) -> Plan:
+    """The plan of a planner, for tables with kernels of its choice where there is one."""
     return make(tables, context) if context.choice is None else offload(make, tables, context, context.choice)
 
 
@@ -59,27 +67,33 @@ def fit_rows(planner: str, tables: Tables, context: PlanningContext) -> Plan:
 
     The paper scaled its tables down so that they fit on few nodes (arXiv 2104.05158, scaling section, recalled).
 
-    Searches search at the end only, with the rows that fit.
+    Searches search, and planners look for better plans, at the end only, with the rows that fit and their costs.
 
     Raises:
         InfeasibleError: not even a thousandth of the rows fits.
     """
+    make = PLANNERS.get(planner, key="workload.sharding.planner")
+    return in_one_order(partial(_fitted, partial(_made, make)), tables, context)
+
+
+def _fitted(make: Planner, tables: Tables, context: PlanningContext) -> Plan:
     try:
-        return make_sharding_plan(planner, tables, context)
+        return make(tables, context)
     except InfeasibleError:
         stored = context.stored_bytes(tables.rows, tables.dim, tables.element_bytes).sum()
     high = min(1.0, max(0.0, context.memory_bytes) * context.world_size / float(stored))
-    full, context = context, replace(context, steps=0)
-    low, best = _first_fit(planner, tables, context, high)
+    searched = replace(context, steps=0, hasty=True)
+    low, best = _first_fit(make, tables, searched, high)
     high = min(high, low / _SHRINK)
     while high > _CLOSE * low:
         middle = (low * high) ** 0.5
         try:
-            low, best = middle, _scaled_plan(planner, tables, context, middle)
+            low, best = middle, make(scale_rows(tables, middle), searched)
         except InfeasibleError:
             high = middle
-    if full.steps:
-        best = _scaled_plan(planner, tables, full, low)
+    with suppress(InfeasibleError):
+        scaled = scale_rows(tables, low)
+        best = make(scaled, replace(context, costs=context.costs.of(scaled)))
     return replace(best, rows_scale=low)
 
 
@@ -87,18 +101,12 @@ _SHRINK, _CLOSE, _LEAST = 0.8, 1.01, 1e-3
 """Factor of each attempt to fit, how close the largest fitting factor is approached, and the least one tried."""
 
 
-def _first_fit(planner: str, tables: Tables, context: PlanningContext, factor: float) -> tuple[float, Plan]:
+def _first_fit(make: Planner, tables: Tables, context: PlanningContext, factor: float) -> tuple[float, Plan]:
     """The first factor at or below ``factor`` that fits, and its plan."""
     while True:
         try:
-            return factor, _scaled_plan(planner, tables, context, factor)
+            return factor, make(scale_rows(tables, factor), context)
         except InfeasibleError:
             if factor * _SHRINK < _LEAST:
                 raise
             factor *= _SHRINK
-
-
-def _scaled_plan(planner: str, tables: Tables, context: PlanningContext, factor: float) -> Plan:
-    """The plan of the tables with ``factor`` times their rows."""
-    scaled = scale_rows(tables, factor)
-    return make_sharding_plan(planner, scaled, replace(context, costs=context.costs.of(scaled)))

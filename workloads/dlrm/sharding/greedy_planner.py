@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
 from inputs.errors import InfeasibleError
 from simulator.program import IntArray
-from workloads.dlrm.model.columns import most_pieces
+from workloads.dlrm.model.columns import most_pieces, widest_range
 from workloads.dlrm.model.tables import Tables
-from workloads.dlrm.sharding.balance import slowest_s
+from workloads.dlrm.sharding.costs import plan_cost_s
 from workloads.dlrm.sharding.interfaces import PLANNERS, PlanningContext
+from workloads.dlrm.sharding.options import BY_ROWS, COPIED, Option, compose
 from workloads.dlrm.sharding.placing import (
     MEMORY_SHARE,
     all_tables,
     block_bytes,
     check_everywhere,
-    improve_columns,
-    place_columns,
+    pieces_within,
+    shard_bytes,
+    too_much,
     wanted_pieces,
 )
-from workloads.dlrm.sharding.plan import Plan, make_plan
-from workloads.dlrm.sharding.shards import ColumnShards
+from workloads.dlrm.sharding.plan import Plan
 
 COST_SHARES = (1.0, 0.5, 0.25)
 """Proposals: a column shard costs at most this share of a rank's mean load in any phase. Smaller shards balance better
 but repeat the table's indices on more ranks, so the planner compares."""
+
+MEMORY_SHARES = (MEMORY_SHARE, MEMORY_SHARE / 2, MEMORY_SHARE / 4, MEMORY_SHARE / 8)
+"""Shares of a rank's free memory that a column shard fills at most, tried in turn until all shards find room: smaller
+shards leave smaller gaps, and more tables are cut by rows, of which no rank has more than another."""
 
 PROPOSAL_WORK = 50_000_000
 """Shards x ranks beyond which no further proposal is made: planning takes time proportional to it."""
@@ -34,31 +42,72 @@ PROPOSAL_WORK = 50_000_000
 def greedy(tables: Tables, context: PlanningContext) -> Plan:
     """Mixed sharding.
 
-    A table is copied to all ranks when that costs every rank less than its share of one owner's cost; cut by rows when
-    even its narrowest column shard is too large or too costly for one rank; else cut by columns as far as its cost and
-    size ask for. Column shards and whole tables are placed by longest processing time.
+    A table is copied to all ranks when that costs every rank less than its share of one owner's cost; cut by rows over
+    a node when even its narrowest column shard is too large for one rank, over all ranks when a node is too small, too,
+    or when it is too costly for one rank; else cut by columns as far as its cost and size ask for. Column shards and
+    whole tables are placed by longest processing time. Where they find no room they are cut more finely; at last no
+    table is copied, or all are whole, or all cut by rows.
 
     Raises:
         InfeasibleError: the tables do not fit.
     """
-    copied = _worth_copying(tables, context)
+    if context.least_bytes(tables) > context.world_size * context.memory_bytes:
+        raise InfeasibleError(too_much(tables, context))
+    failure = InfeasibleError("no way to cut the tables was tried")
+    mixed: list[Callable[[], Plan]] = [partial(_mixed, tables, context, share) for share in MEMORY_SHARES]
+    last: list[Callable[[], Plan]] = [partial(_mixed, tables, context, MEMORY_SHARES[-1], only_size=True)]
+    ends = (Option("table_wise"), BY_ROWS)
+    last += [partial(compose, tables, context, [option] * len(tables), "greedy") for option in ends]
+    for make in (*mixed, *last):
+        try:
+            return make()
+        except InfeasibleError as error:
+            failure = error
+    raise failure
+
+
+def _mixed(tables: Tables, context: PlanningContext, memory_share: float, *, only_size: bool = False) -> Plan:
+    """The fastest by cost of the plans in which no shard fills more than a share of a rank's free memory.
+
+    Args:
+        tables: all tables.
+        context: the planner's inputs.
+        memory_share: the share.
+        only_size: whether only size decides which tables are on all ranks.
+
+    Raises:
+        InfeasibleError: the tables do not fit so.
+    """
+    none = np.zeros(len(tables), dtype=np.bool_)
+    copied = none if only_size else _worth_copying(tables, context)
     free = context.memory_bytes - float(context.copied_bytes(tables)[copied].sum())
-    stored = context.stored_bytes(tables.rows, tables.dim, tables.element_bytes)
-    by_rows = ~copied & (stored / most_pieces(tables.dim) > MEMORY_SHARE * max(free, 0.0))
-    by_rows |= _better_by_rows(tables, np.flatnonzero(~copied & ~by_rows), context)
-    cut = np.flatnonzero(by_rows)
-    free -= float(block_bytes(tables, context, cut, tables.dim[cut], context.world_size).sum())
+    everything, narrow = all_tables(tables), np.full(len(tables), context.world_size)
+    narrowest = shard_bytes(tables, context, everything, widest_range(tables.dim, narrow))
+    huge = ~copied & (narrowest > memory_share * max(free, 0.0))
+    over_nodes = _pieces_on_nodes(tables, np.flatnonzero(huge), context, memory_share * free)
+    hot = none if only_size else _better_by_rows(tables, np.flatnonzero(~copied & ~huge), context)
+    by_rows = hot | (huge & (over_nodes == 0))
+    free -= float(block_bytes(tables, context, everything, tables.dim, context.world_size)[by_rows].sum())
     check_everywhere(context.memory_bytes - free, "copies and row blocks", context)
-    columns = _propose(tables, np.flatnonzero(~copied & ~by_rows), context, free)
-    return make_plan(
-        tables,
-        context.world_size,
-        context.local_world_size,
-        "greedy",
-        columns=columns,
-        row_wise=np.flatnonzero(by_rows),
-        data_parallel=np.flatnonzero(copied),
-    )
+    options = [Option("grid_shard" if n > 1 else "table_row_wise", int(n)) for n in over_nodes]
+    options = [COPIED if copied[t] else BY_ROWS if by_rows[t] else option for t, option in enumerate(options)]
+    return _best(tables, np.flatnonzero(~copied & ~by_rows & (over_nodes == 0)), context, options, free, memory_share)
+
+
+def _pieces_on_nodes(tables: Tables, table: IntArray, context: PlanningContext, limit_bytes: float) -> IntArray:
+    """Column ranges in which tables go onto nodes, cut by rows there, 0 for those that do not ``[N]``.
+
+    Over the ranks of a node a table has the vectors of all samples on these ranks only; over all ranks on all. Tables
+    outside device memory stay on all ranks, which then need equally much host memory.
+    """
+    found, nodes = np.zeros(len(tables), dtype=np.int64), context.world_size // context.local_world_size
+    if not context.whole_nodes or nodes < 2 or context.storage is not None or not len(table):
+        return found
+    pieces = np.minimum(pieces_within(tables, table, context, limit_bytes, context.local_world_size), nodes)
+    widest = widest_range(tables.dim[table], pieces)
+    fits = block_bytes(tables, context, table, widest, context.local_world_size) <= limit_bytes
+    found[table] = np.where(fits, pieces, 0)
+    return found
 
 
 def _worth_copying(tables: Tables, context: PlanningContext) -> NDArray[np.bool_]:
@@ -89,28 +138,36 @@ def _better_by_rows(tables: Tables, table: IntArray, context: PlanningContext) -
     return hot
 
 
-def _propose(tables: Tables, table: IntArray, context: PlanningContext, free_bytes: float) -> ColumnShards:
-    """The best of some ways to cut and place ``table`` by columns, improved.
+def _best(
+    tables: Tables,
+    table: IntArray,
+    context: PlanningContext,
+    options: list[Option],
+    free_bytes: float,
+    memory_share: float,
+) -> Plan:
+    """The fastest by cost of the plans that cut ``table`` by columns in some ways, other tables by their ``options``.
 
     Raises:
         InfeasibleError: none of them fits.
     """
-    found: list[tuple[float, ColumnShards]] = []
+    found: list[tuple[float, Plan]] = []
     failure: InfeasibleError | None = None
-    for share in COST_SHARES:
-        pieces = wanted_pieces(tables, table, context, free_bytes, share)
+    for share in COST_SHARES[:1] if context.hasty else COST_SHARES:
+        pieces = wanted_pieces(tables, table, context, free_bytes, share, memory_share)
         if found and pieces.sum() * context.world_size > PROPOSAL_WORK:
             break
+        for number, count in zip(table.tolist(), pieces.tolist(), strict=True):
+            options[number] = Option("column_wise", count)
         try:
-            columns = place_columns(tables, table, pieces, context, free_bytes)
+            plan = compose(tables, context, options, "greedy")
         except InfeasibleError as error:
             failure = error
             continue
-        costs = context.costs.column_shard_s(columns.table, columns.dim)
-        found.append((float(slowest_s(costs, columns.rank, context.world_size).sum()), columns))
+        found.append((plan_cost_s(plan, context.costs), plan))
     if failure is not None and not found:
         raise failure
-    return improve_columns(tables, min(found, key=lambda proposal: proposal[0])[1], context, free_bytes)
+    return min(found, key=lambda proposal: proposal[0])[1]
 
 
 PLANNERS.add(

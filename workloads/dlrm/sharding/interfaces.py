@@ -1,6 +1,6 @@
 """The architecture of planning: who decides where embedding tables go, and what each part gives to the next.
 
-A planner knows no hardware. It is given how many bytes each rank has for tables, the `BandwidthCosts` of shards, and,
+A planner knows no hardware. It is given how many bytes each rank has for tables, the `EngineCosts` of shards, and,
 where the caller can, functions that give the cost of a whole plan: by simulating it, and in memory. It places every
 part of every table.
 """
@@ -19,7 +19,7 @@ from simulator.program import IntArray
 from simulator.registry import Registry
 from workloads.dlrm.model.storage import Storage, bytes_in, stored_bytes, uniform_storage
 from workloads.dlrm.model.tables import Tables
-from workloads.dlrm.sharding.costs import BandwidthCosts
+from workloads.dlrm.sharding.costs import EngineCosts
 from workloads.dlrm.sharding.plan import Plan
 from workloads.graph.memory import Tier
 from workloads.graph.optimizers import DenseOptimizerKind, TableOptimizerKind, copied_bytes
@@ -67,12 +67,13 @@ class PlanningContext:
         storage: kernels of the tables, None for ``fused``.
         locks_cache: whether cache slots are locked for batches in flight.
         steps: number of candidates that a search simulates.
+        hasty: whether the first plan that fits will do, where a planner would look for better ones.
     """
 
     world_size: int
     local_world_size: int
     memory_bytes: float
-    costs: BandwidthCosts
+    costs: EngineCosts
     optimizer: TableOptimizerKind = "rowwise_adagrad"
     dense_optimizer: DenseOptimizerKind = "sgd"
     simulate_s: Callable[[Plan, float], float] | None = None
@@ -82,6 +83,7 @@ class PlanningContext:
     locks_cache: bool = False
     steps: int = 0
     seed: int = 0
+    hasty: bool = False
 
     @property
     def whole_nodes(self) -> bool:
@@ -108,6 +110,11 @@ class PlanningContext:
         storage = self.storage or uniform_storage(int(which.max(initial=-1)) + 1)
         found = stored_bytes(storage, self.optimizer, which, rows, dim, element_bytes, locks=self.locks_cache)
         return np.asarray(np.ceil(bytes_in(found, tier)), dtype=np.int64)
+
+    def least_bytes(self, tables: Tables) -> float:
+        """Bytes of device memory that all tables need on all ranks at least, each in shards or copied."""
+        sharded = self.stored_bytes(tables.rows, tables.dim, tables.element_bytes)
+        return float(np.minimum(sharded, self.world_size * self.copied_bytes(tables)).sum())
 
     def copied_bytes(self, tables: Tables) -> IntArray:
         """Weights, gradient and optimizer state of a copy of each table, bytes ``[N]``."""

@@ -18,7 +18,7 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 from workloads.dlrm.model.columns import cut_columns
 from workloads.dlrm.model.tables import Tables
-from workloads.dlrm.sharding.costs import rank_loads_s
+from workloads.dlrm.sharding.costs import plan_cost_s
 from workloads.dlrm.sharding.interfaces import PLANNERS, PlanningContext
 from workloads.dlrm.sharding.options import Option, compose, options_of
 from workloads.dlrm.sharding.placing import MEMORY_SHARE, all_tables, block_bytes, shard_bytes
@@ -64,7 +64,7 @@ def dynamic_programming(tables: Tables, context: PlanningContext) -> Plan:
         except InfeasibleError as error:
             failure = error
             continue
-        slowest = float(rank_loads_s(plan, context.costs).max(axis=0).sum())
+        slowest = plan_cost_s(plan, context.costs)
         if best is None or slowest < best[0]:
             best = (slowest, plan)
     if best is None:

@@ -95,7 +95,7 @@ def add_nodes(plan: Plan, context: PlanningContext, table: IntArray, pieces: Int
     room, loads = _left(plan, context)
     by_node = (plan.node_count, plan.local_world_size)
     places = Places(room.reshape(by_node).min(axis=1), loads.reshape(*by_node, -1).mean(axis=1))
-    placed = NodeShards(shard, place(costs, sizes, places), column, dim)
+    placed = NodeShards(shard, place(costs, sizes, places, hasty=context.hasty), column, dim)
     return replace(plan, nodes=NodeShards.joined([plan.nodes, placed]))
 
 
@@ -110,7 +110,9 @@ def add_columns(plan: Plan, context: PlanningContext, table: IntArray, pieces: I
     shard, column, dim = cut_columns(table, plan.tables.dim[table], pieces[table])
     costs, sizes = context.costs.column_shard_s(shard, dim), shard_bytes(plan.tables, context, shard, dim)
     places = Places(*_left(plan, context))
-    rank = improve(costs, sizes, place(costs, sizes, places), places)
+    rank = place(costs, sizes, places, hasty=context.hasty)
+    if not context.hasty:
+        rank = improve(costs, sizes, rank, places)
     return replace(plan, columns=ColumnShards.joined([plan.columns, ColumnShards(shard, rank, column, dim)]))
 
 

@@ -9,14 +9,12 @@ import numpy as np
 from inputs.errors import InfeasibleError
 from simulator.operators import FloatArray
 from simulator.program import IntArray
-from workloads.dlrm.model.columns import cut_columns, most_pieces
+from workloads.dlrm.model.columns import cut_columns, most_pieces, widest_range
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.balance import Places, improve, place
+from workloads.dlrm.sharding.costs import TINY_S
 from workloads.dlrm.sharding.interfaces import PHASES, PlanningContext
 from workloads.dlrm.sharding.shards import ColumnShards
-
-TINY_S = 1e-30
-"""Stands for no time where a share of a phase without cost is asked for, seconds."""
 
 MEMORY_SHARE = 0.5
 """A column shard fills at most this share of a rank's memory for tables."""
@@ -28,21 +26,49 @@ def all_tables(tables: Tables) -> IntArray:
 
 
 def wanted_pieces(
-    tables: Tables, table: IntArray, context: PlanningContext, free_bytes: float, cost_share: float
+    tables: Tables,
+    table: IntArray,
+    context: PlanningContext,
+    free_bytes: float,
+    cost_share: float,
+    memory_share: float = MEMORY_SHARE,
 ) -> IntArray:
     """Column shards that cost and size ask for ``[len(table)]``.
 
     Args:
+        tables: all tables.
         table: numbers of the tables to cut ``[...]``.
         free_bytes: a rank's memory for tables, bytes.
         cost_share: a shard costs at most this share of a rank's mean load in any phase.
+        memory_share: a shard fills at most this share of ``free_bytes`` where cuts can help it.
     """
     cost = context.costs.column_shard_s(table, tables.dim[table])
     share = cost / np.maximum(cost.sum(axis=0) / context.world_size, TINY_S)
-    stored = shard_bytes(tables, context, table, tables.dim[table])
-    wanted = np.maximum(share.max(axis=1, initial=0.0) / cost_share, stored / max(MEMORY_SHARE * free_bytes, 1.0))
+    by_cost = np.ceil(share.max(axis=1, initial=0.0) / cost_share)
+    by_size = pieces_within(tables, table, context, memory_share * free_bytes)
     limit = np.minimum(most_pieces(tables.dim[table]), context.world_size)
-    return np.asarray(np.clip(np.ceil(wanted), 1, limit), dtype=np.int64)
+    return np.asarray(np.clip(np.maximum(by_cost, by_size), 1, limit), dtype=np.int64)
+
+
+def pieces_within(
+    tables: Tables, table: IntArray, context: PlanningContext, limit_bytes: float, ranks: int = 1
+) -> IntArray:
+    """Fewest column ranges with which no shard exceeds a size, or all that columns allow ``[len(table)]``.
+
+    Args:
+        tables: all tables.
+        table: numbers of the tables to cut ``[...]``.
+        context: sizes.
+        limit_bytes: the size.
+        ranks: over how many ranks the rows of each range are spread.
+    """
+    dim = tables.dim[table]
+    below, found = np.zeros(len(table), dtype=np.int64), most_pieces(dim)
+    while np.any(found - below > 1):  # halving: more ranges are never wider
+        middle = np.maximum((below + found) // 2, 1)
+        within = block_bytes(tables, context, table, widest_range(dim, middle), ranks) <= limit_bytes
+        below, found = np.where(within, below, middle), np.where(within, middle, found)
+    return found
 
 
 def fitting_pieces(tables: Tables, context: PlanningContext) -> IntArray:
@@ -83,15 +109,26 @@ def place_by(
     """
     sizes = shard_bytes(tables, context, columns.table, columns.dim)
     places = Places.equal(free_bytes, context.world_size, costs.shape[1])
-    return replace(columns, rank=place(costs, sizes, places))
+    return replace(columns, rank=place(costs, sizes, places, hasty=context.hasty))
 
 
 def improve_columns(tables: Tables, columns: ColumnShards, context: PlanningContext, free_bytes: float) -> ColumnShards:
-    """Move and swap shards of the slowest ranks."""
+    """Move and swap shards of the slowest ranks, where time is taken for that."""
+    if context.hasty:
+        return columns
     sizes = shard_bytes(tables, context, columns.table, columns.dim)
     costs = context.costs.column_shard_s(columns.table, columns.dim)
     places = Places.equal(free_bytes, context.world_size, len(PHASES))
     return replace(columns, rank=improve(costs, sizes, columns.rank, places))
+
+
+def too_much(tables: Tables, context: PlanningContext) -> str:
+    """Sentence for tables that exceed the memory of all ranks together."""
+    needed, ranks, room = context.least_bytes(tables), context.world_size, context.memory_bytes
+    there = f"{ranks} ranks have {ranks * room / 1e9:.1f} GB for them ({room / 1e9:.2f} GB each)"
+    if ranks == 1:
+        there = f"the only rank has {room / 1e9:.2f} GB for them"
+    return f"the tables need {needed / 1e9:.1f} GB, {there}"
 
 
 def check_everywhere(needed_bytes: float, what: str, context: PlanningContext) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from inputs.errors import InfeasibleError
 from workloads.dlrm.model.tables import Tables
-from workloads.dlrm.sharding.costs import rank_loads_s
+from workloads.dlrm.sharding.costs import plan_cost_s
 from workloads.dlrm.sharding.fitting import make_fitting
 from workloads.dlrm.sharding.interfaces import PLANNERS, PlanningContext
 from workloads.dlrm.sharding.neighbours import neighbour
@@ -45,7 +45,7 @@ def search(tables: Tables, context: PlanningContext) -> Plan:
     """
     seeds = [*starting_plans(tables, context), *_cut_by_columns(tables, context)]
     if not context.steps:
-        return replace(min(seeds, key=lambda plan: _cost_s(plan, context)), planner=NAME)
+        return replace(min(seeds, key=lambda plan: plan_cost_s(plan, context.costs)), planner=NAME)
     score, best = min(((_score(plan, context, inf), plan) for plan in seeds), key=lambda pair: pair[0])
     draw = np.random.Generator(np.random.PCG64(context.seed))
     tried = {_key(plan) for plan in seeds}
@@ -53,7 +53,7 @@ def search(tables: Tables, context: PlanningContext) -> Plan:
         candidates = list(_untried(best, context, draw, tried, TOURNAMENTS[step % len(TOURNAMENTS)]))
         if not candidates:
             continue
-        candidate = min(candidates, key=lambda plan: _cost_s(plan, context))
+        candidate = min(candidates, key=lambda plan: plan_cost_s(plan, context.costs))
         tried.add(_key(candidate))
         found = _score(candidate, context, score[0])
         if found < score:
@@ -102,13 +102,8 @@ def _untried(
 
 def _score(plan: Plan, context: PlanningContext, at_most_s: float) -> tuple[float, float]:
     """Seconds as simulated, and as the costs say."""
-    cost_s = _cost_s(plan, context)
+    cost_s = plan_cost_s(plan, context.costs)
     return (context.simulate_s(plan, at_most_s) if context.simulate_s else cost_s, cost_s)
-
-
-def _cost_s(plan: Plan, context: PlanningContext) -> float:
-    """Iteration time by the costs of shards, seconds: all phases, each as long as its slowest rank."""
-    return float(rank_loads_s(plan, context.costs).max(axis=0).sum())
 
 
 def _key(plan: Plan) -> bytes:

@@ -11,10 +11,12 @@ from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.balance import Places, place
 from workloads.dlrm.sharding.interfaces import PHASES, PLANNERS, PlanningContext
 from workloads.dlrm.sharding.placing import (
+    MEMORY_SHARE,
     all_tables,
     block_bytes,
     check_everywhere,
     improve_columns,
+    pieces_within,
     place_columns,
     shard_bytes,
     wanted_pieces,
@@ -67,7 +69,9 @@ def grid_shard(tables: Tables, context: PlanningContext) -> Plan:
     Raises:
         InfeasibleError: the blocks do not fit, or the nodes are not equal.
     """
-    pieces = np.minimum(np.maximum(2, _two_or_more(tables, context) // context.local_world_size), _nodes(context))
+    everything, nodes, local = all_tables(tables), _nodes(context), context.local_world_size
+    by_size = pieces_within(tables, everything, context, MEMORY_SHARE * context.memory_bytes, local)
+    pieces = np.minimum(np.maximum(by_size, np.maximum(2, _two_or_more(tables, context) // local)), nodes)
     return _by_nodes(tables, context, "grid_shard", pieces)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -19,7 +19,7 @@ from workloads.dlrm.rows.retention import CACHE_BYTES
 from workloads.dlrm.rows.traffic import TableTraffic, missed_shares, sectors, sort_bytes, table_traffic
 from workloads.graph.optimizers import STATE_BYTES, TABLE_STATE
 
-__all__ = ["KernelShards", "Kernels", "Summed", "amount", "kernels"]
+__all__ = ["KernelShards", "Kernels", "Summed", "amount", "dense_gradient", "kernels"]
 
 
 Summed: TypeAlias = Callable[[FloatArray], FloatArray]
@@ -67,6 +67,11 @@ def kernels(tables: Tables, settings: DlrmSettings, shards: KernelShards, storag
     traffic = table_traffic(tables, shards.samples, settings)
     made = _Maker(tables, settings, shards, storage, traffic)
     return Kernels(made.lookup(), made.update(), made.fill())
+
+
+def dense_gradient(update: EmbeddingUpdate, weight_bytes: Amount) -> EmbeddingUpdate:
+    """The update of copied rows: a dense gradient is cleared and written; the dense optimizer updates the weights."""
+    return replace(update, weight_bytes=2.0 * weight_bytes, state_bytes=0.0, padding_bytes=0.0)
 
 
 @dataclass(slots=True)

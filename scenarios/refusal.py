@@ -1,0 +1,58 @@
+"""The message for a job that does not fit: the numbers of each memory tier, and remedies that were tried."""
+
+from __future__ import annotations
+
+import math
+
+from inputs.errors import InfeasibleError
+from scenarios.capacity import MemoryReport, capacities_bytes, in_bytes
+from scenarios.remedies import Attempt, Remedies
+from scenarios.resolve import ResolvedScenario
+from workloads.dlrm.model.tables import Tables
+from workloads.dlrm.sharding.interfaces import PlanningContext
+from workloads.graph.memory import TIERS
+
+
+def infeasible(
+    resolved: ResolvedScenario,
+    why: str,
+    *,
+    tables: Tables,
+    context: PlanningContext,
+    report: MemoryReport | None = None,
+    attempt: Attempt | None = None,
+) -> InfeasibleError:
+    """The error for a job that does not fit: the numbers of each tier, and remedies.
+
+    Args:
+        why: reason of the failure.
+        tables: all tables, not shrunk.
+        context: the planner's inputs.
+        report: memory of the plan, when there is one.
+        attempt: plans a changed scenario; None: nothing is tried.
+    """
+    tiers = report.in_words() if report else _tiers(resolved, tables, context)
+    advice = [] if attempt is None else _advice(resolved, tables, context, attempt)
+    lines = [f"{resolved.name} does not fit: {why}", tiers, *(f"  would fit: {what}" for what in advice)]
+    return InfeasibleError("\n".join(lines))
+
+
+def _tiers(resolved: ResolvedScenario, tables: Tables, context: PlanningContext) -> str:
+    """A line per tier when no plan exists."""
+    capacity = capacities_bytes(resolved.cluster, resolved.world_size)
+    beside = capacity["hbm"] - context.memory_bytes
+    needed = context.least_bytes(tables) / context.world_size
+    usable, needs = in_bytes(capacity["hbm"]), f"all tables there need {in_bytes(needed)} on the average rank"
+    lines = [f"  hbm: a rank has {usable} usable, {in_bytes(beside)} of it for everything but tables; {needs}"]
+    lines += [f"  {tier}: a rank's share is {in_bytes(capacity[tier])}" for tier in TIERS[1:] if capacity[tier] > 0]
+    return "\n".join(lines)
+
+
+def _advice(resolved: ResolvedScenario, tables: Tables, context: PlanningContext, attempt: Attempt) -> list[str]:
+    """Remedies that were tried, as text."""
+    if context.memory_bytes <= 0:
+        found = Remedies(resolved, attempt, resolved.world_size).smaller_batch()
+        return [remedy.in_words() for remedy in found]
+    spread = context.choice is None  # else tables may leave device memory
+    least = math.ceil(context.least_bytes(tables) / context.memory_bytes) if spread else 1
+    return [remedy.in_words() for remedy in Remedies(resolved, attempt, least).all()]

@@ -1,0 +1,82 @@
+"""Planning in one order of the tables: their listing in a model changes no plan.
+
+Planners break ties by the number of a table, and some deal tables out one by one. So that neither depends on the order
+in which a model lists its tables, tables are sorted by what they are before a planner sees them, and its plan is
+translated back.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from simulator.program import IntArray
+from workloads.dlrm.model.storage import Storage
+from workloads.dlrm.model.tables import Tables, in_order
+from workloads.dlrm.sharding.interfaces import Planner, PlanningContext, StorageChoice
+from workloads.dlrm.sharding.plan import Plan, make_plan
+from workloads.dlrm.sharding.shards import ColumnShards, NodeShards
+
+
+def in_one_order(make: Planner, tables: Tables, context: PlanningContext) -> Plan:
+    """The plan of ``make`` for the sorted tables, in the numbers of ``tables``.
+
+    Raises:
+        InfeasibleError: the planner finds none.
+    """
+    order = sorted_tables(tables, context)
+    if np.array_equal(order, np.arange(len(order))):
+        return make(tables, context)
+    placed = in_order(tables, order)
+    plan = make(placed, replace(context, costs=context.costs.of(placed), choice=_chosen(context.choice, order)))
+    return renumbered(plan, tables, order)
+
+
+def sorted_tables(tables: Tables, context: PlanningContext) -> IntArray:
+    """Numbers of the tables, sorted by size, lookups and laws ``[N]``; names decide between equal ones only."""
+    nothing = (None,) * len(tables)
+    choice = context.choice
+    keys = [
+        (
+            int(tables.rows[table]),
+            int(tables.dim[table]),
+            int(tables.element_bytes[table]),
+            -float(tables.lookups_per_sample[table]),
+            tables.pooling_of_features(table),
+            repr((tables.indices or nothing)[table]),
+            repr((tables.pooling or nothing)[table]),
+            () if choice is None else (*choice.allowed[table].tolist(), float(choice.load_factor[table])),
+            tables.names[table],
+        )
+        for table in range(len(tables))
+    ]
+    return np.array(sorted(range(len(tables)), key=keys.__getitem__), dtype=np.int64)
+
+
+def renumbered(plan: Plan, tables: Tables, order: IntArray) -> Plan:
+    """A plan for ``tables`` in the given order, as one for ``tables`` in their own.
+
+    Rows that the plan has scaled are those of the plan.
+    """
+    columns, nodes = plan.columns, plan.nodes
+    back = np.argsort(order)
+    return make_plan(
+        replace(tables, rows=plan.tables.rows[back]),
+        plan.world_size,
+        plan.local_world_size,
+        plan.planner,
+        columns=ColumnShards(order[columns.table], columns.rank, columns.column, columns.dim),
+        nodes=NodeShards(order[nodes.table], nodes.node, nodes.column, nodes.dim),
+        row_wise=order[plan.row_wise],
+        data_parallel=order[plan.data_parallel],
+        table_column_wise=order[plan.table_column_wise],
+        storage=Storage(plan.storage.kernel[back], plan.storage.load_factor[back]),
+        rows_scale=plan.rows_scale,
+    )
+
+
+def _chosen(choice: StorageChoice | None, order: IntArray) -> StorageChoice | None:
+    if choice is None:
+        return None
+    return replace(choice, allowed=choice.allowed[order], load_factor=choice.load_factor[order])

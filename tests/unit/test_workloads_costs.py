@@ -40,9 +40,9 @@ def engine_s(planned: PlanningJob, planner: str) -> tuple[FloatArray, FloatArray
 @pytest.mark.parametrize("planner", ["table_wise", "column_wise", "row_wise", "table_row_wise"])
 @pytest.mark.parametrize("indices", ["uniform", {"distribution": "zipf", "exponent": 1.05}])
 def test_costs_are_durations_of_tasks(planner: str, indices: object) -> None:
-    """Of the slowest rank within 16 %: a kernel sorts by the rows of all its shards, a shard by a mean rank's."""
+    """Of the slowest rank within 20 %: a kernel sorts by the rows of all its shards, a shard by a mean rank's."""
     charged, costs = engine_s(job(indices=indices, **BATCH), planner)
-    assert costs.max(axis=1) == pytest.approx(charged.max(axis=1), rel=0.16)
+    assert costs.max(axis=1) == pytest.approx(charged.max(axis=1), rel=0.2)
     if planner == "table_wise":  # one table a rank: the same kernel
         assert costs[0] == pytest.approx(charged[0], rel=1e-9)
 

@@ -78,11 +78,25 @@ def grid_shard(tables: Tables, context: PlanningContext) -> Plan:
 def table_column_wise(tables: Tables, context: PlanningContext) -> Plan:
     """Each table in column ranges on the ranks of one node: nodes are balanced by cost, then ranks within them.
 
+    Where the ranges find no room each table has as many as its columns and the node allow.
+
     Raises:
         InfeasibleError: the shards do not fit, or the nodes are not equal.
     """
     local, nodes = context.local_world_size, _nodes(context)
-    pieces = np.minimum(_two_or_more(tables, context), local)
+    try:
+        return _in_nodes(tables, context, np.minimum(_two_or_more(tables, context), local), nodes)
+    except InfeasibleError:
+        return _in_nodes(tables, context, np.minimum(most_pieces(tables.dim), local), nodes)
+
+
+def _in_nodes(tables: Tables, context: PlanningContext, pieces: IntArray, nodes: int) -> Plan:
+    """Each table in ``pieces [N]`` column ranges on the ranks of one node.
+
+    Raises:
+        InfeasibleError: the shards do not fit.
+    """
+    local = context.local_world_size
     table, column, dim = cut_columns(all_tables(tables), tables.dim, pieces)
     costs, sizes = context.costs.column_shard_s(table, dim), shard_bytes(tables, context, table, dim)
     per_table = np.zeros((len(tables), costs.shape[1]))

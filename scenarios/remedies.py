@@ -38,7 +38,7 @@ ALL_PLANNERS_RANKS = 1024
 FIRST_PLAN = "in the first plan of the search"
 
 HALVINGS = 10
-"""How often the samples of a rank are halved at most."""
+"""Largest number of times that the samples of a rank are halved."""
 
 
 @dataclass(frozen=True, slots=True)

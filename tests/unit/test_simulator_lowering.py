@@ -286,12 +286,12 @@ def large_graph(ranks):
 
 
 def test_4096_ranks_are_lowered_in_well_under_a_second(zionex):
-    """Asked for: 0.5 s; ten more for the bound's re-runs. Measured 0.1 s; the limit leaves room for a busy machine."""
+    """Asked for: 0.5 s; ten more for the bound's re-runs. Measured 0.1 s of CPU."""
     graph = large_graph(4096)
-    started = time.perf_counter()
+    started = time.process_time()
     machine = build_machine(zionex, 4096, launch_s=5e-6)
     lowering = lower(graph, machine)
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
     assert len(lowering.program.activities) == 13 + 512 + 8
 
 

@@ -163,4 +163,5 @@ def bottom_is_exchanged(plan: Plan, settings: DlrmSettings, dense: DensePart) ->
 
 
 def _copied(plan: Plan) -> IntArray:
-    return plan.tables.rows[plan.data_parallel] * plan.tables.dim[plan.data_parallel]
+    """Numbers in each copied table, largest first: the order in which a model lists tables changes no bucket."""
+    return np.sort(plan.tables.rows[plan.data_parallel] * plan.tables.dim[plan.data_parallel])[::-1]

@@ -72,7 +72,7 @@ def _mixed(tables: Tables, context: PlanningContext, memory_share: float, *, onl
     Args:
         tables: all tables.
         context: the planner's inputs.
-        memory_share: the share.
+        memory_share: largest part of a rank's free memory that one shard fills.
         only_size: whether only size decides which tables are on all ranks.
 
     Raises:

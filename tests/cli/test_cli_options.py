@@ -55,10 +55,10 @@ ALWAYS: dict[str, set[str]] = {
     },
     "measure": {"SCENARIO", "--ranks", "--iterations", "--out", "--set", "--data", "--device", "--json"},
     "validate": {"--measured", "--report", "--json", "--fail-above"},
-    "import": {"TRACES", "--out", "--ranks", "--json"},
+    "import": {"TRACES", "--out", "--ranks", "--whole", "--json"},
     "replay": {
         "TRACES", "--cluster", "--gpu", "--local-batch", "--overlap", "--delay", "--collective-precision", "--ranks",
-        "--out", "--json",
+        "--whole", "--host-speed", "--launches", "--cuda-graphs", "--out", "--json",
     },
     "export": {"SOURCES", "--format", "--out", "--ranks"},
     "compare": {"FIRST", "SECOND", "--json"},

@@ -67,7 +67,7 @@ def test_with_json_stdout_is_the_summary_and_nothing_else(tmp_path):
     ("arguments", "code", "words"),
     [
         (["run", "zionx_a_128"], 2, "did you mean 'zionex_a_128'?"),
-        (["run", "zionex_a_128", "--set", "workload.global_batch_size=65537"], 2, "a multiple of 128"),
+        (["run", "zionex_a_128", "--set", "workload.global_batch_size=100"], 2, "128"),
         (["run", "zionex_a_128", "--set", "nodes=4"], 3, "ddr:"),
         (["run", "zionex_a_128", "--ranks", "0,128"], 2, "0 to 127"),
         (["run", "zionex_a_128", "--frobnicate"], 2, "--frobnicate"),

@@ -84,3 +84,19 @@ def test_imbalance_by_hand() -> None:
         {"max_over_mean": 1.0, "total_variation": 0.0, "kl_divergence": 0.0}
     )
     assert imbalance(np.zeros(3))["max_over_mean"] == 1.0
+
+
+def test_quantised_exchanges_of_ranks_that_are_alike() -> None:
+    """Equal tables, one on each rank, in fp8: every rank sends as much, which is one number, not one for each."""
+    from pathlib import Path
+
+    from inputs.yaml_lines import Document
+    from scenarios.plans import PlanningJob
+    from scenarios.resolve import resolve
+    from tests.planning_jobs import made_up, scenario_data
+
+    data = scenario_data(8, sharding={"planner": "table_wise"})
+    data["workload"]["model"]["tables"] = made_up([{"rows": 1000, "dim": 64, "pooling_factor": 2, "count": 8}])
+    data["precision"] = {"forward_all_to_all": "fp8", "backward_all_to_all": "fp8"}
+    planned = PlanningJob.of(resolve(Document(data, {}, Path("test.yaml"))))
+    assert planned.simulate_s(planned.make("table_wise")) > 0

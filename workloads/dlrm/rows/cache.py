@@ -136,6 +136,7 @@ def cache_fill(ranks: RankRows, index_bytes: int) -> CacheFill | None:
     )
 
 
-def amount(values: FloatArray) -> Amount:
+def amount(values: Amount) -> Amount:
     """A scalar where all ranks have the same, else ``[P]``."""
-    return float(values[0]) if values.size and np.all(values == values[0]) else values
+    of_rank = np.atleast_1d(values)
+    return float(of_rank[0]) if of_rank.size and np.all(of_rank == of_rank[0]) else of_rank

@@ -169,7 +169,7 @@ def test_calibration_points_come_out_with_it_too():
     for point in cluster.calibration:
         topology, _ = placed_group(cluster, point.ranks, point.ranks_per_node)
         timed = CollectiveModel.of(cluster, topology).time(call_on(cluster, point.ranks, point.op, point.bytes))
-        assert float(timed.seconds.max()) == pytest.approx(point.time_s, rel=1e-6)
+        assert float(timed.seconds.max()) == pytest.approx(point.time_s, rel=1e-5)
 
 
 def test_a_gpu_without_an_architecture_is_told():

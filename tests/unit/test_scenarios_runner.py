@@ -147,7 +147,9 @@ def test_rows_scaling_makes_it_fit_and_is_said():
 
 
 def test_copies_that_do_not_fit_are_not_told_to_take_more_nodes():
-    with pytest.raises(InfeasibleError, match=r"would fit: --set workload.sharding.planner=\w+ \(as do greedy") as error:
+    with pytest.raises(
+        InfeasibleError, match=r"would fit: --set workload.sharding.planner=\w+ \(as do greedy"
+    ) as error:
         check(load_scenario("mlperf_dlrm_v1", ["workload.sharding.planner=data_parallel"]))
     assert "nodes" not in str(error.value).splitlines()[-1]
 

@@ -125,6 +125,7 @@ def host(
         list[str] | None,
         typer.Option("--record", metavar="FILE", help="Fit an earlier measurement (or NAME: a shipped one)."),
     ] = None,
+    fresh: Fresh = False,
 ) -> None:
     """Time kernels and collectives of this machine with PyTorch and write the cluster that it is."""
     import dlrmsim
@@ -132,9 +133,18 @@ def host(
     from dlrmsim.hosts.cpus import HostSpec
 
     with progress_display() as progress:
-        spec = dlrmsim.calibrate_host(
-            record or (), minutes=minutes, seed=seed, device=device, cluster=cluster, out=out, progress=progress
-        ).spec
+        found = dlrmsim.calibrate_host(
+            record or (),
+            minutes=minutes,
+            seed=seed,
+            device=device,
+            cluster=cluster,
+            out=out,
+            fresh=fresh,
+            progress=progress,
+        )
+    say_taken_over(found.taken_over)
+    spec = found.spec
     if isinstance(spec, HostSpec):
         _print_cpus(spec)
     else:

@@ -30,10 +30,8 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the resul
 def say_taken_over(results: int) -> None:
     """Print on stderr how many results of an interrupted run count, if any."""
     if results:
-        plural = "s" if results > 1 else ""
-        typer.echo(
-            f"dlrmsim: {results} result{plural} of an interrupted run taken over (--fresh begins anew)", err=True
-        )
+        what = f"{results} result{'s' if results > 1 else ''} of an interrupted run"
+        typer.echo(f"dlrmsim: {what} taken over (--fresh begins anew)", err=True)
 
 
 def refuse(mode: str, options: Mapping[str, object]) -> None:

@@ -109,7 +109,8 @@ def calibrate_host(
 def _measured(name: str, minutes: float, seed: int, kept: Kept, progress: Progress) -> tuple[HostRecord, Cluster]:
     """The measurements of this machine, and the machine with kernels and collectives as they are alone."""
     here = _facts(name)
-    question = f"{asdict(replace(here, source=''))} {minutes} {seed} torch {version('torch')}"
+    machine = f"{here.cpu}, {here.cores} cores, {here.memory_bytes} bytes"  # its clock changes all the time
+    question = f"{name} {machine} {minutes} {seed} torch {version('torch')}"
     facts = HostFacts(**kept(f"{question}\nfacts", lambda: rounded(asdict(here))))
     timed = [
         kept(f"{question}\n{ranks} ranks {plan}", partial(_timed, ranks, plan, progress))

@@ -17,7 +17,8 @@ cases:
 """
 CASE = """
   - {{id: c{batch}, scenario: mlperf_dlrm_v1, metric: iteration_time_s,
-     set: {{world_size: 1, nodes: null, workload.global_batch_size: {batch}}}, measured: 0.01, unit: s, source: a test, grade: memory}}
+     set: {{world_size: 1, nodes: null, workload.global_batch_size: {batch}}}, measured: 0.01,
+     unit: s, source: a test, grade: memory}}
 """
 
 

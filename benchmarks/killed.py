@@ -61,7 +61,7 @@ def swept(out: Path) -> str:
     process = started_sweep(out)
     _, said = process.communicate()
     if process.returncode:
-        raise RuntimeError(f"the sweep failed:\n{said}")
+        raise RuntimeError(f"the sweep failed with exit code {process.returncode}:\n{said}")
     return said
 
 

@@ -298,7 +298,7 @@ def _compared(job: PlanningJob, makers: Mapping[str, Maker], progress: Progress,
 
 
 def _found_by(planner: str, make: Maker, job: PlanningJob) -> dict[str, Any]:
-    """What a planner finds for a job: the attributes of `PlannedBy`."""
+    """Attributes of `PlannedBy` for a planner."""
     try:
         plan = make()
     except InfeasibleError as error:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dlrmsim.cli.options import Fresh, Scenario, Settings, say_taken_over
+from dlrmsim.cli.options import Fresh, Scenario, Settings, refuse, say_taken_over
 
 
 def plan(
@@ -32,6 +32,8 @@ def plan(
     from dlrmsim.cli.progress import progress_display
     from reports.plan_tables import plan_tables
 
+    if not compare:
+        refuse("without --compare", {"--fresh": fresh or None})
     with progress_display() as progress:
         done = dlrmsim.plan(
             scenario, planner=planner, compare=compare, settings=settings or (), out=out, fresh=fresh, progress=progress

@@ -212,6 +212,6 @@ def _version() -> str:
         f"{path.relative_to(root)} {(status := path.stat()).st_size} {status.st_mtime_ns}"
         for room in ROOMS
         for path in sorted((root / room).rglob("*"))
-        if path.is_file() and path.suffix != ".pyc"
+        if path.is_file() and "__pycache__" not in path.parts
     ]
     return "\n".join([str(environment()["libraries"]), platform.python_version(), *files])

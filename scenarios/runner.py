@@ -17,7 +17,8 @@ from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario
 from scenarios.summary import caches_of, job_of, sharding_of, summary_of
 from simulator.analysis import BOUND_RUNS, Analysis, Bound, analyse, find_bound, path_shares
-from simulator.engine import RunResult, run
+from simulator.counted_run import counted_run
+from simulator.engine import RunResult
 from simulator.lowering import Lowering, lower
 from simulator.program import TaskGraph
 
@@ -72,7 +73,7 @@ def simulate(resolved: ResolvedScenario, progress: Progress, *, levers: bool = F
         lowering = lower(prepared.graph, prepared.machine, variation=variation)
     progress.stage("simulating")
     keep = resolved.scenario.output.record.iterations
-    result = run(lowering.program, run_options(resolved, prepared.machine, keep))
+    result = counted_run(lowering.program, run_options(resolved, prepared.machine, keep))
     progress.stage("analysing")
     algorithms = {info.task: info.algorithm for info in lowering.collectives}
     rule = steady_rule(prepared.machine)

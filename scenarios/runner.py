@@ -8,10 +8,10 @@ from typing import Any
 
 from scenarios.bursts import background_warnings, steady_rule
 from scenarios.engine_run import run_options, variation_of
-from scenarios.estimate import require_memory, run_size
+from scenarios.estimate import require_memory
 from scenarios.levers import Levers, find_levers
 from scenarios.located import located
-from scenarios.prepare import Prepared, prepare
+from scenarios.prepare import Prepared, prepare, size_of
 from scenarios.probe import Probe
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario
@@ -66,7 +66,7 @@ def simulate(resolved: ResolvedScenario, progress: Progress, *, levers: bool = F
         InfeasibleError: the job does not fit into the memory of the GPUs, or the run into this machine's.
     """
     prepared = prepare(resolved, progress)
-    require_memory(run_size(prepared))
+    require_memory(size_of(prepared))
     variation = variation_of(resolved)
     progress.stage("lowering")
     with located(resolved.document):
@@ -94,7 +94,7 @@ def check(resolved: ResolvedScenario, progress: Progress | None = None) -> dict[
         InfeasibleError: the job does not fit into the memory of the GPUs, or the run into this machine's.
     """
     prepared = prepare(resolved, progress or Silent())
-    size = run_size(prepared)
+    size = size_of(prepared)
     require_memory(size)
     return {
         **job_of(resolved),

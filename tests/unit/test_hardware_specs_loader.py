@@ -101,7 +101,7 @@ def changed_line(file, kind, name):
         ("kind: fat_tree", "kind: fattree", "fabric.kind", "unknown value"),
         ("value: 1.275 us", "value: 1.275", "fabric.hop_latency_s.value", "the unit is missing"),
         ("{value: 1.0,", "{value: 0.5,", "fabric.spine_oversubscription.value", "1.0 or more"),
-        ("{value: 16,", "{value: 0,", "max_nodes.value", "1 or more"),
+        ("{value: 16,", "{value: 0,", "max_nodes.value", "from 1 to 1,000,000"),
         ("{value: 16,", "{value: 1.5,", "max_nodes.value", "whole number"),
         ("grade: read}", "grade: guess}", "max_nodes.grade", "read, secondary"),
         ("algbw_bytes_per_s: 7.0 GB/s", "algbw_bytes_per_s: 0 GB/s",

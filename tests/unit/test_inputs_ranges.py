@@ -71,14 +71,11 @@ def beyond(kind: Any, sign: int) -> object:
 def test_the_walk_finds_numbers_of_every_kind_of_file():
     assert {re.split(r"[.|\[]", path)[0] for path in FOUND} == set(ROOTS)
     assert len(FOUND) > 250
-    assert {"scenario.nodes|0", "framework.launch_s|0.value", "suite.cases[].measured|0"} <= {
-        re.sub(r"\[\]+", "[]", path) for path in FOUND
-    } | set(FOUND) or FOUND
 
 
 @pytest.mark.parametrize("path", sorted(FOUND))
 def test_each_number_has_a_least_and_a_most(path):
-    adapter = TypeAdapter(FOUND[path], config=dict(allow_inf_nan=False))
+    adapter = TypeAdapter(FOUND[path], config={"allow_inf_nan": False})
     for sign in (-1, 1):
         with pytest.raises(ValidationError) as caught:
             adapter.validate_python(beyond(FOUND[path], sign))
@@ -90,7 +87,7 @@ def test_each_number_has_a_least_and_a_most(path):
 
 @pytest.mark.parametrize("path", sorted(FOUND))
 def test_no_number_may_be_infinite_or_not_a_number(path):
-    adapter = TypeAdapter(FOUND[path], config=dict(allow_inf_nan=False))
+    adapter = TypeAdapter(FOUND[path], config={"allow_inf_nan": False})
     for wrong in (math.nan, math.inf, -math.inf):
         with pytest.raises(ValidationError):
             adapter.validate_python(wrong)

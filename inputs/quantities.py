@@ -42,13 +42,18 @@ def parse_quantity(text: object, dimension: str, least: float = 0.0, most: float
     kind = DIMENSIONS[dimension]
     most = kind.maximum if most is None else most
     value = _with_unit(text, kind) if isinstance(text, str) else _plain(text, kind)
-    if not math.isfinite(value):
-        raise InputError("not a finite number", given=text, expected=kind.described())
-    if not least <= value <= most:
-        raise InputError("impossible value", given=text, expected=kind.range_in_words(least, most))
-    if kind.whole and not value.is_integer():
-        raise InputError("not a whole number", given=text, expected=kind.described())
+    _check(value, kind, least, most, text)
     return value
+
+
+def _check(value: float, kind: Dimension, least: float, most: float, given: object) -> None:
+    """Raise `InputError` unless an SI value is finite, in range, and whole where the dimension is."""
+    if not math.isfinite(value):
+        raise InputError("not a finite number", given=given, expected=kind.range_in_words(least, most))
+    if not least <= value <= most:
+        raise InputError("impossible value", given=given, expected=kind.range_in_words(least, most))
+    if kind.whole and not value.is_integer():
+        raise InputError("not a whole number", given=given, expected=kind.described())
 
 
 def _with_unit(text: str, kind: Dimension) -> float:
@@ -155,6 +160,11 @@ class Quantity:
     def described(self) -> str:
         """Description of the accepted values."""
         return DIMENSIONS[self.dimension].described()
+
+    def check(self, value: float) -> None:
+        """Check a number in SI that stands in a table without its unit; raises as `parse_quantity`."""
+        kind = DIMENSIONS[self.dimension]
+        _check(float(value), kind, self.least, kind.maximum if self.most is None else self.most, value)
 
     def _read(self, value: object) -> float:
         kind = DIMENSIONS[self.dimension]

@@ -135,7 +135,9 @@ ODD = {
     "a torus too small": (
         "torus", ("fabric", "dimensions", "value"), [4, 3], "fabric.dimensions.value", "a product of 16 or more",
     ),
-    "a torus of none": ("torus", ("fabric", "dimensions", "value"), [4, 0], "fabric.dimensions.value[1]", "from 1 to 1,000,000"),
+    "a torus of none": (
+        "torus", ("fabric", "dimensions", "value"), [4, 0], "fabric.dimensions.value[1]", "from 1 to 1,000,000",
+    ),
     "a torus without dimensions": ("torus", ("fabric", "dimensions", "value"), [], "fabric.dimensions.value", "one"),
     "a rate too few": (
         "torus", ("fabric", "link_bytes_per_s", "value"), ["10 GB/s"],

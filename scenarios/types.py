@@ -30,7 +30,9 @@ from workloads.graph.framework import CudaGraph, Pipeline
 
 Placement: TypeAlias = Literal["block", "round_robin", "random"]
 LinkClass: TypeAlias = Literal["nvlink", "pcie", "switch", "socket", "ddr", "nic", "spine", "torus"]
-BackgroundShare: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
+LARGEST_SHARE = 0.999
+"""Of a link, of other jobs: what they leave to this one is a rate that the engine can count."""
+BackgroundShare: TypeAlias = Annotated[float, Field(ge=0, le=LARGEST_SHARE)]
 SHORTEST_BURST_S = 1e-6
 """Shorter than a message: traffic of a steady share says the same."""
 Burst: TypeAlias = Annotated[float, Quantity("s", SHORTEST_BURST_S)]
@@ -126,7 +128,9 @@ class Workload(Strict):
 class Bursts(Strict):
     """Traffic of another job that comes and goes."""
 
-    share: Annotated[float, Field(ge=1e-9, lt=1)] = Field(description="share of every link of the class during a burst")
+    share: Annotated[float, Field(ge=1e-9, le=LARGEST_SHARE)] = Field(
+        description="share of every link of the class during a burst"
+    )
     on: Burst = Field(description="length of a burst")
     off: Burst = Field(description="pause between two bursts")
     phase: Seconds = Field(0.0, description="when a burst begins, counted from the start of the run")

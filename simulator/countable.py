@@ -1,8 +1,8 @@
 """Times that the engine can count: int64 picoseconds.
 
-A task may take up to `MAX_TASK_S` alone, because the engine counts the work of a phase in 62 bits and needs ten of
-them for its speed (`simulator.engine.flows`). A run may take up to `MAX_RUN_PS` one task after the other: half of what
-int64 holds, so that no sum of times on the way overflows.
+A task may take up to `MAX_TASK_S` alone, 75 minutes: the engine counts the work of a phase in 62 bits and needs ten of
+them for its speed (`simulator.engine.flows`), which leaves 2^52 ps. A run may take up to `MAX_RUN_PS` one task after
+the other: half of what int64 holds, so that no sum of times on the way overflows.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from simulator.lowered import PS_PER_S, LoweredGroup, LoweredProgram
 from simulator.operators import Amount, Category, FloatArray
 from simulator.program import Program
 
-MAX_TASK_S = 2**52 / PS_PER_S
+MAX_TASK_S = 4500.0
 MAX_RUN_PS = 2**62
 
 _KEYS: Mapping[Category, str] = {

@@ -1,5 +1,6 @@
 """Every mistake in a document becomes one message: file, line, key, given, expected, nearest valid name."""
 
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Generic, Literal, TypeVar
@@ -256,3 +257,29 @@ def test_unhashable_or_strange_field_names_do_not_disturb_strictness():
     for key in ("type", "default", "ref"):
         with pytest.raises(InputError, match=f"{key}: wrong type"):
             validate(Odd, parse_yaml(f"{key}: 'true'", Path("odd.yaml")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("a: [" + "1," * 5_000_000 + "]", id="a list"),
+        pytest.param("".join(f"k{i}: {{a: 1}}\n" for i in range(700_000)), id="mappings"),
+        pytest.param('{"a": [' + ", ".join('{"rows": 1000, "name": "x"}' for _ in range(350_000)) + "]}", id="JSON"),
+    ],
+)
+def test_ten_megabytes_of_values_are_refused_before_all_are_read(text):
+    began_s = time.process_time()
+    with pytest.raises(InputError, match="more than 250,000 values"):
+        parse_yaml(text, Path("large.yaml"))
+    assert time.process_time() - began_s < 5.0, "2 s on an idle core"
+
+
+def test_a_file_full_of_mistakes_is_refused_soon():
+    class Empty(Strict):
+        a: int = 1
+
+    document = parse_yaml("".join(f"key_{i}: {i}\n" for i in range(100_000)), Path("large.yaml"))
+    began_s = time.process_time()
+    with pytest.raises(InputError, match="unknown key"):
+        validate(Empty, document)
+    assert time.process_time() - began_s < 5.0

@@ -120,7 +120,7 @@ class _Composer:
         if self._count > MAX_NODES:
             self._refuse(event, f"more than {MAX_NODES:,} values")
         if type(event) is yaml.ScalarEvent and event.tag is None and event.anchor is None:  # nearly all of them
-            return Node(self._scalar(event), event.start_mark.line + 1)
+            return Node(self._scalar(event), _line(event))
         if len(self._path) > MAX_DEPTH:
             del self._path[SHOWN_DEPTH:]
             self._refuse(event, f"nested deeper than {MAX_DEPTH} levels")

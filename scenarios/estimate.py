@@ -80,6 +80,22 @@ def _size(resolved: ResolvedScenario, tasks: int, per_iteration: int, lengths_va
     }
 
 
+def require_room(tasks: int, ranks: int) -> None:
+    """Check that one iteration of so many tasks on each rank fits into this machine's free memory.
+
+    Raises:
+        InfeasibleError: it does not; with the estimate.
+    """
+    rank_tasks = tasks * ranks
+    require_memory(
+        {
+            "tasks_per_iteration": tasks,
+            "rank_tasks_per_iteration": rank_tasks,
+            "memory_bytes": BASE_BYTES + WORKING_BYTES * rank_tasks,
+        }
+    )
+
+
 def require_memory(size: Mapping[str, Any]) -> None:
     """Check that a run fits into this machine's free memory.
 

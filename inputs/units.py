@@ -56,7 +56,7 @@ class Dimension:
         """A limit in the largest fitting unit, all digits."""
         unit = next((unit for unit in reversed(self.scale) if value >= self.units[unit]), self.base)
         number = value / self.units[unit]
-        digits = f"{number:,.0f}" if number.is_integer() else f"{number:g}"
+        digits = f"{number:,.0f}" if number.is_integer() else f"{number:f}".rstrip("0")
         return f"{digits} {unit}" if unit else digits
 
     def nearest_unit(self, number: str, unit: str) -> str | None:

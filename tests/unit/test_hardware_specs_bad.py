@@ -149,7 +149,7 @@ ODD = {
     ),
     "detours on a torus": ("torus", ("fabric", "detour_share"), sourced(0.5), "fabric.detour_share", "has no detour"),
     "more detours than traffic": (
-        "dragonfly", ("fabric", "detour_share"), sourced(1.5), "fabric.detour_share.value", "0 to 1",
+        "dragonfly", ("fabric", "detour_share"), sourced(1.5), "fabric.detour_share.value", "from 0.000001 to 1",
     ),
     "half direct": (
         "pcie", ("node", "nics", "gpudirect"), sourced("partly"), "node.nics.gpudirect.value", "true or false",

@@ -302,7 +302,7 @@ def share(point, node_rate):
         (
             {"pcie_tree": TREE | {"uplink_bytes_per_s": NONE}},
             "pcie_tree.uplink_bytes_per_s.value",
-            "than 0",
+            "from 1 kB/s to 1 EB/s",
         ),
         ({"pcie_tree": TREE | {"nics_at": "gpu"}}, "pcie_tree.nics_at", "switch"),
         (

@@ -134,7 +134,12 @@ def test_a_cost_of_a_kernel_that_is_not_counted_so_has_its_line(shipped):
     [
         ("value: 40 GB,", "value: 0 GB,", "memory_bytes.value", "from 1 B to 1 EB"),
         ("value: 1555 GB/s", "value: 1555 GB", "memory_bytes_per_s.value", "unknown unit 'GB'"),
-        ("gemm_fraction: {value: 0.", "gemm_fraction: {value: 1.", "achieved.gemm_fraction.value", "from 0.000001 to 1"),
+        (
+            "gemm_fraction: {value: 0.",
+            "gemm_fraction: {value: 1.",
+            "achieved.gemm_fraction.value",
+            "from 0.000001 to 1",
+        ),
         ("  fp32: {", "  fp31: {", "peak_flops.fp31", "unknown key"),
     ],
 )

@@ -36,7 +36,7 @@ Latency = Annotated[float, Quantity("s", 0.0, 1.0)]
 MeasuredTime = Annotated[float, Quantity("s", 1e-9)]
 """A measured duration, from 1 ns."""
 Percent = Annotated[float, Field(ge=-1e6, le=1e6)]
-"""Per cent of a deviation."""
+"""A deviation, per cent."""
 
 
 class ByName:

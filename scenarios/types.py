@@ -31,7 +31,7 @@ from workloads.graph.framework import CudaGraph, Pipeline
 Placement: TypeAlias = Literal["block", "round_robin", "random"]
 LinkClass: TypeAlias = Literal["nvlink", "pcie", "switch", "socket", "ddr", "nic", "spine", "torus"]
 LARGEST_SHARE = 0.999
-"""Of a link, of other jobs: what they leave to this one is a rate that the engine can count."""
+"""Largest share of a link that other jobs take: the rest is a rate that the engine can count."""
 BackgroundShare: TypeAlias = Annotated[float, Field(ge=0, le=LARGEST_SHARE)]
 SHORTEST_BURST_S = 1e-6
 """Shorter than a message: traffic of a steady share says the same."""

@@ -10,14 +10,15 @@ A table has a header with the columns ``op``, ``nodes``, ``ranks_per_node`` (or 
 
 from __future__ import annotations
 
-import csv
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import get_args
 
 from hardware_specs.library import Operation
+from inputs.csv_table import CsvRow, csv_rows
 from inputs.errors import InputError, nearest_name
 from traces.source import whole
 
@@ -130,11 +131,20 @@ def _row_of(file: Path, number: int, line: str, test: _Test) -> Iterator[TimedCo
         raise InputError(
             "the log does not say which operation it timed", file=file, expected="--op, e.g. --op all_reduce"
         )
-    try:
-        time_s = float(words[-4 * test.results]) * US
-    except ValueError:
-        raise InputError("has no time", file=file, line=number, given=line.strip()[:80]) from None
+    time_s = _time_s(words[-4 * test.results])
+    if time_s is None:
+        given, expected = words[-4 * test.results], "microseconds, more than 0"
+        raise InputError("has no time", file=file, line=number, key="time", given=given, expected=expected)
     yield TimedCollective(operation, nodes, max(len(test.hosts) // nodes, 1), size, time_s, file.stem)
+
+
+def _time_s(text: str) -> float | None:
+    """A time in microseconds as seconds; None for what no collective takes."""
+    try:
+        found = float(text) * US
+    except ValueError:
+        return None
+    return found if isfinite(found) and found > 0 else None
 
 
 def _asked(op: str, file: Path) -> Operation:
@@ -159,28 +169,33 @@ def _operation_in(text: str, file: Path) -> Operation | None:
 
 
 def _table(file: Path, text: str) -> Iterator[TimedCollective]:
-    reader = csv.DictReader(text.splitlines())
-    for number, row in enumerate(reader, start=2):
-        op = str(_cell(row, file, number, "op")).lower()
+    for row in csv_rows(text, file):
+        op = row.text("op").lower()
         name = ALIASES.get(op.replace("_", ""), op)
         if name == "hypercube":
             continue
-        nodes = int(_number(row, file, number, "nodes"))
-        if "ranks_per_node" in row:
-            per_node = int(_number(row, file, number, "ranks_per_node"))
+        nodes = int(row.number("nodes", whole=True))
+        if "ranks_per_node" in row.cells:
+            per_node = int(row.number("ranks_per_node", whole=True))
         else:
-            per_node = int(_number(row, file, number, "ranks", "ngpus")) // max(nodes, 1)
-        time_s = _number(row, file, number, "time_s") if "time_s" in row else _number(row, file, number, "time_us") * US
-        size = _number(row, file, number, "bytes", "size_bytes")
-        _require_above_zero(file, number, nodes=nodes, ranks_per_node=per_node, bytes=size, time=time_s)
-        source = row.get("source") or row.get("repo") or file.stem
-        yield TimedCollective(_known(name, file, number), nodes, per_node, size, time_s, source)
+            per_node = _ranks_per_node(row, nodes)
+        time_s = row.number("time_s") if "time_s" in row.cells else row.number("time_us") * US
+        size = row.number("bytes", "size_bytes")
+        source = row.get("source", "repo") or file.stem
+        yield TimedCollective(_known(name, file, row.line), nodes, per_node, size, time_s, source)
 
 
-def _require_above_zero(file: Path, line: int | None, **values: float) -> None:
-    for key, value in values.items():
-        if value <= 0:
-            raise InputError("impossible value", file=file, line=line, key=key, given=value, expected="more than 0")
+def _ranks_per_node(row: CsvRow, nodes: int) -> int:
+    """Ranks of each node, from those of all.
+
+    Raises:
+        InputError: the nodes cannot hold equally many.
+    """
+    ranks = int(row.number("ranks", "ngpus", whole=True))
+    if ranks % nodes:
+        expected = f"a multiple of the {nodes} nodes"
+        raise row.error("ranks", "the nodes hold different numbers of ranks", given=str(ranks), expected=expected)
+    return ranks // nodes
 
 
 def _known(name: str, file: Path, line: int | None) -> Operation:
@@ -195,19 +210,3 @@ def _known(name: str, file: Path, line: int | None) -> Operation:
         expected=f"one of {', '.join(OPERATIONS)}",
         nearest=nearest_name(name, OPERATIONS),
     )
-
-
-def _cell(row: Mapping[str, str | None], file: Path, line: int, *names: str) -> str:
-    for name in names:
-        value = row.get(name)
-        if value:
-            return value
-    raise InputError(f"the column {names[0]} is missing or empty", file=file, line=line, expected=" or ".join(names))
-
-
-def _number(row: Mapping[str, str | None], file: Path, line: int, *names: str) -> float:
-    text = _cell(row, file, line, *names)
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError("not a number", file=file, line=line, key=names[0], given=text, expected="a number") from None

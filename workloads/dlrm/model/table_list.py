@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
+from inputs.csv_table import csv_rows, csv_text
 from inputs.errors import InputError, nearest_name
 from inputs.keys import KeyPath
 from inputs.model import Strict, problem
 from inputs.quantities import Count
 from inputs.validate import validate
-from inputs.yaml_lines import MAX_FILE_BYTES, Document, load_yaml
+from inputs.yaml_lines import Document, load_yaml
 from inputs.yaml_scalars import Scalar, plain_scalar
 from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.laws.pooling import PoolingSpread
@@ -164,39 +165,20 @@ def _csv_document(file: Path) -> Document:
     """A CSV as the YAML it stands for; empty cells are left out."""
     rows: list[object] = []
     lines: dict[KeyPath, int] = {(): 1, ("tables",): 1}
-    for number, (line, row) in enumerate(_csv_rows(file)):
-        rows.append(row)
+    for number, row in enumerate(csv_rows(csv_text(file), file, partial(_header, file=file))):
+        cells: dict[str, object] = {key: _cell(key, cell) for key, cell in row.cells.items() if cell}
+        rows.append(cells)
         place: KeyPath = ("tables", number)
-        lines |= {place: line} | {(*place, key): line for key in row}
+        lines |= {place: row.line} | {(*place, key): row.line for key in cells}
     return Document({"tables": rows}, lines, file)
 
 
-def _csv_rows(file: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    """(line, cells) of each row."""
-    reader = csv.reader(_text(file).splitlines())
-    header = _header(next(reader, []), file)
-    for cells in reader:
-        if not any(cell.strip() for cell in cells):
-            continue
-        if len(cells) != len(header):
-            raise InputError(
-                "a row of another length than the header",
-                file=file,
-                line=reader.line_num,
-                given=f"{len(cells)} cells",
-                expected=f"{len(header)}: {', '.join(header)}",
-            )
-        pairs = zip(header, (cell.strip() for cell in cells), strict=True)
-        yield reader.line_num, {key: _cell(key, cell) for key, cell in pairs if cell}
-
-
-def _header(cells: list[str], file: Path) -> list[str]:
+def _header(given: Sequence[str], file: Path) -> list[str]:
     """Our keys of the columns.
 
     Raises:
         InputError: another separator than the comma, a column twice or without a name, or names of no key.
     """
-    given = [cell.strip() for cell in cells]
     between = next((mark for mark in ";\t|" if len(given) == 1 and mark in given[0]), None)
     if between is not None:
         raise InputError("wrong separator", file=file, line=1, given=between, expected="commas between cells")
@@ -246,16 +228,3 @@ def _scalar(text: str) -> Scalar:
         return plain_scalar(text)
     except ValueError:
         return text
-
-
-def _text(file: Path) -> str:
-    try:
-        raw = file.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=file, expected="a CSV file") from None
-    if len(raw) > MAX_FILE_BYTES:
-        raise InputError("the file is too large", file=file, expected=f"at most {MAX_FILE_BYTES:,} bytes")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError("the file is not UTF-8 text", file=file) from None

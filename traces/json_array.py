@@ -18,6 +18,7 @@ import msgspec
 
 from inputs.errors import InputError
 from traces.source import CHUNK_BYTES, MAX_ITEM_BYTES, chunks
+from traces.typed import wrong_type
 
 E = TypeVar("E")
 
@@ -157,7 +158,7 @@ class JsonArray(Generic[E]):
         try:
             batch = self._decoder.decode(b"[" + self._buffer[:cut] + b"]")
         except msgspec.ValidationError as error:
-            raise self._wrong_element(error) from None
+            raise self._wrong_element(error, self._buffer[:cut]) from None
         except _NO_JSON:
             return None
         self._count += len(batch)
@@ -211,7 +212,7 @@ class JsonArray(Generic[E]):
         try:
             batch = self._decoder.decode(b"[" + text + b"]")
         except msgspec.ValidationError as error:
-            raise self._wrong_element(error) from None
+            raise self._wrong_element(error, text) from None
         except _NO_JSON as error:
             said = _BYTE_OF_ERROR.sub("", str(error)).strip()
             raise self._error(_place_of(error, text), f"is no JSON: {said}") from None
@@ -249,10 +250,14 @@ class JsonArray(Generic[E]):
             raise self._error(len(self._buffer), f"is no complete JSON after {self._key} (half a JSON)")
         self.head |= {k: v for k, v in rest.items() if k}
 
-    def _wrong_element(self, error: msgspec.ValidationError) -> InputError:
-        index = _INDEX_OF_ERROR.search(str(error))
-        number = self._count + (int(index[1]) if index else 0)
-        return InputError(f"element {number} of {self._key}: {error}", file=self._file)
+    def _wrong_element(self, error: msgspec.ValidationError, text: bytes) -> InputError:
+        found = _INDEX_OF_ERROR.search(str(error))
+        index = int(found[1]) if found else 0
+        try:
+            element = msgspec.json.decode(b"[" + text + b"]")[index]
+        except _NO_JSON:  # what comes after the wrong element is no JSON
+            element = None
+        return wrong_type(error, element, self._file, f"element {self._count + index} of {self._key}", skip=1)
 
     def _error(self, at: int, message: str, expected: str | None = None) -> InputError:
         return InputError(message, file=self._file, key=f"byte {self._offset + at}", expected=expected)

@@ -23,6 +23,7 @@ def recorded_files(folder: Path) -> set[str]:
     """Names that the record of a folder lists; none without a record of ours."""
     try:
         record = json.loads((folder / RECORD_FILE).read_text(encoding="utf-8"))
-        return set(record["files"]) if record["tool"] == TOOL else set()
+        names = record["files"] if record["tool"] == TOOL else []
     except (OSError, ValueError, KeyError, TypeError):
         return set()
+    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()

@@ -43,6 +43,13 @@ TORCHREC = {
 """TorchRec's name of a key (`EmbeddingBagConfig` of modules/embedding_configs.py, and its planner's) -> ours."""
 
 
+def _require_one_each(pooling: Pooling, features: int) -> None:
+    """Check that a list of poolings has one for each feature; ``features`` of 1 stands for as many as it has."""
+    if isinstance(pooling, tuple) and features not in (1, len(pooling)):
+        message = f"{len(pooling)} pooling factors for {features} features"
+        raise problem(message, expected="a pooling factor for each feature")
+
+
 class TableGroup(Strict):
     """``count`` equal tables.
 
@@ -64,11 +71,7 @@ class TableGroup(Strict):
 
     @model_validator(mode="after")
     def _one_each(self) -> Self:
-        if isinstance(self.pooling_factor, tuple) and self.features not in (1, len(self.pooling_factor)):
-            raise problem(
-                f"{len(self.pooling_factor)} pooling factors for {self.features} features",
-                expected="a pooling factor for each feature",
-            )
+        _require_one_each(self.pooling_factor, self.features)
         return self
 
     @property
@@ -96,15 +99,23 @@ class TableConfig(Strict):
     pooling: Pooling = 1.0
     dtype: TablePrecision | None = None
 
+    @model_validator(mode="after")
+    def _one_each(self) -> Self:
+        _require_one_each(self.pooling, self._feature_count)
+        return self
+
+    @property
+    def _feature_count(self) -> int:
+        return self.features if isinstance(self.features, int) else len(self.features)
+
     def group(self) -> TableGroup:
         """The table as a model has it."""
-        features = self.features if isinstance(self.features, int) else len(self.features)
         return TableGroup(
             name=self.name,
             rows=self.rows,
             dim=self.dim,
             pooling_factor=self.pooling,
-            features=features,
+            features=self._feature_count,
             precision=self.dtype,
         )
 

@@ -57,7 +57,7 @@ class Summary(msgspec.Struct):
 
     iteration_time_s: float
     steps: list[StepParts] = []
-    breakdown: MeanParts = MeanParts()
+    breakdown: MeanParts = msgspec.field(default_factory=MeanParts)
     operators: list[OperatorTime] = []
     collectives: list[CollectiveTime] = []
 

@@ -18,13 +18,14 @@ import msgspec
 
 from inputs.errors import InputError
 from traces.source import CHUNK_BYTES, MAX_ITEM_BYTES, chunks
-from traces.typed import wrong_type
+from traces.typed import UNREAD, wrong_type
 
 E = TypeVar("E")
 
 _BETWEEN = re.compile(rb"(?P<end>\})\s*,\s*\{")
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|["{}\[\]]', re.DOTALL)
 _END = re.compile(rb"(?P<end>\})\s*\]")
+_START = re.compile(r"[\s,]*")
 _COMMA = re.compile(rb"\s*,")
 _FIRST_KEY = re.compile(rb'\s*,\s*\{\s*"[^"]{0,100}"')
 _BEFORE_END = 2
@@ -47,6 +48,20 @@ def _place_of(error: Exception, text: bytes) -> int:
             return found.start
     at = _BYTE_OF_ERROR.search(str(error))
     return max(int(at[1]) - 1, 0) if at else 0
+
+
+def _element(text: bytes, index: int) -> object:
+    """An element of the text of several, without types; `UNREAD` where it is not whole."""
+    parse, words, at = json.JSONDecoder().raw_decode, text.decode("utf-8", "replace"), 0
+    try:
+        for number in range(index + 1):
+            at = _START.match(words, at).end()  # type: ignore[union-attr]  # it matches everywhere
+            element, at = parse(words, at)
+            if number == index:
+                return element
+    except (ValueError, RecursionError):
+        pass
+    return UNREAD
 
 
 class JsonArray(Generic[E]):
@@ -253,10 +268,7 @@ class JsonArray(Generic[E]):
     def _wrong_element(self, error: msgspec.ValidationError, text: bytes) -> InputError:
         found = _INDEX_OF_ERROR.search(str(error))
         index = int(found[1]) if found else 0
-        try:
-            element = msgspec.json.decode(b"[" + text + b"]")[index]
-        except _NO_JSON:  # what comes after the wrong element is no JSON
-            element = None
+        element = _element(text, index)
         return wrong_type(error, element, self._file, f"element {self._count + index} of {self._key}", skip=1)
 
     def _error(self, at: int, message: str, expected: str | None = None) -> InputError:

@@ -25,13 +25,11 @@ from traces.collective_args import DEFAULT_GROUP
 from traces.imported import Imported, absent_ranks, gaps_of
 from traces.merge import merge
 from traces.rank_tasks import RankTasks, RankTasksBuilder
-from traces.typed import MAX_BYTES, Rank, typed
+from traces.typed import MAX_BYTES, rank_in_name
 
 US = 1e-6
 LONGEST_US = 10**12
 """Longest node, us: about twelve days, longer than any iteration."""
-MAX_DIGITS = 12
-"""Digits of a rank in a file's name that are read."""
 _RANK = re.compile(r"\.(\d+)\.et(?:\.gz)?$")
 _METADATA, _LOAD, _STORE = 1, 2, 3
 SECTION = "iteration"
@@ -88,7 +86,7 @@ def rank_of(file: Path) -> int:
     found = _RANK.search(file.name)
     if not found:
         raise InputError("does not say its rank", file=file, expected="a name like PREFIX.RANK.et")
-    return typed(int(found[1][:MAX_DIGITS]), Rank, file, "rank in its name")  # type: ignore[no-any-return]
+    return rank_in_name(found[1], file)
 
 
 def _members(tasks: Iterable[RankTasks]) -> dict[str, tuple[int, ...] | None]:

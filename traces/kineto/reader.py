@@ -22,7 +22,7 @@ from traces.collective_args import KeptArgs, ProcessGroup
 from traces.json_array import JsonArray
 from traces.kineto.events import DEVICE, Events, Interner, Kind, RankTrace, concatenated
 from traces.kineto.shapes import has_shape
-from traces.typed import Rank, RankCount, typed
+from traces.typed import Rank, RankCount, rank_in_name, typed
 
 PS_PER_US = 1_000_000
 NS_PER_US = 1_000
@@ -239,6 +239,10 @@ def _number_of(track: tuple[Any, Any], numbers: dict[tuple[Any, Any], int]) -> i
         return numbers.setdefault((str(track[0]), str(track[1])), len(numbers))
 
 
+_NAMES = dict(zip(Args.__struct_fields__, Args.__struct_encode_fields__, strict=True))
+"""Kineto's names of the arguments."""
+
+
 def _kept_args(args: Args, file: Path, where: str) -> dict[str, Any]:
     """Arguments that describe a collective or a copy.
 
@@ -246,7 +250,7 @@ def _kept_args(args: Args, file: Path, where: str) -> dict[str, Any]:
         InputError: one is of another type than `KeptArgs` declares.
     """
     kept = {field: value for field in KeptArgs.__struct_fields__ if (value := getattr(args, field)) is not None}
-    typed(kept, KeptArgs, file, where)
+    typed(kept, KeptArgs, file, where, _NAMES)
     for field in ("dims", "types"):
         raw = getattr(args, field)
         if bytes(raw):
@@ -256,7 +260,7 @@ def _kept_args(args: Args, file: Path, where: str) -> dict[str, Any]:
 
 def _rank_in_name(file: Path) -> int | None:
     found = _RANK_IN_NAME.search(file.name)
-    return int(found[1] or found[2]) if found else None
+    return rank_in_name(found[1] or found[2], file) if found else None
 
 
 def _groups(info: Info) -> dict[str, tuple[int, ...]]:

@@ -15,14 +15,12 @@ import msgspec
 from inputs.errors import InputError
 from traces.collective_args import CollectiveArgs, KeptArgs, ProcessGroup, read_args
 from traces.json_array import JsonArray
-from traces.typed import MAX_BYTES, MAX_RANKS, Rank, typed
+from traces.typed import MAX_BYTES, MAX_RANKS, rank_in_name, typed
 
 COMMS = "record_param_comms"
 _RANK = re.compile(r"(?:rank|worker|eg|et)?[-_.]?(\d+)\.json(?:\.gz)?$")
 _TENSOR_TYPE = re.compile(r"Tensor\((.+?)\)")
 _WAIT = "wait"
-MAX_DIGITS = 12
-"""Digits of a rank in a file's name that are read."""
 _Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_RANKS)]
 _TENSOR_FIELDS = 6
 """A tensor is [tensor id, storage id, offset, elements, bytes per element, device] (``ExecutionTraceObserver``)."""
@@ -102,7 +100,7 @@ def read_pytorch_et(file: Path) -> ExecutionTrace:
     if twice is not None:
         raise InputError(f"has two nodes with the id {twice}", file=file)
     found = _RANK.search(file.name)
-    rank = typed(int(found[1][:MAX_DIGITS]), Rank, file, "rank in its name") if found else None
+    rank = rank_in_name(found[1], file) if found else None
     return ExecutionTrace(file, rank, tuple(nodes), _groups(file, nodes))
 
 
@@ -158,6 +156,12 @@ def collectives_of(trace: ExecutionTrace, world_size: int | None) -> Iterator[tu
         args = read_args("", given, trace.groups, world_size)
         if args is not None:
             yield node, args
+
+
+_NAMES = {
+    "collective": "collective_name", "group": "pg_name", "in_elements": "in_msg_nelems", "out_elements": "out_msg_nelems",
+}  # fmt: skip
+"""Attributes (schema 1.1) of the arguments that are called otherwise there."""
 
 
 def _words(node: EtNode) -> str:

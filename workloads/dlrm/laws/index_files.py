@@ -13,7 +13,6 @@ from collections.abc import Callable, Generator
 from contextlib import closing
 from pathlib import Path
 from typing import TypeAlias
-from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray

@@ -150,16 +150,16 @@ def collectives_of(trace: ExecutionTrace, world_size: int | None) -> Iterator[tu
         if node.name != COMMS:
             continue
         given = _comm_args(node)
-        typed(
-            {key: given[key] for key in KeptArgs.__struct_fields__ if key in given}, KeptArgs, trace.file, _words(node)
-        )
+        kept = {key: given[key] for key in KeptArgs.__struct_fields__ if key in given}
+        typed(kept, KeptArgs, trace.file, _words(node), _NAMES)
         args = read_args("", given, trace.groups, world_size)
         if args is not None:
             yield node, args
 
 
 _NAMES = {
-    "collective": "collective_name", "group": "pg_name", "in_elements": "in_msg_nelems", "out_elements": "out_msg_nelems",
+    "collective": "collective_name", "group": "pg_name", "in_elements": "in_msg_nelems",
+    "out_elements": "out_msg_nelems",
 }  # fmt: skip
 """Attributes (schema 1.1) of the arguments that are called otherwise there."""
 

@@ -23,7 +23,7 @@ from validation.suites.kernel_rows import kernel_rows
 from workloads.dlrm.laws.index_files import read_counts
 from workloads.dlrm.model.table_list import read_table_list
 
-WRONG: list[Any] = ["x", -1, MAX_RANKS, 10**12, 10**30, 1.5, True, [], {}]
+WRONG: list[Any] = ["x", -1, MAX_RANKS + 1, 10**12, 10**30, 1.5, True, [], {}]
 """Values that no rank is."""
 
 
@@ -285,8 +285,8 @@ def test_there_are_no_fractions_of_nodes(tmp_path, column):
 def test_a_time_of_a_log(tmp_path, time_us):
     file = tmp_path / "all_reduce.log"
     file.write_text(
-        "# nccl-tests\n#  Rank  0 Group 0 Pid 1 on host device 0\n#  size count type redop root time algbw busbw #wrong "
-        f"time algbw busbw #wrong\n 8 2 float sum -1 {time_us} 0 0 0 5 0 0 0\n"
+        "# nccl-tests\n#  Rank  0 Group 0 Pid 1 on host device 0\n#  size count type redop root time algbw busbw #wrong"
+        f" time algbw busbw #wrong\n 8 2 float sum -1 {time_us} 0 0 0 5 0 0 0\n"
     )
     with pytest.raises(InputError, match=rf"log:4: time: has no time; given '{time_us}'"):
         read_timed_collectives(file)
@@ -301,7 +301,7 @@ def test_pooling_factors_that_are_not_one_for_each_feature(tmp_path):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [(b"}", b" "), (b"'shape': (50,)", b"'shape': (-1,)"), (b"'<i8'", b"'|O'"), (b"(50,)", b"((((("), (b"\x76\x00", b"\xff\xff")],
+    [(b"}", b" "), (b"(50,)", b"(-1,)"), (b"'<i8'", b"'|O'"), (b"(50,)", b"((((("), (b"\x76\x00", b"\xff\xff")],
 )  # fmt: skip
 def test_a_header_of_npy_without_end(tmp_path, old, new):
     file = tmp_path / "i.npy"

@@ -54,7 +54,7 @@ def main() -> int:
     parser.add_argument("--programs", type=int, default=10_000, help="oracle: number of programs")
     parser.add_argument("--seed", type=int, default=0, help="oracle, planning, robustness: seed of the random draws")
     parser.add_argument("--n", type=int, default=20_000, help="robustness: number of mutated files")
-    parser.add_argument("--kinds", nargs="*", default=(), help="robustness: kinds of files, such as cluster (default: all)")
+    parser.add_argument("--kinds", nargs="*", default=(), help="robustness: kinds of files, e.g. cluster")
     parser.add_argument("--refit", action="store_true", help="choosers: fit the constants of each separately")
     parser.add_argument("--svg", type=Path, help="gemms: file for a picture of predicted and measured times")
     parser.add_argument("--sets", type=int, default=20, help="planning: number of sets of tables")

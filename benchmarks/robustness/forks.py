@@ -17,7 +17,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-PACKAGES = ("inputs", "hardware_specs", "simulator", "workloads", "traces", "scenarios", "validation", "reports", "dlrmsim")
+PACKAGES = (
+    "inputs",
+    "hardware_specs",
+    "simulator",
+    "workloads",
+    "traces",
+    "scenarios",
+    "validation",
+    "reports",
+    "dlrmsim",
+)
 """Rooms whose modules the parent imports; the trainer, whose PyTorch takes a GiB, stays out."""
 LIBRARIES = ("pandas", "pyarrow.parquet", "pyarrow.compute", "ijson", "plotly.graph_objects", "google.protobuf.message")
 CPU_S = 5

@@ -52,7 +52,7 @@ class Bytes:
         if change.op == "number":
             return _change_number(content, at, str(change.value).encode())
         if change.op == "insert":
-            return content[:at] + change.value + content[at:]
+            return content[:at] + bytes(change.value) + content[at:]
         if change.op == "flip" and at < len(content):
             return content[:at] + bytes([content[at] ^ (1 << change.value)]) + content[at + 1 :]
         return {"cut": content[:at], "empty": b"", "twice": content + content}.get(change.op, content)
@@ -95,7 +95,7 @@ class Arguments:
 
     def draw(self, content: list[str], random: random.Random) -> Change:
         """A change of an argument or of the part behind its ``=``."""
-        if len(content) < 2:  # noqa: PLR2004 - only the subcommand is left
+        if len(content) == 1:  # the subcommand
             return Change("duplicate", (0,))
         op, at = random.choice(ARGUMENT_OPS), random.randrange(1, len(content))
         if op == "value":

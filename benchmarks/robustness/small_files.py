@@ -138,49 +138,53 @@ NCCL_LOG = """\
 # Out of bounds values : 0 OK
 # Avg bus bandwidth    : 308.554
 """
-COMMAND_LINES = (
-    "run job.yaml --set workload.global_batch_size=1024 --set run.iterations=3 --ranks 0,1 --no-report --no-levers --out out",
-    "run job.yaml --check --json --set precision.dense=fp16",
-    "plan job.yaml --planner greedy --json --out out",
-    "solve job.yaml --key workload.global_batch_size --between 256,1024 --throughput 5e5 --json",
-    "sweep job.yaml --over world_size=1,2 --scaling weak --workers 1 --json --out out",
-    "collective dgx_a100_80 --op all_to_all --ranks 4,8 --bytes 1KiB..1MiB --ranks-per-node 4 --placement random --seed 3 --json",
-    "collective zionex --op all_reduce --ranks 16 --bytes 1MiB,4MiB --algorithm ring --plot page.html",
-    "validate fdr_allreduce --workers 1 --fail-above 50 --json --report page.html",
-    "import rank0.json --ranks 0 --whole --json --out out --no-report",
-    "replay rank0.json --gpu h100_sxm5_80 --from-gpu a100_sxm4_80 --host-speed 1.5 --launches 0.5 --delay 0=2ms --json --out out",
-    "replay rank0.json --cluster dgx_a100_80 --absent clones --overlap none --collective-precision fp16 --json",
-    "export rank0.json --format chrome --ranks 0 --out out",
-    "compare rank0.json rank0.json --rows 5",
-    "list clusters --json",
-    "show clusters/zionex",
-    "schema scenario",
-    "init new.yaml",
-)
+COMMAND_LINES = """\
+run job.yaml --set run.iterations=3 --ranks 0,1 --no-report --no-levers --out out
+run job.yaml --check --json --set precision.dense=fp16
+plan job.yaml --planner greedy --json --out out
+solve job.yaml --key workload.global_batch_size --between 256,1024 --throughput 5e5 --json
+sweep job.yaml --over world_size=1,2 --scaling weak --workers 1 --json --out out
+collective dgx_a100_80 --op all_to_all --ranks 4,8 --bytes 1KiB..1MiB --ranks-per-node 4 --placement random --json
+collective zionex --op all_reduce --ranks 16 --bytes 1MiB,4MiB --algorithm ring --plot page.html
+validate fdr_allreduce --workers 1 --fail-above 50 --json --report page.html
+import rank0.json --ranks 0 --whole --json --out out --no-report
+replay rank0.json --gpu h100_sxm5_80 --from-gpu a100_sxm4_80 --host-speed 1.5 --delay 0=2ms --json --out out
+replay rank0.json --cluster dgx_a100_80 --absent clones --overlap none --collective-precision fp16 --json
+export rank0.json --format chrome --ranks 0 --out out
+compare rank0.json rank0.json --rows 5
+list clusters --json
+show clusters/zionex
+schema scenario
+init new.yaml
+""".splitlines()
 """A command line of every subcommand that starts no process and needs no network."""
+
+
+HOST = (1, 100)
+"""Process and thread of the host's events."""
 
 
 def kineto_trace(rank: int) -> dict[str, Any]:
     """Events of one of two ranks: a GEMM, an all_reduce, a copy, a wait of the host, an update; times in us."""
     events: list[dict[str, Any]] = []
 
-    def add(cat: str, name: str, at: float, length: float, lane: tuple[int, int] = (1, 100), **args: Any) -> None:
+    def add(cat: str, name: str, at: float, length: float, lane: tuple[int, int], **args: Any) -> None:
         own = {"ph": "X", "cat": cat, "name": name, "pid": lane[0], "tid": lane[1], "ts": at, "dur": length}
         events.append({**own, "args": args})
 
     def launched(number: int, name: str, call: float, at: float, length: float, stream: int = 7, **args: Any) -> None:
-        add("cuda_runtime", "cudaLaunchKernel", call, 4.0, correlation=number)
+        add("cuda_runtime", "cudaLaunchKernel", call, 4.0, HOST, correlation=number)
         kind = "gpu_memcpy" if name.startswith("Memcpy") else "kernel"
         add(kind, name, at, length, (0, stream), correlation=number, stream=stream, device=0, **args)
 
     late = 30.0 * rank
     reduced = {"Collective name": "allreduce", "In msg nelems": 1000, "dtype": "Float", "Group size": 2}
-    add("user_annotation", "ProfilerStep#1", 0.0, 200.0)
-    add("cpu_op", "aten::mm", 2.0, 10.0, **{"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"]})
+    add("user_annotation", "ProfilerStep#1", 0.0, 200.0, HOST)
+    add("cpu_op", "aten::mm", 2.0, 10.0, HOST, **{"Input Dims": [[64, 32], [32, 16]], "Input type": ["float", "float"]})
     launched(1, "ampere_sgemm_64x64", 5.0, 12.0, 10.0 + late)
     launched(2, "ncclDevKernel_AllReduce_Sum_f32", 22.0, 30.0 + late, 35.0 - late, 20, **reduced)
     launched(3, "Memcpy DtoH (Device -> Pinned)", 40.0, 70.0, 10.0, bytes=4096)
-    add("cuda_runtime", "cudaDeviceSynchronize", 50.0, 32.0, correlation=4)
+    add("cuda_runtime", "cudaDeviceSynchronize", 50.0, 32.0, HOST, correlation=4)
     launched(5, "adam", 100.0, 110.0, 20.0)
     head = {"distributedInfo": {"rank": rank, "world_size": 2}, "deviceProperties": [{"id": 0, "name": "NVIDIA A100"}]}
     return {**head, "traceEvents": events}

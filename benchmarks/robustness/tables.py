@@ -127,11 +127,11 @@ class Parquet:
         """The table with one change."""
         if change.op in PARQUET_MORE:
             return _with_metadata(content, change)
-        if change.op == "cut":
-            return content.slice(0, change.value)
-        if change.op == "duplicate rows":
-            return pa.concat_tables([content, content])
-        column = int(change.place[0])
+        if change.op in ("cut", "duplicate rows"):
+            return content.slice(0, change.value) if change.op == "cut" else pa.concat_tables([content, content])
+        return self._change_column(content, int(change.place[0]), change)
+
+    def _change_column(self, content: pa.Table, column: int, change: Change) -> pa.Table:
         if column >= content.num_columns:
             return content
         names = content.column_names

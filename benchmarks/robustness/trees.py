@@ -1,6 +1,6 @@
 """Mutations of trees: YAML and JSON.
 
-A mapping is a `Pairs`, so that a key can stand twice. Places are indices of nested containers.
+A mapping is a `Pairs`, so that a key can stand twice. Places are keys and indices of nested containers.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ class Tree:
         if not change.place:
             return change.value
         try:
-            holder, last = _at(content, change.place[:-1]), change.place[-1]
-            _apply(content, holder, last, change)
+            holder = _at(content, change.place[:-1])
+            _apply(content, holder, _number(holder, change.place[-1]), change)
         except (IndexError, TypeError, KeyError):
             return content
         return content
@@ -95,32 +95,41 @@ def _with_pairs(part: Any) -> Any:
 
 
 def _places(part: Any, place: Place = ()) -> Iterator[Place]:
-    if isinstance(part, list):
+    if isinstance(part, Pairs):
+        for number, (key, value) in enumerate(part):
+            own = (*place, key if isinstance(key, str) else number)
+            yield own
+            yield from _places(value, own)
+    elif isinstance(part, list):
         for number, entry in enumerate(part):
             yield (*place, number)
-            yield from _places(entry[1] if isinstance(part, Pairs) else entry, (*place, number))
+            yield from _places(entry, (*place, number))
 
 
 def _at(part: Any, place: Place) -> Any:
-    for number in place:
-        part = part[number][1] if isinstance(part, Pairs) else _listed(part)[number]
+    for step in place:
+        number = _number(part, step)
+        part = part[number][1] if isinstance(part, Pairs) else part[number]
     return part
 
 
-def _listed(part: Any) -> Any:
-    if not isinstance(part, list):
+def _number(part: Any, step: int | str) -> int:
+    """Index of a step of a place in a container: of the first such key in a mapping."""
+    if isinstance(step, int) and isinstance(part, list):
+        return step
+    if not isinstance(part, Pairs):
         raise TypeError
-    return part
+    return next((number for number, (key, _) in enumerate(part) if key == step), len(part))
 
 
-def _set(holder: Any, number: int | str, value: Any) -> None:
+def _set(holder: Any, number: int, value: Any) -> None:
     if isinstance(holder, Pairs):
-        holder[number][1] = value  # type: ignore[index]
+        holder[number][1] = value
     else:
-        _listed(holder)[number] = value
+        holder[number] = value
 
 
-def _apply(root: Any, holder: Any, last: int | str, change: Change) -> None:
+def _apply(root: Any, holder: Any, last: int, change: Change) -> None:
     value = _at(holder, (last,))
     if change.op == "replace":
         _set(holder, last, _with_pairs(change.value))
@@ -129,18 +138,18 @@ def _apply(root: Any, holder: Any, last: int | str, change: Change) -> None:
     elif change.op == "duplicate":
         holder.insert(last, copy.deepcopy(holder[last]))
     elif change.op == "rename" and isinstance(holder, Pairs):
-        holder[last][0] = f"{holder[last][0]}_x"  # type: ignore[index]
+        holder[last][0] = f"{holder[last][0]}_x"
     elif change.op == "cut":
         _set(holder, last, value[: len(value) // 2] if isinstance(value, str | list) else None)
     elif change.op == "swap":
-        other, number = _at(root, change.value[:-1]), change.value[-1]
-        swapped = _at(other, (number,))
+        other, swapped = _at(root, change.value[:-1]), _at(root, change.value)
+        number = _number(other, change.value[-1])
         _set(holder, last, copy.deepcopy(swapped))
         _set(other, number, value)
     elif change.op == "nest":
         _set(holder, last, Deep(value))
     elif change.op == "repeat" and not isinstance(holder, Pairs):
-        holder[last:last] = [holder[last]] * MANY  # type: ignore[misc]
+        holder[last:last] = [holder[last]] * MANY
 
 
 def _text(part: Any, depth: int, *, as_yaml: bool) -> str:

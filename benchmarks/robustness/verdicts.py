@@ -10,14 +10,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.robustness.forks import Ended
+from benchmarks.robustness.forks import PACKAGES, Ended
 
 ACCEPTED, REFUSED = "accepted", "refused well"
 INPUT, INFEASIBLE, ABOVE = 2, 3, 4
 """Exit codes of wrong input, of a job that does not fit, and of `validate --fail-above`."""
 TIMES = frozenset({"iteration_time_s", "predicted", "time", "time_us", "time_s", "throughput_samples_per_s"})
 """Keys of JSON output that hold times or rates, which are positive."""
-OURS = re.compile(r'File "[^"]*/((?:inputs|hardware_specs|simulator|workloads|traces|scenarios|validation|reports|dlrmsim)/[^"]+)", line (\d+), in (\S+)')  # fmt: skip  # noqa: E501
+OURS = re.compile(rf'File "[^"]*/((?:{"|".join(PACKAGES)})/[^"]+)", line \d+, in (\S+)')
+"""A frame of ours in a traceback: file and function."""
+EXPECTATION = re.compile(
+    r"expected |did you mean|lists the options|is missing|has no |is no |not valid YAML|cut off|broken|ends inside"
+    r"|is empty|two \w+ have|of another|disagree|twice|exists|fits? ",
+    re.IGNORECASE,
+)
+"""Words by which a message says what is expected, or what is missing or in conflict."""
+VALUES = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|\([^)]*\)|\[[^\]]*\]|\S*[/.:]\S+|\d[\w.+-]*")
+"""Parts of a message that differ from case to case."""
+MOST_MESSAGE = 1200
+"""Characters of a line of a message."""
 TEMPORARY = (".partial-", ".replaced-")
 
 
@@ -67,7 +78,7 @@ def _limit(ended: Ended) -> str:
 def _place(text: str) -> str:
     """The innermost function of ours in a traceback."""
     found = OURS.findall(text)
-    return f"{found[-1][0]}:{found[-1][2]}" if found else ""
+    return f"{found[-1][0]}:{found[-1][1]}" if found else ""
 
 
 def _raised(lines: list[str]) -> str:
@@ -79,7 +90,7 @@ def _judge_message(ended: Ended, lines: list[str], file: str) -> Verdict:
     """A message names a file or an option and what is expected; it has no control characters."""
     shown = "\n".join(lines)
     first = lines[0] if lines else ""
-    place = re.sub(r"[0-9.eE+-]+", "N", re.sub(r"'[^']*'|\"[^\"]*\"|\b\S*[/.]\S*\b", "...", first))[:90]
+    place = _without_values(first)
     if not first.startswith("dlrmsim: "):
         return Verdict("no message", place, first)
     if any(not (c.isprintable() or c == "\n") for c in shown) or len(first) > MOST_MESSAGE:
@@ -88,13 +99,14 @@ def _judge_message(ended: Ended, lines: list[str], file: str) -> Verdict:
         return Verdict(REFUSED)
     if file.rpartition("/")[2] not in shown and not re.search(r"--\w|\.(yaml|csv|json|gz)\b|/", first):
         return Verdict("message without file", place, first)
-    if not re.search(r"expected |did you mean|lists the options|cut off|empty", shown):
+    if not EXPECTATION.search(shown):
         return Verdict("message without expected", place, first)
     return Verdict(REFUSED)
 
 
-MOST_MESSAGE = 1200
-"""Characters of a line of a message."""
+def _without_values(message: str) -> str:
+    """A message without names, numbers and quoted values."""
+    return VALUES.sub("_", message.removeprefix("dlrmsim: "))[:90]
 
 
 def _judge_times(ended: Ended) -> Verdict:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.robustness.forks import import_everything
 from benchmarks.robustness.samples import Sample, make_samples
-from benchmarks.robustness.study import Failure, commit, draw_cases, examine
+from benchmarks.robustness.study import Failure, commit, draw_cases, examine, refused_samples
 from benchmarks.robustness.verdicts import ACCEPTED, REFUSED
 from benchmarks.rows import Row
 
@@ -24,6 +24,8 @@ def rows(count: int, seed: int, kinds: Sequence[str] = ()) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
         import_everything()
         samples = [sample for sample in make_samples(Path(folder), measured=True) if _wanted(sample, kinds)]
+        if refused := refused_samples(samples):
+            raise RuntimeError("samples are refused as they are:\n" + "\n".join(refused))
         begin = time.perf_counter()
         study = examine(draw_cases(samples, count, seed))
         wall_s = time.perf_counter() - begin

@@ -15,7 +15,7 @@ from benchmarks.robustness.forks import Ended, Job, run_all
 from benchmarks.robustness.lines import Bytes
 from benchmarks.robustness.samples import Sample
 from benchmarks.robustness.values import Change, Form
-from benchmarks.robustness.verdicts import Verdict, judge
+from benchmarks.robustness.verdicts import ABOVE, Verdict, judge
 
 MOST_CHANGES = 3
 """Largest number of mutations of a case."""
@@ -112,6 +112,17 @@ def draw_case(samples: Sequence[Sample], number: int, seed: int) -> Case:
         changes.append(form.draw(content, draw))
         content = form.change(content, changes[-1])
     return Case(number, sample, form, tuple(changes))
+
+
+def refused_samples(samples: Sequence[Sample], processes: int = 0) -> list[str]:
+    """Samples that are refused without any mutation, with their messages: cases of them would say nothing."""
+    cases = [Case(number, sample, sample.form, ()) for number, sample in enumerate(samples)]
+    ends = _run(cases, processes or os.cpu_count() or 1)
+    return [
+        f"{case.sample.name}: {ended.err}"
+        for case, ended in ends
+        if ended.code not in (0, ABOVE) or judge(ended, case.sample.file).failed
+    ]
 
 
 def examine(cases: Iterable[Case], processes: int = 0) -> Study:

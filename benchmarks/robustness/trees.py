@@ -22,6 +22,8 @@ DEEP = 5_000
 """Levels of lists around a value."""
 MANY = 2_000
 """Copies of an element."""
+MOST_NODES = 200_000
+"""Nodes of a tree that copies may make."""
 EXPONENT = re.compile(r"^[-+]?[0-9.]+e[-+]?[0-9]+$")
 OPS = ("replace", "replace", "replace", "delete", "duplicate", "rename", "cut", "swap", "nest", "repeat")
 """Operations, as often as they are drawn."""
@@ -122,6 +124,13 @@ def _number(part: Any, step: int | str) -> int:
     return next((number for number, (key, _) in enumerate(part) if key == step), len(part))
 
 
+def _size(part: Any) -> int:
+    """Number of nodes."""
+    if isinstance(part, Pairs):
+        return 1 + sum(_size(value) for _, value in part)
+    return 1 + sum(map(_size, part)) if isinstance(part, list) else 1
+
+
 def _set(holder: Any, number: int, value: Any) -> None:
     if isinstance(holder, Pairs):
         holder[number][1] = value
@@ -149,7 +158,8 @@ def _apply(root: Any, holder: Any, last: int, change: Change) -> None:
     elif change.op == "nest":
         _set(holder, last, Deep(value))
     elif change.op == "repeat" and not isinstance(holder, Pairs):
-        holder[last:last] = [holder[last]] * MANY
+        copies = (MOST_NODES - _size(root)) // _size(value)
+        holder[last:last] = [value] * max(0, min(MANY, copies))
 
 
 def _text(part: Any, depth: int, *, as_yaml: bool) -> str:

@@ -71,7 +71,7 @@ class GpuRecord:
         try:
             content = file.read_bytes()
             schema = str(json.loads(gzip.decompress(content))["schema"])
-        except (OSError, EOFError, ValueError, KeyError, TypeError):
+        except (OSError, EOFError, ValueError, KeyError, TypeError, RecursionError):
             return None
         return GpuRecord.unpacked(content, file) if schema.startswith("gpus") else None
 

@@ -57,9 +57,9 @@ def require_values(part: Any, file: Path, key: str, least: float) -> None:
         raise InputError("wrong type", file=file, key=key, given=part, expected="a mapping")
     for name, value in part.items():
         own = f"{key}.{name}"
-        if isinstance(value, dict):
+        if isinstance(value, dict) and name == "groups_s":
             require_values(value, file, own, least)
-        elif isinstance(value, list):
+        elif isinstance(value, list) and name in ("steps_s", "gemms_s"):
             _require_list(value, file, own, least, empty=True)
         elif not isinstance(value, str) or name.endswith(NUMBERS):
             _require_number(value, least, MOST, file, own)
@@ -87,6 +87,9 @@ def _check(row: Any, file: Path, place: str) -> None:
             )
     for key in ("times_s", "issue_s", "cores") if kind in COLLECTIVES else ("times_s",):
         _require_list(row.get(key), file, f"{place}.{key}")
+        if len(row[key]) != len(row["times_s"]):
+            expected = f"{len(row['times_s'])} numbers, as in times_s"
+            raise InputError("another length", file=file, key=f"{place}.{key}", given=len(row[key]), expected=expected)
 
 
 def _require_list(values: Any, file: Path, key: str, least: float = 0.0, *, empty: bool = False) -> None:

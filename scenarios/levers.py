@@ -22,9 +22,8 @@ from scenarios.progress import Progress
 from scenarios.resolve import ResolvedScenario
 from simulator.analysis import Bound
 from simulator.lowering import Machine, lower
-from simulator.operators import BYTES_PER_ELEMENT, WirePrecision
+from simulator.precisions import BYTES_PER_ELEMENT, SumPrecision, WirePrecision
 from workloads.dlrm.family import DlrmWorkload
-from workloads.dlrm.model.choices import SumPrecision
 from workloads.dlrm.model.storage import is_cached
 from workloads.graph.framework import CudaGraph, Pipeline
 from workloads.graph.schedule import SCHEDULES

@@ -14,26 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hardware_specs.library import Operation
+from simulator.precisions import BYTES_PER_ELEMENT, Precision
 
 FloatArray: TypeAlias = NDArray[np.float64]
 Amount: TypeAlias = float | FloatArray
 """A scalar for all ranks or an array ``[P]``."""
 
 Access = Literal["stream", "columns", "transpose", "gather", "scatter", "bucketize", "recat"]
-
-Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
-
-BYTES_PER_ELEMENT: dict[str, int] = {
-    "fp64": 8, "fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1, "int32": 4, "int64": 8,
-}  # fmt: skip
-"""Storage size in bytes of one element (tf32 is stored as fp32)."""
-
-WirePrecision: TypeAlias = Literal["fp32", "fp16", "bf16", "fp8", "int8"]
-QUANTISED = frozenset({"fp8", "int8"})
-"""Types that values are quantised to before they are sent, in a pass of their own."""
-WIRE_BYTES: dict[str, float] = {**{name: float(size) for name, size in BYTES_PER_ELEMENT.items()}, "int8": 40 / 32}
-"""Bytes of an element on the wire: int8 has a scale and an offset of 4 bytes for every 32 elements (FBGEMM
-quantize_comm.py, `ROW_DIM_DEFAULT`)."""
 
 SORTED_BYTES = 32.0
 """Bytes of a CPU's memory touched for each lookup beside its index where an update sorts lookups by row: keys before

@@ -17,7 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from simulator.analysis.timeline import Timeline
-from simulator.operators import BYTES_PER_ELEMENT, Amount, Category, CollectiveCall, Copy, Delay, Measured, Work
+from simulator.operators import Amount, Category, CollectiveCall, Copy, Delay, Measured, Work
+from simulator.precisions import BYTES_PER_ELEMENT
 from simulator.program import IntArray, Program, TaskGraph
 from traces.imported import RankStep
 from traces.lanes import lane_name, lanes_of

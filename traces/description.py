@@ -17,10 +17,10 @@ from simulator.operators import (
     Delay,
     Gemm,
     Measured,
-    Precision,
     Work,
     category_of,
 )
+from simulator.precisions import Precision
 from simulator.program import IntArray, Program, TaskGraph
 from traces.imported import Gap, RankStep
 

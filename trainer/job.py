@@ -12,7 +12,7 @@ from inputs.keys import KeyPath
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.types import Scenario
-from simulator.operators import QUANTISED
+from simulator.precisions import QUANTISED
 from workloads.dlrm.iteration.job import Job, make_job
 from workloads.dlrm.laws.index_laws import make_law
 from workloads.dlrm.model.model import DlrmModel, load_model, read_model

@@ -82,7 +82,6 @@ def replay(
     from dlrmsim.cli.progress import progress_display
     from dlrmsim.cli.replay_headline import print_replay
 
-    delays_s, precisions, kept = parse_delays(delay or ()), parse_precisions(collective_precision), parse_ranks(ranks)
     with progress_display() as progress:
         done = dlrmsim.replay(
             traces,
@@ -93,12 +92,12 @@ def replay(
             local_batch=local_batch,
             absent=cast("changes.Absent | None", absent),
             overlap=cast("changes.Overlap", overlap),
-            delays_s=delays_s,
-            precisions=precisions,
+            delays_s=parse_delays(delay or ()),
+            precisions=parse_precisions(collective_precision),
             host_speed=host_speed,
             launches=launches,
             cuda_graphs=cuda_graphs,
-            ranks=kept,
+            ranks=parse_ranks(ranks),
             whole=whole,
             out=out,
             progress=progress,

@@ -25,7 +25,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from simulator.operators import BYTES_PER_ELEMENT, Amount, FloatArray, Gemm
+from simulator.operators import Amount, FloatArray, Gemm
+from simulator.precisions import BYTES_PER_ELEMENT
 
 IntArray: TypeAlias = NDArray[np.int64]
 

@@ -23,7 +23,6 @@ from hardware_specs.types import Node
 from simulator.compute.gemm import GemmRates, aligned_elements, gemm_s
 from simulator.compute.model import COMPUTE_MODELS
 from simulator.operators import (
-    BYTES_PER_ELEMENT,
     Amount,
     CacheFill,
     Copy,
@@ -41,6 +40,7 @@ from simulator.operators import (
     Nothing,
     Operator,
 )
+from simulator.precisions import BYTES_PER_ELEMENT
 
 UPDATE_OVER_LOOKUP = 0.752
 """Memory rate of embedding updates over that of lookups: 1583 of 2105 GB/s on H100 (``python -m benchmarks

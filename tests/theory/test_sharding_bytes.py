@@ -14,7 +14,7 @@ from scenarios.plans import PlanningJob
 from scenarios.progress import Silent
 from scenarios.runner import simulate
 from simulator.lowering import lower
-from simulator.operators import BYTES_PER_ELEMENT
+from simulator.precisions import BYTES_PER_ELEMENT
 from tests.planning_jobs import job, scenario
 from workloads.dlrm.iteration.generate import generate
 from workloads.dlrm.iteration.memory import stored_on_ranks

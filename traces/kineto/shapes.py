@@ -7,7 +7,8 @@ from functools import cache
 from math import prod
 from typing import Any
 
-from simulator.operators import Gemm, Precision
+from simulator.operators import Gemm
+from simulator.precisions import Precision
 from traces.collective_args import DTYPES
 from traces.kernel_classes import precision_of
 

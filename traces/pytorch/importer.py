@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from inputs.errors import InputError
-from simulator.operators import CollectiveCall, Elementwise, Gemm, HostWork, Precision, Work
+from simulator.operators import CollectiveCall, Elementwise, Gemm, HostWork, Work
+from simulator.precisions import Precision
 from traces.collective_args import DEFAULT_GROUP, UNKNOWN_SIZE, CollectiveArgs
 from traces.imported import Gap, Imported, absent_ranks, gaps_of
 from traces.merge import merge

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from inputs.errors import InputError
-from simulator.operators import QUANTISED, WIRE_BYTES, CollectiveCall, Work
+from simulator.operators import CollectiveCall, Work
+from simulator.precisions import QUANTISED, WIRE_BYTES
 from traces.replay.job import Job, with_work
 from traces.replay.transfers import with_sizes
 

@@ -13,7 +13,8 @@ from typing import Literal
 
 import numpy as np
 
-from simulator.operators import BYTES_PER_ELEMENT, EmbeddingLookup, EmbeddingUpdate
+from simulator.operators import EmbeddingLookup, EmbeddingUpdate
+from simulator.precisions import BYTES_PER_ELEMENT
 from workloads.dlrm.iteration.embeddings import embedding_groups
 from workloads.dlrm.laws.index_laws import Indices, make_law
 from workloads.dlrm.model.choices import SINGLE_PRECISION, Optimizer

@@ -16,7 +16,8 @@ from typing import Any, get_args
 
 from inputs.catalog import shipped_files
 from inputs.errors import InputError, nearest_name
-from simulator.operators import Elementwise, EmbeddingLookup, Gemm, Operator, Precision
+from simulator.operators import Elementwise, EmbeddingLookup, Gemm, Operator
+from simulator.precisions import Precision
 
 US = 1e-6
 KINDS = ("gemm", "elementwise", "lookup")

@@ -14,13 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from simulator.operators import (
-    WIRE_BYTES,
-    Amount,
-    CollectiveCall,
-    DenseOptimizer,
-    Elementwise,
-)
+from simulator.operators import Amount, CollectiveCall, DenseOptimizer, Elementwise
+from simulator.precisions import WIRE_BYTES
 from workloads.dlrm.iteration.dot_interaction import record_dot_backward
 from workloads.dlrm.iteration.forward import FORWARD_SHARE, pooled_columns, record_features
 from workloads.dlrm.iteration.gemms import input_gradient_gemm, weight_gradient_gemm

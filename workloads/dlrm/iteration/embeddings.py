@@ -12,7 +12,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from simulator.operators import WIRE_BYTES, FloatArray
+from simulator.operators import FloatArray
+from simulator.precisions import WIRE_BYTES
 from simulator.program import IntArray
 from workloads.dlrm.iteration.copies import copied_group, frequent_group
 from workloads.dlrm.iteration.groups import CROSS_NODE, NODE, WORLD, EmbeddingGroup, Exchange

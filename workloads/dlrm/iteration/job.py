@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulator.operators import Amount, Precision
+from simulator.operators import Amount
+from simulator.precisions import Precision
 from simulator.program import IntArray
 from workloads.dlrm.iteration.embeddings import embedding_groups
 from workloads.dlrm.iteration.groups import EmbeddingGroup

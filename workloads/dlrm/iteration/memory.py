@@ -18,7 +18,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from simulator.operators import WIRE_BYTES, Amount, FloatArray
+from simulator.operators import Amount, FloatArray
+from simulator.precisions import WIRE_BYTES
 from simulator.program import IntArray
 from workloads.dlrm.iteration.job import Job, make_job
 from workloads.dlrm.model.dense import DensePart, Layer, dense_part

@@ -7,7 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from simulator.operators import QUANTISED, WIRE_BYTES, CollectiveCall, Elementwise
+from simulator.operators import CollectiveCall, Elementwise
+from simulator.precisions import QUANTISED, WIRE_BYTES
 from workloads.dlrm.iteration.groups import CROSS_NODE, NODE, WORLD, EmbeddingGroup
 from workloads.dlrm.rows.cache import amount
 from workloads.graph.recorder import COMM, CROSS_NODE_COMM, DEFAULT, NODE_COMM, Recorder

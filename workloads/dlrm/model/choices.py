@@ -8,13 +8,11 @@ from pydantic import Field
 
 from inputs.model import Strict
 from inputs.quantities import Bytes, BytesPerSecond
-from simulator.operators import WirePrecision
+from simulator.precisions import SumPrecision, WirePrecision
 from workloads.graph.optimizers import DenseOptimizerKind, TableOptimizerKind
 
 FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
-SumPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
-"""Types that a library sums: blocks of quantised numbers have scales of their own."""
 Positive: TypeAlias = Annotated[int, Field(ge=1)]
 MAX_QUEUE_BATCHES = 64
 """The engine keeps as many iterations at hand."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from inputs.errors import InputError
-from simulator.operators import BYTES_PER_ELEMENT, QUANTISED, WIRE_BYTES, WirePrecision
+from simulator.precisions import BYTES_PER_ELEMENT, QUANTISED, WIRE_BYTES, WirePrecision
 from workloads.dlrm.laws.index_laws import UNIFORM_LAW, Law
 from workloads.dlrm.model.choices import (
     SINGLE_PRECISION,

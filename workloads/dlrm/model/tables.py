@@ -17,7 +17,8 @@ from typing import TypeVar
 import numpy as np
 
 from inputs.errors import InputError
-from simulator.operators import BYTES_PER_ELEMENT, FloatArray
+from simulator.operators import FloatArray
+from simulator.precisions import BYTES_PER_ELEMENT
 from simulator.program import IntArray
 from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.laws.pooling import PoolingSpread

@@ -1,8 +1,8 @@
 """Costs of shards on a machine: the times that the engine charges for their kernels and exchanges.
 
 A kernel serves all shards of a kind on a rank, so a shard costs what it adds to that kernel: the duration that the
-compute model gives the shard's own amounts, without the start of a kernel. An exchange costs its bytes at the rate that
-the collective has at the size it would have if all tables were sharded so.
+compute model gives the shard's own amounts, without the start of a kernel. A byte of an exchange costs what it adds to
+the collective at the size it would have if all tables were sharded so, without the latency that all shards share.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Literal, TypeAlias
 import numpy as np
 
 from simulator.operators import (
-    WIRE_BYTES,
     Amount,
     CacheFill,
     CollectiveOp,
@@ -24,6 +23,7 @@ from simulator.operators import (
     FloatArray,
     HostTraffic,
 )
+from simulator.precisions import WIRE_BYTES
 from simulator.program import IntArray
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.model.storage import Storage, uniform_storage
@@ -232,12 +232,13 @@ class EngineCosts:
         return summed if over == "world" else summed + sent / ranks
 
     def _s_per_byte(self, op: CollectiveOp, ranks: Ranks, size: float) -> float:
-        """Seconds per byte of a collective of ``size`` bytes."""
+        """Seconds that a byte adds to a collective of ``size`` bytes: shards share its starts and hops."""
         if size <= 0.0:
             return 0.0
         key = (op, ranks, size)
         if key not in self._per_byte:
-            self._per_byte[key] = self.machine.collective_s(op, ranks, size) / size
+            twice_s, once_s = (self.machine.collective_s(op, ranks, bytes_) for bytes_ in (2.0 * size, size))
+            self._per_byte[key] = (twice_s - once_s) / size
         return self._per_byte[key]
 
     def _kernels_s(

@@ -238,7 +238,7 @@ class EngineCosts:
         key = (op, ranks, size)
         if key not in self._per_byte:
             twice_s, once_s = (self.machine.collective_s(op, ranks, bytes_) for bytes_ in (2.0 * size, size))
-            self._per_byte[key] = (twice_s - once_s) / size
+            self._per_byte[key] = max(twice_s - once_s, 0.0) / size  # a library may change to a faster way
         return self._per_byte[key]
 
     def _kernels_s(

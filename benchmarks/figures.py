@@ -30,6 +30,8 @@ STATISTICS = {"mape": "", "median": "", "bias": "+", "worst": "+"}
 """Statistics of `validation.suites.errors.statistics` and the sign that their figures have."""
 RUN = "run"
 """First part of the names of figures that are results of runs."""
+ALTERNATIVE = "alternative"
+"""Second part of the names of figures with another listed value of a quantity: SUITE/alternative/CASE/QUANTITY."""
 SIZES = {"large": "1 MiB and more", "small": "below 1 MiB"}
 """Sizes of collectives in names and in scores."""
 
@@ -57,7 +59,11 @@ def rows(*, check: bool, suites: Collection[str] = ()) -> Iterator[Row]:
     """
     named = {page: [n for n in names(page) if not suites or n.split("/")[0] in suites] for page in pages()}
     wanted = sorted({name for of_page in named.values() for name in of_page})
-    scores = {suite: _score(suite) for suite in sorted({name.split("/")[0] for name in wanted} - {RUN})}
+    varied = {name.split("/")[0] for name in wanted if f"/{ALTERNATIVE}/" in name}
+    scores = {
+        suite: _score(suite, alternatives=suite in varied)
+        for suite in sorted({name.split("/")[0] for name in wanted} - {RUN})
+    }
     figures = {}
     for name in wanted:
         suite = name.split("/")[0]
@@ -89,7 +95,13 @@ def figure(name: str, table: Mapping[str, Any]) -> tuple[float, str]:
     _, *path = name.split("/")
     last, sign = path[-1], STATISTICS.get(path[-1], "+")
     found: float | None = None
-    if last not in STATISTICS:
+    if path[0] == ALTERNATIVE:
+        _, case, quantity = path
+        same = (
+            row for row in table["alternatives"] if (row["case"], row["quantity"].replace(" ", "")) == (case, quantity)
+        )
+        found = next((row["error_pct"] for row in same), None)
+    elif last not in STATISTICS:
         found = next((case["error_pct"] for case in table["cases"] if case["id"] == last), None)
     elif len(path) == 1:
         found = table[f"{last}_pct"]
@@ -97,7 +109,7 @@ def figure(name: str, table: Mapping[str, Any]) -> tuple[float, str]:
         groups = [g for g in table["groups"] if g["role"] == "validation" and g["sizes"] == SIZES.get(path[0])]
         found = groups[0][f"{last}_pct"] if groups else None
     if found is None:
-        known = [*STATISTICS, *(f"{size}/{last}" for size in SIZES), "the id of a case"]
+        known = [*STATISTICS, *(f"{size}/{last}" for size in SIZES), "the id of a case", "alternative/CASE/QUANTITY"]
         raise InputError("no such figure", key=name, given=last, expected=", ".join(known))
     return found, f"{found:{sign}.1f} %"
 
@@ -132,10 +144,11 @@ def _pictures(*, check: bool) -> int:
     return different
 
 
-def _score(name: str) -> dict[str, Any]:
-    """Score of a suite's cases, without alternatives, effects and peers, which no figure has."""
+def _score(name: str, *, alternatives: bool) -> dict[str, Any]:
+    """Score of a suite's cases, perhaps with alternatives, without effects and peers, which no figure has."""
     file, suite = load_suite(name)
-    cases = suite.model_copy(update={"alternatives": (), "effects": (), "peers": ()})
+    kept = suite.alternatives if alternatives else ()
+    cases = suite.model_copy(update={"alternatives": kept, "effects": (), "peers": ()})
     return score(file, cases, workers_map(None, None, len(cases.cases)))
 
 

@@ -117,7 +117,7 @@ def test_what_was_chosen_with_the_result_in_view_is_printed_with_its_alternative
     docs = (ROOT / "docs" / "reference" / "validation.md").read_text(encoding="utf-8")
     for quantity in ("input_process_group", "index_bytes", "input_process_group + index_bytes"):
         for case in ("zionex_a_128", "zionex_i_128"):
-            assert f"{error[case, quantity]:.1f} %" in docs
+            assert f"{error[case, quantity]:+.1f} %<" in docs
 
 
 def test_parts_that_peers_report_leave_the_input_exchange_out(zionex: dict) -> None:

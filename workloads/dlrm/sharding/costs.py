@@ -232,13 +232,17 @@ class EngineCosts:
         return summed if over == "world" else summed + sent / ranks
 
     def _s_per_byte(self, op: CollectiveOp, ranks: Ranks, size: float) -> float:
-        """Seconds that a byte adds to a collective of ``size`` bytes: shards share its starts and hops."""
+        """Seconds that a byte adds to a collective, between ``size`` bytes and all bytes of all ranks on one of them.
+
+        Shards share the starts and hops of an exchange, so latency is nobody's cost.
+        """
         if size <= 0.0:
             return 0.0
         key = (op, ranks, size)
         if key not in self._per_byte:
-            twice_s, once_s = (self.machine.collective_s(op, ranks, bytes_) for bytes_ in (2.0 * size, size))
-            self._per_byte[key] = max(twice_s - once_s, 0.0) / size  # a library may change to a faster way
+            most = size * max(self.settings.world_size, 2)
+            added_s = self.machine.collective_s(op, ranks, most) - self.machine.collective_s(op, ranks, size)
+            self._per_byte[key] = max(added_s, 0.0) / (most - size)  # a library may change to a faster way
         return self._per_byte[key]
 
     def _kernels_s(

@@ -75,6 +75,8 @@ class Framework(Strict):
         activations: ``kernels``: an element-wise kernel each; ``epilogue``: at the end of the GEMM before.
         half_weights: origin of 16-bit weights: ``cast``: from fp32 ones at each use, their gradients cast back;
             ``kept``: the optimizer writes them, and reads 16-bit gradients as they were summed.
+        received_vectors: ``freed``: the received pooled vectors are freed with the forward pass; ``held``: their buffer
+            stays until the iteration ends (TorchRec before pull request 4008).
         interaction_kernel: kernels of the dot interaction: ``gather``: concatenation, all products, gather; ``fused``:
             one kernel; ``mask``: as gather, with a mask of products whose places the host must know (tf.boolean_mask).
         elementwise_factor: memory traffic of element-wise kernels over what the generator counts, one pass for each
@@ -110,6 +112,7 @@ class Framework(Strict):
     indices: Graded[Literal["exchanged", "read_by_owners"]] | None = None
     activations: Graded[Literal["kernels", "epilogue"]] | None = None
     half_weights: Graded[Literal["cast", "kept"]] | None = None
+    received_vectors: Graded[Literal["freed", "held"]] | None = None
     interaction_kernel: Graded[InteractionKernel] | None = None
     elementwise_factor: Graded[Factor] | None = None
     embedding_factor: Graded[Factor] | None = None
@@ -152,6 +155,11 @@ class Framework(Strict):
     def keeps_half_weights(self) -> bool:
         """Whether nothing is cast between the optimizer and the layers."""
         return self.half_weights is not None and self.half_weights.value == "kept"
+
+    @property
+    def holds_received_vectors(self) -> bool:
+        """Whether the buffer of received pooled vectors stays until the iteration ends."""
+        return self.received_vectors is not None and self.received_vectors.value == "held"
 
     @property
     def dot_kernel(self) -> InteractionKernel:

@@ -47,7 +47,7 @@ def memory_per_rank(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Mem
         "weights": tables["hbm", "weights"] + float(job.copied_bytes),
         "optimizer state": tables["hbm", "optimizer state"] + job.copied_bytes * DENSE_STATE[settings.optimizer.dense],
         "gradients": job.copied_bytes,
-        "activations": activations + _pooled_ahead_bytes(job),
+        "activations": activations + _pooled_ahead_bytes(job) + _held_bytes(job),
         "communication buffers": buffers,
         "inputs in flight": _input_bytes(job),
         "caches": tables["hbm", "caches"],
@@ -80,7 +80,8 @@ def bytes_beside_tables(model: DlrmModel, tables: Tables, settings: DlrmSettings
     )
     schedule = SCHEDULES[settings.pipeline]
     inputs = (schedule.batches_on_device + schedule.exchanged_on_device) * indices
-    reserve = settings.framework.reserve_bytes.value
+    held = element * width if settings.framework.holds_received_vectors else 0.0
+    reserve = settings.framework.reserve_bytes.value + held
     return part.bytes * per_byte + max(forward, backward) + ahead + inputs + reserve
 
 
@@ -116,6 +117,11 @@ def _at_the_peak(job: Job) -> tuple[FloatArray, FloatArray]:
     left, buffers = job.vector_bytes(_width(job.dense.bottom) + job.pooled_width), _buffer_bytes(job)
     forward = kept > left + buffers
     return np.where(forward, kept, left), np.where(forward, 0.0, buffers)
+
+
+def _held_bytes(job: Job) -> float:
+    """Received pooled vectors that the framework keeps a reference to after the forward pass."""
+    return job.vector_bytes(job.pooled_width) if job.settings.framework.holds_received_vectors else 0.0
 
 
 def _width(layers: Sequence[Layer]) -> int:

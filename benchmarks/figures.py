@@ -1,6 +1,6 @@
 """Figures of README and docs: errors of suites and results of runs, between markers, and pictures of pages.
 
-No page states what nobody computes.
+The commands of the repository compute every number on these pages.
 
 A figure is ``<!-- figure: NAME -->text<!-- /figure -->`` in a page. NAME is ``SUITE/CASE`` (error of a case),
 ``SUITE/STATISTIC`` (over the predicted cases), ``SUITE/SIZES/STATISTIC`` (over predicted collectives of that size) or
@@ -52,7 +52,7 @@ def rows(*, check: bool, suites: Collection[str] = ()) -> Iterator[Row]:
 
     Args:
         check: compare and write nothing.
-        suites: names of suites, or ``run``, whose figures count; without any, all. Pictures count with ``run``.
+        suites: names of suites, or ``run``, to compute; empty: all. Pictures belong to ``run``.
 
     Raises:
         InputError: a figure has no such suite, case or statistic.

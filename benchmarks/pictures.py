@@ -1,7 +1,7 @@
-"""The picture of a report in README: taken by a browser, with the words of its page in the file, to compare them later.
+"""Screenshots of reports in README, taken by a browser; each PNG file contains the text of its page for comparison.
 
-A PNG keeps text beside its pixels (chunk ``tEXt``, https://www.w3.org/TR/png-3/#11tEXt). Here that is the head of the
-page: headline, findings, key figures and facts. A picture whose text differs from the page's head is out of date.
+The text chunk of the PNG (``tEXt``, https://www.w3.org/TR/png-3/#11tEXt) contains the head of the page: headline,
+findings, key figures and facts. A picture whose text differs from the page's head is out of date.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ def page_of(scenario: str) -> str:
 
 
 def head_of(page: str) -> str:
-    """Words of a page above its sections."""
+    """Text of a page above its sections."""
     found = re.search(r"<header.*?</header>", page, re.DOTALL)
     return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", found[0] if found else "")).split())
 
 
 def text_in(picture: Path) -> str:
-    """Words that a picture keeps; empty without any."""
+    """Text in a picture; empty if it has none."""
     for kind, data in _chunks(picture.read_bytes()):
         keyword, _, words = data.partition(b"\0")
         if kind == b"tEXt" and keyword == KEYWORD:
@@ -77,7 +77,7 @@ def take(picture: Path, page: str) -> None:
 
 
 def with_text(png: bytes, words: str) -> bytes:
-    """A PNG with words in it."""
+    """A PNG with an added text chunk."""
     data = KEYWORD + b"\0" + words.encode("latin-1", "replace")
     chunk = struct.pack(">I", len(data)) + b"tEXt" + data + struct.pack(">I", zlib.crc32(b"tEXt" + data))
     end = png.rindex(b"IEND") - 4

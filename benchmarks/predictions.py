@@ -1,7 +1,7 @@
-"""``python -m benchmarks predictions --against REV``: what predictions moved since another commit, by class.
+"""``python -m benchmarks predictions --against REV``: predictions that changed since another commit, by class.
 
-Every shipped scenario, every suite and every command of the documentation that predicts runs in both trees, in the same
-environment. Numbers that moved are drift and are reported; what ran before and does not now is a failure.
+All shipped scenarios, all suites and all predicting commands of the documentation run in both trees, in the same
+environment. Changed numbers are reported as drift; a command that ran before and fails now is a failure.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ ROOT = Path(__file__).parents[1]
 PREDICTED = frozenset({"iteration_time_s", "time_s", "predicted"})
 """Keys of JSON output that hold a prediction."""
 NAMES = ("suite", "id", "op", "bytes", "planner", "name", "nodes", "world_size", "setting")
-"""Keys that tell the entries of a list apart."""
+"""Keys that identify an entry of a list."""
 PREDICTING = ("run", "sweep", "plan", "collective")
 """Subcommands whose examples are compared."""
 MOVED = 1e-3
-"""Relative change that counts."""
+"""Smallest relative change that is reported."""
 MOST_SHOWN = 10
 MOST_SECONDS = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """A command in one tree: its exit code, its predictions by place in the output, and its first line of error."""
+    """Result of a command in one tree: exit code, predictions by place in the output, first line of the error."""
 
     code: int
     values: Mapping[str, float]
@@ -46,7 +46,7 @@ class Ran:
 
 
 def rows(against: str) -> Iterator[Row]:
-    """A row for each class of predictions, one for each that moved most, and one for each command that broke."""
+    """A row for each class of predictions, for each of the largest changes, and for each command that fails now."""
     with tempfile.TemporaryDirectory() as folder:
         other = Path(folder, "other")
         _git("worktree", "add", "--detach", str(other), against)
@@ -95,7 +95,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _documented() -> Iterator[str]:
-    """Commands that predict and stand in a block of code, without those that need a file of the reader's."""
+    """Commands in code blocks that make predictions, except commands that need a file of the reader."""
     for page in (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))):
         for block in re.findall(r"```\w*\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL):
             for line in block.replace("\\\n", " ").splitlines():

@@ -53,12 +53,12 @@ def _model(kind: str) -> type[BaseModel]:
 
 
 MODEL_FILE, TABLES_FILE = "model.yaml", "tables.csv"
-"""Names of the model and of its list of tables that `write_templates` puts beside a scenario."""
+"""File names of the model and of its list of tables that `write_templates` writes with a scenario."""
 _OWN_MODEL = {
     "  model: zionex_a                 #": f"  model: {MODEL_FILE}               #",
     "  # framework: neo                #": "  framework: pytorch              #",
 }
-"""Changes of the scenario's template for a model of one's own, which PyTorch trains."""
+"""Lines of the scenario template that change for the model template, which PyTorch trains."""
 
 
 def scenario_template(*, model: bool = False) -> str:
@@ -73,7 +73,7 @@ def write_templates(file: Path, *, model: bool = False) -> list[Path]:
     """Create a file with `scenario_template`, and with ``model`` a model and its tables beside it; all or none.
 
     Raises:
-        InputError: one exists, or cannot be created.
+        InputError: a file exists, or cannot be created.
     """
     texts = {file: scenario_template(model=model)}
     if model:

@@ -36,22 +36,22 @@ class CollectivePoint(Strict):
 
 
 class CalibrationPoint(CollectivePoint):
-    """A large message: the share of their rate that links achieve."""
+    """A measured large message, from which the achievable share of the links' rate follows."""
 
     algbw_bytes_per_s: Bandwidth | None = None
-    """Size over time, as it was measured on this machine."""
+    """Message size divided by its time, measured on this machine."""
     share: Ratio | None = None
-    """Share of the links' rate that it reached; default: what ``algbw_bytes_per_s`` says of the machine as its file
-    describes it. A link that is edited afterwards keeps the share, so that its rate changes the time."""
+    """Share of the links' rate that the message reaches; default: derived from ``algbw_bytes_per_s`` and the links of
+    the file. The share of an edited link stays the same, so that its rate changes the time."""
 
     @property
     def time_s(self) -> float | None:
-        """Duration of the collective as it was measured on this machine, seconds."""
+        """Duration of the collective, measured on this machine, seconds."""
         return None if self.algbw_bytes_per_s is None else self.bytes / self.algbw_bytes_per_s
 
     @model_validator(mode="after")
     def _says_a_rate(self) -> CalibrationPoint:
-        """One of both is there."""
+        """Require a rate or a share."""
         if self.algbw_bytes_per_s is None and self.share is None:
             raise problem("neither a rate nor a share", expected="algbw_bytes_per_s or share")
         return self

@@ -33,7 +33,7 @@ class AchievedRates(Strict):
     gemm_unaligned_fraction: Sourced[Share]
     """Fraction of its rate that a GEMM on tensor cores reaches when its rows do not start at multiples of 16 bytes."""
     embedding_fraction: Sourced[Share]
-    """Embedding lookups and fused updates, of the HBM peak."""
+    """Rate of embedding lookups and fused updates, as a fraction of the HBM peak."""
     stream_fraction: Sourced[Share]
     """Elementwise and optimizer kernels, of the HBM peak."""
     kernel_floor_s: Sourced[Seconds]

@@ -25,7 +25,7 @@ MAX_NAME = 100
 MAX_KEY = 200
 """Characters of a key that a message shows."""
 MAX_PROBLEMS = 20
-"""Problems of one input that a message lists."""
+"""Maximum number of problems of one input in a message."""
 
 
 class DlrmsimError(Exception):
@@ -51,7 +51,7 @@ class InputError(DlrmsimError):
         nearest: str | None = None,
         others: Sequence[InputError] = (),
     ) -> None:
-        """Keep the parts; ``str()`` joins those that are given. ``others``: further problems of the same input."""
+        """Store the parts of the message. ``others``: further problems of the same input."""
         super().__init__(message)
         self.message, self.file, self.line, self.key = message, file, line, key
         self.given, self.expected, self.nearest, self.others = given, expected, nearest, tuple(others)

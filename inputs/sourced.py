@@ -1,4 +1,4 @@
-"""Values with an origin: where a number is from and how sure it is.
+"""Values with an origin: the source of a number and the grade of its certainty.
 
 Users may write plain values in files of their own and with ``--set``; their grade is `given`.
 """
@@ -38,14 +38,14 @@ class Sourced(Strict, Generic[T]):
     @model_validator(mode="before")
     @classmethod
     def _with_origin(cls, data: object) -> object:
-        """A plain value, as a user writes it, with what is known of it."""
+        """A plain value of a user with the origin `GIVEN`."""
         if isinstance(data, Sourced) or is_sourced(data):
             return data
         return {"value": data, **GIVEN}
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler, /) -> JsonSchemaValue:
-        """The value alone, or with its source."""
+        """Schema of a plain value or of a value with its source."""
         found = handler(schema)
         written = handler.resolve_ref_schema(found)
         whole = dict(written)
@@ -60,5 +60,5 @@ GIVEN: dict[str, Any] = {"source": "given by the user", "grade": "given"}
 
 
 def is_sourced(data: object) -> bool:
-    """Whether a value is written with its source, or was meant to be."""
+    """Whether a value has one of the keys of a value with a source."""
     return isinstance(data, dict) and bool(data.keys() & {"value", "source", "grade", "note", "alternatives"})

@@ -48,7 +48,7 @@ def validate(model: type[M], document: Document, *, prefix: KeyPath = ()) -> M:
 
 
 def _in_order(document: Document, prefix: KeyPath, found: list[Finding]) -> list[Finding]:
-    """Findings as they stand in the file; values from the command line come before."""
+    """Problems in the order of the file; problems of command-line values come first."""
     return sorted(found, key=lambda finding: document.where((*prefix, *finding.path))[1] or 0)
 
 

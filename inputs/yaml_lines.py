@@ -69,7 +69,7 @@ class Document:
         )
 
     def replaced(self, path: KeyPath, value: object) -> Document:
-        """A copy with plain data at ``path``, such as the contents of a file that is named there."""
+        """A copy with plain data at ``path``, such as the contents of a file that ``path`` names."""
         data = copy.deepcopy(self.data)
         _put(data, path, value, key_text(path))
         return replace(self, data=data)
@@ -179,7 +179,7 @@ def _put(data: dict[str, object], path: KeyPath, value: object, origin: str) -> 
         holder = value_at(holder, (part,))
     _check_fits(holder, path, len(path) - 1, origin)
     if isinstance(holder, dict) and path[-1] == "value" and "source" in holder:
-        holder.update(GIVEN, note="")  # the source is of the value that goes
+        holder.update(GIVEN, note="")  # the source belongs to the replaced value
     holder[path[-1]] = value  # type: ignore[index]  # a list or dict with such a place: just checked
 
 

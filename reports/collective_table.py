@@ -15,9 +15,9 @@ LINE_WIDTH = 120
 _WIDTHS = (12, 14, 7, 7, 5, 10, 9, 9)
 """Characters of nccl-tests' columns."""
 BLOCK_BYTES = 16
-"""Bytes of which nccl-tests gives each rank a whole number (nccl-tests 2.19, ``src/all_gather.cu``)."""
+"""Size of the blocks that nccl-tests gives to ranks, bytes (nccl-tests 2.19, ``src/all_gather.cu``)."""
 IN_PARTS = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")
-"""Operations whose size is that of the parts of all ranks."""
+"""Operations whose size is the sum of the parts of all ranks."""
 _HEAD = (
     f"# {'size':>12} {'count':>14} {'type':>7} {'redop':>7} {'root':>5} {'time':>10} {'algbw':>9} {'busbw':>9}  "
     f"{'algorithm':<18}  {'protocol':<8}  limited by\n"
@@ -37,7 +37,7 @@ def collective_lines(cluster: str, tables: Sequence[SizeTable]) -> Iterator[str]
 
 
 def narrow_tables(cluster: str, tables: Sequence[SizeTable]) -> Iterator[TextTable | str]:
-    """The same for a terminal that is narrower than `LINE_WIDTH`."""
+    """The same table for a terminal that is narrower than `LINE_WIDTH`."""
     for found in tables:
         made = TextTable(title=_title(cluster, found)).numbers("size", "count").words("type", "redop")
         made.numbers("root", "time (us)", "algbw (GB/s)", "busbw (GB/s)").words("algorithm", "protocol", "limited by")
@@ -81,7 +81,7 @@ def _result(found: SizeTable, row: SizeRow) -> dict[str, object]:
 
 
 def elements(op: str, ranks: int, size_bytes: float, element_bytes: int = FLOAT_BYTES) -> int:
-    """The count column of nccl-tests: elements of the buffer, or of a rank's part where ranks have parts.
+    """The count column of nccl-tests: elements of the buffer, or of one rank's part in operations with parts.
 
     Parts are whole blocks of 16 bytes (nccl-tests 2.19, ``GetCollByteCount`` of each operation).
     """

@@ -14,7 +14,7 @@ PARTS = ("compute", "exposed_comm", "exposed_copy", "idle")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One quantity of two summaries, in seconds; None where a summary does not say it."""
+    """One quantity of two summaries, in seconds; None if a summary lacks it."""
 
     name: str
     first_s: float | None
@@ -22,15 +22,16 @@ class Difference:
 
     @property
     def change_s(self) -> float | None:
-        """Second less first; None where one of them is not known."""
+        """Second less first; None if one of them is unknown."""
         return None if self.first_s is None or self.second_s is None else self.second_s - self.first_s
 
 
 def differences(first: Mapping[str, Any], second: Mapping[str, Any]) -> tuple[Difference, ...]:
-    """The iteration, its parts, then collectives and kernels, those that changed most first, unknown changes last.
+    """The iteration, its parts, then collectives and kernels by descending change; unknown changes come last.
 
     Args:
-        first: a ``summary.json`` of ``run`` or ``import``; ``operators_are_all`` where its list of operators is whole.
+        first: a ``summary.json`` of ``run`` or ``import``; ``operators_are_all`` is set if its list of operators is
+            complete.
         second: another.
     """
     return (*_parts(first, second), *_sorted(_operators(first, second)))
@@ -52,7 +53,7 @@ def _part(summary: Mapping[str, Any], part: str) -> float | None:
 
 
 def _operators(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
-    """Operators of both: absent from a whole list is no time, absent from one that was cut is unknown."""
+    """Operators of both summaries; times are 0 for names missing from a complete list, unknown for a truncated one."""
     one, two = _per_iteration(first), _per_iteration(second)
     alike = ("operators" in first) == ("operators" in second)
     absent = [0.0 if alike and _is_whole(summary) else None for summary in (first, second)]

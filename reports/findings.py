@@ -35,7 +35,7 @@ class Job:
         scenario_hash: sha256 of the resolved scenario.
         scenario_yaml: the resolved scenario.
         version: version of this tool.
-        million_samples_usd: price of a million samples; None without a price of GPUs.
+        million_samples_usd: price of a million samples, USD; None without a price of GPUs.
     """
 
     name: str
@@ -126,7 +126,7 @@ class RunFindings(Times):
     Attributes:
         job: the simulated job.
         bound: gains of all classes.
-        levers: settings that were tried; None where none was to be.
+        levers: settings that were tried; None without a search for them.
         origins: origin of every quantity used.
     """
 

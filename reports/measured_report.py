@@ -14,7 +14,7 @@ from reports.page import assemble
 WIDTH, LANE, GAP, LEFT, RIGHT, AXIS = 1000, 16, 6, 220, 40, 20
 """Sizes of a drawing in its own units: the time axis, a lane, the space between lanes, names of lanes, right, times."""
 TICKS = 8
-"""Times on the axis, at most."""
+"""Maximum number of ticks on the time axis."""
 COLOURS = {
     "embedding_forward": "var(--embedding)",
     "embedding_update": "var(--optimizer)",
@@ -159,7 +159,7 @@ def _drawing(measured: Bars, predicted: Bars) -> str:
 
 
 def _axis(length_s: float, height: int, scale: float) -> str:
-    """Lines and times at round steps."""
+    """Grid lines and tick labels at round times."""
     rough_s = length_s / TICKS
     power = 10.0 ** math.floor(math.log10(rough_s))
     step_s = power * next(factor for factor in (1, 2, 5, 10) if factor * power >= rough_s)

@@ -46,7 +46,7 @@ def assemble(
 ) -> str:
     """Fill ``template`` (an asset) with assets, sections and further parts (HTML already).
 
-    Pages without the script of charts go without plotly.js, 95 % of their size.
+    Pages without charts omit plotly.js, 95 % of the size of other pages.
     """
     payload = {name: value for section in sections for name, value in section.payload.items()}
     return Template(asset(template)).substitute(

@@ -16,7 +16,7 @@ from scenarios.plan_study import PlannedBy, PlanStudy, imbalance
 from workloads.dlrm.sharding import PHASES
 
 MOST_ROWS = 4096
-"""Ranks, and tables, in the tables of the page; charts draw all ranks."""
+"""Maximum number of rows, ranks or tables, in a table of the page; charts draw all ranks."""
 
 
 def render_plan(study: PlanStudy, version: str) -> str:
@@ -55,7 +55,7 @@ def _headline(study: PlanStudy) -> Markup:
 
 
 def _finding(study: PlanStudy) -> str:
-    """Time of the plan, and its gain over the next planner's where planners are compared."""
+    """Time of the plan and, in a comparison of planners, its gain over the next plan."""
     found = [(row.planner, row.iteration_time_s) for row in study.compared if row.iteration_time_s is not None]
     takes = f"An iteration takes {seconds(study.iteration_time_s)} with this plan"
     if not found:
@@ -92,7 +92,7 @@ def _sections(study: PlanStudy) -> tuple[Section, ...]:
         (
             "work",
             "Work of ranks",
-            "Seconds of tables in each phase: what the engine charges, which planners balance.",
+            "Seconds of tables in each phase: the costs that planners balance.",
         ),
         ("memory", "Memory of ranks", "Everything in device memory; the line is the usable memory."),
         ("exchange", "Bytes of ranks", "Indices received and pooled vectors sent in an iteration."),
@@ -158,7 +158,7 @@ def _rank_row(study: PlanStudy, rank: int) -> Row:
 
 
 _TABLES_LEDE = (
-    "Times are those of all ranks that hold something of a table, added up: what planners balance. Bytes are weights, "
+    "Times are the costs that planners balance, summed over the ranks of a table. Bytes are weights, "
     "optimizer state and caches on all ranks."
 )
 

@@ -28,16 +28,16 @@ SHORT: dict[ShardingType, str] = {
 """TorchRec's abbreviations."""
 
 MOST_ROWS = 64
-"""Ranks, or tables, that are printed one by one; of more ranks only the slowest and the fastest are."""
+"""Maximum number of ranks, or tables, that are all printed; of more ranks the slowest and fastest are printed."""
 
 ENDS = 8
-"""Slowest and fastest ranks of many."""
+"""Number of slowest and of fastest ranks that are printed of many."""
 
 COSTLIEST = 24
 """Tables of many."""
 
 MOST_RANKS = 3
-"""Runs of ranks that are named in a row of a table."""
+"""Maximum number of ranges of ranks in a row of a table."""
 
 
 def plan_tables(study: PlanStudy) -> list[TextTable | str]:
@@ -106,7 +106,7 @@ def table_table(study: PlanStudy) -> TextTable:
     made = TextTable(
         title=f"the {COSTLIEST} costliest of {len(plan.tables):,} tables" if many else "costliest tables first"
     )
-    made.caption = "times are those of all ranks that hold something of a table, added up"
+    made.caption = "times are sums over the ranks of a table"
     made.words("table").numbers("rows", "dim").words("cut", "ranks", "kernel").numbers("bytes", "perf", *PHASES)
     for table in costliest(study, COSTLIEST if many else MOST_ROWS):
         times = (seconds(float(s)) for s in (found.perf_s[table], *found.phases_s[table]))
@@ -124,7 +124,7 @@ def table_table(study: PlanStudy) -> TextTable:
 
 
 def costliest(study: PlanStudy, most: int) -> list[int]:
-    """Tables by descending cost, at most so many."""
+    """At most ``most`` tables, by descending cost."""
     return [int(table) for table in np.argsort(-study.tables.perf_s, kind="stable")[:most]]
 
 

@@ -7,7 +7,7 @@ from traces.replay.record import ReplayRecord
 
 
 def change_in_words(change: float | None) -> str:
-    """A relative change with its sign; empty where there is none."""
+    """A relative change with its sign; empty if there is none."""
     return "" if change is None else f"{100 * change:+.1f} %"
 
 

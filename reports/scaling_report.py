@@ -26,13 +26,13 @@ class ScalingPoint:
         status: ``ok``, ``infeasible`` (does not fit) or ``error``.
         throughput_samples_per_s: samples trained per second.
         efficiency: throughput per rank over that of the smallest size that ran.
-        million_samples_usd: price of a million samples; None without a price of GPUs.
+        million_samples_usd: price of a million samples, USD; None without a price of GPUs.
         shares: each part of the iteration (`simulator.analysis.breakdown.PARTS`) as a share, mean over ranks.
-        bound: joint class that bounds the iteration, and the resource that it mostly is; None when none does.
+        bound: joint class that bounds the iteration, and its main resource; None without a bound.
         gains: gain of each joint class when it is 10 % better.
-        warnings: limits of the trust in the results.
-        message: why there is no result, a line.
-        details: further lines on it: memory tiers, and settings that help.
+        warnings: warnings on the results.
+        message: reason of a missing result, one line.
+        details: further lines of the reason: memory tiers, and settings that help.
     """
 
     world_size: int
@@ -112,7 +112,7 @@ def render_scaling(study: ScalingStudy) -> str:
 
 
 def headline(study: ScalingStudy) -> Markup:
-    """The fastest size and the last one, and how well the job scales."""
+    """The fastest size, the largest size, and the efficiency of scaling."""
     what, results = escape(f"{study.model}, {study.scaling} scaling"), study.results
     if not results:
         return Markup(f"{what}: none of the {len(study.points)} sizes ran.")
@@ -201,7 +201,7 @@ def scaling_sections(study: ScalingStudy) -> tuple[Section, ...]:
         ("throughput", "Throughput", f"Dotted: as if every GPU trained as fast as at the smallest size. {_HOLLOW}"),
         ("efficiency", "Efficiency", "Throughput per GPU over that of the smallest size that ran."),
         ("breakdown", "Where the time goes", "The mean rank's iteration at each size."),
-        ("bound", "What bounds it", "How much of the iteration is saved when all of a class is 10 % better."),
+        ("bound", "What bounds it", "Fraction of the iteration time that a class saves when it is 10 % better."),
     )
     sections = [Section(a, title, title, lede, _card(f"{a}-chart")) for a, title, lede in charts]
     lede = f"{study.scaling.capitalize()} scaling: {_KEPT[study.scaling]}. Sizes without a result are gaps."

@@ -1,4 +1,4 @@
-"""Warnings of a sweep: those of all sizes that say the same, with the share of the time that each size has of it."""
+"""Warnings of a sweep: equal warnings of all sizes as one note, with the share of the task time at each size."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from simulator.lowering.result import SHARE_IN_WORDS
 
 DOUBTFUL = 0.1
-"""Share of the task time from which a warning stands beside the verdict: a tenth moves the runner-up to the front."""
+"""Share of the task time from which a warning is printed with the bound: a tenth may exchange bound and runner-up."""
 
 LISTED = 4
-"""Sizes that are listed one by one; of more, the first and the last are."""
+"""Maximum number of sizes that are all listed; of more sizes the first and the last are listed."""
 
 _NUMBER = re.compile(r"\d[\d,.]*")
 
@@ -23,7 +23,7 @@ class SizeNote:
 
     Attributes:
         text: the warning of the largest size.
-        shares: share of the task time that it concerns, by world size; None where it does not say.
+        shares: share of the task time that it concerns, by world size; None without a share in the warning.
     """
 
     text: str
@@ -31,7 +31,7 @@ class SizeNote:
 
     @property
     def doubtful(self) -> bool:
-        """Whether it concerns much of the time at a size."""
+        """Whether the warning concerns much of the task time at a size."""
         return any((share or 0.0) >= DOUBTFUL for share in self.shares.values())
 
     def words(self) -> str:
@@ -48,7 +48,7 @@ class SizeNote:
 
 
 def size_notes(warnings: Mapping[int, Sequence[str]]) -> list[SizeNote]:
-    """Warnings by world size, ascending, as notes: warnings that differ in numbers alone are one."""
+    """Warnings by world size, ascending, as notes; warnings that differ only in numbers become one note."""
     found: dict[str, SizeNote] = {}
     for size, texts in warnings.items():
         for warning in texts:

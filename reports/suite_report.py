@@ -76,7 +76,7 @@ def _chart(cases: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _point(case: Mapping[str, Any]) -> dict[str, Any]:
-    """A measurement (a band: its middle, with bars), its prediction, and both in words."""
+    """A measurement (a band: its middle, with bars), its prediction, and a text of both."""
     measured, band = case["measured"], isinstance(case["measured"], Mapping)
     low, high = (measured["low"], measured["high"]) if band else (measured, measured)
     middle = (low + high) / 2

@@ -23,7 +23,7 @@ LONGEST_WORD = 40
 """Characters of a word that a column of words keeps on one line."""
 
 Piece: TypeAlias = tuple[str, str]
-"""Text and its style in rich's words; no style is ``""``."""
+"""Text and its style in rich's syntax; no style is ``""``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Column:
     Attributes:
         name: its header.
         words: whether it is left-aligned and may wrap; columns of numbers are right-aligned and never do.
-        style: style of its cells in rich's words.
+        style: style of its cells in rich's syntax.
     """
 
     name: str
@@ -122,7 +122,7 @@ class TextTable:
         return blocks
 
     def _widths(self, block: Sequence[int], width: int) -> list[int]:
-        """Widths of a block's columns: what is left over goes to columns of words, the narrowest first."""
+        """Widths of the columns of a block; spare width goes to columns of words, the narrowest first."""
         widths = {column: self._least(column) for column in block}
         room = width - self.indent - GAP * (len(block) - 1) - sum(widths.values())
         wanting = sorted(block, key=lambda column: self._natural(column) - widths[column])
@@ -158,7 +158,7 @@ class TextTable:
             yield pieces
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Text]:
-        """Lines for rich, none of which it wraps or pads."""
+        """Lines for rich without wrapping or padding."""
         from rich.text import Text
 
         for line in self.lines(options.max_width):

@@ -1,4 +1,4 @@
-"""The page of a trace or of its replay: the sections of a simulated run, and those of a trace only."""
+"""The page of a trace or of its replay: sections of a simulated run, and sections on traces."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _footer(findings: TraceFindings) -> str:
 
 
 def _origin(findings: TraceFindings) -> str:
-    """Whether times were measured; files of our own may hold a simulated run."""
+    """Whether times were measured; files of dlrmsim may contain a simulated run."""
     return "recorded" if findings.format.startswith("dlrmsim") else "measured"
 
 

@@ -1,9 +1,8 @@
 """Levers: settings of a scenario that may make it faster, each tried by a re-run with that one key changed.
 
-A lever is *free* when the job trains the same numbers: another pipeline, planner, overlap or launch scope. It changes
-*numerics* when it rounds what travels, or lets lookups see older rows. *Hardware* is what bounds the job, twice as
-fast. All levers but planners are tried with the run's plan first; those that are advised are planned again, as a run
-with the setting would.
+A *free* lever keeps training results: another pipeline, planner, overlap or launch scope. A *numerics* lever rounds
+values on the wire, or lets lookups read older rows. A *hardware* lever doubles the speed of a part of the machine. All
+levers except planners are first tried with the plan of the run; advised levers are then run with a plan of their own.
 """
 
 from __future__ import annotations
@@ -32,24 +31,24 @@ Kind: TypeAlias = Literal["free", "numerics", "hardware"]
 Basis: TypeAlias = Literal["run", "plan kept", "at most", "even loads"]
 
 ADVISED: tuple[Kind, ...] = ("free", "numerics")
-"""Kinds of which the best lever is advised."""
+"""Kinds whose best lever is advised."""
 
 WORTHWHILE = 0.01
-"""Least gain of a lever that is advised; constants are no better known than that."""
+"""Least gain of an advised lever; the error of the models' constants is not smaller."""
 
 MORE_OVERLAP: tuple[Pipeline, ...] = (
     "none", "inter_iteration", "sparse_dist", "prefetch", "fused_sparse_dist", "semi_sync",
 )  # fmt: skip
-"""Pipelines, each overlapping more than those before it; ``inter_iteration`` is no lever: ``sparse_dist`` has more."""
+"""Pipelines by increasing overlap; ``inter_iteration`` is no lever, because ``sparse_dist`` overlaps more."""
 
 PLANNERS_TRIED = ("table_row_wise", "table_column_wise", "greedy", "data_parallel")
-"""Planners of plans that differ in kind, and that plan 1,000 tables in less than a second; `plan --compare` has all."""
+"""Planners with different sharding types that plan 1,000 tables within a second; `plan --compare` tries all."""
 
 PLANNER = "workload.sharding.planner="
 """Start of the settings that choose a planner."""
 
 WIRE_KEYS = ("forward_all_to_all", "backward_all_to_all", "all_reduce")
-"""Keys of `precision` for what travels."""
+"""Keys of `precision` for values on the wire."""
 
 HARDWARE: Mapping[str, tuple[str, float]] = {
     "NIC": ("node.nics.nic.bytes_per_s", 2.0),
@@ -57,17 +56,18 @@ HARDWARE: Mapping[str, tuple[str, float]] = {
     "HBM": ("node.gpu.memory_bytes_per_s", 2.0),
     "host": ("node.cpu.host_time_factor", 0.5),
 }
-"""Key of a cluster that makes a single class faster, and the factor on its value: about a generation."""
+"""Cluster key of each single class and the factor on its value, about one generation of hardware."""
 
 LARGE_RANKS = 512
-"""Largest run whose planners are compared as they are: the uneven loads of a new plan take long to simulate (40 s at
-4,096 ranks, row blocks over each of 512 nodes). Above, the loads of all ranks are evened out."""
+"""Largest number of ranks at which planners are compared with uneven loads, which take long to simulate (40 s at 4,096
+ranks, row blocks over each of 512 nodes). Above, all ranks get equal loads."""
 
 LEAST_GAIN = 0.005
 """Least gain of a class with 10 % better hardware for which twice as good hardware is tried."""
 
 LEVER_ITERATIONS = 10
-"""Iterations of a re-run at most where iterations vary; the run is measured over the same ones."""
+"""Maximum number of iterations of a re-run if iterations vary; the time of the run is taken over the same
+iterations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +78,10 @@ class Lever:
         setting: as ``--set`` takes it.
         kind: ``free``; ``numerics`` where the numbers that the job trains change; ``hardware``.
         iteration_time_s: iteration time with it.
-        gain: the part of the iteration time saved; negative: longer.
-        basis: ``run``: a run with the setting gives this; ``plan kept``: with the plan of the run, where one with the
-            setting makes its own; ``at most``: likewise, and kernels of two streams run beside each other at full
-            speed, too fast where both wait for memory; ``even loads``: both with all ranks' loads evened out.
+        gain: fraction of the iteration time that is saved; negative: longer.
+        basis: ``run``: a run with the setting; ``plan kept``: a re-run with the plan of the run, although the setting
+            changes the plan; ``at most``: likewise, with concurrent kernels of two streams at full speed, an upper
+            bound; ``even loads``: both runs with equal loads on all ranks.
     """
 
     setting: str
@@ -106,7 +106,7 @@ class Levers:
     notes: tuple[str, ...] = ()
 
     def best(self, kind: Kind) -> Lever | None:
-        """The lever of a kind that saves most in a run with it, if that is worthwhile."""
+        """The lever of a kind with the largest gain in a full run, if it reaches `WORTHWHILE`."""
         worth = (lever for lever in self.tried if lever.basis == "run" and lever.gain >= WORTHWHILE)
         return next((lever for lever in worth if lever.kind == kind), None)
 
@@ -125,7 +125,7 @@ class Levers:
         return " ".join(parts) or f"None of the {len(self.tried)} settings tried saves 1 %."
 
     def _worth_a_look(self, known: float) -> list[str]:
-        """The best free lever whose gain is less sure, if it may save more than is known."""
+        """The best free lever with an estimated gain, if that exceeds the gains of full runs."""
         words = {"at most": "at most {:.0f} %", "even loads": "{:.0f} % if all ranks had equal loads"}
         unsure = (lever for lever in self.tried if lever.kind == "free" and lever.basis in words)
         best = next(unsure, None)
@@ -167,8 +167,8 @@ def find_levers(probe: Probe, bound: Bound, progress: Progress) -> Levers:
 
     Args:
         probe: the run.
-        bound: its bound; a lever that only shortens what is not on the critical path is not tried.
-        progress: shows every try.
+        bound: bound of the run; levers that only shorten tasks outside the critical path are not tried.
+        progress: reports every re-run.
     """
     search = _Search(probe.shortened(LEVER_ITERATIONS))
     candidates = [c for c in _candidates(probe, bound) if c.most >= WORTHWHILE]
@@ -193,7 +193,7 @@ def _notes(probe: Probe, search: _Search, candidates: Iterable[_Candidate]) -> I
 
 
 def _candidates(probe: Probe, bound: Bound) -> Iterator[_Candidate]:
-    """Settings that the job has not got."""
+    """Settings that the job does not have yet."""
     resolved = probe.prepared.resolved
     workload = resolved.scenario.workload
     comm, host = (bound.path_shares.get(name, 0.0) for name in ("communication", "host"))
@@ -227,7 +227,7 @@ def _pipelines(prepared: Prepared) -> Iterator[_Candidate]:
 
 
 def _narrower(resolved: ResolvedScenario, comm: float) -> Iterator[_Candidate]:
-    """Narrower types for what travels, one of each width: brain floats for gradients, whose range is wide."""
+    """Narrower types on the wire, one of each width; bf16 for gradients because of their wide range."""
     for key in WIRE_KEYS:
         own = BYTES_PER_ELEMENT[getattr(resolved.scenario.precision, key)]
         types = get_args(SumPrecision if key == "all_reduce" else WirePrecision)
@@ -239,7 +239,7 @@ def _narrower(resolved: ResolvedScenario, comm: float) -> Iterator[_Candidate]:
 
 
 def _hardware(resolved: ResolvedScenario, bound: Bound) -> Iterator[_Candidate]:
-    """Faster parts of the classes that save something."""
+    """Faster hardware for classes with a gain."""
     for gain in bound.gains:
         if gain.resource_class in HARDWARE and gain.gain >= LEAST_GAIN:
             key, factor = HARDWARE[gain.resource_class]
@@ -257,7 +257,7 @@ class _Search:
     """Re-runs with changed settings.
 
     Attributes:
-        probe: the run, perhaps of fewer iterations.
+        probe: the run, with fewer iterations if they vary.
         infeasible: settings with which the job does not fit.
     """
 
@@ -271,7 +271,7 @@ class _Search:
         return self.probe.prepared.resolved.world_size > LARGE_RANKS
 
     def tried(self, candidate: _Candidate) -> list[Lever]:
-        """The lever of a candidate, with a plan of its own if it changes that; nothing where it is refused."""
+        """The lever of a candidate, with a plan of its own if it changes that; empty if the scenario refuses it."""
         try:
             resolved = self.probe.prepared.resolved.changed([candidate.setting])
             with located(resolved.document):
@@ -283,7 +283,7 @@ class _Search:
         return []
 
     def confirmed(self, found: Iterable[Lever], candidates: Mapping[str, _Candidate], kind: Kind) -> list[Lever]:
-        """The levers of a kind, the best of them with the plan that a run with it would have."""
+        """The levers of a kind; the best of them are run with plans of their own."""
         left, done = list(_best_first(lever for lever in found if lever.kind == kind)), list[Lever]()
         while left and left[0].gain >= max([WORTHWHILE, *(lever.gain for lever in done if lever.basis == "run")]):
             best = left.pop(0)

@@ -31,7 +31,7 @@ from workloads.dlrm.sharding.plan import Plan
 from workloads.graph.memory import TIERS, Tier
 
 OWN_PLAN = "the scenario's"
-"""Name of the plan that a scenario brings, among those of planners."""
+"""Name of the scenario's own plan in a comparison of planners."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class TableStatistics:
 
     Attributes:
         pieces: number of column ranges of each table ``[N]``.
-        ranks: ranks that hold something of each table, ascending ``[N]``.
+        ranks: ranks with a part of each table, ascending ``[N]``.
         stored_bytes: weights, optimizer state and caches of each table over all its ranks, by memory tier ``[N]``;
             with the gradient of a copied one.
         phases_s: seconds per iteration over all its ranks in each of `workloads.dlrm.sharding.interfaces.PHASES`
@@ -159,7 +159,7 @@ class PlannedBy:
 
 @dataclass(frozen=True, slots=True)
 class PlanStudy:
-    """The plan of a scenario, or the fastest of all planners' where they are compared.
+    """The plan of a scenario or, in a comparison of planners, the fastest plan.
 
     Attributes:
         tables: the same table by table.
@@ -212,7 +212,7 @@ def imbalance(values: FloatArray) -> dict[str, float]:
 def study_plan(resolved: ResolvedScenario, progress: Progress, *, compare: bool = False) -> PlanStudy:
     """Make or read the plan of a scenario, simulate it, and count the data of every rank and table.
 
-    With ``compare`` it is the fastest of the plans of all planners, and of the one that the scenario has.
+    With ``compare`` it is the fastest of the plans of all planners and the scenario's own plan.
 
     Raises:
         InputError: the scenario, the plan or the planner's name is wrong.

@@ -138,14 +138,14 @@ class PlanningJob:
 
     @property
     def can_fit(self) -> bool:
-        """False where all tables, spread evenly over device memory that must hold them, exceed it."""
+        """False if all tables, spread evenly, exceed the device memory that must hold them."""
         if self.context.choice is not None or self.resolved.scenario.workload.rows_scaling == "fit":
             return True
         return self.context.least_bytes(self.tables) <= self.context.memory_bytes * self.context.world_size
 
 
 def _attempt(resolved: ResolvedScenario, *, hasty: bool) -> Found | None:
-    """The plan of a scenario, None where none fits; a search looks no further than the first plan that does."""
+    """The plan of a scenario, None if no plan fits; a search planner stops at its first plan that fits."""
     job = PlanningJob.of(resolved)
     if not job.can_fit:
         return None

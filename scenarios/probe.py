@@ -12,7 +12,7 @@ from simulator.lowered import PS_PER_S
 from simulator.lowering import Lowering, Variation
 
 EXACT = 1e-6
-"""Relative difference of iterations that repeat exactly, but for integers of picoseconds."""
+"""Largest relative difference of repeating iterations, from rounding to picoseconds."""
 
 PROBE_RULE = SteadyRule(window=1, tolerance=EXACT)
 """Rule that ends a re-run: settled iterations repeat exactly, so two equal ones suffice."""
@@ -23,12 +23,12 @@ class Probe:
     """Iteration times of re-runs.
 
     Where iterations repeat, a re-run ends when two are equal. With jitter, or beside bursts of another job, it has as
-    many iterations as the run and is measured over the same ones, whose draws are the same.
+    many iterations as the run, with the same random draws, and its time is taken over the same iterations.
 
     Attributes:
         variation: jitter of the run and of re-runs.
         iterations: number of iterations of the run that re-runs are compared with.
-        counted: the last so many of them are measured where they vary.
+        counted: number of last iterations that are averaged if iterations vary.
     """
 
     prepared: Prepared
@@ -46,7 +46,7 @@ class Probe:
         return Probe(prepared, lowering, variation, result, time.iterations, time.measured_iterations)
 
     def shortened(self, iterations: int) -> Probe:
-        """The probe of the first iterations, the second half of which is measured; the same where they repeat."""
+        """The probe of the first iterations, the second half of which is averaged; unchanged if iterations repeat."""
         if not self.varies or iterations >= self.iterations:
             return self
         return replace(self, iterations=iterations, counted=min(self.counted, max(1, iterations // 2)))
@@ -70,6 +70,6 @@ class Probe:
         return iteration_time(result.iteration_end_ps.tolist(), PROBE_RULE).seconds
 
     def _over_measured(self, result: RunResult) -> float:
-        """Mean over the iterations that the run's own time is the mean of."""
+        """Mean over the same iterations as the mean of the run."""
         ends = [0, *result.iteration_end_ps.tolist()[: self.iterations]]
         return float(ends[-1] - ends[-1 - self.counted]) / self.counted / PS_PER_S

@@ -13,7 +13,7 @@ from workloads.dlrm.sharding.costs import MachineTimes, Ranks
 
 
 def machine_times(cluster: Cluster, machine: Machine, settings: DlrmSettings) -> MachineTimes:
-    """The models of a placed cluster as planners use them: those that the engine takes its durations from."""
+    """The engine's models of a placed cluster, for planners."""
     rank, local = np.arange(settings.world_size), settings.local_world_size
     members = {"world": np.zeros_like(rank), "node": rank // local, "cross_node": rank % local}
 

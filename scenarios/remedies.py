@@ -1,8 +1,8 @@
 """Remedies for a job that does not fit: settings that were tried, with the memory that ranks then need.
 
-Tried are, on the same ranks, every planner, narrower tables, tables outside device memory, and as few of them together
-as it takes; then more GPUs of the same node, else more nodes, the samples per rank kept; then fewer rows. Where memory
-beside tables fills a rank already, only fewer samples can help.
+The search tries, on the same ranks, every planner, narrower tables, tables outside device memory, and the fewest of
+these together; then more GPUs of the same node, else more nodes, with the same samples per rank; then fewer rows. If
+memory other than tables already fills a rank, only fewer samples are tried.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from scenarios.types import MAX_WORLD_SIZE
 from workloads.dlrm.sharding import PLANNERS
 
 SPREADING = ("greedy", "column_wise", "grid_shard", "row_wise")
-"""Planners that are tried where trying all would take too long: no other one cuts tables into smaller shards."""
+"""Planners for jobs with too many ranks to try all planners; their shards are the smallest."""
 
 KERNELS = ("fused_uvm_caching", "fused_uvm", "key_value")
-"""Kernels that are allowed beside ``fused`` one after the other; the last one needs SSDs."""
+"""Kernels that are allowed in addition to ``fused``, one after the other; the last one needs SSDs."""
 
 GROWTH = 0.15
-"""First step in which more nodes are tried, as a share of those before; every further step is twice as long."""
+"""First increase of the number of nodes, as a fraction of it; each further increase is twice as large."""
 
 LARGEST, MOST_RANKS, SOME_MORE = 64, 16_384, 4
-"""More nodes are tried up to so many times those of the scenario while that makes at most so many ranks, and up to some
-times in any case: planning takes time proportional to the ranks."""
+"""Largest factor on the scenario's nodes, largest number of ranks, and factor that is tried above that number, too:
+planning takes time proportional to the ranks."""
 
 ALL_PLANNERS_RANKS = 1024
-"""Ranks up to which every planner is tried, and planners take their time; on more those of `SPREADING`, in a hurry."""
+"""Largest number of ranks at which every planner is tried; above, `SPREADING`, without improvement of plans."""
 
 FIRST_PLAN = "in the first plan of the search"
 
@@ -47,9 +47,9 @@ class Found:
 
     Attributes:
         memory: memory of every rank under it.
-        cost_s: iteration time by the costs that planners see, seconds.
+        cost_s: iteration time by the costs of planners, seconds.
         rows_scale: factor on the rows of all tables.
-        searched: whether a search will go on from it.
+        searched: whether the search planner goes on from it.
     """
 
     memory: MemoryReport
@@ -62,7 +62,7 @@ class Attempt(Protocol):
     """Plans a scenario."""
 
     def __call__(self, resolved: ResolvedScenario, *, hasty: bool) -> Found | None:
-        """The plan as a run would have it, or the first one that fits; None where nothing fits."""
+        """The plan of a run, or the first plan that fits; None if nothing fits."""
         ...
 
 
@@ -73,7 +73,7 @@ class Remedy:
     Attributes:
         settings: ``KEY=VALUE`` each.
         found: the plan that was made with them; the first one of a search.
-        notes: facts beside its memory.
+        notes: facts that are printed with its memory.
     """
 
     settings: tuple[str, ...]
@@ -94,7 +94,7 @@ class Remedies:
     Attributes:
         resolved: the scenario that does not fit.
         attempt: plans a changed one.
-        least_ranks: below this many ranks all tables together do not fit.
+        least_ranks: smallest number of ranks whose memory holds all tables.
     """
 
     resolved: ResolvedScenario
@@ -119,7 +119,7 @@ class Remedies:
         return [*here, *self._more_ranks(other_planners=not planner_helps), *self._fewer_rows()]
 
     def _same_ranks(self) -> list[Remedy]:
-        """Single settings with which the job fits; else the fewest together that it takes."""
+        """Single settings with which the job fits; otherwise the fewest settings together."""
         levers = self._levers()
         single = [*self._planners(), *(r for key in levers if key != PLANNER for r in self._first(levers, (key,)))]
         if single:
@@ -131,7 +131,7 @@ class Remedies:
         return []
 
     def _levers(self) -> dict[str, list[str]]:
-        """Values of each key that the scenario has not got, the mildest first."""
+        """Values of each key that the scenario does not have yet, the mildest first."""
         sharding, levers = self.resolved.scenario.workload.sharding, dict[str, list[str]]()
         if self.resolved.scenario.precision.tables == "fp32":
             levers["precision.tables"] = ["fp16"]
@@ -143,7 +143,7 @@ class Remedies:
         return levers
 
     def _planners(self) -> list[Remedy]:
-        """The planner with the least cost of those that find a plan; the others are named."""
+        """The planner with the cheapest plan; a note names the other planners that find a plan."""
         own = self.resolved.scenario.workload.sharding.planner
         every = PLANNERS.names() if self.resolved.world_size <= ALL_PLANNERS_RANKS else SPREADING
         names = [name for name in every if name not in (own, SEARCH)]
@@ -223,7 +223,7 @@ class Remedies:
         return [_remedy(found, f"{100 * found[1].rows_scale:.1f} % of the rows")] if found else []
 
     def _sure(self, settings: tuple[str, ...]) -> tuple[tuple[str, ...], Found] | None:
-        """The plan of a run; on many ranks looked for only where a plan is found in a hurry."""
+        """The plan of a run; on many ranks only if a hasty planner finds a plan."""
         if self.resolved.world_size > ALL_PLANNERS_RANKS and not self._tried(settings, hasty=True):
             return None
         return self._tried(settings)

@@ -55,7 +55,7 @@ class ResolvedScenario:
         global_batch_size: samples per iteration over all ranks.
         document: the file, for the line of a later error.
         plan_place: document and key at which its plan stands, if it has one.
-        notes: consequences of settings that their writer may not expect.
+        notes: side effects of settings.
     """
 
     scenario: Scenario
@@ -80,7 +80,7 @@ class ResolvedScenario:
         return largest_share(self.global_batch_size, self.world_size)
 
     def batch_on(self, world_size: int) -> int:
-        """Samples per iteration on another number of ranks with as many for each."""
+        """Samples per iteration on another number of ranks with the same samples per rank."""
         return max(round(self.global_batch_size * world_size / self.world_size), world_size)
 
     def changed(self, settings: Sequence[str]) -> ResolvedScenario:
@@ -126,7 +126,7 @@ def with_settings(document: Document, settings: Sequence[str]) -> Document:
 def _with_part_in_place(document: Document, dotted_key: str) -> Document:
     """The document with the named part that a setting reaches into written in place of its name.
 
-    A cluster gets the shares of its calibration points first, so that they are of the machine as it was measured.
+    A cluster gets the shares of its calibration points first, computed for the measured machine.
 
     Raises:
         InputError: there is no such part, or its file is wrong.
@@ -201,14 +201,14 @@ def load_scenario(name_or_path: str | Path, settings: Sequence[str] = ()) -> Res
 
 
 def _resolved(file: Document, settings: Sequence[str]) -> ResolvedScenario:
-    """The scenario of a file with settings, and notes on what they change besides their key."""
+    """The scenario of a file with settings, and notes on side effects of the settings."""
     document = with_settings(file, settings)
     resolved = resolve(document)
     return replace(resolved, notes=_size_notes(file, document, resolved))
 
 
 def _size_notes(file: Document, document: Document, resolved: ResolvedScenario) -> tuple[str, ...]:
-    """A note where another cluster has other nodes, and the number of nodes stays: the job has another size then."""
+    """A note if another cluster with the same number of nodes has another number of ranks."""
     moved = any(path[0] == "cluster" for path in document.overrides)
     nodes = document.data.get("nodes")
     if not moved or not isinstance(nodes, int) or ("nodes",) in document.overrides:

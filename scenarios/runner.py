@@ -32,7 +32,7 @@ class Outcome:
         result: times of the run.
         analysis: iteration time, breakdown, collectives, critical path.
         bound: the bound of the iteration.
-        levers: settings that were tried; None where none was to be.
+        levers: settings that were tried; None without a search for them.
         warnings: limits of the trust in the results, one text each.
         summary: the content of ``summary.json``.
     """

@@ -29,11 +29,11 @@ EXPECTED = "LOW,HIGH, e.g. 0,1 or 50 GB/s,400 GB/s"
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Values among which the search looks.
+    """Range of the search.
 
     Attributes:
         low: the lowest, in the SI unit.
-        high: the highest, likewise.
+        high: the highest, in the SI unit.
         dimension: a key of `inputs.units.DIMENSIONS`; None: plain numbers.
         whole: only whole numbers are tried.
     """
@@ -55,7 +55,7 @@ class Range:
         return str(exact_text(value, self.dimension)) if self.dimension else repr(value)
 
     def in_words(self, value: float) -> str:
-        """A value for people."""
+        """A value with a readable unit."""
         return format_quantity(value, self.dimension) if self.unit and self.dimension else f"{value:.6g}"
 
 
@@ -70,8 +70,8 @@ class Solution:
         values: the range, with its unit.
         low: the lower end of the range, and the throughput there.
         high: the upper end, likewise.
-        found: the value, and the throughput there (of whole numbers the one closest to the throughput); None where the
-            throughput is outside the range between the ends.
+        found: the value and its throughput (of whole numbers the one with the closest throughput); None if the
+            throughput is not between the throughputs of the ends.
     """
 
     scenario: str

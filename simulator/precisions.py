@@ -13,9 +13,9 @@ BYTES_PER_ELEMENT: dict[str, int] = {
 
 WirePrecision: TypeAlias = Literal["fp32", "fp16", "bf16", "fp8", "int8"]
 SumPrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
-"""Number formats in which a collectives library adds: blocks of quantised numbers have scales of their own."""
+"""Number formats that a collectives library can sum; blocks of quantised numbers have different scales."""
 QUANTISED = frozenset({"fp8", "int8"})
-"""Types that values are quantised to before they are sent, in a pass of their own."""
+"""Types on the wire that a separate kernel converts from fp32 before an exchange, and back after it."""
 WIRE_BYTES: dict[str, float] = {**{name: float(size) for name, size in BYTES_PER_ELEMENT.items()}, "int8": 40 / 32}
 """Bytes of an element on the wire: int8 has a scale and an offset of 4 bytes for every 32 elements (FBGEMM
 quantize_comm.py, `ROW_DIM_DEFAULT`)."""

@@ -13,8 +13,8 @@ import numpy as np
 
 from simulator.operators import CollectiveOp, FloatArray
 
-UNKNOWN_SPLITS = "uneven exchanges whose splits the trace cuts or does not say, or not for each member (taken: even)"
-"""A gap of a trace."""
+UNKNOWN_SPLITS = "uneven exchanges with truncated or missing splits, or not one split per member (taken: even)"
+"""Text of a gap."""
 UNKNOWN_SIZE = "collectives whose size the trace does not say"
 """A gap of a trace."""
 
@@ -52,8 +52,8 @@ class CollectiveArgs:
         bytes: nccl-tests' size, None where the trace does not say.
         dtype: our name of the element type.
         uneven: whether the ranks may send different amounts.
-        peer_shares: fraction of the bytes for each member in rank order; None where it is even or not known.
-        splits_missing: whether the exchange is uneven and its splits are not known.
+        peer_shares: fraction of the bytes for each member in rank order; None: even or unknown.
+        splits_missing: whether the exchange is uneven and its splits are unknown.
     """
 
     op: CollectiveOp
@@ -117,7 +117,7 @@ def read_args(
 
 
 def _shares(splits: tuple[int, ...] | None, size: int | None) -> tuple[float, ...] | None:
-    """Fraction of the rows for each member; None where the splits are none, or not of the group's size."""
+    """Fraction of the rows for each member; None if splits are missing, or their number is not the group's size."""
     if not splits or min(splits) < 0 or not sum(splits) or (size is not None and len(splits) != size):
         return None
     return tuple(split / sum(splits) for split in splits)
@@ -137,7 +137,7 @@ def _dtype(args: Mapping[str, Any]) -> str:
 
 
 def _elements(op: CollectiveOp, args: Mapping[str, Any], size: int | None) -> int | None:
-    """Elements as nccl-tests counts: the input, of an all_gather the output, of gather and scatter the root's."""
+    """Elements as nccl-tests counts them: of the input; all_gather: of the output; gather, scatter: of the root."""
     given, out = _count(args.get("in_elements")), _count(args.get("out_elements"))
     if op == "all_gather" and out is not None:
         return out

@@ -28,7 +28,7 @@ VERSION = 2
 TAIL = "end of a collective"
 """Name of the work that is a member's part of a collective after the first member's end."""
 WOKEN = "goes on after another thread"
-"""Name of the work, or cause of the delay, of a host thread that another one has woken."""
+"""Name of the work, or cause of the delay, of a host thread after another thread wakes it."""
 
 Stored: TypeAlias = float | list[float]
 """An amount: of all ranks of a program, or of each."""

@@ -24,7 +24,7 @@ class Format(StrEnum):
 
 
 SUFFIXES = (".json", ".json.gz", ".et", ".et.gz", ".log", ".log.gz", ".parquet")
-"""Ends of the names of the files that are read from a folder."""
+"""Suffixes of the files that are read from a folder."""
 START_BYTES = 1 << 16
 """Bytes looked at: a Kineto trace begins with the properties of its GPUs, some kilobytes."""
 
@@ -61,11 +61,11 @@ def import_traces(
     Args:
         files: one or more traces, or folders of traces.
         ranks: ranks to keep; default: all.
-        op: operation of logs of nccl-tests that do not name it.
-        whole: each Kineto trace is one step, whatever steps its profiler marked.
+        op: operation of nccl-tests logs without its name.
+        whole: whether each Kineto trace is one step and the profiler's steps are ignored.
 
     Raises:
-        InputError: a file is no trace, contradicts itself, or the formats do not go together; or ``op`` is given for
+        InputError: a file is no trace or contradicts itself, the formats cannot be combined, or ``op`` is given for
             another format.
         ProgramError: ranks disagree on a collective.
     """
@@ -97,12 +97,14 @@ def import_traces(
 
         return import_kineto(files, ranks, whole=whole)
     if whole:
-        raise InputError("is for Kineto traces: others have no steps to leave out", file="--whole", given=form)
+        raise InputError(
+            "applies to Kineto traces only: other traces have no profiler steps", file="--whole", given=form
+        )
     return _importer(form)(files, ranks)
 
 
 def traces_in(source: Path) -> list[Path]:
-    """Trace files of a folder, by their suffixes, or the timeline of a folder that we wrote; a file is itself.
+    """Trace files of a folder, or the timeline of a folder of dlrmsim; a file stays as it is.
 
     Raises:
         InputError: the folder holds no traces.

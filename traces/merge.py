@@ -161,7 +161,7 @@ def _merged_work(works: Sequence[Work]) -> Work:
 
 
 def _peers(calls: Sequence[CollectiveCall]) -> FloatArray | None:
-    """Rows of `CollectiveCall.peer_shares` of all ranks; even ones for ranks without."""
+    """Rows of `CollectiveCall.peer_shares` of all ranks; ranks without shares have even ones."""
     known = [call.peer_shares for call in calls if call.peer_shares is not None]
     if not known:
         return None

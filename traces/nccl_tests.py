@@ -63,7 +63,8 @@ def read_timed_collectives(file: Path, op: str | None = None) -> list[TimedColle
         op: the operation of a log that does not name it.
 
     Raises:
-        InputError: not readable, a table beside ``op``, or neither a log nor a table; with the line.
+        InputError: the file is not readable, is a table although ``op`` is given, or is neither a log nor a table; with
+            the line.
     """
     try:
         text = whole(file).decode("utf-8")
@@ -73,7 +74,10 @@ def read_timed_collectives(file: Path, op: str | None = None) -> list[TimedColle
     is_table = "," in first and not first.startswith("#")
     if is_table and op is not None:
         raise InputError(
-            "has no effect on a table, whose rows name theirs", file="--op", given=op, expected=f"{file} apart"
+            "has no effect on a table, whose rows name operations",
+            file="--op",
+            given=op,
+            expected=f"no --op for {file}",
         )
     rows = list(_table(file, text)) if is_table else list(_log(file, text, op))
     if not rows:
@@ -141,7 +145,7 @@ def _asked(op: str, file: Path) -> Operation:
     """The operation that the caller names; ``alltoall_perf`` stands for all_to_all.
 
     Raises:
-        InputError: there is none of that name.
+        InputError: no operation has this name.
     """
     found = _operation_in(op, file) if _TEST.fullmatch(op.lower()) else None
     if found is None:

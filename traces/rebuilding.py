@@ -71,7 +71,7 @@ def check(file: Path, about: About) -> None:
 
 
 def _has_peers(about: About, program: ProgramWords, work: CollectiveWords) -> bool:
-    """Whether the shares of peers are fractions of each member of the communicator, on each rank; or there are none."""
+    """Whether each rank has one fraction for each member of the communicator, or no rank has fractions."""
     if work.peer_shares is None:
         return True
     instance = np.array(about.communicators[work.communicator])

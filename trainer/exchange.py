@@ -17,7 +17,7 @@ from trainer.stopwatch import ISSUING
 
 ALL_GATHER = ("all_gather_single", "all_gather_into_tensor")
 REDUCE_SCATTER = ("reduce_scatter_single", "reduce_scatter_tensor")
-"""Names of collectives of equal parts since torch 2.13, and before."""
+"""Names of collectives of equal parts since torch 2.13 and in earlier versions."""
 
 
 class Done:
@@ -65,7 +65,7 @@ def all_reduce(buffer: Tensor) -> Started:
 
 
 def renamed(name: str, name_before: str) -> Callable[..., Any]:
-    """One of c10d's functions by the name that it has since torch 2.13, or before."""
+    """A function of c10d by its name since torch 2.13 or in earlier versions."""
     found: Callable[..., Any] = getattr(dist, name, None) or getattr(dist, name_before)
     return found
 

@@ -1,6 +1,6 @@
 """Quantities with a source: every number of a model or framework says where it is from and how sure it is.
 
-A quantity here may have alternatives: the values that other sources give, which a scenario picks by name.
+A quantity may have alternatives: values of other sources, which a scenario selects by name.
 """
 
 from __future__ import annotations

@@ -33,7 +33,9 @@ def collective(
     placement: Annotated[
         PlacementChoice, typer.Option("--placement", help="Which ranks share a node.")
     ] = PlacementChoice.block,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="Of a random placement.", show_default="0")] = None,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, help="Seed of a random placement.", show_default="0")
+    ] = None,
     algorithm: Annotated[str | None, typer.Option("--algorithm", help="Force one (see `list collectives`).")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print nccl-tests' JSON and nothing else.")] = False,
     plot: Annotated[

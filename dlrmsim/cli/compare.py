@@ -11,7 +11,7 @@ import typer
 from dlrmsim.cli.options import refuse
 
 ROWS = 20
-"""Rows that are printed."""
+"""Number of printed rows."""
 
 
 def compare(

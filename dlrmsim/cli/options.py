@@ -1,4 +1,4 @@
-"""Arguments and options that several commands have, and the refusal of those that a mode would drop."""
+"""Arguments and options of several commands, and the refusal of options that have no effect in a mode."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the resul
 
 
 def refuse(mode: str, options: Mapping[str, object]) -> None:
-    """Refuse options that a mode of a command would drop.
+    """Refuse options that have no effect in a mode of a command.
 
     Args:
-        mode: the mode as a reader of the message sees it, such as ``with --check``.
-        options: values by option, None where it is not given.
+        mode: text of the mode in the message, such as ``with --check``.
+        options: values by option; None: not given.
 
     Raises:
         InputError: one is given.

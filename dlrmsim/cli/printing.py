@@ -17,7 +17,7 @@ UNWRAPPED_WIDTH = 1000
 
 
 def text_console() -> Console:
-    """A console for stdout that wraps for a terminal only; brackets and colons are no markup."""
+    """A console for stdout that wraps lines only in a terminal and reads no markup (brackets, colons)."""
     from rich.console import Console
 
     width = None if sys.stdout.isatty() else UNWRAPPED_WIDTH

@@ -1,4 +1,4 @@
-"""Output of `replay`: the answer first, then what was changed, both times of each part, and what was assumed."""
+"""Output of `replay`: times and bound, changes, measured and replayed time of each part, assumptions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reports.text_table import TextTable
 from traces.replay.record import ReplayRecord
 
 COLLECTIVES_SHOWN = 5
-"""Collectives that the terminal lists; the page has all."""
+"""Number of collectives in the terminal; the page has more."""
 
 
 def print_replay(finished: ReplayResult) -> None:
@@ -46,7 +46,7 @@ def print_replay(finished: ReplayResult) -> None:
 
 
 def _answer(finished: ReplayResult) -> Iterator[str]:
-    """The step or the makespan of both, the bound, and what became slower."""
+    """Replayed and measured time of the step, or the makespan; the bound; slower kernels."""
     record, found = finished.record, finished.summary
     if record.parts:
         yield times_in_words(record)
@@ -71,7 +71,7 @@ def _parts(record: ReplayRecord) -> TextTable:
 
 
 def times_of(measured_s: float | None, replayed_s: float | None) -> tuple[str, str]:
-    """Both times, a dash where there is none."""
+    """Measured and replayed time; a dash for a missing one."""
     return ("-" if measured_s is None else seconds(measured_s), "-" if replayed_s is None else seconds(replayed_s))
 
 

@@ -2,7 +2,7 @@
 
 A folder is written under a temporary name beside its destination and renamed when it is complete. A destination that
 exists is replaced only when its ``run.json`` (`dlrmsim.output.record`) lists everything in it, and only by results with
-at least the same files: a run never deletes what it does not write again.
+at least the same files: a run never deletes a file that it does not replace.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def replaceable(target: str | Path, *, report: bool = True) -> Path:
 
     Args:
         target: the folder.
-        report: whether its new files have a page.
+        report: whether the new files include a page.
 
     Raises:
-        InputError: it is a file, or a folder with anything in it that dlrmsim did not write, or with a page that would
-            be lost.
+        InputError: ``target`` is a file, or a folder with files that dlrmsim did not write, or with a page that the new
+            files do not replace.
     """
     target = Path(target)
     if not target.exists() and not target.is_symlink():
@@ -61,12 +61,12 @@ def replaceable(target: str | Path, *, report: bool = True) -> Path:
 
 
 def _lost(target: Path, names: set[str]) -> InputError:
-    """The error for files of an earlier run that the new one does not write."""
+    """The error for files of an earlier run that the new run does not replace."""
     listed = ", ".join(sorted(names)[:3]) + (", ..." if len(names) > 3 else "")
     return InputError(
         f"holds {listed} of an earlier run, which this one does not write; nothing was written",
         file=target,
-        expected="another folder (--out), the same files again, or none (delete the folder)",
+        expected="another folder (--out), a run that replaces these files, or no folder (delete it)",
     )
 
 
@@ -136,7 +136,7 @@ def file_written_whole(target: Path, content: str | bytes) -> None:
 
 
 def _require_no_loss(partial: Path, target: Path) -> None:
-    """Refuse to replace a folder that has recorded files which ``partial`` has not."""
+    """Refuse to replace a folder with recorded files that ``partial`` lacks."""
     lost = {name for name in recorded_files(target) if (target / name).exists() and not (partial / name).exists()}
     if lost:
         raise _lost(target, lost)

@@ -50,7 +50,7 @@ class CollectiveResult:
 
     @property
     def warnings(self) -> Sequence[str]:
-        """Limits of the trust in the tables, each once."""
+        """Warnings on the tables, without repeats."""
         return notes_of(self.tables)
 
     def to_dict(self) -> Mapping[str, object]:

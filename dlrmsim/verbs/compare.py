@@ -38,7 +38,7 @@ def compare(what: Name, against: Name, *, progress: Progress | None = None) -> C
 
 
 def _summary(path: Path, progress: Progress | None) -> dict[str, Any]:
-    """The summary of a folder or trace; its operators are all of them, not the longest alone, where times are there."""
+    """The summary of a folder or trace; with a timeline it has all operators instead of the longest ones."""
     summary = _written(path / "summary.json") if path.is_dir() else {}
     timeline = path / "timeline.parquet" if path.is_dir() else path
     if path.is_dir() and ("operators" not in summary or not timeline.exists()):

@@ -48,8 +48,8 @@ def import_traces(
     Args:
         what: the traces of one job, or folders of them.
         ranks: ranks to keep; default: all.
-        op: operation of logs of nccl-tests that do not name it.
-        whole: each Kineto trace is one step, whatever steps its profiler marked.
+        op: operation of nccl-tests logs without its name.
+        whole: whether each Kineto trace is one step and the profiler's steps are ignored.
         report: whether to write the page.
         out: folder for ``summary.json``, and, for formats with times, ``timeline.parquet`` and ``report.html``.
 

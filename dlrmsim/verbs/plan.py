@@ -49,7 +49,7 @@ def plan(
 
     Args:
         planner: takes the place of the scenario's planner or plan.
-        compare: plan with all planners, and take the fastest of the plans.
+        compare: whether to plan with all planners and take the fastest plan.
         settings: ``KEY=VALUE`` each.
         out: folder for ``plan.json``, ``statistics.json`` and ``plan.html``; None: nothing is written.
 

@@ -32,7 +32,7 @@ class ReplayResult:
         before: the import.
         after: the same with the times of the replay.
         methods: how kernels came to another GPU.
-        record: both machines, what was changed, and times beside the measured ones.
+        record: both machines, changes, measured and replayed times.
         summary: output of ``replay --json``.
     """
 
@@ -79,11 +79,11 @@ def replay(
         overlap: factor on the overlap of device work.
         delays_s: lateness of ranks in each step, seconds.
         precisions: type by operation of collectives, ``all`` for the others.
-        host_speed: speed of the host's work against the measured one.
-        launches: host work that ends in launches against the measured one.
+        host_speed: factor on the speed of host work.
+        launches: factor on host work that ends in a launch.
         cuda_graphs: whether launches between two waits of a thread are one CUDA graph.
         ranks: ranks to keep; default: all.
-        whole: each Kineto trace is one step, whatever steps its profiler marked.
+        whole: whether each Kineto trace is one step and the profiler's steps are ignored.
         out: folder for the files of `import_traces`, with the times of the replay.
 
     Raises:
@@ -104,7 +104,7 @@ def replay(
     after = replayed(job, changes.machine(job.world_size))
     progress.stage("analysing")
     analyses = _analysed(before), _analysed(after)
-    progress.stage("finding what bounds it")
+    progress.stage("finding the bound")
     record = record_of((before, after), analyses, changes, methods, job.notes, bound_of(job, after))
     summary = replay_summary(before, after, changes, record)
     if folder is not None:

@@ -46,7 +46,7 @@ class RunResult:
 
     @property
     def warnings(self) -> Sequence[str]:
-        """Limits of the trust in the results."""
+        """Warnings on the results."""
         return self.outcome.warnings
 
     @property
@@ -56,7 +56,7 @@ class RunResult:
 
     @property
     def advice(self) -> str | None:
-        """The settings that save most, as a sentence; None where none was tried."""
+        """The settings that save most, as a sentence; None if no setting was tried."""
         return None if self.outcome.levers is None else self.outcome.levers.advice
 
     @property

@@ -23,7 +23,7 @@ def solve(
 ) -> SolveResult:
     """Halve a range of values until a scenario has a throughput, which must rise or fall all over the range.
 
-    Its ``found`` is None where no value of the range gives the throughput.
+    Its ``found`` is None if no value of the range gives the throughput.
 
     Args:
         key: key of a number in it, such as a cache hit rate, a bandwidth or a number of cores.

@@ -40,7 +40,7 @@ class SweepResult:
 
     @property
     def warnings(self) -> Mapping[int, Sequence[str]]:
-        """Limits of the trust in the results, by world size."""
+        """Warnings on the results, by world size."""
         return {point.world_size: point.warnings for point in self.study.ordered}
 
     @property

@@ -61,7 +61,7 @@ def validate(
 
     Args:
         workers: processes; default one per core.
-        out: HTML file of predictions against measurements; None: none is written.
+        out: HTML file of predictions against measurements; None: no file.
 
     Raises:
         InputError: a suite, or a case in it, is wrong, or ``out`` cannot be written.

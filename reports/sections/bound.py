@@ -30,7 +30,7 @@ def bound_section(findings: RunFindings) -> Section:
         title="What bounds it",
         short="Bound",
         lede=f"The run repeated with one class 10 % better at a time, all else equal. {bound.finding}",
-        body=_card("joint-chart", "By what an iteration is made of") + _card("gains-chart", "By resource"),
+        body=_card("joint-chart", "By part of an iteration") + _card("gains-chart", "By resource"),
         payload={
             "joint": _bars(bound.joint, joint, [bound.bounding]),
             "bound": _bars(bound.gains, SINGLE_CLASSES, bound.spread or [bound.bounding]),
@@ -66,7 +66,7 @@ def _card(anchor: str, title: str) -> str:
 
 
 def _bars(gains: Iterable[Gain], words: Mapping[str, str], strong: Sequence[Gain | None]) -> list[dict[str, Any]]:
-    """Bars of gains; those of ``strong`` stand out."""
+    """Bars of gains; names in ``strong`` have another colour."""
     return [
         {
             "name": gain.resource_class,

@@ -86,7 +86,7 @@ def tiles(findings: RunFindings) -> str:
 
 
 def _bound_tile(findings: RunFindings) -> str:
-    """The joint class that bounds, its share of the path, its gain, and the classes that it is spread over."""
+    """The bounding class, its share of the critical path, its gain, and the single classes of its spread."""
     bound = findings.bound
     bounding = bound.bounding
     if bounding is None:
@@ -99,7 +99,7 @@ def _bound_tile(findings: RunFindings) -> str:
 
 
 def _advice(findings: RunFindings) -> tuple[Markup, ...]:
-    """The settings that save most; nothing where none was tried."""
+    """The settings that save most; empty if no setting was tried."""
     return () if findings.levers is None else (options_marked(findings.levers.advice),)
 
 

@@ -1,4 +1,4 @@
-"""Section of a replay: what was changed, and every part of the step as measured and as replayed."""
+"""Section of a replay: changes, and the measured and replayed time of every part of the step."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PART_NAMES = {
 }  # fmt: skip
 """Parts of a step in words."""
 SHOWN = 200
-"""Collectives of the table at most."""
+"""Maximum number of collectives in the table."""
 
 
 def replay_section(record: ReplayRecord) -> Section:

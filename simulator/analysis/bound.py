@@ -1,7 +1,7 @@
 """The bound of the iteration: the class whose improvement by 10 % shortens it most, found by re-runs.
 
-Single classes are resources (NICs, HBM...). Joint classes are what an iteration is made of (communication,
-computation...): each is improved as a whole, so that time which is spread over several resources counts once.
+Single classes are resources (NICs, HBM...). Joint classes are parts of an iteration (communication, computation...):
+each is improved as a whole, so that time which is spread over several resources counts once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class JointClass:
         improvement: its improvement in words.
         improved: single or whole classes that are improved at once.
         members: single classes that its time is spread over.
-        category: category of the critical path that it is; None where it is a part of one, or of several.
+        category: its category of the critical path; None for a part of one or of several categories.
     """
 
     subject: str
@@ -75,10 +75,10 @@ PART_OF: Mapping[str, str] = {"memory": "compute"}
 """Joint classes that are mostly part of another."""
 
 NAMED_PART = 0.9
-"""A class that is part of the best one is named in its place when it saves at least so much of the best one's gain."""
+"""Fraction of the best class's gain from which a part of that class is named instead."""
 
 SPREAD_PART = 0.1
-"""Members of a joint class that save less than so much of its gain are not named."""
+"""Fraction of a joint class's gain below which a member is not named."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +126,8 @@ class Bound:
     def bounding(self) -> Gain | None:
         """The joint class that bounds the iteration; None when none gains 0.1 %.
 
-        The one that gains most, or a part of it that gains about as much and more than the classes beside them.
+        It is the class with the largest gain, or a part of that class with about the same gain, above the gains of all
+        other classes.
         """
         best, *others = self.joint
         if best.gain < NEGLIGIBLE_GAIN:

@@ -146,7 +146,7 @@ def _fraction(breakdown: Breakdown, part: str) -> float:
 def path_shares(path: CriticalPath) -> dict[str, float]:
     """Share of the critical path of each category, 0 to 1.
 
-    Waits for launches count as host; what host, copies and readers do in section ``input`` counts as input too.
+    Waits for launches count as host; host work, copies and readers of section ``input`` count as input.
     """
     times_ps, whole_ps = path.by_category_ps(), max(path.window.length_ps, 1)
     times_ps["host"] += path.by_operator_ps().get(Delay.__name__, 0)

@@ -34,7 +34,7 @@ class CpuModel:
         gemm_speed: divides times of GEMMs.
         memory_speed: divides times of all other kernels.
         host_speed: divides host times.
-        kernel_starts: whether a call of a kernel costs time beside its amounts.
+        kernel_starts: whether a call of a kernel has a fixed time.
     """
 
     kernels: CpuKernels
@@ -140,7 +140,7 @@ class CpuModel:
         )
 
     def without_starts(self) -> CpuModel:
-        """The same ranks, whose kernels cost no call."""
+        """The same ranks without a fixed time per kernel call."""
         return replace(self, kernel_starts=False)
 
 

@@ -108,7 +108,7 @@ class GpuModel:
         )
 
     def without_starts(self) -> GpuModel:
-        """The same GPU on which kernels start at once."""
+        """The same GPU without kernel starts."""
         return replace(self, kernel_starts=0.0)
 
     @property

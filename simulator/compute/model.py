@@ -35,7 +35,7 @@ class ComputeModel(Protocol):
         ...
 
     def without_starts(self) -> ComputeModel:
-        """The same machine on which kernels start at once: durations are those that a part adds to a kernel."""
+        """The same machine without kernel starts, for the times that parts add to a kernel."""
         ...
 
 

@@ -95,13 +95,13 @@ def _sized(call: CollectiveCall, block: Block, sizes: Amount | None, weights: Am
 
 
 def _peer_shares(sequenced: SequencedCall, programs: Sequence[Program]) -> dict[int, FloatArray]:
-    """Fraction of what a rank sends to each member of its instance ``[n]``, of the ranks that have them."""
+    """Fraction of a rank's bytes for each member of its instance ``[n]``, by rank, if the call has them."""
     given = [(programs[c.program].ranks.tolist(), c.call.peer_shares) for c in sequenced.callers]
     return {rank: row for ranks, rows in given if rows is not None for rank, row in zip(ranks, rows, strict=True)}
 
 
 def _with_peers(call: Call, peers: Mapping[int, FloatArray], evened: float) -> Call:
-    """The call with the shares of each of its senders; those without any send evenly."""
+    """The call with the shares of each sender; senders without shares send evenly."""
     block = call.block
     if call.op != "all_to_all" or not any(rank in peers for rank in block.ranks.ravel().tolist()):
         return call

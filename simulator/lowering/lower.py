@@ -85,7 +85,7 @@ def _check_ranks(graph: TaskGraph, world_size: int, variation: Variation | None)
 
 @dataclass(slots=True)
 class _Kernels:
-    """Speed of kernels: a factor on those of all programs, nothing on other tasks."""
+    """Speed of kernels: a factor on the kernels of all programs; other tasks stay the same."""
 
     programs: Sequence[Program]
     factor: float
@@ -100,7 +100,7 @@ class _Kernels:
         return self.factor if self.kernels and self.kernels[program][task] else 1.0
 
     def faster(self, program: int, seconds: Mapping[int, Amount]) -> dict[int, Amount]:
-        """Seconds of tasks, those of kernels divided by the factor."""
+        """Seconds of tasks; seconds of kernels are divided by the factor."""
         return {task: of_task / self.speed(program, task) for task, of_task in seconds.items()}
 
 

@@ -25,7 +25,7 @@ class HostLinks:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the resources that follow those of the network: none."""
+        """Names of the resources after the network's resources: none."""
         return ()
 
     def collectives(self, activities: Sequence[Activity], of_rank: IntArray) -> Sequence[Activity]:  # noqa: ARG002
@@ -39,9 +39,9 @@ class HostLinks:
         collectives: Sequence[Activity],
         evened: float,
     ) -> Iterator[tuple[int, int, list[Activity]]]:
-        """Program number, task number and activities ``[P]`` of each task whose traffic may meet that of others.
+        """Program number, task number and activities ``[P]`` of each task whose traffic may meet other traffic.
 
-        Others are other streams, ranks, collectives and jobs.
+        Other traffic is from other streams, ranks, collectives and jobs.
 
         Args:
             seconds: durations of tasks alone, by program and task.
@@ -62,7 +62,7 @@ class OnCores:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the resources that follow those of the network: shares of cores."""
+        """Names of the resources after the network's resources: shares of cores."""
         return self.cores.names
 
     def collectives(self, activities: Sequence[Activity], of_rank: IntArray) -> Sequence[Activity]:

@@ -9,9 +9,8 @@ choose there, with latency ``alpha`` and ``x`` seconds of traffic at the full ra
 is the fraction at which (a, p) takes exactly t. The library takes the fastest, and time falls as f grows, so the
 fraction is the smallest f(a, p): the chosen one takes t, all others as long or longer. Each point is reproduced.
 
-The fraction is a *share* of the links as they were when the point was measured. `with_shares` writes it into the
-points, and a point that has one is not derived again: a link that is edited afterwards keeps its share and changes its
-rate.
+The fraction is a *share* of the link rates of the measured machine. `with_shares` writes it into the points; the share
+of a point is not derived again, so that an edited link keeps its share and changes its rate.
 
 A call uses the point of its own operation nearest in nodes and members per node (on a log scale); an operation without
 points uses those of the ring operations (all_reduce, all_gather, reduce_scatter), else of any. The *usable* fraction of

@@ -77,7 +77,7 @@ class MessageTransport:
         return replace(self, message_speed=speed)
 
     def without_posts(self) -> MessageTransport:
-        """All the software of a message is the CPU's."""
+        """All software of a message runs on the CPU."""
         return replace(self, message_speed=math.inf)
 
     def protocol(self, stage: Stage) -> str:

@@ -69,7 +69,7 @@ class AllPairs:
         bytes: bytes that each member sends, own part included ``[a, 1]``.
         send_bytes: the same where members differ ``[I, n]``.
         receive_weights: share of a sender's bytes that each member receives ``[I, n]``; None: even.
-        peer_bytes: bytes from each member to each other ``[I, n, n]`` where shares differ by sender.
+        peer_bytes: bytes from each member to each other ``[I, n, n]`` if shares differ by sender.
         on_rails: messages change the rail by NVLink before they leave the node (PXN).
     """
 

@@ -77,9 +77,9 @@ class Transport(Protocol):
         ...
 
     def with_faster_messages(self, speed: float) -> Transport:
-        """The same with the cost of messages that no link sets faster by ``speed``: starts, hops, posts."""
+        """The same with the link-independent times of messages (starts, hops, posts) divided by ``speed``."""
         ...
 
     def without_posts(self) -> Transport:
-        """The same with messages that a CPU posts in no time."""
+        """The same without the time of a CPU's posts."""
         ...

@@ -64,7 +64,7 @@ def test_a_whole_trace_is_for_kineto(tmp_path, capsys):
     file = tmp_path / "job.0.et"
     file.write_bytes(chakra_bytes(chakra_iteration()))
     assert main(["import", str(file), "--whole"]) == 2
-    assert "--whole: is for Kineto traces" in capsys.readouterr().err
+    assert "--whole: applies to Kineto traces only" in capsys.readouterr().err
 
 
 def test_import_refuses_a_folder_that_is_not_ours(kineto, tmp_path, capsys):

@@ -297,7 +297,7 @@ def test_a_trace_without_steps_can_be_taken_whole(tmp_path):
     parts = ("compute_s", "exposed_comm_s", "exposed_copy_s")
     assert [getattr(row, part) for part in parts] == pytest.approx([getattr(same, part) for part in parts])
     assert replayed(whole) == 0
-    assert {"traces taken whole, as one step", "traces that do not say their rank (taken: rank 0)"} <= {
+    assert {"traces taken whole, as one step", "traces without their rank (taken: rank 0)"} <= {
         gap.what for gap in whole.gaps
     }
 

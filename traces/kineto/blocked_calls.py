@@ -1,7 +1,7 @@
-"""Runtime calls that last as long as device work does: copies that return when done, full queues, memory calls.
+"""Runtime calls that wait for device work: synchronous copies, launches into full queues, memory calls.
 
-The part of such a call in which it waits is no work of the host: on a faster device the call is shorter. The trace
-shows it: device work that the call had to wait for ended while it ran.
+The waiting part of such a call is not host work: on a faster device the call is shorter. A call waits if the device
+work that it needs ends during the call.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from traces.kineto.events import Kind, RankTrace
 from traces.kineto.stream_waits import WAITS
 
 QUEUE_ENTRIES = 1024
-"""Commands that a stream may hold before a launch blocks until one has ended (measured: stackoverflow.com/q/53970187,
-about 1,000 launches return at once, each stream by itself)."""
+"""Commands in a full queue of a stream, where the next launch blocks until one ends (measured:
+stackoverflow.com/q/53970187, about 1,000 launches of each stream return at once)."""
 LONG_CALL = 4
-"""Length, in usual launches, from which a launch into a full queue counts as blocked: usual ones vary by less."""
+"""Factor on the usual length above which a launch into a full queue counts as blocked: usual launches vary less."""
 _RECORDS = frozenset({"cudaEventRecord", "cudaEventRecordWithFlags", "hipEventRecord", "cuEventRecord"})
 _MEMORY_CALLS = re.compile(
     r"(cuda|hip|cu)(Malloc|Free|MemAlloc|MemFree)(Host)?(_v2)?|(cuda|hip)Host(Alloc|Malloc|Free|Register|Unregister)"
 )
-"""Calls that may wait for all work of the device before they change its memory map."""
+"""Calls that may wait for all device work before they change the memory map."""
 
 
 class BlockedCalls:
@@ -36,7 +36,7 @@ class BlockedCalls:
 
         Args:
             work: device work of the trace.
-            waits: work of other streams that each piece waits for.
+            waits: pieces of other streams that each piece waits for.
         """
         self._events, self._work, self._waits = trace.events, work, waits
         self._slack_ps = 2 * trace.resolution_ps
@@ -47,7 +47,7 @@ class BlockedCalls:
         self._enqueued_ps = np.sort(self._events.start_ps[np.unique(np.concatenate([launches, calls]))])
 
     def _usual(self) -> dict[int, int]:
-        """Median length of the launches of each name that do not wait, ps; under -1 that of all of them."""
+        """Median length of the launches of each name that do not wait, ps; key -1: of all names."""
         events, work = self._events, self._work
         lengths: dict[int, list[int]] = defaultdict(list)
         known = np.flatnonzero(work.launch >= 0)
@@ -63,14 +63,14 @@ class BlockedCalls:
         return {name: int(np.median(own)) for name, own in lengths.items()}
 
     def usual_ps(self, call: int) -> int:
-        """Usual length of a launch of the same name; of any launch where all of the name wait."""
+        """Usual length of a launch of the same name, ps; of any name if all launches of the name wait."""
         return self._usual_ps.get(int(self._events.name[call]), self._usual_ps.get(-1, 0))
 
     def issue_ps(self, call: int, place: int) -> int:
-        """Time from which the work that a call launches is the device's matter.
+        """End of the host's part of a call that launches device work, ps.
 
-        That is the work's start, at most the call's end: the time before is the host's. Work that started while its
-        call still ran, because earlier work had ended only then, was issued a usual launch after the call began.
+        It is the start of the device work, at most the end of the call. For work that starts during its call because
+        earlier work ends only then, it is the length of a usual launch after the start of the call.
         """
         begin, end = int(self._events.start_ps[call]), int(self._events.end_ps[call])
         start, issued = int(self._work.start_ps[place]), begin + self.usual_ps(call)
@@ -79,19 +79,19 @@ class BlockedCalls:
         return max(min(end, start), begin)
 
     def _free_ps(self, place: int) -> int:
-        """Latest end of the work before a piece on its stream and of the work that its stream waits for, ps."""
+        """Latest end of the earlier work on a piece's stream and of the work that this stream waits for, ps."""
         work, start = self._work, int(self._work.start_ps[place])
         ends = [int(work.end_ps[p]) for p in (*self._waits.get(place, ()), int(work.before[place])) if p >= 0]
         return max((end for end in ends if end <= start), default=0)
 
     def waits_for_its_work(self, call: int, place: int, issue_ps: int) -> bool:
-        """Whether a call that launches a copy returns when the copy is done."""
+        """Whether a call that launches a copy returns at the end of the copy."""
         if self._events.kind[self._work.rows[place]] == Kind.KERNEL:
             return False
         return issue_ps < int(self._work.end_ps[place]) <= int(self._events.end_ps[call]) + self._slack_ps
 
     def behind_a_full_queue(self, call: int, place: int) -> int | None:
-        """The work whose end let a launch into a full queue go on; None for other launches."""
+        """The work whose end frees an entry of the full queue of a launch; None for other launches."""
         begin, end = int(self._events.start_ps[call]), int(self._events.end_ps[call])
         if end - begin <= LONG_CALL * self.usual_ps(call):
             return None
@@ -104,12 +104,12 @@ class BlockedCalls:
         return int(ended[np.argmax(work.end_ps[ended])]) if len(ended) else None
 
     def _entries(self, from_ps: int, to_ps: int) -> int:
-        """Commands given to the device in a time."""
+        """Number of commands issued to the device in an interval."""
         first, past = np.searchsorted(self._enqueued_ps, (from_ps, to_ps))
         return int(past - first)
 
     def memory_calls(self) -> IntArray:
-        """Calls that change the memory map and waited for the device: work ended while they ran, and none was left."""
+        """Calls that change the memory map and wait for the device: the last device work ends during the call."""
         events, work = self._events, self._work
         wanted = [n for n, name in enumerate(events.names) if _MEMORY_CALLS.fullmatch(name)]
         calls = np.flatnonzero(np.isin(events.name, wanted) & (events.kind == Kind.RUNTIME))

@@ -24,14 +24,14 @@ class DeviceWork:
         rows: event numbers ``[D]``.
         stream: index into ``streams`` ``[D]``.
         launch: event number of the launching call, -1 for none ``[D]``.
-        start_ps: start, not before the end of the work before it on the stream ``[D]``. Kernels of a stream overlap
-            where the next may begin while blocks of the last still run (programmatic dependent launch), or where the
-            clock is coarse. Time that they share counts once, as the earlier one's.
-        end_ps: end, likewise ``[D]``.
+        start_ps: start, at least the end of the earlier work on the stream ``[D]``. Kernels of a stream overlap with
+            programmatic dependent launch, where the next kernel starts before all blocks of the last one end, or with a
+            coarse clock. The common time belongs to the earlier kernel.
+        end_ps: end, not before the start ``[D]``.
         streams: (device, stream) of each index.
         before: the piece before it on its stream, -1 for none ``[D]``.
         early: number of pieces that start before their launching call does.
-        overlaps_ps: time that each piece shares with earlier work of its stream, where the clock can show it ``[K]``.
+        overlaps_ps: common time of each piece with earlier work of its stream, if above the clock's resolution ``[K]``.
         launched_ps: when each was launched, before everything where no call is known ``[D]``.
         by_end: places by end ``[D]``.
         sorted_end_ps: ends in that order ``[D]``.

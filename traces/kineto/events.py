@@ -94,7 +94,7 @@ class RankTrace:
 
     Attributes:
         file: path that was read.
-        rank: global rank, None where neither the file nor its name says.
+        rank: global rank; None if neither the file nor its name has one.
         world_size: ranks of the job, None where the file does not say.
         device: name of the GPU, empty where the file does not say.
         base_ns: time to which the events' times are relative.
@@ -102,7 +102,7 @@ class RankTrace:
         events: columns.
         groups: ranks of each process group by its name.
         dropped: events by category that have no meaning for a timeline.
-        rank_from_name: whether the rank is that of the file's name.
+        rank_from_name: whether the rank is from the file's name.
     """
 
     file: Path

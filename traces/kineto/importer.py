@@ -43,7 +43,7 @@ def import_kineto(
         ranks: ranks to keep; default: all.
         execution_traces: PyTorch execution traces of the same ranks; they know sizes, splits and process groups of
             collectives that older Kineto traces do not have.
-        whole: each trace is one step, whatever steps its profiler marked.
+        whole: whether each trace is one step and the profiler's steps are ignored.
 
     Raises:
         InputError: a file is no such trace, contradicts itself, or two are of one rank.
@@ -103,21 +103,21 @@ def _numbered(traces: Sequence[RankTrace]) -> dict[int, RankTrace]:
 
 
 def _named(traces: Mapping[int, RankTrace]) -> Iterator[Gap]:
-    """The gaps of traces that do not say their rank."""
+    """The gaps of traces without their rank."""
     by_name = tuple(rank for rank, trace in traces.items() if trace.rank is not None and trace.rank_from_name)
     unknown = tuple(rank for rank, trace in traces.items() if trace.rank is None)
     if by_name:
-        yield Gap("traces that do not say their rank (taken: the number in the file's name)", len(by_name), by_name)
+        yield Gap("traces without their rank (taken: the number in the file's name)", len(by_name), by_name)
     if unknown:
-        yield Gap("traces that do not say their rank (taken: rank 0)", len(unknown), unknown)
+        yield Gap("traces without their rank (taken: rank 0)", len(unknown), unknown)
 
 
 def _overlaps(imports: Sequence[RankImport]) -> Iterator[Gap]:
-    """The gap of work that overlaps on one stream, with the time that it shares."""
+    """The gap of overlapping work on one stream, with the common time."""
     shared = {i.tasks.rank: i.overlaps_ps for i in imports if len(i.overlaps_ps)}
     if shared:
         longest, whole = (f"{of / PS_PER_US:,.4g} us" for of in _extent(np.concatenate([*shared.values()])))
-        words = f"at most {longest} each, {whole} in all (what they share counts once)"
+        words = f"at most {longest} each, {whole} in all (common time counts once)"
         count = sum(len(own) for own in shared.values())
         yield Gap(f"kernels or copies that overlap earlier work of their stream: {words}", count, tuple(shared))
 
@@ -144,7 +144,7 @@ def _members(imports: Sequence[RankImport]) -> dict[str, tuple[int, ...] | None]
 
 
 def _with_peers_of(imported: RankImport, members: Mapping[str, tuple[int, ...] | None], world_size: int) -> RankImport:
-    """The import without splits of exchanges that are not one for each member of their group."""
+    """The import without splits whose number is not the size of the group."""
     work = list(imported.tasks.work)
     for task, own in enumerate(work):
         if isinstance(own, CollectiveCall) and own.peer_shares is not None:

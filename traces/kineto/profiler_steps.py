@@ -1,4 +1,4 @@
-"""The profiler's steps, an iteration of a rank each: ``ProfilerStep#k`` annotations, or the whole trace."""
+"""The profiler's steps, one per iteration of a rank: ``ProfilerStep#k`` annotations, or the whole trace."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def steps_of(trace: RankTrace, *, whole: bool = False) -> tuple[Step, ...]:
     """The profiler's steps in order.
 
     Args:
-        whole: the trace is one step, from its first event to its last.
+        whole: whether the trace is one step, from its first event to its last.
 
     Raises:
         InputError: there is none, or they go back in time.

@@ -30,7 +30,7 @@ class RankContext:
         steps: the profiler's steps.
         parent: the event each event stands in ``[N]``, -1 for none.
         origin_ps: begin of the trace.
-        waits: work of other streams that each piece of device work waits for.
+        waits: pieces of other streams that each piece of device work waits for.
         blocked: calls that wait for device work.
         gaps: facts that the trace lacks, with counts.
         groups: known facts of each process group.

@@ -1,4 +1,4 @@
-"""Work of other streams that a stream waits for, by the host's calls that tell it to."""
+"""Device work that a stream waits for on other streams, from the host's ``StreamWaitEvent`` calls."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def wait_calls(events: Events) -> IntArray:
 
 
 def stream_waits(events: Events, work: DeviceWork, calls: IntArray) -> dict[int, list[int]]:
-    """Device work -> the work of other streams that its stream waits for, by calls before its launch.
+    """Device work -> the work of other streams that its stream waits for, from calls before its launch.
 
-    Kineto names neither the event nor the stream of a wait: taken is, of what other streams had been given before
-    the call, the one that ended last before the waiting work started.
+    Kineto names neither the event nor the stream of a wait. The awaited work is, of all pieces that were launched on
+    other streams before the call, the last one to end before the waiting work starts.
 
     Args:
         calls: event numbers, see `wait_calls`.

@@ -47,7 +47,7 @@ class RankImport:
         steps: the profiler's steps, ascending.
         groups: members of each process group that its collectives use; None where the trace does not say.
         gaps: facts that the trace lacks, with counts.
-        overlaps_ps: time that device work shares with earlier work of its stream ``[K]``.
+        overlaps_ps: common time of device work with earlier work of its stream ``[K]``.
         lookups: embedding lookups of the first step that has any.
     """
 
@@ -64,7 +64,7 @@ def rank_tasks(trace: RankTrace, rank: int, *, whole: bool = False) -> RankImpor
     """The tasks of a rank's trace.
 
     Args:
-        whole: the trace is one step, whatever steps its profiler marked.
+        whole: whether the trace is one step and the profiler's steps are ignored.
 
     Raises:
         InputError: no device work at all, no step, or times that contradict each other; the event is named.
@@ -128,7 +128,7 @@ def _host_tasks(context: RankContext, threads: Sequence[Thread]) -> None:
 
 
 def _main_track(context: RankContext) -> int:
-    """The track of the thread that marks the steps; of a whole trace, that of its first launch."""
+    """The track of the thread that marks the steps; in a whole trace, the track of the first launch."""
     events = context.trace.events
     if context.steps[0].name == WHOLE:
         launches = context.device.launch[context.device.launch >= 0]

@@ -93,7 +93,7 @@ class ThreadWalk:
             self._wait(call, [place], int(self._events.end_ps[call]))
 
     def _wait(self, call: int, places: Sequence[int], end: int) -> None:
-        """A call that goes on when device work is done, and the host work of the call from there to ``end``, ps."""
+        """A call that waits for device work, and the host work of the call after it, until ``end``, ps."""
         begin = int(self._events.start_ps[call])
         self._until(max(begin, self._now), self._name(call))
         released = max([self._now, *(int(self._context.device.end_ps[p]) for p in places)])
@@ -103,7 +103,7 @@ class ThreadWalk:
         self._context.blocking.extend((task, p) for p in places)
 
     def _waited_for(self, call: int) -> list[int]:
-        """Device work the call waits for: the last of each stream, of one stream only where its name says so."""
+        """Device work that the call waits for: the last of each stream; for stream and event calls, one."""
         events, device, slack = self._events, self._context.device, self._context.slack_ps
         begin, end = int(events.start_ps[call]), int(events.end_ps[call])
         ended = device.ended_within(begin, end + slack)

@@ -21,7 +21,7 @@ from traces.replay.run import step_of
 
 HOST, KERNELS, COPIES, COMMUNICATION = "host work", "kernels", "copies", "communication"
 CLASSES = (HOST, KERNELS, COMMUNICATION, COPIES)
-"""Classes of work that re-runs speed up; launch latencies and waiting for ranks without a trace are none of them."""
+"""Classes of work that re-runs speed up; they exclude launch latencies and waiting for ranks without a trace."""
 _CATEGORIES: Mapping[str, Category] = {KERNELS: Category.COMPUTE, COPIES: Category.COPY, COMMUNICATION: Category.COMM}
 _SUBJECTS: Mapping[str, str] = {
     HOST: "The host bounds the replay",
@@ -39,7 +39,7 @@ class ReplayBound:
 
     @property
     def winner(self) -> str | None:
-        """The class that saves most; None where none saves 0.1 %."""
+        """The class that saves most; None if no class saves 0.1 %."""
         best = max(self.gains, key=lambda name: self.gains[name])
         return best if self.gains[best] >= NEGLIGIBLE_GAIN else None
 
@@ -61,7 +61,7 @@ class ReplayBound:
 
 
 def bound_of(job: Job, after: Imported) -> ReplayBound | None:
-    """The bound of a job's replay; None where it has no times.
+    """The bound of a job's replay; None without times.
 
     Args:
         job: the job that was replayed.

@@ -43,8 +43,8 @@ class Changes:
         overlap: factor on the overlap of device work.
         delays_s: lateness of ranks in each step, seconds.
         precisions: type by operation of collectives, ``all`` for the others.
-        host_speed: speed of the host's work against the measured one.
-        launches: host work that ends in launches against the measured one.
+        host_speed: factor on the speed of host work.
+        launches: factor on host work that ends in a launch.
         cuda_graphs: whether launches between two waits of a thread are one CUDA graph.
 
     Raises:
@@ -112,7 +112,7 @@ def changed(job: Job, changes: Changes) -> tuple[Job, tuple[MethodShare, ...]]:
 
 
 def _require_effect(changes: Changes) -> None:
-    """Refuse changes that need another one, or that another one leaves without effect."""
+    """Refuse changes that need another change, or that have no effect with another change."""
     if changes.world_size is not None and changes.absent not in (None, "clones"):
         expected = "clones: all ranks at another world size are, and who arrives when is not known"
         raise InputError("does not go with --world-size", file="--absent", given=changes.absent, expected=expected)
@@ -125,7 +125,7 @@ def _require_effect(changes: Changes) -> None:
 
 
 def _with_host(job: Job, changes: Changes) -> Job:
-    """The job with the changes of its host; a graph's launches cost what they cost on a host of any speed."""
+    """The job with the changes of its host; the launch times of CUDA graphs do not depend on the host's speed."""
     if changes.host_speed != 1.0:
         job = with_host_speed(job, changes.host_speed)
     if changes.launches != 1.0:

@@ -19,29 +19,29 @@ GRAPH_LAUNCH_S = 2e-6
 """Host time to launch a CUDA graph, seconds; NVIDIA, "Constant Time Launch for Straight-Line CUDA Graphs" (2024),
 recalled: 2 us and 200 ns for each node with CUDA 11.8, 2.5 us and 1 ns with 12.6 where a graph has no branches."""
 GRAPH_NODE_S = 200e-9
-"""Host time of each further node of a CUDA graph, seconds; as `GRAPH_LAUNCH_S`, for graphs with branches."""
+"""Host time of each further node of a CUDA graph, seconds; source: `GRAPH_LAUNCH_S`, for graphs with branches."""
 
 
 def on_host(program: Program) -> NDArray[np.bool_]:
-    """Whether each task is work of the host ``[T]``: its operators, calls, and threads that are being woken."""
+    """Whether each task is host work ``[T]``: operators, calls, and the wake-up of threads."""
     pairs = zip(program.categories, program.work, strict=True)
     return np.array([c is Category.HOST or (isinstance(w, Delay) and w.cause == WOKEN) for c, w in pairs], dtype=bool)
 
 
 def with_host_speed(job: Job, speed: float) -> Job:
-    """The job whose host does its work ``speed`` times as fast; it waits as long as it has to.
+    """The job with host work ``speed`` times as fast; waiting times follow from the replay.
 
     Raises:
-        InputError: the speed is none, or the trace has no work of the host.
+        InputError: the speed is not above 0, or the trace has no host work.
     """
     return _scaled(job, [on_host(program) for program in job.graph.programs], 1.0 / _factor(speed, "--host-speed"))
 
 
 def with_launches(job: Job, share: float) -> Job:
-    """The job with ``share`` times the host work that ends in launches, as fused or fewer operators have.
+    """The job with ``share`` times the host work that ends in launches, as with fused or fewer operators.
 
     Raises:
-        InputError: the share is none, or the trace has no launches.
+        InputError: the share is not above 0, or the trace has no launches.
     """
     tasks = [_are(program, launches_of(program)) for program in job.graph.programs]
     return _scaled(job, tasks, _factor(share, "--launches"))
@@ -70,7 +70,7 @@ def _check(job: Job, present: bool) -> None:
 
 
 def launches_of(program: Program) -> IntArray:
-    """Host tasks that end in a launch: device work waits for them."""
+    """Host tasks that end in a launch: device work depends on them."""
     host = on_host(program)
     host_streams = np.unique(program.stream_of[host])
     waiting = np.repeat(np.arange(program.task_count), np.diff(program.dep_ptr))
@@ -80,10 +80,10 @@ def launches_of(program: Program) -> IntArray:
 
 
 def with_cuda_graphs(job: Job) -> Job:
-    """The job whose launches between two waits of a thread are one CUDA graph each.
+    """The job with the launches between two waits of a thread as one CUDA graph.
 
-    Host work that ends in a launch takes the time of a node, the first one after a wait, or in a step, that of a graph;
-    none takes longer than it did. Launches that the host waits for at once stay: a graph cannot hold them.
+    Host work that ends in a launch takes the time of a node; the first after a wait, or in a step, takes the time of a
+    graph; no time increases. Launches that the host waits for immediately stay outside graphs.
 
     Raises:
         InputError: the trace has no launches.
@@ -108,7 +108,7 @@ def with_cuda_graphs(job: Job) -> Job:
 
 
 def _captured(program: Program, launches: IntArray) -> Iterator[tuple[int, bool]]:
-    """Launches that a graph can hold, each with whether it is the first of its graph."""
+    """Launches inside graphs, each with a flag for the first launch of its graph."""
     launching, host = _are(program, launches), on_host(program)
     waits = _waits(program, host)
     for stream in np.unique(program.stream_of[host]).tolist():
@@ -124,7 +124,7 @@ def _captured(program: Program, launches: IntArray) -> Iterator[tuple[int, bool]
 
 
 def _waits(program: Program, host: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Whether each task is one of the host that waits for device work or another thread ``[T]``."""
+    """Whether each task is a host task that waits for device work or another thread ``[T]``."""
     found = host & (np.diff(program.dep_ptr) > 0)
     return np.asarray(found)
 
@@ -133,7 +133,7 @@ def _awaits_launch(program: Program, task: int, launch: int) -> bool:
     """Whether a task waits for the work of a launch."""
     for device, _ in program.dependencies(task):
         inputs = [d for d, _ in program.dependencies(device)]
-        inputs += [e for d in inputs for e, _ in program.dependencies(d)]  # a delay stands before work that came late
+        inputs += [e for d in inputs for e, _ in program.dependencies(d)]  # a delay precedes late work
         if launch in inputs:
             return True
     return False

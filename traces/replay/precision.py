@@ -14,7 +14,7 @@ from traces.replay.transfers import with_sizes
 FLOATING = frozenset({"fp64", "fp32", "tf32", "fp16", "bf16", "fp8"})
 """Types that a job can do with fewer bytes of; integers are indices and lengths."""
 WIRE = FLOATING | QUANTISED
-"""Types that a collective in floating point can be changed to."""
+"""Types that can replace the type of a collective in floating point."""
 
 
 def in_precision(job: Job, dtypes: Mapping[str, str]) -> Job:

@@ -110,7 +110,7 @@ def _on_ranks(job: Job, source: IntArray, communicators: Mapping[str, IntArray])
 
 
 def _of_members(work: Work, communicators: Mapping[str, IntArray]) -> Work:
-    """The work; an exchange without the shares of peers where the communicator has another number of members."""
+    """The work; an exchange loses the shares of peers if the communicator has another number of members."""
     if not isinstance(work, CollectiveCall) or work.peer_shares is None:
         return work
     members = np.count_nonzero(communicators[work.communicator] == 0)

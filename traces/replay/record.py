@@ -1,4 +1,4 @@
-"""Record of a replay: the machine it was measured on, the one it was replayed on, what was changed, and both times."""
+"""Record of a replay: the measured machine, the machine of the replay, the changes, measured and replayed times."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ STEP_PARTS = (
 )  # fmt: skip
 """Parts of a step that a replay compares, means over ranks and steps."""
 KEPT = "as measured"
-"""Part of the line of something that was not changed."""
+"""Text in the line of an unchanged part."""
 NOTABLE_SHARE = 0.01
-"""Share of the kernels' time from which a method that became slower is worth a sentence."""
+"""Smallest share of the kernels' time of a slower method that is reported."""
 NOTABLE_CHANGE = 1.005
-"""Ratio of times from which a method became slower."""
+"""Ratio of times above which a method is slower."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A quantity as measured and as replayed, seconds; None where the trace, or the replay, does not have it."""
+    """A measured and a replayed time, seconds; None if the trace, or the replay, lacks it."""
 
     name: str
     measured_s: float | None
@@ -40,7 +40,7 @@ class Compared:
 
     @property
     def change(self) -> float | None:
-        """Relative change, None where nothing was measured."""
+        """Relative change, None without a measured time."""
         return self.replayed_s / self.measured_s - 1 if self.measured_s and self.replayed_s is not None else None
 
 
@@ -49,7 +49,7 @@ class ComparedCollective:
     """A collective of each step, means over steps and ranks.
 
     Attributes:
-        name: operation, communicator and place among the same in a step.
+        name: operation, communicator and place among equal calls of a step.
         bytes: size in the replay.
         duration: from a rank's arrival to its end.
         transfer: from the last rank's arrival on.
@@ -66,17 +66,17 @@ class ReplayRecord:
     """A replay beside its measurement.
 
     Attributes:
-        measured_on: GPU of the trace.
-        replayed_on: machine of the replay; empty where it is the trace's.
+        measured_on: GPU of the trace, in words.
+        replayed_on: machine of the replay; empty: the machine of the trace.
         device: GPU of the replay.
-        changed: changes and their method, and parts that stay as measured, a line each.
-        step: mean step; of a trace without steps, the whole.
+        changed: changes with their methods, and unchanged parts, one line each.
+        step: mean step; the whole trace if it has no steps.
         parts: parts of the mean step; empty for traces without steps.
         collectives: collectives of a step, the longest first.
-        methods: how kernels came to another GPU.
-        slower: classes of kernels that another GPU makes slower, a sentence each.
-        assumed: assumptions of the changes, a line each.
-        bound: the class of work that bounds it.
+        methods: scaling methods of kernels for another GPU.
+        slower: classes of kernels that are slower on another GPU, one sentence each.
+        assumed: assumptions of the changes, one line each.
+        bound: class of work that shortens the step most when it is faster, from re-runs.
     """
 
     measured_on: str
@@ -93,7 +93,7 @@ class ReplayRecord:
 
     @property
     def title(self) -> str:
-        """Both machines in words; without another machine, what else was changed."""
+        """Both machines in words; on the same machine, the other changes."""
         where = f" on {self.replayed_on}" if self.replayed_on else ""
         others = [line for line in self.changed if KEPT not in line]
         if others and not where:
@@ -115,7 +115,7 @@ def record_of(
         imports: the import and its replay.
         analyses: their analyses; None without times.
         changes: changes of the job.
-        methods: how its kernels came to another GPU.
+        methods: scaling methods of its kernels for another GPU.
         assumed: assumptions of the changes.
         bound: from re-runs with faster work; None without times.
     """
@@ -138,7 +138,7 @@ def record_of(
 
 
 def gpu_in_words(gpu: object) -> str:
-    """Name of a GPU as people say it: the description of its spec up to the first comma."""
+    """Usual name of a GPU: the description of its spec up to the first comma."""
     spec = load_gpu(gpu)  # type: ignore[arg-type]
     return spec.description.split(",")[0] or str(gpu)
 
@@ -151,7 +151,7 @@ def _machine(changes: Changes) -> Iterator[str]:
 
 
 def _changed(before: Imported, changes: Changes) -> Iterator[str]:
-    """Lines about hardware, ranks, batch, host and the rest; kept parts end in `KEPT`."""
+    """Lines about hardware, ranks, batch, host and the rest; lines of unchanged parts contain `KEPT`."""
     yield from _hardware_words(before, changes)
     if changes.world_size is not None:
         yield f"ranks: {changes.world_size:,} instead of {before.world_size:,}, each with its batch"
@@ -222,7 +222,7 @@ def _parts(before: Sequence[StepRow], after: Sequence[StepRow]) -> Iterator[Comp
 
 
 def _collectives(before: Sequence[CollectiveRow], after: Sequence[CollectiveRow]) -> tuple[ComparedCollective, ...]:
-    """Collectives of both, by operation, communicator and place among the same in a step."""
+    """Collectives of trace and replay, by operation, communicator and place among equal calls of a step."""
     measured, replayed = _by_place(before), _by_place(after)
     found = []
     for key, rows in replayed.items():

@@ -1,4 +1,4 @@
-"""Summary of a replay: times beside the measured ones, machines, changes, kernels, gaps."""
+"""Summary of a replay: measured and replayed times, machines, changes, kernels, gaps."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Case:
 
 
 def cases(seed: int, count: int, largest: Largest) -> Iterator[Case]:
-    """So many cases of every kind, twice as many of tables; the same for the same arguments."""
+    """``count`` cases of every kind, twice as many of tables; equal arguments give equal cases."""
     random = {kind: np.random.default_rng([seed, *kind.encode()]) for kind in (*_KINDS, *_TABLE_KINDS)}
     for number in range(count):
         for kind, make in _KINDS.items():

@@ -205,7 +205,7 @@ def _time_collective(op: str, size: int, budget_s: float, *, on_gpu: bool) -> di
 
 
 def _most(value: float) -> float:
-    """The largest over ranks; of truth values, whether any is true."""
+    """The largest value over ranks; for booleans, whether any is true."""
     if dist.get_world_size() == 1:
         return value
     told = torch.tensor([value], dtype=torch.float64)

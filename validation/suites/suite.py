@@ -23,9 +23,9 @@ from validation.fits.rules import Rule, holds
 
 SUITES = Catalog("suite", "validation", "suites")
 FILES = (*SUFFIXES, ".json", ".csv", ".npy", ".npz", ".parquet")
-"""Ends of names of files that a suite or a scenario may name."""
+"""Suffixes of files that a suite or a scenario may name."""
 WITH_PATHS = ("scenario", "set", "before", "after", "cluster", "points")
-"""Keys of a suite's items in which paths may stand."""
+"""Keys of a suite's items that may contain paths."""
 
 
 class Band(Strict):
@@ -131,11 +131,11 @@ def load_suite(name_or_path: str | Path) -> tuple[Path, Suite]:
 
 
 def beside(document: Document) -> Document:
-    """A suite in which every relative path starts at the suite's folder, wherever it stands."""
+    """A suite whose relative paths, in all keys, start at the suite's folder."""
     folder = document.file.parent
 
     def moved(value: object) -> object:
-        """Settings with their paths moved, however deep these stand."""
+        """Settings with their paths moved at all depths."""
         if isinstance(value, dict):
             return {key: moved(inner) for key, inner in value.items()}
         if isinstance(value, list):
@@ -144,7 +144,7 @@ def beside(document: Document) -> Document:
         return str(folder / Path(value).expanduser()) if is_path and isinstance(value, str) else value
 
     def item(value: object) -> object:
-        """An item of a list of the suite, or the list."""
+        """An item of a list of the suite, or the list itself."""
         if isinstance(value, list):
             return [item(inner) for inner in value]
         if not isinstance(value, dict):

@@ -30,9 +30,9 @@ class Schedule:
         lookup: passes ahead at which its rows are looked up: the rows that it sees are so many updates old.
         fill: passes ahead at which its rows are brought into a cache.
         slots: batches there is room for on the device.
-        exchanged: copies of a batch's indices in the order of their owners, all batches together. TorchRec has those
-            that are sent, received and permuted back beside those that the lookups in progress keep for backward (its
-            pull request 4067: "~4x permuted KJT" where batches overlap); without overlap the latter alone.
+        exchanged: copies of a batch's indices in the order of their owners, all batches together. TorchRec has the
+            sent, the received and the permuted copy, and one that lookups in progress keep for backward (its pull
+            request 4067: "~4x permuted KJT" with overlapping batches); without overlap only the last one.
         own_input_stream: whether input_dist has a stream of its own, or the default stream.
         own_lookup_stream: whether lookups have one.
     """
@@ -65,7 +65,7 @@ class Schedule:
 
     @property
     def exchanged_on_device(self) -> int:
-        """Copies of exchanged indices, with the lists of rows of a batch whose rows are prefetched."""
+        """Copies of exchanged indices, including the lists of rows of a batch with prefetched rows."""
         return self.exchanged + self.fill
 
 

@@ -32,7 +32,7 @@ class Call:
         send_bytes: bytes that each member of an uneven all_to_all sends, own part included ``[I, n]``; else None.
         receive_weights: fraction of a sender's bytes that each member of an uneven all_to_all receives ``[I, n]``; rows
             sum to 1.
-        peer_shares: the same where it differs by sender ``[I, n, n]``, in place of the weights.
+        peer_shares: fractions by sender ``[I, n, n]`` instead of the weights, if senders differ.
     """
 
     op: CollectiveOp
@@ -44,7 +44,7 @@ class Call:
 
     @property
     def peer_bytes(self) -> FloatArray | None:
-        """Bytes from each member to each other ``[I, n, n]``, where shares differ by sender."""
+        """Bytes from each member to each other ``[I, n, n]``, if shares differ by sender."""
         if self.send_bytes is None or self.peer_shares is None:
             return None
         return self.send_bytes[:, :, None] * self.peer_shares

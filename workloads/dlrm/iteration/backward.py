@@ -220,7 +220,7 @@ class Backward:
 
     @property
     def _compresses(self) -> bool:
-        """Whether fp32 gradients are cast to fewer bits for the wire."""
+        """Whether fp32 gradients are cast to a narrower type for the wire."""
         narrow = WIRE_BYTES[self._job.settings.precision.all_reduce] < GRADIENT_BYTES
         return narrow and not self._sums_as_computed
 

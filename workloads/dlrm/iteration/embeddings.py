@@ -170,7 +170,7 @@ def _node_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:
     sent, copies = batch_lookups(tables, settings), np.bincount(nodes.table, minlength=len(tables)).astype(np.float64)
     width, local = int(owned[::local_ranks].sum()), settings.local_batch_size
     exchanged = settings.exchanged_samples
-    summed = exchanged / local_ranks  # samples whose sums a rank has after the reduce_scatter
+    summed = exchanged / local_ranks  # samples with sums on a rank after the reduce_scatter
     sizes, precision = (settings.forward_bytes, settings.backward_bytes), settings.precision
     partial, gathered = settings.summed_forward, settings.gathered_backward
     return EmbeddingGroup(

@@ -43,7 +43,7 @@ class Job:
 
     @property
     def batch(self) -> int:
-        """Samples on the rank with most."""
+        """Samples on the rank with most samples."""
         return self.settings.local_batch_size
 
     @property
@@ -158,11 +158,11 @@ def make_job(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Job:
 
 
 def bottom_is_exchanged(plan: Plan, settings: DlrmSettings, dense: DensePart) -> bool:
-    """Whether the output of a bottom MLP travels with pooled vectors: the framework wants it, and vectors travel."""
+    """Whether pooled vectors are exchanged and the framework adds the output of a bottom MLP to the exchange."""
     travel = settings.world_size > 1 and len(plan.columns) > 0
     return settings.framework.bottom_on_first_rank and travel and len(dense.bottom) > 0
 
 
 def _copied(plan: Plan) -> IntArray:
-    """Numbers in each copied table, largest first: the order in which a model lists tables changes no bucket."""
+    """Numbers in each copied table, largest first: buckets do not depend on the order of tables in a model."""
     return np.sort(plan.tables.rows[plan.data_parallel] * plan.tables.dim[plan.data_parallel])[::-1]

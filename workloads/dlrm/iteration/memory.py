@@ -1,14 +1,14 @@
 """Memory per rank: bytes that a plan keeps in each tier.
 
 Counted by the names that reports use: weights, optimizer state, gradients, activations, communication buffers, inputs
-in flight, caches, framework reserve, in each memory tier. Bytes that PyTorch's tensors take at the worst moment of an
-iteration, without fragmentation (the framework's reserve stands for it). Activations and buffers are those of one of
-two moments, whichever needs more on the rank:
+in flight, caches, framework reserve, in each memory tier. Bytes of PyTorch's tensors at the peak of an iteration,
+without fragmentation (covered by the framework's reserve). Activations and buffers are counted at one of two moments,
+the one with more bytes on the rank:
 
-- end of the forward pass: all that autograd keeps for backward, and the received pooled vectors, which the model's
-  forward still refers to; exchanges are over, and their buffers are free again;
-- embedding backward: the gradient of the pooled vectors, its copy in the order of the owners, which is sent, and the
-  gradients that an owner receives; of the activations only those of the bottom MLP are left.
+- end of the forward pass: all tensors that autograd keeps for backward, and the received pooled vectors, which the
+model's forward still references; exchanges have ended, and their buffers are free;
+- embedding backward: the gradient of the pooled vectors, its copy in the order of the owners (the send buffer), the
+gradients that an owner receives, and the activations of the bottom MLP.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def stored_on_ranks(plan: Plan, settings: DlrmSettings) -> dict[tuple[Tier, Item
 
 
 def _at_the_peak(job: Job) -> tuple[FloatArray, FloatArray]:
-    """Activations and buffers of each rank at the moment that needs most, see the module; two ``[P]``."""
+    """Activations and buffers of each rank at its peak moment, see the module; two ``[P]``."""
     kept = job.vector_bytes(job.dense.kept_outputs + job.pooled_width) + _cast_weight_bytes(job.dense, job.settings)
     left, buffers = job.vector_bytes(_width(job.dense.bottom) + job.pooled_width), _buffer_bytes(job)
     forward = kept > left + buffers
@@ -135,7 +135,7 @@ def _cast_weight_bytes(part: DensePart, settings: DlrmSettings) -> float:
 
 
 def _buffer_bytes(job: Job) -> FloatArray:
-    """Gradients of pooled vectors that a rank sends, and those that it receives as an owner, over all steps."""
+    """Gradients of pooled vectors that a rank sends, and gradients that it receives as an owner, over all steps."""
     total = np.zeros(job.plan.world_size)
     for group in job.groups:
         if group.forward:

@@ -29,8 +29,8 @@ def record_exchange(
 
     ``stream`` waits for a call (and for ``after``, the one before the first) before the next one is issued, as
     TorchRec waits for the reduce_scatter inside the node before it starts the all_to_all across nodes
-    (torchrec/distributed/sharding/twrw_sharding.py). What travels in 8 bits is quantised before its call; gradients
-    that arrived so are brought back before the next call.
+    (torchrec/distributed/sharding/twrw_sharding.py). Values in 8 bits are quantised before their call; received
+    gradients in 8 bits are converted back before the next call.
     """
     section = f"embedding_{direction}"
     for call in calls:
@@ -52,7 +52,7 @@ def record_exchange(
 def record_dequantise(
     recorder: Recorder, group: EmbeddingGroup, call: CollectiveCall, *, stream: str = DEFAULT, after: Sequence[int] = ()
 ) -> Sequence[int]:
-    """Bring received gradients back to fp32 where ``call`` brought them in 8 bits; returns the tasks to wait for.
+    """Convert the gradients of ``call`` back to fp32 if they are received in 8 bits; returns the tasks to wait for.
 
     A rank receives the gradients of the vectors that it sent in the forward call of the same kind.
     """

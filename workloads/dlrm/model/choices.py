@@ -54,13 +54,13 @@ class Overlap(Strict):
 
 
 class GradientBuckets(Strict):
-    """Sizes at which DDP closes gradient buckets; a missing key means the framework's."""
+    """Sizes at which DDP closes gradient buckets; a missing key means the framework's size."""
 
     first_bytes: Annotated[Bytes, Field(gt=0)] | None = Field(
-        None, description="size at which the first one is closed (PyTorch: 1 MiB)"
+        None, description="size at which the first bucket is closed (PyTorch: 1 MiB)"
     )
     bytes: Annotated[Bytes, Field(gt=0)] | None = Field(
-        None, description="size at which the others are closed (PyTorch: bucket_cap_mb, 25 MiB)"
+        None, description="size at which other buckets are closed (PyTorch: bucket_cap_mb, 25 MiB)"
     )
 
 

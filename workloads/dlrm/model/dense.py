@@ -62,7 +62,7 @@ class DensePart:
 
     @property
     def kept_outputs(self) -> int:
-        """Elements per sample that PyTorch's autograd keeps: what each operation saves, a tensor that two save once.
+        """Elements per sample that PyTorch's autograd keeps: the tensors that operations save, each counted once.
 
         A layer saves its input, a ReLU its output, which is the next layer's input: one tensor a layer. The product of
         a cross layer saves both factors: the output of U and the vector before it. The interaction saves its inputs, as

@@ -26,7 +26,7 @@ def largest_share(samples: int, parts: int) -> int:
 
 
 def _unquantised(precision: WirePrecision) -> float:
-    """Size of an element before it is quantised or after it was."""
+    """Size of an element before quantisation, bytes."""
     return WIRE_BYTES["fp32" if precision in QUANTISED else precision]
 
 
@@ -53,7 +53,7 @@ class DlrmSettings:
         threads: number of threads of a rank that computes on CPUs.
         collective_threads: number of threads that run the collectives of a process group, one collective each.
         copied: operations whose call copies its input before it issues the collective.
-        iteration_samples: samples per iteration over all ranks; None: those of equal passes.
+        iteration_samples: samples per iteration over all ranks; None: the samples of equal passes.
 
     Raises:
         InputError: a rank has no sample.
@@ -92,12 +92,12 @@ class DlrmSettings:
 
     @property
     def local_batch_size(self) -> int:
-        """Samples of a pass on the rank with most: it keeps the others waiting."""
+        """Samples of a pass on the rank with most samples, which the other ranks wait for."""
         return largest_share(self.global_batch_size, self.world_size)
 
     @property
     def exchanged_samples(self) -> int:
-        """Samples over all ranks that sizes of exchanges follow: every rank receives as many as the one with most."""
+        """Samples over all ranks for sizes of exchanges: every rank receives as many as the rank with most samples."""
         return self.local_batch_size * self.world_size
 
     @property
@@ -117,29 +117,29 @@ class DlrmSettings:
 
     @property
     def summed_forward(self) -> WirePrecision:
-        """Type of partial sums that a reduce_scatter adds: 16 bits where others are quantised.
+        """Type of partial sums in a reduce_scatter: fp16 if pooled vectors are quantised.
 
-        TorchRec falls back so (fbgemm_qcomm_codec.py).
+        TorchRec has the same fallback (fbgemm_qcomm_codec.py).
         """
         chosen = self.precision.forward_all_to_all
         return "fp16" if chosen in QUANTISED else chosen
 
     @property
     def gathered_backward(self) -> WirePrecision:
-        """Type of gradients that an all_gather brings, likewise."""
+        """Type of gradients in an all_gather: bf16 if gradients are quantised."""
         chosen = self.precision.backward_all_to_all
         return "bf16" if chosen in QUANTISED else chosen
 
     def lookup_bytes(self, *, summed: bool) -> float:
-        """Size of an element that a lookup writes: that of the wire, but fp32 where it is quantised afterwards.
+        """Size of an element that a lookup writes, bytes: its size on the wire, or fp32 if it is quantised later.
 
         Args:
-            summed: the vectors are partial sums of a table that is cut by rows.
+            summed: whether the vectors are partial sums of a table that is cut by rows.
         """
         return WIRE_BYTES[self.summed_forward] if summed else _unquantised(self.precision.forward_all_to_all)
 
     def gradient_bytes(self, *, gathered: bool) -> float:
-        """Size of an element of the gradients that an update reads, likewise."""
+        """Size of an element of the gradients that an update reads, bytes; fp32 after quantised exchanges."""
         return WIRE_BYTES[self.gathered_backward] if gathered else _unquantised(self.precision.backward_all_to_all)
 
     @property

@@ -39,7 +39,7 @@ TORCHREC = {
     "pooling_factors": "pooling",
     "data_type": "dtype",
 }
-"""TorchRec's name of a key (`EmbeddingBagConfig` of modules/embedding_configs.py, and its planner's) -> ours."""
+"""TorchRec's name of a key (`EmbeddingBagConfig` of modules/embedding_configs.py, and the planner) -> dlrmsim's."""
 
 
 class TableGroup(Strict):
@@ -131,7 +131,7 @@ def read_table_list(file: Path) -> tuple[TableGroup, ...]:
 
 
 def _in_our_names(document: Document) -> Document:
-    """A list with TorchRec's names of keys under ours, at the same lines.
+    """A list with dlrmsim's keys in place of TorchRec's names, at the same lines.
 
     Raises:
         InputError: a table has a key under both names.
@@ -191,7 +191,7 @@ def _csv_rows(file: Path) -> Iterator[tuple[int, dict[str, object]]]:
 
 
 def _header(cells: list[str], file: Path) -> list[str]:
-    """Our keys of the columns.
+    """Keys of the columns in dlrmsim.
 
     Raises:
         InputError: another separator than the comma, a column twice or without a name, or names of no key.

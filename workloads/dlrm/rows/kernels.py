@@ -70,7 +70,7 @@ def kernels(tables: Tables, settings: DlrmSettings, shards: KernelShards, storag
 
 
 def dense_gradient(update: EmbeddingUpdate, weight_bytes: Amount) -> EmbeddingUpdate:
-    """The update of copied rows: a dense gradient is cleared and written; the dense optimizer updates the weights."""
+    """The update of copied rows: a dense gradient is zeroed and written; the dense optimizer updates the weights."""
     return replace(update, weight_bytes=2.0 * weight_bytes, state_bytes=0.0, padding_bytes=0.0)
 
 

@@ -64,7 +64,7 @@ def place(costs: FloatArray, sizes: IntArray, places: Places, *, hasty: bool = F
         costs: seconds per shard and phase ``[S, K]``.
         sizes: bytes per shard ``[S]``.
         places: allowed ranks of the shards.
-        hasty: whether any placement will do: the largest shards come first at once.
+        hasty: whether the first placement is used, the largest shards first, without balancing.
 
     Raises:
         InfeasibleError: the shards do not fit, with the numbers.

@@ -1,8 +1,8 @@
-"""Costs of shards on a machine: the times that the engine charges for their kernels and exchanges.
+"""Costs of shards on a machine: the engine's durations of their kernels and exchanges.
 
-A kernel serves all shards of a kind on a rank, so a shard costs what it adds to that kernel: the duration that the
-compute model gives the shard's own amounts, without the start of a kernel. A byte of an exchange costs what it adds to
-the collective at the size it would have if all tables were sharded so, without the latency that all shards share.
+A kernel processes all shards of a kind on a rank. The cost of a shard is its part of that kernel: the duration that the
+compute model gives to the amounts of the shard, without the start of a kernel. The cost of a byte of an exchange is the
+time that it adds to a collective for all tables, sharded in the same way, without the latency, which all shards share.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ _AT_A_TIME = 64
 """Tables whose loads are spread over all ranks at once: 8 MB on 4096 ranks."""
 
 TINY_S = 1e-30
-"""Stands for no time where a ratio of times is asked for, seconds."""
+"""Replacement of a time of 0 in a ratio of times, seconds."""
 
 _PHASES = 4
-"""Lookup, update, output, input (`workloads.dlrm.sharding.interfaces.PHASES`)."""
+"""Number of phases: lookup, update, output, input (`workloads.dlrm.sharding.interfaces.PHASES`)."""
 
 Ranks: TypeAlias = Literal["world", "node", "cross_node"]
-"""Members of a collective: all ranks; those of a node; those with the same place in their nodes."""
+"""Members of a collective: all ranks; the ranks of a node; the ranks with the same place in their nodes."""
 
 Kernel: TypeAlias = EmbeddingLookup | EmbeddingUpdate | CacheFill | DenseOptimizer
 
@@ -58,11 +58,11 @@ class MachineTimes:
     """Times of a machine that planners need.
 
     Attributes:
-        kernel_s: seconds that amounts of shards ``[S]`` add to a kernel, of its part in device memory.
+        kernel_s: seconds that amounts of shards ``[S]`` add to the part of a kernel in device memory.
         collective_s: seconds of a collective by operation, members and bytes (in nccl-tests' sense), equal on all
             members; 0 for a member alone.
-        host_bytes_per_s: rows in host memory, over PCIe, when all ranks of a node want them.
-        ssd_bytes_per_s: rows on SSDs, likewise; infinite where there are none.
+        host_bytes_per_s: rate of rows in host memory, over PCIe, when all ranks of a node read them.
+        ssd_bytes_per_s: rate of rows on SSDs, when all ranks of a node read them; infinite without SSDs.
     """
 
     kernel_s: Callable[[Kernel], Amount]
@@ -73,7 +73,7 @@ class MachineTimes:
 
 @dataclass(slots=True)
 class EngineCosts:
-    """Shard costs as the engine charges them.
+    """Shard costs from the engine's durations.
 
     Phases as in `workloads.dlrm.sharding.interfaces.PHASES`. An input exchange that the pipeline runs beside the rest
     counts by `OVERLAP_COST`, unless it lasts longer than the rest.
@@ -133,7 +133,7 @@ class EngineCosts:
         """Seconds of each block of rows of tables over those of a block of the mean ``[S, blocks, 4]``.
 
         A block has the lookups that its popular rows draw, its distinct rows, and all pooled vectors. Blocks of tables
-        whose rows are all alike count as equal.
+        with uniform popularity count as equal.
         """
         found = np.ones((len(table), blocks, _PHASES))
         for shard, number in enumerate(table.tolist()):
@@ -144,7 +144,7 @@ class EngineCosts:
         return found
 
     def _weights_of(self, table: int, blocks: int) -> FloatArray:
-        """Seconds of each block over those of a block of the mean ``[blocks, 4]``."""
+        """Ratio of the time of each block to the time of a mean block ``[blocks, 4]``."""
         if len(popularity_of(self.tables, self.settings, table).count) == 1:
             return np.ones((blocks, _PHASES))
         number = np.array([table])
@@ -174,7 +174,7 @@ class EngineCosts:
         return OVERLAP_COST if mean[-1] <= mean[:-1].sum() else 1.0
 
     def _shards_s(self, table: IntArray, dim: IntArray, ranks: int) -> FloatArray:
-        """Seconds of shards, those of equal shards found once ``[S, 4]``."""
+        """Seconds of shards, computed once for equal shards ``[S, 4]``."""
         key = table * (int(self.tables.dim.max(initial=0)) + 1) + dim
         known = self._known.setdefault(ranks, _Known.empty())
         new, first = np.unique(key[~np.isin(key, known.key)], return_index=True)
@@ -191,7 +191,7 @@ class EngineCosts:
             table: table of each shard ``[S]``.
             dim: its columns ``[S]``.
             ranks: over how many ranks its rows are spread.
-            world: whether these are all ranks, not those of a node.
+            world: whether these are all ranks, not the ranks of one node.
         """
         forward_s, update_s = self._kernels_s(table, dim, ranks)
         pooled = float(self.settings.exchanged_samples) * dim * self.tables.features[table]
@@ -212,7 +212,7 @@ class EngineCosts:
         return np.asarray(lookups * of_lookups), np.asarray(lengths * of_lengths, dtype=np.float64)
 
     def _output_s_per_element(self, over: Ranks | None) -> float:
-        """Seconds per element of pooled vectors that a rank has of its shards, forward and backward.
+        """Seconds per element of the pooled vectors of a rank's shards, forward and backward.
 
         Args:
             over: ranks over which rows are spread, None for whole rows.
@@ -253,7 +253,7 @@ class EngineCosts:
         Args:
             table: table of each shard ``[S]``.
             dim: its columns ``[S]``.
-            ranks: over how many ranks its rows are spread.
+            ranks: number of ranks over which its rows are spread.
             shares: fraction of its table's lookups and distinct rows that a shard has ``[S]``; None: equal parts.
         """
         storage = self.storage or uniform_storage(len(self.tables))
@@ -266,7 +266,7 @@ class EngineCosts:
         return self._kernel_s(made.lookup, count) + filled, self._kernel_s(made.update, count)
 
     def _alone(self, table: IntArray, dim: IntArray, ranks: int, samples: float | None = None) -> KernelShards:
-        """Kernels of shards, each by itself; they sort by as many rows as the mean rank has of all tables, or more."""
+        """Kernels of single shards; the sort uses at least the number of rows of all tables on the mean rank."""
         mean = self.tables.rows.sum() / self.settings.world_size
         rows = np.maximum(self.tables.rows[table] / ranks, mean)
         batch = float(self.settings.global_batch_size) if samples is None else samples
@@ -277,7 +277,7 @@ class EngineCosts:
         return KernelShards(table, dim, batch, ranks, part, part, lambda _: rows, lambda values: values)
 
     def _kernel_s(self, kernel: Kernel, count: int) -> FloatArray:
-        """Seconds of a kernel whose amounts are those of shards, in device memory and outside it ``[S]``."""
+        """Seconds of a kernel with the amounts of shards, in device memory and outside it ``[S]``."""
         host = None if isinstance(kernel, DenseOptimizer) else kernel.host
         inside = kernel if isinstance(kernel, DenseOptimizer) else replace(kernel, host=HostTraffic())
         if not isinstance(inside, CacheFill | DenseOptimizer) and not self.settings.on_host:
@@ -308,7 +308,7 @@ class EngineCosts:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """Costs found so far: keys ``[K]``, ascending, and seconds ``[K, 4]``."""
+    """Costs computed so far: keys ``[K]``, ascending, and seconds ``[K, 4]``."""
 
     key: IntArray
     seconds: FloatArray

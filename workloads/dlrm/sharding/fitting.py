@@ -15,7 +15,7 @@ from workloads.dlrm.sharding.table_order import in_one_order
 
 
 def make_sharding_plan(planner: str, tables: Tables, context: PlanningContext) -> Plan:
-    """Plan with the named planner, which sees the tables in one order whatever the order of ``tables``.
+    """Plan with the named planner, which gets the tables in sorted order for any order of ``tables``.
 
     Raises:
         InputError: no such planner.
@@ -26,7 +26,7 @@ def make_sharding_plan(planner: str, tables: Tables, context: PlanningContext) -
 
 
 def _made(make: Planner, tables: Tables, context: PlanningContext) -> Plan:
-    """The plan of a planner, for tables with kernels of its choice where there is one."""
+    """The plan of a planner; with a choice of kernels, for tables with the chosen kernels."""
     return make(tables, context) if context.choice is None else offload(make, tables, context, context.choice)
 
 
@@ -67,7 +67,7 @@ def fit_rows(planner: str, tables: Tables, context: PlanningContext) -> Plan:
 
     The paper scaled its tables down so that they fit on few nodes (arXiv 2104.05158, scaling section, recalled).
 
-    Searches search, and planners look for better plans, at the end only, with the rows that fit and their costs.
+    Only the last call, with the rows that fit and their costs, searches for better plans.
 
     Raises:
         InfeasibleError: not even a thousandth of the rows fits.

@@ -32,8 +32,8 @@ COST_SHARES = (1.0, 0.5, 0.25)
 but repeat the table's indices on more ranks, so the planner compares."""
 
 MEMORY_SHARES = (MEMORY_SHARE, MEMORY_SHARE / 2, MEMORY_SHARE / 4, MEMORY_SHARE / 8)
-"""Shares of a rank's free memory that a column shard fills at most, tried in turn until all shards find room: smaller
-shards leave smaller gaps, and more tables are cut by rows, of which no rank has more than another."""
+"""Largest shares of a rank's free memory for a column shard, tried in turn until all shards fit: smaller shards leave
+smaller gaps, and more tables are cut by rows, which fill all ranks equally."""
 
 PROPOSAL_WORK = 50_000_000
 """Shards x ranks beyond which no further proposal is made: planning takes time proportional to it."""
@@ -42,11 +42,11 @@ PROPOSAL_WORK = 50_000_000
 def greedy(tables: Tables, context: PlanningContext) -> Plan:
     """Mixed sharding.
 
-    A table is copied to all ranks when that costs every rank less than its share of one owner's cost; cut by rows over
-    a node when even its narrowest column shard is too large for one rank, over all ranks when a node is too small, too,
-    or when it is too costly for one rank; else cut by columns as far as its cost and size ask for. Column shards and
-    whole tables are placed by longest processing time. Where they find no room they are cut more finely; at last no
-    table is copied, or all are whole, or all cut by rows.
+    A table is copied to all ranks if a copy costs every rank less than its share of one owner's cost. It is cut by rows
+    over a node if its narrowest column shard is too large for one rank, and over all ranks if it is too large for a
+    node or too costly for one rank. Other tables are cut by columns according to their cost and size. Column shards and
+    whole tables are placed by longest processing time. If they do not fit, shards become smaller; the last tries copy
+    no table, leave all tables whole, and cut all tables by rows.
 
     Raises:
         InfeasibleError: the tables do not fit.
@@ -67,7 +67,7 @@ def greedy(tables: Tables, context: PlanningContext) -> Plan:
 
 
 def _mixed(tables: Tables, context: PlanningContext, memory_share: float, *, only_size: bool = False) -> Plan:
-    """The fastest by cost of the plans in which no shard fills more than a share of a rank's free memory.
+    """The cheapest plan in which each shard fills at most a share of a rank's free memory.
 
     Args:
         tables: all tables.
@@ -76,7 +76,7 @@ def _mixed(tables: Tables, context: PlanningContext, memory_share: float, *, onl
         only_size: whether only size decides which tables are on all ranks.
 
     Raises:
-        InfeasibleError: the tables do not fit so.
+        InfeasibleError: the tables do not fit with this share.
     """
     none = np.zeros(len(tables), dtype=np.bool_)
     copied = none if only_size else _worth_copying(tables, context)
@@ -95,10 +95,10 @@ def _mixed(tables: Tables, context: PlanningContext, memory_share: float, *, onl
 
 
 def _pieces_on_nodes(tables: Tables, table: IntArray, context: PlanningContext, limit_bytes: float) -> IntArray:
-    """Column ranges in which tables go onto nodes, cut by rows there, 0 for those that do not ``[N]``.
+    """Number of column ranges of tables that are placed on nodes and cut by rows there; 0 for other tables ``[N]``.
 
-    Over the ranks of a node a table has the vectors of all samples on these ranks only; over all ranks on all. Tables
-    outside device memory stay on all ranks, which then need equally much host memory.
+    A table over the ranks of a node has the vectors of all samples on these ranks only; a table over all ranks has them
+    on all ranks. Tables outside device memory stay on all ranks, which then need equal amounts of host memory.
     """
     found, nodes = np.zeros(len(tables), dtype=np.int64), context.world_size // context.local_world_size
     if not context.whole_nodes or nodes < 2 or context.storage is not None or not len(table):
@@ -146,7 +146,7 @@ def _best(
     free_bytes: float,
     memory_share: float,
 ) -> Plan:
-    """The fastest by cost of the plans that cut ``table`` by columns in some ways, other tables by their ``options``.
+    """The cheapest of the plans that cut ``table`` into some numbers of columns and other tables by their ``options``.
 
     Raises:
         InfeasibleError: none of them fits.

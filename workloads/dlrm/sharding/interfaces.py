@@ -1,8 +1,8 @@
 """The architecture of planning: who decides where embedding tables go, and what each part gives to the next.
 
-A planner knows no hardware. It is given how many bytes each rank has for tables, the `EngineCosts` of shards, and,
-where the caller can, functions that give the cost of a whole plan: by simulating it, and in memory. It places every
-part of every table.
+A planner does not depend on hardware. Its inputs are the bytes of each rank for tables, the `EngineCosts` of shards
+and, optionally, functions that give the simulated time and the memory of a whole plan. It places every part of every
+table.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class PlanningContext:
         storage: kernels of the tables, None for ``fused``.
         locks_cache: whether cache slots are locked for batches in flight.
         steps: number of candidates that a search simulates.
-        hasty: whether the first plan that fits will do, where a planner would look for better ones.
+        hasty: whether a planner returns its first plan that fits instead of looking for better ones.
     """
 
     world_size: int
@@ -112,7 +112,7 @@ class PlanningContext:
         return np.asarray(np.ceil(bytes_in(found, tier)), dtype=np.int64)
 
     def least_bytes(self, tables: Tables) -> float:
-        """Bytes of device memory that all tables need on all ranks at least, each in shards or copied."""
+        """Least bytes of device memory of all tables on all ranks, each table sharded or copied."""
         sharded = self.stored_bytes(tables.rows, tables.dim, tables.element_bytes)
         return float(np.minimum(sharded, self.world_size * self.copied_bytes(tables)).sum())
 

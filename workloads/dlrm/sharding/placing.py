@@ -40,7 +40,7 @@ def wanted_pieces(
         table: numbers of the tables to cut ``[...]``.
         free_bytes: a rank's memory for tables, bytes.
         cost_share: a shard costs at most this share of a rank's mean load in any phase.
-        memory_share: a shard fills at most this share of ``free_bytes`` where cuts can help it.
+        memory_share: largest share of ``free_bytes`` for a shard of a table that can be cut.
     """
     cost = context.costs.column_shard_s(table, tables.dim[table])
     share = cost / np.maximum(cost.sum(axis=0) / context.world_size, TINY_S)
@@ -53,14 +53,14 @@ def wanted_pieces(
 def pieces_within(
     tables: Tables, table: IntArray, context: PlanningContext, limit_bytes: float, ranks: int = 1
 ) -> IntArray:
-    """Fewest column ranges with which no shard exceeds a size, or all that columns allow ``[len(table)]``.
+    """Fewest column ranges with no shard above a size, or the most that the columns allow ``[len(table)]``.
 
     Args:
         tables: all tables.
         table: numbers of the tables to cut ``[...]``.
         context: sizes.
         limit_bytes: the size.
-        ranks: over how many ranks the rows of each range are spread.
+        ranks: number of ranks over which the rows of each range are spread.
     """
     dim = tables.dim[table]
     below, found = np.zeros(len(table), dtype=np.int64), most_pieces(dim)
@@ -113,7 +113,7 @@ def place_by(
 
 
 def improve_columns(tables: Tables, columns: ColumnShards, context: PlanningContext, free_bytes: float) -> ColumnShards:
-    """Move and swap shards of the slowest ranks, where time is taken for that."""
+    """Move and swap shards of the slowest ranks, unless the planner is hasty."""
     if context.hasty:
         return columns
     sizes = shard_bytes(tables, context, columns.table, columns.dim)

@@ -37,8 +37,8 @@ class Plan:
 
     Attributes:
         local_world_size: ranks per node.
-        planner: name of the planner that made it.
-        storage: compute kernels of tables that are not copied, hence the memory they are in.
+        planner: name of its planner.
+        storage: compute kernels of tables that are not copied, which determine their memory tiers.
         columns: shards of table_wise, column_wise and table_column_wise tables, sorted by table and column.
         nodes: shards of table_row_wise and grid_shard tables, sorted likewise.
         row_wise: tables cut into row blocks over all ranks ``[...]``.

@@ -1,8 +1,7 @@
-"""Planning in one order of the tables: their listing in a model changes no plan.
+"""Planning in sorted order of the tables, so that plans do not depend on their order in a model.
 
-Planners break ties by the number of a table, and some deal tables out one by one. So that neither depends on the order
-in which a model lists its tables, tables are sorted by what they are before a planner sees them, and its plan is
-translated back.
+Planners break ties by the number of a table, and some assign tables to ranks in their order. To make both independent
+of the order in a model, a planner gets the tables sorted by their properties, and its plan is renumbered afterwards.
 """
 
 from __future__ import annotations
@@ -20,10 +19,10 @@ from workloads.dlrm.sharding.shards import ColumnShards, NodeShards
 
 
 def in_one_order(make: Planner, tables: Tables, context: PlanningContext) -> Plan:
-    """The plan of ``make`` for the sorted tables, in the numbers of ``tables``.
+    """The plan of ``make`` for the sorted tables, with the numbering of ``tables``.
 
     Raises:
-        InfeasibleError: the planner finds none.
+        InfeasibleError: the planner finds no plan.
     """
     order = sorted_tables(tables, context)
     if np.array_equal(order, np.arange(len(order))):
@@ -55,9 +54,9 @@ def sorted_tables(tables: Tables, context: PlanningContext) -> IntArray:
 
 
 def renumbered(plan: Plan, tables: Tables, order: IntArray) -> Plan:
-    """A plan for ``tables`` in the given order, as one for ``tables`` in their own.
+    """A plan for sorted tables, renumbered for ``tables`` in their own order.
 
-    Rows that the plan has scaled are those of the plan.
+    Scaled rows of the plan are kept.
     """
     columns, nodes = plan.columns, plan.nodes
     back = np.argsort(order)

@@ -78,7 +78,7 @@ def grid_shard(tables: Tables, context: PlanningContext) -> Plan:
 def table_column_wise(tables: Tables, context: PlanningContext) -> Plan:
     """Each table in column ranges on the ranks of one node: nodes are balanced by cost, then ranks within them.
 
-    Where the ranges find no room each table has as many as its columns and the node allow.
+    If the ranges do not fit, each table has as many as its columns and the node allow.
 
     Raises:
         InfeasibleError: the shards do not fit, or the nodes are not equal.

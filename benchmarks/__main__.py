@@ -15,6 +15,7 @@ from benchmarks import (
     figures,
     gemms,
     host_laws,
+    killed,
     oracle,
     planning,
     predictions,
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "embedding": lambda _: embedding.rows(),
     "replays": lambda _: replays.rows(),
     "host_laws": lambda given: host_laws.rows(given.target or "zen5_2_cores"),
+    "killed": lambda given: killed.rows(given.sets, given.seed),
     "studies": lambda _: studies.rows(),
     "predictions": lambda given: predictions.rows(given.against),
     "figures": lambda given: figures.rows(check=given.check),
@@ -50,10 +52,10 @@ def main() -> int:
     parser.add_argument("target", nargs="?", help="host_laws: a shipped host or a record file")
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
     parser.add_argument("--programs", type=int, default=10_000, help="oracle: number of programs")
-    parser.add_argument("--seed", type=int, default=0, help="oracle, planning: seed of the random draws")
+    parser.add_argument("--seed", type=int, default=0, help="oracle, planning, killed: seed of the random draws")
     parser.add_argument("--refit", action="store_true", help="choosers: fit the constants of each separately")
     parser.add_argument("--svg", type=Path, help="gemms: file for a picture of predicted and measured times")
-    parser.add_argument("--sets", type=int, default=20, help="planning: number of sets of tables")
+    parser.add_argument("--sets", type=int, default=20, help="planning: sets of tables; killed: sweeps")
     parser.add_argument("--check", action="store_true", help="figures: compare with the pages and write nothing")
     parser.add_argument("--against", default="HEAD", help="predictions: the commit to compare with")
     arguments = parser.parse_args()

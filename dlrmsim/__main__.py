@@ -1,4 +1,7 @@
-"""``python -m dlrmsim``, and the ``dlrmsim`` command: `dlrmsim.cli.main`, interrupted cleanly while it loads too."""
+"""``python -m dlrmsim``, and the ``dlrmsim`` command: `dlrmsim.cli.main`, interrupted cleanly while it loads too.
+
+SIGTERM (`kill`, batch systems) and SIGHUP (a terminal that closes) interrupt as SIGINT (Ctrl-C) does.
+"""
 
 import os
 import signal
@@ -12,6 +15,10 @@ INTERRUPT_DELAY_S = 0.01
 def main() -> int:
     """Run the command line with the process's arguments and return the exit code."""
     sys.unraisablehook = _raise_lost_interrupt
+    for name in ("SIGTERM", "SIGHUP"):
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
+            signal.signal(number, signal.default_int_handler)
     try:
         from dlrmsim.cli import main as run
     except KeyboardInterrupt:

@@ -9,12 +9,16 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 
 from inputs.errors import InputError, MissingExtraError
 from scenarios.mapping import Item, Map, Result, one_after_the_other
 
 _DASK = "dask://"
+ORPHANED = 70
+"""Exit code of a worker whose parent has gone; nobody is left to read it."""
+STOPPING = ("SIGINT", "SIGTERM", "SIGHUP")
+"""Signals that may interrupt this process: `dlrmsim.__main__`."""
 
 
 def workers_map(executor: str | None, workers: int | None, items: int) -> Map:
@@ -27,12 +31,13 @@ def workers_map(executor: str | None, workers: int | None, items: int) -> Map:
 
 @dataclass(frozen=True, slots=True)
 class _Processes:
-    """Worker processes of this machine; an interrupt ends them all."""
+    """Worker processes of this machine; an interrupt ends them all, and so does the end of this process."""
 
     count: int
 
     def __call__(self, function: Callable[[Item], Result], items: Sequence[Item], /) -> Iterator[tuple[int, Result]]:
-        with ProcessPoolExecutor(self.count, mp_context=get_context("spawn")) as pool:
+        spawned = get_context("spawn")
+        with ProcessPoolExecutor(self.count, mp_context=spawned, initializer=_end_with_parent) as pool:
             try:
                 with _interrupts_held():
                     # from the end: where sizes ascend, the last take longest
@@ -44,24 +49,41 @@ class _Processes:
                 raise
 
 
+def _end_with_parent() -> None:
+    """Have this worker end as soon as its parent has gone, however that went: killed, it tells nobody to stop."""
+    threading.Thread(target=_wait_for_parent, daemon=True).start()
+
+
+def _wait_for_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()  # the end of a pipe that only the parent holds: no polling
+        os._exit(ORPHANED)
+
+
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Hold Ctrl-C back while workers start.
+    """Hold interrupts back while workers start.
 
-    Workers inherit the blocked signal, so that an interrupt is the parent's alone to handle. Another thread of the
-    parent may still receive it, and Python would raise here, half-way through a start: so it is noted and raised after.
+    Workers inherit that Ctrl-C is blocked, which reaches them in a terminal, too: it is the parent's alone to handle.
+    Another thread of the parent may still receive a signal, and Python would raise here, half-way through a start: so
+    it is noted and raised after.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "pthread_sigmask"):
         yield
         return
     noted: list[int] = []
-    handler = signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
+    numbers = [getattr(signal, name) for name in STOPPING]
+    handlers = {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
+    for number in handlers:
+        signal.signal(number, lambda number, _: noted.append(number))
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        signal.signal(signal.SIGINT, handler)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
     if noted:
         raise KeyboardInterrupt
 

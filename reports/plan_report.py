@@ -200,16 +200,15 @@ def _planner_table(study: PlanStudy) -> str:
 
 
 def _planner_row(row: PlannedBy) -> Row:
-    if row.plan is None or row.statistics is None or row.iteration_time_s is None:
+    fullest, worst, kinds = row.max_hbm_bytes, row.imbalance, row.tables_by_type
+    if row.iteration_time_s is None or fullest is None or worst is None or kinds is None:
         return Row((row.planner, "", "", "", Cell(row.message, style="wide")))
-    fullest, worst = float(row.statistics.hbm_bytes.max()), imbalance(row.statistics.perf_s)["max_over_mean"]
-    kinds = row.plan.sharding_types
     return Row(
         (
             row.planner,
             number(seconds(row.iteration_time_s), row.iteration_time_s),
             number(format_quantity(fullest, "bytes"), fullest),
-            number(f"{worst:.3f}", worst),
-            ", ".join(f"{kinds.count(kind)} {kind}" for kind in SHORT if kind in kinds),
+            number(f"{worst['perf']:.3f}", worst["perf"]),
+            ", ".join(f"{kinds[kind]} {kind}" for kind in SHORT if kind in kinds),
         )
     )

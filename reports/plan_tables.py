@@ -180,15 +180,15 @@ def comparison_table(compared: Sequence[PlannedBy]) -> TextTable:
     """A row per planner, fastest first."""
     made = TextTable().words("planner").numbers("iteration", "fullest HBM", "perf max / mean").words("tables")
     for row in compared:
-        if row.plan is None or row.statistics is None or row.iteration_time_s is None:
+        kinds, worst = row.tables_by_type, row.imbalance
+        if row.iteration_time_s is None or row.max_hbm_bytes is None or worst is None or kinds is None:
             made.add_row(row.planner, "", "", "", row.message, style="yellow")
             continue
-        kinds = row.plan.sharding_types
         made.add_row(
             row.planner,
             seconds(row.iteration_time_s),
-            format_quantity(float(row.statistics.hbm_bytes.max()), "bytes"),
-            f"{imbalance(row.statistics.perf_s)['max_over_mean']:.3f}",
-            " ".join(f"{SHORT[kind]}: {kinds.count(kind)}" for kind in SHORT if kind in kinds),
+            format_quantity(row.max_hbm_bytes, "bytes"),
+            f"{worst['perf']:.3f}",
+            " ".join(f"{SHORT[kind]}: {kinds[kind]}" for kind in SHORT if kind in kinds),
         )
     return made

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from functools import cache, partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from inputs.errors import InfeasibleError
 from scenarios.located import located
+from scenarios.mapping import Keep, keep_nothing
 from scenarios.plans import PlanningJob, plan_of
 from scenarios.progress import Progress
 from scenarios.resolve import ResolvedScenario
@@ -128,33 +129,23 @@ class TableStatistics:
 
 @dataclass(frozen=True, slots=True)
 class PlannedBy:
-    """Result of a planner.
+    """Result of a planner, None where it found no plan that fits.
 
     Attributes:
         planner: its name.
-        plan: the plan, None when it found none that fits.
-        statistics: statistics of the plan.
-        iteration_time_s: iteration time of a run of the scenario with this plan.
+        iteration_time_s: iteration time of a run of the scenario with its plan.
+        max_hbm_bytes: device memory of the fullest rank.
+        imbalance: largest over mean of each quantity of `RankStatistics.measured`.
+        tables_by_type: number of tables of each sharding type.
         message: why there is no plan.
     """
 
     planner: str
-    plan: Plan | None = None
-    statistics: RankStatistics | None = None
     iteration_time_s: float | None = None
+    max_hbm_bytes: float | None = None
+    imbalance: Mapping[str, float] | None = None
+    tables_by_type: Mapping[str, int] | None = None
     message: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """A row of the comparison in JSON; None where there is no plan."""
-        found = self.statistics
-        return {
-            "planner": self.planner,
-            "iteration_time_s": self.iteration_time_s,
-            "max_hbm_bytes": float(found.hbm_bytes.max()) if found else None,
-            "imbalance": {n: imbalance(v)["max_over_mean"] for n, v in found.measured().items()} if found else None,
-            "tables_by_type": sharding_of(self.plan)["tables_by_type"] if self.plan else None,
-            "message": self.message,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +177,7 @@ class PlanStudy:
             "capacity_bytes": dict(self.capacity_bytes),
             "statistics": self.statistics.to_dict(),
             "tables": self.tables.to_dicts(self.plan),
-            "compared": [found.to_dict() for found in self.compared],
+            "compared": [asdict(found) for found in self.compared],
         }
 
 
@@ -209,10 +200,16 @@ def imbalance(values: FloatArray) -> dict[str, float]:
     }
 
 
-def study_plan(resolved: ResolvedScenario, progress: Progress, *, compare: bool = False) -> PlanStudy:
+def study_plan(
+    resolved: ResolvedScenario, progress: Progress, *, compare: bool = False, keep: Keep = keep_nothing
+) -> PlanStudy:
     """Make or read the plan of a scenario, simulate it, and count the data of every rank and table.
 
     With ``compare`` it is the fastest of the plans of all planners and the scenario's own plan.
+
+    Args:
+        compare: whether to plan with all planners.
+        keep: keeps what each of them found.
 
     Raises:
         InputError: the scenario, the plan or the planner's name is wrong.
@@ -221,8 +218,10 @@ def study_plan(resolved: ResolvedScenario, progress: Progress, *, compare: bool 
     progress.stage("planning the sharding")
     job = PlanningJob.of(resolved)
     with located(resolved.document):
-        compared = _compared(job, progress) if compare else ()
-        plan = next((row.plan for row in compared if row.plan is not None), None) or plan_of(job)
+        makers = _makers(job)
+        compared = _compared(job, makers, progress, keep) if compare else ()
+        fastest = compared[0].planner if compared and compared[0].iteration_time_s is not None else None
+        plan = plan_of(job) if fastest is None else makers[fastest]()
         capacity = {str(tier): float(size) for tier, size in job.report(plan).capacity_bytes.items()}
         statistics, by_table = statistics_of(job, plan), tables_of(job, plan)
         return PlanStudy(resolved, plan, statistics, by_table, job.simulate_s(plan), capacity, compared)
@@ -276,19 +275,35 @@ def statistics_of(job: PlanningJob, plan: Plan) -> RankStatistics:
     )
 
 
-def _compared(job: PlanningJob, progress: Progress) -> tuple[PlannedBy, ...]:
-    """Results of all planners, and of the scenario's own plan where it has one, fastest first."""
-    names = PLANNERS.names()
-    makers: list[tuple[str, Callable[[], Plan]]] = [(name, partial(job.make, name)) for name in names]
+Maker: TypeAlias = Callable[[], Plan]
+"""Makes a plan, or raises `InfeasibleError`."""
+
+
+def _makers(job: PlanningJob) -> dict[str, Maker]:
+    """All planners, and the scenario's own plan where it has one, by name; each makes its plan once."""
+    makers: dict[str, Maker] = {name: cache(partial(job.make, name)) for name in PLANNERS.names()}
     if job.resolved.scenario.workload.sharding.plan is not None:
-        makers.insert(0, (OWN_PLAN, partial(plan_of, job, advise=False)))
+        makers = {OWN_PLAN: cache(partial(plan_of, job, advise=False)), **makers}
+    return makers
+
+
+def _compared(job: PlanningJob, makers: Mapping[str, Maker], progress: Progress, keep: Keep) -> tuple[PlannedBy, ...]:
+    """Results of all makers of plans, fastest first."""
     found: list[PlannedBy] = []
-    for number, (name, make) in enumerate(makers, start=1):
+    for number, (name, make) in enumerate(makers.items(), start=1):
         progress.stage(f"planning with {name}", number, len(makers))
-        try:
-            plan = make()
-        except InfeasibleError as error:
-            found.append(PlannedBy(name, message=str(error).splitlines()[0]))
-            continue
-        found.append(PlannedBy(name, plan, statistics_of(job, plan), job.simulate_s(plan)))
+        question = f"planning with {name}\n{job.resolved.hash}"
+        found.append(PlannedBy(**keep(question, partial(_found_by, name, make, job))))
     return tuple(sorted(found, key=lambda row: np.inf if row.iteration_time_s is None else row.iteration_time_s))
+
+
+def _found_by(planner: str, make: Maker, job: PlanningJob) -> dict[str, Any]:
+    """Attributes of `PlannedBy` for a planner."""
+    try:
+        plan = make()
+    except InfeasibleError as error:
+        return asdict(PlannedBy(planner, message=str(error).splitlines()[0]))
+    found = statistics_of(job, plan)
+    worst = {name: imbalance(values)["max_over_mean"] for name, values in found.measured().items()}
+    types = sharding_of(plan)["tables_by_type"]
+    return asdict(PlannedBy(planner, job.simulate_s(plan), float(found.hbm_bytes.max()), worst, types))

@@ -104,6 +104,11 @@ class ResolvedScenario:
         return self.scenario.hash
 
 
+def question_of(scenario: str | Path, settings: Sequence[str], resolved: ResolvedScenario) -> str:
+    """Text that is the same for two scenarios with the same results, messages with names of files included."""
+    return "\n".join([str(scenario), *settings, resolved.hash, *resolved.notes])
+
+
 def load_document(name_or_path: str | Path, settings: Sequence[str] = ()) -> Document:
     """Read a scenario and apply ``KEY=VALUE`` settings.
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from inputs.errors import InfeasibleError, InputError
 from scenarios.mapping import Map
 from scenarios.progress import Progress, Silent
-from scenarios.resolve import ResolvedScenario, load_scenario
+from scenarios.resolve import ResolvedScenario, load_scenario, question_of
 from scenarios.runner import simulate
 
 Scaling = Literal["weak", "strong"]
@@ -27,11 +27,16 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class SweepPoint:
-    """One size: the scenario to load, and its changes."""
+    """One size: the scenario to load, and its changes.
+
+    Attributes:
+        question: text that is the same for points with the same row.
+    """
 
     scenario: str | Path
     settings: tuple[str, ...]
     size: int
+    question: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +75,9 @@ def plan_sweep(scenario: str | Path, over: str, scaling: Scaling, settings: Sequ
         at_size = (*settings, f"{key}={size}")
         ranks = size * base.cluster.node.ranks if key == "nodes" else size
         batch = base.batch_on(ranks) if scaling == "weak" else base.global_batch_size
-        point = SweepPoint(scenario, (*at_size, f"workload.global_batch_size={batch}"), size)
-        load_scenario(point.scenario, point.settings)
-        points.append(point)
+        changes = (*at_size, f"workload.global_batch_size={batch}")
+        question = question_of(scenario, changes, load_scenario(scenario, changes))
+        points.append(SweepPoint(scenario, changes, size, question))
     return SweepPlan(base, key, scaling, tuple(points))
 
 

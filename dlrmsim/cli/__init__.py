@@ -10,9 +10,11 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import cast
+from contextlib import suppress
+from typing import Any, cast
 
 import typer
+from typer.core import TyperGroup
 
 from dlrmsim.cli.calibrate import calibrate
 from dlrmsim.cli.collective import collective
@@ -37,8 +39,21 @@ INTERRUPTED = 130
 USAGE_ERROR = cast("type[typer.BadParameter]", typer.BadParameter.__bases__[0])
 """Exception that typer raises for a wrong command line; it has no public name there."""
 
+
+class _Commands(TyperGroup):
+    """The commands; an interrupt of one comes out with its notes, which the group would drop."""
+
+    def invoke(self, ctx: Any) -> object:
+        """Run the command; an interrupt of it is the cause of `typer.Abort`."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt as interrupt:
+            raise typer.Abort from interrupt
+
+
 app = typer.Typer(
     name="dlrmsim",
+    cls=_Commands,
     help="Simulate distributed training of deep learning recommendation models.",
     no_args_is_help=True,
     add_completion=False,
@@ -84,11 +99,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = None if arguments is None else list(arguments)
     try:
         code = app(args=given, prog_name="dlrmsim", standalone_mode=False)
-    except (KeyboardInterrupt, typer.Abort):
-        return _interrupted()
+    except (KeyboardInterrupt, typer.Abort) as interrupt:
+        return _interrupted(interrupt.__cause__ or interrupt)
     except Exception as error:  # noqa: BLE001 - whatever happens becomes one message and an exit code
         return _failed(error)
-    return _interrupted() if code == INTERRUPTED else code or 0
+    return _interrupted(KeyboardInterrupt()) if code == INTERRUPTED else code or 0
 
 
 def _failed(error: Exception) -> int:
@@ -115,8 +130,11 @@ def _misused(error: typer.BadParameter) -> int:
     return 2
 
 
-def _interrupted() -> int:
-    typer.echo("dlrmsim: interrupted; nothing was written", err=True)
+def _interrupted(interrupt: BaseException) -> int:
+    """Print what an interrupt has left; a terminal that has gone reads nothing."""
+    left = "; ".join(getattr(interrupt, "__notes__", [])) or "nothing was written"
+    with suppress(OSError):
+        typer.echo(f"dlrmsim: interrupted; {left}", err=True)
     return INTERRUPTED
 
 

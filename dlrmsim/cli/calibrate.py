@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dlrmsim.cli.measure import DeviceChoice
+from dlrmsim.cli.options import Fresh, say_taken_over
 
 if TYPE_CHECKING:  # loading them takes longer than a command line may take to start
     from dlrmsim.hosts.cpus import HostSpec
@@ -57,6 +58,7 @@ def framework(
     constant: Annotated[
         list[str] | None, typer.Option("--constant", help="Constants to fit, at most four (default: the profile's).")
     ] = None,
+    fresh: Fresh = False,
 ) -> None:
     """Fit the few constants of a framework profile to the calibration cases of suites."""
     import dlrmsim
@@ -66,8 +68,9 @@ def framework(
 
     with progress_display() as progress:
         found = dlrmsim.calibrate_frameworks(
-            name, suites=suite or (), constants=constant or (), out=out, progress=progress
+            name, suites=suite or (), constants=constant or (), out=out, fresh=fresh, progress=progress
         )
+    say_taken_over(found.taken_over)
     print_facts((what, in_words(what, value)) for what, value in found.fitted.values.items())
     typer.echo(f"  {found.fitted.residuals}")
     typer.echo(f"  wrote {found.file}; use it as workload.framework: {found.file}")
@@ -122,6 +125,7 @@ def host(
         list[str] | None,
         typer.Option("--record", metavar="FILE", help="Fit an earlier measurement (or NAME: a shipped one)."),
     ] = None,
+    fresh: Fresh = False,
 ) -> None:
     """Time kernels and collectives of this machine with PyTorch and write the cluster that it is."""
     import dlrmsim
@@ -129,9 +133,18 @@ def host(
     from dlrmsim.hosts.cpus import HostSpec
 
     with progress_display() as progress:
-        spec = dlrmsim.calibrate_host(
-            record or (), minutes=minutes, seed=seed, device=device, cluster=cluster, out=out, progress=progress
-        ).spec
+        found = dlrmsim.calibrate_host(
+            record or (),
+            minutes=minutes,
+            seed=seed,
+            device=device,
+            cluster=cluster,
+            out=out,
+            fresh=fresh,
+            progress=progress,
+        )
+    say_taken_over(found.taken_over)
+    spec = found.spec
     if isinstance(spec, HostSpec):
         _print_cpus(spec)
     else:

@@ -21,7 +21,17 @@ Report: TypeAlias = Annotated[
     bool | None, typer.Option("--report/--no-report", help="Write report.html.", show_default="report")
 ]
 Workers: TypeAlias = Annotated[int | None, typer.Option("--workers", min=1, help="Processes (default: one per core).")]
+Fresh: TypeAlias = Annotated[
+    bool, typer.Option("--fresh", help="Start over instead of going on with the results of an interrupted run.")
+]
 AsJson: TypeAlias = Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")]
+
+
+def say_taken_over(results: int) -> None:
+    """Print on stderr how many results of an interrupted run count, if any."""
+    if results:
+        what = f"{results} result{'s' if results > 1 else ''} of an interrupted run"
+        typer.echo(f"dlrmsim: {what} taken over (--fresh starts over)", err=True)
 
 
 def refuse(mode: str, options: Mapping[str, object]) -> None:

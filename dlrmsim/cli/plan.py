@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dlrmsim.cli.options import Scenario, Settings
+from dlrmsim.cli.options import Fresh, Scenario, Settings, refuse, say_taken_over
 
 
 def plan(
@@ -24,6 +24,7 @@ def plan(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print plan and statistics as JSON and nothing else.")
     ] = False,
+    fresh: Fresh = False,
 ) -> None:
     """Shard the tables of a scenario and print the load of every rank and the place and cost of every table."""
     import dlrmsim
@@ -31,10 +32,13 @@ def plan(
     from dlrmsim.cli.progress import progress_display
     from reports.plan_tables import plan_tables
 
+    if not compare:
+        refuse("without --compare", {"--fresh": fresh or None})
     with progress_display() as progress:
         done = dlrmsim.plan(
-            scenario, planner=planner, compare=compare, settings=settings or (), out=out, progress=progress
+            scenario, planner=planner, compare=compare, settings=settings or (), out=out, fresh=fresh, progress=progress
         )
+    say_taken_over(done.taken_over)
     if as_json:
         print_json(done.to_dict())
         return

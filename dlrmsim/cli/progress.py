@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Timer
 
 from scenarios.progress import Progress, Silent
@@ -28,7 +28,8 @@ def progress_display() -> Iterator[Progress]:
     finally:
         timer.cancel()
         timer.join()
-        display.stop()
+        with suppress(OSError):  # the terminal may have gone
+            display.stop()
 
 
 class _RichDisplay:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from dlrmsim.cli.options import Scenario, Settings, Workers, refuse
+from dlrmsim.cli.options import Fresh, Scenario, Settings, Workers, refuse, say_taken_over
 
 
 class ScalingChoice(StrEnum):
@@ -35,6 +35,7 @@ def sweep(
     executor: Annotated[
         str | None, typer.Option("--executor", metavar="dask://HOST:PORT", help="Use a dask cluster.")
     ] = None,
+    fresh: Fresh = False,
 ) -> None:
     """Simulate a scenario at many sizes and say how it scales, what bounds it, and where it does not fit."""
     import dlrmsim
@@ -55,8 +56,10 @@ def sweep(
             workers=workers,
             executor=executor,
             out=out,
+            fresh=fresh,
             progress=progress,
         )
+    say_taken_over(done.taken_over)
     if as_json:
         print_json({"name": done.plan.base.name, "scaling": done.plan.scaling, "points": done.rows})
         return

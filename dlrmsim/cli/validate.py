@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from dlrmsim.cli.options import AsJson, Workers, refuse
+from dlrmsim.cli.options import AsJson, Fresh, Workers, refuse, say_taken_over
 from inputs.errors import InputError
 
 ABOVE = 4
@@ -39,10 +39,11 @@ def validate(
         float | None, typer.Option("--fail-above", metavar="PCT", min=0, help="Exit 4 when an error is larger.")
     ] = None,
     workers: Workers = None,
+    fresh: Fresh = False,
 ) -> None:
     """Predict published measurements, or those of `measure`, and print the errors."""
     if measured:
-        refuse("with --measured", {"SUITES": suites or None, "--workers": workers})
+        refuse("with --measured", {"SUITES": suites or None, "--workers": workers, "--fresh": fresh or None})
         _measured(measured, cluster, framework, report, as_json=as_json, fail_above=fail_above)
         return
     import dlrmsim
@@ -54,7 +55,8 @@ def validate(
         raise InputError("nothing to validate", file="SUITES", expected="suites, or --measured DIR")
     refuse("without --measured", {"--cluster": cluster, "--framework": framework})
     with progress_display() as progress:
-        found = dlrmsim.validate(suites, workers=workers, out=report, progress=progress)
+        found = dlrmsim.validate(suites, workers=workers, out=report, fresh=fresh, progress=progress)
+    say_taken_over(found.taken_over)
     if as_json:
         print_json({"suites": found.suites})
     else:

@@ -11,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ import numpy as np
 from dlrmsim.hosts.machine import MAX_RANKS_PER_CORE, require_torch
 from dlrmsim.hosts.training import TrainRequest, train_jobs
 from dlrmsim.output.folders import file_written_whole, require_file_writable
+from dlrmsim.output.kept import Kept, kept_results
 from dlrmsim.output.measurement import load_average
 from hardware_specs.cpu_kernels import CpuKernels
 from hardware_specs.loader import load_library
@@ -69,6 +71,7 @@ class HostSpec:
         rows: path of the table of measurements beside it.
         seconds: duration of the calibration.
         warning: known defect of the measurement; empty without one.
+        taken_over: number of measurements that an interrupted run had made.
     """
 
     cluster: Cluster
@@ -76,34 +79,51 @@ class HostSpec:
     rows: Path
     seconds: float
     warning: str = ""
+    taken_over: int = 0
 
 
-def calibrate_host(out: Path, minutes: float = MINUTES, seed: int = 0, progress: Progress | None = None) -> HostSpec:
-    """Measure this machine for about ``minutes`` and write its spec.
+def calibrate_host(
+    out: Path, minutes: float = MINUTES, seed: int = 0, progress: Progress | None = None, *, fresh: bool = False
+) -> HostSpec:
+    """Measure this machine for about ``minutes`` and write its spec; an interrupted run goes on unless ``fresh``.
 
     Raises:
         MissingExtraError: PyTorch is not installed.
         InputError: ``out`` cannot be written, or ``minutes`` is not above 0.
         RankFailedError: a rank died.
     """
-    shown, begin, stolen = progress or Silent(), time.perf_counter(), StolenTime(usable_cores())
+    begin, stolen = time.perf_counter(), StolenTime(usable_cores())
     require_torch()
     if not 0 < minutes < float("inf"):
         raise InputError("not a duration", file="--minutes", given=minutes, expected="above 0, e.g. 3")
     require_file_writable(out)
-    facts = HostFacts(**rounded(asdict(_facts(out.stem))))
-    rows = rounded([row for layout in _layouts(minutes, seed) for row in _measure(*layout, shown)])
-    alone = fit_alone(facts, rows, shown)
+    with kept_results(out, fresh=fresh) as kept:
+        shown = kept.shown(progress)
+        record, alone = _measured(out.stem, minutes, seed, kept, shown)
+        share, packed = stolen.share(), record.packed()
+        file_written_whole(out.with_suffix(SUFFIX), packed)  # before the fit, which --record can repeat
+        written = _written(out, HostRecord.unpacked(packed, out), alone, begin, shown)
+    return replace(written, warning=TAKEN.format(share) if share > MAX_STOLEN else "", taken_over=kept.taken_over)
+
+
+def _measured(name: str, minutes: float, seed: int, kept: Kept, progress: Progress) -> tuple[HostRecord, Cluster]:
+    """The measurements of this machine, and the machine with kernels and collectives as they are alone."""
+    here = _facts(name)
+    machine = f"{here.cpu}, {here.cores} cores, {here.memory_bytes} bytes"  # its clock changes all the time
+    question = f"{name} {machine} {minutes} {seed} torch {version('torch')}"
+    facts = HostFacts(**kept(f"{question}\nfacts", lambda: rounded(asdict(here))))
+    timed = [
+        kept(f"{question}\n{ranks} ranks {plan}", partial(_timed, ranks, plan, progress))
+        for ranks, plan in _layouts(minutes, seed)
+    ]
+    rows = [row for of in timed for row in of["rows"]]
+    alone = fit_alone(facts, rows, progress)
     ranks = [*rank_counts(facts.cores).values()]
     if facts.cores <= MOST_CORES_SHARED:
         ranks.append(RANKS_PER_CORE * facts.cores)
-    left_s = MEASURED_SHARE * 60.0 * minutes - (time.perf_counter() - begin)
-    jobs = train_jobs(TrainRequest(ranks, seed, left_s, larger=minutes >= LARGER_FROM_MINUTES), alone, shown)
-    share = stolen.share()
-    packed = HostRecord(facts, rows, jobs).packed()
-    file_written_whole(out.with_suffix(SUFFIX), packed)  # before the fit, which --record can repeat
-    written = _written(out, HostRecord.unpacked(packed, out), alone, begin, shown)
-    return replace(written, warning=TAKEN.format(share)) if share > MAX_STOLEN else written
+    left_s = MEASURED_SHARE * 60.0 * minutes - sum(of["seconds"] for of in timed)
+    request = TrainRequest(ranks, seed, left_s, larger=minutes >= LARGER_FROM_MINUTES, question=question)
+    return HostRecord(facts, rows, train_jobs(request, alone, progress, kept)), alone
 
 
 def refit_host(records: Sequence[str], out: Path, progress: Progress | None = None) -> HostSpec:
@@ -160,9 +180,11 @@ def _layouts(minutes: float, seed: int) -> list[tuple[int, Plan]]:
     return layouts + [(ranks, alone) for ranks in beside]
 
 
-def _measure(ranks: int, plan: Plan, progress: Progress) -> list[dict[str, Any]]:
+def _timed(ranks: int, plan: Plan, progress: Progress) -> dict[str, Any]:
+    """Rows of kernels and collectives on so many ranks, and the seconds that it took to time them."""
     from trainer.process.launch import run_ranks
 
+    begin = time.perf_counter()
     progress.stage(f"timing kernels and collectives on {ranks} ranks")
     cores = usable_cores()
     with tempfile.TemporaryDirectory(prefix="dlrmsim-host-") as name:
@@ -171,7 +193,8 @@ def _measure(ranks: int, plan: Plan, progress: Progress) -> list[dict[str, Any]]
         taken = cores if plan.cases else cores[:ranks]  # collectives are timed between ranks of one thread
         run_ranks(Run(scenario=folder / "plan.json", out=folder), ranks, taken, module="trainer.bench.microbench")
         timed = [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(ranks)]
-    return [{**row, "alone": ranks <= len(cores)} for row in joined(timed)]
+    rows = rounded([{**row, "alone": ranks <= len(cores)} for row in joined(timed)])
+    return {"rows": rows, "seconds": time.perf_counter() - begin}
 
 
 def _facts(name: str) -> HostFacts:

@@ -10,7 +10,8 @@ import json
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,9 @@ from typing import Any
 import numpy as np
 
 from dlrmsim.hosts.machine import require_torch
+from dlrmsim.hosts.turns import Training, trained_by_turns
 from dlrmsim.output.folders import file_written_whole, require_file_writable
+from dlrmsim.output.kept import Kept, kept_results
 from dlrmsim.output.measurement import iteration_times_s
 from hardware_specs.loader import CATALOGS, load_cluster
 from hardware_specs.types import Cluster
@@ -28,7 +31,7 @@ from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from traces.replay.gpu import gpu_of_device
 from trainer.bench.plans import Largest, Plan, joined
-from trainer.bench.series import SCENARIO, by_turns, started_by_turns
+from trainer.bench.series import SCENARIO
 from trainer.process.pin import usable_cores
 from trainer.process.runs import Run
 from validation.fits.spec_text import fitted_profile
@@ -36,7 +39,7 @@ from validation.gpu.calibration import FEWEST_JOBS, KIND_OF, GpuFit, fit_gpus
 from validation.gpu.record import GpuJob, GpuRecord
 from validation.host.prediction import predict
 from validation.host.random_jobs import Limits, random_job
-from validation.host.record import SUFFIX
+from validation.host.record import SUFFIX, rounded
 
 LARGEST = Largest(table_bytes=4e9, batch=65_536, flops=1e11, lookups=1e7, gathered=6e8, paired=6e8)
 """Limits of kernel sizes: the largest take a GPU some milliseconds, as those of large jobs do."""
@@ -74,12 +77,14 @@ class GpuSpec:
         file: the cluster.
         framework: the profile; None: too few jobs were trained.
         seconds: duration of the calibration.
+        taken_over: number of measurements that an interrupted run had made.
     """
 
     fit: GpuFit
     file: Path
     framework: Path | None
     seconds: float
+    taken_over: int = 0
 
 
 def calibrate_gpus(
@@ -89,6 +94,8 @@ def calibrate_gpus(
     seed: int = 0,
     progress: Progress | None = None,
     device: str = "cuda",
+    *,
+    fresh: bool = False,
 ) -> GpuSpec:
     """Measure this machine's GPUs for about so many minutes and write the spec.
 
@@ -100,13 +107,14 @@ def calibrate_gpus(
         seed: seed of sizes and jobs.
         progress: shows the steps.
         device: device on which ranks compute; ``cpu`` treats this machine as ``cluster``, which tests the whole path.
+        fresh: whether to measure again what an interrupted run had measured.
 
     Raises:
         MissingExtraError: PyTorch is not installed.
         InputError: ``out`` cannot be written, ``minutes`` is not above 0, or no shipped cluster has such a GPU.
         RankFailedError: a rank died.
     """
-    shown, begin = progress or Silent(), time.perf_counter()
+    begin = time.perf_counter()
     require_torch()
     if not 0 < minutes < float("inf"):
         raise InputError("not a time", file="--minutes", given=minutes, expected="above 0, e.g. 3")
@@ -116,20 +124,49 @@ def calibrate_gpus(
     if start.node.gpu is None:
         raise InputError("has no GPUs", file="--cluster", given=start.name, expected="a cluster with them")
     ranks = [ranks for ranks in RANKS if ranks <= min(count, start.node.ranks)]
-    seconds = 60.0 * minutes
-    largest = LARGEST if device == "cuda" else Largest()
-    rows = _timed(1, Plan(seed, CASES, 3, CASE_S, (), largest, tuple(KIND_OF), KERNELS_SHARE * seconds), device, shown)
-    for several in ranks[1:]:
-        alone = Plan(seed, 0, 3, CASE_S, COLLECTIVE_BYTES, seconds=COLLECTIVES_SHARE * seconds)
-        rows += _timed(several, alone, device, shown)
+    with kept_results(out, fresh=fresh) as kept:
+        shown = kept.shown(progress)
+        packed = _measured(_Measuring(name, start, ranks, seed, 60.0 * minutes, device), kept, shown).packed()
+        file = out.with_suffix(SUFFIX)
+        file_written_whole(file, packed)
+        written = _written(GpuRecord.unpacked(packed, file), out, begin, shown)
+    return replace(written, taken_over=kept.taken_over)
+
+
+@dataclass(frozen=True, slots=True)
+class _Measuring:
+    """A measurement: name of the GPUs, cluster to start from, numbers of ranks, seed, duration (s), device."""
+
+    name: str
+    start: Cluster
+    ranks: Sequence[int]
+    seed: int
+    seconds: float
+    device: str
+
+    @property
+    def question(self) -> str:
+        """Text on which all of it depends."""
+        start = json.dumps(self.start.to_dict())
+        return f"{self.name} {start} {self.ranks} {self.seed} {self.seconds} {self.device} torch {version('torch')}"
+
+
+def _measured(asked: _Measuring, kept: Kept, progress: Progress) -> GpuRecord:
+    """Kernels, collectives and jobs, each kept as soon as it is measured."""
     when = time.strftime("%Y-%m-%d", time.gmtime())
-    source = f"dlrmsim calibrate host --device {device}, {when}, torch {version('torch')}, {name}"
-    record, file = GpuRecord(name, start, source, rows, ()), out.with_suffix(SUFFIX)
-    file_written_whole(file, record.packed())  # a job that fails leaves it
-    jobs = _trained(ranks, seed, seconds - (time.perf_counter() - begin), start, device, shown)
-    packed = replace(record, jobs=jobs).packed()
-    file_written_whole(file, packed)
-    return _written(GpuRecord.unpacked(packed, file), out, begin, shown)
+    source = f"dlrmsim calibrate host --device {asked.device}, {when}, torch {version('torch')}, {asked.name}"
+    source = kept(f"{asked.question}\nsource", lambda: source)
+    seed, seconds, largest = asked.seed, asked.seconds, LARGEST if asked.device == "cuda" else Largest()
+    plans = {1: Plan(seed, CASES, 3, CASE_S, (), largest, tuple(KIND_OF), KERNELS_SHARE * seconds)}
+    for several in asked.ranks[1:]:
+        plans[several] = Plan(seed, 0, 3, CASE_S, COLLECTIVE_BYTES, seconds=COLLECTIVES_SHARE * seconds)
+    timed = [
+        kept(f"{asked.question}\n{ranks} GPUs {plan}", partial(_timed, ranks, plan, asked.device, progress))
+        for ranks, plan in plans.items()
+    ]
+    rows = [row for of in timed for row in of["rows"]]
+    left_s = seconds - sum(of["seconds"] for of in timed)
+    return GpuRecord(asked.name, asked.start, source, rows, _trained(asked, left_s, kept, progress))
 
 
 def refit_gpus(record: GpuRecord, out: Path, progress: Progress | None = None) -> GpuSpec:
@@ -174,38 +211,42 @@ def _gpus(device: str) -> tuple[str, int]:
     return gpu_name(), gpu_count()
 
 
-def _timed(ranks: int, plan: Plan, device: str, progress: Progress) -> list[dict[str, Any]]:
-    """Rows of kernels or collectives on so many ranks."""
+def _timed(ranks: int, plan: Plan, device: str, progress: Progress) -> dict[str, Any]:
+    """Rows of kernels or collectives on so many ranks, and the seconds that it took to time them."""
     from trainer.process.launch import run_ranks
 
+    begin = time.perf_counter()
     progress.stage(f"timing {'kernels' if plan.cases else 'collectives'} on {ranks} GPUs")
     with tempfile.TemporaryDirectory(prefix="dlrmsim-host-") as name:
         folder = Path(name)
         plan.write(folder / "plan.json")
         run = Run(scenario=folder / "plan.json", out=folder, device=device)
         run_ranks(run, ranks, usable_cores(), module="trainer.bench.microbench")
-        return joined([json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(ranks)])
+        found = [json.loads((folder / f"rank{rank}.json").read_text(encoding="utf-8")) for rank in range(ranks)]
+    return {"rows": rounded(joined(found)), "seconds": time.perf_counter() - begin}
 
 
-def _trained(
-    counts: Sequence[int], seed: int, seconds: float, machine: Cluster, device: str, progress: Progress
-) -> list[GpuJob]:
+def _trained(asked: _Measuring, seconds: float, kept: Kept, progress: Progress) -> list[GpuJob]:
     """Jobs drawn at random, trained by turns until the time is over and there are enough for a fit."""
+    counts = asked.ranks
     progress.stage(f"training jobs drawn at random by turns on {', '.join(map(str, counts))} GPUs")
-    end = time.perf_counter() + seconds
     with tempfile.TemporaryDirectory(prefix="dlrmsim-host-") as name:
         root = Path(name)
         drawn = max(FEWEST_JOBS, round(JOBS_PER_S * seconds / len(counts)))
-        limits = LIMITS if device == "cuda" else CPU_LIMITS
-        jobs = {ranks: drawn_jobs(ranks, seed, drawn, machine, root / f"ranks_{ranks}", limits) for ranks in counts}
+        limits = LIMITS if asked.device == "cuda" else CPU_LIMITS
+        jobs = {
+            ranks: drawn_jobs(ranks, asked.seed, drawn, asked.start, root / f"ranks_{ranks}", limits)
+            for ranks in counts
+        }
         folders = {ranks: list(of_ranks) for ranks, of_ranks in jobs.items()}
-        runs = dict.fromkeys(folders, replace(SCHEDULE, device=device))
-        with started_by_turns(runs, folders, root) as series:
-            trained: list[GpuJob] = []
-            for ranks, folder in by_turns(series, lambda: time.perf_counter() > end and len(trained) >= FEWEST_JOBS):
-                scenario = {**jobs[ranks][folder].to_dict(), "cluster": None}
-                trained.append(GpuJob(scenario, _iteration_s(folder, ranks)))
-    return trained
+        run = replace(SCHEDULE, device=asked.device)
+        training = Training(run, folders, root, seconds, FEWEST_JOBS, asked.question)
+
+        def record(ranks: int, folder: Path) -> dict[str, Any]:
+            scenario = {**jobs[ranks][folder].to_dict(), "cluster": None}
+            return asdict(GpuJob(scenario, _iteration_s(folder, ranks)))
+
+        return [GpuJob(**found) for found in trained_by_turns(training, kept, record).values()]
 
 
 def drawn_jobs(

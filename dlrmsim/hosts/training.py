@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from importlib.resources import files
@@ -13,13 +12,15 @@ from typing import Any
 
 import numpy as np
 
+from dlrmsim.hosts.turns import Training, trained_by_turns
+from dlrmsim.output.kept import Kept
 from hardware_specs.types import Cluster
 from inputs.errors import InfeasibleError
 from scenarios.host_memory import physical_memory_bytes
 from scenarios.prepare import with_plan
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
-from trainer.bench.series import SCENARIO, by_turns, started_by_turns
+from trainer.bench.series import SCENARIO
 from trainer.process.runs import Run
 from validation.host.iteration_parts import TrainedRank
 from validation.host.operator_times import read_timed
@@ -60,21 +61,24 @@ class TrainRequest:
         seed: seed of the draws.
         seconds: training time, process start included.
         larger: whether every `EVERY`-th job is larger than `LIMITS`.
+        question: text that stands for the machine and the calibration.
     """
 
     ranks: Sequence[int]
     seed: int
     seconds: float
     larger: bool = False
+    question: str = ""
 
 
-def train_jobs(request: TrainRequest, machine: Cluster, progress: Progress) -> list[JobRecord]:
+def train_jobs(request: TrainRequest, machine: Cluster, progress: Progress, kept: Kept) -> list[JobRecord]:
     """Train jobs of all numbers of ranks in turn while there is time, so that a drift of the machine affects all alike.
 
     Args:
         request: the jobs.
         machine: the host with kernels and collectives as they are alone, for the planners.
         progress: receives the stage.
+        kept: keeps the jobs that are trained.
 
     Raises:
         RankFailedError: a rank died.
@@ -85,8 +89,12 @@ def train_jobs(request: TrainRequest, machine: Cluster, progress: Progress) -> l
             ranks: drawn_jobs(ranks, request.seed, count, machine, Path(name) / f"ranks_{ranks}", larger=request.larger)
             for ranks in request.ranks
         }
-        done = _train(request, {ranks: list(of_ranks) for ranks, of_ranks in jobs.items()}, Path(name), progress)
-        return [_record(jobs[ranks][folder], folder, ranks) for ranks, folders in done.items() for folder in folders]
+        progress.stage(f"training random jobs on {', '.join(map(str, request.ranks))} ranks in turn")
+        folders = {ranks: list(of_ranks) for ranks, of_ranks in jobs.items()}
+        training = Training(SCHEDULE, folders, Path(name), request.seconds, 0, request.question)
+        done = trained_by_turns(training, kept, lambda ranks, at: _record(jobs[ranks][at], at, ranks).to_dict())
+        order = [(ranks, at) for ranks, of_ranks in folders.items() for at in of_ranks]
+        return [JobRecord.from_dict(done[job]) for job in order if job in done]
 
 
 def _record(job: ResolvedScenario, folder: Path, ranks: int) -> JobRecord:
@@ -157,16 +165,3 @@ def drawn_jobs(
         folder.mkdir()
         (folder / SCENARIO).write_text(job.to_yaml(), encoding="utf-8")
     return folders
-
-
-def _train(
-    request: TrainRequest, folders: Mapping[int, Sequence[Path]], root: Path, progress: Progress
-) -> dict[int, list[Path]]:
-    """Folders of the jobs that were trained in the time, by number of ranks."""
-    end = time.perf_counter() + request.seconds
-    progress.stage(f"training random jobs on {', '.join(map(str, request.ranks))} ranks in turn")
-    done: dict[int, list[Path]] = {ranks: [] for ranks in folders}
-    with started_by_turns(dict.fromkeys(folders, SCHEDULE), folders, root) as series:
-        for ranks, folder in by_turns(series, lambda: time.perf_counter() > end):
-            done[ranks].append(folder)
-    return done

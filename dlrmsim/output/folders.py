@@ -1,8 +1,8 @@
 """Output folders: written whole or not at all.
 
-A folder is written under a temporary name beside its destination and renamed when it is complete. A destination that
-exists is replaced only when its ``run.json`` (`dlrmsim.output.record`) lists everything in it, and only by results with
-at least the same files: a run never deletes a file that it does not replace.
+A folder is written under a temporary name beside its destination (`dlrmsim.output.partial`) and renamed when it is
+complete. A destination that exists is replaced only when its ``run.json`` (`dlrmsim.output.record`) lists everything in
+it and below, and only by results with at least the same files: a run never deletes a file that it does not replace.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from __future__ import annotations
 import errno
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from dlrmsim.output.record import recorded_files
+from dlrmsim.output.partial import new_file, new_folder, put_back, remove_dead
+from dlrmsim.output.record import foreign_files, recorded_files
 from inputs.errors import InputError
 
 _DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EIO, errno.EACCES, errno.EPERM}
@@ -32,6 +32,8 @@ REPORT_FILE = "report.html"
 def replaceable(target: str | Path, *, report: bool = True) -> Path:
     """The path of a folder that may be written: it does not exist, is empty, or is one of ours.
 
+    First removes what killed processes left beside it.
+
     Args:
         target: the folder.
         report: whether the new files include a page.
@@ -41,12 +43,25 @@ def replaceable(target: str | Path, *, report: bool = True) -> Path:
             files do not replace.
     """
     target = Path(target)
+    remove_dead(target.absolute().parent)
     if not target.exists() and not target.is_symlink():
         _require_writable(_existing_parent(target))
         return target
     if target.is_symlink() or not target.is_dir():
         raise InputError("is not a folder; nothing was written", file=target, expected="a folder to create or replace")
-    foreign = _foreign_entries(target)
+    _require_none_foreign(target)
+    if not report and (target / REPORT_FILE).exists():
+        raise _lost(target, {REPORT_FILE})
+    _require_writable(target.absolute().parent)
+    return target
+
+
+def _require_none_foreign(target: Path) -> None:
+    """Refuse a folder with anything in it or below that dlrmsim did not write, or that cannot be read."""
+    try:
+        foreign = foreign_files(target)
+    except OSError as error:
+        raise InputError(f"cannot be read: {error.strerror}; nothing was written", file=target) from None
     if foreign:
         raise InputError(
             f"holds files that dlrmsim did not write ({', '.join(foreign[:3])}{', ...' if len(foreign) > 3 else ''}); "
@@ -54,10 +69,6 @@ def replaceable(target: str | Path, *, report: bool = True) -> Path:
             file=target,
             expected="a new folder, an empty one, or one of an earlier run (choose another with --out)",
         )
-    if not report and (target / REPORT_FILE).exists():
-        raise _lost(target, {REPORT_FILE})
-    _require_writable(target.absolute().parent)
-    return target
 
 
 def _lost(target: Path, names: set[str]) -> InputError:
@@ -95,12 +106,13 @@ def folder_written_whole(target: Path) -> Iterator[Path]:
     target = replaceable(target).absolute()
     try:
         created = _create_parents(target.parent)
-        partial = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
+        partial = new_folder(target, "partial")
     except OSError as error:
         raise InputError(f"cannot be created: {error.strerror}; nothing was written", file=target) from None
     try:
         yield partial
         partial.chmod(0o777 & ~_umask())
+        _flush(partial)
         _require_no_loss(partial, target)
         _swap_in(partial, target)
     except BaseException as error:
@@ -121,22 +133,28 @@ def file_written_whole(target: Path, content: str | bytes) -> None:
     """
     if target.is_dir():
         raise InputError("is a folder; nothing was written", file=target, expected="a file")
+    remove_dead(target.absolute().parent)
     try:
-        handle, partial = tempfile.mkstemp(prefix=f".{target.name}.partial-", dir=target.absolute().parent)
+        handle, partial = new_file(target.absolute())
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content.encode() if isinstance(content, str) else content)
-            Path(partial).chmod(0o666 & ~_umask())
-            Path(partial).replace(target)
+                file.flush()
+                os.fsync(handle)
+            partial.chmod(0o666 & ~_umask())
+            partial.replace(target)
         except BaseException:
-            Path(partial).unlink(missing_ok=True)
+            partial.unlink(missing_ok=True)
             raise
     except OSError as error:
         raise InputError(f"cannot be written: {error.strerror}; nothing was written", file=target) from None
 
 
 def _require_no_loss(partial: Path, target: Path) -> None:
-    """Refuse to replace a folder with recorded files that ``partial`` lacks."""
+    """Refuse to replace a folder that now has files of others, or recorded files that ``partial`` lacks."""
+    if not target.exists():
+        return
+    _require_none_foreign(target)
     lost = {name for name in recorded_files(target) if (target / name).exists() and not (partial / name).exists()}
     if lost:
         raise _lost(target, lost)
@@ -147,22 +165,25 @@ def _swap_in(partial: Path, target: Path) -> None:
     if not target.exists():
         partial.rename(target)
         return
-    aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.replaced-", dir=target.parent))
+    aside = new_folder(target, "replaced")
     try:
         target.rename(aside / target.name)
-        try:
-            partial.rename(target)
-        except BaseException:
-            (aside / target.name).rename(target)
-            raise
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
+        partial.rename(target)
+    except BaseException:
+        put_back(aside)
+        raise
+    shutil.rmtree(aside, ignore_errors=True)
 
 
-def _foreign_entries(folder: Path) -> list[str]:
-    """Names in ``folder`` that its record does not list; all of them without a record of ours."""
-    ours = recorded_files(folder)
-    return sorted(entry.name for entry in folder.iterdir() if entry.name not in ours)
+def _flush(folder: Path) -> None:
+    """Have the disk hold all files of a folder before an older one goes: a power cut must not cost both."""
+    for place, _, files in os.walk(folder):
+        for path in (*(Path(place) / name for name in files), *([Path(place)] if os.name == "posix" else [])):
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
 
 def _create_parents(folder: Path) -> list[Path]:

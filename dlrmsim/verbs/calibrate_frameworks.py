@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
-from dlrmsim.output.folders import file_written_whole
+from dlrmsim.output.folders import file_written_whole, require_file_writable
+from dlrmsim.output.kept import kept_results
 from dlrmsim.verbs.what import Name, Names, names_of
 from inputs.errors import InputError, nearest_name
 from scenarios.progress import Progress, Silent
@@ -24,10 +25,12 @@ class CalibrateFrameworksResult:
 
     Attributes:
         file: the profile that was written.
+        taken_over: number of evaluations that an interrupted run had made.
     """
 
     file: Path
     fitted: FittedConstants
+    taken_over: int = 0
 
 
 def calibrate_frameworks(
@@ -36,14 +39,18 @@ def calibrate_frameworks(
     suites: Names = (),
     constants: Sequence[str] = (),
     out: Name,
+    fresh: bool = False,
     progress: Progress | None = None,
 ) -> CalibrateFrameworksResult:
     """Fit constants of a profile to the calibration cases of suites that use it, and write the profile.
+
+    Evaluations are kept until then (`dlrmsim.output.kept`): an interrupted fit goes on with them.
 
     Args:
         suites: suites to fit to; by default those that the profile names in its ``fit``.
         constants: constants to fit; by default those that its ``fit`` names.
         out: YAML file to write: the profile's own text with the fitted values in it.
+        fresh: whether to make evaluations again that an interrupted run had made.
 
     Raises:
         InputError: the profile or a suite is wrong, there is nothing to fit, or ``out`` cannot be written.
@@ -55,13 +62,15 @@ def calibrate_frameworks(
         raise InputError("no suite to fit to", file="--suite", expected="a suite, or a profile whose fit names some")
     shown = progress or Silent()
     shown.stage("reading the suites")
-    fitted = fit_framework(chosen, calibration_of(profile.name, named), shown)
-    suites_named = ", ".join(named)
-    text = with_constants(text, f"dlrmsim calibrate framework {profile.name}: {suites_named}", fitted)
-    constants_named = ", ".join(fitted.values)
-    fit = f'fit: {{constants: [{constants_named}], suites: [{suites_named}], residuals: "{fitted.residuals}"}}\n'
-    file_written_whole(file, with_entry(text, "fit", fit))
-    return CalibrateFrameworksResult(file, fitted)
+    require_file_writable(file)
+    with kept_results(file, fresh=fresh) as kept:
+        fitted = fit_framework(chosen, calibration_of(profile.name, named), kept.shown(shown), kept)
+        suites_named = ", ".join(named)
+        text = with_constants(text, f"dlrmsim calibrate framework {profile.name}: {suites_named}", fitted)
+        constants_named = ", ".join(fitted.values)
+        fit = f'fit: {{constants: [{constants_named}], suites: [{suites_named}], residuals: "{fitted.residuals}"}}\n'
+        file_written_whole(file, with_entry(text, "fit", fit))
+    return CalibrateFrameworksResult(file, fitted, kept.taken_over)
 
 
 def _constants(names: Sequence[str]) -> tuple[Constant, ...]:

@@ -27,6 +27,11 @@ class CalibrateHostResult:
     file: Path
     spec: HostSpec | GpuSpec
 
+    @property
+    def taken_over(self) -> int:
+        """Number of measurements that an interrupted run had made."""
+        return self.spec.taken_over
+
 
 def calibrate_host(
     what: Names = (),
@@ -36,9 +41,12 @@ def calibrate_host(
     device: str | None = None,
     cluster: str | None = None,
     out: Name = "host.yaml",
+    fresh: bool = False,
     progress: Progress | None = None,
 ) -> CalibrateHostResult:
     """Measure this machine, or take records of earlier measurements, and write the cluster.
+
+    Measurements are kept until then (`dlrmsim.output.kept`): an interrupted calibration goes on with them.
 
     Args:
         what: records of earlier calibrations; none: measure.
@@ -48,6 +56,7 @@ def calibrate_host(
         cluster: on GPUs, the cluster whose values count for all that is not timed; default: the first shipped one with
             such a GPU.
         out: YAML file of the cluster; its record and tables go beside it.
+        fresh: whether to measure again what an interrupted run had measured.
 
     Raises:
         MissingExtraError: PyTorch is not installed.
@@ -56,7 +65,13 @@ def calibrate_host(
     """
     records, file = [str(name) for name in names_of(what)], Path(out)
     if records:
-        given = {"--minutes": minutes, "--seed": seed, "--device": device, "--cluster": cluster}
+        given = {
+            "--minutes": minutes,
+            "--seed": seed,
+            "--device": device,
+            "--cluster": cluster,
+            "--fresh": fresh or None,
+        }
         for name, value in given.items():
             if value is not None:
                 raise InputError("nothing is measured with --record", file=name, given=value, expected="one of the two")
@@ -64,10 +79,10 @@ def calibrate_host(
     require_torch()
     time_min, draws = MINUTES if minutes is None else minutes, seed or 0
     if device_for(device, 1) == "cuda":
-        return CalibrateHostResult(file, calibrate_gpus(file, cluster, time_min, draws, progress))
+        return CalibrateHostResult(file, calibrate_gpus(file, cluster, time_min, draws, progress, fresh=fresh))
     if cluster is not None:
         raise InputError("is for GPUs alone", file="--cluster", given=cluster, expected="no --cluster on CPUs")
-    return CalibrateHostResult(file, calibrate_cpus(file, time_min, draws, progress))
+    return CalibrateHostResult(file, calibrate_cpus(file, time_min, draws, progress, fresh=fresh))
 
 
 def _refitted(records: list[str], file: Path, progress: Progress | None) -> HostSpec | GpuSpec:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlrmsim.output.folders import RUNS_FOLDER, folder_written_whole, replaceable
+from dlrmsim.output.kept import kept_results
 from dlrmsim.output.record import write_record
 from dlrmsim.pages.scaling import scaling_study
 from dlrmsim.verbs.what import Name
@@ -31,12 +32,14 @@ class SweepResult:
         plan: the sizes.
         study: the sizes with their results.
         rows: rows of ``sweep.parquet``, by ascending size.
+        taken_over: number of sizes that an interrupted run had simulated.
     """
 
     folder: Path
     plan: SweepPlan
     study: ScalingStudy
     rows: Sequence[Mapping[str, object]]
+    taken_over: int = 0
 
     @property
     def warnings(self) -> Mapping[int, Sequence[str]]:
@@ -60,9 +63,12 @@ def sweep(
     workers: int | None = None,
     executor: str | None = None,
     out: Name | None = None,
+    fresh: bool = False,
     progress: Progress | None = None,
 ) -> SweepResult:
     """Simulate every size and write ``sweep.parquet`` and ``scaling.html``.
+
+    Finished sizes are kept until then (`dlrmsim.output.kept`): an interrupted sweep goes on with them.
 
     Args:
         over: sizes, such as ``nodes=1,2,4,...,512`` or ``world_size=1,2,4,8``.
@@ -71,6 +77,7 @@ def sweep(
         workers: processes; default one per core, at most one per size. The results do not depend on it.
         executor: ``dask://HOST:PORT`` of a dask scheduler to use instead of processes.
         out: output folder; default ``runs/NAME-SCALING-HASH8``.
+        fresh: whether to simulate sizes again that an interrupted run had simulated.
 
     Raises:
         InputError: the scenario or a size is wrong, the folder holds something else, or the executor is no address.
@@ -79,13 +86,15 @@ def sweep(
     plan = plan_sweep(what, over, scaling, settings)
     base = plan.base
     folder = replaceable(RUNS_FOLDER / f"{base.name}-{scaling}-{base.hash[:8]}" if out is None else out)
-    rows = run_sweep(plan, workers_map(executor, workers, len(plan.points)), progress)
-    study = scaling_study(plan, rows)
-    with folder_written_whole(folder) as partial:
-        _write_parquet(partial / "sweep.parquet", rows)
-        (partial / PAGE_FILE).write_text(render_scaling(study), encoding="utf-8")
-        write_record(partial, {})
-    return SweepResult(folder, plan, study, rows)
+    with kept_results(folder, fresh=fresh) as kept:
+        run_all = kept.mapped(workers_map(executor, workers, len(plan.points)), dict, dict)
+        rows = run_sweep(plan, run_all, kept.shown(progress))
+        study = scaling_study(plan, rows)
+        with folder_written_whole(folder) as partial:
+            _write_parquet(partial / "sweep.parquet", rows)
+            (partial / PAGE_FILE).write_text(render_scaling(study), encoding="utf-8")
+            write_record(partial, {"taken_over": kept.taken_over})
+    return SweepResult(folder, plan, study, rows, kept.taken_over)
 
 
 def _write_parquet(path: Path, rows: Sequence[Mapping[str, object]]) -> None:

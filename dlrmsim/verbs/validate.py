@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from dlrmsim import __version__
-from dlrmsim.output.folders import file_written_whole, require_file_writable
+from dlrmsim.output.folders import RUNS_FOLDER, file_written_whole, require_file_writable
+from dlrmsim.output.kept import kept_results
 from dlrmsim.verbs.what import Name, Names, names_of
 from dlrmsim.workers import workers_map
 from reports.suite_report import render_suites
 from scenarios.progress import Progress
+from validation.suites.predict import Prediction
 from validation.suites.score import score
 from validation.suites.suite import load_suite
 
@@ -40,10 +43,12 @@ class ValidateResult:
     Attributes:
         cases: all cases.
         suites: an entry of ``validate --json`` each.
+        taken_over: number of predictions that an interrupted run had made.
     """
 
     cases: tuple[ValidatedCase, ...]
     suites: Sequence[Mapping[str, object]]
+    taken_over: int = 0
 
     def above(self, limit_pct: float) -> list[str]:
         """Names of cases with a larger error, outside their band, or without a prediction."""
@@ -55,13 +60,21 @@ class ValidateResult:
 
 
 def validate(
-    what: Names, *, workers: int | None = None, out: Name | None = None, progress: Progress | None = None
+    what: Names,
+    *,
+    workers: int | None = None,
+    out: Name | None = None,
+    fresh: bool = False,
+    progress: Progress | None = None,
 ) -> ValidateResult:
     """Predict what others measured.
+
+    Predictions are kept until all are made (`dlrmsim.output.kept`): an interrupted run goes on with them.
 
     Args:
         workers: processes; default one per core.
         out: HTML file of predictions against measurements; None: no file.
+        fresh: whether to predict again what an interrupted run had predicted.
 
     Raises:
         InputError: a suite, or a case in it, is wrong, or ``out`` cannot be written.
@@ -69,12 +82,22 @@ def validate(
     if out is not None:
         require_file_writable(Path(out))
     loaded = [load_suite(name) for name in names_of(what)]
-    suites = [score(file, suite, workers_map(None, workers, len(suite.cases)), progress) for file, suite in loaded]
+    output = RUNS_FOLDER / f"validate-{'-'.join(file.stem for file, _ in loaded)}" if out is None else Path(out)
+    with kept_results(output, fresh=fresh) as kept:
+        shown = kept.shown(progress)
+        suites = [
+            score(file, suite, kept.mapped(workers_map(None, workers, len(suite.cases)), asdict, _prediction), shown)
+            for file, suite in loaded
+        ]
+        if out is not None:
+            file_written_whole(Path(out), render_suites(suites, __version__))
     cases = tuple(
         ValidatedCase(f"{suite['suite']}/{case['id']}", case["predicted"], case["error_pct"], case.get("hit"))
         for suite in suites
         for case in suite["cases"]
     )
-    if out is not None:
-        file_written_whole(Path(out), render_suites(suites, __version__))
-    return ValidateResult(cases, suites)
+    return ValidateResult(cases, suites, kept.taken_over)
+
+
+def _prediction(kept: Mapping[str, Any]) -> Prediction:
+    return Prediction(**kept)

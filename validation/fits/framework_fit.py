@@ -20,6 +20,7 @@ from inputs.errors import InputError
 from inputs.quantities import format_quantity
 from scenarios.engine_run import iteration_s
 from scenarios.job import machine_of, settings_of
+from scenarios.mapping import Keep, keep_nothing
 from scenarios.plans import make_fitting_plan
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario
@@ -64,6 +65,11 @@ class Configuration:
         machine, planned = self._planned
         resolved = replace(self.resolved, framework=with_constants(self.resolved.framework, values))
         return iteration_s(resolved, replace(planned, settings=settings_of(resolved)), machine)
+
+    @cached_property
+    def hash(self) -> str:
+        """Hash of its scenario."""
+        return self.resolved.hash
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +125,16 @@ def _seconds(case: Case, resolved: ResolvedScenario) -> float:
 
 
 def fit_framework(
-    constants: Sequence[Constant], configurations: Sequence[Configuration], progress: Progress | None = None
+    constants: Sequence[Constant],
+    configurations: Sequence[Configuration],
+    progress: Progress | None = None,
+    keep: Keep = keep_nothing,
 ) -> FittedConstants:
-    """The constants with which the framework of the configurations meets them best."""
+    """The constants with which the framework of the configurations meets them best.
+
+    Args:
+        keep: keeps the iteration times of every evaluation: the same search goes on from there.
+    """
     from scipy.optimize import least_squares
 
     start = np.log([START[name] for name in constants])
@@ -129,8 +142,10 @@ def fit_framework(
 
     def errors(logs: FloatArray) -> FloatArray:
         values = dict(zip(constants, np.exp(logs).tolist(), strict=True))
-        off = [np.log(found.iteration_s(values) / np.array(found.measured_s)) for found in configurations]
-        return np.concatenate(off)
+        question = "\n".join([f"iterations with {values}", *(found.hash for found in configurations)])
+        times_s = keep(question, lambda: [found.iteration_s(values) for found in configurations])
+        pairs = zip(times_s, configurations, strict=True)
+        return np.concatenate([np.log(seconds / np.array(found.measured_s)) for seconds, found in pairs])
 
     def residuals(logs: FloatArray) -> FloatArray:
         shown.stage(f"fitting {len(configurations)} configurations, evaluation {next(evaluations)}")

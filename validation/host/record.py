@@ -47,6 +47,20 @@ class JobRecord:
     trained: Sequence[TrainedRank]
     timed: Sequence[TimedRank]
 
+    @staticmethod
+    def from_dict(found: Mapping[str, Any]) -> JobRecord:
+        """The job whose `to_dict` is given."""
+        trained = [TrainedRank(**rank) for rank in found["trained"]]
+        arrays = ("steps_s", "gemms_s")
+        timed = [TimedRank(**rank | {name: np.array(rank[name]) for name in arrays}) for rank in found["timed"]]
+        return JobRecord(found["scenario"], trained, timed)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The job as JSON values with `DIGITS` digits."""
+        ranks = {"trained": [*map(asdict, self.trained)], "timed": [*map(asdict, self.timed)]}
+        found: dict[str, Any] = rounded({"scenario": self.scenario, **ranks})
+        return found
+
     @property
     def stolen(self) -> float:
         """Fraction of its cores' time that a hypervisor took, the mean over ranks."""
@@ -105,10 +119,7 @@ class HostRecord:
 
     def packed(self) -> bytes:
         """Content of its file: compressed JSON, the same bytes for the same record."""
-        jobs = [
-            {"scenario": job.scenario, "trained": [*map(asdict, job.trained)], "timed": [*map(asdict, job.timed)]}
-            for job in self.jobs
-        ]
+        jobs = [job.to_dict() for job in self.jobs]
         return packed({"schema": SCHEMA, "facts": asdict(self.facts), "rows": list(self.rows), "jobs": jobs})
 
     @staticmethod
@@ -143,7 +154,7 @@ class HostRecord:
             InputError: the content is not a record.
         """
         with unpacking(content, SCHEMA, file) as found:
-            jobs = [_job(job) for job in found["jobs"]]
+            jobs = [JobRecord.from_dict(job) for job in found["jobs"]]
             return HostRecord(HostFacts(**found["facts"]), found["rows"], jobs)
 
 
@@ -171,14 +182,6 @@ def unpacking(content: bytes, schema: object, file: Path) -> Iterator[dict[str, 
     except (OSError, EOFError, ValueError, KeyError, TypeError):
         expected = f"a file NAME{SUFFIX} that `dlrmsim calibrate host` wrote beside NAME.yaml"
         raise InputError("not a record of a calibration", file=file, expected=expected) from None
-
-
-def _job(found: Mapping[str, Any]) -> JobRecord:
-    trained = [TrainedRank(**rank) for rank in found["trained"]]
-    timed = [
-        TimedRank(**rank | {name: np.array(rank[name]) for name in ("steps_s", "gemms_s")}) for rank in found["timed"]
-    ]
-    return JobRecord(found["scenario"], trained, timed)
 
 
 def rounded(value: Any) -> Any:

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from inputs.errors import InfeasibleError, InputError
 from scenarios.mapping import Map
 from scenarios.progress import Progress, Silent
-from scenarios.resolve import ResolvedScenario, load_scenario
+from scenarios.resolve import ResolvedScenario, load_scenario, question_of
 from scenarios.runner import Outcome, simulate
 from simulator.lowered import PS_PER_S
 from simulator.operators import Category, CollectiveCall, EmbeddingLookup, EmbeddingUpdate, Gemm
@@ -40,6 +40,18 @@ class Job:
             InputError: it, or a setting, is wrong.
         """
         return load_scenario(self.scenario, self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedJob:
+    """A job that is checked.
+
+    Attributes:
+        question: text that is the same for jobs with the same prediction.
+    """
+
+    job: Job
+    question: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +93,18 @@ def predict(jobs: list[Job], run_all: Map, progress: Progress | None = None) -> 
         InputError: a job is no valid scenario; found before anything runs.
     """
     progress = progress or Silent()
-    distinct = list(dict.fromkeys(jobs))
-    for job in distinct:
-        job.resolved()
+    distinct = [AskedJob(job, question_of(job.scenario, job.settings, job.resolved())) for job in dict.fromkeys(jobs)]
     predictions: dict[Job, Prediction] = {}
     progress.stage("simulating cases", 0, len(distinct))
     for position, prediction in run_all(predict_one, distinct):
-        predictions[distinct[position]] = prediction
+        predictions[distinct[position].job] = prediction
         progress.stage("simulating cases", len(predictions), len(distinct))
     return predictions
 
 
-def predict_one(job: Job) -> Prediction:
+def predict_one(asked: AskedJob) -> Prediction:
     """Simulate a job."""
+    job = asked.job
     resolved = job.resolved()
     inputs = inputs_of(resolved, job)
     try:

@@ -1,4 +1,4 @@
-"""The bounded quantities that specs are made of."""
+"""The bounded quantities that specs are made of: each has a least and a most that no machine is outside of."""
 
 from __future__ import annotations
 
@@ -7,23 +7,36 @@ from typing import Annotated, Any
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
-from inputs.quantities import Bytes, BytesPerSecond, Count, FlopsPerSecond, Fraction, Hertz
+from inputs.quantities import Quantity
+
+MAX_GPUS_PER_NODE = 1024
+"""Ranks of the largest node; the largest scale-up domains, which are several nodes each, have 576 GPUs."""
 
 Name = Annotated[str, Field(min_length=1)]
-Amount = Annotated[Bytes, Field(gt=0)]
-"""Bytes, above 0."""
-Bandwidth = Annotated[BytesPerSecond, Field(gt=0)]
-"""Bytes per second, above 0."""
-Share = Annotated[Fraction, Field(gt=0)]
+Amount = Annotated[float, Quantity("bytes", 1.0)]
+"""Bytes, 1 or more."""
+Bandwidth = Annotated[float, Quantity("bytes_per_s", 1e3)]
+"""Bytes per second; 1 kB/s is the rate of a modem of 1990."""
+Share = Annotated[float, Quantity("fraction", 1e-6)]
 """A fraction above 0, at most 1."""
-ComputeRate = Annotated[FlopsPerSecond, Field(gt=0)]
-"""Floating point operations per second, above 0."""
-Clock = Annotated[Hertz, Field(gt=0)]
-"""Hertz, above 0."""
-Number = Annotated[Count, Field(ge=1)]
-"""A whole number, 1 or more."""
-Ratio = Annotated[float, Field(gt=0)]
+ComputeRate = Annotated[float, Quantity("flops_per_s", 1e6)]
+"""Floating point operations per second; 1 MFLOP/s is that of a computer of 1970."""
+Clock = Annotated[float, Quantity("hertz", 1e6)]
+"""Hertz, from 1 MHz."""
+Number = Annotated[int, Quantity("count", 1, 1e6)]
+"""Number of parts: cores, SMs, nodes, links."""
+PerNode = Annotated[int, Quantity("count", 1, MAX_GPUS_PER_NODE)]
+"""Number of parts of a node: GPUs, sockets, NICs, switches."""
+OnNode = Annotated[int, Quantity("count", 0, MAX_GPUS_PER_NODE - 1)]
+"""Number of a GPU on its node, from 0."""
+Ratio = Annotated[float, Field(ge=1e-6, le=1e6)]
 """A dimensionless factor above 0."""
+Latency = Annotated[float, Quantity("s", 0.0, 1.0)]
+"""Seconds of a message, a hop, a start or a unit of work: at most 1 s."""
+MeasuredTime = Annotated[float, Quantity("s", 1e-9)]
+"""A measured duration, from 1 ns."""
+Percent = Annotated[float, Field(ge=-1e6, le=1e6)]
+"""A deviation, per cent."""
 
 
 class ByName:

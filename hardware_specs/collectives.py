@@ -6,10 +6,10 @@ from typing import Annotated
 
 from pydantic import Field, model_validator
 
-from hardware_specs.bounds import Amount, Bandwidth, Name, Ratio
+from hardware_specs.bounds import Amount, Bandwidth, Latency, MeasuredTime, Name, PerNode, Ratio
 from hardware_specs.library import Operation
 from inputs.model import Strict, problem
-from inputs.quantities import Seconds
+from inputs.quantities import MAX_RANKS, Quantity
 from inputs.sourced import Grade, Sourced
 
 
@@ -17,8 +17,8 @@ class CollectivePoint(Strict):
     """One measured collective; ``bytes`` as nccl-tests defines them."""
 
     op: Operation
-    ranks: Annotated[int, Field(ge=2)]
-    ranks_per_node: Annotated[int, Field(ge=1)]
+    ranks: Annotated[int, Quantity("count", 2, MAX_RANKS)]
+    ranks_per_node: PerNode
     bytes: Amount
     source: Name
     grade: Grade
@@ -60,7 +60,7 @@ class CalibrationPoint(CollectivePoint):
 class LatencyPoint(CollectivePoint):
     """A small message: the cost of starts and hops."""
 
-    time_s: Annotated[Seconds, Field(gt=0)]
+    time_s: MeasuredTime
 
 
 class FittedCollectives(Strict):
@@ -78,7 +78,7 @@ class FittedCollectives(Strict):
     near_hop_factor: Sourced[Ratio]
     network_hop_factor: Sourced[Ratio]
     post_factor: Sourced[Ratio]
-    launch_s: dict[str, Sourced[Seconds]] = Field(default_factory=dict)
+    launch_s: dict[str, Sourced[Latency]] = Field(default_factory=dict)
     """Overhead of each source's method on every collective it timed; no part of a prediction for a training job."""
     residuals: str = ""
     """Errors and number of the fitted rows."""

@@ -7,10 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from hardware_specs.bounds import Amount, Name, Number
+from hardware_specs.bounds import Amount, Latency, MeasuredTime, Name, Number, Percent
 from inputs.errors import nearest_name
 from inputs.model import Strict, problem
-from inputs.quantities import Seconds
 from inputs.sourced import Grade, Sourced
 
 KernelClass = Literal[
@@ -46,15 +45,15 @@ AMOUNTS: Mapping[KernelClass, frozenset[str]] = {
 class KernelCosts(Strict):
     """Costs of one kind of kernel; its time is the sum of amounts times costs."""
 
-    seconds_per: dict[Name, Annotated[Seconds, Field(ge=0)]]
+    seconds_per: dict[Name, Latency]
     """Seconds per unit of each amount (``call``, ``flop``, ``byte``...); an absent amount costs nothing."""
     rows: Number
     """Number of measurements in the fit."""
-    median_error_pct: Annotated[float, Field(ge=0)]
+    median_error_pct: Annotated[Percent, Field(ge=0)]
     """Median absolute error of the fit, per cent."""
-    worst_error_pct: float
+    worst_error_pct: Percent
     """Error of the worst measurement, per cent."""
-    noise_pct: Annotated[float, Field(ge=0)]
+    noise_pct: Annotated[Percent, Field(ge=0)]
     """Median over measurements of half the interquartile range of repeats over their median, per cent."""
 
 
@@ -71,15 +70,15 @@ class CpuKernels(Strict):
     """Cache that cores share (L3), as far as lookups find it effective, bytes."""
     collective_cores: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Fraction of a member's cores that a collective uses while its data move: CPU time over time."""
-    collective_slower: Annotated[float, Field(ge=1)] = 1.0
+    collective_slower: Annotated[float, Field(ge=1, le=1000)] = 1.0
     """Factor on the time in which a collective's data move within an iteration, against a collective alone."""
-    posting_s: Annotated[Seconds, Field(ge=0)] = 0.0
+    posting_s: Latency = 0.0
     """Core time that a rank spends for each collective it issues, seconds: its threads wake up and post messages."""
-    collective_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
+    collective_wait_s: Latency = 0.0
     """Latency of each collective within an iteration beyond that of a collective alone, seconds: threads wake up."""
-    shared_wait_s: Annotated[Seconds, Field(ge=0)] = 0.0
+    shared_wait_s: Latency = 0.0
     """``collective_wait_s`` of ranks that share cores, seconds."""
-    yardstick_s: Annotated[Seconds, Field(gt=0)] | None = None
+    yardstick_s: MeasuredTime | None = None
     """Median time of the trainer's yardstick (a small training step) during the calibration, seconds."""
     costs: dict[KernelClass, KernelCosts]
 

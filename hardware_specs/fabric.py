@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from hardware_specs.bounds import Bandwidth, ByName, Name, Number, Share
+from hardware_specs.bounds import Bandwidth, ByName, Latency, Name, Number, PerNode, Share
 from inputs.model import Strict, problem
-from inputs.quantities import Seconds
+from inputs.quantities import MAX_RANKS
 from inputs.sourced import Sourced
 
 
@@ -19,7 +20,7 @@ class Nic(Strict):
     description: str = ""
     bytes_per_s: Sourced[Bandwidth]
     """Port rate, per direction."""
-    latency_s: Sourced[Seconds]
+    latency_s: Sourced[Latency]
     """One way through the adapter pair, small message, no switch."""
     pcie_bytes_per_s: Sourced[Bandwidth] | None = None
     """Raw rate of its PCIe link, per direction, where that may be the slower one."""
@@ -29,7 +30,7 @@ class NodeNics(Strict):
     """The NICs of a node that serve one purpose; GPUs share them evenly."""
 
     nic: Annotated[Nic, ByName()]
-    count: Sourced[Number]
+    count: Sourced[PerNode]
     gpudirect: Sourced[bool] | None = None
     """Whether NICs read and write GPU memory; else what they carry passes through host memory. Default: true."""
 
@@ -49,16 +50,16 @@ class Fabric(Strict):
     network: Literal["roce", "infiniband", "ethernet", "efa", "omnipath", "aries", "slingshot"]
     leaf_nodes: Sourced[Number] | None = None
     """Nodes below a leaf switch (rail_optimised: below the leaves of one unit); default: one, or all of a rail."""
-    spine_oversubscription: Sourced[Annotated[float, Field(ge=1)]] | None = None
+    spine_oversubscription: Sourced[Annotated[float, Field(ge=1, le=1000)]] | None = None
     """Down-link over up-link bandwidth of the leaf switches; 1 is non-blocking. Of every kind but a torus."""
     detour_share: Sourced[Share] | None = None
     """Fraction of a dragonfly's traffic between groups that goes over a third one (Valiant, adaptive routes);
     default: none."""
-    dimensions: Sourced[Annotated[tuple[Number, ...], Field(min_length=1)]] | None = None
+    dimensions: Sourced[Annotated[tuple[Number, ...], Field(min_length=1, max_length=8)]] | None = None
     """Nodes along each dimension of a torus; nodes are numbered along the first dimension first."""
     link_bytes_per_s: Sourced[tuple[Bandwidth, ...]] | None = None
     """Rate of a torus link in each dimension, per direction."""
-    hop_latency_s: Sourced[Seconds]
+    hop_latency_s: Sourced[Latency]
     """One way between NICs of two nodes, switches only; on a torus over one link."""
     in_network_reduction: bool = False
     """The switches add (SHARP): all_reduces may use NCCL's CollNet."""
@@ -79,6 +80,9 @@ class Fabric(Strict):
         for key in (*foreign, *(() if self.kind == "dragonfly" else ("detour_share",))):
             if getattr(self, key) is not None:
                 raise problem(f"a {self.kind} has no {key}", expected="a key of this kind of fabric", key=key)
+        if self.dimensions is not None and prod(self.dimensions.value) > MAX_RANKS:
+            expected = f"a product of at most {MAX_RANKS:,} nodes"
+            raise problem("the torus is too large", expected=expected, key="dimensions.value")
         if self.dimensions is not None and self.link_bytes_per_s is not None:
             count = len(self.dimensions.value)
             if len(self.link_bytes_per_s.value) != count:

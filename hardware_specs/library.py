@@ -7,10 +7,9 @@ from typing import Literal
 
 from pydantic import field_validator, model_validator
 
-from hardware_specs.bounds import Amount, Bandwidth, Name, Number, Ratio, Share
+from hardware_specs.bounds import Amount, Bandwidth, Latency, Name, Number, Ratio, Share
 from hardware_specs.processors import Cpu
 from inputs.model import Strict, problem
-from inputs.quantities import Seconds
 from inputs.sourced import Grade, Sourced
 
 Operation = Literal[
@@ -22,9 +21,9 @@ Operation = Literal[
 class PerProtocol(Strict):
     """A latency of each NCCL protocol."""
 
-    ll: Sourced[Seconds]
-    ll128: Sourced[Seconds]
-    simple: Sourced[Seconds]
+    ll: Sourced[Latency]
+    ll128: Sourced[Latency]
+    simple: Sourced[Latency]
 
 
 class AlgorithmLatency(Strict):
@@ -34,7 +33,7 @@ class AlgorithmLatency(Strict):
     nvlink_hop_s: PerProtocol
     pci_hop_s: PerProtocol
     network_hop_s: PerProtocol
-    member_s: Sourced[Seconds] | None = None
+    member_s: Sourced[Latency] | None = None
     """Latency of each member on top of the hops; None: none."""
 
 
@@ -49,9 +48,9 @@ class BandwidthFraction(Strict):
 class NetworkPost(Strict):
     """Host proxy's cost of posting one network message, by CPU vendor; the Simple protocol posts ``simple_factor``."""
 
-    intel: Sourced[Seconds]
-    amd: Sourced[Seconds]
-    other: Sourced[Seconds]
+    intel: Sourced[Latency]
+    amd: Sourced[Latency]
+    other: Sourced[Latency]
     simple_factor: Sourced[Ratio]
 
     def seconds(self, cpu: Cpu) -> float:
@@ -103,9 +102,9 @@ class NcclConstants(Strict):
 class MessageTime(Strict):
     """Software cost of one message, from the call that sends it to the one that returns it; wires come on top."""
 
-    eager_s: Sourced[Seconds]
+    eager_s: Sourced[Latency]
     """Sent at once and copied out of a buffer; one way over the wire."""
-    rendezvous_s: Sourced[Seconds]
+    rendezvous_s: Sourced[Latency]
     """Announced, answered, then sent from user memory to user memory; three ways over the wire."""
 
 
@@ -143,12 +142,12 @@ class Choices(Strict):
 class MessageConstants(Strict):
     """A library that makes collectives of messages between the hosts' memories."""
 
-    start_s: Sourced[Seconds]
+    start_s: Sourced[Latency]
     """Entering a collective."""
     near: MessageTime
     """Messages between ranks of a node, through shared memory."""
     network: MessageTime
-    post_s: Sourced[Seconds]
+    post_s: Sourced[Latency]
     """Time of the sender for each message before it can send the next."""
     eager_below: Sourced[Amount]
     """Smaller messages are sent at once."""

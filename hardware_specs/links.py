@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from hardware_specs.bounds import Bandwidth, Number
+from hardware_specs.bounds import Bandwidth, OnNode, PerNode
 from inputs.model import Strict, problem
-from inputs.quantities import Count
 from inputs.sourced import Sourced
 
 
 class MeshLink(Strict):
     """NVLinks between two GPUs of a node, by their numbers on it."""
 
-    gpus: tuple[Count, Count]
-    links: Number
+    gpus: tuple[OnNode, OnNode]
+    links: PerNode
 
 
 class ScaleUp(Strict):
@@ -27,7 +26,7 @@ class ScaleUp(Strict):
     """Rate per GPU and direction, all links."""
     links: Sourced[tuple[MeshLink, ...]] | None = None
     """Number of links between pairs of GPUs in a mesh; without it any pair counts at the full rate."""
-    domain_gpus: Sourced[Number] | None = None
+    domain_gpus: Sourced[PerNode] | None = None
     """GPUs that reach each other over it, where that is more than a node (NVL72); default: those of the node."""
     in_switch_reduction: bool = False
     """The switch adds (NVLS): the measured busbw of an all_reduce may then exceed the link rate."""
@@ -36,7 +35,7 @@ class ScaleUp(Strict):
 class PcieTree(Strict):
     """PCIe switches between the GPUs and the CPUs of a node; GPUs hang on them evenly."""
 
-    switches: Sourced[Number]
+    switches: Sourced[PerNode]
     uplink_bytes_per_s: Sourced[Bandwidth]
     """Switch to CPU, per direction, raw link rate."""
     socket_link_bytes_per_s: Sourced[Bandwidth]

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import field_validator
+from pydantic import field_validator, model_validator
 
-from hardware_specs.bounds import Amount, Bandwidth, Clock, ComputeRate, Name, Number, Ratio, Share
+from hardware_specs.bounds import Amount, Bandwidth, Clock, ComputeRate, Latency, Name, Number, Ratio, Share
 from hardware_specs.cpu_kernels import CpuKernels
 from inputs.errors import InputError
 from inputs.model import Strict, problem
-from inputs.quantities import Seconds
 from inputs.sourced import Sourced
 
 Precision = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8"]
@@ -28,7 +27,7 @@ class AchievedRates(Strict):
     """Edge of the square GEMM tile whose operands are loaded as fast as the peak computes, elements."""
     gemm_memory_fraction: Sourced[Share]
     """Fraction of the HBM peak that memory-bound GEMMs reach."""
-    gemm_start_s: Sourced[Seconds]
+    gemm_start_s: Sourced[Latency]
     """Start of a GEMM kernel: launch, first loads, last stores."""
     gemm_unaligned_fraction: Sourced[Share]
     """Fraction of its rate that a GEMM on tensor cores reaches when its rows do not start at multiples of 16 bytes."""
@@ -36,7 +35,7 @@ class AchievedRates(Strict):
     """Rate of embedding lookups and fused updates, as a fraction of the HBM peak."""
     stream_fraction: Sourced[Share]
     """Elementwise and optimizer kernels, of the HBM peak."""
-    kernel_floor_s: Sourced[Seconds]
+    kernel_floor_s: Sourced[Latency]
     """Duration of the smallest kernel; what others take to start."""
 
 
@@ -68,6 +67,13 @@ class Gpu(Strict):
         if "fp32" not in rates:
             raise problem("the key is missing", key="fp32")
         return rates
+
+    @model_validator(mode="after")
+    def _l2_is_smaller(self) -> Gpu:
+        """A cache holds a part of the memory behind it."""
+        if self.l2_bytes.value > self.memory_bytes.value:
+            raise problem("the L2 is larger than the memory", expected="at most memory_bytes", key="l2_bytes")
+        return self
 
     @property
     def embedding_bytes_per_s(self) -> float:
@@ -112,3 +118,10 @@ class Cpu(Strict):
     """Multiplies the host times of the framework profile (kernel launch, Python); 1 where nothing was measured."""
     kernels: tuple[CpuKernels, ...] = ()
     """Kernel costs by number of threads; empty: nothing was measured, no training can be predicted."""
+
+    @model_validator(mode="after")
+    def _turbo_is_faster(self) -> Cpu:
+        """The turbo clock is the faster one."""
+        if self.turbo_clock_hz.value < self.base_clock_hz.value:
+            raise problem("slower than the base clock", expected="base_clock_hz or more", key="turbo_clock_hz")
+        return self

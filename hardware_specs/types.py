@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import model_validator
 
-from hardware_specs.bounds import Amount, Bandwidth, ByName, Name, Number, Share
+from hardware_specs.bounds import Amount, Bandwidth, ByName, Name, Number, PerNode, Share
 from hardware_specs.collectives import CalibrationPoint, CollectivePoint, FittedCollectives, LatencyPoint
 from hardware_specs.fabric import Fabric, Nic, NodeNics
 from hardware_specs.library import CollectiveLibrary
@@ -53,9 +53,9 @@ class Node(Strict):
     description: str = ""
     gpu: Annotated[Gpu, ByName()] | None = None
     """None: ranks compute on the CPUs."""
-    gpus: Sourced[Number] | None = None
+    gpus: Sourced[PerNode] | None = None
     cpu: Annotated[Cpu, ByName()]
-    sockets: Sourced[Number]
+    sockets: Sourced[PerNode]
     ddr_bytes: Sourced[Amount]
     """Host memory of the node."""
     ddr_bytes_per_s: Sourced[Bandwidth]
@@ -69,7 +69,7 @@ class Node(Strict):
     socket_link_bytes_per_s: Sourced[Bandwidth] | None = None
     """Rate of one socket to the others of its node on nodes without GPUs (UPI, xGMI), per direction, all links; where
     sockets hold several ranks, rate of one rank to the others of its node."""
-    ranks_per_socket: Sourced[Number] | None = None
+    ranks_per_socket: Sourced[PerNode] | None = None
     """Ranks that a socket may hold on nodes without GPUs; default: one."""
     pcie_tree: PcieTree | None = None
     """None: every GPU has a root port of its own."""

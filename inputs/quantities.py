@@ -21,27 +21,39 @@ from inputs.units import DIMENSIONS, Dimension, read_number, split_quantity
 
 RANGE_MARK = ".."
 
+MAX_RANKS = 262_144
+"""Ranks of the largest job: planning and lowering are written for it; the largest training clusters have half."""
+MAX_SEED = 2**63 - 1
 
-def parse_quantity(text: object, dimension: str) -> float:
+
+def parse_quantity(text: object, dimension: str, least: float = 0.0, most: float | None = None) -> float:
     """The SI value of a quantity.
 
     Args:
         text: ``"25 GB/s"``; a plain number where the dimension allows it (bytes, count, fraction).
         dimension: a key of `inputs.units.DIMENSIONS`: ``bytes``, ``bytes_per_s``, ``s``, ``flops``, ``flops_per_s``,
             ``hertz``, ``count``, ``fraction``.
+        least: smallest value, SI.
+        most: largest value, SI; None: the dimension's.
 
     Raises:
-        InputError: no number, no or an unknown unit, negative, not finite, or outside the dimension's range.
+        InputError: no number, no or an unknown unit, not finite, or out of range.
     """
     kind = DIMENSIONS[dimension]
+    most = kind.maximum if most is None else most
     value = _with_unit(text, kind) if isinstance(text, str) else _plain(text, kind)
-    if not math.isfinite(value):
-        raise InputError("not a finite number", given=text, expected=kind.described())
-    if not 0 <= value <= kind.maximum:
-        raise InputError("impossible value", given=text, expected=kind.limit(negative=value < 0))
-    if kind.whole and not value.is_integer():
-        raise InputError("not a whole number", given=text, expected=kind.described())
+    _check(value, kind, least, most, text)
     return value
+
+
+def _check(value: float, kind: Dimension, least: float, most: float, given: object) -> None:
+    """Raise `InputError` unless an SI value is finite, in range, and whole where the dimension is."""
+    if not math.isfinite(value):
+        raise InputError("not a finite number", given=given, expected=kind.range_in_words(least, most))
+    if not least <= value <= most:
+        raise InputError("impossible value", given=given, expected=kind.range_in_words(least, most))
+    if kind.whole and not value.is_integer():
+        raise InputError("not a whole number", given=given, expected=kind.described())
 
 
 def _with_unit(text: str, kind: Dimension) -> float:
@@ -120,9 +132,17 @@ def parse_range(text: str, dimension: str = "bytes") -> tuple[float, float]:
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """Marks a number of a model as a quantity: ``Annotated[float, Quantity("bytes_per_s")]``."""
+    """Marks a number of a model as a quantity: ``Annotated[float, Quantity("bytes_per_s", 1e3, 1e15)]``.
+
+    Attributes:
+        dimension: a key of `inputs.units.DIMENSIONS`.
+        least: smallest value, SI.
+        most: largest value, SI; None: the dimension's.
+    """
 
     dimension: str
+    least: float = 0.0
+    most: float | None = None
 
     def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
         """Read text with a unit; write exact text to JSON."""
@@ -134,21 +154,24 @@ class Quantity:
         kind = DIMENSIONS[self.dimension]
         type_name = "integer" if kind.whole else "number"
         types: Any = ["string", type_name] if kind.base and "" in kind.units else "string" if kind.base else type_name
-        limits: dict[str, Any] = {"minimum": 0} if not kind.base else {}
-        if not kind.base and not kind.whole:
-            limits["maximum"] = kind.maximum
+        limits = {"minimum": self.least, "maximum": self.most or kind.maximum} if "" in kind.units else {}
         return {"type": types, "description": kind.described(), **limits}
 
     def described(self) -> str:
         """Description of the accepted values."""
         return DIMENSIONS[self.dimension].described()
 
+    def check(self, value: float) -> None:
+        """Check a number in SI that stands in a table without its unit; raises as `parse_quantity`."""
+        kind = DIMENSIONS[self.dimension]
+        _check(float(value), kind, self.least, kind.maximum if self.most is None else self.most, value)
+
     def _read(self, value: object) -> float:
         kind = DIMENSIONS[self.dimension]
         if isinstance(value, str) and not kind.base and split_quantity(value)[1] not in kind.units.keys() - {""}:
             raise problem("wrong type", expected=kind.described())  # a number in quotes is text
         try:
-            number = parse_quantity(value, self.dimension)
+            number = parse_quantity(value, self.dimension, self.least, self.most)
         except InputError as error:
             raise problem(error.message, expected=error.expected, nearest=error.nearest) from None
         return int(number) if kind.whole else number
@@ -171,3 +194,7 @@ Count: TypeAlias = Annotated[int, Quantity("count")]
 """A whole number, 0 included; ``1e9`` is accepted."""
 Fraction: TypeAlias = Annotated[float, Quantity("fraction")]
 """A fraction from 0 to 1; ``70 %`` is accepted."""
+RankNumber: TypeAlias = Annotated[int, Quantity("count", 0, MAX_RANKS - 1)]
+"""Number of a rank, from 0."""
+RankCount: TypeAlias = Annotated[int, Quantity("count", 1, MAX_RANKS)]
+"""Number of ranks of a job."""

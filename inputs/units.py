@@ -6,7 +6,6 @@ B is a byte, b a bit (B/8), decimal prefixes are powers of 1000, binary prefixes
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 
@@ -27,10 +26,10 @@ class Dimension:
         base: the SI unit written back; empty when plain numbers are the normal form.
         units: accepted unit text -> factor to SI; the empty text is present where plain numbers are accepted.
         scale: units for people, ascending.
-        binary_scale: the same in powers of 1024, where that is usual.
         shown: the units that messages list.
         example: a valid value.
-        maximum: the largest possible value, SI.
+        maximum: the largest possible value, SI: far beyond any machine, and exact in the engine's picoseconds.
+        binary_scale: the same in powers of 1024, where that is usual.
         whole: only whole numbers make sense.
     """
 
@@ -40,8 +39,8 @@ class Dimension:
     scale: tuple[str, ...]
     shown: tuple[str, ...]
     example: str
+    maximum: float
     binary_scale: tuple[str, ...] = ()
-    maximum: float = math.inf
     whole: bool = False
 
     def described(self) -> str:
@@ -49,11 +48,16 @@ class Dimension:
         units = f" with a unit ({', '.join(self.shown)})" if self.shown else ""
         return f"{self.words}{units}, such as {self.example}"
 
-    def limit(self, *, negative: bool) -> str:
-        """The range that a negative or too large value is outside of, in words."""
-        if self.maximum == 1:
-            return "from 0 to 1"
-        return "0 or more" if negative else f"at most {self.maximum:,.0f}"
+    def range_in_words(self, least: float, most: float) -> str:
+        """The range from ``least`` to ``most``, SI: ``from 1 kB/s to 1,000 PB/s``."""
+        return f"from {self._in_words(least)} to {self._in_words(most)}"
+
+    def _in_words(self, value: float) -> str:
+        """A limit in the largest fitting unit, all digits."""
+        unit = next((unit for unit in reversed(self.scale) if value >= self.units[unit]), self.base)
+        number = value / self.units[unit]
+        digits = f"{number:,.0f}" if number.is_integer() else f"{number:f}".rstrip("0")
+        return f"{digits} {unit}" if unit else digits
 
     def nearest_unit(self, number: str, unit: str) -> str | None:
         """The quantity with the closest accepted unit."""
@@ -103,19 +107,21 @@ DIMENSIONS: dict[str, Dimension] = {
         words="an amount of data",
         base="B",
         units={**_BYTES, "": 1.0},
-        scale=("B", "kB", "MB", "GB", "TB", "PB"),
+        scale=("B", "kB", "MB", "GB", "TB", "PB", "EB"),
         binary_scale=("B", "KiB", "MiB", "GiB", "TiB", "PiB"),
         shown=("B", "kB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB"),
         example="64 MiB",
+        maximum=1e18,
     ),
     "bytes_per_s": Dimension(
         words="a bandwidth",
         base="B/s",
         units=_BANDWIDTHS,
-        scale=("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"),
+        scale=("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s", "EB/s"),
         binary_scale=("B/s", "KiB/s", "MiB/s", "GiB/s", "TiB/s", "PiB/s"),
         shown=("B/s", "kB/s", "MB/s", "GB/s", "TB/s", "GiB/s", "Mb/s", "Gb/s", "Tb/s"),
         example="25 GB/s",
+        maximum=1e18,
     ),
     "s": Dimension(
         words="a duration",
@@ -124,6 +130,7 @@ DIMENSIONS: dict[str, Dimension] = {
         scale=("ps", "ns", "us", "ms", "s"),
         shown=("ps", "ns", "us", "ms", "s", "min", "h"),
         example="3 us",
+        maximum=1e6,
     ),
     "flops": Dimension(
         words="a number of floating point operations",
@@ -132,6 +139,7 @@ DIMENSIONS: dict[str, Dimension] = {
         scale=("FLOP", "kFLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP", "EFLOP"),
         shown=("FLOP", "MFLOP", "GFLOP", "TFLOP", "PFLOP"),
         example="638 MFLOP",
+        maximum=1e24,
     ),
     "flops_per_s": Dimension(
         words="a compute rate",
@@ -140,6 +148,7 @@ DIMENSIONS: dict[str, Dimension] = {
         scale=("FLOP/s", "kFLOP/s", "MFLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s", "EFLOP/s"),
         shown=("FLOP/s", "GFLOP/s", "TFLOP/s", "PFLOP/s", "TOP/s"),
         example="156 TFLOP/s",
+        maximum=1e21,
     ),
     "hertz": Dimension(
         words="a frequency",
@@ -148,6 +157,7 @@ DIMENSIONS: dict[str, Dimension] = {
         scale=("Hz", "kHz", "MHz", "GHz"),
         shown=("Hz", "kHz", "MHz", "GHz"),
         example="1.41 GHz",
+        maximum=1e12,
     ),
     "count": Dimension(
         words="a whole number",

@@ -14,6 +14,9 @@ from inputs.yaml_lines import Document
 
 M = TypeVar("M", bound=BaseModel)
 
+MOST_ERRORS = 200
+"""Errors of a file that are looked at, ten times those that a message lists: the time to choose is quadratic."""
+
 
 def validate(model: type[M], document: Document, *, prefix: KeyPath = ()) -> M:
     """The model that a document describes.
@@ -34,7 +37,7 @@ def validate(model: type[M], document: Document, *, prefix: KeyPath = ()) -> M:
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        found = findings(model, data, error.errors(include_url=False))
+        found = findings(model, data, error.errors(include_url=False, include_input=False)[:MOST_ERRORS])
         first, *others = [_error(document, prefix, data, one) for one in _in_order(document, prefix, found)]
         first.others = tuple(others)
         raise first from None

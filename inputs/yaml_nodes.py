@@ -7,7 +7,7 @@ stay references (with the size they would expand to) until the whole is known to
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, TypeAlias, cast
@@ -15,11 +15,12 @@ from typing import NoReturn, TypeAlias, cast
 import yaml
 
 from inputs.errors import InputError
-from inputs.keys import MAX_DEPTH, KeyPath, key_text
+from inputs.keys import MAX_DEPTH, key_text
 from inputs.yaml_scalars import MAX_DIGITS, Scalar, plain_scalar
 
-MAX_NODES = 500_000
-"""Most values in one document, aliases expanded: a plan of 100,000 shards fits."""
+MAX_NODES = 250_000
+"""Most values in one document, aliases expanded, so that any is read or refused within 2 s; a resolved scenario with a
+plan of 1,000 tables has 30,000."""
 SHOWN_DEPTH = 5
 """Levels of the key that a message about too deep nesting shows."""
 
@@ -42,9 +43,9 @@ _ADVICE: dict[str, str] = {
 """A part of the parser's message -> what helps."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Node:
-    """A scalar, list or mapping.
+    """A scalar, list or mapping; not frozen, because a document has hundreds of thousands.
 
     Attributes:
         value: the scalar, the items, or key -> (line of the key, node).
@@ -96,95 +97,108 @@ class _Composer:
     """One pass over the parser's events."""
 
     def __init__(self, text: str, file: Path | str) -> None:
-        self._events: Iterator[yaml.Event] = yaml.parse(text, Loader=_LOADER)
+        self._next: Callable[[], yaml.Event] = _LOADER(text).get_event
         self._file = file
+        self._path: list[str | int] = []
+        """Place of the value that is read."""
+        self._count = 0
         self._anchors: dict[str, Node | None] = {}  # None: still open
 
     def document(self) -> Node | None:
-        next(self._events)  # start of stream
-        if isinstance(next(self._events), yaml.StreamEndEvent):
+        self._next()  # start of stream
+        if isinstance(self._next(), yaml.StreamEndEvent):
             return None
-        root = self._node(next(self._events), ())
-        next(self._events)  # end of document
-        after = next(self._events)
+        root = self._node(self._next())
+        self._next()  # end of document
+        after = self._next()
         if not isinstance(after, yaml.StreamEndEvent):
-            self._refuse(after, (), "a second document starts here", expected="one document in a file")
+            self._refuse(after, "a second document starts here", expected="one document in a file")
         return root
 
-    def _node(self, event: yaml.Event, path: KeyPath) -> Node:
-        if len(path) > MAX_DEPTH:
-            self._refuse(event, path[:SHOWN_DEPTH], f"nested deeper than {MAX_DEPTH} levels")
-        if isinstance(event, yaml.AliasEvent):
-            return self._alias(event, path)
-        start = cast("_Start", event)  # no other event begins a value
+    def _node(self, event: yaml.Event) -> Node:
+        self._count += 1
+        if self._count > MAX_NODES:
+            self._refuse(event, f"more than {MAX_NODES:,} values")
+        if type(event) is yaml.ScalarEvent and event.tag is None and event.anchor is None:  # nearly all of them
+            return Node(self._scalar(event), _line(event))
+        if len(self._path) > MAX_DEPTH:
+            del self._path[SHOWN_DEPTH:]
+            self._refuse(event, f"nested deeper than {MAX_DEPTH} levels")
+        node = self._alias(event) if isinstance(event, yaml.AliasEvent) else self._started(cast("_Start", event))
+        self._check_extent(event, node)
+        return node
+
+    def _started(self, start: _Start) -> Node:
+        """The value that begins with an event."""
         if start.tag is not None:
             tag = start.tag.replace("tag:yaml.org,2002:", "!!")
-            self._refuse(start, path, "YAML tags are not accepted", given=tag, expected="a plain value without a tag")
+            self._refuse(start, "YAML tags are not accepted", given=tag, expected="a plain value without a tag")
         if start.anchor is not None:
             self._anchors[start.anchor] = None
-        node = self._value(start, path)
-        self._check_extent(start, path, node)
+        if isinstance(start, yaml.ScalarEvent):
+            node = Node(self._scalar(start), _line(start))
+        else:
+            node = self._list(start) if isinstance(start, yaml.SequenceStartEvent) else self._mapping(start)
         if start.anchor is not None:
             self._anchors[start.anchor] = node
         return node
 
-    def _value(self, event: _Start, path: KeyPath) -> Node:
-        if isinstance(event, yaml.ScalarEvent):
-            return Node(self._scalar(event, path), _line(event))
-        return self._list(event, path) if isinstance(event, yaml.SequenceStartEvent) else self._mapping(event, path)
-
-    def _alias(self, event: yaml.AliasEvent, path: KeyPath) -> Node:
+    def _alias(self, event: yaml.AliasEvent) -> Node:
         if event.anchor not in self._anchors:
-            self._refuse(event, path, "an alias without an anchor", given=f"*{event.anchor}")
+            self._refuse(event, "an alias without an anchor", given=f"*{event.anchor}")
         node = self._anchors[event.anchor]
         if node is None:
-            self._refuse(event, path, "an alias that contains itself", given=f"*{event.anchor}")
+            self._refuse(event, "an alias that contains itself", given=f"*{event.anchor}")
         return node
 
-    def _scalar(self, event: yaml.ScalarEvent, path: KeyPath) -> Scalar:
+    def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
         if event.style:
             return str(event.value)
         try:
             return plain_scalar(event.value)
         except ValueError as error:
-            self._refuse(event, path, str(error), expected=f"at most {MAX_DIGITS}")
+            self._refuse(event, str(error), expected=f"at most {MAX_DIGITS}")
 
-    def _list(self, start: yaml.Event, path: KeyPath) -> Node:
+    def _list(self, start: yaml.Event) -> Node:
         items: list[Node] = []
-        while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
-            items.append(self._node(event, (*path, len(items))))
+        while not isinstance(event := self._next(), yaml.SequenceEndEvent):
+            self._path.append(len(items))
+            items.append(self._node(event))
+            self._path.pop()
         return _collection(items, items, _line(start))
 
-    def _mapping(self, start: yaml.Event, path: KeyPath) -> Node:
+    def _mapping(self, start: yaml.Event) -> Node:
         entries: dict[str, tuple[int, Node]] = {}
-        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
-            key = self._key(event, path)
+        while not isinstance(event := self._next(), yaml.MappingEndEvent):
+            key = self._key(event)
+            self._path.append(key)
             if key in entries:
                 message = f"the key stands twice, first in line {entries[key][0]}"
-                self._refuse(event, (*path, key), message, expected="each key once")
-            entries[key] = (_line(event), self._node(next(self._events), (*path, key)))
+                self._refuse(event, message, expected="each key once")
+            entries[key] = (_line(event), self._node(self._next()))
+            self._path.pop()
         return _collection(entries, [node for _, node in entries.values()], _line(start))
 
-    def _key(self, event: yaml.Event, path: KeyPath) -> str:
+    def _key(self, event: yaml.Event) -> str:
         if not isinstance(event, yaml.ScalarEvent) or event.tag is not None:
-            self._refuse(event, path, "a key that is no plain text", expected="a name")
-        key = self._scalar(event, path)
+            self._refuse(event, "a key that is no plain text", expected="a name")
+        key = self._scalar(event)
         if not isinstance(key, str):
-            self._refuse(event, path, "a key that is no text", given=event.value, expected="a name (put it in quotes)")
+            self._refuse(event, "a key that is no text", given=event.value, expected="a name (put it in quotes)")
         if key == "<<" and not event.style:
-            self._refuse(event, path, "merge keys are not supported", given=key, expected="the keys written out")
+            self._refuse(event, "merge keys are not supported", given=key, expected="the keys written out")
         return key
 
-    def _check_extent(self, event: yaml.Event, path: KeyPath, node: Node) -> None:
+    def _check_extent(self, event: yaml.Event, node: Node) -> None:
         if node.size > MAX_NODES:
-            self._refuse(event, path, f"more than {MAX_NODES:,} values, aliases expanded")
-        if len(path) + node.height > MAX_DEPTH:
-            self._refuse(event, path, f"nested deeper than {MAX_DEPTH} levels, aliases expanded")
+            self._refuse(event, f"more than {MAX_NODES:,} values, aliases expanded")
+        if len(self._path) + node.height > MAX_DEPTH:
+            self._refuse(event, f"nested deeper than {MAX_DEPTH} levels, aliases expanded")
 
     def _refuse(
-        self, event: yaml.Event, path: KeyPath, message: str, *, given: str | None = None, expected: str | None = None
+        self, event: yaml.Event, message: str, *, given: str | None = None, expected: str | None = None
     ) -> NoReturn:
-        key = key_text(path) or None
+        key = key_text(tuple(self._path)) or None
         raise InputError(message, file=self._file, line=_line(event), key=key, given=given, expected=expected)
 
 

@@ -20,6 +20,8 @@ _WORDS: dict[str, bool | float | None] = {
     ".nan": float("nan"), ".NaN": float("nan"), ".NAN": float("nan"),
     ".inf": float("inf"), "+.inf": float("inf"), "-.inf": -float("inf"),
 }  # fmt: skip
+_NUMBERS = frozenset("+-.0123456789")
+"""First characters of numbers."""
 _DIGITS = r"\d+(?:_\d+)*"
 _INT = re.compile(rf"[-+]?{_DIGITS}", re.ASCII)
 _HEX = re.compile(r"0x[0-9a-fA-F]+", re.ASCII)
@@ -36,6 +38,8 @@ def plain_scalar(text: str) -> Scalar:
     """
     if text in _WORDS:
         return _WORDS[text]
+    if text[0] not in _NUMBERS:
+        return text
     if _INT.fullmatch(text) or _HEX.fullmatch(text):
         if len(text) > MAX_DIGITS:
             raise ValueError(f"a number of {len(text)} digits")

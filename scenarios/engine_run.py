@@ -10,7 +10,8 @@ from math import inf
 from scenarios.bursts import longest_period_s, steady_rule
 from scenarios.resolve import ResolvedScenario
 from simulator.analysis import iteration_time
-from simulator.engine import RunOptions, run
+from simulator.counted_run import counted_run
+from simulator.engine import RunOptions
 from simulator.lowered import PS_PER_S
 from simulator.lowering import Machine, Variation, lower
 from workloads.family import Workload
@@ -48,7 +49,7 @@ def iteration_s(resolved: ResolvedScenario, workload: Workload, machine: Machine
     options = run_options(resolved, machine, keep_last=1)
     varies = program.varies or longest_period_s(machine) > 0.0
     rule = _GiveUp(options.stop, inf if varies else at_most_s, GIVE_UP_ITERATIONS)
-    ends_ps = run(program, replace(options, stop=rule)).iteration_end_ps.tolist()
+    ends_ps = counted_run(program, replace(options, stop=rule)).iteration_end_ps.tolist()
     return inf if rule.slow(ends_ps) else iteration_time(ends_ps, steady_rule(machine)).seconds
 
 

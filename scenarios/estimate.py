@@ -7,9 +7,10 @@ from typing import Any
 
 from inputs.errors import InfeasibleError
 from inputs.quantities import format_quantity
-from scenarios.host_memory import physical_memory_bytes
-from scenarios.prepare import Prepared
+from scenarios.host_memory import available_memory_bytes
+from scenarios.resolve import ResolvedScenario
 from simulator.analysis import BOUND_RUNS
+from simulator.program import TaskGraph
 
 RECORD_BYTES = 3 * 8
 """Start, end and waiting of a task on a rank in one recorded iteration, int64 each."""
@@ -26,19 +27,46 @@ ENGINE_RANK_TASKS_PER_S = 2e7
 LOWERED_TASKS_PER_S = 2e3
 """Rates that reproduce the wall clock of the same runs (3.5 s and 8.1 s) on a core of a cloud machine within 30 %."""
 
+TASKS_PER_LAYER, GRAPHED_TASKS_PER_LAYER, OTHER_TASKS = 13, 5, 30
+"""Tasks of a pass for each layer of the MLPs, with kernels launched one by one and as a graph, and beside them: within
+25 % of the shipped scenarios' 61 (`nvidia_dlrm`, 8 layers) to 575 (`zionex_i_128`, 44 layers)."""
+
 SETTLED_ITERATIONS = 9
 PROBE_ITERATIONS = 3
 """Iterations until a run without variation has settled (two windows of 4 and a first), and until a re-run repeats."""
 
 
-def run_size(prepared: Prepared) -> dict[str, Any]:
-    """Size of a run: tasks, iterations, rank-tasks of the run and its re-runs, bytes of memory, seconds."""
-    tasks = sum(program.task_count for program in prepared.graph.programs)
-    per_iteration = sum(program.task_count * program.rank_count for program in prepared.graph.programs)
-    iterations, probes = _iterations(prepared), BOUND_RUNS
-    again = iterations if _varies(prepared) else min(PROBE_ITERATIONS, iterations)
+def run_size(resolved: ResolvedScenario, graph: TaskGraph, *, lengths_vary: bool) -> dict[str, Any]:
+    """Size of a run: tasks, iterations, rank-tasks of the run and its re-runs, bytes of memory, seconds.
+
+    Args:
+        lengths_vary: whether bags have different lengths in each iteration.
+    """
+    tasks = sum(program.task_count for program in graph.programs)
+    per_iteration = sum(program.task_count * program.rank_count for program in graph.programs)
+    return _size(resolved, tasks, per_iteration, lengths_vary)
+
+
+def expected_size(resolved: ResolvedScenario) -> dict[str, Any]:
+    """Size of a run before its tables are placed, from the number of layers: the keys of `run_size`."""
+    model, workload = resolved.model, resolved.scenario.workload
+    if model.uniform_mlp is not None:
+        layers = model.uniform_mlp.bottom_layers.value + model.uniform_mlp.top_layers.value
+    else:
+        layers = 0 if model.mlp is None else len(model.mlp.bottom.value) + len(model.mlp.top.value)
+    layers += 0 if model.cross is None else model.cross.layers.value
+    graphed = workload.cuda_graph not in (None, "none")
+    per_layer = GRAPHED_TASKS_PER_LAYER if graphed else TASKS_PER_LAYER
+    tasks = workload.gradient_accumulation * (OTHER_TASKS + per_layer * layers)
+    return _size(resolved, tasks, tasks * resolved.world_size, model.pooling_spread is not None)
+
+
+def _size(resolved: ResolvedScenario, tasks: int, per_iteration: int, lengths_vary: bool) -> dict[str, Any]:
+    varies = resolved.scenario.variation.varies or lengths_vary
+    iterations, probes = _iterations(resolved, varies), BOUND_RUNS
+    again = iterations if varies else min(PROBE_ITERATIONS, iterations)
     rank_tasks = per_iteration * (iterations + probes * again)
-    more_records = prepared.resolved.scenario.output.record.iterations - 2
+    more_records = min(resolved.scenario.output.record.iterations, iterations) - 2
     return {
         "tasks_per_iteration": tasks,
         "rank_tasks_per_iteration": per_iteration,
@@ -47,35 +75,46 @@ def run_size(prepared: Prepared) -> dict[str, Any]:
         "rank_tasks": rank_tasks,
         "memory_bytes": BASE_BYTES
         + per_iteration * (WORKING_BYTES + more_records * RECORD_BYTES)
-        + prepared.resolved.world_size * iterations * TOTAL_BYTES,
+        + resolved.world_size * iterations * TOTAL_BYTES,
         "seconds": rank_tasks / ENGINE_RANK_TASKS_PER_S + (1 + probes) * tasks / LOWERED_TASKS_PER_S,
     }
 
 
-def require_memory(size: Mapping[str, Any]) -> None:
-    """Check that a run fits into this machine's memory.
+def require_room(tasks: int, ranks: int) -> None:
+    """Check that one iteration of so many tasks on each rank fits into this machine's free memory.
 
     Raises:
-        InfeasibleError: they do not; with the estimate.
+        InfeasibleError: it does not; with the estimate.
     """
-    available = physical_memory_bytes()
+    rank_tasks = tasks * ranks
+    require_memory(
+        {
+            "tasks_per_iteration": tasks,
+            "rank_tasks_per_iteration": rank_tasks,
+            "memory_bytes": BASE_BYTES + WORKING_BYTES * rank_tasks,
+        }
+    )
+
+
+def require_memory(size: Mapping[str, Any]) -> None:
+    """Check that a run fits into this machine's free memory.
+
+    Raises:
+        InfeasibleError: it does not; with the estimate.
+    """
+    available = available_memory_bytes()
     if size["memory_bytes"] > available:
         needed, there = (format_quantity(float(v), "bytes", binary=True) for v in (size["memory_bytes"], available))
         raise InfeasibleError(
-            f"the run is too large for this machine: it would take {needed}, the machine has {there} "
-            f"({size['rank_tasks_per_iteration']:,} rank-tasks per iteration); "
-            "record fewer iterations (output.record.iterations) or simulate fewer ranks"
+            f"the run is too large for this machine: it would take about {needed}, the machine has {there} free "
+            f"({size['tasks_per_iteration']:,} tasks, {size['rank_tasks_per_iteration']:,} rank-tasks per iteration); "
+            "simulate fewer iterations (run.iterations), record fewer (output.record.iterations), or fewer ranks"
         )
 
 
-def _varies(prepared: Prepared) -> bool:
-    """Whether iterations differ: by jitter, or by bag lengths."""
-    return prepared.resolved.scenario.variation.varies or bool(prepared.plan.tables.pooling)
-
-
-def _iterations(prepared: Prepared) -> int:
+def _iterations(resolved: ResolvedScenario, varies: bool) -> int:
     """Iterations a run will have; where they differ it may not settle and goes on to the last."""
-    choice = prepared.resolved.scenario.run
+    choice = resolved.scenario.run
     if choice.iterations != "auto":
         return choice.iterations
-    return choice.max_iterations if _varies(prepared) else min(SETTLED_ITERATIONS, choice.max_iterations)
+    return choice.max_iterations if varies else min(SETTLED_ITERATIONS, choice.max_iterations)

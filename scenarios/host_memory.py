@@ -1,8 +1,9 @@
-"""Memory of the machine that this runs on, and its free part; a container's limit counts where it has one."""
+"""Memory of the machine that this runs on, and its free part; limits of a container and of the process count."""
 
 from __future__ import annotations
 
 import os
+import resource
 from pathlib import Path
 
 CGROUPS = (
@@ -10,6 +11,12 @@ CGROUPS = (
     (Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"), Path("/sys/fs/cgroup/memory/memory.usage_in_bytes")),
 )
 """Limit and use of a container's memory in Linux's control groups, version 2 and 1."""
+
+
+def available_memory_bytes() -> float:
+    """Memory that this process may still take: free, and within its own limit (``ulimit -v``)."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return min(free_memory_bytes(), float("inf") if limit == resource.RLIM_INFINITY else float(limit))
 
 
 def physical_memory_bytes() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scenarios.estimate import expected_size, require_memory
 from scenarios.resolve import ResolvedScenario
 from scenarios.schedule import with_framework_defaults
 from scenarios.types import Bursts
@@ -48,7 +49,9 @@ def machine_of(resolved: ResolvedScenario) -> Machine:
 
     Raises:
         InputError: an unknown algorithm, or an impossible size.
+        InfeasibleError: a run on so many ranks needs more memory than this machine has.
     """
+    require_memory(expected_size(resolved))
     return build_machine(
         resolved.cluster,
         resolved.world_size,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from scenarios.capacity import MemoryReport
+from scenarios.estimate import run_size
 from scenarios.job import machine_of, settings_of
 from scenarios.located import located
 from scenarios.plans import make_fitting_plan
@@ -61,6 +63,11 @@ def prepare(resolved: ResolvedScenario, progress: Progress) -> Prepared:
         progress.stage("generating the task graph")
         graph = workload.graph()
     return Prepared(resolved, machine, workload, memory, graph)
+
+
+def size_of(prepared: Prepared) -> dict[str, Any]:
+    """Size of the run of a prepared job: the keys of `scenarios.estimate.run_size`."""
+    return run_size(prepared.resolved, prepared.graph, lengths_vary=bool(prepared.plan.tables.pooling))
 
 
 def with_plan(resolved: ResolvedScenario, progress: Progress) -> ResolvedScenario:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from scenarios.bursts import longest_period_s
 from scenarios.prepare import Prepared
 from simulator.analysis import IterationTime, SteadyRule, iteration_time
-from simulator.engine import RunOptions, RunResult, run
+from simulator.counted_run import counted_run
+from simulator.engine import RunOptions, RunResult
 from simulator.lowered import PS_PER_S
 from simulator.lowering import Lowering, Variation
 
@@ -64,7 +65,7 @@ class Probe:
         """Seconds per iteration of a re-run."""
         stop = None if self.varies else PROBE_RULE
         options = RunOptions(max_iterations=self.iterations, stop=stop, keep_last=1)
-        result = run(lowering.program, options)
+        result = counted_run(lowering.program, options)
         if self.varies:
             return self._over_measured(result)
         return iteration_time(result.iteration_end_ps.tolist(), PROBE_RULE).seconds

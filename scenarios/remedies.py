@@ -14,9 +14,9 @@ from itertools import combinations, product
 from typing import Protocol
 
 from inputs.errors import InputError
+from inputs.quantities import MAX_RANKS
 from scenarios.capacity import MemoryReport
 from scenarios.resolve import ResolvedScenario
-from scenarios.types import MAX_WORLD_SIZE
 from workloads.dlrm.sharding import PLANNERS
 
 SPREADING = ("greedy", "column_wise", "grid_shard", "row_wise")
@@ -184,7 +184,7 @@ class Remedies:
         gpus = self.resolved.cluster.node.ranks
         below = max(self.resolved.world_size // gpus, math.ceil(self.least_ranks / gpus) - 1)
         nodes = self.resolved.nodes
-        most = min(max(min(LARGEST * nodes, MOST_RANKS // gpus), SOME_MORE * nodes), MAX_WORLD_SIZE // gpus)
+        most = min(max(min(LARGEST * nodes, MOST_RANKS // gpus), SOME_MORE * nodes), MAX_RANKS // gpus)
         best: Remedy | None = None
         above, growth = below + 1, GROWTH
         while above <= most and (best := self._of_size(above * gpus, planners)) is None:

@@ -15,6 +15,7 @@ from hardware_specs import Cluster, read_cluster
 from inputs.errors import InputError
 from inputs.keys import KeyPath, key_text, value_at
 from inputs.model import Strict
+from inputs.quantities import MAX_RANKS
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.library import CATALOG
@@ -26,7 +27,7 @@ from scenarios.schedule import (
     with_framework_defaults,
     with_framework_hybrid,
 )
-from scenarios.types import MAX_WORLD_SIZE, Scenario, Sharding, Workload
+from scenarios.types import Scenario, Sharding, Workload
 from simulator.network.calibration import with_shares
 from workloads.dlrm.model.model import DlrmModel, load_model, read_model, with_law
 from workloads.dlrm.model.settings import largest_share
@@ -259,9 +260,9 @@ def _world_size(document: Document, scenario: Scenario, cluster: Cluster) -> int
     if scenario.nodes is not None and scenario.world_size is not None:
         raise document.error(("world_size",), "stands beside nodes", expected="one of nodes and world_size")
     if scenario.nodes is not None:
-        if scenario.nodes * gpus > MAX_WORLD_SIZE:
+        if scenario.nodes * gpus > MAX_RANKS:
             raise document.error(
-                ("nodes",), "too many ranks", given=scenario.nodes, expected=f"at most {MAX_WORLD_SIZE // gpus} nodes"
+                ("nodes",), "too many ranks", given=scenario.nodes, expected=f"at most {MAX_RANKS // gpus} nodes"
             )
         return scenario.nodes * gpus
     if scenario.world_size is not None:

@@ -8,16 +8,17 @@ from typing import Any
 
 from scenarios.bursts import background_warnings, steady_rule
 from scenarios.engine_run import run_options, variation_of
-from scenarios.estimate import require_memory, run_size
+from scenarios.estimate import require_memory
 from scenarios.levers import Levers, find_levers
 from scenarios.located import located
-from scenarios.prepare import Prepared, prepare
+from scenarios.prepare import Prepared, prepare, size_of
 from scenarios.probe import Probe
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario
 from scenarios.summary import caches_of, job_of, sharding_of, summary_of
 from simulator.analysis import BOUND_RUNS, Analysis, Bound, analyse, find_bound, path_shares
-from simulator.engine import RunResult, run
+from simulator.counted_run import counted_run
+from simulator.engine import RunResult
 from simulator.lowering import Lowering, lower
 from simulator.program import TaskGraph
 
@@ -65,14 +66,14 @@ def simulate(resolved: ResolvedScenario, progress: Progress, *, levers: bool = F
         InfeasibleError: the job does not fit into the memory of the GPUs, or the run into this machine's.
     """
     prepared = prepare(resolved, progress)
-    require_memory(run_size(prepared))
+    require_memory(size_of(prepared))
     variation = variation_of(resolved)
     progress.stage("lowering")
     with located(resolved.document):
         lowering = lower(prepared.graph, prepared.machine, variation=variation)
     progress.stage("simulating")
     keep = resolved.scenario.output.record.iterations
-    result = run(lowering.program, run_options(resolved, prepared.machine, keep))
+    result = counted_run(lowering.program, run_options(resolved, prepared.machine, keep))
     progress.stage("analysing")
     algorithms = {info.task: info.algorithm for info in lowering.collectives}
     rule = steady_rule(prepared.machine)
@@ -93,7 +94,7 @@ def check(resolved: ResolvedScenario, progress: Progress | None = None) -> dict[
         InfeasibleError: the job does not fit into the memory of the GPUs, or the run into this machine's.
     """
     prepared = prepare(resolved, progress or Silent())
-    size = run_size(prepared)
+    size = size_of(prepared)
     require_memory(size)
     return {
         **job_of(resolved),

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from hardware_specs.library import Operation
 from inputs.model import Strict
-from inputs.quantities import Seconds
+from inputs.quantities import MAX_SEED, Quantity, RankCount, RankNumber, Seconds
 from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.laws.pooling import PoolingSpread
 from workloads.dlrm.model.choices import (
@@ -30,19 +30,19 @@ from workloads.graph.framework import CudaGraph, Pipeline
 
 Placement: TypeAlias = Literal["block", "round_robin", "random"]
 LinkClass: TypeAlias = Literal["nvlink", "pcie", "switch", "socket", "ddr", "nic", "spine", "torus"]
-BackgroundShare: TypeAlias = Annotated[float, Field(ge=0, lt=1)]
+LARGEST_SHARE = 0.999
+"""Largest share of a link that other jobs take: the rest is a rate that the engine can count."""
+BackgroundShare: TypeAlias = Annotated[float, Field(ge=0, le=LARGEST_SHARE)]
 SHORTEST_BURST_S = 1e-6
 """Shorter than a message: traffic of a steady share says the same."""
-Positive: TypeAlias = Annotated[int, Field(ge=1)]
-MAX_WORLD_SIZE = 262_144
-"""Ranks of the largest job: planning and lowering are written for it; the largest training clusters have half."""
-Size: TypeAlias = Annotated[int, Field(ge=1, le=MAX_WORLD_SIZE)]
+Burst: TypeAlias = Annotated[float, Quantity("s", SHORTEST_BURST_S)]
+Seed: TypeAlias = Annotated[int, Field(ge=0, le=MAX_SEED)]
+Factor: TypeAlias = Annotated[float, Field(ge=1, le=1e6)]
 Iterations: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
-Rank: TypeAlias = Annotated[int, Field(ge=0)]
 
 
 Kernels: TypeAlias = Annotated[tuple[ComputeKernel, ...], Field(min_length=1)]
-Part: TypeAlias = Annotated[float, Field(gt=0, le=1)]
+Part: TypeAlias = Annotated[float, Field(ge=1e-9, le=1)]
 
 
 class TableConstraint(Strict):
@@ -59,10 +59,10 @@ class Sharding(Strict):
         None, description="a registered planner (default: the framework's, or greedy); not together with plan"
     )
     plan: str | dict[str, Any] | None = Field(None, description="a plan file (YAML or JSON), or the plan itself")
-    steps: Annotated[int, Field(ge=0)] | None = Field(
+    steps: Annotated[int, Field(ge=0, le=1_000_000)] | None = Field(
         None, description="candidates that the search planner simulates (default by world size, 8 to 128)"
     )
-    seed: Annotated[int, Field(ge=0)] = Field(0, description="seed of the search planner")
+    seed: Seed = Field(0, description="seed of the search planner")
     compute_kernels: Kernels = Field(
         ("fused",), description="kernels a planner may give a table: of those that fit, the ones that cost least"
     )
@@ -93,14 +93,14 @@ class Workload(Strict):
         description="distribution of bag lengths around the pooling factors, instead of the model's, e.g. "
         "{distribution: geometric}",
     )
-    global_batch_size: Positive | None = Field(
+    global_batch_size: Annotated[int, Field(ge=1, le=10**12)] | None = Field(
         None, description="samples per iteration over all ranks (default: the model's local batch x world_size)"
     )
     sharding: Sharding = Field(default_factory=Sharding, description="planner or plan")
     pipeline: Pipeline | None = Field(
         None, description="software pipelining across iterations (default: the framework's, or none)"
     )
-    gradient_accumulation: Positive = Field(
+    gradient_accumulation: Annotated[int, Field(ge=1, le=100_000)] = Field(
         1,
         description="passes per iteration that share the batch; the last one sums dense gradients",
     )
@@ -128,9 +128,11 @@ class Workload(Strict):
 class Bursts(Strict):
     """Traffic of another job that comes and goes."""
 
-    share: Annotated[float, Field(gt=0, lt=1)] = Field(description="share of every link of the class during a burst")
-    on: Annotated[Seconds, Field(ge=SHORTEST_BURST_S)] = Field(description="length of a burst")
-    off: Annotated[Seconds, Field(ge=SHORTEST_BURST_S)] = Field(description="pause between two bursts")
+    share: Annotated[float, Field(ge=1e-9, le=LARGEST_SHARE)] = Field(
+        description="share of every link of the class during a burst"
+    )
+    on: Burst = Field(description="length of a burst")
+    off: Burst = Field(description="pause between two bursts")
     phase: Seconds = Field(0.0, description="when a burst begins, counted from the start of the run")
 
 
@@ -150,12 +152,12 @@ class NetworkChoice(Strict):
 class VariationChoice(Strict):
     """Randomness of durations; all zero means every rank and iteration is alike."""
 
-    seed: int = Field(0, ge=0, description="seed of every draw")
+    seed: Seed = Field(0, description="seed of every draw")
     compute_jitter: float = Field(0.0, ge=0, le=1, description="sigma of the log-normal factor on kernels")
     host_jitter: float = Field(0.0, ge=0, le=1, description="sigma of the log-normal factor on host work")
     input_jitter: float = Field(0.0, ge=0, le=1, description="sigma of the log-normal factor on reading batches")
-    straggler_ranks: tuple[Rank, ...] = Field((), description="ranks that compute slower")
-    straggler_slowdown: float = Field(1.0, ge=1, description="factor on the kernels of those ranks")
+    straggler_ranks: tuple[RankNumber, ...] = Field((), description="ranks that compute slower")
+    straggler_slowdown: Factor = Field(1.0, description="factor on the kernels of those ranks")
 
     @property
     def varies(self) -> bool:
@@ -175,10 +177,10 @@ class RunChoice(Strict):
 class Record(Strict):
     """Contents of the timeline."""
 
-    ranks: Literal["all"] | Annotated[tuple[Rank, ...], Field(min_length=1)] = Field(
+    ranks: Literal["all"] | Annotated[tuple[RankNumber, ...], Field(min_length=1)] = Field(
         "all", description="ranks whose tasks go into timeline.parquet"
     )
-    iterations: Annotated[int, Field(ge=2)] = Field(
+    iterations: Annotated[int, Field(ge=2, le=1_000_000)] = Field(
         4, description="the last so many iterations are kept; inputs prefetched two ahead need 4 for a whole window"
     )
 
@@ -186,7 +188,7 @@ class Record(Strict):
 class Cost(Strict):
     """Prices."""
 
-    gpu_hour_usd: Annotated[float, Field(gt=0)] = Field(
+    gpu_hour_usd: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(
         description="price of a GPU for an hour, USD, with its part of the node; of a rank on CPUs"
     )
 
@@ -213,8 +215,8 @@ class Scenario(Strict):
     schema_version: Literal[1] = Field(1, alias="schema", description="version of this format")
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="names the run and its output folder")
     cluster: str | dict[str, Any] = Field(description="a shipped cluster, a file, or the cluster itself")
-    nodes: Size | None = Field(None, description="world_size = nodes x GPUs per node")
-    world_size: Size | None = Field(None, description="ranks, instead of nodes, for part of a node")
+    nodes: RankCount | None = Field(None, description="world_size = nodes x GPUs per node")
+    world_size: RankCount | None = Field(None, description="ranks, instead of nodes, for part of a node")
     placement: Placement = Field("block", description="which ranks share a node")
     workload: Workload = Field(description="what is trained")
     precision: PrecisionChoice = Field(default_factory=PrecisionChoice, description="number formats")

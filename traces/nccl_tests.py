@@ -17,8 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+from hardware_specs.bounds import MAX_GPUS_PER_NODE
 from hardware_specs.library import Operation
 from inputs.errors import InputError, nearest_name
+from inputs.quantities import MAX_RANKS, Quantity
 from traces.source import whole
 
 OPERATIONS: tuple[str, ...] = get_args(Operation)
@@ -33,6 +35,11 @@ _RANK = re.compile(r"^#\s+Rank\s+(\d+)\s.*?\bon\s+(\S+)\s+device\b")
 _ROW = re.compile(r"^\s*\d+\s+\d+\s+[a-z]\w*\s")
 _STARTING = "# Collective test starting:"
 US = 1e-6
+_RANGES: Mapping[str, Quantity] = {
+    "nodes": Quantity("count", 1, MAX_RANKS), "ranks_per_node": Quantity("count", 1, MAX_GPUS_PER_NODE),
+    "bytes": Quantity("bytes", 1.0), "time": Quantity("s", 1e-9),
+}  # fmt: skip
+"""Ranges of the numbers of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +131,7 @@ def _row_of(file: Path, number: int, line: str, test: _Test) -> Iterator[TimedCo
         return
     words = line.split()
     size = float(words[0])
-    if size <= 0 or len(words) < 3 + 4 * test.results:
+    if size == 0 or len(words) < 3 + 4 * test.results:
         return
     nodes = len(set(test.hosts)) or 1
     if len(test.hosts) % nodes:
@@ -138,7 +145,7 @@ def _row_of(file: Path, number: int, line: str, test: _Test) -> Iterator[TimedCo
         time_s = float(words[-4 * test.results]) * US
     except ValueError:
         raise InputError("has no time", file=file, line=number, given=line.strip()[:80]) from None
-    yield TimedCollective(operation, nodes, max(len(test.hosts) // nodes, 1), size, time_s, file.stem)
+    yield _timed(file, number, operation, (nodes, max(len(test.hosts) // nodes, 1), size, time_s), file.stem)
 
 
 def _asked(op: str, file: Path) -> Operation:
@@ -169,22 +176,34 @@ def _table(file: Path, text: str) -> Iterator[TimedCollective]:
         name = ALIASES.get(op.replace("_", ""), op)
         if name == "hypercube":
             continue
-        nodes = int(_number(row, file, number, "nodes"))
+        nodes = _number(row, file, number, "nodes")
         if "ranks_per_node" in row:
-            per_node = int(_number(row, file, number, "ranks_per_node"))
+            per_node = _number(row, file, number, "ranks_per_node")
         else:
-            per_node = int(_number(row, file, number, "ranks", "ngpus")) // max(nodes, 1)
+            per_node = _number(row, file, number, "ranks", "ngpus") / max(nodes, 1.0)
         time_s = _number(row, file, number, "time_s") if "time_s" in row else _number(row, file, number, "time_us") * US
         size = _number(row, file, number, "bytes", "size_bytes")
-        _require_above_zero(file, number, nodes=nodes, ranks_per_node=per_node, bytes=size, time=time_s)
         source = row.get("source") or row.get("repo") or file.stem
-        yield TimedCollective(_known(name, file, number), nodes, per_node, size, time_s, source)
+        yield _timed(file, number, _known(name, file, number), (nodes, per_node, size, time_s), source)
 
 
-def _require_above_zero(file: Path, line: int | None, **values: float) -> None:
-    for key, value in values.items():
-        if value <= 0:
-            raise InputError("impossible value", file=file, line=line, key=key, given=value, expected="more than 0")
+def _timed(
+    file: Path, line: int, op: Operation, values: tuple[float, float, float, float], source: str
+) -> TimedCollective:
+    """A row whose numbers are within their ranges; raises an `InputError` with the first that is not.
+
+    Args:
+        values: nodes, ranks on each, bytes, seconds.
+    """
+    for (key, kind), value in zip(_RANGES.items(), values, strict=True):
+        try:
+            kind.check(value)
+        except InputError as error:
+            raise InputError(
+                error.message, file=file, line=line, key=key, given=error.given, expected=error.expected
+            ) from None
+    nodes, per_node, size, time_s = values
+    return TimedCollective(op, int(nodes), int(per_node), size, time_s, source)
 
 
 def _known(name: str, file: Path, line: int | None) -> Operation:

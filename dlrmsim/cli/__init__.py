@@ -33,7 +33,7 @@ from dlrmsim.cli.show import show
 from dlrmsim.cli.solve import solve
 from dlrmsim.cli.sweep import sweep
 from dlrmsim.cli.validate import validate
-from inputs.errors import DlrmsimError
+from inputs.errors import DlrmsimError, InfeasibleError
 
 INTERRUPTED = 130
 USAGE_ERROR = cast("type[typer.BadParameter]", typer.BadParameter.__bases__[0])
@@ -113,6 +113,9 @@ def _failed(error: Exception) -> int:
         return error.exit_code
     if isinstance(error, USAGE_ERROR):
         return _misused(error)
+    if isinstance(error, MemoryError):
+        typer.echo("dlrmsim: the memory that this process may take is full; simulate fewer ranks or tasks", err=True)
+        return InfeasibleError.exit_code
     if isinstance(error, BrokenPipeError):
         _forget_stdout()
         return 1

@@ -10,6 +10,7 @@ from pathlib import Path
 from dlrmsim.output.folders import replaceable
 from dlrmsim.output.trace_results import TraceResults, write_trace_results
 from dlrmsim.verbs.what import Name, Names, paths_of
+from scenarios.estimate import require_room
 from scenarios.progress import Progress, Silent
 from traces.analysis import TraceAnalysis, analyse_trace, import_summary
 from traces.formats import import_traces
@@ -90,6 +91,7 @@ def replay(
         InputError: a trace is wrong, has no times to replay and no cluster was named, a change is impossible, or
             ``out`` may not be written.
         DeadlockError: the trace's dependencies contradict each other.
+        InfeasibleError: so many tasks on so many ranks need more memory than this machine has free.
     """
     changes = Changes(
         cluster, gpu, from_gpu, world_size, local_batch, absent, overlap, delays_s or {}, precisions or {},
@@ -100,7 +102,10 @@ def replay(
     progress.stage("reading traces")
     before = import_traces(paths_of(what), ranks, whole=whole)
     progress.stage("replaying")
-    job, methods = changed(job_of(before), changes)
+    traced = job_of(before)
+    tasks = max(program.task_count for program in traced.graph.programs)
+    require_room(tasks, world_size or traced.world_size)
+    job, methods = changed(traced, changes)
     after = replayed(job, changes.machine(job.world_size))
     progress.stage("analysing")
     analyses = _analysed(before), _analysed(after)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.countable import require_countable
 from simulator.lowered import Activity
 from simulator.lowering.result import CollectiveInfo
 from simulator.network.blocks import Block
@@ -34,6 +35,9 @@ def lower_collective(
 
     Args:
         evened: fraction by which uneven sizes move to their mean, 0 to 1.
+
+    Raises:
+        InputError: it takes longer than can be counted.
     """
     sizes = _per_rank(sequenced, programs, "bytes")
     if sequenced.call.op != "all_to_all":
@@ -45,6 +49,7 @@ def lower_collective(
         for block in model.blocks(sequenced.instance)
     ]
     timed = [model.time(call) for call in calls]
+    require_countable(sequenced.task, max(_slowest_s(chosen) for chosen in timed))
     activity_of = np.full(int(sequenced.instance.max()) + 1, -1, dtype=np.int64)
     activities: list[Activity] = []
     for call, chosen in zip(calls, timed, strict=True):

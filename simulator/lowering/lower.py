@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from inputs.errors import InputError, ProgramError
+from simulator.countable import require_countable_tasks
 from simulator.lowered import Activity, LoweredGroup, LoweredProgram
 from simulator.lowering.collective import LoweredCollective, lower_collective
 from simulator.lowering.faster import faster
@@ -41,7 +42,8 @@ def lower(
 
     Raises:
         ProgramError: the programs contradict each other (`TaskGraph.check`), or have ranks the machine lacks.
-        InputError: a class of ``improve`` is unknown, or the GPU lacks a precision.
+        InputError: a class of ``improve`` is unknown, the GPU lacks a precision, or a task takes longer than can be
+            counted.
     """
     graph.check()
     _check_ranks(graph, machine.topology.world_size, variation)
@@ -49,6 +51,8 @@ def lower(
     better = machine.improved(improve) if improve else machine
     varied = variation or Variation()
     seconds = [dict(task_seconds(program, better.compute, varied, improve)) for program in graph.programs]
+    for program, of_program in zip(graph.programs, seconds, strict=True):
+        require_countable_tasks(program, of_program)
     shared = _Activities(len(graph.programs))
     beside = shared_work_of(better, varied)
     calls = _lower_collectives(graph, better, shared, improve, beside)
@@ -58,7 +62,7 @@ def lower(
         for program, rows, of_program in zip(graph.programs, shared.rows, private, strict=True)
     ]
     topology = machine.topology
-    program = LoweredProgram(
+    lowered = LoweredProgram(
         tuple(groups),
         shared.activities,
         topology.resource_count + len(beside.names),
@@ -66,7 +70,7 @@ def lower(
         background_of(machine.background, topology),
     )
     infos: tuple[CollectiveInfo, ...] = tuple(call.info for call in calls)
-    return Lowering(program, infos, warnings_of(graph, better, seconds, calls))
+    return Lowering(lowered, infos, warnings_of(graph, better, seconds, calls))
 
 
 def _check_ranks(graph: TaskGraph, world_size: int, variation: Variation | None) -> None:

@@ -39,6 +39,9 @@ from simulator.network.topology import Topology
 from simulator.operators import CollectiveOp
 
 LinkClass = Literal["near", "nic"]
+LARGEST_SHARE = 3.0
+"""Largest share of the links' rate that a point may say: 2 where switches add, because half of the bytes move then
+(an all_reduce of many ranks), 1.49 in the shipped points; beyond, rate of the link and measurement contradict."""
 RING_OPS: tuple[CollectiveOp, ...] = ("all_reduce", "all_gather", "reduce_scatter")
 
 
@@ -115,7 +118,7 @@ def calibrate(cluster: Cluster) -> Calibration:
     """Take the fractions of ``cluster.fitted``, or derive them from ``cluster.calibration``, one node first.
 
     Raises:
-        InputError: no algorithm can be as fast as a point says.
+        InputError: no algorithm can be as fast as a point says, or the links cannot.
     """
     if cluster.fitted is not None:
         near = {str(op): fraction.value for op, fraction in cluster.fitted.near_fraction.items()}
@@ -125,6 +128,7 @@ def calibrate(cluster: Cluster) -> Calibration:
     for point in sorted(cluster.calibration, key=lambda p: p.nodes):
         link: LinkClass = "near" if point.nodes == 1 else "nic"
         value = _fraction(cluster, point, link, calibration) if point.share is None else point.share
+        _require_possible(point, link, value)
         calibration = Calibration((*calibration.fractions, Fraction(point, link, value)))
     return calibration
 
@@ -173,6 +177,22 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
             expected="more than the latency and the NVLink time of the collective",
         )
     return min(values)
+
+
+def _require_possible(point: CalibrationPoint, link: LinkClass, share: float) -> None:
+    """Check that a measured rate is one that the links have.
+
+    Raises:
+        InputError: the point and the rate of the links contradict each other.
+    """
+    if share > LARGEST_SHARE:
+        links = "inside a node" if link == "near" else "between nodes"
+        raise InputError(
+            f"the links {links} would carry {share:,.3g} times their own rate for this calibration point",
+            key=f"calibration ({point.op}, {point.ranks} ranks)",
+            given=f"algbw_bytes_per_s: {point.algbw_bytes_per_s or 0.0:,.3g} B/s",
+            expected=f"at most {LARGEST_SHARE:g} times the rate of the links as the cluster describes them",
+        )
 
 
 def possible(cluster: Cluster, op: CollectiveOp) -> list[CollectiveAlgorithm]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from hardware_specs.types import Cluster
 from inputs.errors import InputError
+from inputs.quantities import MAX_RANKS
 from simulator.network.blocks import Block
 from simulator.network.collectives import Call
 from simulator.network.levels import CLASS_OF
@@ -16,8 +17,6 @@ from simulator.network.membership import blocks_of
 from simulator.network.model import CollectiveModel, Timed
 from simulator.network.topology import Placement, Topology
 from simulator.operators import CollectiveOp, busbw_factor
-
-MAX_RANKS = 262_144
 
 
 def busbw_bytes_per_s(op: CollectiveOp, ranks: int, size_bytes: float, time_s: float) -> float:

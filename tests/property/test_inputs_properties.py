@@ -100,14 +100,16 @@ def test_keys_and_paths_are_inverse(path):
 
 
 @SETTINGS
-@given(st.sampled_from(WITH_UNIT), st.floats(0, 1e300))
-def test_exact_text_is_read_back_to_the_same_float(dimension, value):
+@given(st.sampled_from(WITH_UNIT), st.floats(0, 1))
+def test_exact_text_is_read_back_to_the_same_float(dimension, part):
+    value = part * DIMENSIONS[dimension].maximum
     assert parse_quantity(exact_text(value, dimension), dimension) == value
 
 
 @SETTINGS
-@given(st.sampled_from(WITH_UNIT), st.floats(1e-12, 1e24), st.booleans())
-def test_formatted_text_is_a_quantity_within_its_three_digits(dimension, value, binary):
+@given(st.sampled_from(WITH_UNIT), st.floats(-12, 0), st.booleans())
+def test_formatted_text_is_a_quantity_within_its_three_digits(dimension, decades, binary):
+    value = 10.0**decades * DIMENSIONS[dimension].maximum / 1.01
     text = format_quantity(value, dimension, binary=binary).replace(",", "")
     number = parse_quantity(text, dimension)
     smallest = DIMENSIONS[dimension].units[DIMENSIONS[dimension].scale[0]]

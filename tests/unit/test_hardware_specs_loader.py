@@ -101,11 +101,11 @@ def changed_line(file, kind, name):
         ("kind: fat_tree", "kind: fattree", "fabric.kind", "unknown value"),
         ("value: 1.275 us", "value: 1.275", "fabric.hop_latency_s.value", "the unit is missing"),
         ("{value: 1.0,", "{value: 0.5,", "fabric.spine_oversubscription.value", "1.0 or more"),
-        ("{value: 16,", "{value: 0,", "max_nodes.value", "1 or more"),
+        ("{value: 16,", "{value: 0,", "max_nodes.value", "from 1 to 1,000,000"),
         ("{value: 16,", "{value: 1.5,", "max_nodes.value", "whole number"),
         ("grade: read}", "grade: guess}", "max_nodes.grade", "read, secondary"),
         ("algbw_bytes_per_s: 7.0 GB/s", "algbw_bytes_per_s: 0 GB/s",
-         "calibration[0].algbw_bytes_per_s", "more than 0"),
+         "calibration[0].algbw_bytes_per_s", "from 1 kB/s to 1 EB/s"),
         ("ranks_per_node: 8", "ranks_per_node: 9", "calibration[0].ranks_per_node", "at most 8"),
         ("op: all_reduce", "op: all_to_all", "calibration[1]", "the same collective again"),
     ],
@@ -132,9 +132,14 @@ def test_a_cost_of_a_kernel_that_is_not_counted_so_has_its_line(shipped):
 @pytest.mark.parametrize(
     ("old", "new", "key", "words"),
     [
-        ("value: 40 GB,", "value: 0 GB,", "memory_bytes.value", "more than 0"),
+        ("value: 40 GB,", "value: 0 GB,", "memory_bytes.value", "from 1 B to 1 EB"),
         ("value: 1555 GB/s", "value: 1555 GB", "memory_bytes_per_s.value", "unknown unit 'GB'"),
-        ("gemm_fraction: {value: 0.", "gemm_fraction: {value: 1.", "achieved.gemm_fraction.value", "from 0 to 1"),
+        (
+            "gemm_fraction: {value: 0.",
+            "gemm_fraction: {value: 1.",
+            "achieved.gemm_fraction.value",
+            "from 0.000001 to 1",
+        ),
         ("  fp32: {", "  fp31: {", "peak_flops.fp31", "unknown key"),
     ],
 )

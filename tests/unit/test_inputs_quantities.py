@@ -69,7 +69,7 @@ def test_accepted_quantities_and_their_si_values(text, dimension, value):
         ("_ s", "s", "not a quantity"),
         ("1" * 200 + " s", "s", "not a quantity"),
         ("1,555 GB/s", "bytes_per_s", "unknown unit ',555 GB/s'"),
-        ("-1 s", "s", "impossible value; given '-1 s'; expected 0 or more"),
+        ("-1 s", "s", "impossible value; given '-1 s'; expected from 0 s to 1,000,000 s"),
         ("1e999 s", "s", "not a finite number"),
         (float("nan"), "count", "not a finite number; given .nan"),
         (float("inf"), "fraction", "not a finite number; given .inf"),

@@ -1,5 +1,6 @@
 """Every mistake in a document becomes one message: file, line, key, given, expected, nearest valid name."""
 
+import time
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Generic, Literal, TypeVar
@@ -150,12 +151,12 @@ def test_a_good_document_becomes_the_model():
         # impossible values
         ("factor: .nan", "factor: impossible value; given .nan; expected a finite number"),
         ("factor: -.inf", "factor: impossible value; given -.inf; expected a finite number"),
-        ("tables: [{rows: -5}]", "tables[0].rows: impossible value; given -5; expected 0 or more"),
+        ("tables: [{rows: -5}]", "tables[0].rows: impossible value; given -5; expected from 0 to"),
         ("tables: [{rows: 1, dim: 0}]", "tables[0].dim: impossible value; given 0; expected 1 or more"),
         ("tables: [{rows: 1, dim: 6}]", "given 6; expected a multiple of 4"),
         ("tables: [{rows: 1, dim: 5000}]", "given 5000; expected 4096 or less"),
         ("memory: 0 B", "memory: impossible value; given '0 B'; expected more than 0"),
-        ("memory: -1 GiB", "memory: impossible value; given '-1 GiB'; expected 0 or more"),
+        ("memory: -1 GiB", "memory: impossible value; given '-1 GiB'; expected from 0 B to 1 EB"),
         ("link: {value: 3, source: x}", "link.value: the unit is missing; given 3; expected a bandwidth with a unit"),
         ("link: {value: 3 gb/s, source: x}", "link.value: unknown unit 'gb/s'; given '3 gb/s'"),
         ("name: a b", "name: impossible value; given 'a b'; expected text that matches ^[a-z_0-9]+$"),
@@ -256,3 +257,29 @@ def test_unhashable_or_strange_field_names_do_not_disturb_strictness():
     for key in ("type", "default", "ref"):
         with pytest.raises(InputError, match=f"{key}: wrong type"):
             validate(Odd, parse_yaml(f"{key}: 'true'", Path("odd.yaml")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("a: [" + "1," * 5_000_000 + "]", id="a list"),
+        pytest.param("".join(f"k{i}: {{a: 1}}\n" for i in range(700_000)), id="mappings"),
+        pytest.param('{"a": [' + ", ".join('{"rows": 1000, "name": "x"}' for _ in range(350_000)) + "]}", id="JSON"),
+    ],
+)
+def test_ten_megabytes_of_values_are_refused_before_all_are_read(text):
+    began_s = time.process_time()
+    with pytest.raises(InputError, match="more than 250,000 values"):
+        parse_yaml(text, Path("large.yaml"))
+    assert time.process_time() - began_s < 5.0, "2 s on an idle core"
+
+
+def test_a_file_full_of_mistakes_is_refused_soon():
+    class Empty(Strict):
+        a: int = 1
+
+    document = parse_yaml("".join(f"key_{i}: {i}\n" for i in range(100_000)), Path("large.yaml"))
+    began_s = time.process_time()
+    with pytest.raises(InputError, match="unknown key"):
+        validate(Empty, document)
+    assert time.process_time() - began_s < 5.0

@@ -187,7 +187,7 @@ def test_check_estimates_the_rank_tasks_of_the_run(mlperf):
 
 
 def test_a_run_larger_than_this_machine_is_refused_with_the_estimate(monkeypatch):
-    monkeypatch.setattr("scenarios.estimate.physical_memory_bytes", lambda: 1e6)
+    monkeypatch.setattr("scenarios.estimate.available_memory_bytes", lambda: 1e6)
     with pytest.raises(InfeasibleError, match="too large for this machine"):
         simulate(load_scenario("mlperf_dlrm_v1"), Silent())
 

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.analysis.bound import IMPROVEMENT, NEGLIGIBLE_GAIN
-from simulator.engine import RunOptions, RunResult, run
+from simulator.counted_run import counted_run
+from simulator.engine import RunOptions, RunResult
 from simulator.lowered import Activity, ConstantDurations, LoweredProgram, Phase
 from simulator.operators import Category
 from simulator.program import Program
@@ -72,7 +73,7 @@ def bound_of(job: Job, after: Imported) -> ReplayBound | None:
     base = _length_ps(job, after.measured.result)
     gains = {}
     for name in CLASSES:
-        result = run(_faster(after.measured, name), RunOptions(max_iterations=1))
+        result = counted_run(_faster(after.measured, name), RunOptions(max_iterations=1))
         gains[name] = 1.0 - _length_ps(job, result) / base if base else 0.0
     return ReplayBound(gains)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from inputs.errors import InputError
+from inputs.quantities import MAX_RANKS
 from simulator.operators import CollectiveCall, Work
 from simulator.program import IntArray, Program, TaskGraph
 from traces.kernel_classes import is_sharded_lookup
@@ -49,8 +50,9 @@ def at_world_size(job: Job, world_size: int) -> Job:
         InputError: the trace does not say which tables are sharded over which batch, a collective's size depends on its
             contents, groups are not all ranks, or there are fewer tables than ranks.
     """
-    if world_size < 1:
-        raise InputError("is no number of ranks", file="--world-size", given=world_size, expected="at least 1")
+    if not 1 <= world_size <= MAX_RANKS:
+        expected = f"1 to {MAX_RANKS:,}"
+        raise InputError("is no number of ranks", file="--world-size", given=world_size, expected=expected)
     if world_size == job.world_size:
         return with_clones(job)
     _check_collectives(job)

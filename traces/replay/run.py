@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from inputs.errors import InputError
-from simulator.engine import RunOptions, RunResult, run
+from simulator.counted_run import counted_run
+from simulator.engine import RunOptions, RunResult
 from simulator.lowered import PS_PER_S, Activity, ConstantDurations, LoweredGroup, LoweredProgram, phase
 from simulator.lowering import Machine, lower
 from simulator.lowering.private import member_instances
@@ -31,7 +32,7 @@ def replayed(job: Job, machine: Machine | None = None) -> Imported:
         DeadlockError: the trace's dependencies contradict each other.
     """
     lowered = _as_measured(job) if machine is None else _on_machine(job, machine)
-    result = run(lowered, RunOptions(max_iterations=1))
+    result = counted_run(lowered, RunOptions(max_iterations=1))
     steps = tuple(step_of(job, step, result) for step in job.steps)
     absent = np.setdiff1d(np.arange(job.world_size), job.ranks).tolist()
     kept = [gap for gap in job.source.gaps if gap.what != ABSENT or absent]

@@ -17,7 +17,8 @@ from scenarios.resolve import ResolvedScenario
 from simulator.analysis import iteration_time
 from simulator.compute import ComputeModel, CpuModel
 from simulator.compute.cpu_amounts import class_of
-from simulator.engine import RunResult, run
+from simulator.counted_run import counted_run
+from simulator.engine import RunResult
 from simulator.lowering import lower
 from simulator.operators import CollectiveCall, FloatArray, HostWork, Nothing, Work
 from simulator.program import Program
@@ -41,7 +42,7 @@ def predict(resolved: ResolvedScenario, progress: Progress | None = None) -> Tim
 def predict_prepared(prepared: Prepared) -> Times:
     """Simulate a scenario on CPUs whose plan and task graph exist; errors as `predict`."""
     lowering = lower(prepared.graph, prepared.machine, variation=variation_of(prepared.resolved))
-    result = run(lowering.program, run_options(prepared.resolved, prepared.machine, keep_last=1))
+    result = counted_run(lowering.program, run_options(prepared.resolved, prepared.machine, keep_last=1))
     ends_ps = result.iteration_end_ps.tolist()
     iteration_s = iteration_time(ends_ps, steady_rule(prepared.machine)).seconds
     (program,), compute = prepared.graph.programs, prepared.machine.compute

@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from inputs.catalog import SUFFIXES, Catalog
-from inputs.model import Strict
+from inputs.model import Strict, problem
 from inputs.sourced import Grade
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
@@ -28,11 +28,21 @@ WITH_PATHS = ("scenario", "set", "before", "after", "cluster", "points")
 """Keys of a suite's items that may contain paths."""
 
 
+Figure = Annotated[float, Field(gt=0, le=1e18)]
+"""A measured or published number: errors are shares of it."""
+
+
 class Band(Strict):
     """A measurement known only as a range: a prediction hits or misses it."""
 
-    low: float
-    high: float
+    low: Figure
+    high: Figure
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if self.low > self.high:
+            raise problem(f"the range {self.low:g} to {self.high:g} is empty", expected="low <= high")
+        return self
 
 
 class Case(Strict):
@@ -42,7 +52,7 @@ class Case(Strict):
     scenario: str = Field(description="name, or path from the suite's folder, as all paths here")
     set: dict[str, Any] = Field(default_factory=dict, description="dotted keys changed in the scenario")
     metric: str = Field(description="a key of summary.json; dots go down")
-    measured: float | Band
+    measured: Figure | Band
     unit: str
     source: str
     grade: Literal["read", "secondary", "memory"]
@@ -64,7 +74,7 @@ class Effect(Strict):
     scenario: str
     before: dict[str, Any] = Field(description="dotted keys of the slower configuration")
     after: dict[str, Any] = Field(description="dotted keys of the faster one")
-    gain: float | None = Field(None, description="published ratio of throughputs, if any")
+    gain: Figure | None = Field(None, description="published ratio of throughputs, if any")
     source: str
     grade: Grade
 
@@ -75,7 +85,7 @@ class Peer(Strict):
     id: str
     title: str
     scenario: str
-    parts: dict[str, float] = Field(description="name of one of our parts -> its value, times in s")
+    parts: dict[str, Figure] = Field(description="name of one of our parts -> its value, times in s")
     notes: dict[str, str] = Field(default_factory=dict, description="part -> why the two differ, where that is known")
     source: str
     grade: Grade
@@ -112,6 +122,17 @@ class Suite(Strict):
     effects: tuple[Effect, ...] = ()
     peers: tuple[Peer, ...] = ()
     excluded: tuple[Excluded, ...] = ()
+
+    @model_validator(mode="after")
+    def _ids_are_unique(self) -> Self:
+        """Tables and pages find a row by its id."""
+        for key in ("cases", "effects", "peers", "excluded"):
+            seen: set[str] = set()
+            for number, row in enumerate(getattr(self, key)):
+                if row.id in seen:
+                    raise problem("the id stands twice", expected="each id once", key=f"{key}[{number}].id")
+                seen.add(row.id)
+        return self
 
     def role(self, inputs: Mapping[str, Any]) -> Literal["calibration", "validation"]:
         """Whether a case with these inputs was calibrated on: all rules hold for it."""

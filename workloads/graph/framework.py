@@ -9,7 +9,7 @@ from pydantic import Field
 
 from inputs.catalog import Catalog
 from inputs.model import Strict
-from inputs.quantities import Bytes, Seconds
+from inputs.quantities import Quantity
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from workloads.graded import Graded
@@ -21,7 +21,10 @@ CudaGraph: TypeAlias = Literal["none", "network", "iteration"]
 FRAMEWORKS = Catalog("framework", "workloads", "frameworks")
 
 
-Factor = Annotated[float, Field(gt=0)]
+Factor = Annotated[float, Field(ge=1e-3, le=1e3)]
+HostTime = Annotated[float, Quantity("s", 0.0, 1.0)]
+"""Time of a host for one kernel, operator or feature: at most 1 s."""
+BucketBytes = Annotated[float, Quantity("bytes", 1.0, 1e15)]
 Constant: TypeAlias = Literal[
     "operator_s", "elementwise_factor", "embedding_factor", "iteration_s", "table_s", "feature_s"
 ]
@@ -91,19 +94,19 @@ class Framework(Strict):
 
     name: str
     title: str
-    launch_s: Graded[Seconds]
-    operator_s: Graded[Seconds]
-    first_bucket_bytes: Graded[Bytes]
-    bucket_bytes: Graded[Bytes]
+    launch_s: Graded[HostTime]
+    operator_s: Graded[HostTime]
+    first_bucket_bytes: Graded[BucketBytes]
+    bucket_bytes: Graded[BucketBytes]
     input_process_group: Graded[Literal["shared", "own"]]
     index_bytes: Graded[Literal[4, 8]]
     length_bytes: Graded[Literal[4, 8]]
-    optimizer_kernels: Graded[int]
+    optimizer_kernels: Graded[Annotated[int, Field(ge=0, le=1_000_000)]]
     cuda_graph: Graded[CudaGraph]
     overlap_exchange: Graded[bool]
     overlap_all_reduce: Graded[bool]
     overlap_weight_gradients: Graded[bool]
-    reserve_bytes: Graded[Bytes]
+    reserve_bytes: Graded[Annotated[float, Quantity("bytes", 0.0, 1e15)]]
     pipeline: Graded[Pipeline] | None = None
     planner: Graded[str] | None = None
     all_to_all_between_nodes: Graded[str] | None = None
@@ -116,9 +119,9 @@ class Framework(Strict):
     interaction_kernel: Graded[InteractionKernel] | None = None
     elementwise_factor: Graded[Factor] | None = None
     embedding_factor: Graded[Factor] | None = None
-    iteration_s: Graded[Seconds] | None = None
-    table_s: Graded[Seconds] | None = None
-    feature_s: Graded[Seconds] | None = None
+    iteration_s: Graded[Annotated[float, Quantity("s", 0.0, 3600.0)]] | None = None
+    table_s: Graded[HostTime] | None = None
+    feature_s: Graded[HostTime] | None = None
     fit: Fit | None = None
 
     def seconds(self, name: Literal["iteration_s", "table_s", "feature_s"]) -> float:

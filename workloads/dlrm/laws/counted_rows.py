@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from inputs.errors import InputError
 from inputs.model import Strict, problem
-from inputs.quantities import Count
+from inputs.quantities import Count, Quantity
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 from workloads.dlrm.laws.popularity import Place, Popularity
@@ -20,7 +20,7 @@ HOTTEST = 64
 _EXACT, _GROWTH = 64, 1.06
 """Lookups per row up to which rows with equal numbers share a bin; beyond, numbers within 6 % do."""
 
-Positive = Annotated[Count, Field(gt=0)]
+Positive = Annotated[int, Quantity("count", 1)]
 
 
 class CountedRows(Strict):

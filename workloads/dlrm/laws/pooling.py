@@ -10,14 +10,16 @@ from pydantic import Field, model_validator
 
 from inputs.errors import InputError
 from inputs.model import Strict, problem
-from inputs.quantities import Count
+from inputs.quantities import Quantity
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
-Weight = Annotated[float, Field(ge=0)]
+Weight = Annotated[float, Field(ge=0, le=1e18)]
 
 MAX_LENGTH = 100_000
 """Largest bag length with a probability of its own, lookups of one sample for one feature."""
+
+Length = Annotated[int, Quantity("count", 0, MAX_LENGTH)]
 
 _TAIL = 1e-9
 """Share of the samples whose length may be cut."""
@@ -33,7 +35,7 @@ class PoolingSpread(Strict):
     deviation: Annotated[float, Field(gt=0, le=20)] | None = Field(
         None, description="of lognormal: standard deviation over mean"
     )
-    lengths: Annotated[tuple[Annotated[Count, Field(ge=0, le=MAX_LENGTH)], ...], Field(min_length=1)] | None = Field(
+    lengths: Annotated[tuple[Length, ...], Field(min_length=1)] | None = Field(
         None, description="of histogram; their mean must be the pooling factor to within 1 %"
     )
     weights: Annotated[tuple[Weight, ...], Field(min_length=1)] | None = Field(

@@ -20,7 +20,7 @@ from pydantic import Field, model_validator
 
 from inputs.catalog import Catalog
 from inputs.model import Strict, problem
-from inputs.quantities import Count
+from inputs.quantities import Count, Quantity
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from simulator.operators import FloatArray
@@ -37,6 +37,9 @@ _ROUNDED = 0.0006
 """Shares have three printed digits: each is off by at most half of the last one."""
 
 
+Positive = Annotated[int, Quantity("count", 1)]
+
+
 class ReuseBin(Strict):
     """Rows touched more than ``above`` times, up to the next bin; shares of all touched rows and of all lookups."""
 
@@ -51,9 +54,9 @@ class ReuseFile(Strict):
     name: str = Field(description="of the histogram")
     title: str = Field(description="one line for people")
     source: str = Field(description="source of the histogram")
-    samples: Annotated[Count, Field(gt=0)] = Field(description="the batch it was taken on")
-    lookups: Annotated[Count, Field(gt=0)] = Field(description="of that batch")
-    distinct_rows: Annotated[Count, Field(gt=0)] = Field(description="rows that they touched")
+    samples: Positive = Field(description="the batch it was taken on")
+    lookups: Positive = Field(description="of that batch")
+    distinct_rows: Positive = Field(description="rows that they touched")
     bins: Annotated[tuple[ReuseBin, ...], Field(min_length=1)] = Field(description="by how often rows are touched")
 
     @model_validator(mode="after")

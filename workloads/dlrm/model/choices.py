@@ -7,13 +7,16 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from inputs.model import Strict
-from inputs.quantities import Bytes, BytesPerSecond
+from inputs.quantities import Quantity
 from simulator.precisions import SumPrecision, WirePrecision
+from workloads.graph.framework import BucketBytes
 from workloads.graph.optimizers import DenseOptimizerKind, TableOptimizerKind
 
 FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
-Positive: TypeAlias = Annotated[int, Field(ge=1)]
+Hosts: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
+Rate: TypeAlias = Annotated[float, Quantity("bytes_per_s", 1e3)]
+"""Bytes per second; 1 kB/s is the rate of a modem of 1990."""
 MAX_QUEUE_BATCHES = 64
 """The engine keeps as many iterations at hand."""
 
@@ -56,10 +59,10 @@ class Overlap(Strict):
 class GradientBuckets(Strict):
     """Sizes at which DDP closes gradient buckets; a missing key means the framework's size."""
 
-    first_bytes: Annotated[Bytes, Field(gt=0)] | None = Field(
+    first_bytes: BucketBytes | None = Field(
         None, description="size at which the first bucket is closed (PyTorch: 1 MiB)"
     )
-    bytes: Annotated[Bytes, Field(gt=0)] | None = Field(
+    bytes: BucketBytes | None = Field(
         None, description="size at which other buckets are closed (PyTorch: bucket_cap_mb, 25 MiB)"
     )
 
@@ -71,15 +74,15 @@ USUAL_OVERLAP = Overlap(exchange=True, all_reduce=True, weight_gradients=False)
 class HybridEmbedding(Strict):
     """Frequent rows of sharded tables on all ranks: by a threshold, or by HugeCTR's rule from the other keys."""
 
-    count_threshold: Annotated[float, Field(gt=0)] | None = Field(
+    count_threshold: Annotated[float, Field(ge=1e-6, le=1e15)] | None = Field(
         None, description="a row that a batch looks up more often is frequent"
     )
-    all_to_all_bytes_per_s: Annotated[BytesPerSecond, Field(gt=0)] = Field(
+    all_to_all_bytes_per_s: Rate = Field(
         190e9, description="rate of the exchange (HugeCTR's MLPerf v2.0 configuration, as the next two)"
     )
-    all_reduce_bytes_per_s: Annotated[BytesPerSecond, Field(gt=0)] = Field(130e9, description="rate of the sum")
-    efficiency: Annotated[float, Field(gt=0)] = Field(0.5, description="correction of their ratio")
-    duplicate_probability: Annotated[float, Field(gt=0, lt=1)] = Field(
+    all_reduce_bytes_per_s: Rate = Field(130e9, description="rate of the sum")
+    efficiency: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(0.5, description="correction of their ratio")
+    duplicate_probability: Annotated[float, Field(ge=1e-9, lt=1)] = Field(
         0.01, description="on one node: that a rank looks a frequent row up twice"
     )
 
@@ -87,14 +90,10 @@ class HybridEmbedding(Strict):
 class Ingestion(Strict):
     """Ingestion of batches into the memory of the nodes that train."""
 
-    reader_hosts: Positive = Field(description="hosts that read and decode for the whole job")
-    cores_per_host: Positive = Field(description="cores of each that decode")
-    decode_bytes_per_s: Annotated[BytesPerSecond, Field(gt=0)] = Field(
-        description="of a core, in bytes of the batch as the GPUs get it"
-    )
-    nic_bytes_per_s: Annotated[BytesPerSecond, Field(gt=0)] | None = Field(
-        None, description="what a reader host sends at most"
-    )
+    reader_hosts: Hosts = Field(description="hosts that read and decode for the whole job")
+    cores_per_host: Hosts = Field(description="cores of each that decode")
+    decode_bytes_per_s: Rate = Field(description="of a core, in bytes of the batch as the GPUs get it")
+    nic_bytes_per_s: Rate | None = Field(None, description="what a reader host sends at most")
     queue_batches: Annotated[int, Field(ge=1, le=MAX_QUEUE_BATCHES)] = Field(
         2, description="batches of a rank that host memory has room for, those on their way included"
     )

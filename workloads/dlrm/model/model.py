@@ -10,26 +10,28 @@ from pydantic import Field, model_validator
 from inputs.catalog import Catalog
 from inputs.keys import KeyPath
 from inputs.model import Strict, problem
-from inputs.quantities import Count
+from inputs.quantities import Quantity
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.laws.pooling import PoolingSpread
 from workloads.dlrm.model.measured import everywhere, with_counts
-from workloads.dlrm.model.table_list import Positive, TableCount, TableGroup, read_table_list
+from workloads.dlrm.model.table_list import PoolingFactor, Rows, TableCount, TableGroup, Width, read_table_list
 from workloads.graded import Graded, value_path
 
 MODELS = Catalog("model", "workloads", "models")
 
-LayerCount = Annotated[Count, Field(gt=0, le=10_000)]
+LayerCount = Annotated[int, Quantity("count", 1, 10_000)]
+Samples = Annotated[int, Quantity("count", 1, 1e12)]
+Limit = Annotated[float, Field(ge=1e-6, le=1e15)]
 InteractionKind = Literal["dot", "cat", "dcnv2", "pool", "reduce"]
 
 
 class Range(Strict):
     """The smallest and the largest value."""
 
-    low: Annotated[float, Field(gt=0)]
-    high: Annotated[float, Field(gt=0)]
+    low: Limit
+    high: Limit
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -47,19 +49,19 @@ class TablePopulation(Strict):
     """
 
     tables: Graded[TableCount]
-    parameters: Graded[Positive]
-    dim_mean: Graded[float]
+    parameters: Graded[Rows]
+    dim_mean: Graded[Annotated[float, Field(ge=1, le=1e6)]]
     dim_range: Graded[Range]
-    pooling_mean: Graded[float]
+    pooling_mean: Graded[PoolingFactor]
     pooling_range: Graded[Range]
     rows_range: Graded[Range] | None = None
-    seed: Count = 0
+    seed: Annotated[int, Quantity("count")] = 0
 
 
 class UniformMlp(Strict):
     """Bottom and top MLP of equal layers, ``width`` x ``width``: the form in which large models are published."""
 
-    width: Graded[Positive]
+    width: Graded[Width]
     bottom_layers: Graded[LayerCount]
     top_layers: Graded[LayerCount]
 
@@ -70,16 +72,16 @@ class Mlp(Strict):
     Without bottom layers the dense features enter the interaction as they are.
     """
 
-    dense_features: Graded[Positive]
-    bottom: Graded[tuple[Positive, ...]]
-    top: Graded[Annotated[tuple[Positive, ...], Field(min_length=1)]]
+    dense_features: Graded[Width]
+    bottom: Graded[tuple[Width, ...]]
+    top: Graded[Annotated[tuple[Width, ...], Field(min_length=1)]]
 
 
 class Cross(Strict):
     """DCNv2 low-rank cross layers: x <- x0 * (U V x + b) + x with V ``[rank, width]`` and U ``[width, rank]``."""
 
     layers: Graded[LayerCount]
-    rank: Graded[Positive]
+    rank: Graded[Width]
 
 
 class DlrmModel(Strict):
@@ -115,10 +117,10 @@ class DlrmModel(Strict):
     uniform_mlp: UniformMlp | None = None
     interaction: Graded[InteractionKind]
     cross: Cross | None = None
-    pool_stride: Graded[Positive] | None = None
+    pool_stride: Graded[Width] | None = None
     index_reuse: Graded[IndexLaw]
     pooling_spread: Graded[PoolingSpread] | None = None
-    local_batch_size: Graded[Positive]
+    local_batch_size: Graded[Samples]
 
     @model_validator(mode="after")
     def _one_of_each(self) -> Self:

@@ -13,18 +13,21 @@ from pydantic import Field, model_validator
 from inputs.errors import InputError, nearest_name
 from inputs.keys import KeyPath
 from inputs.model import Strict, problem
-from inputs.quantities import Count
+from inputs.quantities import Quantity
 from inputs.validate import validate
 from inputs.yaml_lines import MAX_FILE_BYTES, Document, load_yaml
 from inputs.yaml_scalars import Scalar, plain_scalar
 from workloads.dlrm.laws.index_laws import IndexLaw
-from workloads.dlrm.laws.pooling import PoolingSpread
+from workloads.dlrm.laws.pooling import MAX_LENGTH, PoolingSpread
 
-Positive = Annotated[Count, Field(gt=0)]
-TableCount = Annotated[Count, Field(gt=0, le=100_000)]
+Rows = Annotated[int, Quantity("count", 1, 1e15)]
+"""Rows of a table."""
+Width = Annotated[int, Quantity("count", 1, 1e6)]
+"""Elements of a row, or of the output of a layer."""
+TableCount = Annotated[int, Quantity("count", 1, 100_000)]
 """Tables are planned one by one; published models have thousands."""
 TablePrecision = Literal["fp32", "fp16", "bf16", "fp8", "int8"]
-PoolingFactor = Annotated[float, Field(gt=0)]
+PoolingFactor = Annotated[float, Field(ge=1e-6, le=MAX_LENGTH)]
 Pooling: TypeAlias = PoolingFactor | Annotated[tuple[PoolingFactor, ...], Field(min_length=1, max_length=100_000)]
 """Mean lookups per sample: of every feature of a table, or of each of them."""
 
@@ -51,8 +54,8 @@ class TableGroup(Strict):
     ``pooling_spread`` the distribution of their bag lengths.
     """
 
-    rows: Positive
-    dim: Positive
+    rows: Rows
+    dim: Width
     pooling_factor: Pooling
     count: TableCount = 1
     precision: TablePrecision | None = None
@@ -89,8 +92,8 @@ class TableConfig(Strict):
     """
 
     name: Annotated[str, Field(min_length=1)]
-    rows: Positive
-    dim: Positive
+    rows: Rows
+    dim: Width
     features: TableCount | Annotated[tuple[str, ...], Field(min_length=1)] = 1
     pooling: Pooling = 1.0
     dtype: TablePrecision | None = None

@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from inputs.errors import InputError
 from inputs.model import Strict, problem
-from inputs.quantities import Count
+from inputs.quantities import Count, RankCount, RankNumber
 from inputs.validate import validate
 from inputs.yaml_lines import Document
 from workloads.dlrm.model.storage import CACHED_KERNELS, COMPUTE_KERNELS, ComputeKernel
@@ -53,7 +53,7 @@ class SpecEntry(Strict):
 class CacheParams(Strict):
     """The cache of a table, as TorchRec's ``CacheParams``: ``load_factor`` is the share of its rows that fit."""
 
-    load_factor: Annotated[float, Field(gt=0, le=1)] | None = None
+    load_factor: Annotated[float, Field(ge=1e-12, le=1)] | None = None
 
 
 class TablePlan(Strict):
@@ -66,7 +66,7 @@ class TablePlan(Strict):
     sharding_type: ShardingType
     compute_kernel: PlanKernel | None = None
     cache_params: CacheParams | None = None
-    ranks: tuple[Count, ...] | None = None
+    ranks: tuple[RankNumber, ...] | None = None
     sharding_spec: SpecEntry | None = None
 
     @model_validator(mode="after")
@@ -106,11 +106,11 @@ class PlanFile(Strict):
         rows_scale: factor on the rows of all tables; sizes are those of the scaled tables.
     """
 
-    world_size: Annotated[Count, Field(gt=0)]
-    local_world_size: Annotated[Count, Field(gt=0)] | None = None
+    world_size: RankCount
+    local_world_size: RankCount | None = None
     plan: dict[str, dict[str, TablePlan]]
     planner: str = "file"
-    rows_scale: Annotated[float, Field(gt=0, le=1)] = 1.0
+    rows_scale: Annotated[float, Field(ge=1e-12, le=1)] = 1.0
 
 
 def read_plan(data: Mapping[str, Any]) -> PlanFile:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 
-from inputs.given import cut, shown
+from inputs.given import cut, printable, shown
 
 MAX_NAME = 100
 """Characters of a wrong name that are compared with known ones."""
@@ -73,7 +73,7 @@ class InputError(DlrmsimError):
             f"expected {self.expected}" if self.expected else "",
             f"did you mean {self.nearest!r}?" if self.nearest else "",
         ]
-        return "; ".join([head, *(part for part in tail if part)])
+        return printable("; ".join([head, *(part for part in tail if part)]))
 
 
 class ProgramError(InputError):

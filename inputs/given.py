@@ -3,11 +3,34 @@
 from __future__ import annotations
 
 import math
+import re
 
 MAX_LENGTH = 80
 """Longest text shown, characters."""
 MAX_KEYS = 5
 """Most keys of a mapping shown."""
+_UNSEEN = re.compile(
+    r"[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff\ufff9-\ufffb]"
+)
+"""Characters that a terminal or a browser obeys instead of showing: controls, marks of direction, half surrogates."""
+
+
+def printable(text: str, keep: str = "") -> str:
+    r"""The text with each character that would not be shown as its escape: an escape character is ``\x1b``.
+
+    Args:
+        keep: characters to leave as they are, such as line ends.
+    """
+    return _UNSEEN.sub(lambda found: found[0] if found[0] in keep else _escaped(found[0]), text)
+
+
+def json_escaped(text: str) -> str:
+    r"""JSON text with the same characters as JSON's escapes, ``\u001b``; the values are the same."""
+    return _UNSEEN.sub(lambda found: "\n" if found[0] == "\n" else f"\\u{ord(found[0]):04x}", text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")
 
 
 class Plain(str):

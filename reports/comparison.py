@@ -6,10 +6,60 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from reports.numbers import percent, seconds
 from reports.text_table import TextTable
 
 PARTS = ("compute", "exposed_comm", "exposed_copy", "idle")
+
+
+class StepParts(msgspec.Struct):
+    """Parts of a step, seconds."""
+
+    compute_s: float
+    exposed_comm_s: float
+    exposed_copy_s: float
+    idle_s: float
+
+
+class Mean(msgspec.Struct):
+    """A mean over ranks, seconds."""
+
+    mean: float
+
+
+class MeanParts(msgspec.Struct):
+    """Parts of an iteration."""
+
+    compute_s: Mean | None = None
+    exposed_comm_s: Mean | None = None
+    exposed_copy_s: Mean | None = None
+    idle_s: Mean | None = None
+
+
+class OperatorTime(msgspec.Struct):
+    """Device work of one name."""
+
+    name: str
+    total_s: float
+
+
+class CollectiveTime(msgspec.Struct):
+    """A collective task."""
+
+    task: str
+    duration_s: Mean
+
+
+class Summary(msgspec.Struct):
+    """The part of a ``summary.json`` that is compared."""
+
+    iteration_time_s: float
+    steps: list[StepParts] = []
+    breakdown: MeanParts = msgspec.field(default_factory=MeanParts)
+    operators: list[OperatorTime] = []
+    collectives: list[CollectiveTime] = []
 
 
 @dataclass(frozen=True, slots=True)

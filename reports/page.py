@@ -9,6 +9,7 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from inputs.given import json_escaped, printable
 from reports.markup import Section
 
 
@@ -29,7 +30,7 @@ def plotly_script() -> str:
 def script_json(payload: Mapping[str, Any]) -> str:
     """JSON that may stand in a script element: nothing in it can end the element."""
     text = json.dumps(payload, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
-    return text.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    return json_escaped(text.replace("<", "\\u003c"))
 
 
 def _inside_script(code: str) -> str:
@@ -50,11 +51,11 @@ def assemble(
     """
     payload = {name: value for section in sections for name, value in section.payload.items()}
     return Template(asset(template)).substitute(
-        parts,
+        {name: printable(part, keep="\n\t") for name, part in parts.items()},
         styles="\n".join(asset(name) for name in styles),
         scripts=_inside_script("\n".join(asset(name) for name in scripts)),
         plotly=plotly_script() if "charts.js" in scripts else "",
         contents=contents(sections),
-        sections="\n".join(section.html() for section in sections),
+        sections=printable("\n".join(section.html() for section in sections), keep="\n\t"),
         payload=script_json(payload),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import msgspec
 import numpy as np
@@ -15,23 +16,30 @@ from traces.description import About
 from traces.imported import Imported
 from traces.json_array import JsonArray
 from traces.parquet import unpacked
-from traces.rebuilding import Rows, import_rows
+from traces.rebuilding import LONGEST_PS, Rows, import_rows
+from traces.typed import Rank
+
+Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
+"""A number of a task or an iteration."""
+_LONGEST_US = LONGEST_PS / PS_PER_US
+TimeUs: TypeAlias = Annotated[float, msgspec.Meta(ge=-_LONGEST_US, le=_LONGEST_US)]
+LengthUs: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=_LONGEST_US)]
 
 
 class Args(msgspec.Struct, gc=False):
     """The task of an event."""
 
-    task: int | None = None
-    iteration: int = 0
+    task: Number | None = None
+    iteration: Number = 0
 
 
 class Event(msgspec.Struct, gc=False):
     """One event of ``traceEvents``."""
 
     ph: str = ""
-    pid: int = 0
-    ts: float = 0.0
-    dur: float = 0.0
+    pid: Rank = 0
+    ts: TimeUs = 0.0
+    dur: LengthUs = 0.0
     args: Args | None = None
 
 

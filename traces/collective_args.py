@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from simulator.operators import CollectiveOp, FloatArray
+from traces.typed import MAX_BYTES, MAX_RANKS, Bytes, Rank
 
 UNKNOWN_SPLITS = "uneven exchanges with truncated or missing splits, or not one split per member (taken: even)"
 """Text of a gap."""
@@ -38,6 +40,32 @@ _OPS: Sequence[tuple[re.Pattern[str], CollectiveOp]] = tuple(
     )
 )  # fmt: skip
 DEFAULT_GROUP = "world"
+_DIGITS = 20
+"""Digits of the longest number that is read as a count."""
+
+
+class KeptArgs(msgspec.Struct):
+    """Arguments of collectives and copies that a trace may leave out, with their types."""
+
+    bytes: Bytes | None = None
+    collective: str | None = None
+    in_elements: int | str | None = None
+    out_elements: int | str | None = None
+    in_splits: str | list[int] | None = None
+    dtype: str | None = None
+    group: str | int | None = None
+    group_ranks: str | list[Rank] | None = None
+    group_size: int | str | None = None
+    first_rank: int | str | None = None
+    rank_stride: int | str | None = None
+
+
+class ProcessGroup(msgspec.Struct):
+    """A process group as PyTorch lists it (``pg_config``); without ranks it has all of the job, or its size of them."""
+
+    pg_name: str | int | None = None
+    ranks: list[Rank] | None = None
+    group_size: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +118,7 @@ def read_args(
 
     Args:
         name: name of the event or its kernel.
-        args: arguments as `traces.kineto.reader` keeps them.
+        args: arguments, those of `KeptArgs` with its types.
         groups: members of process groups by name, from the head of the trace.
         world_size: ranks of the job.
     """
@@ -99,17 +127,17 @@ def read_args(
     if op is None:
         return None
     group = str(args["group"]) if args.get("group") not in (None, "") else DEFAULT_GROUP
-    ranks = _ranks(args.get("group_ranks")) or groups.get(group) or _strided(args)
+    ranks = _members(args.get("group_ranks")) or groups.get(group) or _strided(args)
     size = len(ranks) if ranks else _count(args.get("group_size"))
     if size is None and group == DEFAULT_GROUP:
         size = world_size
     dtype, width = DTYPES.get(_dtype(args).lower(), ("int8", 1))
     elements = _elements(op, args, size)
-    size_bytes = args.get("bytes") if isinstance(args.get("bytes"), int | float) else None
+    size_bytes = args.get("bytes")
     if size_bytes is None and elements is not None:
         size_bytes = elements * width
     splits = args.get("in_splits") if op == "all_to_all" else None
-    shares = _shares(_ranks(splits), size)
+    shares = _shares(_numbers(splits), size)
     uneven = op == "all_to_all" and (said.lower().endswith("v") or splits not in (None, "", "[]", []))
     missing = uneven and shares is None and bool(size_bytes)
     bytes_or_none = None if size_bytes is None else float(size_bytes)
@@ -126,7 +154,9 @@ def _shares(splits: tuple[int, ...] | None, size: int | None) -> tuple[float, ..
 def _strided(args: Mapping[str, Any]) -> tuple[int, ...] | None:
     """Members by first rank, stride and size, for groups whose list was cut."""
     first, stride, size = (_count(args.get(key)) for key in ("first_rank", "rank_stride", "group_size"))
-    return tuple(range(first, first + stride * size, stride)) if first is not None and stride and size else None
+    if first is None or not stride or not size or first + stride * (size - 1) >= MAX_RANKS:
+        return None
+    return tuple(range(first, first + stride * size, stride))
 
 
 def _dtype(args: Mapping[str, Any]) -> str:
@@ -152,23 +182,29 @@ def _elements(op: CollectiveOp, args: Mapping[str, Any], size: int | None) -> in
 def _shape(dims: Any) -> int | None:
     """Elements of the tensors of ``Input Dims``, None where it has none."""
     shapes = dims if isinstance(dims, list) else []
-    counts = [prod(s) for s in shapes if isinstance(s, list) and s and all(isinstance(n, int) for n in s)]
-    return sum(counts) if counts else None
+    counts = [prod(s) for s in shapes if isinstance(s, list) and s and all(_count(n) is not None for n in s)]
+    return sum(counts) if counts and sum(counts) <= MAX_BYTES else None
 
 
 def _count(value: Any) -> int | None:
-    if isinstance(value, str) and value.isdecimal():
+    if isinstance(value, str) and value.isdecimal() and len(value) < _DIGITS:
         value = int(value)
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    return value if type(value) is int and 0 <= value <= MAX_BYTES else None
 
 
-def _ranks(value: Any) -> tuple[int, ...] | None:
+def _members(value: Any) -> tuple[int, ...] | None:
+    """The ranks of a list; None where it was cut, or has what is no rank."""
+    ranks = _numbers(value)
+    return ranks if ranks and min(ranks) >= 0 and max(ranks) < MAX_RANKS else None
+
+
+def _numbers(value: Any) -> tuple[int, ...] | None:
     """The numbers in ``[0, 1, 2]``, which Kineto writes as text and cuts after 30; None where it was cut."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return None
-    if isinstance(value, list) and value and all(isinstance(v, int) for v in value):
+    if isinstance(value, list) and value and all(type(v) is int for v in value):
         return tuple(value)
     return None

@@ -18,12 +18,14 @@ import msgspec
 
 from inputs.errors import InputError
 from traces.source import CHUNK_BYTES, MAX_ITEM_BYTES, chunks
+from traces.typed import UNREAD, wrong_type
 
 E = TypeVar("E")
 
 _BETWEEN = re.compile(rb"(?P<end>\})\s*,\s*\{")
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|["{}\[\]]', re.DOTALL)
 _END = re.compile(rb"(?P<end>\})\s*\]")
+_START = re.compile(r"[\s,]*")
 _COMMA = re.compile(rb"\s*,")
 _FIRST_KEY = re.compile(rb'\s*,\s*\{\s*"[^"]{0,100}"')
 _BEFORE_END = 2
@@ -46,6 +48,20 @@ def _place_of(error: Exception, text: bytes) -> int:
             return found.start
     at = _BYTE_OF_ERROR.search(str(error))
     return max(int(at[1]) - 1, 0) if at else 0
+
+
+def _element(text: bytes, index: int) -> object:
+    """An element of the text of several, without types; `UNREAD` where it is not whole."""
+    parse, words, at = json.JSONDecoder().raw_decode, text.decode("utf-8", "replace"), 0
+    try:
+        for number in range(index + 1):
+            at = _START.match(words, at).end()  # type: ignore[union-attr]  # it matches everywhere
+            element, at = parse(words, at)
+            if number == index:
+                return element
+    except (ValueError, RecursionError):
+        pass
+    return UNREAD
 
 
 class JsonArray(Generic[E]):
@@ -157,7 +173,7 @@ class JsonArray(Generic[E]):
         try:
             batch = self._decoder.decode(b"[" + self._buffer[:cut] + b"]")
         except msgspec.ValidationError as error:
-            raise self._wrong_element(error) from None
+            raise self._wrong_element(error, self._buffer[:cut]) from None
         except _NO_JSON:
             return None
         self._count += len(batch)
@@ -211,7 +227,7 @@ class JsonArray(Generic[E]):
         try:
             batch = self._decoder.decode(b"[" + text + b"]")
         except msgspec.ValidationError as error:
-            raise self._wrong_element(error) from None
+            raise self._wrong_element(error, text) from None
         except _NO_JSON as error:
             said = _BYTE_OF_ERROR.sub("", str(error)).strip()
             raise self._error(_place_of(error, text), f"is no JSON: {said}") from None
@@ -249,10 +265,11 @@ class JsonArray(Generic[E]):
             raise self._error(len(self._buffer), f"is no complete JSON after {self._key} (half a JSON)")
         self.head |= {k: v for k, v in rest.items() if k}
 
-    def _wrong_element(self, error: msgspec.ValidationError) -> InputError:
-        index = _INDEX_OF_ERROR.search(str(error))
-        number = self._count + (int(index[1]) if index else 0)
-        return InputError(f"element {number} of {self._key}: {error}", file=self._file)
+    def _wrong_element(self, error: msgspec.ValidationError, text: bytes) -> InputError:
+        found = _INDEX_OF_ERROR.search(str(error))
+        index = int(found[1]) if found else 0
+        element = _element(text, index)
+        return wrong_type(error, element, self._file, f"element {self._count + index} of {self._key}", skip=1)
 
     def _error(self, at: int, message: str, expected: str | None = None) -> InputError:
         return InputError(message, file=self._file, key=f"byte {self._offset + at}", expected=expected)

@@ -10,7 +10,6 @@ A table has a header with the columns ``op``, ``nodes``, ``ranks_per_node`` (or 
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from typing import get_args
 
 from hardware_specs.bounds import MAX_GPUS_PER_NODE
 from hardware_specs.library import Operation
+from inputs.csv_table import CsvRow, csv_rows
 from inputs.errors import InputError, nearest_name
 from inputs.quantities import MAX_RANKS, Quantity
 from traces.source import whole
@@ -144,7 +144,8 @@ def _row_of(file: Path, number: int, line: str, test: _Test) -> Iterator[TimedCo
     try:
         time_s = float(words[-4 * test.results]) * US
     except ValueError:
-        raise InputError("has no time", file=file, line=number, given=line.strip()[:80]) from None
+        given, expected = words[-4 * test.results], "microseconds, more than 0"
+        raise InputError("has no time", file=file, line=number, key="time", given=given, expected=expected) from None
     yield _timed(file, number, operation, (nodes, max(len(test.hosts) // nodes, 1), size, time_s), file.stem)
 
 
@@ -170,30 +171,41 @@ def _operation_in(text: str, file: Path) -> Operation | None:
 
 
 def _table(file: Path, text: str) -> Iterator[TimedCollective]:
-    reader = csv.DictReader(text.splitlines())
-    for number, row in enumerate(reader, start=2):
-        op = str(_cell(row, file, number, "op")).lower()
+    for row in csv_rows(text, file):
+        op = row.text("op").lower()
         name = ALIASES.get(op.replace("_", ""), op)
         if name == "hypercube":
             continue
-        nodes = _number(row, file, number, "nodes")
-        if "ranks_per_node" in row:
-            per_node = _number(row, file, number, "ranks_per_node")
-        else:
-            per_node = _number(row, file, number, "ranks", "ngpus") / max(nodes, 1.0)
-        time_s = _number(row, file, number, "time_s") if "time_s" in row else _number(row, file, number, "time_us") * US
-        size = _number(row, file, number, "bytes", "size_bytes")
-        source = row.get("source") or row.get("repo") or file.stem
-        yield _timed(file, number, _known(name, file, number), (nodes, per_node, size, time_s), source)
+        nodes = row.number("nodes")
+        ranks_per_node = row.number("ranks_per_node") if "ranks_per_node" in row.cells else _ranks_per_node(row, nodes)
+        time_s = row.number("time_s") if "time_s" in row.cells else row.number("time_us") * US
+        values = nodes, ranks_per_node, row.number("bytes", "size_bytes"), time_s
+        yield _timed(file, row.line, _known(name, file, row.line), values, row.get("source", "repo") or file.stem)
+
+
+def _ranks_per_node(row: CsvRow, nodes: float) -> float:
+    """Ranks of each node, from those of all.
+
+    Raises:
+        InputError: the nodes cannot hold equally many.
+    """
+    ranks = row.number("ranks", "ngpus")
+    if ranks % nodes:
+        expected = f"a multiple of the {nodes:g} nodes"
+        raise row.error("ranks", "the nodes hold different numbers of ranks", given=f"{ranks:g}", expected=expected)
+    return ranks / nodes
 
 
 def _timed(
     file: Path, line: int, op: Operation, values: tuple[float, float, float, float], source: str
 ) -> TimedCollective:
-    """A row whose numbers are within their ranges; raises an `InputError` with the first that is not.
+    """A row whose numbers are within their ranges.
 
     Args:
         values: nodes, ranks on each, bytes, seconds.
+
+    Raises:
+        InputError: the first number that is out of its range.
     """
     for (key, kind), value in zip(_RANGES.items(), values, strict=True):
         try:
@@ -218,19 +230,3 @@ def _known(name: str, file: Path, line: int | None) -> Operation:
         expected=f"one of {', '.join(OPERATIONS)}",
         nearest=nearest_name(name, OPERATIONS),
     )
-
-
-def _cell(row: Mapping[str, str | None], file: Path, line: int, *names: str) -> str:
-    for name in names:
-        value = row.get(name)
-        if value:
-            return value
-    raise InputError(f"the column {names[0]} is missing or empty", file=file, line=line, expected=" or ".join(names))
-
-
-def _number(row: Mapping[str, str | None], file: Path, line: int, *names: str) -> float:
-    text = _cell(row, file, line, *names)
-    try:
-        return float(text)
-    except ValueError:
-        raise InputError("not a number", file=file, line=line, key=names[0], given=text, expected="a number") from None

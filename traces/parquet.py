@@ -68,7 +68,7 @@ def import_parquet(files: Sequence[Path], ranks: Sequence[int] | None = None) ->
     if len(files) != 1:
         raise InputError("is one run; import one at a time", file=files[0], given=f"{len(files)} files")
     about, table = _read(files[0], ranks)
-    rows = Rows(*(table.column(name).to_numpy() for name in ("rank", "iteration", "start_ps", "end_ps")))
+    rows = Rows(*(_numbers(files[0], table, name) for name in ("rank", "iteration", "start_ps", "end_ps")))
     return import_rows(files, about, rows, "dlrmsim timeline")
 
 
@@ -78,16 +78,59 @@ def _read(file: Path, ranks: Sequence[int] | None) -> tuple[About, Any]:
 
     require_file(file)
     try:
-        stored = (pq.read_schema(file).metadata or {}).get(KEY)
+        schema = pq.read_schema(file)
+        stored = (schema.metadata or {}).get(KEY)
+        if stored is None:
+            raise InputError("has no programs in its metadata", file=file, expected=_EXPECTED)
+        _check_schema(file, schema)
         filters = None if ranks is None else [("rank", "in", list(ranks))]
-        table = pq.read_table(file, filters=filters)
+        table = pq.read_table(file, columns=list(COLUMNS), filters=filters)
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"is no Parquet file that can be read: {str(error)[:200]}", file=file) from None
-    missing = [name for name in COLUMNS if name not in table.column_names]
-    if missing or stored is None:
-        raise InputError(
-            "has no programs in its metadata" if stored is None else f"has no column {missing[0]}",
-            file=file,
-            expected="a timeline.parquet that dlrmsim run or dlrmsim import wrote",
-        )
+        reason = " ".join(str(error)[:200].split())
+        raise InputError(f"is no Parquet file that can be read: {reason}", file=file, expected=_EXPECTED) from None
     return unpacked(file, stored), table
+
+
+_EXPECTED = "a timeline.parquet that dlrmsim run or dlrmsim import wrote"
+_NAMES = ("task", "stream")
+"""Columns of names; the others are whole numbers."""
+
+
+def _check_schema(file: Path, schema: Any) -> None:
+    """Check that each column stands once, with its type.
+
+    Raises:
+        InputError: one does not.
+    """
+    import pyarrow.types as kinds
+
+    for name in COLUMNS:
+        count = schema.names.count(name)
+        if count != 1:
+            message = "the column is missing" if count == 0 else "the column stands twice"
+            raise InputError(message, file=file, key=name, expected=_EXPECTED)
+        kind = schema.field(name).type
+        is_names = kinds.is_dictionary(kind) and kinds.is_string(kind.value_type)
+        if not (is_names if name in _NAMES else kinds.is_integer(kind)):
+            expected = "text (dictionary)" if name in _NAMES else "whole numbers"
+            raise InputError("a column of another type", file=file, key=name, given=str(kind), expected=expected)
+
+
+def _numbers(file: Path, table: Any, name: str) -> IntArray:
+    """A column of whole numbers, none of them null.
+
+    Raises:
+        InputError: one is null, or beyond 64 bits.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = table.column(name)
+    if column.null_count:
+        row = pc.index(pc.is_null(column), True).as_py()
+        raise InputError("wrong value", file=file, key=f"row {row}: {name}", given="nothing", expected="a whole number")
+    try:
+        found: IntArray = column.cast(pa.int64()).to_numpy()
+    except pa.ArrowInvalid as error:
+        raise InputError(f"impossible value: {error}", file=file, key=name, expected="a whole number") from None
+    return found

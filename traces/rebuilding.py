@@ -18,9 +18,8 @@ from traces.lanes import lane_name, lanes_of
 from traces.measured import measured_run
 from traces.merge import merge
 from traces.rank_tasks import RankTasks, RankTasksBuilder
+from traces.typed import MAX_RANKS
 
-MAX_RANKS = 1 << 24
-"""Ranks a job may have: far more than any."""
 LONGEST_PS = 10**18
 """About twelve days: longer than any profile."""
 _WITHOUT = "nothing recorded comes before it"
@@ -100,6 +99,7 @@ def import_rows(files: Sequence[Path], about: About, rows: Rows, name: str) -> I
     """
     if not len(rows.rank):
         raise InputError("has no rows of these ranks", file=files[0])
+    _check_ranges(files[0], rows)
     origin = int(rows.start_ps.min())
     rows = Rows(rows.rank, rows.iteration, rows.start_ps - origin, rows.end_ps - origin)
     if np.any(rows.end_ps < rows.start_ps) or np.any(np.abs(rows.end_ps) > LONGEST_PS):
@@ -128,6 +128,26 @@ def import_rows(files: Sequence[Path], about: About, rows: Rows, name: str) -> I
         },
         gaps=(*absent_ranks([t.rank for t in tasks], world_size), *kept),
     )
+
+
+def _check_ranges(file: Path, rows: Rows) -> None:
+    """Check that ranks, iterations and times are possible, so that none of them overflows.
+
+    Raises:
+        InputError: one is not; with its row.
+    """
+    ranges = (
+        ("rank", rows.rank, 0, MAX_RANKS - 1),
+        ("iteration", rows.iteration, 0, np.iinfo(np.int32).max),
+        ("start_ps", rows.start_ps, -LONGEST_PS, LONGEST_PS),
+        ("end_ps", rows.end_ps, -LONGEST_PS, LONGEST_PS),
+    )
+    for column, values, least, most in ranges:
+        wrong = np.flatnonzero((values < least) | (values > most))
+        if len(wrong):
+            row, expected = int(wrong[0]), f"{least:,} to {most:,}"
+            given = int(values[row])
+            raise InputError("impossible value", file=file, key=f"row {row}: {column}", given=given, expected=expected)
 
 
 def _instances(of: Sequence[int], world_size: int) -> IntArray:

@@ -6,11 +6,8 @@ user's input, 3 infeasible, 130 interrupted, 1 a fault of ours (with its traceba
 
 from __future__ import annotations
 
-import os
-import sys
 import traceback
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, cast
 
 import typer
@@ -32,6 +29,15 @@ from dlrmsim.cli.schema import schema
 from dlrmsim.cli.show import show
 from dlrmsim.cli.solve import solve
 from dlrmsim.cli.sweep import sweep
+from dlrmsim.cli.terminal import (
+    file_refused,
+    flush_output,
+    is_about_a_file,
+    is_about_output,
+    output_lost,
+    prepare_output,
+    say,
+)
 from dlrmsim.cli.validate import validate
 from inputs.errors import DlrmsimError, InfeasibleError
 
@@ -97,8 +103,10 @@ def _options(
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line with ``arguments`` (default: the process's) and return the exit code."""
     given = None if arguments is None else list(arguments)
+    prepare_output()
     try:
         code = app(args=given, prog_name="dlrmsim", standalone_mode=False)
+        flush_output()
     except (KeyboardInterrupt, typer.Abort) as interrupt:
         return _interrupted(interrupt.__cause__ or interrupt)
     except Exception as error:  # noqa: BLE001 - whatever happens becomes one message and an exit code
@@ -109,18 +117,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _failed(error: Exception) -> int:
     """Print the error; a fault of ours with its traceback, which is what a report needs."""
     if isinstance(error, DlrmsimError):
-        typer.echo(f"dlrmsim: {error}", err=True)
+        say(f"dlrmsim: {error}")
         return error.exit_code
     if isinstance(error, USAGE_ERROR):
         return _misused(error)
     if isinstance(error, MemoryError):
-        typer.echo("dlrmsim: the memory that this process may take is full; simulate fewer ranks or tasks", err=True)
+        say("dlrmsim: the memory that this process may take is full; simulate fewer ranks or tasks")
         return InfeasibleError.exit_code
-    if isinstance(error, BrokenPipeError):
-        _forget_stdout()
-        return 1
+    if isinstance(error, OSError) and is_about_output(error):
+        return output_lost(error)
+    if isinstance(error, OSError) and is_about_a_file(error):
+        return file_refused(error)
     traceback.print_exception(error)
-    typer.echo("dlrmsim: this is a fault of dlrmsim, not of your input; please report it.", err=True)
+    say("dlrmsim: this is a fault of dlrmsim, not of your input; please report it.")
     return 1
 
 
@@ -129,18 +138,12 @@ def _misused(error: typer.BadParameter) -> int:
     message = error.format_message().replace("Value error, ", "").rstrip(".")
     command = error.ctx.command_path if error.ctx else "dlrmsim"
     if message:
-        typer.echo(f"dlrmsim: {message}; {command} --help lists the options", err=True)
+        say(f"dlrmsim: {message}; {command} --help lists the options")
     return 2
 
 
 def _interrupted(interrupt: BaseException) -> int:
-    """Print what an interrupt has left; a terminal that has gone reads nothing."""
+    """Print what an interrupt has left."""
     left = "; ".join(getattr(interrupt, "__notes__", [])) or "nothing was written"
-    with suppress(OSError):
-        typer.echo(f"dlrmsim: interrupted; {left}", err=True)
+    say(f"dlrmsim: interrupted; {left}")
     return INTERRUPTED
-
-
-def _forget_stdout() -> None:
-    """Let Python's flush at exit write nowhere, the reader has gone."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,6 +9,7 @@ import typer
 
 from dlrmsim.cli.measure import DeviceChoice
 from dlrmsim.cli.options import Fresh, say_taken_over
+from dlrmsim.cli.terminal import print_line, say
 
 if TYPE_CHECKING:  # loading them takes longer than a command line may take to start
     from dlrmsim.hosts.cpus import HostSpec
@@ -44,7 +45,7 @@ def collectives(
         found = dlrmsim.calibrate_collectives(logs, cluster=cluster, rule=rule, op=op, out=out, progress=progress)
     print_facts(fit_in_words(found.fitted))
     text_console().print(error_groups(found.groups))
-    typer.echo(f"  wrote {found.file}; use it as cluster: {found.file}")
+    print_line(f"  wrote {found.file}; use it as cluster: {found.file}")
 
 
 @calibrate.command("framework")
@@ -72,8 +73,8 @@ def framework(
         )
     say_taken_over(found.taken_over)
     print_facts((what, in_words(what, value)) for what, value in found.fitted.values.items())
-    typer.echo(f"  {found.fitted.residuals}")
-    typer.echo(f"  wrote {found.file}; use it as workload.framework: {found.file}")
+    print_line(f"  {found.fitted.residuals}")
+    print_line(f"  wrote {found.file}; use it as workload.framework: {found.file}")
 
 
 @calibrate.command("kernels")
@@ -99,7 +100,7 @@ def kernels(
     console.print(kernel_errors(found.cases))
     console.print(kernel_groups(found.groups))
     print_facts(kernel_fit_in_words(found.fit))
-    typer.echo(f"  wrote {found.file}; use it as gpu: {found.file}")
+    print_line(f"  wrote {found.file}; use it as gpu: {found.file}")
 
 
 @calibrate.command("host")
@@ -163,10 +164,10 @@ def _print_cpus(found: HostSpec) -> None:
             table.add_row(str(known.threads), kind, str(cost.rows), *errors)
     text_console().print(table)
     if found.cluster.fitted is not None:
-        typer.echo(f"  collectives: {found.cluster.fitted.residuals}")
-    typer.echo(f"  wrote {found.file} and {found.rows} in {found.seconds:.0f} s; use it as cluster: {found.file}")
+        print_line(f"  collectives: {found.cluster.fitted.residuals}")
+    print_line(f"  wrote {found.file} and {found.rows} in {found.seconds:.0f} s; use it as cluster: {found.file}")
     if found.warning:
-        typer.echo(f"  warning: {found.warning}", err=True)
+        say(f"  warning: {found.warning}")
 
 
 def _print_gpus(found: GpuSpec) -> None:
@@ -189,10 +190,10 @@ def _print_gpus(found: GpuSpec) -> None:
         [*kernel_fit_in_words(found.fit.kernels), *((name, in_words(name, value)) for name, value in constants.items())]
     )
     if found.fit.has_collectives and fitted is not None:
-        typer.echo(f"  collectives: {fitted.residuals}")
+        print_line(f"  collectives: {fitted.residuals}")
     else:
-        typer.echo("  collectives: none was timed, there is one GPU")
-    typer.echo(f"  iterations: {framework.residuals if framework else 'too few jobs'}")
-    typer.echo(f"  wrote {found.file} in {found.seconds:.0f} s; use it as cluster: {found.file}")
+        print_line("  collectives: none was timed, there is one GPU")
+    print_line(f"  iterations: {framework.residuals if framework else 'too few jobs'}")
+    print_line(f"  wrote {found.file} in {found.seconds:.0f} s; use it as cluster: {found.file}")
     if found.framework is not None:
-        typer.echo(f"  wrote {found.framework}; use it as workload.framework: {found.framework}")
+        print_line(f"  wrote {found.framework}; use it as workload.framework: {found.framework}")

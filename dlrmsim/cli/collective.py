@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dlrmsim.cli.options import refuse
+from dlrmsim.cli.terminal import print_line
 
 
 class PlacementChoice(StrEnum):
@@ -68,4 +69,4 @@ def collective(
     for part in shown(found.cluster.name, found.tables):
         console.print(part)
     if plot is not None:
-        typer.echo(f"# page: {plot}")
+        print_line(f"# page: {plot}")

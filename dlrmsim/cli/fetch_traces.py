@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.terminal import print_line
+
 
 def fetch_traces(
     *,
@@ -19,5 +21,5 @@ def fetch_traces(
     for found in fetch(out, source or SOURCE):
         trace = found.trace
         where = trace.path or f"{trace.folder} (an archive or another name: get it by hand)"
-        typer.echo(f"{found.status:8}  {trace.file}  {trace.licence}  {trace.repository} {where}")
-    typer.echo(f"tests that need them: DLRMSIM_TRACES={out} make test")
+        print_line(f"{found.status:8}  {trace.file}  {trace.licence}  {trace.repository} {where}")
+    print_line(f"tests that need them: DLRMSIM_TRACES={out} make test")

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.terminal import print_line
+
 
 def init(
     file: Annotated[Path | None, typer.Argument(help="File to create (default: print it).")] = None,
@@ -26,4 +28,4 @@ def init(
         sys.stdout.write(formats.scenario_template())
         return
     written = formats.write_templates(file, model=model)
-    typer.echo(f"wrote {', '.join(map(str, written))}; next: dlrmsim run {file}")
+    print_line(f"wrote {', '.join(map(str, written))}; next: dlrmsim run {file}")

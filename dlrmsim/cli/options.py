@@ -31,7 +31,7 @@ def say_taken_over(results: int) -> None:
     """Print on stderr how many results of an interrupted run count, if any."""
     if results:
         what = f"{results} result{'s' if results > 1 else ''} of an interrupted run"
-        typer.echo(f"dlrmsim: {what} taken over (--fresh starts over)", err=True)
+        say(f"dlrmsim: {what} taken over (--fresh starts over)")
 
 
 def refuse(mode: str, options: Mapping[str, object]) -> None:

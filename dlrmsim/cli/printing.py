@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from dlrmsim.output.json_file import json_text
 from reports.text_table import TextTable
 
 if TYPE_CHECKING:  # rich is imported by the command that prints
@@ -18,15 +18,15 @@ UNWRAPPED_WIDTH = 1000
 
 def text_console() -> Console:
     """A console for stdout that wraps lines only in a terminal and reads no markup (brackets, colons)."""
-    from rich.console import Console
+    from dlrmsim.cli.plain_console import PlainConsole
 
-    width = None if sys.stdout.isatty() else UNWRAPPED_WIDTH
-    return Console(highlight=False, markup=False, emoji=False, width=width)
+    return PlainConsole(width=None if sys.stdout.isatty() else UNWRAPPED_WIDTH)
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON, the keys in the order they have."""
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    """Print a value as JSON, the keys in the order they have; in ASCII where stdout has no more."""
+    unicode = (sys.stdout.encoding or "ascii").lower().startswith("utf")
+    sys.stdout.write(json_text(value, unicode=unicode))
 
 
 def print_names(entries: Mapping[str, Mapping[str, str]]) -> None:

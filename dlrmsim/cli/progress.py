@@ -36,12 +36,13 @@ class _RichDisplay:
     """Draws stages with rich; loaded only when a terminal is there to draw on."""
 
     def __init__(self) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as RichProgress
 
+        from dlrmsim.cli.plain_console import PlainConsole
+
         columns = (TextColumn("{task.description}", markup=False), BarColumn(bar_width=24), TimeElapsedColumn())
-        self._progress = RichProgress(*columns, console=Console(stderr=True, markup=False, emoji=False), transient=True)
+        self._progress = RichProgress(*columns, console=PlainConsole(stderr=True), transient=True)
         self._task = self._progress.add_task("loading", total=None)
 
     def stage(self, description: str, done: int | None = None, total: int | None = None) -> None:

@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from dlrmsim.cli.terminal import say
+
 
 def show(
     name: Annotated[str, typer.Argument(help="A name that `list` prints, or KIND/NAME where a name stands twice.")],
@@ -16,6 +18,6 @@ def show(
 
     found = catalogs.shipped_file(name)
     if found.others:
-        typer.echo(f"dlrmsim: this is {found.key}; {name!r} is also {', '.join(found.others)}", err=True)
+        say(f"dlrmsim: this is {found.key}; {name!r} is also {', '.join(found.others)}")
     sys.stdout.buffer.write(found.path.read_bytes())
     sys.stdout.buffer.flush()

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dlrmsim.cli.options import AsJson, Scenario, Settings
+from dlrmsim.cli.terminal import print_line
 
 
 def solve(
@@ -36,10 +37,10 @@ def solve(
     if as_json:
         print_json(found.to_dict())
     else:
-        typer.echo(f"{found.scenario}: {found.wanted:,.0f} samples/s")
+        print_line(f"{found.scenario}: {found.wanted:,.0f} samples/s")
         for name, point in (("at least", found.low), ("at most", found.high), ("found", found.found)):
             if point is not None:
                 value = found.values.in_words(point[0])
-                typer.echo(f"  {name:9}{key} = {value:<10}{point[1]:>14,.0f} samples/s")
+                print_line(f"  {name:9}{key} = {value:<10}{point[1]:>14,.0f} samples/s")
     if found.found is None:
         raise InfeasibleError(found.nothing_found())

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dlrmsim.cli.options import AsJson, Fresh, Workers, refuse, say_taken_over
+from dlrmsim.cli.terminal import print_line, say
 from inputs.errors import InputError
 
 ABOVE = 4
@@ -65,7 +66,7 @@ def validate(
             for part in validation_report(suite):
                 console.print(part)
         if report is not None:
-            typer.echo(f"  report  {report}")
+            print_line(f"  report  {report}")
     _fail(found.above(fail_above) if fail_above is not None else [], fail_above)
 
 
@@ -94,12 +95,12 @@ def _measured(
         if len(found.runs) > 1:
             console.print(measured_statistics(found.statistics))
         if report is not None:
-            typer.echo(f"  report  {report}")
+            print_line(f"  report  {report}")
     _fail(found.above(fail_above) if fail_above is not None else [], fail_above)
 
 
 def _fail(above: list[str], limit_pct: float | None) -> None:
     """End with its own exit code where errors are too large."""
     if above:
-        typer.echo(f"dlrmsim: above {limit_pct:g} %: {', '.join(above)}", err=True)
+        say(f"dlrmsim: above {limit_pct:g} %: {', '.join(above)}")
         raise typer.Exit(ABOVE)

@@ -24,9 +24,10 @@ def recorded_files(folder: Path) -> set[str]:
     """Paths in a folder that its record lists, with ``/`` between names; none without a record of ours."""
     try:
         record = json.loads((folder / RECORD_FILE).read_text(encoding="utf-8"))
-        return set(record["files"]) if record["tool"] == TOOL else set()
+        names = record["files"] if record["tool"] == TOOL else []
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return set()
+    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else set()
 
 
 def foreign_files(folder: Path) -> list[str]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from dlrmsim.verbs.what import Name
 from inputs.errors import InputError
-from reports.comparison import Difference, differences
+from reports.comparison import Difference, Summary, differences
 from scenarios.progress import Progress
+from traces.typed import typed
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +56,14 @@ def _summary(path: Path, progress: Progress | None) -> dict[str, Any]:
 
 def _written(file: Path) -> dict[str, Any]:
     try:
-        summary = json.loads(file.read_text(encoding="utf-8"))
+        summary = msgspec.json.decode(file.read_bytes())
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=file, expected="a folder of run or import") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"is no JSON: {error}", file=file) from None
     if not isinstance(summary, dict) or "iteration_time_s" not in summary:
         raise InputError(
             "has no times to compare", file=file, expected="summary.json of run, or of an import with times"
         )
+    typed(summary, Summary, file)
     return summary

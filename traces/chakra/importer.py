@@ -18,14 +18,18 @@ from typing import Any
 import numpy as np
 
 from inputs.errors import InputError
+from inputs.given import shown
 from simulator.operators import Category, CollectiveCall, Copy, Delay, Measured, Work
 from traces.chakra.messages import COMM_COLL, COMM_OPS, COMM_RECV, COMM_SEND, COMP, read_nodes
 from traces.collective_args import DEFAULT_GROUP
 from traces.imported import Imported, absent_ranks, gaps_of
 from traces.merge import merge
 from traces.rank_tasks import RankTasks, RankTasksBuilder
+from traces.typed import MAX_BYTES, rank_in_name
 
 US = 1e-6
+LONGEST_US = 10**12
+"""Longest node, us: about twelve days, longer than any iteration."""
 _RANK = re.compile(r"\.(\d+)\.et(?:\.gz)?$")
 _METADATA, _LOAD, _STORE = 1, 2, 3
 SECTION = "iteration"
@@ -82,7 +86,7 @@ def rank_of(file: Path) -> int:
     found = _RANK.search(file.name)
     if not found:
         raise InputError("does not say its rank", file=file, expected="a name like PREFIX.RANK.et")
-    return int(found[1])
+    return rank_in_name(found[1], file)
 
 
 def _members(tasks: Iterable[RankTasks]) -> dict[str, tuple[int, ...] | None]:
@@ -208,15 +212,16 @@ def _in_order(file: Path, nodes: Sequence[Any], places: Sequence[int], gaps: Cou
 
 def _work(file: Path, at: int, node: Any, attributes: Mapping[str, Any], gaps: Counter[str]) -> tuple[str, Work]:
     """Stream and work of a node."""
+    if node.duration_micros > LONGEST_US:
+        raise _wrong(file, at, node, f"has the duration {node.duration_micros} us", f"at most {LONGEST_US:,}")
     seconds = node.duration_micros * US
     if node.type == COMM_COLL:
         kind = attributes.get("comm_type")
-        op = COMM_OPS.get(kind) if isinstance(kind, int) else None
+        op = COMM_OPS.get(kind) if type(kind) is int else None
         if op is None:
-            raise _wrong(file, at, node, f"has the comm_type {kind}, which is no collective we know")
-        size = attributes.get("comm_size", 0)
-        if not isinstance(size, int) or size < 0:
-            raise _wrong(file, at, node, f"has the comm_size {size}")
+            expected = f"one of {', '.join(map(str, COMM_OPS))}"
+            raise _wrong(file, at, node, f"has the comm_type {shown(kind)}, which is no collective we know", expected)
+        size = _bytes(file, at, node, attributes, "comm_size")
         group = str(attributes.get("pg_name") or DEFAULT_GROUP)
         amount = np.array([float(size)]) if attributes.get("uneven") is True else float(size)
         dtype = str(attributes.get("dtype", "int8"))
@@ -225,8 +230,7 @@ def _work(file: Path, at: int, node: Any, attributes: Mapping[str, Any], gaps: C
         gaps["point-to-point messages (kept with the duration the trace gives)"] += 1
         return "comm", Measured(seconds, Category.COMM, node.name)
     if node.type in (_LOAD, _STORE):
-        size = attributes.get("tensor_size", 0)
-        return "memory", Copy(float(size) if isinstance(size, int) and size >= 0 else 0.0, "d2d")
+        return "memory", Copy(float(_bytes(file, at, node, attributes, "tensor_size")), "d2d")
     if node.type != COMP:
         raise _wrong(file, at, node, f"has the node type {node.type}")
     on_host = attributes.get("is_cpu_op") is True
@@ -243,5 +247,14 @@ def _private(seconds: float, *, on_host: bool, name: str, attributes: Mapping[st
     return Measured(seconds, Category.HOST if on_host else Category.COMPUTE, name)
 
 
-def _wrong(file: Path, at: int, node: Any, message: str) -> InputError:
-    return InputError(f"node {node.id} ({node.name[:60]!r}) {message}", file=file, key=f"byte {at}")
+def _bytes(file: Path, at: int, node: Any, attributes: Mapping[str, Any], name: str) -> int:
+    """A size; 0 where the node has none."""
+    size = attributes.get(name, 0)
+    if type(size) is not int or not 0 <= size <= MAX_BYTES:
+        raise _wrong(file, at, node, f"has the {name} {shown(size)}", f"a whole number, 0 to {MAX_BYTES:,}")
+    return size
+
+
+def _wrong(file: Path, at: int, node: Any, message: str, expected: str | None = None) -> InputError:
+    message = f"node {node.id} ({node.name[:60]!r}) {message}"
+    return InputError(message, file=file, key=f"byte {at}", expected=expected)

@@ -60,6 +60,7 @@ def import_kineto(
         imports = with_execution_traces(imports, [read_pytorch_et(file) for file in execution_traces], all_ranks)
     world_size = max([*(t.world_size or 0 for t in traces.values()), max(traces) + 1])
     members = _members(imports)
+    _check_members(imports[0].trace.file, members, world_size)
     imports = [_with_peers_of(imported, members, world_size) for imported in imports]
     check_agreement([i.tasks for i in imports], members)
     shifts_ps, notes = _common_clock(imports, members)
@@ -141,6 +142,20 @@ def _members(imports: Sequence[RankImport]) -> dict[str, tuple[int, ...] | None]
                 name in imported.groups
             )
     return members
+
+
+def _check_members(file: Path, members: Mapping[str, tuple[int, ...] | None], world_size: int) -> None:
+    """Check that process groups have ranks of the job.
+
+    Raises:
+        InputError: one has another.
+    """
+    for group, ranks in members.items():
+        if ranks and max(ranks) >= world_size:
+            given, expected = max(ranks), f"ranks below {world_size}, the number of ranks"
+            raise InputError(
+                f"process group {group[:60]!r} has a rank beyond the job's", file=file, given=given, expected=expected
+            )
 
 
 def _with_peers_of(imported: RankImport, members: Mapping[str, tuple[int, ...] | None], world_size: int) -> RankImport:

@@ -11,16 +11,18 @@ import re
 from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 import numpy as np
 
 from inputs.errors import InputError
 from simulator.program import IntArray
+from traces.collective_args import KeptArgs, ProcessGroup
 from traces.json_array import JsonArray
 from traces.kineto.events import DEVICE, Events, Interner, Kind, RankTrace, concatenated
 from traces.kineto.shapes import has_shape
+from traces.typed import Rank, RankCount, rank_in_name, typed
 
 PS_PER_US = 1_000_000
 NS_PER_US = 1_000
@@ -39,6 +41,10 @@ _RANK_IN_NAME = re.compile(
     r"(?:rank|worker)[-_.]?(\d+)|(?<!step)(?<!iter)(?<!iteration)(?<!epoch)[-_.](\d{1,5})(?:\.pt)?(?:\.trace)?\.json"
 )
 """The rank in names like ``rank3``, ``worker-3`` and ``trace_3.json``; longer numbers are times."""
+
+
+BaseNs: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+"""Time to which a trace's times are relative, ns since 1970."""
 
 
 class Args(msgspec.Struct, gc=False):
@@ -60,6 +66,28 @@ class Args(msgspec.Struct, gc=False):
     rank_stride: Any = msgspec.field(default=None, name="Global rank stride")
     dims: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input Dims")
     types: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="Input type")
+
+
+class Info(msgspec.Struct):
+    """Place of the rank in its job (``distributedInfo``)."""
+
+    rank: Rank | None = None
+    world_size: RankCount | None = None
+    pg_config: list[ProcessGroup] | None = None
+
+
+class Device(msgspec.Struct):
+    """A GPU."""
+
+    name: str = ""
+
+
+class Head(msgspec.Struct):
+    """The keys of a trace beside its events that matter."""
+
+    distributedInfo: Info | None = None  # noqa: N815 - Kineto's name
+    deviceProperties: list[Device] | None = None  # noqa: N815
+    baseTimeNanoseconds: BaseNs | None = None  # noqa: N815
 
 
 class Event(msgspec.Struct, gc=False):
@@ -85,16 +113,18 @@ def read_kineto(file: Path) -> RankTrace:
     columns = _Columns(file)
     for batch in array.batches():
         columns.add(batch)
-    head = array.head
-    info = head.get("distributedInfo")
-    info = info if isinstance(info, dict) else {}
-    rank = _whole(info.get("rank"), None)
+    head: Head = typed(array.head, Head, file)
+    info = head.distributedInfo or Info()
+    rank, size = info.rank, info.world_size
+    if rank is not None and size is not None and rank >= size:
+        key, expected = "distributedInfo.rank", f"a rank below world_size, which is {size}"
+        raise InputError("a rank beyond the job's", file=file, key=key, given=rank, expected=expected)
     return RankTrace(
         file=file,
         rank=_rank_in_name(file) if rank is None else rank,
-        world_size=_whole(info.get("world_size"), None),
-        device=_device(head),
-        base_ns=columns.base_us * NS_PER_US + (_whole(head.get("baseTimeNanoseconds"), 0) or 0),
+        world_size=size,
+        device=next((device.name for device in head.deviceProperties or ()), ""),
+        base_ns=columns.base_us * NS_PER_US + (head.baseTimeNanoseconds or 0),
         resolution_ps=columns.resolution_ps,
         events=columns.events(),
         groups=_groups(info),
@@ -136,7 +166,8 @@ class _Columns:
                     correlation = args.correlation
                 named = kind < _RUNTIME and has_shape(event.name)
                 if named or kind == _MEMCPY or args.collective is not None:
-                    self._args[self._rows + len(kept)] = _kept_args(args)
+                    where = f"event {number} ({event.name[:80]!r}) args"
+                    self._args[self._rows + len(kept)] = _kept_args(args, self._file, where)
             kept.append(event)
             kinds.append(kind)
             names.append(names_of.setdefault(event.name, len(names_of)))
@@ -208,9 +239,18 @@ def _number_of(track: tuple[Any, Any], numbers: dict[tuple[Any, Any], int]) -> i
         return numbers.setdefault((str(track[0]), str(track[1])), len(numbers))
 
 
-def _kept_args(args: Args) -> dict[str, Any]:
-    """Arguments that describe a collective or a copy."""
-    kept = {field: value for field in _FIELDS if (value := getattr(args, field)) is not None}
+_NAMES = dict(zip(Args.__struct_fields__, Args.__struct_encode_fields__, strict=True))
+"""Kineto's names of the arguments."""
+
+
+def _kept_args(args: Args, file: Path, where: str) -> dict[str, Any]:
+    """Arguments that describe a collective or a copy.
+
+    Raises:
+        InputError: one is of another type than `KeptArgs` declares.
+    """
+    kept = {field: value for field in KeptArgs.__struct_fields__ if (value := getattr(args, field)) is not None}
+    typed(kept, KeptArgs, file, where, _NAMES)
     for field in ("dims", "types"):
         raw = getattr(args, field)
         if bytes(raw):
@@ -218,33 +258,11 @@ def _kept_args(args: Args) -> dict[str, Any]:
     return kept
 
 
-_FIELDS = (
-    "bytes", "collective", "in_elements", "out_elements", "in_splits", "dtype", "group", "group_ranks", "group_size",
-    "first_rank", "rank_stride",
-)  # fmt: skip
-
-
-def _whole(value: Any, default: int | None) -> int | None:
-    return value if isinstance(value, int) and value >= 0 else default
-
-
 def _rank_in_name(file: Path) -> int | None:
     found = _RANK_IN_NAME.search(file.name)
-    return int(found[1] or found[2]) if found else None
+    return rank_in_name(found[1] or found[2], file) if found else None
 
 
-def _device(head: Mapping[str, Any]) -> str:
-    devices = head.get("deviceProperties")
-    first = devices[0] if isinstance(devices, list) and devices else {}
-    return str(first.get("name", "")) if isinstance(first, dict) else ""
-
-
-def _groups(info: Mapping[str, Any]) -> dict[str, tuple[int, ...]]:
+def _groups(info: Info) -> dict[str, tuple[int, ...]]:
     """Ranks of each process group, where the profiler says."""
-    config = info.get("pg_config")
-    groups = {}
-    for group in config if isinstance(config, list) else []:
-        ranks = group.get("ranks") if isinstance(group, dict) else None
-        if isinstance(ranks, list) and ranks and all(isinstance(rank, int) for rank in ranks):
-            groups[str(group.get("pg_name"))] = tuple(ranks)
-    return groups
+    return {str(group.pg_name): tuple(group.ranks) for group in info.pg_config or () if group.ranks}

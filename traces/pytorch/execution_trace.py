@@ -8,20 +8,29 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
 from inputs.errors import InputError
-from traces.collective_args import CollectiveArgs, read_args
+from traces.collective_args import CollectiveArgs, KeptArgs, ProcessGroup, read_args
 from traces.json_array import JsonArray
+from traces.typed import MAX_BYTES, MAX_RANKS, rank_in_name, typed
 
 COMMS = "record_param_comms"
 _RANK = re.compile(r"(?:rank|worker|eg|et)?[-_.]?(\d+)\.json(?:\.gz)?$")
 _TENSOR_TYPE = re.compile(r"Tensor\((.+?)\)")
 _WAIT = "wait"
+_Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_RANKS)]
 _TENSOR_FIELDS = 6
 """A tensor is [tensor id, storage id, offset, elements, bytes per element, device] (``ExecutionTraceObserver``)."""
+
+
+class Attribute(msgspec.Struct):
+    """An attribute of a node (schema 1.1)."""
+
+    name: str
+    value: Any = None
 
 
 class Node(msgspec.Struct, gc=False):
@@ -37,7 +46,7 @@ class Node(msgspec.Struct, gc=False):
     outputs: Any = None
     input_shapes: Any = None
     input_types: Any = None
-    attrs: Any = None
+    attrs: list[Attribute] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +100,12 @@ def read_pytorch_et(file: Path) -> ExecutionTrace:
     if twice is not None:
         raise InputError(f"has two nodes with the id {twice}", file=file)
     found = _RANK.search(file.name)
-    return ExecutionTrace(file, int(found[1]) if found else None, tuple(nodes), _groups(nodes))
+    rank = rank_in_name(found[1], file) if found else None
+    return ExecutionTrace(file, rank, tuple(nodes), _groups(file, nodes))
 
 
 def _plain(node: Node) -> EtNode:
-    attributes = {a["name"]: a.get("value") for a in node.attrs or () if isinstance(a, dict) and "name" in a}
+    attributes = {attribute.name: attribute.value for attribute in node.attrs or ()}
     nested = isinstance(node.inputs, dict)
     inputs = node.inputs.get("values") if nested else node.inputs
     outputs = node.outputs.get("values") if isinstance(node.outputs, dict) else node.outputs
@@ -119,20 +129,18 @@ def _whole(value: Any) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _groups(nodes: Sequence[EtNode]) -> dict[str, tuple[int, ...]]:
+def _groups(file: Path, nodes: Sequence[EtNode]) -> dict[str, tuple[int, ...]]:
     """Process groups from the node ``## process_group:init ##``; an empty list of ranks means all of them."""
     groups: dict[str, tuple[int, ...]] = {}
     for node in nodes:
         if "process_group:init" in node.name and node.inputs and isinstance(node.inputs[0], str):
             try:
                 config = json.loads(node.inputs[0])
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
-            for group in config if isinstance(config, list) else []:
-                if isinstance(group, dict):
-                    ranks, size = group.get("ranks"), group.get("group_size")
-                    known = ranks if isinstance(ranks, list) and ranks else range(size if isinstance(size, int) else 0)
-                    groups[str(group.get("pg_name"))] = tuple(known)
+            for group in typed(config, list[ProcessGroup], file, _words(node)):
+                size = typed(group.group_size or 0, _Size, file, f"{_words(node)}: group_size")
+                groups[str(group.pg_name)] = tuple(group.ranks or range(size))
     return {name: ranks for name, ranks in groups.items() if ranks}
 
 
@@ -141,9 +149,23 @@ def collectives_of(trace: ExecutionTrace, world_size: int | None) -> Iterator[tu
     for node in trace.nodes:
         if node.name != COMMS:
             continue
-        args = read_args("", _comm_args(node), trace.groups, world_size)
+        given = _comm_args(node)
+        kept = {key: given[key] for key in KeptArgs.__struct_fields__ if key in given}
+        typed(kept, KeptArgs, trace.file, _words(node), _NAMES)
+        args = read_args("", given, trace.groups, world_size)
         if args is not None:
             yield node, args
+
+
+_NAMES = {
+    "collective": "collective_name", "group": "pg_name", "in_elements": "in_msg_nelems",
+    "out_elements": "out_msg_nelems",
+}  # fmt: skip
+"""Attributes (schema 1.1) of the arguments that are called otherwise there."""
+
+
+def _words(node: EtNode) -> str:
+    return f"node {node.id} ({node.name[:60]!r})"
 
 
 def _comm_args(node: EtNode) -> dict[str, Any]:
@@ -177,7 +199,8 @@ def _is_tensor(value: Any) -> bool:
     return (
         isinstance(value, list)
         and len(value) >= _TENSOR_FIELDS
-        and all(isinstance(v, int) for v in value[:5])
+        and all(type(v) is int for v in value[:2])
+        and all(type(v) is int and 0 <= v <= MAX_BYTES for v in value[2:5])
         and isinstance(value[5], str)
     )
 

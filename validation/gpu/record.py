@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -71,7 +72,7 @@ class GpuRecord:
         try:
             content = file.read_bytes()
             schema = str(json.loads(gzip.decompress(content))["schema"])
-        except (OSError, EOFError, ValueError, KeyError, TypeError):
+        except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error):
             return None
         return GpuRecord.unpacked(content, file) if schema.startswith("gpus") else None
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -179,7 +180,7 @@ def unpacking(content: bytes, schema: object, file: Path) -> Iterator[dict[str, 
         if found["schema"] != schema:
             raise InputError("another format", file=file, key="schema", given=found["schema"], expected=str(schema))
         yield found
-    except (OSError, EOFError, ValueError, KeyError, TypeError):
+    except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error):
         expected = f"a file NAME{SUFFIX} that `dlrmsim calibrate host` wrote beside NAME.yaml"
         raise InputError("not a record of a calibration", file=file, expected=expected) from None
 

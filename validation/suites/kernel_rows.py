@@ -8,13 +8,13 @@ elementwise kernel, ``lookups``, ``row_bytes``, ``output_bytes``, ``index_bytes`
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args
 
 from inputs.catalog import shipped_files
+from inputs.csv_table import CsvRow, csv_rows, csv_text
 from inputs.errors import InputError, nearest_name
 from simulator.operators import Elementwise, EmbeddingLookup, Gemm, Operator
 from simulator.precisions import Precision
@@ -65,52 +65,35 @@ def kernel_rows(name_or_path: str) -> list[MeasuredKernel]:
     shipped = shipped_files("validation", "kernels", ".csv")
     file = shipped.get(name_or_path, Path(name_or_path))
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"cannot be read: {getattr(error, 'strerror', None) or error}",
-            file=file,
-            expected=f"CSV of kernels, or one of {', '.join(sorted(shipped))}",
-            nearest=nearest_name(name_or_path, shipped),
-        ) from None
-    rows = [_row(row, file, number) for number, row in enumerate(csv.DictReader(lines), start=2)]
+        text = csv_text(file)
+    except InputError as error:
+        if file.exists():
+            raise
+        expected, near = f"CSV of kernels, or one of {', '.join(sorted(shipped))}", nearest_name(name_or_path, shipped)
+        raise InputError(error.message, file=file, expected=expected, nearest=near) from None
+    rows = [_row(row) for row in csv_rows(text, file)]
     if not rows:
         raise InputError("no kernel was found", file=file, expected="CSV with kind, time_us and the sizes of the kind")
     return rows
 
 
-def _row(row: Mapping[str, str | None], file: Path, line: int) -> MeasuredKernel:
-    kind = row.get("kind") or ""
-    if kind not in KINDS:
-        raise _wrong(file, line, "kind", row.get("kind"), KINDS)
-    inputs: dict[str, Any] = {"kind": kind, "source": row.get("source") or file.stem}
+def _row(row: CsvRow) -> MeasuredKernel:
+    kind = _one_of(row, "kind", KINDS)
+    inputs: dict[str, Any] = {"kind": kind, "source": row.get("source") or row.file.stem}
     if kind == "gemm":
-        precision = row.get("precision") or ""
-        if precision not in get_args(Precision):
-            raise _wrong(file, line, "precision", row.get("precision"), get_args(Precision))
-        inputs["precision"] = precision
-        inputs |= {key: _number(row, file, line, key) for key in ("m", "n", "k")}
-        inputs["count"] = _number(row, file, line, "count") if row.get("count") else 1.0
-        inputs["transposed"] = _number(row, file, line, "transposed", least=0) if row.get("transposed") else 0.0
+        inputs["precision"] = _one_of(row, "precision", get_args(Precision))
+        inputs |= {key: row.number(key) for key in ("m", "n", "k")}
+        inputs["count"] = row.number("count") if row.get("count") else 1.0
+        inputs["transposed"] = row.number("transposed", least=0) if row.get("transposed") else 0.0
     else:
-        inputs |= {key: _number(row, file, line, key) for key in (_LOOKUP if kind == "lookup" else ("bytes",))}
-    return MeasuredKernel(kind, inputs, _number(row, file, line, "time_us") * US)
+        inputs |= {key: row.number(key) for key in (_LOOKUP if kind == "lookup" else ("bytes",))}
+    return MeasuredKernel(kind, inputs, row.number("time_us") * US)
 
 
-def _number(row: Mapping[str, str | None], file: Path, line: int, key: str, least: float | None = None) -> float:
-    """A number above zero, or at least ``least``."""
-    text = row.get(key) or ""
-    try:
-        value = float(text)
-    except ValueError:
-        raise InputError("not a number", file=file, line=line, key=key, given=text, expected="a number") from None
-    if not (value > 0 if least is None else value >= least) or value == float("inf"):
-        expected = "more than 0" if least is None else f"at least {least:g}"
-        raise InputError("impossible value", file=file, line=line, key=key, given=text, expected=expected)
-    return value
-
-
-def _wrong(file: Path, line: int, key: str, given: str | None, known: tuple[str, ...]) -> InputError:
-    expected = "one of " + ", ".join(known)
-    nearest = nearest_name(given or "", known)
-    return InputError("unknown name", file=file, line=line, key=key, given=given, expected=expected, nearest=nearest)
+def _one_of(row: CsvRow, column: str, known: tuple[str, ...]) -> str:
+    """A cell that is one of some names."""
+    given = row.get(column)
+    if given not in known:
+        expected = "one of " + ", ".join(known)
+        raise row.error(column, "unknown name", given=given, expected=expected, nearest=nearest_name(given, known))
+    return given

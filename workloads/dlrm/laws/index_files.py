@@ -14,12 +14,13 @@ from contextlib import closing
 from math import prod
 from pathlib import Path
 from typing import IO, TypeAlias
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from inputs.errors import InfeasibleError, InputError, nearest_name
+from inputs.errors import DlrmsimError, InfeasibleError, InputError, nearest_name
+from inputs.given import cut
 from simulator.program import IntArray
 from workloads.dlrm.laws.counted_rows import CountedRows, count_rows
 
@@ -63,8 +64,13 @@ def read_counts(file: Path, table: str) -> CountedRows:
                 count += piece.size
                 _require_countable(count, file)
                 rows, lookups = _added(rows, lookups, _whole(piece, file))
-    except (OSError, ValueError, BadZipFile, EOFError) as error:
-        raise InputError(f"cannot be read: {error}".splitlines()[0], file=file, expected="indices") from None
+    except DlrmsimError:
+        raise
+    except MemoryError:
+        raise InputError("has more than memory holds", file=file, expected="indices") from None
+    except Exception as error:  # noqa: BLE001 - numpy, pandas and pyarrow raise what they like on broken files
+        reason = f"cannot be read: {cut(str(error) or type(error).__name__)}"
+        raise InputError(reason, file=file, expected="indices") from None
     if not len(rows):
         raise InputError("the file has no indices", file=file, expected="at least one index")
     return count_rows(rows, lookups)

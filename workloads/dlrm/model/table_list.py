@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias
 
 from pydantic import Field, model_validator
 
+from inputs.csv_table import csv_rows, csv_text
 from inputs.errors import InputError, nearest_name
 from inputs.keys import KeyPath
 from inputs.model import Strict, problem
 from inputs.quantities import Quantity
 from inputs.validate import validate
-from inputs.yaml_lines import MAX_FILE_BYTES, Document, load_yaml
+from inputs.yaml_lines import Document, load_yaml
 from inputs.yaml_scalars import Scalar, plain_scalar
 from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.laws.pooling import MAX_LENGTH, PoolingSpread
@@ -45,6 +46,13 @@ TORCHREC = {
 """TorchRec's name of a key (`EmbeddingBagConfig` of modules/embedding_configs.py, and the planner) -> dlrmsim's."""
 
 
+def _require_one_each(pooling: Pooling, features: int) -> None:
+    """Check that a list of poolings has one for each feature; ``features`` of 1 stands for as many as it has."""
+    if isinstance(pooling, tuple) and features not in (1, len(pooling)):
+        message = f"{len(pooling)} pooling factors for {features} features"
+        raise problem(message, expected="a pooling factor for each feature")
+
+
 class TableGroup(Strict):
     """``count`` equal tables.
 
@@ -66,11 +74,7 @@ class TableGroup(Strict):
 
     @model_validator(mode="after")
     def _one_each(self) -> Self:
-        if isinstance(self.pooling_factor, tuple) and self.features not in (1, len(self.pooling_factor)):
-            raise problem(
-                f"{len(self.pooling_factor)} pooling factors for {self.features} features",
-                expected="a pooling factor for each feature",
-            )
+        _require_one_each(self.pooling_factor, self.features)
         return self
 
     @property
@@ -98,15 +102,23 @@ class TableConfig(Strict):
     pooling: Pooling = 1.0
     dtype: TablePrecision | None = None
 
+    @model_validator(mode="after")
+    def _one_each(self) -> Self:
+        _require_one_each(self.pooling, self._feature_count)
+        return self
+
+    @property
+    def _feature_count(self) -> int:
+        return self.features if isinstance(self.features, int) else len(self.features)
+
     def group(self) -> TableGroup:
         """The table as a model has it."""
-        features = self.features if isinstance(self.features, int) else len(self.features)
         return TableGroup(
             name=self.name,
             rows=self.rows,
             dim=self.dim,
             pooling_factor=self.pooling,
-            features=features,
+            features=self._feature_count,
             precision=self.dtype,
         )
 
@@ -167,39 +179,20 @@ def _csv_document(file: Path) -> Document:
     """A CSV as the YAML it stands for; empty cells are left out."""
     rows: list[object] = []
     lines: dict[KeyPath, int] = {(): 1, ("tables",): 1}
-    for number, (line, row) in enumerate(_csv_rows(file)):
-        rows.append(row)
+    for number, row in enumerate(csv_rows(csv_text(file), file, partial(_header, file=file))):
+        cells: dict[str, object] = {key: _cell(key, cell) for key, cell in row.cells.items() if cell}
+        rows.append(cells)
         place: KeyPath = ("tables", number)
-        lines |= {place: line} | {(*place, key): line for key in row}
+        lines |= {place: row.line} | {(*place, key): row.line for key in cells}
     return Document({"tables": rows}, lines, file)
 
 
-def _csv_rows(file: Path) -> Iterator[tuple[int, dict[str, object]]]:
-    """(line, cells) of each row."""
-    reader = csv.reader(_text(file).splitlines())
-    header = _header(next(reader, []), file)
-    for cells in reader:
-        if not any(cell.strip() for cell in cells):
-            continue
-        if len(cells) != len(header):
-            raise InputError(
-                "a row of another length than the header",
-                file=file,
-                line=reader.line_num,
-                given=f"{len(cells)} cells",
-                expected=f"{len(header)}: {', '.join(header)}",
-            )
-        pairs = zip(header, (cell.strip() for cell in cells), strict=True)
-        yield reader.line_num, {key: _cell(key, cell) for key, cell in pairs if cell}
-
-
-def _header(cells: list[str], file: Path) -> list[str]:
+def _header(given: Sequence[str], file: Path) -> list[str]:
     """Keys of the columns in dlrmsim.
 
     Raises:
         InputError: another separator than the comma, a column twice or without a name, or names of no key.
     """
-    given = [cell.strip() for cell in cells]
     between = next((mark for mark in ";\t|" if len(given) == 1 and mark in given[0]), None)
     if between is not None:
         raise InputError("wrong separator", file=file, line=1, given=between, expected="commas between cells")
@@ -249,16 +242,3 @@ def _scalar(text: str) -> Scalar:
         return plain_scalar(text)
     except ValueError:
         return text
-
-
-def _text(file: Path) -> str:
-    try:
-        raw = file.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=file, expected="a CSV file") from None
-    if len(raw) > MAX_FILE_BYTES:
-        raise InputError("the file is too large", file=file, expected=f"at most {MAX_FILE_BYTES:,} bytes")
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError("the file is not UTF-8 text", file=file) from None

@@ -1,0 +1,153 @@
+"""CSV files as text cells with their lines, checked as a whole: header, length of rows, characters."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import inf, isfinite
+from pathlib import Path
+
+from inputs.errors import InputError
+from inputs.yaml_lines import MAX_FILE_BYTES
+
+MAX_CELL = 10_000
+"""Longest cell, characters: names and lists of numbers are shorter."""
+
+
+@dataclass(frozen=True, slots=True)
+class CsvRow:
+    """A row: the cells by column, without blanks at their ends."""
+
+    file: Path
+    line: int
+    cells: Mapping[str, str]
+
+    def get(self, *columns: str) -> str:
+        """The first cell of these columns that holds anything; empty for none."""
+        return next((found for column in columns if (found := self.cells.get(column, ""))), "")
+
+    def text(self, *columns: str) -> str:
+        """The first cell of these columns that holds anything.
+
+        Raises:
+            InputError: there is none.
+        """
+        if found := self.get(*columns):
+            return found
+        message = f"the column {columns[0]} is missing or empty"
+        raise InputError(message, file=self.file, line=self.line, expected=" or ".join(columns))
+
+    def number(self, *columns: str, least: float | None = None) -> float:
+        """A finite number.
+
+        Args:
+            least: smallest value; None: any above zero.
+
+        Raises:
+            InputError: the cell is missing, no such number, or out of range.
+        """
+        given = self.text(*columns)
+        column = next(column for column in columns if self.cells.get(column))
+        expected = f"a number, {'more than 0' if least is None else f'at least {least:g}'}"
+        try:
+            value = float(given) if given.isascii() else inf
+        except ValueError:
+            raise self.error(column, "not a number", given=given, expected=expected) from None
+        if not isfinite(value) or not (value > 0 if least is None else value >= least):
+            raise self.error(column, "impossible value", given=given, expected=expected)
+        return value
+
+    def error(
+        self,
+        column: str,
+        message: str,
+        *,
+        given: str | None = None,
+        expected: str | None = None,
+        nearest: str | None = None,
+    ) -> InputError:
+        """An `InputError` about a cell."""
+        return InputError(
+            message, file=self.file, line=self.line, key=column, given=given, expected=expected, nearest=nearest
+        )
+
+
+def csv_text(file: Path) -> str:
+    """The text of a small CSV.
+
+    Raises:
+        InputError: the file cannot be read, is too large, or is not UTF-8.
+    """
+    try:
+        with file.open("rb") as stream:
+            raw = stream.read(MAX_FILE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"cannot be read: {reason}", file=file, expected="a CSV file") from None
+    if len(raw) > MAX_FILE_BYTES:
+        raise InputError("the file is too large", file=file, expected=f"at most {MAX_FILE_BYTES:,} bytes")
+    try:
+        return raw.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise InputError("the file is not UTF-8 text", file=file, line=line, expected="UTF-8") from None
+
+
+def csv_rows(text: str, file: Path, header: Callable[[Sequence[str]], Sequence[str]] = tuple) -> Iterator[CsvRow]:
+    """The rows of a CSV with a header; empty lines are left out.
+
+    Args:
+        file: its name in messages.
+        header: the names of the columns that the cells of the first row stand for; it may raise `InputError`.
+
+    Raises:
+        InputError: no CSV, a NUL, a cell longer than `MAX_CELL`, or a row of another length than the header; with its
+            line. A column twice.
+    """
+    nul = text.find("\0")
+    if nul >= 0:
+        line = text.count("\n", 0, nul) + 1
+        raise InputError("a character that text files do not contain", file=file, line=line, given="\0")
+    columns: Sequence[str] | None = None
+    for line, cells in _cells(text, file):
+        if columns is None:
+            columns = header(cells)
+            _require_distinct(columns, file)
+        elif len(cells) != len(columns):
+            raise InputError(
+                "a row of another length than the header",
+                file=file,
+                line=line,
+                given=f"{len(cells)} cells",
+                expected=f"{len(columns)}: {', '.join(columns)}",
+            )
+        else:
+            yield CsvRow(file, line, dict(zip(columns, cells, strict=True)))
+
+
+def _cells(text: str, file: Path) -> Iterator[tuple[int, list[str]]]:
+    """Line and cells of each row that has any."""
+    reader = csv.reader(text.splitlines())
+    try:
+        for row in reader:
+            cells = [cell.strip() for cell in row]
+            longest = max(cells, key=len, default="")
+            if len(longest) > MAX_CELL:
+                raise InputError(
+                    f"a cell of {len(longest):,} characters",
+                    file=file,
+                    line=reader.line_num,
+                    given=longest,
+                    expected=f"at most {MAX_CELL:,}",
+                )
+            if any(cells):
+                yield reader.line_num, cells
+    except csv.Error as error:
+        raise InputError(f"no CSV: {error}", file=file, line=reader.line_num) from None
+
+
+def _require_distinct(columns: Sequence[str], file: Path) -> None:
+    twice = next((name for name in columns if columns.count(name) > 1), None)
+    if twice is not None:
+        raise InputError("a column stands twice", file=file, line=1, given=twice, expected="each column once")

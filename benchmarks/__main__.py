@@ -24,6 +24,7 @@ from benchmarks import (
     studies,
     traces,
 )
+from benchmarks.robustness import rows as robustness
 from benchmarks.rows import Row, show
 
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
@@ -41,6 +42,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "killed": lambda given: killed.rows(given.sets, given.seed),
     "studies": lambda _: studies.rows(),
     "predictions": lambda given: predictions.rows(given.against),
+    "robustness": lambda given: robustness.rows(given.n, given.seed, given.kinds),
     "figures": lambda given: figures.rows(check=given.check),
 }
 
@@ -52,7 +54,11 @@ def main() -> int:
     parser.add_argument("target", nargs="?", help="host_laws: a shipped host or a record file")
     parser.add_argument("--json", action="store_true", help="print rows as JSON")
     parser.add_argument("--programs", type=int, default=10_000, help="oracle: number of programs")
-    parser.add_argument("--seed", type=int, default=0, help="oracle, planning, killed: seed of the random draws")
+    parser.add_argument(
+        "--seed", type=int, default=0, help="oracle, planning, killed, robustness: seed of the random draws"
+    )
+    parser.add_argument("--n", type=int, default=20_000, help="robustness: number of mutated files")
+    parser.add_argument("--kinds", nargs="*", default=(), help="robustness: kinds of files, e.g. cluster")
     parser.add_argument("--refit", action="store_true", help="choosers: fit the constants of each separately")
     parser.add_argument("--svg", type=Path, help="gemms: file for a picture of predicted and measured times")
     parser.add_argument("--sets", type=int, default=20, help="planning: sets of tables; killed: sweeps")

@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from dlrmsim.cli.terminal import say
 from inputs.errors import InputError
 
 Scenario: TypeAlias = Annotated[str, typer.Argument(help="A shipped scenario (see `list scenarios`) or a YAML file.")]

@@ -72,7 +72,7 @@ class GpuRecord:
         try:
             content = file.read_bytes()
             schema = str(json.loads(gzip.decompress(content))["schema"])
-        except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error):
+        except (OSError, EOFError, ValueError, KeyError, TypeError, RecursionError, zlib.error):
             return None
         return GpuRecord.unpacked(content, file) if schema.startswith("gpus") else None
 

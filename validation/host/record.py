@@ -21,6 +21,7 @@ from scenarios.resolve import ResolvedScenario, resolve
 from validation.host.iteration_parts import TrainedRank
 from validation.host.machine import HostFacts
 from validation.host.operator_times import TimedRank
+from validation.host.record_rows import checked_rows, require_values
 from validation.host.timed_kernels import Row
 from validation.host.usual_times import MAX_STOLEN
 
@@ -30,6 +31,8 @@ SCHEMA = 4
 """Version of the file format."""
 DIGITS = 6
 """Significant digits of fractions in a file."""
+LEAST_S = -1.0
+"""Least time of a job, seconds: differences of two clocks fall a little below zero."""
 ITERATIONS = 4
 """Iterations that a simulation of a job runs: the first fills the pipeline, the others are alike."""
 
@@ -42,19 +45,32 @@ class JobRecord:
         scenario: its scenario with its plan, without a machine.
         trained: measured iterations of each rank.
         timed: operator times of each rank; empty for ranks that share cores in old records.
+        file: the record that it is from, for messages; None: it was trained now.
     """
 
     scenario: Mapping[str, Any]
     trained: Sequence[TrainedRank]
     timed: Sequence[TimedRank]
+    file: Path | None = None
 
     @staticmethod
-    def from_dict(found: Mapping[str, Any]) -> JobRecord:
-        """The job whose `to_dict` is given."""
+    def from_dict(found: Mapping[str, Any], file: Path | None = None, key: str = "job") -> JobRecord:
+        """The job whose `to_dict` is given.
+
+        Args:
+            file: its file, for messages.
+            key: its place in the file.
+
+        Raises:
+            InputError: a time is no number, or out of its range.
+        """
+        for part in ("trained", "timed"):
+            for number, rank in enumerate(found[part]):
+                require_values(rank, file, f"{key}.{part}[{number}]", LEAST_S)
         trained = [TrainedRank(**rank) for rank in found["trained"]]
         arrays = ("steps_s", "gemms_s")
         timed = [TimedRank(**rank | {name: np.array(rank[name]) for name in arrays}) for rank in found["timed"]]
-        return JobRecord(found["scenario"], trained, timed)
+        return JobRecord(found["scenario"], trained, timed, file)
 
     def to_dict(self) -> dict[str, Any]:
         """The job as JSON values with `DIGITS` digits."""
@@ -79,7 +95,7 @@ class JobRecord:
             InputError: the machine cannot run it.
         """
         data = {**self.scenario, "cluster": machine.to_dict(), "run": {"iterations": ITERATIONS}}
-        return resolve(Document(data, {}, Path(str(self.scenario.get("name")))))
+        return resolve(Document(data, {}, self.file or Path(str(self.scenario.get("name")))))
 
 
 def undisturbed(jobs: Sequence[JobRecord]) -> list[JobRecord]:
@@ -155,8 +171,10 @@ class HostRecord:
             InputError: the content is not a record.
         """
         with unpacking(content, SCHEMA, file) as found:
-            jobs = [JobRecord.from_dict(job) for job in found["jobs"]]
-            return HostRecord(HostFacts(**found["facts"]), found["rows"], jobs)
+            facts = HostFacts(**found["facts"])
+            require_values(asdict(facts), file, "facts", 1.0)
+            jobs = [JobRecord.from_dict(job, file, f"jobs[{number}]") for number, job in enumerate(found["jobs"])]
+            return HostRecord(facts, checked_rows(found["rows"], file), jobs)
 
 
 def packed(content: Mapping[str, Any]) -> bytes:
@@ -180,7 +198,7 @@ def unpacking(content: bytes, schema: object, file: Path) -> Iterator[dict[str, 
         if found["schema"] != schema:
             raise InputError("another format", file=file, key="schema", given=found["schema"], expected=str(schema))
         yield found
-    except (OSError, EOFError, ValueError, KeyError, TypeError, zlib.error):
+    except (OSError, EOFError, ValueError, KeyError, TypeError, RecursionError, zlib.error):
         expected = f"a file NAME{SUFFIX} that `dlrmsim calibrate host` wrote beside NAME.yaml"
         raise InputError("not a record of a calibration", file=file, expected=expected) from None
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from pathlib import Path
 from typing import get_args
 
@@ -141,12 +142,20 @@ def _row_of(file: Path, number: int, line: str, test: _Test) -> Iterator[TimedCo
         raise InputError(
             "the log does not say which operation it timed", file=file, expected="--op, e.g. --op all_reduce"
         )
-    try:
-        time_s = float(words[-4 * test.results]) * US
-    except ValueError:
+    time_s = _time_s(words[-4 * test.results])
+    if time_s is None:
         given, expected = words[-4 * test.results], "microseconds, more than 0"
-        raise InputError("has no time", file=file, line=number, key="time", given=given, expected=expected) from None
+        raise InputError("has no time", file=file, line=number, key="time", given=given, expected=expected)
     yield _timed(file, number, operation, (nodes, max(len(test.hosts) // nodes, 1), size, time_s), file.stem)
+
+
+def _time_s(text: str) -> float | None:
+    """A time in microseconds as seconds; None for what no collective takes."""
+    try:
+        found = float(text) * US
+    except ValueError:
+        return None
+    return found if isfinite(found) and found > 0 else None
 
 
 def _asked(op: str, file: Path) -> Operation:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # A shell that starts the tests in the background lets them ignore Ctrl-C, and what they start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -14,6 +17,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 # What Python compiles it keeps, whatever the shell says: the tests start hundreds of processes.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+settings.register_profile("reproducible", print_blob=True)
+settings.load_profile("reproducible")
 
 ONE_PROCESS = (
     "tests/browser/test_every_page.py",
@@ -46,6 +52,19 @@ def pytest_collection_modifyitems(config, items):
     """Long tests come first where several processes share the tests: none is left alone with one at the end."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Failures are printed with the commit; those of properties have the seed of their example already."""
+    if terminalreporter.stats.get("failed"):
+        described = subprocess.run(
+            ["git", "describe", "--always", "--dirty"],
+            cwd=Path(__file__).parent,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        terminalreporter.write_line(f"commit {described.stdout.strip() or 'unknown'}")
 
 
 MOST_SKIPS = 12

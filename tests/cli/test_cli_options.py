@@ -22,12 +22,14 @@ REFUSED: dict[tuple[str, str], list[list[str]]] = {
         ["zionex_a_128", "--over", "nodes=16", "--executor", "dask://127.0.0.1:1", "--workers", "2"]
     ],
     ("sweep", "--remedies"): [["zionex_a_128", "--over", "nodes=16", "--json", "--remedies"]],
+    ("plan", "--fresh"): [["zionex_a_128", "--fresh"]],
     ("collective", "--seed"): [
         ["dgx_h100", "--op", "all_reduce", "--ranks", "8", "--seed", "3"],
         ["dgx_h100", "--op", "all_reduce", "--ranks", "8", "--seed", "0", "--placement", "round_robin"],
     ],
     ("validate", "SUITES"): [["zionex", "--measured", "runs/x"]],
     ("validate", "--workers"): [["--measured", "runs/x", "--workers", "2"]],
+    ("validate", "--fresh"): [["--measured", "runs/x", "--fresh"]],
     ("validate", "--cluster"): [["v100_nccl", "--cluster", "dgx_h100"]],
     ("validate", "--framework"): [["v100_nccl", "--framework", "pytorch"]],
     ("import", "--report"): [["TRACES", "--no-report"], ["TRACES", "--report"]],
@@ -38,6 +40,7 @@ REFUSED: dict[tuple[str, str], list[list[str]]] = {
     ("replay", "--world-size"): [["TRACES", "--world-size", "8"]],
     ("compare", "--rows"): [["TRACES", "--json", "--rows", "3"]],
     ("calibrate collectives", "--op"): [["TABLE", "--cluster", "dgx_h100", "--op", "all_reduce", "--out", "made"]],
+    ("calibrate host", "--fresh"): [["--record", "zen5_2_cores", "--fresh", "--out", "made"]],
     ("calibrate host", "--minutes"): [["--record", "zen5_2_cores", "--minutes", "1", "--out", "made"]],
     ("calibrate host", "--seed"): [["--record", "zen5_2_cores", "--seed", "0", "--out", "made"]],
     ("calibrate host", "--device"): [["--record", "zen5_2_cores", "--device", "cpu", "--out", "made"]],
@@ -47,7 +50,7 @@ REFUSED: dict[tuple[str, str], list[list[str]]] = {
 
 ALWAYS: dict[str, set[str]] = {
     "run": {"SCENARIO", "--set", "--check", "--json"},
-    "sweep": {"SCENARIO", "--over", "--scaling", "--set", "--out", "--json", "--executor"},
+    "sweep": {"SCENARIO", "--over", "--scaling", "--set", "--out", "--json", "--executor", "--fresh"},
     "solve": {"SCENARIO", "--key", "--between", "--throughput", "--set", "--json"},
     "plan": {"SCENARIO", "--planner", "--set", "--compare", "--out", "--json"},
     "collective": {
@@ -68,7 +71,7 @@ ALWAYS: dict[str, set[str]] = {
     "schema": {"KIND"},
     "init": {"FILE"},
     "calibrate collectives": {"LOGS", "--cluster", "--out", "--rule"},
-    "calibrate framework": {"NAME", "--out", "--suite", "--constant"},
+    "calibrate framework": {"NAME", "--out", "--suite", "--constant", "--fresh"},
     "calibrate kernels": {"ROWS", "--gpu", "--out", "--rule"},
     "calibrate host": {"--out", "--record"},
 }  # fmt: skip

@@ -99,7 +99,7 @@ class PlanFile(Strict):
     """A sharding plan.
 
     Attributes:
-        world_size: ranks it is for.
+        world_size: equal to that of the scenario.
         local_world_size: ranks per node; those of the scenario's cluster when left out.
         plan: module path -> table -> how it is sharded.
         planner: name of the planner that made it.

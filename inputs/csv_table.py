@@ -15,7 +15,7 @@ MAX_CELL = 10_000
 """Longest cell, characters: names and lists of numbers are shorter."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CsvRow:
     """A row: the cells by column, without blanks at their ends."""
 
@@ -25,7 +25,10 @@ class CsvRow:
 
     def get(self, *columns: str) -> str:
         """The first cell of these columns that holds anything; empty for none."""
-        return next((found for column in columns if (found := self.cells.get(column, ""))), "")
+        for column in columns:
+            if found := self.cells.get(column):
+                return found
+        return ""
 
     def text(self, *columns: str) -> str:
         """The first cell of these columns that holds anything.
@@ -35,8 +38,7 @@ class CsvRow:
         """
         if found := self.get(*columns):
             return found
-        message = f"the column {columns[0]} is missing or empty"
-        raise InputError(message, file=self.file, line=self.line, expected=" or ".join(columns))
+        raise self._missing(columns)
 
     def number(self, *columns: str, least: float | None = None) -> float:
         """A finite number.
@@ -47,16 +49,22 @@ class CsvRow:
         Raises:
             InputError: the cell is missing, no such number, or out of range.
         """
-        given = self.text(*columns)
-        column = next(column for column in columns if self.cells.get(column))
-        expected = f"a number, {'more than 0' if least is None else f'at least {least:g}'}"
+        for column in columns:
+            if given := self.cells.get(column):
+                break
+        else:
+            raise self._missing(columns)
         try:
             value = float(given) if given.isascii() else inf
         except ValueError:
-            raise self.error(column, "not a number", given=given, expected=expected) from None
+            raise self.error(column, "not a number", given=given, expected=_expected(least)) from None
         if not isfinite(value) or not (value > 0 if least is None else value >= least):
-            raise self.error(column, "impossible value", given=given, expected=expected)
+            raise self.error(column, "impossible value", given=given, expected=_expected(least))
         return value
+
+    def _missing(self, columns: Sequence[str]) -> InputError:
+        message = f"the column {columns[0]} is missing or empty"
+        return InputError(message, file=self.file, line=self.line, expected=" or ".join(columns))
 
     def error(
         self,
@@ -71,6 +79,10 @@ class CsvRow:
         return InputError(
             message, file=self.file, line=self.line, key=column, given=given, expected=expected, nearest=nearest
         )
+
+
+def _expected(least: float | None) -> str:
+    return f"a number, {'more than 0' if least is None else f'at least {least:g}'}"
 
 
 def csv_text(file: Path) -> str:
@@ -128,23 +140,24 @@ def csv_rows(text: str, file: Path, header: Callable[[Sequence[str]], Sequence[s
 
 def _cells(text: str, file: Path) -> Iterator[tuple[int, list[str]]]:
     """Line and cells of each row that has any."""
-    reader = csv.reader(text.splitlines())
+    lines = text.splitlines()
+    some_are_long = max(map(len, lines), default=0) > MAX_CELL
+    reader = csv.reader(lines)
     try:
         for row in reader:
             cells = [cell.strip() for cell in row]
-            longest = max(cells, key=len, default="")
-            if len(longest) > MAX_CELL:
-                raise InputError(
-                    f"a cell of {len(longest):,} characters",
-                    file=file,
-                    line=reader.line_num,
-                    given=longest,
-                    expected=f"at most {MAX_CELL:,}",
-                )
+            if some_are_long:
+                _require_short(max(cells, key=len, default=""), file, reader.line_num)
             if any(cells):
                 yield reader.line_num, cells
     except csv.Error as error:
         raise InputError(f"no CSV: {error}", file=file, line=reader.line_num) from None
+
+
+def _require_short(cell: str, file: Path, line: int) -> None:
+    if len(cell) > MAX_CELL:
+        message, expected = f"a cell of {len(cell):,} characters", f"at most {MAX_CELL:,}"
+        raise InputError(message, file=file, line=line, given=cell, expected=expected)
 
 
 def _require_distinct(columns: Sequence[str], file: Path) -> None:

@@ -25,6 +25,7 @@ from inputs.quantities import MAX_RANKS, Quantity
 from traces.source import whole
 
 OPERATIONS: tuple[str, ...] = get_args(Operation)
+_OPERATION: Mapping[str, Operation] = {name: name for name in get_args(Operation)}
 ALIASES = {
     "alltoall": "all_to_all", "allreduce": "all_reduce", "allgather": "all_gather", "reducescatter": "reduce_scatter",
     "sendrecv": "sendrecv",
@@ -228,9 +229,8 @@ def _timed(
 
 
 def _known(name: str, file: Path, line: int | None) -> Operation:
-    for operation in get_args(Operation):
-        if operation == name:
-            return operation  # type: ignore[no-any-return]
+    if name in _OPERATION:
+        return _OPERATION[name]
     raise InputError(
         "no such operation",
         file=file,

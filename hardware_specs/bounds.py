@@ -32,7 +32,9 @@ OnNode = Annotated[int, Quantity("count", 0, MAX_GPUS_PER_NODE - 1)]
 Ratio = Annotated[float, Field(ge=1e-6, le=1e6)]
 """A dimensionless factor above 0."""
 Latency = Annotated[float, Quantity("s", 0.0, 1.0)]
-"""Seconds of a message, a hop, a start or a unit of work: at most 1 s."""
+"""Seconds of a message, a hop or a start: at most 1 s."""
+UnitCost = Annotated[float, Quantity("s", 0.0, 1e3)]
+"""Seconds of a unit of a kernel's work: a byte, a FLOP, a call."""
 MeasuredTime = Annotated[float, Quantity("s", 1e-9)]
 """A measured duration, from 1 ns."""
 Percent = Annotated[float, Field(ge=-1e6, le=1e6)]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
 
-from hardware_specs.bounds import Amount, Latency, MeasuredTime, Name, Number, Percent
+from hardware_specs.bounds import Amount, Latency, MeasuredTime, Name, Number, Percent, UnitCost
 from inputs.errors import nearest_name
 from inputs.model import Strict, problem
 from inputs.sourced import Grade, Sourced
@@ -45,7 +45,7 @@ AMOUNTS: Mapping[KernelClass, frozenset[str]] = {
 class KernelCosts(Strict):
     """Costs of one kind of kernel; its time is the sum of amounts times costs."""
 
-    seconds_per: dict[Name, Latency]
+    seconds_per: dict[Name, UnitCost]
     """Seconds per unit of each amount (``call``, ``flop``, ``byte``...); an absent amount costs nothing."""
     rows: Number
     """Number of measurements in the fit."""

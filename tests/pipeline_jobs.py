@@ -94,8 +94,9 @@ def period(settings: DlrmSettings, planner: str = "table_wise", *, cached: bool 
 
 def read_at(bytes_per_s: float, queue_batches: int) -> Ingestion:
     """One reader host of one core."""
-    decoder = {"reader_hosts": 1, "cores_per_host": 1, "decode_bytes_per_s": f"{bytes_per_s!r} B/s"}
-    return Ingestion.model_validate({**decoder, "queue_batches": queue_batches})
+    decoder = {"reader_hosts": 1, "cores_per_host": 1, "decode_bytes_per_s": "1 kB/s"}
+    made = Ingestion.model_validate({**decoder, "queue_batches": queue_batches})
+    return made.model_copy(update={"decode_bytes_per_s": bytes_per_s})  # slower than any: the time unit is a byte
 
 
 def overlap(**changes: bool) -> Overlap:

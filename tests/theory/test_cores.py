@@ -74,8 +74,8 @@ def test_a_collective_between_ranks_on_one_core_takes_as_long_as_its_members_nee
 
 def test_a_collective_waits_before_data_move_and_uses_no_core_meanwhile():
     plain = alone_s(2, 2, size=0.0)
-    assert alone_s(2, 2, size=0.0, waits_s=(0.25, 7.0)) == pytest.approx(plain + 0.25, rel=1e-6)
-    assert alone_s(2, 4, size=0.0, waits_s=(7.0, 0.5)) == pytest.approx(alone_s(4, 4, size=0.0) + 0.5, rel=1e-6)
+    assert alone_s(2, 2, size=0.0, waits_s=(0.25, 0.7)) == pytest.approx(plain + 0.25, rel=1e-6)
+    assert alone_s(2, 4, size=0.0, waits_s=(0.7, 0.5)) == pytest.approx(alone_s(4, 4, size=0.0) + 0.5, rel=1e-6)
     assert alone_s(1, 1, size=0.0, waits_s=(0.25, 0.25)) == 0.0, "no other member"
     kernel_s = 10 * (plain + 0.25)
     measured = kernels(waits_s=(0.25, 0.0), collective_cores=1.0, gemm=costs(call=kernel_s))

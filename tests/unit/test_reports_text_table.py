@@ -98,14 +98,14 @@ def calls(name: str) -> Iterator[tuple[str, ast.Call]]:
 
 
 def test_no_source_lets_rich_read_text_as_markup() -> None:
-    """Every console and progress column is made without markup, and tables of rich, which pad and cut, are not used."""
-    consoles = [*calls("Console"), *calls("TextColumn")]
-    assert len(consoles) >= 3
-    for place, call in consoles:
+    """Every console is a plain one, columns are without markup, no table is rich's, which pads and cuts."""
+    assert [place for place, _ in calls("Console")] == [], "make a PlainConsole"
+    assert len([*calls("PlainConsole")]) >= 2
+    columns = [*calls("TextColumn")]
+    assert columns
+    for place, call in columns:
         options = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
-        assert options.get("markup") == "False", f"{place}: a console reads markup unless markup=False"
-        if ast.unparse(call.func) == "Console":
-            assert options.get("emoji") == "False", f"{place}: a console reads :names: unless emoji=False"
+        assert options.get("markup") == "False", f"{place}: a column reads markup unless markup=False"
     assert [place for place, _ in calls("from_markup")] == []
     for file in (path for room in ROOMS for path in sorted((ROOT / room).rglob("*.py"))):
         assert "rich.table" not in file.read_text(encoding="utf-8"), f"{file}: print with reports.text_table"

@@ -272,4 +272,5 @@ class JsonArray(Generic[E]):
         return wrong_type(error, element, self._file, f"element {self._count + index} of {self._key}", skip=1)
 
     def _error(self, at: int, message: str, expected: str | None = None) -> InputError:
-        return InputError(message, file=self._file, key=f"byte {self._offset + at}", expected=expected)
+        where = f"byte {self._offset + at}"
+        return InputError(message, file=self._file, key=where, expected=expected or f"JSON with an array {self._key}")

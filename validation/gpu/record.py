@@ -5,16 +5,21 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from hardware_specs.loader import read_cluster
 from hardware_specs.types import Cluster
 from inputs.yaml_lines import Document
 from scenarios.resolve import ResolvedScenario, resolve
-from validation.host.record import packed, unpacking
+from traces.typed import typed
+from validation.host.ranges import Duration, Text
+from validation.host.record import packed, unpacked
+from validation.host.record_rows import checked_rows
 from validation.host.timed_kernels import Row
 
 SCHEMA = "gpus 1"
@@ -25,8 +30,8 @@ SCHEMA = "gpus 1"
 class GpuJob:
     """A job that was trained: its scenario, with its plan, without a machine, and its usual iteration, seconds."""
 
-    scenario: Mapping[str, Any]
-    iteration_s: float
+    scenario: dict[str, Any]
+    iteration_s: Duration
 
     def on(self, machine: Cluster) -> ResolvedScenario:
         """Its scenario on a machine.
@@ -86,7 +91,16 @@ class GpuRecord:
         Raises:
             InputError: it is no such file, or one that this version does not know.
         """
-        with unpacking(content, SCHEMA, file) as found:
-            start = read_cluster(Document({"start": found["start"]}, {}, file), ("start",))
-            jobs = [GpuJob(**job) for job in found["jobs"]]
-            return GpuRecord(found["device"], start, found["source"], found["rows"], jobs)
+        found = typed(unpacked(content, SCHEMA, file), _Record, file)
+        start = read_cluster(Document({"start": found.start}, {}, file), ("start",))
+        return GpuRecord(found.device, start, found.source, checked_rows(found.rows, file, on_gpu=True), found.jobs)
+
+
+class _Record(msgspec.Struct):
+    """A `GpuRecord` in a file; rows are checked one by one."""
+
+    device: Text
+    start: dict[str, Any]
+    source: Text
+    rows: list[Any]
+    jobs: list[GpuJob]

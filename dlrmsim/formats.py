@@ -86,7 +86,9 @@ def write_templates(file: Path, *, model: bool = False) -> list[Path]:
         try:
             target.write_text(text, encoding="utf-8")
         except OSError as error:
-            raise InputError(f"cannot be created: {error.strerror}", file=target) from None
+            raise InputError(
+                f"cannot be created: {error.strerror}", file=target, expected="a file that can be written"
+            ) from None
     return list(texts)
 
 

@@ -112,7 +112,8 @@ class _Dask:
         try:
             client = Client(f"tcp://{self.address.removeprefix(_DASK)}", timeout="10s")
         except (OSError, ValueError) as error:
-            raise InputError(f"no dask scheduler answers: {error}", file="--executor", given=self.address) from None
+            message, expected = f"no dask scheduler answers: {error}", "the address of one, dask://HOST:PORT"
+            raise InputError(message, file="--executor", given=self.address, expected=expected) from None
         with client:
             futures = {client.submit(function, item, pure=False): n for n, item in enumerate(items)}
             for future in done(futures):

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
 from pydantic import Field, GetJsonSchemaHandler
 from pydantic_core import CoreSchema
 
 from inputs.quantities import Quantity
+from inputs.units import DIMENSIONS
 
 MAX_GPUS_PER_NODE = 1024
 """Ranks of the largest node; the largest scale-up domains, which are several nodes each, have 576 GPUs."""
@@ -29,7 +30,8 @@ PerNode = Annotated[int, Quantity("count", 1, MAX_GPUS_PER_NODE)]
 """Number of parts of a node: GPUs, sockets, NICs, switches."""
 OnNode = Annotated[int, Quantity("count", 0, MAX_GPUS_PER_NODE - 1)]
 """Number of a GPU on its node, from 0."""
-Ratio = Annotated[float, Field(ge=1e-6, le=1e6)]
+LEAST_RATIO, MOST_RATIO = 1e-6, 1e6
+Ratio = Annotated[float, Field(ge=LEAST_RATIO, le=MOST_RATIO)]
 """A dimensionless factor above 0."""
 Latency = Annotated[float, Quantity("s", 0.0, 1.0)]
 """Seconds of a message, a hop or a start: at most 1 s."""
@@ -39,6 +41,14 @@ MeasuredTime = Annotated[float, Quantity("s", 1e-9)]
 """A measured duration, from 1 ns."""
 Percent = Annotated[float, Field(ge=-1e6, le=1e6)]
 """A deviation, per cent."""
+
+
+def limits(kind: Any) -> tuple[float, float]:
+    """Smallest and largest value of a quantity of this module, SI; a fit stays between them."""
+    quantity = next((mark for mark in get_args(kind) if isinstance(mark, Quantity)), None)
+    if quantity is None:
+        return LEAST_RATIO, MOST_RATIO
+    return quantity.least, DIMENSIONS[quantity.dimension].maximum if quantity.most is None else quantity.most
 
 
 class ByName:

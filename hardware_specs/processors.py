@@ -65,7 +65,7 @@ class Gpu(Strict):
     def _computes_in_fp32(cls, rates: dict[Precision, Sourced[float]]) -> dict[Precision, Sourced[float]]:
         """Every GPU does, and everything without a format of its own falls back to it."""
         if "fp32" not in rates:
-            raise problem("the key is missing", key="fp32")
+            raise problem("the key is missing", key="fp32", expected="the peak rate in fp32")
         return rates
 
     @model_validator(mode="after")

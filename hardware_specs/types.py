@@ -37,6 +37,8 @@ __all__ = [
     "Ssd",
 ]
 
+WITHOUT, NONE = "a node without `gpu` has none of these", "nothing: no such key"
+
 
 class Ssd(Strict):
     """The local SSDs of a node, all together."""
@@ -130,21 +132,21 @@ class Node(Strict):
         for key in keys:
             if (getattr(self, key) is None) != (self.gpu is None):
                 raise (
-                    problem("a node without `gpu` has none of these", key=key)
+                    problem(WITHOUT, key=key, expected=NONE)
                     if self.gpu is None
-                    else problem("the key is missing", key=key)
+                    else problem("the key is missing", key=key, expected="a value, as the node has a `gpu`")
                 )
         for key in ("pcie_tree", "scale_up"):
             if self.gpu is None and getattr(self, key) is not None:
-                raise problem("a node without `gpu` has none of these", key=key)
+                raise problem(WITHOUT, key=key, expected=NONE)
         if self.gpu is None and self.nics.gpudirect is not None:
-            raise problem("a node without `gpu` has none of these", key="nics.gpudirect")
+            raise problem(WITHOUT, key="nics.gpudirect", expected=NONE)
         if self.gpu is not None and self.ranks_per_socket is not None:
-            raise problem("a node with `gpu` has none of these", key="ranks_per_socket")
+            raise problem("a node with `gpu` has none of these", key="ranks_per_socket", expected=NONE)
         several = self.gpu is None and self.ranks > 1
         if several != (self.socket_link_bytes_per_s is not None):
             message = "the key is missing" if several else "only several ranks without GPUs have this"
-            raise problem(message, key="socket_link_bytes_per_s")
+            raise problem(message, key="socket_link_bytes_per_s", expected="a rate" if several else NONE)
         return self
 
     @model_validator(mode="after")

@@ -13,6 +13,7 @@ from inputs.yaml_lines import MAX_FILE_BYTES
 
 MAX_CELL = 10_000
 """Longest cell, characters: names and lists of numbers are shorter."""
+_CELLS = f"cells of at most {MAX_CELL:,} characters between commas, quotes around those that hold commas"
 
 
 @dataclass(slots=True)
@@ -120,7 +121,9 @@ def csv_rows(text: str, file: Path, header: Callable[[Sequence[str]], Sequence[s
     nul = text.find("\0")
     if nul >= 0:
         line = text.count("\n", 0, nul) + 1
-        raise InputError("a character that text files do not contain", file=file, line=line, given="\0")
+        raise InputError(
+            "a character that text files do not contain", file=file, line=line, given="\0", expected="text in UTF-8"
+        )
     columns: Sequence[str] | None = None
     for line, cells in _cells(text, file):
         if columns is None:
@@ -151,7 +154,7 @@ def _cells(text: str, file: Path) -> Iterator[tuple[int, list[str]]]:
             if any(cells):
                 yield reader.line_num, cells
     except csv.Error as error:
-        raise InputError(f"no CSV: {error}", file=file, line=reader.line_num) from None
+        raise InputError(f"no CSV: {error}", file=file, line=reader.line_num, expected=_CELLS) from None
 
 
 def _require_short(cell: str, file: Path, line: int) -> None:

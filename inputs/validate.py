@@ -7,6 +7,7 @@ from typing import TypeVar
 from pydantic import BaseModel, ValidationError
 
 from inputs.errors import InputError
+from inputs.fields import MAPPING
 from inputs.findings import UNKNOWN, Finding, findings
 from inputs.given import shown
 from inputs.keys import KeyPath, parse_key, stands_at, value_at
@@ -32,7 +33,7 @@ def validate(model: type[M], document: Document, *, prefix: KeyPath = ()) -> M:
     data: object = document.data
     for depth, part in enumerate(prefix, start=1):
         if not stands_at(data, part):
-            raise document.error(prefix[:depth], "the key is missing")
+            raise document.error(prefix[:depth], "the key is missing", expected=MAPPING)
         data = value_at(data, (part,))
     try:
         return model.model_validate(data)

@@ -107,12 +107,12 @@ def load_yaml(path: Path) -> Document:
         with path.open("rb") as file:
             raw = file.read(MAX_FILE_BYTES + 1)  # a pipe or device has no size to ask for
     except FileNotFoundError:
-        raise InputError("no such file", file=path) from None
+        raise InputError("no such file", file=path, expected="a YAML file") from None
     except IsADirectoryError:
         raise InputError("this is a folder", file=path, expected="a YAML file") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"cannot be read: {reason}", file=path) from None
+        raise InputError(f"cannot be read: {reason}", file=path, expected="a YAML file") from None
     if len(raw) > MAX_FILE_BYTES:
         raise InputError("the file is too large", file=path, expected=f"at most {MAX_FILE_BYTES:,} bytes")
     return parse_yaml(_decode(raw, path), path)
@@ -187,9 +187,10 @@ def _check_fits(holder: object, path: KeyPath, depth: int, origin: str) -> None:
     """Raise `InputError` unless part ``depth`` of ``path`` is a place of ``holder``."""
     part, above = path[depth], key_text(path[:depth]) or None
     if isinstance(part, str) and not isinstance(holder, dict):
-        raise InputError(f"not a mapping, so it has no key {part!r}", file=origin, key=above, given=shown(holder))
+        message = f"not a mapping, so it has no key {part!r}"
+        raise InputError(message, file=origin, key=above, given=shown(holder), expected="a key of the file")
     if isinstance(part, int) and not isinstance(holder, list):
-        raise InputError("not a list", file=origin, key=above, given=shown(holder))
+        raise InputError("not a list", file=origin, key=above, given=shown(holder), expected="a list, or no position")
     if isinstance(part, int) and isinstance(holder, list) and part >= len(holder):
         last = len(holder) - 1
         expected = f"a position from 0 to {last}" if holder else "no position: the list is empty"

@@ -70,13 +70,14 @@ def compose(text: str, file: Path | str) -> Node | None:
     bad = _UNPRINTABLE.search(text)
     if bad:
         line = text.count("\n", 0, bad.start()) + 1
-        raise InputError("a character that text files do not contain", file=file, line=line, given=bad.group())
+        message = "a character that text files do not contain"
+        raise InputError(message, file=file, line=line, given=bad.group(), expected="text in UTF-8")
     try:
         return _Composer(text, file).document()
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, text, file) from None
     except yaml.YAMLError as error:
-        raise InputError(f"not valid YAML: {error}", file=file) from None
+        raise InputError(f"not valid YAML: {error}", file=file, expected="lines of the form 'key: value'") from None
 
 
 def _syntax_error(error: yaml.MarkedYAMLError, text: str, file: Path | str) -> InputError:
@@ -91,6 +92,9 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, file: Path | str) -> I
     begin = error.context_mark.line + 1 if error.context_mark else line
     since = f" (in the value that begins in line {begin})" if begin != line else ""
     return InputError(f"not valid YAML: {problem}{since}", file=file, line=line, given=given or None, expected=expected)
+
+
+_ANCHORED = "an alias of a value that stands before it, with &NAME"
 
 
 class _Composer:
@@ -118,12 +122,12 @@ class _Composer:
     def _node(self, event: yaml.Event) -> Node:
         self._count += 1
         if self._count > MAX_NODES:
-            self._refuse(event, f"more than {MAX_NODES:,} values")
+            self._refuse(event, f"more than {MAX_NODES:,} values", expected="a smaller file")
         if type(event) is yaml.ScalarEvent and event.tag is None and event.anchor is None:  # nearly all of them
             return Node(self._scalar(event), _line(event))
         if len(self._path) > MAX_DEPTH:
             del self._path[SHOWN_DEPTH:]
-            self._refuse(event, f"nested deeper than {MAX_DEPTH} levels")
+            self._refuse(event, f"nested deeper than {MAX_DEPTH} levels", expected=f"at most {MAX_DEPTH}")
         node = self._alias(event) if isinstance(event, yaml.AliasEvent) else self._started(cast("_Start", event))
         self._check_extent(event, node)
         return node
@@ -145,10 +149,10 @@ class _Composer:
 
     def _alias(self, event: yaml.AliasEvent) -> Node:
         if event.anchor not in self._anchors:
-            self._refuse(event, "an alias without an anchor", given=f"*{event.anchor}")
+            self._refuse(event, "an alias without an anchor", given=f"*{event.anchor}", expected=_ANCHORED)
         node = self._anchors[event.anchor]
         if node is None:
-            self._refuse(event, "an alias that contains itself", given=f"*{event.anchor}")
+            self._refuse(event, "an alias that contains itself", given=f"*{event.anchor}", expected=_ANCHORED)
         return node
 
     def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
@@ -191,9 +195,10 @@ class _Composer:
 
     def _check_extent(self, event: yaml.Event, node: Node) -> None:
         if node.size > MAX_NODES:
-            self._refuse(event, f"more than {MAX_NODES:,} values, aliases expanded")
+            self._refuse(event, f"more than {MAX_NODES:,} values, aliases expanded", expected="a smaller file")
         if len(self._path) + node.height > MAX_DEPTH:
-            self._refuse(event, f"nested deeper than {MAX_DEPTH} levels, aliases expanded")
+            message = f"nested deeper than {MAX_DEPTH} levels, aliases expanded"
+            self._refuse(event, message, expected=f"at most {MAX_DEPTH}")
 
     def _refuse(
         self, event: yaml.Event, message: str, *, given: str | None = None, expected: str | None = None

@@ -32,7 +32,8 @@ def kernel_choice(sharding: Sharding, tables: Tables, capacity: Mapping[Tier, fl
     for name, constraint in sharding.constraints.items():
         if name not in number:
             key = f"workload.sharding.constraints.{name}"
-            raise InputError("no such table", key=key, given=name, nearest=nearest_name(name, number))
+            near, expected = nearest_name(name, number), "a table of the model"
+            raise InputError("no such table", key=key, given=name, expected=expected, nearest=near)
         asked[number[name]] = constraint.compute_kernels or sharding.compute_kernels
         load_factor[number[name]] = constraint.cache_load_factor or load_factor[number[name]]
     if capacity["ssd"] <= 0 and any(set(kernels) == {"key_value"} for kernels in asked):

@@ -1,9 +1,10 @@
-"""Errors of models and generators, reported at the line of the scenario that caused them."""
+"""Errors of models and generators, reported with the file, and the line, that caused them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from inputs.errors import InputError
 from inputs.keys import KeyPath, parse_key
@@ -12,21 +13,35 @@ from inputs.yaml_lines import Document
 
 @contextmanager
 def located(document: Document, prefix: KeyPath = ()) -> Iterator[None]:
-    """Give an `InputError` that names a key but no file the file and line of that key below ``prefix``.
+    """Give an `InputError` that names no file the file and line of its key below ``prefix``.
 
     Raises:
-        InputError: the error with its place, or unchanged when it has one or names no key.
+        InputError: the error with its place, or unchanged when it has one.
     """
     try:
         yield
     except InputError as error:
-        if error.file is not None or error.key is None:
+        if error.file is not None:
             raise
         raise document.error(
-            (*prefix, *parse_key(error.key)),
+            (*prefix, *(parse_key(error.key) if error.key else ())),
             error.message,
             given=error.given,
             expected=error.expected,
             nearest=error.nearest,
             others=error.others,
         ) from None
+
+
+@contextmanager
+def of_file(name: str | Path) -> Iterator[None]:
+    """Give an `InputError` that names no file this one, such as the cluster that a command is about.
+
+    Raises:
+        InputError: the error with the file, or unchanged when it has one.
+    """
+    try:
+        yield
+    except InputError as error:
+        error.file = error.file or name
+        raise

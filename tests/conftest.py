@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# A shell that starts the tests in the background lets them ignore Ctrl-C, and what they start would inherit that.
+# A shell that starts the tests in the background lets them ignore Ctrl-C, nohup the end of the terminal, and what they
+# start would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # What Python compiles it keeps, whatever the shell says: the tests start hundreds of processes.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -17,7 +17,7 @@ from traces.imported import Imported
 from traces.json_array import JsonArray
 from traces.parquet import unpacked
 from traces.rebuilding import LONGEST_PS, Rows, import_rows
-from traces.typed import Rank
+from traces.typed import ONE_EACH, Rank
 
 Number: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=1 << 31)]
 """A number of a task or an iteration."""
@@ -60,7 +60,7 @@ def import_chrome(files: Sequence[Path], ranks: Sequence[int] | None = None) -> 
         about, own = _read(file)
         for rank in np.unique(own[0]).tolist():
             if rank in source:
-                raise InputError(f"is of rank {rank}, and so is {source[rank]}", file=file)
+                raise InputError(f"is of rank {rank}, and so is {source[rank]}", file=file, expected=ONE_EACH)
             source[rank] = file
         abouts.append(about)
         columns.append(own)

@@ -98,7 +98,10 @@ def import_traces(
         return import_kineto(files, ranks, whole=whole)
     if whole:
         raise InputError(
-            "applies to Kineto traces only: other traces have no profiler steps", file="--whole", given=form
+            "applies to Kineto traces only: other traces have no profiler steps",
+            file="--whole",
+            given=form,
+            expected="no --whole",
         )
     return _importer(form)(files, ranks)
 

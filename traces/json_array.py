@@ -36,7 +36,7 @@ _BYTE_OF_ERROR = re.compile(r"\(byte (\d+)\)")
 _INDEX_OF_ERROR = re.compile(r"\$\[(\d+)\]")
 
 
-_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_NO_JSON = (msgspec.DecodeError, UnicodeDecodeError)
 
 
 def _place_of(error: Exception, text: bytes) -> int:
@@ -139,6 +139,8 @@ class JsonArray(Generic[E]):
     def _object(self, text: bytes) -> dict[str, Any] | None:
         try:
             value = msgspec.json.decode(text)
+        except RecursionError:
+            raise self._too_deep() from None
         except _NO_JSON:
             return None
         return value if isinstance(value, dict) else None
@@ -174,6 +176,8 @@ class JsonArray(Generic[E]):
             batch = self._decoder.decode(b"[" + self._buffer[:cut] + b"]")
         except msgspec.ValidationError as error:
             raise self._wrong_element(error, self._buffer[:cut]) from None
+        except RecursionError:
+            raise self._too_deep() from None
         except _NO_JSON:
             return None
         self._count += len(batch)
@@ -228,6 +232,8 @@ class JsonArray(Generic[E]):
             batch = self._decoder.decode(b"[" + text + b"]")
         except msgspec.ValidationError as error:
             raise self._wrong_element(error, text) from None
+        except RecursionError:
+            raise self._too_deep() from None
         except _NO_JSON as error:
             said = _BYTE_OF_ERROR.sub("", str(error)).strip()
             raise self._error(_place_of(error, text), f"is no JSON: {said}") from None
@@ -271,5 +277,9 @@ class JsonArray(Generic[E]):
         element = _element(text, index)
         return wrong_type(error, element, self._file, f"element {self._count + index} of {self._key}", skip=1)
 
+    def _too_deep(self) -> InputError:
+        return self._error(0, "is nested too deep to be read", expected="at most some hundred levels")
+
     def _error(self, at: int, message: str, expected: str | None = None) -> InputError:
-        return InputError(message, file=self._file, key=f"byte {self._offset + at}", expected=expected)
+        where = f"byte {self._offset + at}"
+        return InputError(message, file=self._file, key=where, expected=expected or f"JSON with an array {self._key}")

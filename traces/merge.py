@@ -19,6 +19,7 @@ from simulator.program import (
     first_disagreement,
 )
 from traces.rank_tasks import RankTasks
+from traces.typed import ONE_EACH, SAME_CALLS
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +65,14 @@ def _check_ranks(ranks: Sequence[RankTasks], world_size: int) -> None:
     seen: dict[int, str] = {}
     for tasks in ranks:
         if tasks.rank in seen:
-            raise InputError(f"is of rank {tasks.rank}, and so is {seen[tasks.rank]}", file=tasks.source)
+            raise InputError(
+                f"is of rank {tasks.rank}, and so is {seen[tasks.rank]}", file=tasks.source, expected=ONE_EACH
+            )
         seen[tasks.rank] = tasks.source
         if tasks.rank >= world_size:
-            raise InputError(f"is of rank {tasks.rank} of {world_size}", file=tasks.source)
+            raise InputError(
+                f"is of rank {tasks.rank} of {world_size}", file=tasks.source, expected=f"a rank below {world_size}"
+            )
 
 
 def check_agreement(ranks: Sequence[RankTasks], members: Mapping[str, Sequence[int] | None]) -> None:
@@ -86,6 +91,7 @@ def check_agreement(ranks: Sequence[RankTasks], members: Mapping[str, Sequence[i
                     raise ProgramError(
                         f"rank {tasks.rank} calls {tasks.names[mine[0][0]]} on group {group!r} of {list(inside)[:8]}",
                         file=tasks.source,
+                        expected="calls on groups of the rank",
                     )
                 continue
             other, theirs = first.setdefault(group, (tasks, mine))
@@ -100,11 +106,14 @@ def _compare(group: str, one: tuple[RankTasks, OwnCalls], two: tuple[RankTasks, 
         return
     where = f"rank {b.rank} and rank {a.rank} ({a.source}) disagree on group {group!r}"
     if number == min(len(calls_a), len(calls_b)):
-        raise ProgramError(f"{where}: {len(calls_b)} collectives here, {len(calls_a)} there", file=b.source)
+        raise ProgramError(
+            f"{where}: {len(calls_b)} collectives here, {len(calls_a)} there", file=b.source, expected=SAME_CALLS
+        )
     (task_a, x), (task_b, y) = calls_a[number], calls_b[number]
     raise ProgramError(
         f"{where}: collective {number} is {b.names[task_b]} ({_said(y)}) here and {a.names[task_a]} ({_said(x)}) there",
         file=b.source,
+        expected=SAME_CALLS,
     )
 
 

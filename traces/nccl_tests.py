@@ -21,6 +21,7 @@ from hardware_specs.bounds import MAX_GPUS_PER_NODE
 from hardware_specs.library import Operation
 from inputs.csv_table import CsvRow, csv_rows
 from inputs.errors import InputError, nearest_name
+from inputs.given import Plain
 from inputs.quantities import MAX_RANKS, Quantity
 from traces.source import whole
 
@@ -78,7 +79,8 @@ def read_timed_collectives(file: Path, op: str | None = None) -> list[TimedColle
     try:
         text = whole(file).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise InputError(f"cannot be read: {error}", file=file) from None
+        given = Plain(f"byte 0x{error.object[error.start]:02x}")
+        raise InputError("the file is not UTF-8 text", file=file, given=given, expected="UTF-8") from None
     first = next((line for line in text.splitlines() if line.strip()), "")
     is_table = "," in first and not first.startswith("#")
     if is_table and op is not None:
@@ -137,7 +139,8 @@ def _row_of(file: Path, number: int, line: str, test: _Test) -> Iterator[TimedCo
         return
     nodes = len(set(test.hosts)) or 1
     if len(test.hosts) % nodes:
-        raise InputError("the nodes hold different numbers of ranks", file=file, given=len(test.hosts))
+        given, expected = f"{len(test.hosts)} ranks on {nodes} nodes", "equally many ranks on each node"
+        raise InputError("the nodes hold different numbers of ranks", file=file, given=given, expected=expected)
     operation = test.op or _operation_in(file.stem, file)
     if operation is None:
         raise InputError(

@@ -19,6 +19,7 @@ from traces.rebuilding import Rows, check, import_rows
 from traces.source import require_file
 
 KEY = b"dlrmsim.programs"
+_OURS = "a file that this version of dlrmsim wrote"
 
 
 def program_metadata(
@@ -50,7 +51,7 @@ def unpacked(file: Path, stored: bytes | str) -> About:
             raise InputError("has programs of another version", file=file, given=version, expected=str(VERSION))
         about = msgspec.json.decode(text, type=About)
     except (ValueError, zlib.error, RecursionError) as error:
-        raise InputError(f"has programs that cannot be read: {error}", file=file) from None
+        raise InputError(f"has programs that cannot be read: {error}", file=file, expected=_OURS) from None
     check(file, about)
     return about
 
@@ -66,7 +67,9 @@ def import_parquet(files: Sequence[Path], ranks: Sequence[int] | None = None) ->
         InputError: several files, or one that is no timeline of ours with its programs.
     """
     if len(files) != 1:
-        raise InputError("is one run; import one at a time", file=files[0], given=f"{len(files)} files")
+        raise InputError(
+            "is one run; import one at a time", file=files[0], given=f"{len(files)} files", expected="one file"
+        )
     about, table = _read(files[0], ranks)
     rows = Rows(*(_numbers(files[0], table, name) for name in ("rank", "iteration", "start_ps", "end_ps")))
     return import_rows(files, about, rows, "dlrmsim timeline")

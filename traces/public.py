@@ -115,7 +115,7 @@ def _check(trace: PublicTrace, data: bytes, where: str) -> bytes:
     try:
         content = _decompressed(data, trace.size_bytes + 1) if data.startswith(_GZIP) else data
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"is broken: {error}", file=where) from None
+        raise InputError(f"is broken: {error}", file=where, expected="an archive of traces") from None
     digest = hashlib.sha256(content).hexdigest()
     if digest != trace.sha256:
         raise InputError(
@@ -144,4 +144,4 @@ def _write(target: Path, content: bytes) -> None:
         partial.replace(target)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise InputError(f"cannot be written: {error.strerror}", file=target) from None
+        raise InputError(f"cannot be written: {error.strerror}", file=target, expected="a folder with room") from None

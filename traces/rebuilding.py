@@ -53,7 +53,8 @@ def check(file: Path, about: About) -> None:
         where, count = f"program {number}", len(program.tasks)
         known = set(about.communicators)
         if not program.ranks or min(program.ranks) < 0 or max(program.ranks) >= min(sizes, default=MAX_RANKS):
-            raise InputError("has ranks that its communicators do not have", file=file, key=where)
+            expected = f"ranks 0 to {min(sizes, default=MAX_RANKS) - 1}"
+            raise InputError("has ranks that its communicators do not have", file=file, key=where, expected=expected)
         for place, task in enumerate(program.tasks):
             work = task.work
             dependencies = all(0 <= dep < count and lag >= 0 for dep, lag in task.dependencies)
@@ -66,7 +67,7 @@ def check(file: Path, about: About) -> None:
                 message = (
                     f"task {place} ({task.name[:60]!r}) has an impossible stream, dependency, size or communicator"
                 )
-                raise InputError(message, file=file, key=where)
+                raise InputError(message, file=file, key=where, expected="those of dlrmsim's own files")
 
 
 def _has_peers(about: About, program: ProgramWords, work: CollectiveWords) -> bool:
@@ -98,12 +99,13 @@ def import_rows(files: Sequence[Path], about: About, rows: Rows, name: str) -> I
         ProgramError: ranks disagree on a collective.
     """
     if not len(rows.rank):
-        raise InputError("has no rows of these ranks", file=files[0])
+        raise InputError("has no rows of these ranks", file=files[0], expected="tasks of at least one rank")
     _check_ranges(files[0], rows)
     origin = int(rows.start_ps.min())
     rows = Rows(rows.rank, rows.iteration, rows.start_ps - origin, rows.end_ps - origin)
     if np.any(rows.end_ps < rows.start_ps) or np.any(np.abs(rows.end_ps) > LONGEST_PS):
-        raise InputError("has tasks that end before they start, or times that cannot be", file=files[0])
+        message = "has tasks that end before they start, or times that cannot be"
+        raise InputError(message, file=files[0], expected=f"ends after starts, within {LONGEST_PS:,} ps of the first")
     tasks = list(_tasks(files[0], about, rows))
     known = sum(len(program.ranks) for program in about.programs)
     sizes = [len(of) for of in about.communicators.values()]
@@ -163,14 +165,17 @@ def _steps(file: Path, about: About, rows: Rows, origin_ps: int) -> Iterator[Ran
     if about.steps:
         for rank, number, name, start, end in about.steps:
             if not 0 <= start <= end <= LONGEST_PS:
-                raise InputError(f"has a step {name[:60]!r} that ends before it starts", file=file)
+                message, expected = f"has a step {name[:60]!r} that ends before it starts", f"0 to {LONGEST_PS:,} ps"
+                raise InputError(message, file=file, expected=expected)
             if rank in set(ranks):
                 yield RankStep(rank, number, name, start - origin_ps, end - origin_ps)
         return
     ends = [origin_ps, *about.ends_ps]
     iterations = np.unique(rows.iteration).tolist()
     if iterations[0] < 0 or iterations[-1] + 1 >= len(ends) or not all(0 <= end <= LONGEST_PS for end in ends):
-        raise InputError("has iterations whose ends it does not say", file=file, given=iterations[-1])
+        expected = f"iterations 0 to {len(ends) - 2}, which end from 0 to {LONGEST_PS:,} ps"
+        given = f"iterations {iterations[0]} to {iterations[-1]}"
+        raise InputError("has iterations whose ends it does not say", file=file, given=given, expected=expected)
     for rank in ranks:
         for k in iterations:
             yield RankStep(rank, k, f"iteration {k}", max(ends[k] - origin_ps, 0), ends[k + 1] - origin_ps)
@@ -191,7 +196,8 @@ def _tasks(file: Path, about: About, rows: Rows) -> Iterator[RankTasks]:
             for k in np.unique(iterations)
         }
         if any(len(starts) != len(program.tasks) for starts, _ in times.values()):
-            raise InputError(f"has other tasks on rank {rank} than its programs", file=file)
+            expected = f"{len(program.tasks)} tasks in each iteration"
+            raise InputError(f"has other tasks on rank {rank} than its programs", file=file, expected=expected)
         if about.verbatim and len(times) == 1:
             yield _kept(file, rank, program, column, *next(iter(times.values())))
         else:

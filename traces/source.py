@@ -14,6 +14,7 @@ CHUNK_BYTES = 4 << 20
 MAX_ITEM_BYTES = 256 << 20
 """Longest single event, line or message that is read; longer ones are no trace of a training job."""
 _GZIP = b"\x1f\x8b"
+_UNPACKABLE = "a file that gzip can unpack, or one that is not compressed"
 
 
 def require_file(file: Path) -> None:
@@ -27,7 +28,7 @@ def require_file(file: Path) -> None:
     try:
         size = file.stat().st_size
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=file) from None
+        raise InputError(f"cannot be read: {error.strerror}", file=file, expected="a trace file") from None
     if size == 0:
         raise InputError("is empty (0 bytes)", file=file, expected="a trace file")
 
@@ -59,11 +60,14 @@ def chunks(file: Path, size: int = CHUNK_BYTES) -> Iterator[bytes]:
                 done += len(chunk)
                 yield chunk
     except EOFError:
-        raise InputError("the gzip stream is cut off", file=file, key=f"byte {done} decompressed") from None
+        where = f"byte {done} decompressed"
+        raise InputError("the gzip stream is cut off", file=file, key=where, expected=_UNPACKABLE) from None
     except (gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"the gzip stream is broken: {error}", file=file, key=f"byte {done} decompressed") from None
+        where = f"byte {done} decompressed"
+        raise InputError(f"the gzip stream is broken: {error}", file=file, key=where, expected=_UNPACKABLE) from None
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=file, key=f"byte {done}") from None
+        where = f"byte {done}"
+        raise InputError(f"cannot be read: {error.strerror}", file=file, key=where, expected="a trace file") from None
 
 
 def whole(file: Path, limit: int = MAX_ITEM_BYTES) -> bytes:
@@ -77,5 +81,6 @@ def whole(file: Path, limit: int = MAX_ITEM_BYTES) -> bytes:
         parts.append(chunk)
         size += len(chunk)
         if size > limit:
-            raise InputError(f"holds more than {limit >> 20} MiB", file=file, key=f"byte {size}")
+            expected = f"at most {limit:,} bytes"
+            raise InputError(f"holds more than {limit >> 20} MiB", file=file, key=f"byte {size}", expected=expected)
     return b"".join(parts)

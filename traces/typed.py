@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 import msgspec
 
 from inputs.errors import InputError
-from inputs.given import shown
+from inputs.given import cut, shown
 
 T = TypeVar("T")
 
@@ -28,6 +28,11 @@ RankCount: TypeAlias = Annotated[int, msgspec.Meta(ge=1, le=MAX_RANKS)]
 """Ranks of a job or group."""
 Bytes: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_BYTES)] | Annotated[float, msgspec.Meta(ge=0, le=MAX_BYTES)]
 """A size."""
+
+ONE_EACH = "one trace of each rank"
+"""What importers expect of files."""
+SAME_CALLS = "the same calls on each rank of a group, in the same order"
+"""What importers expect of collectives."""
 
 UNREAD = object()
 """Stands for a value that could not be read without types."""
@@ -60,6 +65,12 @@ def rank_in_name(digits: str, file: Path) -> int:
         InputError: no job has so many.
     """
     return int(typed(int(digits[:_DIGITS]), Rank, file, "rank in its name"))
+
+
+def no_such_ranks(asked: Iterable[int], known: Iterable[int]) -> InputError:
+    """The message of ``--ranks`` that no trace has."""
+    expected = f"some of {cut(', '.join(map(str, sorted(known))))}"
+    return InputError("no trace is of these ranks", file="--ranks", given=",".join(map(str, asked)), expected=expected)
 
 
 def wrong_type(

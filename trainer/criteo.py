@@ -107,7 +107,7 @@ def _count_lines(file: Path) -> int:
         with file.open("rb") as stream:
             return sum(1 for _ in stream)
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}", file=file) from None
+        raise InputError(f"cannot be read: {error.strerror}", file=file, expected="Criteo's file of clicks") from None
 
 
 def _fields(file: Path, number: int, line: bytes) -> tuple[int, list[float], list[int]]:

@@ -13,6 +13,8 @@ from contextlib import chdir, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from benchmarks.robustness.chakra import Chakra
 from benchmarks.robustness.lines import Arguments, Bytes
 from benchmarks.robustness.small_files import (
@@ -32,6 +34,8 @@ from benchmarks.robustness.small_files import (
 from benchmarks.robustness.tables import Csv, Parquet
 from benchmarks.robustness.trees import Tree
 from benchmarks.robustness.values import Form
+from hardware_specs.loader import load_cluster
+from validation.gpu.record import GpuJob, GpuRecord
 
 ROOT = Path(__file__).parents[2]
 YAML, JSON = Tree(yaml=True), Tree()
@@ -161,7 +165,26 @@ def _hosts(maker: _Maker) -> None:
     record |= {"rows": record["rows"][::RECORD_ROWS], "jobs": record["jobs"][:RECORD_JOBS]}
     file = "h.record.json.gz"
     packed = {file: gzip.compress(json.dumps(record).encode())}
-    maker.add("host_record", "zen5", packed, file, JSON_GZ, f"calibrate host --record {file} --out h.yaml")
+    refit = f"calibrate host --record {file} --out h.yaml"
+    maker.add("host_record", "zen5", packed, file, JSON_GZ, refit)
+    maker.add("gpu_record", "dgx_h100", {file: _gpu_record()}, file, JSON_GZ, refit)
+
+
+def _gpu_record() -> bytes:
+    """A record of GPUs that were not timed, with a row of each kind and jobs enough for a fit."""
+    timed = {"threads": 1, "ranks": 1, "evicted_bytes": 0, "times_s": [1e-4, 1.2e-4]}
+    product = {"m": 512, "n": 512, "k": 512, "transposed": False}
+    rows = [
+        {"kind": "gemm", **product, **timed},
+        {"kind": "batched", **product, "count": 16, **timed},
+        {"kind": "stream", "read_bytes": 1e8, "write_bytes": 1e8, **timed},
+        {"kind": "lookup", "rows": 100_000, "dim": 64, "bags": 4096, "lookups": 40_960, **timed},
+        {"kind": "all_reduce", "bytes": 1 << 20, "threads": 1, "ranks": 2, "times_s": [1e-4]},
+    ]
+    scenario = yaml.safe_load(JOB) | {"cluster": None, "world_size": 1}
+    scenario["workload"]["model"] = yaml.safe_load(MODEL)
+    jobs = [GpuJob(scenario, seconds) for seconds in (1e-3, 1.1e-3, 1.2e-3, 1.3e-3)]
+    return GpuRecord("NVIDIA H100 80GB HBM3", load_cluster("dgx_h100"), "no measurement", rows, jobs).packed()
 
 
 def _jobs(maker: _Maker) -> None:

@@ -16,6 +16,7 @@ from benchmarks.robustness.lines import Bytes
 from benchmarks.robustness.samples import Sample
 from benchmarks.robustness.values import Change, Form
 from benchmarks.robustness.verdicts import ABOVE, Verdict, judge
+from inputs.given import shown
 
 MOST_CHANGES = 3
 """Largest number of mutations of a case."""
@@ -50,6 +51,13 @@ class Case:
         for change in self.changes:
             content = self.form.change(content, change)
         return self.form.write(content)
+
+    @property
+    def names(self) -> list[str]:
+        """What a message may name: the file, or, where it is a command line, its arguments as messages show them."""
+        if self.sample.arguments:
+            return [self.sample.file.rpartition("/")[2]]
+        return [shown(argument) for argument in self.sample.command(self.data) if argument]
 
     @property
     def job(self) -> Job:
@@ -121,7 +129,7 @@ def refused_samples(samples: Sequence[Sample], processes: int = 0) -> list[str]:
     return [
         f"{case.sample.name}: {ended.err}"
         for case, ended in ends
-        if ended.code not in (0, ABOVE) or judge(ended, case.sample.file).failed
+        if ended.code not in (0, ABOVE) or judge(ended, case.names).failed
     ]
 
 
@@ -136,7 +144,7 @@ def examine(cases: Iterable[Case], processes: int = 0) -> Study:
     groups: dict[tuple[str, str], list[tuple[Case, Verdict]]] = defaultdict(list)
     cpu_s = 0.0
     for case, ended in _run(cases, processes):
-        verdict = judge(ended, case.sample.file)
+        verdict = judge(ended, case.names)
         counts[verdict.failure] += 1
         by_kind[case.sample.kind][verdict.failure] += 1
         cpu_s += ended.cpu_s
@@ -179,7 +187,7 @@ def _shrunk(case: Case, verdict: Verdict, processes: int) -> Case:
         same = [
             one
             for one, ended in _run(fewer, processes)
-            if (own := judge(ended, one.sample.file)).failure == verdict.failure and own.place == verdict.place
+            if (own := judge(ended, one.names)).failure == verdict.failure and own.place == verdict.place
         ]
         smaller = bool(same)
         case = replace(min(same, key=lambda one: one.number), number=case.number) if same else case

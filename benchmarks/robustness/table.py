@@ -54,7 +54,7 @@ def differing(rows: Sequence[Expected], samples: Sequence[Sample], processes: in
     ]
     for ended in run_all((case.job for case in cases), processes):
         row, case = rows[ended.number], cases[ended.number]
-        verdict = judge(ended, case.sample.file)
+        verdict = judge(ended, case.names)
         missing = [word for word in row.words if word not in ended.err]
         if ended.code != row.code or missing or verdict.failed:
             wanted = f"exit code {row.code} with {', '.join(row.words) or 'any words'}"

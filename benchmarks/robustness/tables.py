@@ -162,9 +162,11 @@ def _column(values: list[Any], change: Change) -> pa.Array:
     elif change.op == "fill":
         values = [change.value] * len(values)
     try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
-        return pa.array([as_text(value) for value in values])
+        column = pa.array(values)
+        pq.write_table(pa.table({"": column}), io.BytesIO())  # Parquet has no mappings without keys
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+        return pa.array([as_text(value).encode("utf-8", "replace").decode() for value in values])
+    return column
 
 
 def _metadata_change(value: bytes, random: random.Random) -> Change | None:

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,8 +52,12 @@ class Verdict:
         return self.failure not in (ACCEPTED, REFUSED)
 
 
-def judge(ended: Ended, file: str) -> Verdict:
-    """Verdict on a command that read ``file``."""
+def judge(ended: Ended, names: Sequence[str]) -> Verdict:
+    """Verdict on a command.
+
+    Args:
+        names: what a message may name: the file that it read, or the arguments that it has.
+    """
     lines = ended.err.strip().splitlines()
     last = lines[-1] if lines else ""
     if ended.code in (-signal.SIGXCPU, -signal.SIGKILL, -signal.SIGALRM, -signal.SIGXFSZ) or "MemoryError" in ended.err:
@@ -66,7 +70,7 @@ def judge(ended: Ended, file: str) -> Verdict:
     if ended.lost:
         return Verdict("file lost", min(ended.lost), last)
     if ended.code in (INPUT, INFEASIBLE):
-        return _judge_message(ended, lines, file)
+        return _judge_message(ended, lines, names)
     return _judge_times(ended)
 
 
@@ -86,8 +90,8 @@ def _raised(lines: list[str]) -> str:
     return next((line for line in reversed(lines) if re.match(r"^[\w.]+(Error|Exception|Warning)\b", line)), "")
 
 
-def _judge_message(ended: Ended, lines: list[str], file: str) -> Verdict:
-    """A message names a file or an option and what is expected; it has no control characters."""
+def _judge_message(ended: Ended, lines: list[str], names: Sequence[str]) -> Verdict:
+    """A message names a file, an option or an argument, and what is expected; it has no control characters."""
     shown = "\n".join(lines)
     first = lines[0] if lines else ""
     place = _without_values(first)
@@ -97,7 +101,7 @@ def _judge_message(ended: Ended, lines: list[str], file: str) -> Verdict:
         return Verdict("message is raw or long", place, first)
     if ended.code == INFEASIBLE:
         return Verdict(REFUSED)
-    if file.rpartition("/")[2] not in shown and not re.search(r"--\w|\.(yaml|csv|json|gz)\b|/", first):
+    if not any(name in shown for name in names) and not re.search(r"--\w|\.(yaml|csv|json|gz)\b|/", first):
         return Verdict("message without file", place, first)
     if not EXPECTATION.search(shown):
         return Verdict("message without expected", place, first)

@@ -9,12 +9,12 @@ import platform
 import re
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster
 from inputs.errors import InputError
 from scenarios.host_memory import physical_memory_bytes
+from scenarios.located import of_file
 from scenarios.progress import Progress, Silent
 from simulator.compute.cpu_amounts import caches_of
 from trainer.bench.plans import FEWEST_CASES, Largest, Plan, joined
@@ -142,7 +143,8 @@ def refit_host(records: Sequence[str], out: Path, progress: Progress | None = No
     for name in records[1:]:
         found = found.joined(HostRecord.read(name), name)
     require_file_writable(out)
-    return _written(out, found, fit_alone(found.facts, found.rows, shown), begin, shown)
+    with of_file(records[0]):
+        return _written(out, found, fit_alone(found.facts, found.rows, shown), begin, shown)
 
 
 def _written(out: Path, record: HostRecord, alone: Cluster, begin: float, progress: Progress) -> HostSpec:
@@ -197,6 +199,10 @@ def _timed(ranks: int, plan: Plan, progress: Progress) -> dict[str, Any]:
     return {"rows": rows, "seconds": time.perf_counter() - begin}
 
 
+_VENDORS: Mapping[str, Literal["intel", "amd"]] = {"GenuineIntel": "intel", "AuthenticAMD": "amd"}
+"""Vendors by the system's ``vendor_id``."""
+
+
 def _facts(name: str) -> HostFacts:
     cores = usable_cores()
     info = _cpuinfo()
@@ -204,7 +210,7 @@ def _facts(name: str) -> HostFacts:
     return HostFacts(
         name=re.sub(r"[^A-Za-z0-9._-]", "_", name),
         cpu=info.get("model name", platform.processor() or "unknown CPU"),
-        vendor={"GenuineIntel": "intel", "AuthenticAMD": "amd"}.get(info.get("vendor_id", ""), "other"),
+        vendor=_VENDORS.get(info.get("vendor_id", ""), "other"),
         cores=len(cores),
         clock_hz=float(info.get("cpu MHz", "1000")) * 1e6,
         core_cache_bytes=_cache_bytes(2, 1024.0**2),

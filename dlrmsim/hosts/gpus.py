@@ -10,7 +10,7 @@ import json
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -244,7 +244,7 @@ def _trained(asked: _Measuring, seconds: float, kept: Kept, progress: Progress) 
 
         def record(ranks: int, folder: Path) -> dict[str, Any]:
             scenario = {**jobs[ranks][folder].to_dict(), "cluster": None}
-            return asdict(GpuJob(scenario, _iteration_s(folder, ranks)))
+            return {"scenario": scenario, "iteration_s": _iteration_s(folder, ranks)}
 
         return [GpuJob(**found) for found in trained_by_turns(training, kept, record).values()]
 

@@ -61,7 +61,8 @@ def _require_none_foreign(target: Path) -> None:
     try:
         foreign = foreign_files(target)
     except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror}; nothing was written", file=target) from None
+        message = f"cannot be read: {error.strerror}; nothing was written"
+        raise InputError(message, file=target, expected="a new folder (--out)") from None
     if foreign:
         raise InputError(
             f"holds files that dlrmsim did not write ({', '.join(foreign[:3])}{', ...' if len(foreign) > 3 else ''}); "
@@ -108,7 +109,8 @@ def folder_written_whole(target: Path) -> Iterator[Path]:
         created = _create_parents(target.parent)
         partial = new_folder(target, "partial")
     except OSError as error:
-        raise InputError(f"cannot be created: {error.strerror}; nothing was written", file=target) from None
+        message = f"cannot be created: {error.strerror}; nothing was written"
+        raise InputError(message, file=target, expected="a folder that can be written (--out)") from None
     try:
         yield partial
         partial.chmod(0o777 & ~_umask())
@@ -147,7 +149,8 @@ def file_written_whole(target: Path, content: str | bytes) -> None:
             partial.unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}; nothing was written", file=target) from None
+        message = f"cannot be written: {error.strerror}; nothing was written"
+        raise InputError(message, file=target, expected="a file in a folder with room (--out)") from None
 
 
 def _require_no_loss(partial: Path, target: Path) -> None:

@@ -10,6 +10,7 @@ from dlrmsim.output.folders import file_written_whole
 from dlrmsim.verbs.what import Name, Names, paths_of
 from hardware_specs.collectives import FittedCollectives
 from hardware_specs.loader import load_cluster
+from scenarios.located import of_file
 from scenarios.progress import Progress, Silent
 from traces.nccl_tests import read_timed_collectives
 from validation.fits.fitting import fit_collectives
@@ -64,7 +65,8 @@ def calibrate_collectives(
     rows = thinned(MeasuredCollective(r.op, r.nodes, r.ranks_per_node, r.bytes, r.time_s, r.source) for r in timed)
     used = rows_to_fit(rows, rule)
     note = f"dlrmsim calibrate collectives: {', '.join(sorted({row.source for row in used}))}"
-    fitted = fit_collectives(machine, used, note, shown)
+    with of_file(cluster):
+        fitted = fit_collectives(machine, used, note, shown)
     shown.stage("predicting all rows")
     predictor = Predictor(machine.model_copy(update={"fitted": fitted}))
     cases = [

@@ -11,6 +11,7 @@ from dlrmsim.hosts.gpus import GpuSpec, calibrate_gpus, refit_gpus
 from dlrmsim.hosts.machine import device_for, require_torch
 from dlrmsim.verbs.what import Name, Names, names_of
 from inputs.errors import InputError
+from scenarios.located import of_file
 from scenarios.progress import Progress
 from validation.gpu.record import GpuRecord
 
@@ -91,4 +92,5 @@ def _refitted(records: list[str], file: Path, progress: Progress | None) -> Host
         return refit_host(records, file, progress)
     if len(records) > 1:
         raise InputError("records of GPUs are fitted one by one", file="--record", given=records[1], expected="one")
-    return refit_gpus(of_gpus, file, progress)
+    with of_file(records[0]):
+        return refit_gpus(of_gpus, file, progress)

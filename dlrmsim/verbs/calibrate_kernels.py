@@ -12,6 +12,7 @@ from typing import Any
 from dlrmsim.output.folders import file_written_whole
 from dlrmsim.verbs.what import Name
 from hardware_specs.loader import load_gpu
+from scenarios.located import of_file
 from scenarios.progress import Progress, Silent
 from validation.fits.kernel_fit import KernelFit, fit_kernels, predicted_s
 from validation.fits.rules import rows_to_fit
@@ -57,7 +58,8 @@ def calibrate_kernels(
     start, measured = load_gpu(gpu), kernel_rows(str(what))
     used = rows_to_fit(measured, rule)
     words = ["dlrmsim", "calibrate", "kernels", str(what), "--gpu", str(gpu), *(["--rule", rule] if rule else [])]
-    fit = fit_kernels(start, used, shlex.join(words), shown)
+    with of_file(gpu):
+        fit = fit_kernels(start, used, shlex.join(words), shown)
     cases = _cases(fit, measured, used)
     file_written_whole(file, gpu_text(gpu, file.stem, fit))
     return CalibrateKernelsResult(file, fit, cases, _groups(cases))

@@ -16,6 +16,7 @@ from inputs.errors import InputError, nearest_name
 from inputs.quantities import parse_quantity, parse_range
 from reports.collective_report import notes_of, render_collective
 from reports.collective_table import table_json
+from scenarios.located import of_file
 from scenarios.progress import Progress, Silent
 from simulator.network.collectives.algorithm import check_algorithm
 from simulator.network.size_table import SizeTable, size_tables
@@ -94,18 +95,19 @@ def collective(
     if algorithm is not None:
         check_algorithm(kind, algorithm, "--algorithm")
     counts, each = _rank_counts(ranks), _sizes(sizes)
-    tables = tuple(
-        size_tables(
-            cluster,
-            kind,
-            counts,
-            each,
-            ranks_per_node=ranks_per_node,
-            placement=placement,
-            seed=seed,
-            algorithm=algorithm,
+    with of_file(what):
+        tables = tuple(
+            size_tables(
+                cluster,
+                kind,
+                counts,
+                each,
+                ranks_per_node=ranks_per_node,
+                placement=placement,
+                seed=seed,
+                algorithm=algorithm,
+            )
         )
-    )
     file = Path(out) if out is not None else None
     if file is not None:
         from dlrmsim.pages.collectives import collective_study

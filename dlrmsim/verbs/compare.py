@@ -49,7 +49,9 @@ def _summary(path: Path, progress: Progress | None) -> dict[str, Any]:
 
     found = import_traces(timeline, progress=progress)
     if found.analysis is None:
-        raise InputError("has no times to compare", file=path, given=found.imported.format)
+        raise InputError(
+            "has no times to compare", file=path, given=found.imported.format, expected="traces with times"
+        )
     operators = [asdict(row) for row in found.analysis.operators]
     return {**(summary or found.summary), "operators": operators, "operators_are_all": True}
 
@@ -60,7 +62,7 @@ def _written(file: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"cannot be read: {error.strerror}", file=file, expected="a folder of run or import") from None
     except (ValueError, RecursionError) as error:
-        raise InputError(f"is no JSON: {error}", file=file) from None
+        raise InputError(f"is no JSON: {error}", file=file, expected="summary.json of run or import") from None
     if not isinstance(summary, dict) or "iteration_time_s" not in summary:
         raise InputError(
             "has no times to compare", file=file, expected="summary.json of run, or of an import with times"

@@ -75,6 +75,11 @@ def export(
         WRITERS[form](imported, partial / form)
         names = sorted(path.name for path in (partial / form).iterdir())
         if not names:
-            raise InputError("has no programs to export", file=imported.files[0], given=imported.format)
+            raise InputError(
+                "has no programs to export",
+                file=imported.files[0],
+                given=imported.format,
+                expected="traces with tasks",
+            )
         write_record(partial, {"exported_from": [str(file) for file in imported.files]})
     return ExportResult(folder, imported, tuple(folder / form / name for name in names))

@@ -11,6 +11,7 @@ from dlrmsim.output.folders import replaceable
 from dlrmsim.output.trace_results import TraceResults, write_trace_results
 from dlrmsim.verbs.what import Name, Names, paths_of
 from scenarios.estimate import require_room
+from scenarios.located import of_file
 from scenarios.progress import Progress, Silent
 from traces.analysis import TraceAnalysis, analyse_trace, import_summary
 from traces.formats import import_traces
@@ -105,8 +106,10 @@ def replay(
     traced = job_of(before)
     tasks = max(program.task_count for program in traced.graph.programs)
     require_room(tasks, world_size or traced.world_size)
-    job, methods = changed(traced, changes)
-    after = replayed(job, changes.machine(job.world_size))
+    with of_file(gpu or before.files[0]):
+        job, methods = changed(traced, changes)
+    with of_file(cluster or before.files[0]):
+        after = replayed(job, changes.machine(job.world_size))
     progress.stage("analysing")
     analyses = _analysed(before), _analysed(after)
     progress.stage("finding the bound")

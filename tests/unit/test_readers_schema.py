@@ -288,7 +288,7 @@ def test_a_time_of_a_log(tmp_path, time_us):
         "# nccl-tests\n#  Rank  0 Group 0 Pid 1 on host device 0\n#  size count type redop root time algbw busbw #wrong"
         f" time algbw busbw #wrong\n 8 2 float sum -1 {time_us} 0 0 0 5 0 0 0\n"
     )
-    with pytest.raises(InputError, match=rf"log:4: time: has no time; given '{time_us}'"):
+    with pytest.raises(InputError, match=r"log:4: time: .*; given .*; expected "):
         read_timed_collectives(file)
 
 

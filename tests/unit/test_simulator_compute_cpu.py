@@ -265,8 +265,8 @@ def test_measured_work_takes_what_it_took():
 
 @pytest.mark.parametrize(("ranks", "threads"), [(1, 4), (2, 2), (4, 1), (8, 1)])
 def test_costs_are_those_of_a_ranks_threads(ranks, threads):
-    measured = [kernels(threads=t, gemm=costs(call=float(t))) for t in (1, 2, 4)]
-    assert CpuModel.of(host(4, *measured).node, ranks).duration_s(Gemm(1, 1, 1, "fp32")) == threads
+    measured = [kernels(threads=t, gemm=costs(call=t / 8)) for t in (1, 2, 4)]
+    assert CpuModel.of(host(4, *measured).node, ranks).duration_s(Gemm(1, 1, 1, "fp32")) == threads / 8
 
 
 def test_what_was_not_measured_is_said():

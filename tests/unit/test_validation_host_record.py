@@ -104,12 +104,17 @@ def test_numbers_have_six_digits():
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"plain", gzip.compress(b"[]"), gzip.compress(b'{"schema": 4}'), gzip.compress(b"{")],
-    ids=["empty", "plain", "list", "schema alone", "cut"],
+    [b"", b"plain", gzip.compress(b"[]"), gzip.compress(b"{}"), gzip.compress(b"{")],
+    ids=["empty", "plain", "list", "no schema", "cut"],
 )
 def test_other_files_are_refused(content):
     with pytest.raises(InputError, match="not a record of a calibration"):
         HostRecord.unpacked(content, FILE)
+
+
+def test_a_missing_part_is_named():
+    with pytest.raises(InputError, match="the key facts is missing"):
+        HostRecord.unpacked(gzip.compress(b'{"schema": 4}'), FILE)
 
 
 def test_other_formats_are_refused():

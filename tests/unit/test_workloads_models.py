@@ -175,11 +175,7 @@ def test_users_may_write_plain_values(tmp_path: Path) -> None:
     [
         ("256", "many", "mine.yaml:8: local_batch_size: wrong type; given 'many'; expected a whole number"),
         ("[32, 16]", "[32, sixteen]", r"mlp.bottom\[1\]: wrong type; given 'sixteen'"),
-        (
-            "rows: 1e6",
-            "rows: 0",
-            r"mine.yaml:4: tables\[0\].rows: impossible value; given 0; expected from 1 to 1,000,000,000,000,000",
-        ),
+        ("rows: 1e6", "rows: 0", r"mine.yaml:4: tables\[0\].rows: impossible value; given 0; expected from 1 to"),
         ("rows: 1e6", "row: 1e6", r"tables\[0\].row: unknown key; .*expected one of rows, .*did you mean 'rows'"),
         ("1.05", "-1", "mine.yaml:7: index_reuse.exponent: impossible value; given -1"),
         ("256", "{value: 256}", "local_batch_size.source: the key is missing"),

@@ -172,7 +172,9 @@ def test_a_table_that_is_missing_or_unknown_is_named() -> None:
     data = plan_to_dict(PLANNED.make("table_wise"))
     entries = data["plan"][MODULE]
     entries["wordz"] = entries.pop("words")
-    with pytest.raises(InputError, match=r"no such table; given 'wordz'; did you mean 'words'"):
+    with pytest.raises(
+        InputError, match=r"no such table; given 'wordz'; expected a table of the model; did you mean 'words'"
+    ):
         read(data)
     del entries["wordz"]
     with pytest.raises(InputError, match="the table words is missing; expected an entry for every table") as caught:

@@ -89,7 +89,7 @@ def test_a_scenario_with_the_list_resolves_to_one_without_files(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("name,rows,dim\na,10,4\nb,0,4\n", r"t.csv:3: tables\[1\].rows: .* from 1 to 1,000,000,000,000,000"),
+        ("name,rows,dim\na,10,4\nb,0,4\n", r"t.csv:3: tables\[1\].rows: .* from 1 to"),
         ("name,rows,dim\na,10,4\na,20,4\n", r"t.csv:3: tables\[1\].name: two tables have one name; given 'a'"),
         ("name,rows,dimm\na,10,4\n", r"t.csv:1: unknown column; given 'dimm'; expected name, .*did you mean 'dim'"),
         ("name,num_embedings,dim\na,10,4\n", r"t.csv:1: unknown column; .*did you mean 'num_embeddings'"),

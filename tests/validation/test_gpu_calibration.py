@@ -125,8 +125,10 @@ def test_collectives_of_several_gpus_are_fitted(tmp_path):
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):
+    row = {"kind": "stream", "read_bytes": 8.0, "write_bytes": 8.0, "evicted_bytes": 0, "threads": 1, "ranks": 1}
+    row |= {"times_s": [0.5]}
     jobs = [GpuJob({"name": "job", "world_size": 1}, 0.25)]
-    record = GpuRecord("a GPU", load_cluster("dgx_h100"), "a test", [{"kind": "gemm", "times_s": [0.5]}], jobs)
+    record = GpuRecord("a GPU", load_cluster("dgx_h100"), "a test", [row], jobs)
     file = tmp_path / "here.record.json.gz"
     file.write_bytes(record.packed())
     assert GpuRecord.read(file) == record

@@ -25,7 +25,7 @@ from traces.collective_args import DEFAULT_GROUP
 from traces.imported import Imported, absent_ranks, gaps_of
 from traces.merge import merge
 from traces.rank_tasks import RankTasks, RankTasksBuilder
-from traces.typed import MAX_BYTES, rank_in_name
+from traces.typed import MAX_BYTES, no_such_ranks, rank_in_name
 
 US = 1e-6
 LONGEST_US = 10**12
@@ -52,7 +52,7 @@ def import_chakra(files: Sequence[Path], ranks: Sequence[int] | None = None) -> 
     if ranks is not None:
         chosen = [(rank, file) for rank, file in chosen if rank in set(ranks)]
         if not chosen:
-            raise InputError("no trace is of these ranks", file="--ranks", given=",".join(map(str, ranks)))
+            raise no_such_ranks(ranks, (rank_of(file) for file in files))
     gaps: dict[int, Counter[str]] = {}
     templates: dict[tuple[bytes, ...], _Template] = {}
     tasks = []
@@ -181,7 +181,9 @@ def _in_order(file: Path, nodes: Sequence[Any], places: Sequence[int], gaps: Cou
     place_of: dict[int, int] = {}
     for place, node in enumerate(nodes):
         if node.id in place_of:
-            raise _wrong(file, places[place], node, f"has the id {node.id} of another node")
+            raise _wrong(
+                file, places[place], node, f"has the id {node.id} of another node", "an id of its own for each node"
+            )
         place_of[node.id] = place
     waiting: dict[int, set[int]] = {}
     followers: dict[int, list[int]] = {}
@@ -203,7 +205,7 @@ def _in_order(file: Path, nodes: Sequence[Any], places: Sequence[int], gaps: Cou
                 heappush(ready, after)
     if len(order) < len(nodes):
         stuck = next(place for place in range(len(nodes)) if waiting[place])
-        raise _wrong(file, places[stuck], nodes[stuck], "waits for itself: its dependencies form a cycle")
+        raise _wrong(file, places[stuck], nodes[stuck], "waits for itself: its dependencies form a cycle", "none")
     order = [place for place in order if nodes[place].type != _METADATA]
     if not order:
         raise InputError("has no nodes", file=file, expected="a Chakra execution trace with nodes")
@@ -232,7 +234,8 @@ def _work(file: Path, at: int, node: Any, attributes: Mapping[str, Any], gaps: C
     if node.type in (_LOAD, _STORE):
         return "memory", Copy(float(_bytes(file, at, node, attributes, "tensor_size")), "d2d")
     if node.type != COMP:
-        raise _wrong(file, at, node, f"has the node type {node.type}")
+        expected = f"{COMP}, {COMM_SEND}, {COMM_RECV}, {COMM_COLL}, {_LOAD} or {_STORE}"
+        raise _wrong(file, at, node, f"has the node type {node.type}", expected)
     on_host = attributes.get("is_cpu_op") is True
     return ("host" if on_host else "compute"), _private(seconds, on_host=on_host, name=node.name, attributes=attributes)
 
@@ -255,6 +258,6 @@ def _bytes(file: Path, at: int, node: Any, attributes: Mapping[str, Any], name: 
     return size
 
 
-def _wrong(file: Path, at: int, node: Any, message: str, expected: str | None = None) -> InputError:
+def _wrong(file: Path, at: int, node: Any, message: str, expected: str) -> InputError:
     message = f"node {node.id} ({node.name[:60]!r}) {message}"
     return InputError(message, file=file, key=f"byte {at}", expected=expected)

@@ -116,6 +116,7 @@ def _check_order(trace: RankTrace, rows: IntArray, launch: IntArray) -> None:
         raise InputError(
             f"{_two(trace, earlier, later)} ran in this order but were launched in the other: the clock went back",
             file=trace.file,
+            expected="work of a stream in the order of its launches",
         )
 
 
@@ -131,6 +132,7 @@ def _check_clock(trace: RankTrace, rows: IntArray, launch: IntArray) -> int:
             f"{_two(trace, row, call)}: the work starts {int(before_ps.max()) // CLOCK_JUMP_PS} ms before the call "
             "that launched it; the clock went back",
             file=trace.file,
+            expected="calls before the work that they launch",
         )
     return int(np.count_nonzero(before_ps > 2 * trace.resolution_ps))
 

@@ -22,6 +22,7 @@ from traces.measured import measured_run
 from traces.merge import check_agreement, merge
 from traces.pytorch.execution_trace import read_pytorch_et
 from traces.rank_tasks import RankTasks
+from traces.typed import ONE_EACH, no_such_ranks
 
 PS_PER_NS = 1000
 PS_PER_US = 1e6
@@ -54,7 +55,7 @@ def import_kineto(
     if ranks is not None:
         traces = {rank: trace for rank, trace in traces.items() if rank in set(ranks)}
         if not traces:
-            raise InputError("no trace is of these ranks", file="--ranks", given=",".join(map(str, ranks)))
+            raise no_such_ranks(ranks, all_ranks)
     imports = [rank_tasks(trace, rank, whole=whole) for rank, trace in sorted(traces.items())]
     if execution_traces:
         imports = with_execution_traces(imports, [read_pytorch_et(file) for file in execution_traces], all_ranks)
@@ -98,7 +99,7 @@ def _numbered(traces: Sequence[RankTrace]) -> dict[int, RankTrace]:
             )
         rank = trace.rank or 0
         if rank in found:
-            raise InputError(f"is of rank {rank}, and so is {found[rank].file}", file=trace.file)
+            raise InputError(f"is of rank {rank}, and so is {found[rank].file}", file=trace.file, expected=ONE_EACH)
         found[rank] = trace
     return found
 

@@ -17,6 +17,7 @@ from simulator.operators import CollectiveCall, Work
 from traces.collective_args import UNKNOWN_SIZE, UNKNOWN_SPLITS, CollectiveArgs
 from traces.kineto.tasks import RankImport
 from traces.pytorch.execution_trace import ExecutionTrace, collectives_of
+from traces.typed import ONE_EACH
 
 
 def with_execution_traces(
@@ -39,7 +40,7 @@ def with_execution_traces(
                 "does not say its rank", file=trace.file, expected="a name that ends in its rank, et_3.json"
             )
         if rank in by_rank:
-            raise InputError(f"is of rank {rank}, and so is {by_rank[rank].file}", file=trace.file)
+            raise InputError(f"is of rank {rank}, and so is {by_rank[rank].file}", file=trace.file, expected=ONE_EACH)
         if rank not in ranks:
             known = ", ".join(map(str, sorted(ranks)[:8]))
             raise InputError(

@@ -53,5 +53,6 @@ def steps_of(trace: RankTrace, *, whole: bool = False) -> tuple[Step, ...]:
         )
     for one, two in pairwise(steps):
         if two.start_ps + 2 * trace.resolution_ps < one.end_ps:
-            raise InputError(f"{two.name} starts before {one.name} has ended: the clock went back", file=trace.file)
+            message = f"{two.name} starts before {one.name} has ended: the clock went back"
+            raise InputError(message, file=trace.file, expected="steps one after the other")
     return steps

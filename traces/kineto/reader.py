@@ -209,7 +209,9 @@ class _Columns:
         return tuple(np.rint(us * PS_PER_US).astype(np.int64) for us in (starts, durations))  # type: ignore[return-value]
 
     def _error(self, event: Event, number: int, message: str) -> InputError:
-        return InputError(f"event {number} ({event.name[:80]!r}) {message}", file=self._file)
+        longest = f"{_LONGEST_US:g} us"
+        expected = f"ts within {longest} of the first event's, dur from 0 to {longest}"
+        return InputError(f"event {number} ({event.name[:80]!r}) {message}", file=self._file, expected=expected)
 
     def events(self) -> Events:
         """All events kept."""

@@ -21,6 +21,10 @@ COMMS = "record_param_comms"
 _RANK = re.compile(r"(?:rank|worker|eg|et)?[-_.]?(\d+)\.json(?:\.gz)?$")
 _TENSOR_TYPE = re.compile(r"Tensor\((.+?)\)")
 _WAIT = "wait"
+_MATRIX, _MOST = 2, 8
+"""Extents of a matrix, and the most that a tensor has."""
+Extent: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 40)]
+"""Rows or columns of a matrix."""
 _Size: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_RANKS)]
 _TENSOR_FIELDS = 6
 """A tensor is [tensor id, storage id, offset, elements, bytes per element, device] (``ExecutionTraceObserver``)."""
@@ -33,6 +37,14 @@ class Attribute(msgspec.Struct):
     value: Any = None
 
 
+class Values(msgspec.Struct, gc=False):
+    """Inputs or outputs of a node (schema 1.1)."""
+
+    values: list[Any] | None = None
+    shapes: list[Any] | None = None
+    types: list[Any] | None = None
+
+
 class Node(msgspec.Struct, gc=False):
     """One node; schema 1.0 has ``inputs`` and ``parent``, 1.1 nests values, shapes and attributes."""
 
@@ -42,10 +54,10 @@ class Node(msgspec.Struct, gc=False):
     ctrl_deps: int | None = None
     rf_id: int | None = None
     tid: int | None = None
-    inputs: Any = None
-    outputs: Any = None
-    input_shapes: Any = None
-    input_types: Any = None
+    inputs: list[Any] | Values | None = None
+    outputs: list[Any] | Values | None = None
+    input_shapes: list[Any] | None = None
+    input_types: list[Any] | None = None
     attrs: list[Attribute] | None = None
 
 
@@ -98,7 +110,7 @@ def read_pytorch_et(file: Path) -> ExecutionTrace:
     ids = Counter(node.id for node in nodes)
     twice = next((number for number, count in ids.items() if count > 1), None)
     if twice is not None:
-        raise InputError(f"has two nodes with the id {twice}", file=file)
+        raise InputError(f"has two nodes with the id {twice}", file=file, expected="an id of its own for each node")
     found = _RANK.search(file.name)
     rank = rank_in_name(found[1], file) if found else None
     return ExecutionTrace(file, rank, tuple(nodes), _groups(file, nodes))
@@ -106,21 +118,20 @@ def read_pytorch_et(file: Path) -> ExecutionTrace:
 
 def _plain(node: Node) -> EtNode:
     attributes = {attribute.name: attribute.value for attribute in node.attrs or ()}
-    nested = isinstance(node.inputs, dict)
-    inputs = node.inputs.get("values") if nested else node.inputs
-    outputs = node.outputs.get("values") if isinstance(node.outputs, dict) else node.outputs
-    shapes = node.inputs.get("shapes") if nested else node.input_shapes
-    types = node.inputs.get("types") if nested else node.input_types
+    inputs = (
+        node.inputs if isinstance(node.inputs, Values) else Values(node.inputs, node.input_shapes, node.input_types)
+    )
+    outputs = node.outputs.values if isinstance(node.outputs, Values) else node.outputs
     return EtNode(
         id=node.id,
         name=node.name,
         parent=_whole(node.parent if node.parent is not None else node.ctrl_deps),
         rf_id=_whole(node.rf_id if node.rf_id is not None else attributes.get("rf_id")),
         tid=_whole(node.tid if node.tid is not None else attributes.get("tid")),
-        inputs=inputs if isinstance(inputs, list) else [],
-        outputs=outputs if isinstance(outputs, list) else [],
-        shapes=shapes if isinstance(shapes, list) else [],
-        types=types if isinstance(types, list) else [],
+        inputs=inputs.values or [],
+        outputs=outputs or [],
+        shapes=inputs.shapes or [],
+        types=inputs.types or [],
         attributes=attributes,
     )
 
@@ -138,8 +149,8 @@ def _groups(file: Path, nodes: Sequence[EtNode]) -> dict[str, tuple[int, ...]]:
                 config = json.loads(node.inputs[0])
             except (ValueError, RecursionError):
                 continue
-            for group in typed(config, list[ProcessGroup], file, _words(node)):
-                size = typed(group.group_size or 0, _Size, file, f"{_words(node)}: group_size")
+            for group in typed(config, list[ProcessGroup], file, words_of(node)):
+                size = typed(group.group_size or 0, _Size, file, f"{words_of(node)}: group_size")
                 groups[str(group.pg_name)] = tuple(group.ranks or range(size))
     return {name: ranks for name, ranks in groups.items() if ranks}
 
@@ -151,7 +162,7 @@ def collectives_of(trace: ExecutionTrace, world_size: int | None) -> Iterator[tu
             continue
         given = _comm_args(node)
         kept = {key: given[key] for key in KeptArgs.__struct_fields__ if key in given}
-        typed(kept, KeptArgs, trace.file, _words(node), _NAMES)
+        typed(kept, KeptArgs, trace.file, words_of(node), _NAMES)
         args = read_args("", given, trace.groups, world_size)
         if args is not None:
             yield node, args
@@ -164,7 +175,13 @@ _NAMES = {
 """Attributes (schema 1.1) of the arguments that are called otherwise there."""
 
 
-def _words(node: EtNode) -> str:
+def is_shape(value: Any) -> bool:
+    """Whether a value is the shape of a matrix or of several."""
+    return isinstance(value, list) and _MATRIX <= len(value) <= _MOST and all(type(extent) is int for extent in value)
+
+
+def words_of(node: EtNode) -> str:
+    """Number and name of a node, for messages."""
     return f"node {node.id} ({node.name[:60]!r})"
 
 

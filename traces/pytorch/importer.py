@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
-from typing import Any
 
 from inputs.errors import InputError
 from simulator.operators import CollectiveCall, Elementwise, Gemm, HostWork, Work
@@ -19,8 +18,19 @@ from simulator.precisions import Precision
 from traces.collective_args import DEFAULT_GROUP, UNKNOWN_SIZE, CollectiveArgs
 from traces.imported import Gap, Imported, absent_ranks, gaps_of
 from traces.merge import merge
-from traces.pytorch.execution_trace import COMMS, EtNode, ExecutionTrace, collectives_of, read_pytorch_et, tensors_in
+from traces.pytorch.execution_trace import (
+    COMMS,
+    EtNode,
+    ExecutionTrace,
+    Extent,
+    collectives_of,
+    is_shape,
+    read_pytorch_et,
+    tensors_in,
+    words_of,
+)
 from traces.rank_tasks import RankTasks, RankTasksBuilder
+from traces.typed import ONE_EACH, no_such_ranks, typed
 
 SECTION = "iteration"
 _GEMMS = {"aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm"}
@@ -44,11 +54,11 @@ def import_pytorch_et(files: Sequence[Path], ranks: Sequence[int] | None = None)
             )
         rank = trace.rank or 0
         if rank in found:
-            raise InputError(f"is of rank {rank}, and so is {found[rank].file}", file=trace.file)
+            raise InputError(f"is of rank {rank}, and so is {found[rank].file}", file=trace.file, expected=ONE_EACH)
         if ranks is None or rank in set(ranks):
             found[rank] = trace
     if not found:
-        raise InputError("no trace is of these ranks", file="--ranks", given=",".join(map(str, ranks or ())))
+        raise no_such_ranks(ranks or (), [trace.rank or 0 for trace in traces])
     world_size = max([max(found) + 1, *(max(g) + 1 for t in found.values() for g in t.groups.values())])
     gaps = {rank: Counter[str]() for rank in found}
     members: dict[str, tuple[int, ...] | None] = {}
@@ -92,7 +102,7 @@ def _tasks(
             continue
         if node.name.startswith("nccl:") or (node.name == COMMS and args is None):
             continue
-        work = _work(node, inputs, outputs, gaps) if args is None else _call(args, members, gaps)
+        work = _work(trace, node, gaps) if args is None else _call(args, members, gaps)
         launch = builder.task(f"{node.name} (launch)", host, HostWork(launches=1), 0, 0, section=SECTION)
         after = [launch, *(written[t[1]] for t in inputs if t[1] in written)]
         stream = compute if args is None else comm
@@ -113,13 +123,19 @@ def _call(args: CollectiveArgs, members: dict[str, tuple[int, ...] | None], gaps
     return CollectiveCall(args.op, args.group, args.bytes or 0.0, args.dtype)
 
 
-def _work(node: EtNode, inputs: Sequence[list[Any]], outputs: Sequence[list[Any]], gaps: Counter[str]) -> Work:
-    """A GEMM with its shapes, or the traffic of an operator's tensors."""
+def _work(trace: ExecutionTrace, node: EtNode, gaps: Counter[str]) -> Work:
+    """A GEMM with its shapes, or the traffic of an operator's tensors.
+
+    Raises:
+        InputError: a GEMM's matrix has an impossible extent.
+    """
+    inputs, outputs = list(tensors_in(node.inputs)), list(tensors_in(node.outputs))
     if node.name in _GEMMS:
-        shapes = [s for s in node.shapes if isinstance(s, list) and len(s) >= 2 and all(isinstance(n, int) for n in s)]
+        shapes = [typed(s, list[Extent], trace.file, words_of(node)) for s in node.shapes if is_shape(s)]
         if len(shapes) >= 2:
             (*batch, m, k), n = shapes[-2], shapes[-1][-1]
-            return Gemm(m=m, n=n, k=k, precision=_PRECISION.get(inputs[0][4], "fp32"), count=max(prod(batch), 1))
+            width = inputs[0][4] if inputs else 0
+            return Gemm(m=m, n=n, k=k, precision=_PRECISION.get(width, "fp32"), count=max(prod(batch), 1))
     if not outputs:
         gaps["operators whose outputs the trace does not have (taken for their inputs' traffic)"] += 1
     read, write = (float(sum(t[3] * t[4] for t in tensors)) for tensors in (inputs, outputs))

@@ -35,7 +35,9 @@ def delayed(job: Job, delays_s: Mapping[int, float]) -> Job:
         late = {task for task in late if not isinstance(program.work[task], CollectiveCall)}
         tasks = np.array(sorted(late), dtype=np.int64)
         if not len(tasks) or np.any(durations[number][tasks, column] == UNKNOWN):
-            raise InputError("the trace has no times to add a delay to", file="--delay", given=rank)
+            raise InputError(
+                "the trace has no times to add a delay to", file="--delay", given=rank, expected="traces with times"
+            )
         durations[number][tasks, column] += round(delay_s * PS_PER_S)
     return replace(job, durations_ps=tuple(durations))
 

@@ -91,7 +91,9 @@ def job_of(imported: Imported) -> Job:
     """
     graph, measured = imported.graph, imported.measured
     if not graph.programs:
-        raise InputError("has no programs to run", file=imported.files[0], given=imported.format)
+        raise InputError(
+            "has no programs to run", file=imported.files[0], given=imported.format, expected="traces with tasks"
+        )
     if measured is None:
         durations = tuple(_stated(program) for program in graph.programs)
         return Job(imported, graph, durations, {}, (), imported.world_size)

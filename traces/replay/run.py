@@ -49,9 +49,13 @@ def replayed(job: Job, machine: Machine | None = None) -> Imported:
 def _as_measured(job: Job) -> LoweredProgram:
     """Durations of the job, transfers as latencies."""
     if not job.transfers_ps and any(isinstance(w, CollectiveCall) for p in job.graph.programs for w in p.work):
-        raise InputError("has no times to replay; name a cluster", file=job.source.files[0], given=job.source.format)
+        raise InputError(
+            "has no times to replay", file=job.source.files[0], given=job.source.format, expected="--cluster NAME"
+        )
     if any(np.any(own == UNKNOWN) for own in job.durations_ps):
-        raise InputError("has tasks without a time; name a cluster", file=job.source.files[0], given=job.source.format)
+        raise InputError(
+            "has tasks without a time", file=job.source.files[0], given=job.source.format, expected="--cluster NAME"
+        )
     activities: list[Activity] = []
     rows: list[dict[int, IntArray]] = [{} for _ in job.graph.programs]
     for call in sequenced_calls(job.graph):

@@ -51,7 +51,8 @@ def local_batch(imported: Imported) -> int:
         for lookup in imported.lookups
     }
     if len(found) > 1:
-        raise InputError("has lookups over several batches", file=imported.files[0], given=sorted(found))
+        given, expected = sorted(found), "lookups over one batch"
+        raise InputError("has lookups over several batches", file=imported.files[0], given=given, expected=expected)
     return found.pop()
 
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hardware_specs.bounds import Bandwidth, Latency, Ratio, limits
 from hardware_specs.collectives import FittedCollectives
 from hardware_specs.library import Operation
 from hardware_specs.types import Cluster
@@ -52,9 +53,17 @@ class _Parameters:
         launch = np.full(len(self.sources), np.log(LAUNCH_START_S))
         return np.concatenate([fractions, np.zeros(len(FACTORS)), [np.log(self.copy_bytes_per_s)], launch])
 
+    @property
+    def limits(self) -> tuple[FloatArray, FloatArray]:
+        """Smallest and largest values that the spec's block can hold."""
+        ratios = len(self.near) + len(self.far) + len(FACTORS)
+        kinds = [*[Ratio] * ratios, Bandwidth, *[Latency] * len(self.sources)]
+        least, most = np.array([limits(kind) for kind in kinds]).T
+        return least, most
+
     def fit_of(self, logs: FloatArray, note: str) -> FittedCollectives:
         """The spec's block for a vector of logarithms."""
-        values = np.exp(logs)
+        values = np.clip(np.exp(logs), *self.limits)
         cuts = np.cumsum([len(self.near), len(self.far), len(FACTORS), 1])
         near, far, factors, copy, launch = np.split(values, cuts)
 
@@ -125,6 +134,7 @@ def fit_collectives(
         errors,
         parameters.start,
         drawn=drawn,
+        within=parameters.limits,
         on_evaluation=lambda number: shown.stage(f"fitting {len(rows)} rows, evaluation {number}"),
     )
     off = np.abs(100.0 * np.expm1(errors(found.logs)))

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from hardware_specs.bounds import Latency, Ratio, Share, limits
 from hardware_specs.loader import load_cluster
 from hardware_specs.processors import AchievedRates, Gpu
 from hardware_specs.types import Node
@@ -125,12 +126,14 @@ def _fit(gpu: Gpu, rows: Sequence[Kernel], names: Sequence[str], note: str, show
         return off
 
     edged = np.array([name == "gemm_balanced_tile" for name in names])
+    least, most = np.array([limits(_kind(name)) for name in names]).T
     ends = [
         fitted_logs(
             errors,
             start,
             first=start + np.where(edged, np.log(edge), 0.0),
             highest=np.where(shares, 0.0, np.inf),
+            within=(least, most),
             on_evaluation=lambda number: shown.stage(f"fitting {len(rows)} {rows[0].kind} rows, evaluation {number}"),
         )
         for edge in (EDGES if edged.any() else EDGES[:1])
@@ -139,6 +142,11 @@ def _fit(gpu: Gpu, rows: Sequence[Kernel], names: Sequence[str], note: str, show
     off = np.abs(100.0 * np.expm1(errors(best.logs)))
     spread = f"{note}; median error {np.median(off):.1f} %, worst {off.max():.0f} %, of {len(rows)} rows"
     return _with(gpu, names, np.exp(best.logs), spread)
+
+
+def _kind(name: str) -> Any:
+    """Quantity of a constant."""
+    return Share if name in SHARES else Latency if name.endswith("_s") else Ratio
 
 
 def _with(gpu: Gpu, names: Sequence[str], values: FloatArray, note: str = "trial") -> Gpu:

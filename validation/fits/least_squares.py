@@ -32,6 +32,7 @@ def fitted_logs(
     drawn: FloatArray | None = None,
     first: FloatArray | None = None,
     highest: FloatArray | float = np.inf,
+    within: tuple[FloatArray, FloatArray] | None = None,
     on_evaluation: Callable[[int], None],
 ) -> Fitted:
     """Parameters whose errors are smallest.
@@ -42,18 +43,22 @@ def fitted_logs(
         drawn: whether each is drawn to its start ``[K]``; all by default.
         first: start of the search, if not ``start``.
         highest: bound of the logarithms.
+        within: smallest and largest values ``[K]`` of the parameters that a spec can hold: beyond them, errors are
+            those of the nearest ones. The search is the same as without them where it stays within them.
         on_evaluation: called with the number of each evaluation.
     """
     from scipy.optimize import least_squares
 
     chosen, evaluations = np.ones(len(start), dtype=bool) if drawn is None else drawn, count(1)
+    with np.errstate(divide="ignore"):  # the smallest time is 0
+        least, most = np.log(within or (0.0, np.inf))
 
     def residuals(logs: FloatArray) -> FloatArray:
         on_evaluation(next(evaluations))
-        return np.concatenate([errors(logs), PRIOR_WEIGHT * (logs - start)[chosen]])
+        return np.concatenate([errors(np.clip(logs, least, most)), PRIOR_WEIGHT * (logs - start)[chosen]])
 
     found = least_squares(
         residuals, start if first is None else first, loss="soft_l1", f_scale=LINEAR_BEYOND, max_nfev=EVALUATIONS,
         bounds=(-np.inf, highest),
     )  # fmt: skip
-    return Fitted(found.x, float(found.cost))
+    return Fitted(np.clip(found.x, least, most), float(found.cost))

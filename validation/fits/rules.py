@@ -84,5 +84,7 @@ def rows_to_fit(rows: Sequence[Row], rule: str | None) -> list[Row]:
         ) from error
     used = [row for row in rows if holds(rule, row.inputs)]
     if not used:
-        raise InputError("the rule leaves no row to fit on", file="--rule", given=rule)
+        raise InputError(
+            "the rule leaves no row to fit on", file="--rule", given=rule, expected="a rule that a row follows"
+        )
     return used

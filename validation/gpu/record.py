@@ -5,16 +5,21 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from hardware_specs.loader import read_cluster
 from hardware_specs.types import Cluster
 from inputs.yaml_lines import Document
 from scenarios.resolve import ResolvedScenario, resolve
-from validation.host.record import packed, unpacking
+from traces.typed import typed
+from validation.host.ranges import Duration, Text
+from validation.host.record import packed, unpacked
+from validation.host.record_rows import checked_rows
 from validation.host.timed_kernels import Row
 
 SCHEMA = "gpus 1"
@@ -23,10 +28,17 @@ SCHEMA = "gpus 1"
 
 @dataclass(frozen=True, slots=True)
 class GpuJob:
-    """A job that was trained: its scenario, with its plan, without a machine, and its usual iteration, seconds."""
+    """A job that was trained.
 
-    scenario: Mapping[str, Any]
-    iteration_s: float
+    Attributes:
+        scenario: its scenario, with its plan, without a machine.
+        iteration_s: its usual iteration.
+        file: the record that it is from, for messages; None: it was trained now.
+    """
+
+    scenario: dict[str, Any]
+    iteration_s: Duration
+    file: Path | None = field(default=None, compare=False)
 
     def on(self, machine: Cluster) -> ResolvedScenario:
         """Its scenario on a machine.
@@ -35,7 +47,7 @@ class GpuJob:
             InputError: the machine cannot run it.
         """
         data = {**self.scenario, "cluster": machine.to_dict()}
-        return resolve(Document(data, {}, Path(str(self.scenario.get("name")))))
+        return resolve(Document(data, {}, self.file or Path(str(self.scenario.get("name")))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +69,8 @@ class GpuRecord:
 
     def packed(self) -> bytes:
         """The file of it: compressed JSON, the same for the same record."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        jobs = [asdict(job) for job in self.jobs]
+        values = {own.name: getattr(self, own.name) for own in fields(self)}
+        jobs = [{"scenario": job.scenario, "iteration_s": job.iteration_s} for job in self.jobs]
         content = {"schema": SCHEMA, **values, "start": self.start.to_dict(), "jobs": jobs}
         return packed(content)
 
@@ -86,7 +98,24 @@ class GpuRecord:
         Raises:
             InputError: it is no such file, or one that this version does not know.
         """
-        with unpacking(content, SCHEMA, file) as found:
-            start = read_cluster(Document({"start": found["start"]}, {}, file), ("start",))
-            jobs = [GpuJob(**job) for job in found["jobs"]]
-            return GpuRecord(found["device"], start, found["source"], found["rows"], jobs)
+        found = typed(unpacked(content, SCHEMA, file), _Record, file)
+        start = read_cluster(Document({"start": found.start}, {}, file), ("start",))
+        jobs = [GpuJob(job.scenario, job.iteration_s, file) for job in found.jobs]
+        return GpuRecord(found.device, start, found.source, checked_rows(found.rows, file, on_gpu=True), jobs)
+
+
+class _Job(msgspec.Struct):
+    """A `GpuJob` in a file."""
+
+    scenario: dict[str, Any]
+    iteration_s: Duration
+
+
+class _Record(msgspec.Struct):
+    """A `GpuRecord` in a file; rows are checked one by one."""
+
+    device: Text
+    start: dict[str, Any]
+    source: Text
+    rows: list[Any]
+    jobs: list[_Job]

@@ -27,6 +27,7 @@ from simulator.operators import (
 )
 from simulator.program import Program
 from validation.host.operator_times import ENDS, ISSUE, WAIT, TimedRank
+from validation.host.ranges import Difference, Duration, Fraction
 from validation.host.timed_kernels import KernelRow
 
 Key = tuple[KernelClass, str]
@@ -112,13 +113,13 @@ class TrainedRank:
         stolen: fraction of the cores' time that a hypervisor took.
     """
 
-    cpu_s: float
-    others_s: float
-    wall_s: float
-    collectives_s: float
-    collectives_cpu_s: float
-    yardstick_s: float | None
-    stolen: float
+    cpu_s: Duration
+    others_s: Difference
+    wall_s: Duration
+    collectives_s: Difference
+    collectives_cpu_s: Difference
+    yardstick_s: Duration | None
+    stolen: Fraction
 
 
 def alone(row: KernelRow, ranks: int) -> PartRow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from hardware_specs.types import Cluster
 from scenarios.progress import Progress
 from simulator.compute.cpu_amounts import Caches
 from validation.host.collective_costs import LIBRARY, fitted_links
+from validation.host.ranges import Clock, Cores, Size, Text
 from validation.host.timed_kernels import Row
 
 LINK_BYTES_PER_S = 10e9
@@ -37,16 +38,16 @@ class HostFacts:
         shared_cache_note: how the size of the shared cache is known; empty: the operating system reports it.
     """
 
-    name: str
-    cpu: str
-    vendor: str
-    cores: int
-    clock_hz: float
-    core_cache_bytes: float
-    shared_cache_bytes: float
-    memory_bytes: float
-    most_ranks: int
-    source: str
+    name: Text
+    cpu: Text
+    vendor: Literal["intel", "amd", "other"]
+    cores: Cores
+    clock_hz: Clock
+    core_cache_bytes: Size
+    shared_cache_bytes: Size
+    memory_bytes: Size
+    most_ranks: Cores
+    source: Text
     shared_cache_note: str = ""
 
     @property

@@ -6,7 +6,6 @@ rest. The time of collectives comes from the iterations that are not traced; the
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +18,7 @@ from simulator.operators import FloatArray
 from simulator.program import IntArray
 from traces.kineto.events import Events
 from traces.kineto.reader import read_kineto
+from validation.host.measured_files import SUMMARY, read_iterations, read_summary, threads_of_ranks
 from validation.host.operator_times import GEMMS, ISSUE, LOOKUP, UPDATE, WAIT, timed_iterations
 from validation.host.usual_times import central_half, counted, part_of_iteration, spread_pct
 
@@ -87,13 +87,10 @@ def read_measured(folder: Path) -> Measured:
     Raises:
         InputError: it is not such a folder.
     """
-    import pandas as pd
-
-    file = folder / "measured.json"
-    if not file.is_file() or not (folder / RESOLVED).is_file() or not (folder / "timed").is_dir():
+    if not (folder / SUMMARY).is_file() or not (folder / RESOLVED).is_file() or not (folder / "timed").is_dir():
         raise InputError("not a measurement", file=folder, expected="a folder that this `dlrmsim measure` wrote")
-    summary = json.loads(file.read_text(encoding="utf-8"))
-    rows = pd.read_parquet(folder / "iterations.parquet")
+    summary = read_summary(folder)
+    rows = read_iterations(folder, summary["world_size"])
     measured = rows[rows["phase"] == "measured"]
     times_s = measured[measured["rank"] == 0]["iteration_time_s"].to_numpy()
     iteration_s = float(np.median(times_s))
@@ -149,8 +146,7 @@ def _with_collectives(classes_s: Mapping[str, float], collectives_s: float) -> d
 
 def _thread_s(rows: pd.DataFrame, folder: Path) -> tuple[float | None, float]:
     """CPU time of a rank's own thread per iteration, the mean over ranks of medians, and its spread in per cent."""
-    ranks = json.loads((folder / "environment.json").read_text(encoding="utf-8"))["ranks"]
-    if any(rank["threads"] > 1 for rank in ranks):
+    if max(threads_of_ranks(folder)) > 1:
         return None, 0.0
     times_s = [of_rank["cpu_s"].to_numpy() for _, of_rank in rows.groupby("rank")]
     return float(np.mean([np.median(each) for each in times_s])), float(np.mean([spread_pct(each) for each in times_s]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from traces.kineto.events import Events
 from traces.kineto.reader import read_kineto
 
 STEP = "ProfilerStep#"
+_STEP = re.compile(rf"{STEP}\d{{1,9}}")
 GEMMS = frozenset({"aten::addmm", "aten::mm", "aten::bmm"})
 WAIT = "collective_wait"
 """Name of waits for collectives in traces (`trainer.waits`)."""
@@ -70,6 +72,9 @@ def timed_iterations(events: Events, file: Path, page_faults: IntArray | None = 
     rows = rows[np.argsort(events.start_ps[rows])]
     if page_faults is not None:
         numbers = [int(events.names[name].removeprefix(STEP)) for name in events.name[rows].tolist()]
+        if max(numbers) >= len(page_faults):
+            given, expected = f"{STEP}{max(numbers)}", f"{STEP}0 to {STEP}{len(page_faults) - 1}"
+            raise InputError("the iteration was not recorded", file=file, given=given, expected=expected)
         rows = rows[page_faults[numbers] <= page_faults[numbers].min() + NEW_PAGES]
     return np.stack([events.start_ps[rows], events.end_ps[rows]], axis=1)
 
@@ -90,7 +95,7 @@ def read_timed(file: Path, page_faults: IntArray | None = None) -> TimedRank:
 
 
 def _steps(events: Events) -> IntArray:
-    marked = np.array([name.startswith(STEP) for name in events.names])
+    marked = np.array([_STEP.fullmatch(name) is not None for name in events.names], dtype=bool)
     return np.flatnonzero(marked[events.name])
 
 

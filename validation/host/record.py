@@ -5,23 +5,26 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 
 from hardware_specs.types import Cluster
 from inputs.catalog import shipped_files
 from inputs.errors import InputError, nearest_name
+from inputs.given import shown
 from inputs.yaml_lines import Document
 from scenarios.resolve import ResolvedScenario, resolve
+from traces.typed import typed
 from validation.host.iteration_parts import TrainedRank
 from validation.host.machine import HostFacts
 from validation.host.operator_times import TimedRank
-from validation.host.record_rows import checked_rows, require_values
+from validation.host.ranges import Difference, Duration, Part
+from validation.host.record_rows import checked_rows
 from validation.host.timed_kernels import Row
 from validation.host.usual_times import MAX_STOLEN
 
@@ -31,10 +34,32 @@ SCHEMA = 4
 """Version of the file format."""
 DIGITS = 6
 """Significant digits of fractions in a file."""
-LEAST_S = -1.0
-"""Least time of a job, seconds: differences of two clocks fall a little below zero."""
 ITERATIONS = 4
 """Iterations that a simulation of a job runs: the first fills the pipeline, the others are alike."""
+
+
+class _Timed(msgspec.Struct):
+    """A `TimedRank` in a file."""
+
+    steps_s: Annotated[list[Duration], msgspec.Meta(min_length=1)]
+    groups_s: dict[str, Difference]
+    gemms_s: list[Part]
+
+
+class _Job(msgspec.Struct):
+    """A `JobRecord` in a file."""
+
+    scenario: dict[str, Any]
+    trained: Annotated[list[TrainedRank], msgspec.Meta(min_length=1)]
+    timed: list[_Timed]
+
+
+class _Record(msgspec.Struct):
+    """A `HostRecord` in a file; rows and jobs are checked one by one."""
+
+    facts: HostFacts
+    rows: list[Any]
+    jobs: list[Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +87,14 @@ class JobRecord:
             key: its place in the file.
 
         Raises:
-            InputError: a time is no number, or out of its range.
+            InputError: it lacks a key, or a value is of another type or out of its range.
         """
-        for part in ("trained", "timed"):
-            for number, rank in enumerate(found[part]):
-                require_values(rank, file, f"{key}.{part}[{number}]", LEAST_S)
-        trained = [TrainedRank(**rank) for rank in found["trained"]]
-        arrays = ("steps_s", "gemms_s")
-        timed = [TimedRank(**rank | {name: np.array(rank[name]) for name in arrays}) for rank in found["timed"]]
-        return JobRecord(found["scenario"], trained, timed, file)
+        words = typed(found, _Job, file or Path("a trained job"), key)
+        if len(words.timed) not in (0, len(words.trained)):
+            given, expected = f"{len(words.timed)} ranks", f"the {len(words.trained)} of trained, or none"
+            raise InputError("another length", file=file, key=f"{key}.timed", given=given, expected=expected)
+        timed = [TimedRank(np.array(of.steps_s), of.groups_s, np.array(of.gemms_s)) for of in words.timed]
+        return JobRecord(words.scenario, words.trained, timed, file)
 
     def to_dict(self) -> dict[str, Any]:
         """The job as JSON values with `DIGITS` digits."""
@@ -170,11 +194,9 @@ class HostRecord:
         Raises:
             InputError: the content is not a record.
         """
-        with unpacking(content, SCHEMA, file) as found:
-            facts = HostFacts(**found["facts"])
-            require_values(asdict(facts), file, "facts", 1.0)
-            jobs = [JobRecord.from_dict(job, file, f"jobs[{number}]") for number, job in enumerate(found["jobs"])]
-            return HostRecord(facts, checked_rows(found["rows"], file), jobs)
+        found = typed(unpacked(content, SCHEMA, file), _Record, file)
+        jobs = [JobRecord.from_dict(job, file, f"jobs[{number}]") for number, job in enumerate(found.jobs)]
+        return HostRecord(found.facts, checked_rows(found.rows, file), jobs)
 
 
 def packed(content: Mapping[str, Any]) -> bytes:
@@ -182,9 +204,8 @@ def packed(content: Mapping[str, Any]) -> bytes:
     return gzip.compress(json.dumps(rounded(content), separators=(",", ":")).encode(), mtime=0)
 
 
-@contextmanager
-def unpacking(content: bytes, schema: object, file: Path) -> Iterator[dict[str, Any]]:
-    """The object that `packed` stored; errors of a block that reads it become `InputError`.
+def unpacked(content: bytes, schema: object, file: Path) -> dict[str, Any]:
+    """The object that `packed` stored.
 
     Args:
         schema: expected version of the format.
@@ -195,12 +216,13 @@ def unpacking(content: bytes, schema: object, file: Path) -> Iterator[dict[str, 
     """
     try:
         found = json.loads(gzip.decompress(content))
-        if found["schema"] != schema:
-            raise InputError("another format", file=file, key="schema", given=found["schema"], expected=str(schema))
-        yield found
+        given = found["schema"]
     except (OSError, EOFError, ValueError, KeyError, TypeError, RecursionError, zlib.error):
         expected = f"a file NAME{SUFFIX} that `dlrmsim calibrate host` wrote beside NAME.yaml"
         raise InputError("not a record of a calibration", file=file, expected=expected) from None
+    if given != schema:
+        raise InputError("another format", file=file, key="schema", given=shown(given), expected=str(schema))
+    return dict(found)
 
 
 def rounded(value: Any) -> Any:

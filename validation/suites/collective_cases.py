@@ -8,6 +8,7 @@ from typing import Any
 
 from hardware_specs.loader import load_cluster
 from inputs.errors import InputError, nearest_name
+from scenarios.located import of_file
 from traces.nccl_tests import read_timed_collectives
 from validation.suites.collectives import MeasuredCollective, Predictor
 from validation.suites.errors import error_pct, statistics
@@ -33,6 +34,7 @@ def measured_points(file: Path, asked: CollectiveCases) -> list[MeasuredCollecti
                 "the suite does not say where these rows are from",
                 file=file,
                 key=f"collectives.sources.{row.source}",
+                expected="an entry for each source of rows",
                 nearest=nearest_name(row.source, list(asked.sources)),
             )
     return rows
@@ -47,6 +49,8 @@ def collective_cases(file: Path, suite: Suite, asked: CollectiveCases) -> list[d
     cluster = load_cluster(asked.cluster)
     rows = measured_points(file, asked)
     predictor = Predictor(cluster)
+    with of_file(asked.cluster):
+        predicted_s = predictor.seconds(rows).tolist()
     return [
         {
             "id": f"{row.source}_{row.op}_{row.nodes}x{row.ranks_per_node}_{row.bytes:.0f}",
@@ -60,7 +64,7 @@ def collective_cases(file: Path, suite: Suite, asked: CollectiveCases) -> list[d
             "error_pct": error_pct(seconds + predictor.launch_s(row.source), row.time_s),
             "source": asked.sources[row.source],
         }
-        for row, seconds in zip(rows, predictor.seconds(rows).tolist(), strict=True)
+        for row, seconds in zip(rows, predicted_s, strict=True)
     ]
 
 

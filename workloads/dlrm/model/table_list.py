@@ -140,7 +140,8 @@ def read_table_list(file: Path) -> tuple[TableGroup, ...]:
     seen: set[str] = set()
     for number, table in enumerate(listed.tables):
         if table.name in seen:
-            raise document.error(("tables", number, "name"), "two tables have one name", given=table.name)
+            place = ("tables", number, "name")
+            raise document.error(place, "two tables have one name", given=table.name, expected="a name of its own")
         seen.add(table.name)
     return tuple(table.group() for table in listed.tables)
 
@@ -198,7 +199,8 @@ def _header(given: Sequence[str], file: Path) -> list[str]:
         raise InputError("wrong separator", file=file, line=1, given=between, expected="commas between cells")
     header = [TORCHREC.get(name, name) for name in given]
     if len(set(header)) < len(header) or "" in header:
-        raise InputError("the header has a column without a name of its own", file=file, line=1, given=",".join(given))
+        message, expected = "the header has a column without a name of its own", "each column once, with a name"
+        raise InputError(message, file=file, line=1, given=",".join(given), expected=expected)
     keys = list(TableConfig.model_fields)
     known = [*keys, *TORCHREC]
     expected = f"{', '.join(keys)}; or TorchRec's {', '.join(TORCHREC)}"

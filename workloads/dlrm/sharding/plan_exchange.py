@@ -85,9 +85,12 @@ class _Reader:
             for name, entry in entries.items():
                 key = key_text(("plan", module, name))
                 if name not in number:
-                    raise InputError("no such table", key=key, given=name, nearest=nearest_name(name, number))
+                    near, expected = nearest_name(name, number), "a table of the model"
+                    raise InputError("no such table", key=key, given=name, expected=expected, nearest=near)
                 if name in keys:
-                    raise InputError("the table stands in two modules", key=key, given=name)
+                    raise InputError(
+                        "the table stands in two modules", key=key, given=name, expected="an entry for each table"
+                    )
                 keys[name] = key
                 self._read(number[name], entry, key)
         try:

@@ -28,6 +28,7 @@ MAX_DIGITS = 20
 """Digits of a number of ranks; a longer one is no number to repeat in a message."""
 MAX_BYTES = 2.0**50
 """1 PiB: far beyond any buffer, and still an exact whole number."""
+SIZES = f"whole bytes, 1 B to 1 PiB, at most {MAX_SIZES} sizes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +143,7 @@ def _sizes(given: str | Sequence[float]) -> list[float]:
     sizes = _parsed(given) if isinstance(given, str) else sorted({float(size) for size in given})
     allowed = bool(sizes) and sizes[0] >= 1 and sizes[-1] <= MAX_BYTES and len(sizes) <= MAX_SIZES
     if not allowed or not all(size.is_integer() for size in sizes):
-        expected = f"whole bytes, 1 B to 1 PiB, at most {MAX_SIZES} sizes"
-        raise InputError("impossible value", file="--bytes", given=given, expected=expected)
+        raise InputError("impossible value", file="--bytes", given=given, expected=SIZES)
     return sizes
 
 
@@ -154,8 +154,9 @@ def _parsed(text: str) -> list[float]:
             return _powers(low, high) if low > 0 else [low]
         return sorted({parse_quantity(part.strip(), "bytes") for part in text.split(",")})
     except InputError as error:
+        expected = SIZES if error.message == "impossible value" else error.expected
         raise InputError(
-            error.message, file="--bytes", given=error.given, expected=error.expected, nearest=error.nearest
+            error.message, file="--bytes", given=error.given, expected=expected, nearest=error.nearest
         ) from None
 
 

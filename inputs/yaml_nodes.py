@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import NoReturn, TypeAlias, cast
 
@@ -67,6 +68,14 @@ def compose(text: str, file: Path | str) -> Node | None:
         InputError: syntax, duplicate keys, tags, merge keys, keys that are no text, recursion, too many or too deep
             values, or a second document; with file and line.
     """
+    return _composed(text, file) if len(text) > REMEMBERED_LENGTH else _remembered(text, file)
+
+
+REMEMBERED_LENGTH = 100_000
+"""Characters of the longest text whose nodes are kept: files that ship are read again for every change of a job."""
+
+
+def _composed(text: str, file: Path | str) -> Node | None:
     bad = _UNPRINTABLE.search(text)
     if bad:
         line = text.count("\n", 0, bad.start()) + 1
@@ -78,6 +87,9 @@ def compose(text: str, file: Path | str) -> Node | None:
         raise _syntax_error(error, text, file) from None
     except yaml.YAMLError as error:
         raise InputError(f"not valid YAML: {error}", file=file, expected="lines of the form 'key: value'") from None
+
+
+_remembered = lru_cache(maxsize=512)(_composed)
 
 
 def _syntax_error(error: yaml.MarkedYAMLError, text: str, file: Path | str) -> InputError:

@@ -24,28 +24,22 @@ from simulator.program import TaskGraph
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Results of a run.
+class Simulation:
+    """A run, without a search for its bound.
 
     Attributes:
         prepared: plan, machine, memory and task graph.
         lowering: durations, activities and collectives.
         result: times of the run.
         analysis: iteration time, breakdown, collectives, critical path.
-        bound: the bound of the iteration.
-        levers: settings that were tried; None without a search for them.
         warnings: limits of the trust in the results, one text each.
-        summary: the content of ``summary.json``.
     """
 
     prepared: Prepared
     lowering: Lowering
     result: RunResult
     analysis: Analysis
-    bound: Bound
-    levers: Levers | None
     warnings: tuple[str, ...]
-    summary: dict[str, Any]
 
     @property
     def resolved(self) -> ResolvedScenario:
@@ -58,8 +52,34 @@ class Outcome:
         return self.prepared.graph
 
 
+@dataclass(frozen=True, slots=True)
+class Outcome(Simulation):
+    """Results of a run.
+
+    Attributes:
+        bound: the bound of the iteration.
+        levers: settings that were tried; None without a search for them.
+        summary: the content of ``summary.json``.
+    """
+
+    bound: Bound
+    levers: Levers | None
+    summary: dict[str, Any]
+
+
 def simulate(resolved: ResolvedScenario, progress: Progress, *, levers: bool = False) -> Outcome:
-    """Run a scenario; with ``levers``, also try changed settings.
+    """Run a scenario and find its bound; with ``levers``, also try changed settings; raises as `simulation_of`."""
+    done = simulation_of(resolved, progress)
+    prepared, lowering, analysis = done.prepared, done.lowering, done.analysis
+    probe = Probe.of(prepared, lowering, variation_of(resolved), done.result, analysis.iteration)
+    bound = _bound(probe, analysis, progress)
+    tried = find_levers(probe, bound, progress) if levers else None
+    summary = summary_of(prepared, analysis, bound, tried, done.warnings)
+    return Outcome(prepared, lowering, done.result, analysis, done.warnings, bound, tried, summary)
+
+
+def simulation_of(resolved: ResolvedScenario, progress: Progress) -> Simulation:
+    """Run a scenario.
 
     Raises:
         InputError: a model, generator or planner refuses the scenario.
@@ -67,10 +87,9 @@ def simulate(resolved: ResolvedScenario, progress: Progress, *, levers: bool = F
     """
     prepared = prepare(resolved, progress)
     require_memory(size_of(prepared))
-    variation = variation_of(resolved)
     progress.stage("lowering")
     with located(resolved.document):
-        lowering = lower(prepared.graph, prepared.machine, variation=variation)
+        lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
     progress.stage("simulating")
     keep = resolved.scenario.output.record.iterations
     result = counted_run(lowering.program, run_options(resolved, prepared.machine, keep))
@@ -78,12 +97,7 @@ def simulate(resolved: ResolvedScenario, progress: Progress, *, levers: bool = F
     algorithms = {info.task: info.algorithm for info in lowering.collectives}
     rule = steady_rule(prepared.machine)
     analysis = analyse(prepared.graph, lowering.program, result, algorithms=algorithms, rule=rule)
-    probe = Probe.of(prepared, lowering, variation, result, analysis.iteration)
-    bound = _bound(probe, analysis, progress)
-    tried = find_levers(probe, bound, progress) if levers else None
-    warnings = _warnings(prepared, lowering, analysis)
-    summary = summary_of(prepared, analysis, bound, tried, warnings)
-    return Outcome(prepared, lowering, result, analysis, bound, tried, warnings, summary)
+    return Simulation(prepared, lowering, result, analysis, _warnings(prepared, lowering, analysis))
 
 
 def check(resolved: ResolvedScenario, progress: Progress | None = None) -> dict[str, Any]:

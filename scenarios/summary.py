@@ -21,7 +21,7 @@ SECONDS_PER_HOUR = 3600.0
 
 
 def summary_of(
-    prepared: Prepared, analysis: Analysis, bound: Bound, levers: Levers | None, warnings: Sequence[str]
+    prepared: Prepared, analysis: Analysis, bound: Bound | None, levers: Levers | None, warnings: Sequence[str]
 ) -> dict[str, Any]:
     """Plain numbers, strings, lists and dicts; no clock, host or path: the same run gives the same summary."""
     resolved = prepared.resolved

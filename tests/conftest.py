@@ -28,13 +28,15 @@ ONE_PROCESS = (
     "tests/browser/test_report_opens.py",
     "tests/cli/test_cli_calibrate_host.py",
     "tests/cli/test_cli_measure.py",
-    "tests/laws/test_bounds.py",
     "tests/unit/test_trainer_ranks.py",
     "tests/validation/test_framework_suites.py",
     "tests/validation/test_host_accuracy.py",
     "tests/validation/test_validation_suite.py",
 )
 """Files whose tests share what takes long to set up."""
+
+ONE_PROCESS_EACH = ("tests/laws/test_bounds.py", "tests/laws/test_scenarios.py")
+"""Files whose tests of one scenario, the first part of their names, share what takes long to set up."""
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -45,6 +47,8 @@ def pytest_xdist_make_scheduler(config, log):
     class ByFileWhereShared(LoadScopeScheduling):
         def _split_scope(self, nodeid):
             file, _, _ = nodeid.partition("::")
+            if file in ONE_PROCESS_EACH:
+                return f"{file}::{nodeid.partition('[')[2].rstrip(']').partition('-')[0]}"
             return file if file in ONE_PROCESS else nodeid
 
     return ByFileWhereShared(config, log)

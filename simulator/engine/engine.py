@@ -19,7 +19,7 @@ from simulator.engine.deadlock import deadlock_error
 from simulator.engine.flows import Flows
 from simulator.engine.frontier import Frontier
 from simulator.engine.instances import find_members, private_durations
-from simulator.engine.members import Members, join, pick, size_of
+from simulator.engine.members import Members, join, pick, run_begins, run_lengths, size_of
 from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, Recorder, RunOptions, RunResult
 from simulator.engine.units import compile_units
 from simulator.engine.usage import build_usage
@@ -99,6 +99,9 @@ class _Engine:
         if sole is not None:
             self._meet(sole, iteration, size_of(members), int(starts.max()))
             return
+        if len(instances) == 1 and instances[0] >= 0:
+            self._meet(int(instances[0]), iteration, 1, int(starts[0]))
+            return
         if instances.min() < 0:
             self._skip(group, task, iteration, members, absent=instances < 0)
             starts, instances = starts[instances >= 0], instances[instances >= 0]
@@ -106,9 +109,9 @@ class _Engine:
             self._meet(int(instances[0]), iteration, len(instances), int(starts.max()))
         elif len(instances):
             order = np.argsort(instances, kind="stable")
-            begins = np.flatnonzero(np.diff(instances[order], prepend=-1))
+            begins = run_begins(instances[order])
             latest = np.maximum.reduceat(starts[order], begins).tolist()
-            counts = np.diff(begins, append=len(order)).tolist()
+            counts = run_lengths(begins, len(order)).tolist()
             for instance, count, last in zip(instances[order][begins].tolist(), counts, latest, strict=True):
                 self._meet(instance, iteration, count, last)
 

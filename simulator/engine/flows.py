@@ -9,6 +9,7 @@ half speed). Remaining work changes only when the own speed does; ``end = now + 
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -64,6 +65,8 @@ class Flows(Generic[Token]):
     ) -> None:
         """No phase at work; ``sharing`` is called for connected components of ``table``."""
         self._table, self._sharing, self._observer = table, sharing, observer
+        edges = table.ptr.tolist()
+        self._classes_of = [table.classes[begin:end] for begin, end in pairwise(edges)]
         self._capacities, self._state = capacities, -1
         self._left = np.ones(table.class_count)
         self._users = np.zeros(table.class_count, dtype=np.int64)
@@ -199,7 +202,7 @@ class Flows(Generic[Token]):
             reached[classes[np.repeat(inside, counts)]] = True
 
     def _classes(self, row: int) -> IntArray:
-        return self._table.classes[self._table.ptr[row] : self._table.ptr[row + 1]]
+        return self._classes_of[row]
 
     def _slot(self) -> int:
         if not self._free:

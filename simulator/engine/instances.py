@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inputs.errors import ProgramError
-from simulator.engine.members import Members, compact
+from simulator.engine.members import Members, compact, run_begins
 from simulator.engine.usage import UsageTable
 from simulator.lowered import LoweredGroup, LoweredProgram
 from simulator.program import IntArray
@@ -66,7 +66,7 @@ def _split(instances: IntArray) -> list[tuple[int, IntArray]]:
     order = np.argsort(instances, kind="stable")
     ordered = instances[order]
     order, ordered = order[ordered >= 0], ordered[ordered >= 0]
-    begins = np.flatnonzero(np.diff(ordered, prepend=-1))
+    begins = run_begins(ordered)
     return (
         [(int(ordered[b]), part) for b, part in zip(begins, np.split(order, begins[1:]), strict=True)]
         if len(order)

@@ -11,6 +11,21 @@ from simulator.program import IntArray
 Members: TypeAlias = slice | IntArray
 
 
+def run_begins(ordered: IntArray) -> IntArray:
+    """Where each run of equal numbers begins; ``ordered`` has equal numbers beside each other."""
+    new = np.ones(len(ordered), dtype=np.bool_)
+    np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
+    return np.flatnonzero(new)
+
+
+def run_lengths(begins: IntArray, count: int) -> IntArray:
+    """Lengths of the runs that begin there; the last one ends at ``count``."""
+    lengths = np.empty_like(begins)
+    np.subtract(begins[1:], begins[:-1], out=lengths[:-1])
+    lengths[-1:] = count - begins[-1:]
+    return lengths
+
+
 def size_of(members: Members) -> int:
     """Number of members."""
     if isinstance(members, slice):

@@ -31,6 +31,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.engine.members import run_begins, run_lengths
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
@@ -64,8 +65,8 @@ def bottleneck_fairness(counts: IntArray, resources: IntArray, usage: FloatArray
     owner = np.repeat(np.arange(len(counts)), counts)
     left = np.ones(int(resources.max()) + 1)
     while len(owner):
-        first = np.flatnonzero(np.diff(owner, prepend=-1))
-        local = np.repeat(np.arange(len(first)), np.diff(first, append=len(owner)))
+        first = run_begins(owner)
+        local = np.repeat(np.arange(len(first)), run_lengths(first, len(owner)))
         users = np.bincount(resources, minlength=len(left))
         reach = left[resources] / users[resources] / usage  # exactly 1 / usage for an activity alone
         possible = np.minimum.reduceat(reach, first)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -91,6 +91,18 @@ class Timed:
         return total
 
 
+MOST_REMEMBERED = 64
+"""Number of calls whose times are remembered: those of an iteration, which runs with improved classes repeat."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Remembered:
+    """What was computed of a call: traffic by algorithm, and its times by the improvements of the model."""
+
+    amounts: dict[str, tuple[StageAmounts, ...]] = field(default_factory=dict)
+    timed: dict[Hashable, Timed] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class CollectiveModel:
     """Times of collectives on one placed cluster.
@@ -110,6 +122,8 @@ class CollectiveModel:
     rates: Mapping[ResourceClass, float]
     _blocks: dict[bytes, list[Block]] = field(default_factory=dict)
     _resources: dict[tuple[Block, tuple[Port, ...]], IntArray] = field(default_factory=dict)
+    _calls: dict[Hashable, _Remembered] = field(default_factory=dict, init=False)
+    _improvements: tuple[Hashable, ...] = field(default=(), init=False)
 
     @staticmethod
     def of(
@@ -134,13 +148,18 @@ class CollectiveModel:
     def improved(self, speed: Mapping[ResourceClass, float], message_speed: float = 1.0) -> CollectiveModel:
         """The same machine with the bandwidth of some link classes, and the cost of messages, faster.
 
-        Blocks of ranks found so far are shared with the new model.
+        Blocks of ranks found so far, and traffic of calls, are shared with the new model.
         """
-        return replace(
-            self,
-            rates={name: rate * speed.get(name, 1.0) for name, rate in self.rates.items()},
-            transport=self.transport.with_faster_messages(message_speed),
-        )
+        rates = {name: rate * speed.get(name, 1.0) for name, rate in self.rates.items()}
+        better = replace(self, rates=rates, transport=self.transport.with_faster_messages(message_speed))
+        faster = (tuple(sorted(speed.items())), message_speed)
+        return self._shared(better, () if faster == ((), 1.0) else (faster,))
+
+    def _shared(self, other: CollectiveModel, improvements: tuple[Hashable, ...]) -> CollectiveModel:
+        """The model with the memory of calls of this one, which it differs from by these improvements."""
+        object.__setattr__(other, "_calls", self._calls)
+        object.__setattr__(other, "_improvements", (*self._improvements, *improvements))
+        return other
 
     def blocks(self, instance: IntArray) -> list[Block]:
         """The blocks of a communicator (see `blocks_of`), remembered."""
@@ -153,7 +172,10 @@ class CollectiveModel:
         """Choose algorithm and protocol: the forced one where it applies, else the fastest on an idle machine."""
         if call.block.size == 1:
             return Timed(ALONE, "simple", ())
-        return min(self.options(call), key=lambda option: float(option.seconds.max()))
+        known = self._remembered(call).timed
+        if self._improvements not in known:
+            known[self._improvements] = min(self.options(call), key=lambda option: float(option.seconds.max()))
+        return known[self._improvements]
 
     def options(self, call: Call) -> list[Timed]:
         """Every algorithm and protocol that `time` chooses from."""
@@ -161,6 +183,12 @@ class CollectiveModel:
 
     def amounts(self, call: Call, algorithm: CollectiveAlgorithm) -> tuple[StageAmounts, ...]:
         """Traffic of each stage of the call under ``algorithm``; no fit changes it."""
+        known = self._remembered(call).amounts
+        if algorithm.name not in known:
+            known[algorithm.name] = self._amounts(call, algorithm)
+        return known[algorithm.name]
+
+    def _amounts(self, call: Call, algorithm: CollectiveAlgorithm) -> tuple[StageAmounts, ...]:
         block, topology = call.block, self.topology
         return tuple(
             StageAmounts(
@@ -171,6 +199,18 @@ class CollectiveModel:
             )
             for stage in algorithm.stages(call)
         )
+
+    def _remembered(self, call: Call) -> _Remembered:
+        """What was computed of an equal call; calls in which every pair has a size of its own are too large to keep."""
+        if call.peer_shares is not None:
+            return _Remembered()
+        sizes = (call.bytes, call.send_bytes, call.receive_weights)
+        key = (call.op, call.block, *(None if size is None else size.tobytes() for size in sizes))
+        if key not in self._calls:
+            if len(self._calls) >= MOST_REMEMBERED:
+                self._calls.clear()
+            self._calls[key] = _Remembered()
+        return self._calls[key]
 
     def phases(self, call: Call, timed: Timed) -> list[tuple[Phase, ...]]:
         """Phases of each instance ``[I]``; times are rounded to picoseconds here, half up."""
@@ -245,7 +285,7 @@ class CollectiveModel:
         measured = any(point.op == call.op and point.nodes > 1 for point in self.cluster.latency_points)
         if call.op != "all_to_all" or measured:
             return False
-        free = replace(self, transport=self.transport.without_posts())
+        free = self._shared(replace(self, transport=self.transport.without_posts()), ("without posts",))
         return float(free.time(call).seconds.max()) < (1 - POSTS_SHARE) * float(timed.seconds.max())
 
     def _phases_of_stage(self, block: Block, stage: TimedStage) -> list[Phase]:

@@ -73,8 +73,8 @@ def run_page(folder: Path) -> Path:
 
 def scaling_page(folder: Path) -> Path:
     """Sizes that do not fit, that are measured, and that are beyond what is measured."""
-    over, settings = "nodes=4,8,16,24,32,48,64", ["cost.gpu_hour_usd=2.5"]
-    done = dlrmsim.sweep("zionex_a_128", over=over, settings=settings, out=folder / "sweep", workers=2)
+    over, settings = "world_size=1,2,4,8,16,64,256", ["cluster=zionex", "cost.gpu_hour_usd=2.5"]
+    done = dlrmsim.sweep("mlperf_dlrm_v1", over=over, settings=settings, out=folder / "sweep", workers=1)
     return done.folder / "scaling.html"
 
 
@@ -142,10 +142,8 @@ PAGES: dict[str, Callable[[Path], Path]] = {
 }
 
 
-@pytest.fixture(scope="module", params=PAGES)
-def page_file(request, tmp_path_factory) -> Path:
-    """A page of each kind, its text in DejaVu."""
-    file = PAGES[request.param](tmp_path_factory.mktemp(request.param))
+def in_dejavu(file: Path) -> Path:
+    """The page with its text in DejaVu."""
     text = file.read_text(encoding="utf-8")
     assert text.count("--sans: ") == text.count("--mono: ") == 1
     text = text.replace("--sans: ", '--sans: "DejaVu Sans", ').replace("--mono: ", '--mono: "DejaVu Sans Mono", ')
@@ -153,14 +151,17 @@ def page_file(request, tmp_path_factory) -> Path:
     return file.parent / "dejavu.html"
 
 
-@pytest.mark.parametrize("width", WIDTHS)
-def test_no_text_is_cut_and_nothing_complains(context, page_file, width):
+@pytest.mark.parametrize("kind", PAGES)
+def test_no_text_is_cut_and_nothing_complains(context, tmp_path, kind):
+    """Opened at the least width, then made wider."""
     page = context.new_page()
-    page.set_viewport_size({"width": width, "height": 900})
+    page.set_viewport_size({"width": WIDTHS[0], "height": 900})
     visit = Visit(page)
-    visit.open(page_file)
-    page.wait_for_timeout(200)
-    assert "\n".join(page.evaluate(TROUBLES)) == ""
+    visit.open(in_dejavu(PAGES[kind](tmp_path)))
+    for width in WIDTHS:
+        page.set_viewport_size({"width": width, "height": 900})
+        page.wait_for_timeout(200)
+        assert "\n".join(page.evaluate(TROUBLES)) == "", f"{width} px"
     assert visit.complaints == []
     assert visit.requests == []
     page.close()

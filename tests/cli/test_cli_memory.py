@@ -3,33 +3,25 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from dlrmsim.cli import main
-
-ROOT = Path(__file__).parents[2]
-
-
-def dlrmsim(*arguments: str, folder: Path) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a real process."""
-    command = [sys.executable, "-m", "dlrmsim", *arguments]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
-    return done.returncode, done.stdout, done.stderr
+from inputs.errors import InfeasibleError
+from scenarios.plans import PlanningJob, plan_of
+from scenarios.resolve import load_scenario
 
 
-def test_a_job_that_does_not_fit_is_told_what_would(tmp_path: Path) -> None:
+def test_a_job_that_does_not_fit_is_told_what_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Exit 3, the tiers with their numbers, settings that were tried; each of them does fit when given."""
     arguments = ["run", "zionex_a_128", "--check", "--set", "nodes=4", "--set", "workload.global_batch_size=16384"]
-    code, out, err = dlrmsim(*arguments, folder=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    code = main(arguments)
+    out, err = capsys.readouterr()
     assert (code, out) == (3, "")
     lines = err.splitlines()
     assert "zionex_a_128 does not fit" in lines[0]
@@ -43,11 +35,12 @@ def test_a_job_that_does_not_fit_is_told_what_would(tmp_path: Path) -> None:
     ]
     assert list(tmp_path.iterdir()) == []
     kernels = remedies[0].partition(" (")[0]
-    assert dlrmsim(*arguments, "--set", kernels, folder=tmp_path)[0] == 0
+    assert main([*arguments, "--set", kernels]) == 0
     nodes = int(remedies[1].partition(" ")[0].partition("=")[2])
-    for size, fits in ((nodes, 0), (nodes - 1, 3)):
-        sets = ["--set", f"nodes={size}", "--set", f"workload.global_batch_size={size * 4096}"]
-        assert dlrmsim("run", "zionex_a_128", "--check", *sets, folder=tmp_path)[0] == fits
+    sized = [[f"nodes={size}", f"workload.global_batch_size={size * 4096}"] for size in (nodes, nodes - 1)]
+    assert main(["run", "zionex_a_128", "--check", *(part for s in sized[0] for part in ("--set", s))]) == 0
+    with pytest.raises(InfeasibleError):
+        plan_of(PlanningJob.of(load_scenario("zionex_a_128", sized[1])), advise=False)
 
 
 def test_several_settings_are_named_where_one_is_not_enough(capsys: pytest.CaptureFixture[str]) -> None:
@@ -61,14 +54,11 @@ def test_several_settings_are_named_where_one_is_not_enough(capsys: pytest.Captu
     assert "would fit: --set precision.tables=fp16\n" not in told
 
 
-def test_the_hit_rate_behind_a_throughput_is_found(tmp_path: Path) -> None:
+def test_the_hit_rate_behind_a_throughput_is_found(capsys: pytest.CaptureFixture[str]) -> None:
     """Rows without repeats: 1.7 M samples/s need a hit rate; with it the run has that throughput."""
     keys = ["--key", "workload.sharding.cache_hit_rate", "--between", "0,1", "--throughput", "1.7e6"]
-    code, out, _ = dlrmsim(
-        "solve", "zionex_f_128", *keys, "--set", "workload.indices=uniform", "--json", folder=tmp_path
-    )
-    found = json.loads(out)
-    assert code == 0
+    assert main(["solve", "zionex_f_128", *keys, "--set", "workload.indices=uniform", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
     assert found["low"]["throughput_samples_per_s"] < 1.7e6 < found["high"]["throughput_samples_per_s"]
     assert found["found"]["throughput_samples_per_s"] == pytest.approx(1.7e6, rel=1e-3)
     assert 0.5 < found["found"]["value"] < 0.95

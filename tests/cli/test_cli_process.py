@@ -68,7 +68,7 @@ def test_with_json_stdout_is_the_summary_and_nothing_else(tmp_path):
     [
         (["run", "zionx_a_128"], 2, "did you mean 'zionex_a_128'?"),
         (["run", "zionex_a_128", "--set", "workload.global_batch_size=100"], 2, "128"),
-        (["run", "zionex_a_128", "--set", "nodes=4"], 3, "ddr:"),
+        (["run", "mlperf_dlrm_v1", "--set", "workload.sharding.planner=data_parallel"], 3, "would fit: --set"),
         (["run", "zionex_a_128", "--ranks", "0,128"], 2, "0 to 127"),
         (["run", "zionex_a_128", "--frobnicate"], 2, "--frobnicate"),
         (["list", "clutsers"], 2, "did you mean 'clusters'?"),

@@ -15,7 +15,7 @@ from dlrmsim.cli import main
 from tests.command import installed_command
 from tests.waiting import soon
 
-ARGUMENTS = ["sweep", "zionex_a_128", "--over", "nodes=4,8,16"]
+ARGUMENTS = ["sweep", "mlperf_dlrm_v1", "--set", "cluster=zionex", "--over", "world_size=1,2,16"]
 
 
 def test_a_sweep_in_processes_writes_its_table_and_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,10 +24,10 @@ def test_a_sweep_in_processes_writes_its_table_and_page(tmp_path: Path, capsys: 
     assert "infeasible" in printed
     assert "scaling.html" in printed
     rows = pq.read_table(tmp_path / "two" / "sweep.parquet").to_pylist()
-    assert [(row["nodes"], row["status"]) for row in rows] == [(4, "infeasible"), (8, "ok"), (16, "ok")]
+    assert [(row["world_size"], row["status"]) for row in rows] == [(1, "infeasible"), (2, "ok"), (16, "ok")]
     assert "does not fit" in (tmp_path / "two" / "scaling.html").read_text(encoding="utf-8")
     assert main([*ARGUMENTS, "--workers", "1", "--json", "--out", str(tmp_path / "one")]) == 0
-    assert json.loads(capsys.readouterr().out)["points"][2]["nodes"] == 16
+    assert json.loads(capsys.readouterr().out)["points"][2]["nodes"] == 2
     one, two = ((tmp_path / name / "sweep.parquet").read_bytes() for name in ("one", "two"))
     assert one == two, "the number of workers changes nothing"
 

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import re
-import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
-from tests.command import installed_command
+from dlrmsim.cli import main
 from tests.trace_files import two_ranks, write_ranks
 
 COMMANDS: dict[str, tuple[list[str], list[str]]] = {
-    "run": (["run", "zionex_a_128", "--no-report", "--out", "run", "--set", "cost.gpu_hour_usd=2"], ["cost", "bound"]),
-    "check": (["run", "zionex_a_128", "--check"], ["rank-tasks"]),
+    "run": (
+        ["run", "mlperf_dlrm_v1", "--no-report", "--out", "run", "--set", "cost.gpu_hour_usd=2"], ["cost", "bound"],
+    ),
+    "check": (["run", "mlperf_dlrm_v1", "--check"], ["rank-tasks"]),
     "sweep": (
-        ["sweep", "zionex_a_128", "--over", "nodes=4,8,64", "--out", "sweep", "--set", "cost.gpu_hour_usd=2"],
+        ["sweep", "mlperf_dlrm_v1", "--over", "world_size=1,16,256", "--set", "cluster=zionex",
+         "--workers", "1", "--out", "sweep", "--set", "cost.gpu_hour_usd=2"],
         ["GPUs", "nodes", "iteration", "throughput", "efficiency", "$/M samples", "bound", "notes"],
     ),
     "plan": (
@@ -44,36 +50,47 @@ COMMANDS: dict[str, tuple[list[str], list[str]]] = {
 """Commands with what their output names: headers of every table."""
 
 
-def in_terminal(arguments: list[str], folder: Path) -> str:
+def in_terminal(arguments: list[str], patch: pytest.MonkeyPatch) -> str:
     """Output of a command in a terminal of 80 columns."""
     ours, theirs = pty.openpty()
-    environment = {**os.environ, "COLUMNS": "80", "LINES": "50", "TERM": "dumb", "NO_COLOR": "1"}
-    with subprocess.Popen(
-        [installed_command(), *arguments], cwd=folder, env=environment, stdout=theirs, stderr=subprocess.DEVNULL
-    ) as process:
-        os.close(theirs)
-        told = b""
-        while True:
-            try:
-                part = os.read(ours, 65536)
-            except OSError:  # the terminal is closed when the command ends
-                break
-            if not part:
-                break
-            told += part
-        os.close(ours)
-        assert process.wait() == 0
-    return told.decode().replace("\r\n", "\n")
+    told: list[bytes] = []
+
+    def listen() -> None:
+        with suppress(OSError):  # the terminal is closed when the command ends
+            while part := os.read(ours, 65536):
+                told.append(part)
+
+    listener = Thread(target=listen)
+    listener.start()
+    with patch.context() as terminal, os.fdopen(theirs, "w", encoding="utf-8") as stdout:
+        for name, value in {"COLUMNS": "80", "LINES": "50", "TERM": "dumb", "NO_COLOR": "1"}.items():
+            terminal.setenv(name, value)
+        terminal.setattr(sys, "stdout", stdout)
+        assert main(arguments) == 0
+    listener.join()
+    os.close(ours)
+    return b"".join(told).decode().replace("\r\n", "\n")
+
+
+def in_pipe(arguments: list[str], patch: pytest.MonkeyPatch) -> str:
+    """Output of a command to what is no terminal."""
+    with patch.context() as pipe, io.TextIOWrapper(io.BytesIO(), encoding="utf-8") as stdout:
+        pipe.setattr(sys, "stdout", stdout)
+        assert main(arguments) == 0
+        stdout.flush()
+        told: bytes = stdout.buffer.getvalue()  # type: ignore[attr-defined]
+        return told.decode()
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_nothing_is_cut_at_80_columns_and_nothing_is_padded_in_a_pipe(name: str, tmp_path: Path) -> None:
+def test_nothing_is_cut_at_80_columns_and_nothing_is_padded_in_a_pipe(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write_ranks(tmp_path, two_ranks())
+    monkeypatch.chdir(tmp_path)
     arguments, headers = COMMANDS[name]
-    shown = re.sub(r"\x1b\[[0-9;]*m", "", in_terminal(arguments, tmp_path))
-    piped = subprocess.run(
-        [installed_command(), *arguments], cwd=tmp_path, capture_output=True, text=True, check=True
-    ).stdout
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", in_terminal(arguments, monkeypatch))
+    piped = in_pipe(arguments, monkeypatch)
     for header in headers:
         assert re.search(rf"(^|\s){re.escape(header)}", shown), f"{header} is not in the terminal"
         assert header in piped, f"{header} is not in the pipe"

@@ -37,7 +37,7 @@ def programs(draw: st.DrawFn, controlled: bool = False, loaded: bool = False) ->
 
 
 _slow_draws = settings(
-    max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 
@@ -49,14 +49,14 @@ def test_engine_equals_oracle(drawn: RandomProgram) -> None:
     assert difference in {"", "deadlock"}
 
 
-@settings(_slow_draws, max_examples=100)
+@settings(_slow_draws, max_examples=60)
 @given(programs(controlled=True))
 def test_engine_equals_oracle_with_streams_that_issue_by_readiness(drawn: RandomProgram) -> None:
     assert compare(drawn) in {"", "deadlock"}
 
 
 @pytest.mark.slow
-@settings(_slow_draws, max_examples=150)
+@settings(_slow_draws, max_examples=80)
 @given(programs(controlled=True, loaded=True))
 def test_engine_equals_oracle_with_bursts_of_other_jobs(drawn: RandomProgram) -> None:
     difference = compare(drawn)
@@ -84,7 +84,7 @@ def caught(programs_tried: int = 300) -> bool:
 
 
 def test_seeded_programs_find_nothing_wrong_with_the_real_engine() -> None:
-    assert not caught()
+    assert not caught(100)
 
 
 def test_whole_vector_evaluation_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,7 +153,7 @@ def test_the_order_of_evaluation_does_not_matter(drawn: RandomProgram, seed: int
         assert compare(drawn) in {"", "deadlock"}
 
 
-@settings(_slow_draws, max_examples=200)
+@settings(_slow_draws, max_examples=80)
 @given(programs())
 def test_no_resource_is_ever_over_capacity_and_all_work_is_done(drawn: RandomProgram) -> None:
     """At every solve the shares on a resource add up to at most one."""

@@ -82,7 +82,7 @@ def jobs(draw: st.DrawFn) -> tuple[str, str, list[tuple[str, str, float, float]]
 
 
 @pytest.mark.slow
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(jobs(), st.sampled_from(list(BACKGROUNDS)))
 @example(CYCLIC, "idle")
 def test_engine_equals_oracle_on_any_machine_with_any_algorithm(job, beside) -> None:

@@ -69,7 +69,7 @@ planners = st.sampled_from(["table_wise", "row_wise", "table_row_wise", "data_pa
 
 @pytest.mark.slow
 @settings(
-    max_examples=20,
+    max_examples=6,
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
     phases=[Phase.explicit, Phase.reuse, Phase.generate],  # an oracle run takes too long to shrink

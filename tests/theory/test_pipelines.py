@@ -15,7 +15,7 @@ DENSE = ("lookup", "exchange", "bottom", "top", "top_back", "exchange_back", "bo
 TRAINING = (*DENSE, "optimizer")
 times = st.integers(0, 1000)
 durations = st.fixed_dictionaries(dict.fromkeys((*TRAINING, "copy", "dist"), times))
-few = settings(max_examples=30, deadline=None)
+few = settings(max_examples=12, deadline=None)
 
 
 def forward(t: dict[str, int]) -> int:

@@ -8,8 +8,8 @@ from scenarios.mapping import one_after_the_other
 from scenarios.plans import PlanningJob, plan_of
 from scenarios.progress import Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
-from scenarios.runner import simulate
 from scenarios.sweep import plan_sweep, run_sweep
+from tests.law_runs import summary_of_run
 from workloads.dlrm.iteration.generate import generate
 from workloads.dlrm.sharding import PLANNERS
 
@@ -22,7 +22,7 @@ def job(batch: int, *settings: str) -> ResolvedScenario:
 
 
 def seconds(batch: int, *settings: str) -> float:
-    return float(simulate(job(batch, *settings), Silent()).summary["iteration_time_s"])
+    return summary_of_run(job(batch, *settings))["iteration_time_s"]
 
 
 @pytest.mark.parametrize("planner", ["row_wise", "table_row_wise"])
@@ -38,7 +38,7 @@ def test_time_lies_between_those_of_the_even_batches(planner: str) -> None:
 
 
 def test_throughput_counts_the_true_batch() -> None:
-    summary = simulate(job(EVEN + 5), Silent()).summary
+    summary = summary_of_run(job(EVEN + 5))
     assert summary["global_batch_size"] == EVEN + 5
     assert summary["local_batch_size"] == 2049
     assert summary["throughput_samples_per_s"] * summary["iteration_time_s"] == pytest.approx(EVEN + 5)
@@ -49,7 +49,7 @@ def test_throughput_counts_the_true_batch() -> None:
 def test_every_planner_takes_an_uneven_batch(planner: str, spread: str) -> None:
     """`criteo_small` on 3 ranks, each of which has room for copies of all tables."""
     settings = [f"workload.sharding.planner={planner}", f"workload.pooling_spread={spread}", "world_size=3"]
-    settings.append("workload.sharding.steps=1")
+    settings += ["workload.sharding.steps=1", "run.iterations=2"]
     planned = PlanningJob.of(load_scenario("criteo_small", ["workload.global_batch_size=1000", *settings]))
     assert planned.report(plan_of(planned)).fits
 
@@ -57,7 +57,7 @@ def test_every_planner_takes_an_uneven_batch(planner: str, spread: str) -> None:
 def test_passes_share_an_uneven_batch() -> None:
     """Each takes as long as the largest; the samples are those of the batch."""
     accumulated = "workload.gradient_accumulation=7"
-    summary = simulate(job(EVEN + 5, accumulated), Silent()).summary
+    summary = summary_of_run(job(EVEN + 5, accumulated))
     even = 7 * RANKS * (EVEN // (7 * RANKS) + 1)
     assert summary["global_batch_size"] == EVEN + 5
     assert summary["throughput_samples_per_s"] * summary["iteration_time_s"] == pytest.approx(EVEN + 5)

@@ -127,18 +127,6 @@ def test_an_unknown_name_that_only_a_model_knows_is_told_where_it_was_set(settin
     assert error.value.nearest == nearest
 
 
-def test_model_a_does_not_fit_on_four_nodes_and_the_message_has_the_numbers():
-    with pytest.raises(InfeasibleError) as error:
-        simulate(load_scenario("zionex_a_128", ["nodes=4"]), Silent())
-    text = str(error.value)
-    assert all(part in text for part in ("hbm:", "ddr:", "40.0 GB usable", "nodes", "rows_scaling=fit"))
-
-
-def test_the_nodes_the_message_names_do_fit_or_nearly():
-    """The message says about 7 nodes: 8, the next that divides the batch, fits."""
-    check(load_scenario("zionex_a_128", ["nodes=8"]))
-
-
 @pytest.mark.slow
 def test_rows_scaling_makes_it_fit_and_is_said():
     outcome = simulate(load_scenario(*SMALL), Silent())

@@ -48,7 +48,7 @@ def test_more_ranks_than_samples_are_an_error_before_anything_runs() -> None:
 
 
 def test_sizes_that_do_not_fit_are_rows_with_numbers_and_the_others_go_on() -> None:
-    rows = run_sweep(plan_sweep("zionex_a_128", "nodes=1,16", "weak"), one_after_the_other)
+    rows = run_sweep(plan_sweep("mlperf_dlrm_v1", "world_size=1,8", "weak", ["cluster=zionex"]), one_after_the_other)
     assert [row["status"] for row in rows] == ["infeasible", "ok"]
     assert "40.0 GB usable" in rows[0]["message"]
     assert rows[0]["iteration_time_s"] is None
@@ -58,9 +58,9 @@ def test_sizes_that_do_not_fit_are_rows_with_numbers_and_the_others_go_on() -> N
 
 @pytest.mark.slow
 def test_fit_makes_model_a_run_on_every_size() -> None:
-    plan = plan_sweep("zionex_a_128", "nodes=1,2,4", "weak", ["workload.rows_scaling=fit"])
+    plan = plan_sweep("zionex_a_128", "nodes=1,4", "weak", ["workload.rows_scaling=fit"])
     rows = run_sweep(plan, one_after_the_other)
-    assert [row["status"] for row in rows] == ["ok", "ok", "ok"]
+    assert [row["status"] for row in rows] == ["ok", "ok"]
     times = [row["iteration_time_s"] for row in rows]
     assert times == sorted(times), "a larger cluster exchanges more over slower links"
     assert all(row["hbm_bytes"] <= 40e9 for row in rows)

@@ -25,11 +25,14 @@ CPU = torch.device("cpu")
 
 @pytest.fixture(scope="module", autouse=True)
 def group(tmp_path_factory):
-    """A process group of one."""
+    """A process group of one, in one thread: more wait longer for each other than such a small job takes."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
     store = tmp_path_factory.mktemp("group") / "store"
     dist.init_process_group("gloo", init_method=store.as_uri(), rank=0, world_size=1)
     yield
     dist.destroy_process_group()
+    torch.set_num_threads(threads)
 
 
 def all_as(kind, ranks=(0,)):

@@ -156,17 +156,17 @@ def test_training_killed_at_any_moment_resumes_to_the_bit(tmp_path):
     """A checkpoint after every iteration, so that many kills hit one being written; batches are in flight, too."""
     content = scenario(2, pipeline="sparse_dist", optimizer={"dense": "adagrad", "tables": "adagrad"})
     file = write(tmp_path, content)
-    whole = Run(file, iterations=40, checkpoints=tmp_path / "whole", checkpoint_every=40)
+    whole = Run(file, iterations=25, checkpoints=tmp_path / "whole", checkpoint_every=25)
     launch.run_ranks(whole, 2)
     broken = replace(whole, checkpoints=tmp_path / "broken", checkpoint_every=1)
     draw = random.Random(5)
-    for number, moment in enumerate((3, 13, 23)):
+    for number, moment in enumerate((3, 13)):
         killed(broken, tmp_path / f"attempt{number}", moment, draw)
         for checkpoint in broken.checkpoints.glob("iteration-*"):
             parts = [torch.load(checkpoint / f"rank{rank}.pt", weights_only=True) for rank in range(2)]
             assert {part["iterations"] for part in parts} == {int(checkpoint.name.split("-")[1])}
     launch.run_ranks(broken, 2)
-    assert sorted(path.name for path in broken.checkpoints.iterdir()) == ["iteration-000000039", "iteration-000000040"]
+    assert sorted(path.name for path in broken.checkpoints.iterdir()) == ["iteration-000000024", "iteration-000000025"]
     for one, other in zip(
         restored(content, whole.checkpoints, file), restored(content, broken.checkpoints, file), strict=True
     ):

@@ -153,7 +153,7 @@ def test_all_but_cuda_runs_here(tmp_path, capsys, monkeypatch):
     pytest.importorskip("torch")
     for name, value in SLEEPING.items():
         monkeypatch.setenv(name, value)
-    spec = calibrate_gpus(tmp_path / "here.yaml", "dgx_h100", minutes=0.1, device="cpu")
+    spec = calibrate_gpus(tmp_path / "here.yaml", "dgx_h100", minutes=0.03, device="cpu")
     assert {"gemm", "batched", "stream", "lookup"} <= set(spec.fit.errors_pct)
     assert not spec.fit.has_collectives
     assert spec.framework is not None

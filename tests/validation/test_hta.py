@@ -76,7 +76,7 @@ def test_hta_gives_our_breakdown_of_a_small_trace(tmp_path):
 
 
 def test_hta_gives_our_breakdown_of_a_simulated_run(tmp_path):
-    run("zionex_a_128", out=tmp_path / "run", report=False)
+    run("zionex_a_128", out=tmp_path / "run", report=False, levers=False)
     agree(import_traces([tmp_path / "run" / "timeline.parquet"], [0, 77]), tmp_path / "chrome")
 
 

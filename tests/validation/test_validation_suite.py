@@ -19,7 +19,7 @@ MEASURED = ROOT.parent / "shared" / "measured" / "zionex_dlrm.yaml"
 MLPERF = ROOT.parent / "shared" / "measured" / "mlperf_dlrm.yaml"
 
 CASE = {
-    "id": "a", "scenario": "zionex_a_128", "metric": "iteration_time_s", "measured": 0.05, "unit": "s",
+    "id": "a", "scenario": "mlperf_dlrm_v1", "metric": "iteration_time_s", "measured": 0.05, "unit": "s",
     "source": "a test", "grade": "read",
 }  # fmt: skip
 
@@ -69,6 +69,14 @@ def test_json_has_the_documented_shape_and_recalled_values_enter_no_mean(
     assert {"id", "role", "grade", "inputs", "metric", "unit", "measured", "predicted", "error_pct"} <= set(first)
     assert suite["worst_pct"] == pytest.approx(100 * (first["predicted"] / 0.05 - 1))
     assert suite["memory_cases"]["worst_pct"] == pytest.approx(suite["cases"][1]["error_pct"])
+
+
+def test_a_gain_of_the_bound_is_a_metric_as_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Bounds take long to find and are looked for where a case asks for one alone."""
+    cases = [CASE, {**CASE, "id": "b", "metric": "bound.joint.gain", "measured": 0.1}]
+    assert main(["validate", str(suite_file(tmp_path, cases=cases)), "--json", "--workers", "1"]) == 0
+    (suite,) = json.loads(capsys.readouterr().out)["suites"]
+    assert 0 < suite["cases"][1]["predicted"] < 0.5
 
 
 def test_fail_above_gives_exit_code_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

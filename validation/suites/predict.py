@@ -14,7 +14,8 @@ from inputs.errors import InfeasibleError, InputError
 from scenarios.mapping import Map
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario, question_of
-from scenarios.runner import Outcome, simulate
+from scenarios.runner import Simulation, simulate, simulation_of
+from scenarios.summary import summary_of
 from simulator.lowered import PS_PER_S
 from simulator.operators import Category, CollectiveCall, EmbeddingLookup, EmbeddingUpdate, Gemm
 from workloads.dlrm.iteration.input_path import SECTION as INPUT
@@ -23,15 +24,21 @@ from workloads.graded import graded_quantities
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A scenario with changes: a job that is simulated once for all rows that need it."""
+    """A scenario with changes: a job that is simulated once for all rows that need it.
+
+    Attributes:
+        bound: whether its bound is looked for, which takes longer than all else.
+    """
 
     scenario: str
     settings: tuple[str, ...] = ()
+    bound: bool = False
 
     @classmethod
-    def of(cls, scenario: str, changes: Mapping[str, Any]) -> Job:
-        """A job from dotted keys and values."""
-        return cls(scenario, tuple(f"{key}={json.dumps(value)}" for key, value in changes.items()))
+    def of(cls, scenario: str, changes: Mapping[str, Any], metric: str = "") -> Job:
+        """A job from dotted keys and values, of which a metric is looked at."""
+        settings = tuple(f"{key}={json.dumps(value)}" for key, value in changes.items())
+        return cls(scenario, settings, metric.partition(".")[0] == "bound")
 
     def resolved(self) -> ResolvedScenario:
         """The scenario, checked.
@@ -53,6 +60,12 @@ class AskedJob:
     job: Job
     question: str
 
+    @staticmethod
+    def of(job: Job) -> AskedJob:
+        """The job with its question."""
+        question = question_of(job.scenario, job.settings, job.resolved())
+        return AskedJob(job, f"{question} with its bound" if job.bound else question)
+
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
@@ -60,7 +73,7 @@ class Prediction:
 
     Attributes:
         inputs: inputs of the job: cluster, model, sizes.
-        summary: ``summary.json``; empty if the job does not fit.
+        summary: ``summary.json``, the bound only if the job asks for it; empty if the job does not fit.
         parts: durations in s of the mean rank (`_parts`), and ``exposed_share_of_comm``.
         problem: why there is no result.
     """
@@ -93,7 +106,7 @@ def predict(jobs: list[Job], run_all: Map, progress: Progress | None = None) -> 
         InputError: a job is no valid scenario; found before anything runs.
     """
     progress = progress or Silent()
-    distinct = [AskedJob(job, question_of(job.scenario, job.settings, job.resolved())) for job in dict.fromkeys(jobs)]
+    distinct = [AskedJob.of(job) for job in dict.fromkeys(jobs)]
     predictions: dict[Job, Prediction] = {}
     progress.stage("simulating cases", 0, len(distinct))
     for position, prediction in run_all(predict_one, distinct):
@@ -108,10 +121,15 @@ def predict_one(asked: AskedJob) -> Prediction:
     resolved = job.resolved()
     inputs = inputs_of(resolved, job)
     try:
-        outcome = simulate(resolved, Silent())
+        if job.bound:
+            found: Simulation = (outcome := simulate(resolved, Silent()))
+            summary = outcome.summary
+        else:
+            found = simulation_of(resolved, Silent())
+            summary = summary_of(found.prepared, found.analysis, None, None, found.warnings)
     except InfeasibleError as error:
         return Prediction(inputs, problem=str(error))
-    return Prediction(inputs, outcome.summary, _parts(outcome))
+    return Prediction(inputs, summary, _parts(found, summary))
 
 
 def inputs_of(resolved: ResolvedScenario, job: Job) -> dict[str, Any]:
@@ -129,7 +147,7 @@ def inputs_of(resolved: ResolvedScenario, job: Job) -> dict[str, Any]:
     }
 
 
-def _parts(outcome: Outcome) -> dict[str, float]:
+def _parts(outcome: Simulation, summary: Mapping[str, Any]) -> dict[str, float]:
     """Durations of the mean rank in one iteration, by the classes that a peer reports; overlap is not taken out.
 
     ``gemm_s``, ``embedding_s`` (lookup and update), ``other_compute_s``, one part per collective op (transfer, without
@@ -147,8 +165,8 @@ def _parts(outcome: Outcome) -> dict[str, float]:
             if name:
                 parts[name] = parts.get(name, 0.0) + share * seconds
     parts["serial_s"] = float(np.sum([seconds for name, seconds in parts.items() if name != "input_dist_s"]))
-    parts["iteration_s"] = outcome.summary["iteration_time_s"]
-    parts["exposed_share_of_comm"] = outcome.summary["breakdown"]["exposed_share_of_comm"]
+    parts["iteration_s"] = summary["iteration_time_s"]
+    parts["exposed_share_of_comm"] = summary["breakdown"]["exposed_share_of_comm"]
     return parts
 
 
@@ -162,7 +180,7 @@ def _part_of(work: object, category: Category) -> str:
     return "other_compute_s" if category is Category.COMPUTE else ""
 
 
-def alternatives_of(scenario: str, changes: Mapping[str, Any]) -> list[tuple[str, Any, Job]]:
+def alternatives_of(scenario: str, changes: Mapping[str, Any], metric: str) -> list[tuple[str, Any, Job]]:
     """(quantity, value, job) for every alternative that the model and the framework of a scenario list.
 
     Last the alternatives of the framework all together: each was chosen, and they may hide each other. A local batch is
@@ -181,7 +199,7 @@ def alternatives_of(scenario: str, changes: Mapping[str, Any]) -> list[tuple[str
     if len(chosen) > 1:
         together = {f"workload.alternatives.{key}": value for key, value in chosen.items()}
         found.append((" + ".join(chosen), " + ".join(map(str, chosen.values())), together))
-    return [(key, value, Job.of(scenario, {**changes, **change})) for key, value, change in found]
+    return [(key, value, Job.of(scenario, {**changes, **change}, metric)) for key, value, change in found]
 
 
 def _alternatives(model: BaseModel) -> list[tuple[str, Any]]:

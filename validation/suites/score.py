@@ -25,10 +25,12 @@ def score(file: Path, suite: Suite, run_all: Map, progress: Progress | None = No
         InputError: a case is no valid scenario or asks for a metric that is not there.
     """
     repeated = {
-        case.id: alternatives_of(case.scenario, case.set) for case in suite.cases if case.id in suite.alternatives
+        case.id: alternatives_of(case.scenario, case.set, case.metric)
+        for case in suite.cases
+        if case.id in suite.alternatives
     }
     jobs = [
-        *(Job.of(case.scenario, case.set) for case in suite.cases),
+        *(Job.of(case.scenario, case.set, case.metric) for case in suite.cases),
         *(job for options in repeated.values() for _, _, job in options),
         *(Job.of(e.scenario, side) for e in suite.effects for side in (e.before, e.after)),
         *(Job.of(peer.scenario, {}) for peer in suite.peers),
@@ -73,7 +75,7 @@ def _errors(cases: Sequence[Table], *, memory: bool) -> list[float]:
 
 
 def _case(suite: Suite, case: Case, predictions: Mapping[Job, Prediction]) -> Table:
-    prediction = predictions[Job.of(case.scenario, case.set)]
+    prediction = predictions[Job.of(case.scenario, case.set, case.metric)]
     predicted = prediction.value(case.metric)
     measured = case.measured
     row = {

@@ -95,7 +95,7 @@ class Popularity:
 
     def distinct(self, lookups: FloatArray | float) -> FloatArray:
         """Rows that ``lookups [...]`` lookups touch in the mean, D ``[...]``."""
-        return np.asarray(-np.expm1(_times(lookups, np.log1p(-self.p))) @ self.count)
+        return np.asarray(_touched(self.count, self.share, lookups))
 
     def hit_rate(self, cache_rows: FloatArray | float, lookups: float = np.inf) -> FloatArray:
         """Share of lookups that an LRU cache of ``cache_rows [...]`` rows serves ``[...]``.
@@ -117,7 +117,7 @@ class Popularity:
         The curve of ``1 - hit_rate(rows, lookups)`` at windows T of which D(T) is known instead of solved; between
         its points it is all but straight.
         """
-        window = np.geomspace(1.0, max(lookups, 1.0), _WINDOWS)
+        window = _windows(max(lookups, 1.0))
         decay = np.exp(_times(window, np.log1p(-self.p)))
         filled = (1.0 - decay) @ self.count
         missing = (filled + (lookups - window) * (decay @ self.share)) / max(lookups, 1.0)
@@ -205,12 +205,8 @@ def zipf(rows: int, exponent: float, order: Order = "hashed") -> Popularity:
     """Zipf's law, p proportional to rank^-exponent, its sum replaced by the integral of x^-exponent on [1, R + 1)."""
     if exponent == 0.0:
         return uniform(rows)
-    edges = _edges(rows)
-    power = 1.0 - exponent
-    log = np.log(edges)
-    reach = log if abs(power) < 1e-9 else np.expm1(power * log) / power
-    share = np.diff(reach) / reach[-1]
-    return Popularity(np.diff(edges), share, order)
+    count, log = _bins(rows)
+    return Popularity(count, _zipf_shares(log, exponent), order)
 
 
 def zipf_touching(rows: int, lookups: float, distinct: float, order: Order = "hashed") -> Popularity:
@@ -226,10 +222,10 @@ def zipf_touching(rows: int, lookups: float, distinct: float, order: Order = "ha
     above, below = math.log(chance / distinct), math.log(float(zipf(rows, high).distinct(lookups)) / distinct)
     if below >= 0.0:
         return zipf(rows, high, order)
-    kept = 0
+    kept, (count, log) = 0, _bins(rows)
     for _ in range(_STEPS):
         middle = (low * below - high * above) / (below - above)
-        found = math.log(float(zipf(rows, middle).distinct(lookups)) / distinct)
+        found = math.log(float(_touched(count, _zipf_shares(log, middle), lookups)) / distinct)
         if abs(found) < _CLOSE:
             break
         if found > 0.0:
@@ -237,6 +233,27 @@ def zipf_touching(rows: int, lookups: float, distinct: float, order: Order = "ha
         else:
             high, below, above, kept = middle, found, above / 2 if kept < 0 else above, -1
     return zipf(rows, middle, order)
+
+
+def _zipf_shares(log: FloatArray, exponent: float) -> FloatArray:
+    """Shares of bins ``[K]`` between edges of these logarithms ``[K + 1]``."""
+    power = 1.0 - exponent
+    reach = log if abs(power) < 1e-9 else np.expm1(power * log) / power
+    return np.asarray((reach[1:] - reach[:-1]) / reach[-1])
+
+
+def _touched(count: FloatArray, share: FloatArray, lookups: FloatArray | float) -> FloatArray:
+    """See `Popularity.distinct`."""
+    p = np.minimum(share / count, _MOST_LIKELY)
+    return -np.expm1(_times(lookups, np.log1p(-p))) @ count
+
+
+def _windows(last: float) -> FloatArray:
+    """Numbers of lookups from 1 to ``last`` by equal factors ``[_WINDOWS]``: numpy's ``geomspace``, made faster."""
+    power = np.arange(_WINDOWS) * (np.log10(last) / (_WINDOWS - 1))
+    window = 10.0**power
+    window[0], window[-1] = 1.0, last
+    return np.asarray(window)
 
 
 def scattered(ranks: IntArray, rows: int, salt: int = 0) -> IntArray:
@@ -261,6 +278,13 @@ def _edges(rows: int) -> FloatArray:
 
 
 @lru_cache(maxsize=4096)
+def _bins(rows: int) -> tuple[FloatArray, FloatArray]:
+    """Rows of each bin ``[K]``, and logarithms of the edges ``[K + 1]``."""
+    edges = _edges(rows)
+    return np.diff(edges), np.log(edges)
+
+
+@lru_cache(maxsize=4096)
 def _stride(rows: int) -> int:
     """A number near rows / golden ratio that shares no factor with rows: multiples of it are spread evenly."""
     stride = max(1, int(rows * 0.6180339887498949))
@@ -271,8 +295,11 @@ def _stride(rows: int) -> int:
 
 def _times(lookups: FloatArray | float, log: FloatArray) -> FloatArray:
     """``lookups [...]`` times ``log [K]``, ``[..., K]``; rows that nothing looks up stay at 0 for ever."""
+    never = log == 0.0
+    if not never.any():
+        return np.multiply.outer(np.asarray(lookups, dtype=np.float64), log)
     with np.errstate(invalid="ignore"):
-        return np.where(log == 0.0, 0.0, np.multiply.outer(np.asarray(lookups, dtype=np.float64), log))
+        return np.where(never, 0.0, np.multiply.outer(np.asarray(lookups, dtype=np.float64), log))
 
 
 def _cumulative(count: FloatArray, amount: FloatArray, rows: FloatArray) -> FloatArray:

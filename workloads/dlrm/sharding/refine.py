@@ -87,19 +87,18 @@ def _improve(state: _State, rank: int) -> bool:
     mine = np.flatnonzero(state.ranks == rank)
     if not len(mine):
         return False
-    moves, swaps = _moves(state, rank, mine), _swaps(state, rank, mine)
-    least = -1e-9 * float(_squared(state.over[rank]))
-    if min(moves.min(initial=0.0), swaps.min(initial=0.0)) >= least:
-        return False
-    if moves.min() <= swaps.min():
-        shard, target = np.unravel_index(int(moves.argmin()), moves.shape)
-        state.put(int(mine[shard]), int(target))
-    else:
-        shard, other = np.unravel_index(int(swaps.argmin()), swaps.shape)
-        target = state.ranks[other]
-        state.put(int(mine[shard]), int(target))
-        state.put(int(other), rank)
-    return True
+    moves, least = _moves(state, rank, mine), -1e-9 * float(_squared(state.over[rank]))
+    move = float(moves.min())
+    swap = _best_swap(state, rank, mine, min(move, least))
+    if swap is not None:
+        shard, other = swap
+        target = int(state.ranks[other])
+        state.put(shard, target)
+        state.put(other, rank)
+    elif move < least:
+        shard, target = (int(n) for n in np.unravel_index(int(moves.argmin()), moves.shape))
+        state.put(int(mine[shard]), target)
+    return swap is not None or move < least
 
 
 def _moves(state: _State, home: int, mine: IntArray) -> FloatArray:
@@ -112,19 +111,54 @@ def _moves(state: _State, home: int, mine: IntArray) -> FloatArray:
     return change
 
 
-def _swaps(state: _State, home: int, mine: IntArray) -> FloatArray:
-    """Change of the potential when a shard of rank ``home`` and another shard change places ``[mine, S]``."""
-    up, down = np.zeros((len(mine), len(state.ranks))), np.zeros((len(mine), len(state.ranks)))
-    for cost, there, here in zip(state.costs.T, state.over[state.ranks].T, state.over[home], strict=True):
-        given = cost[mine][:, None] - cost[None]  # increase of the other rank's load in a phase [mine, S]
-        up += np.maximum(there[None] + given, 0.0) ** 2
-        down += np.maximum(here - given, 0.0) ** 2
-    change = up - _squared(state.over)[state.ranks][None] + down - _squared(state.over[home])
-    growth = state.sizes[mine][:, None] - state.sizes[None]
-    change[(state.ranks == home)[None] | (state.room[state.ranks][None] < growth) | (state.room[home] < -growth)] = (
-        np.inf
-    )
+def _best_swap(state: _State, home: int, mine: IntArray, limit: float) -> tuple[int, int] | None:
+    """Shard of rank ``home`` and other shard whose swap changes the potential most, if by less than ``limit`` < 0.
+
+    No swap with a rank gains more than sharing the overflow of both evenly would, so ranks with which that gains less
+    than the best swap so far are not looked at.
+    """
+    potential = state.potential()
+    shared = 2.0 * _squared((state.over + state.over[home]) / 2.0)
+    gains = shared - (1.0 + _ROUNDING) * (potential + potential[home])
+    gains[home] = np.inf
+    order, done, count = np.argsort(gains), 0, 1
+    best = (limit, -1, -1)
+    while done < len(order) and gains[order[done]] < best[0]:
+        some = order[done : done + count]
+        looked_at = np.zeros(len(gains), dtype=np.bool_)
+        looked_at[some[gains[some] < best[0]]] = True
+        others = np.flatnonzero(looked_at[state.ranks])
+        if len(others):
+            change = _swaps(state, home, mine, others)
+            shard, other = np.unravel_index(int(change.argmin()), change.shape)
+            best = min(best, (float(change[shard, other]), int(mine[shard]), int(others[other])))
+        done, count = done + count, 2 * count
+    return None if best[1] < 0 else best[1:]
+
+
+_ROUNDING = 1e-9
+"""Relative error of a change of the potential, more than there can be."""
+
+
+def _swaps(state: _State, home: int, mine: IntArray, others: IntArray) -> FloatArray:
+    """Change of the potential when a shard of rank ``home`` and one of ``others`` change places ``[mine, others]``."""
+    up, down, given, over = (np.zeros((len(mine), len(others))) for _ in range(4))
+    ranks = state.ranks[others]
+    for cost, there, here in zip(state.costs.T, state.over.T, state.over[home], strict=True):
+        np.subtract.outer(cost[mine], cost[others], out=given)  # increase of the other rank's load in a phase
+        up += _overflow(np.add(there[ranks], given, out=over))
+        down += _overflow(np.subtract(here, given, out=over))
+    up -= _squared(state.over)[ranks]
+    up += down
+    change = np.subtract(up, _squared(state.over[home]), out=up)
+    growth = state.sizes[mine][:, None] - state.sizes[others]
+    change[(state.room[ranks] < growth) | (state.room[home] < -growth)] = np.inf
     return change
+
+
+def _overflow(over: FloatArray) -> FloatArray:
+    """The squared positive part, in place."""
+    return np.square(np.maximum(over, 0.0, out=over), out=over)
 
 
 def _squared(over: FloatArray) -> FloatArray:

@@ -24,6 +24,8 @@ MAX_NAME = 100
 """Characters of a wrong name that are compared with known ones."""
 MAX_KEY = 200
 """Characters of a key that a message shows."""
+MAX_FILE = 500
+"""Characters of a path that a message shows."""
 MAX_PROBLEMS = 20
 """Maximum number of problems of one input in a message."""
 
@@ -64,7 +66,7 @@ class InputError(DlrmsimError):
 
     def _line(self) -> str:
         """The line of this problem."""
-        where = str(self.file) if self.file is not None else ""
+        where = cut(str(self.file), MAX_FILE) if self.file is not None else ""
         if self.line is not None:
             where += f":{self.line}"
         head = ": ".join(part for part in (where, cut(self.key or "", MAX_KEY), self.message) if part)

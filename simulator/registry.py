@@ -49,6 +49,11 @@ class Registry(Generic[T]):
         self._read_entry_points()
         return sorted(self._items)
 
+    def __contains__(self, name: str) -> bool:
+        """Whether there is an item of this name."""
+        self._read_entry_points()
+        return name in self._items
+
     def items(self) -> list[tuple[str, T]]:
         """All (name, item), sorted by name."""
         return [(name, self._items[name]) for name in self.names()]
@@ -64,7 +69,7 @@ class Registry(Generic[T]):
         Raises:
             InputError: there is none; the message has the nearest name and ``key``, where the name was written.
         """
-        if name not in self.names():
+        if name not in self:
             raise InputError(
                 f"no such {self._kind}",
                 key=key,

@@ -57,7 +57,7 @@ class Case:
         """What a message may name: the file, or, where it is a command line, its arguments as messages show them."""
         if self.sample.arguments:
             return [self.sample.file.rpartition("/")[2]]
-        return [shown(argument) for argument in self.sample.command(self.data) if argument]
+        return [shown(argument) or "given ''" for argument in self.sample.command(self.data)]
 
     @property
     def job(self) -> Job:

@@ -154,7 +154,8 @@ def _apply(root: Any, holder: Any, last: int, change: Change) -> None:
         other, swapped = _at(root, change.value[:-1]), _at(root, change.value)
         number = _number(other, change.value[-1])
         _set(holder, last, copy.deepcopy(swapped))
-        _set(other, number, value)
+        if change.place != change.value[: len(change.place)]:  # else the value would contain itself
+            _set(other, number, value)
     elif change.op == "nest":
         _set(holder, last, Deep(value))
     elif change.op == "repeat" and not isinstance(holder, Pairs):

@@ -40,8 +40,11 @@ from dlrmsim.cli.terminal import (
 )
 from dlrmsim.cli.validate import validate
 from inputs.errors import DlrmsimError, InfeasibleError
+from inputs.given import cut
 
 INTERRUPTED = 130
+MAX_USAGE = 500
+"""Characters of a message on a wrong command line, which repeats arguments whole."""
 USAGE_ERROR = cast("type[typer.BadParameter]", typer.BadParameter.__bases__[0])
 """Exception that typer raises for a wrong command line; it has no public name there."""
 
@@ -135,7 +138,7 @@ def _failed(error: Exception) -> int:
 
 def _misused(error: typer.BadParameter) -> int:
     """Print one line on the mistake in the command line; without any arguments the help was shown instead."""
-    message = error.format_message().replace("Value error, ", "").rstrip(".")
+    message = cut(error.format_message().replace("Value error, ", "").rstrip("."), MAX_USAGE)
     command = error.ctx.command_path if error.ctx else "dlrmsim"
     if message:
         say(f"dlrmsim: {message}; {command} --help lists the options")

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 
 import typer
 
-from inputs.given import printable
+from inputs.errors import MAX_FILE
+from inputs.given import cut, printable
 
 REFUSED = 2
 """Exit code when the system refuses a file or the output: a full disk, a name that is too long."""
@@ -77,7 +78,8 @@ def output_lost(error: OSError) -> int:
 def file_refused(error: OSError) -> int:
     """Report a file that the system refuses and return the exit code."""
     reason = os.strerror(error.errno) if error.errno else str(error)
-    say(f"dlrmsim: {os.fsdecode(error.filename)}: cannot be read or written: {reason}")
+    name = cut(os.fsdecode(error.filename), MAX_FILE)
+    say(f"dlrmsim: {name}: cannot be read or written: {reason}; expected another name or place")
     return REFUSED
 
 

@@ -26,7 +26,7 @@ def dlrmsim(folder: Path, *arguments: object, **environment: str) -> subprocess.
     )  # fmt: skip
 
 
-@pytest.mark.parametrize("arguments", [["list"], ["list", "--help"], ["show", "piz_daint_mpi"], ["schema", "plan"]])
+@pytest.mark.parametrize("arguments", [["list"], ["list", "--help"], ["show", "zionex_a"], ["schema", "plan"]])
 def test_a_full_output_is_one_line(tmp_path, arguments):
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from simulator.program import IntArray
+from traces.typed import MAX_RANKS
 
 
 class Kind(IntEnum):
@@ -124,13 +125,17 @@ def ranks_in(trace: RankTrace) -> list[RankTrace]:
     as our own ``trace.json.gz`` does: the process is the rank.
     """
     events = trace.events
-    process = np.array([track[0] if isinstance(track[0], int) else -1 for track in events.tracks], dtype=np.int64)
+    process = np.array([track[0] if _is_rank(track[0]) else -1 for track in events.tracks], dtype=np.int64)
     of_event = process[events.track]
     devices = np.unique(of_event[events.on_device])
     hosts = np.unique(of_event[~events.on_device])
     if len(devices) < 2 or not np.array_equal(devices, hosts):
         return [trace]
     return [_only(trace, np.flatnonzero(of_event == rank), int(rank)) for rank in devices]
+
+
+def _is_rank(process: object) -> bool:
+    return isinstance(process, int) and 0 <= process < MAX_RANKS
 
 
 def _only(trace: RankTrace, rows: IntArray, rank: int) -> RankTrace:

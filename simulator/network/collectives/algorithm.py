@@ -176,6 +176,8 @@ def check_algorithm(op: str, name: str, key: str) -> None:
     Raises:
         InputError: the algorithm or the operation is unknown; the error names ``key``.
     """
+    if f"{op}/{name}" in ALGORITHMS:
+        return
     names: dict[str, list[str]] = {}
     for known in ALGORITHMS.names():
         known_op, known_name = known.split("/")
@@ -188,11 +190,5 @@ def check_algorithm(op: str, name: str, key: str) -> None:
             expected=f"one of {', '.join(names)}",
             nearest=nearest_name(op, names),
         )
-    if name not in names[op]:
-        raise InputError(
-            f"no such {op} algorithm",
-            key=key,
-            given=name,
-            expected=f"one of {', '.join(names[op])}",
-            nearest=nearest_name(name, names[op]),
-        )
+    expected, near = f"one of {', '.join(names[op])}", nearest_name(name, names[op])
+    raise InputError(f"no such {op} algorithm", key=key, given=name, expected=expected, nearest=near)

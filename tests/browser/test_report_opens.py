@@ -48,13 +48,22 @@ def files(tmp_path_factory) -> Path:
     return folder
 
 
-@pytest.fixture
-def visit(context, files) -> Iterator[Visit]:
+@pytest.fixture(scope="module")
+def opened(context, files) -> Iterator[Visit]:
     page = context.new_page()
     visit = Visit(page)
     visit.open(files / "run.html")
     yield visit
     page.close()
+
+
+@pytest.fixture
+def visit(opened) -> Visit:
+    """The page as the test before left it, with one iteration in its timeline."""
+    opened.page.mouse.move(5, 5)
+    opened.page.click("#timeline-fit")
+    opened.page.wait_for_timeout(100)
+    return opened
 
 
 def wait_for_ranks(visit: Visit, expected: list[str]) -> None:

@@ -120,7 +120,7 @@ def test_what_says_how_to_measure_is_refused_with_a_record(here, tmp_path, optio
 
 
 def test_a_shipped_job_runs_on_the_spec(here, calibrated):
-    arguments = ("--set", "cluster=here.yaml", "--set", "world_size=4", "--json")
+    arguments = ("--set", "cluster=here.yaml", "--set", "world_size=4", "--no-levers", "--no-report", "--json")
     code, out, err = here("run", "criteo_small", *arguments, "--out", "run", folder=calibrated)
     assert code == 0, err
     assert json.loads(out)["iteration_time_s"] > 0

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import yaml
 
+from dlrmsim.cli import main
 from tests.command import installed_command
 from tests.trainer_jobs import graded, model, scenario
 from tests.waiting import soon
@@ -231,13 +232,13 @@ def test_ranks_are_pinned_to_cores_of_their_own(measured):
     assert environment["cpu"]
 
 
-def test_the_scenario_beside_it_is_what_was_measured(measured):
+def test_the_scenario_beside_it_is_what_was_measured(measured, capsys):
     """Its plan is written out, and it can be predicted as it is."""
     folder, _ = measured
     resolved = yaml.safe_load((folder / "scenario.resolved.yaml").read_text(encoding="utf-8"))
     assert resolved["workload"]["sharding"]["plan"]["world_size"] == 2
-    code, _, err = dlrmsim("run", folder / "scenario.resolved.yaml", "--check", "--json", folder=folder.parent)
-    assert (code, err) == (0, "")
+    code = main(["run", str(folder / "scenario.resolved.yaml"), "--check", "--json"])
+    assert (code, capsys.readouterr().err) == (0, "")
     from scenarios.resolve import load_scenario
 
     assert load_scenario(folder / "scenario.resolved.yaml").hash == read(folder / "measured.json")["scenario_hash"]
@@ -317,40 +318,45 @@ def test_tables_beyond_this_machine_are_refused_with_the_numbers(tmp_path, monke
         (("--data", "nowhere.tsv"), "--data: no such file"),
     ],
 )
-def test_wrong_input_is_told_in_one_line(tmp_path, arguments, expected):
+def test_wrong_input_is_told_in_one_line(tmp_path, monkeypatch, capsys, arguments, expected):
     if expected == "not enough GPUs":
         import torch
 
         if torch.cuda.device_count() >= 2:
             pytest.skip("this machine has the GPUs")
-    code, out, err = dlrmsim("measure", tiny(tmp_path), *arguments, "--out", "out", folder=tmp_path)
+    monkeypatch.chdir(tmp_path)
+    code = main(["measure", str(tiny(tmp_path)), *arguments, "--out", "out"])
+    out, err = capsys.readouterr()
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert expected in err
     assert [path.name for path in tmp_path.iterdir()] == ["tiny.yaml"]
 
 
 def test_a_single_iteration_has_a_yardstick_too(tmp_path):
-    code, _, err = dlrmsim("measure", tiny(tmp_path), "--iterations", "1", "--out", "one", folder=tmp_path)
+    code, _, err = dlrmsim(
+        "measure", tiny(tmp_path), "--ranks", "1", "--iterations", "1", "--out", "one", folder=tmp_path
+    )
     assert code == 0, err
     assert read(tmp_path / "one" / "measured.json")["yardstick_s"] > 0.0
 
 
-def test_a_measurement_of_an_earlier_version_is_refused_with_one_message(measured, tmp_path):
+def test_a_measurement_of_an_earlier_version_is_refused_with_one_message(measured, tmp_path, capsys):
     """It has no iterations whose operators were timed."""
     for name in ("measured.json", "scenario.resolved.yaml"):
         (tmp_path / name).write_bytes((measured[0] / name).read_bytes())
-    code, _, err = dlrmsim("validate", "--measured", tmp_path, "--cluster", "zen5_2_cores", folder=tmp_path)
-    assert code == 2
-    assert "not a measurement" in err
+    assert main(["validate", "--measured", str(tmp_path), "--cluster", "zen5_2_cores"]) == 2
+    assert "not a measurement" in capsys.readouterr().err
 
 
-def test_of_a_measurement_on_a_gpu_the_iteration_alone_is_validated(measured, tmp_path):
+def test_of_a_measurement_on_a_gpu_the_iteration_alone_is_validated(measured, tmp_path, monkeypatch, capsys):
     """What its host did were launches: they say nothing of kernels."""
     shutil.copytree(measured[0], tmp_path / "on_gpu")
     file = tmp_path / "on_gpu" / "measured.json"
     file.write_text(json.dumps({**read(file), "device": "NVIDIA H100"}))
     arguments = ("--measured", "on_gpu", "--cluster", "zen5_2_cores", "--report", "page.html", "--json")
-    code, out, err = dlrmsim("validate", *arguments, folder=tmp_path)
-    assert code == 0, err
-    assert {case["metric"] for run in json.loads(out)["measured"] for case in run["cases"]} == {"iteration"}
+    monkeypatch.chdir(tmp_path)
+    assert main(["validate", *arguments]) == 0
+    assert {case["metric"] for run in json.loads(capsys.readouterr().out)["measured"] for case in run["cases"]} == {
+        "iteration"
+    }
     assert (tmp_path / "page.html").is_file()

@@ -52,7 +52,7 @@ def test_small_users_keep_their_speed() -> None:
 _usage = st.one_of(st.sampled_from([1.0, 0.5, 0.7, 0.25]), st.floats(0.01, 1.0))
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=250, deadline=None)
 @given(st.lists(st.dictionaries(st.integers(0, 6), _usage, max_size=5), min_size=1, max_size=8))
 def test_definition_holds(rows: list[dict[int, float]]) -> None:
     assert_fair(rows, speeds_of(rows))

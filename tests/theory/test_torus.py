@@ -83,7 +83,7 @@ def vars_of(part):
     return (part.sent, part.share) if isinstance(part, Spread) else (part.source, part.target, part.bytes)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=3), st.integers(0, 10_000))
 def test_links_carry_what_messages_routed_one_by_one_put_on_them(dimensions, seed):
     placement = ("block", "random")[seed % 2]
@@ -105,7 +105,7 @@ def test_links_carry_what_messages_routed_one_by_one_put_on_them(dimensions, see
             np.testing.assert_allclose(dense(pattern, block, fabric), np.stack(expected), rtol=1e-9, atol=1e-3)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.integers(0, 10_000))
 def test_bytes_times_links_is_conserved(dimensions, seed):
     """Over all links as many bytes as each message times the length of its shortest way."""

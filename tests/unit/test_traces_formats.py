@@ -240,9 +240,15 @@ def test_a_timeline_of_an_import_is_imported_the_same(tmp_path):
     assert again.summary["gaps"] == first.summary["gaps"]
 
 
-def test_a_timeline_of_a_run_shows_what_the_run_showed(tmp_path):
-    finished = run("zionex_a_128", out=tmp_path / "run", report=False)
-    again = imported_from([tmp_path / "run" / "timeline.parquet"], ranks=[0, 1, 2, 3])
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A run, with traces of two ranks."""
+    out = tmp_path_factory.mktemp("traced") / "run"
+    return run("zionex_a_128", out=out, report=False, levers=False, ranks=(0, 8))
+
+
+def test_a_timeline_of_a_run_shows_what_the_run_showed(finished):
+    again = imported_from([finished.folder / "timeline.parquet"], ranks=[0, 1, 2, 3])
     window = finished.outcome.analysis.breakdown
     step = next(s for s in again.summary["steps"] if s["step"] == f"iteration {window.window.iteration}")
     column = int(np.flatnonzero(window.ranks == 0)[0])
@@ -254,10 +260,9 @@ def test_a_timeline_of_a_run_shows_what_the_run_showed(tmp_path):
     assert np.abs(result.rank_end_ps - ends).max() < 1e-3 * ends.max()
 
 
-def test_the_chrome_trace_of_a_run_has_its_ranks_and_collectives(tmp_path):
+def test_the_chrome_trace_of_a_run_has_its_ranks_and_collectives(finished):
     """All ranks stand in one file, their processes; collectives are known by their arguments."""
-    finished = run("zionex_a_128", out=tmp_path / "run", report=False, ranks=(0, 8))
-    imported = import_traces([tmp_path / "run" / "trace.json.gz"])
+    imported = import_traces([finished.folder / "trace.json.gz"])
     assert imported.ranks == (0, 8)
     iterations = len(finished.outcome.result.records)
     calls = [w for w in finished.outcome.graph.programs[0].work if isinstance(w, CollectiveCall)]
@@ -283,9 +288,8 @@ def test_groups_of_ranks_stay_apart_in_a_timeline(tmp_path):
     assert waiting.sum(axis=0).tolist() == [0, 0, 8_000_000, 0]
 
 
-def test_a_timeline_of_several_iterations_has_an_operator_per_collective(tmp_path):
-    run("zionex_a_128", out=tmp_path / "run", report=False)
-    again = imported_from([tmp_path / "run" / "timeline.parquet"], ranks=[0])
+def test_a_timeline_of_several_iterations_has_an_operator_per_collective(finished):
+    again = imported_from([finished.folder / "timeline.parquet"], ranks=[0])
     names = [row.name for row in again.analysis.operators]
     assert len(names) == len(set(names))
     assert not [name for name in names if "@" in name]

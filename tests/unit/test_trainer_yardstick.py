@@ -21,7 +21,7 @@ torch.set_num_threads(1)
 from trainer.process.yardstick import Yardstick
 yardstick = Yardstick()
 begin = time.perf_counter()
-for _ in range(60):
+for _ in range(30):
     yardstick.look()
 print(json.dumps({"wall_s": time.perf_counter() - begin, "times_s": yardstick.times_s}))
 """
@@ -39,7 +39,7 @@ def test_a_core_that_is_shared_is_no_slower_one():
         busy.kill()
         busy.wait()
     found = json.loads(done.stdout)
-    assert len(found["times_s"]) == 60 * 5, "five steps a look, also once all rows were looked up"
+    assert len(found["times_s"]) == 30 * 5, "five steps a look, also once all rows were looked up"
     assert min(found["times_s"]) > 0.0
     assert sum(found["times_s"]) < 0.75 * found["wall_s"]
 

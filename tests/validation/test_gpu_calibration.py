@@ -104,7 +104,7 @@ def test_what_a_gpu_and_a_trainer_take_is_found_again_and_tells_other_jobs(tmp_p
     assert profile.name == "here_trainer"
     for name in CONSTANTS:
         assert getattr(profile, name).value == pytest.approx(TRAINER[name], rel=0.2), name
-    for job in made_jobs(cluster, tmp_path / "others", 2, 3):
+    for job in made_jobs(cluster, tmp_path / "others", 2, 2):
         file = tmp_path / "job.json"
         parts = {"cluster": str(spec.file), "workload": {**job.scenario["workload"], "framework": str(spec.framework)}}
         file.write_text(json.dumps({**job.scenario, **parts}), encoding="utf-8")

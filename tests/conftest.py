@@ -20,7 +20,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-settings.register_profile("reproducible", print_blob=True)
+settings.register_profile("reproducible", print_blob=True, deadline=None)  # machines are shared: no test fails by time
 settings.load_profile("reproducible")
 
 ONE_PROCESS = (

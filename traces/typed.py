@@ -30,9 +30,9 @@ Bytes: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=MAX_BYTES)] | Annotated[
 """A size."""
 
 ONE_EACH = "one trace of each rank"
-"""What importers expect of files."""
+"""Expected files of importers."""
 SAME_CALLS = "the same calls on each rank of a group, in the same order"
-"""What importers expect of collectives."""
+"""Expected collectives of importers."""
 
 UNREAD = object()
 """Stands for a value that could not be read without types."""

@@ -12,7 +12,7 @@ Members: TypeAlias = slice | IntArray
 
 
 def run_begins(ordered: IntArray) -> IntArray:
-    """Where each run of equal numbers begins; ``ordered`` has equal numbers beside each other."""
+    """First index of each run of equal numbers; ``ordered`` has equal numbers beside each other."""
     new = np.ones(len(ordered), dtype=np.bool_)
     np.not_equal(ordered[1:], ordered[:-1], out=new[1:])
     return np.flatnonzero(new)

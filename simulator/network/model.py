@@ -97,7 +97,7 @@ MOST_REMEMBERED = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Remembered:
-    """What was computed of a call: traffic by algorithm, and its times by the improvements of the model."""
+    """Results for a call: traffic by algorithm, and its times by the improvements of the model."""
 
     amounts: dict[str, tuple[StageAmounts, ...]] = field(default_factory=dict)
     timed: dict[Hashable, Timed] = field(default_factory=dict)
@@ -201,7 +201,7 @@ class CollectiveModel:
         )
 
     def _remembered(self, call: Call) -> _Remembered:
-        """What was computed of an equal call; calls in which every pair has a size of its own are too large to keep."""
+        """Results for an equal call; calls in which every pair has a size of its own are too large to keep."""
         if call.peer_shares is not None:
             return _Remembered()
         sizes = (call.bytes, call.send_bytes, call.receive_weights)

@@ -28,7 +28,7 @@ class HostFacts:
     Attributes:
         name: name of the spec.
         cpu: model name of the CPU.
-        vendor: ``intel``, ``amd`` or ``other``.
+        vendor: maker of the CPU.
         cores: usable cores.
         clock_hz: nominal clock.
         core_cache_bytes: last cache that belongs to one core (L2).

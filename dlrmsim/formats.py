@@ -80,6 +80,8 @@ def write_templates(file: Path, *, model: bool = False) -> list[Path]:
         texts[file.parent / MODEL_FILE] = _text("workloads.dlrm", "model_template.yaml")
         texts[file.parent / TABLES_FILE] = _text("workloads.dlrm", "tables_template.csv")
     for target in texts:
+        if target.is_dir():
+            raise InputError("is a folder; nothing was written", file=target.absolute(), expected="a new file's name")
         if target.exists():
             raise InputError("exists; nothing was written", file=target, expected="the name of a new file")
     for target, text in texts.items():

@@ -24,6 +24,8 @@ MAX_NAME = 100
 """Characters of a wrong name that are compared with known ones."""
 MAX_KEY = 200
 """Characters of a key that a message shows."""
+MAX_MESSAGE = 800
+"""Characters of the words of a message, which may repeat some of the input."""
 MAX_FILE = 500
 """Characters of a path that a message shows."""
 MAX_PROBLEMS = 20
@@ -69,7 +71,8 @@ class InputError(DlrmsimError):
         where = cut(str(self.file), MAX_FILE) if self.file is not None else ""
         if self.line is not None:
             where += f":{self.line}"
-        head = ": ".join(part for part in (where, cut(self.key or "", MAX_KEY), self.message) if part)
+        said = cut(self.message, MAX_MESSAGE)
+        head = ": ".join(part for part in (where, cut(self.key or "", MAX_KEY), said) if part)
         tail = [
             f"given {shown(self.given)!r}" if self.given is not None else "",
             f"expected {self.expected}" if self.expected else "",

@@ -153,9 +153,9 @@ def _apply(root: Any, holder: Any, last: int, change: Change) -> None:
     elif change.op == "swap":
         other, swapped = _at(root, change.value[:-1]), _at(root, change.value)
         number = _number(other, change.value[-1])
-        _set(holder, last, copy.deepcopy(swapped))
-        if change.place != change.value[: len(change.place)]:  # else the value would contain itself
-            _set(other, number, value)
+        mine, theirs = copy.deepcopy(value), copy.deepcopy(swapped)  # one may hold the other, or be it, after a repeat
+        _set(holder, last, theirs)
+        _set(other, number, mine)
     elif change.op == "nest":
         _set(holder, last, Deep(value))
     elif change.op == "repeat" and not isinstance(holder, Pairs):

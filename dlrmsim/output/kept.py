@@ -21,6 +21,7 @@ from typing import Any
 
 import dlrmsim
 from dlrmsim.output.environment import environment
+from inputs.errors import InfeasibleError, InputError
 from scenarios.mapping import Item, Map, Result
 from scenarios.progress import Progress, Silent
 
@@ -140,7 +141,8 @@ class Kept:
 def kept_results(output: Path, *, fresh: bool = False) -> Iterator[Kept]:
     """Yield the kept results of a piece of work; they go when the block has written its output.
 
-    Whatever ends the block early leaves them for the same work to go on with; an interrupt says so in a note.
+    Whatever ends the block early leaves them for the same work to go on with; an interrupt says so in a note. Only a
+    refusal of the input leaves nothing that was not there before: the same command would be refused again.
 
     Args:
         output: folder or file that the block writes; an absolute path's or a relative one's name counts.
@@ -150,8 +152,13 @@ def kept_results(output: Path, *, fresh: bool = False) -> Iterator[Kept]:
     if fresh:
         kept.remove()
         kept = Kept(kept.path)
+    is_new = not kept.path.exists()
     try:
         yield kept
+    except (InputError, InfeasibleError):
+        if is_new:
+            kept.remove()
+        raise
     except KeyboardInterrupt as interrupt:
         if kept.count:
             plural = "s are" if kept.count > 1 else " is"

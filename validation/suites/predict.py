@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from pydantic import BaseModel
 
-from inputs.errors import InfeasibleError, InputError
+from inputs.errors import InfeasibleError, InputError, nearest_name
 from scenarios.mapping import Map
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario, question_of
@@ -95,8 +95,19 @@ class Prediction:
         for key in metric.split("."):
             found = found.get(key) if isinstance(found, dict) else None
         if not isinstance(found, int | float):
-            raise InputError("no such metric", key=metric, expected="a number of summary.json")
+            near = nearest_name(metric, dict(_metrics(self.summary)))
+            expected = "a key of a number in summary.json, such as throughput_samples_per_s"
+            raise InputError("no such metric", key="metric", given=metric, expected=expected, nearest=near)
         return float(found)
+
+
+def _metrics(part: object, place: str = "") -> Iterator[tuple[str, float]]:
+    """Dotted keys of the numbers in a summary."""
+    if isinstance(part, dict):
+        for key, inner in part.items():
+            yield from _metrics(inner, f"{place}.{key}" if place else str(key))
+    elif isinstance(part, int | float):
+        yield place, part
 
 
 def predict(jobs: list[Job], run_all: Map, progress: Progress | None = None) -> dict[Job, Prediction]:

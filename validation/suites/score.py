@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from scenarios.located import of_file
 from scenarios.mapping import Map
 from scenarios.progress import Progress
 from validation.suites.collective_cases import collective_cases, groups_of
@@ -35,13 +36,14 @@ def score(file: Path, suite: Suite, run_all: Map, progress: Progress | None = No
         *(Job.of(e.scenario, side) for e in suite.effects for side in (e.before, e.after)),
         *(Job.of(peer.scenario, {}) for peer in suite.peers),
     ]
+    timed = [row for asked in suite.collectives for row in collective_cases(file, suite, asked)]
     predictions = predict(jobs, run_all, progress)
-    cases = [_case(suite, case, predictions) for case in suite.cases]
+    with of_file(file):
+        cases = [_case(suite, case, predictions) for case in suite.cases]
     repeated_cases = repeats(suite.cases)
     spreads = {name: group["spread_pct"] for group in repeated_cases for name in group["cases"]}
     cases = [case | {"spread_pct": spreads.get(case["id"])} for case in cases]
-    for asked in suite.collectives:
-        cases += collective_cases(file, suite, asked)
+    cases += timed
     return {
         "suite": file.stem,
         "cases": cases,
@@ -76,8 +78,7 @@ def _errors(cases: Sequence[Table], *, memory: bool) -> list[float]:
 
 def _case(suite: Suite, case: Case, predictions: Mapping[Job, Prediction]) -> Table:
     prediction = predictions[Job.of(case.scenario, case.set, case.metric)]
-    predicted = prediction.value(case.metric)
-    measured = case.measured
+    predicted, measured = prediction.value(case.metric), case.measured
     row = {
         "id": case.id,
         "role": suite.role(prediction.inputs),

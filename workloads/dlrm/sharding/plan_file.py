@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias
 from pydantic import Field, model_validator
 
 from inputs.errors import InputError
+from inputs.given import cut
 from inputs.model import Strict, problem
 from inputs.quantities import Count, RankCount, RankNumber
 from inputs.validate import validate
@@ -34,7 +35,7 @@ class ShardEntry(Strict):
     @model_validator(mode="after")
     def _has_a_rank(self) -> Self:
         if _PLACEMENT.fullmatch(self.placement) is None:
-            raise problem(f"not a placement: {self.placement}", key="placement", expected="such as rank:3/cuda:3")
+            raise problem(f"not a placement: {cut(self.placement)}", key="placement", expected="such as rank:3/cuda:3")
         return self
 
     @property

@@ -106,6 +106,7 @@
 
   function startRanks(ranks, timeline) {
     const order = document.getElementById("ranks-order");
+    if (!order) return; // one rank has no distribution
     const element = charts.draw("ranks-chart", () => ranksChart(ranks, order.value));
     order.addEventListener("change", () => charts.redraw("ranks-chart"));
     element.on("plotly_click", (event) => timeline.jump(event.points[0].customdata));

@@ -25,18 +25,21 @@ _WORDS = {
     "input_waiting": ("waiting for input", "the part of idle time in which only the next batch is missing"),
 }
 
-_BODY = """<div class="card"><div class="plot" id="parts-chart"></div></div>
-<div class="card"><div class="controls"><h3 style="margin:0">All {count} ranks</h3><span class="spacer"></span>
+_PARTS = '<div class="card"><div class="plot" id="parts-chart"></div></div>'
+_RANKS = """<div class="card"><div class="controls"><h3 style="margin:0">All {count} ranks</h3>
+<span class="spacer"></span>
 <label>in order of <select id="ranks-order"><option value="rank">rank number</option>
 <option value="compute">compute</option><option value="exposed_comm">exposed communication</option>
 <option value="idle">idle</option></select></label></div>
 <div class="plot" id="ranks-chart"></div><p class="note">Click a rank to see it in the timeline.</p></div>
-<h3>Over all ranks</h3>{table}"""
+<h3>Over all ranks</h3>"""
+"""The distribution over ranks, for jobs of more than one."""
 
 
 def breakdown_section(findings: Times) -> Section:
     """Bars of mean, slowest, fastest and median rank, the distribution, and a table over all ranks."""
     breakdown = findings.breakdown
+    count = len(breakdown.ranks)
     return Section(
         anchor="breakdown",
         title="Where the time goes",
@@ -46,14 +49,16 @@ def breakdown_section(findings: Times) -> Section:
             "{} of all communication time.",
             percent(hidden_share(breakdown)),
         ),
-        body=_BODY.format(count=f"{len(breakdown.ranks):,}", table=_table(breakdown)),
+        body="".join([_PARTS, _RANKS.format(count=f"{count:,}") if count > 1 else "", _table(breakdown)]),
         payload={"breakdown": _bars(breakdown, findings.chosen), "ranks": _columns(breakdown)},
     )
 
 
 def _bars(breakdown: Breakdown, chosen: ChosenRanks) -> list[dict[str, Any]]:
-    """Parts in ns of the mean over ranks and of the chosen ranks."""
+    """Parts in ns of the mean over ranks and of the chosen ranks; one bar where there is one rank."""
     bars = [{"label": "mean of all ranks"} | {p: float(_of(breakdown, p).mean()) / PS_PER_NS for p in PARTS}]
+    if len(breakdown.ranks) == 1:
+        return [bars[0] | {"label": f"rank {breakdown.ranks[0]}"}]
     for role in ("slowest", "fastest", "median"):
         rank = getattr(chosen, role)
         place = int(np.flatnonzero(breakdown.ranks == rank)[0])

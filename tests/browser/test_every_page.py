@@ -95,6 +95,15 @@ def import_page(folder: Path) -> Path:
     return folder / "import" / "report.html"
 
 
+def one_rank_page(folder: Path) -> Path:
+    """One bar, and no distribution over ranks."""
+    (folder / "imported").mkdir()
+    dlrmsim.import_traces(write_ranks(folder / "imported", two_ranks()[:1]), out=folder / "import")
+    page = folder / "import" / "report.html"
+    assert "All 1 ranks" not in page.read_text(encoding="utf-8")
+    return page
+
+
 def replay_page(folder: Path) -> Path:
     (folder / "replayed").mkdir()
     traces = write_ranks(folder / "replayed", two_ranks())
@@ -136,6 +145,7 @@ PAGES: dict[str, Callable[[Path], Path]] = {
     "collective": collective_page,
     "plan": plan_page,
     "import": import_page,
+    "one rank": one_rank_page,
     "replay": replay_page,
     "suites": suites_page,
     "measured": measured_page,

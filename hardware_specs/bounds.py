@@ -37,7 +37,8 @@ Latency = Annotated[float, Quantity("s", 0.0, 1.0)]
 """Seconds of a message, a hop, a start or a unit of work: at most 1 s."""
 MeasuredTime = Annotated[float, Quantity("s", 1e-9)]
 """A measured duration, from 1 ns."""
-Percent = Annotated[float, Field(ge=-1e6, le=1e6)]
+MOST_PERCENT = 1e6
+Percent = Annotated[float, Field(ge=-MOST_PERCENT, le=MOST_PERCENT)]
 """A deviation, per cent."""
 
 
@@ -47,6 +48,12 @@ def limits(kind: Any) -> tuple[float, float]:
     if quantity is None:
         return LEAST_RATIO, MOST_RATIO
     return quantity.least, DIMENSIONS[quantity.dimension].maximum if quantity.most is None else quantity.most
+
+
+def clipped(value: float, kind: Any) -> float:
+    """The value of a quantity that is closest to a fitted one, which may be outside of its limits."""
+    least, most = limits(kind)
+    return min(max(float(value), least), most)
 
 
 class ByName:

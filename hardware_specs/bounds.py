@@ -39,7 +39,8 @@ UnitCost = Annotated[float, Quantity("s", 0.0, 1e3)]
 """Seconds of a unit of a kernel's work: a byte, a FLOP, a call."""
 MeasuredTime = Annotated[float, Quantity("s", 1e-9)]
 """A measured duration, from 1 ns."""
-Percent = Annotated[float, Field(ge=-1e6, le=1e6)]
+MOST_PERCENT = 1e6
+Percent = Annotated[float, Field(ge=-MOST_PERCENT, le=MOST_PERCENT)]
 """A deviation, per cent."""
 
 
@@ -49,6 +50,12 @@ def limits(kind: Any) -> tuple[float, float]:
     if quantity is None:
         return LEAST_RATIO, MOST_RATIO
     return quantity.least, DIMENSIONS[quantity.dimension].maximum if quantity.most is None else quantity.most
+
+
+def clipped(value: float, kind: Any) -> float:
+    """The value of a quantity that is closest to a fitted one, which may be outside of its limits."""
+    least, most = limits(kind)
+    return min(max(float(value), least), most)
 
 
 class ByName:

@@ -19,6 +19,9 @@ KernelClass = Literal[
 """Kinds of kernels; `simulator.compute.cpu_amounts` says which operators they are, and what costs count."""
 
 
+MOST_SLOWER = 1000.0
+"""Largest factor on a collective's time within an iteration."""
+
 _PASS = frozenset({"call", "byte", "core_miss_byte", "shared_miss_byte"})
 _PRODUCT = frozenset({"call", "row", "left", "right", "result", "core_miss_byte", "shared_miss_byte"})
 _ROWS = frozenset({"call", "lookup", "core_miss", "core_miss_byte", "shared_miss", "shared_miss_byte"})
@@ -70,7 +73,7 @@ class CpuKernels(Strict):
     """Cache that cores share (L3), as far as lookups find it effective, bytes."""
     collective_cores: Annotated[float, Field(ge=0, le=1)] = 0.0
     """Fraction of a member's cores that a collective uses while its data move: CPU time over time."""
-    collective_slower: Annotated[float, Field(ge=1, le=1000)] = 1.0
+    collective_slower: Annotated[float, Field(ge=1, le=MOST_SLOWER)] = 1.0
     """Factor on the time in which a collective's data move within an iteration, against a collective alone."""
     posting_s: Latency = 0.0
     """Core time that a rank spends for each collective it issues, seconds: its threads wake up and post messages."""

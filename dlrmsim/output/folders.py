@@ -89,7 +89,7 @@ def require_file_writable(file: Path) -> None:
         InputError: it is a folder, or its folder is none that may be written.
     """
     if file.is_dir():
-        raise InputError("is a folder; nothing was written", file=file, expected="a file (--out)")
+        raise InputError("is a folder; nothing was written", file=file.absolute(), expected="a file (--out)")
     _require_writable(file.absolute().parent)
 
 
@@ -134,7 +134,7 @@ def file_written_whole(target: Path, content: str | bytes) -> None:
         InputError: ``target`` is a folder, or cannot be written.
     """
     if target.is_dir():
-        raise InputError("is a folder; nothing was written", file=target, expected="a file")
+        raise InputError("is a folder; nothing was written", file=target.absolute(), expected="a file")
     remove_dead(target.absolute().parent)
     try:
         handle, partial = new_file(target.absolute())

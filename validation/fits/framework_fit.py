@@ -20,6 +20,7 @@ from inputs.errors import InputError
 from inputs.quantities import format_quantity
 from scenarios.engine_run import iteration_s
 from scenarios.job import machine_of, settings_of
+from scenarios.located import of_file
 from scenarios.mapping import Keep, keep_nothing
 from scenarios.plans import make_fitting_plan
 from scenarios.progress import Progress, Silent
@@ -95,12 +96,13 @@ def calibration_of(framework: str, suites: Sequence[str]) -> list[Configuration]
     """
     measured: dict[Job, tuple[ResolvedScenario, list[float]]] = {}
     for name in suites:
-        _, suite = load_suite(name)
-        for case in suite.cases:
-            job = Job.of(case.scenario, case.set)
-            resolved = job.resolved()
-            if resolved.framework.name == framework and suite.role(inputs_of(resolved, job)) == "calibration":
-                measured.setdefault(job, (resolved, []))[1].append(_seconds(case, resolved))
+        file, suite = load_suite(name)
+        with of_file(file):
+            for case in suite.cases:
+                job = Job.of(case.scenario, case.set)
+                resolved = job.resolved()
+                if resolved.framework.name == framework and suite.role(inputs_of(resolved, job)) == "calibration":
+                    measured.setdefault(job, (resolved, []))[1].append(_seconds(case, resolved))
     if not measured:
         raise InputError(
             f"no calibration case with framework {framework}",

@@ -14,7 +14,8 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from hardware_specs.cpu_kernels import CpuKernels, KernelClass, KernelCosts
+from hardware_specs.bounds import Latency, clipped
+from hardware_specs.cpu_kernels import MOST_SLOWER, CpuKernels, KernelClass, KernelCosts
 from hardware_specs.types import Cluster
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
@@ -230,8 +231,8 @@ def _kernels(
             "core_cache_bytes": reported(f"{int(facts.core_cache_bytes)} B"),
             "shared_cache_bytes": shared_cache(facts),
             "collective_cores": share,
-            "collective_slower": round(max(1.0, moving / share), 3) if share else 1.0,
-            "posting_s": f"{posting_s:.3g} s",
+            "collective_slower": round(min(max(1.0, moving / share), MOST_SLOWER), 3) if share else 1.0,
+            "posting_s": f"{clipped(posting_s, Latency):.3g} s",
             "yardstick_s": None if yardstick_s is None else f"{yardstick_s:.4g} s",
             "costs": {kind: costs[kind] for kind in sorted(costs)},
         }
@@ -296,7 +297,8 @@ def _scaled(cluster: Cluster, threads: int, levels: Mapping[KernelClass, float],
     """The cluster with the costs of kernels of so many threads times a factor by kind; the note names the factors."""
 
     def scaled(kind: KernelClass, of: KernelCosts) -> KernelCosts:
-        seconds = {name: f"{levels.get(kind, 1.0) * each:.5g} s" for name, each in of.seconds_per.items()}
+        level = levels.get(kind, 1.0)
+        seconds = {name: f"{clipped(level * each, Latency):.5g} s" for name, each in of.seconds_per.items()}
         return KernelCosts.model_validate({**of.model_dump(), "seconds_per": seconds})
 
     factors = ", ".join(f"{kind} {level:.3f}" for kind, level in levels.items())

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hardware_specs.bounds import Latency, clipped
 from hardware_specs.collectives import FittedCollectives
 from hardware_specs.cpu_kernels import KernelCosts
 from hardware_specs.loader import load_library
@@ -89,9 +90,8 @@ def with_issue(host: KernelCosts | None, collective_s: float, byte_s: float) -> 
     known = {} if host is None else {name: f"{seconds!r} s" for name, seconds in host.seconds_per.items()}
     no_errors = {"rows": 1, "median_error_pct": 0.0, "worst_error_pct": 0.0, "noise_pct": 0.0}
     rest: Mapping[str, Any] = no_errors if host is None else host.model_dump(exclude={"seconds_per"})
-    return KernelCosts.model_validate(
-        {**rest, "seconds_per": {**known, "issue": f"{collective_s:.5g} s", "issue_byte": f"{byte_s:.5g} s"}}
-    )
+    issuing = {"issue": f"{clipped(collective_s, Latency):.5g} s", "issue_byte": f"{clipped(byte_s, Latency):.5g} s"}
+    return KernelCosts.model_validate({**rest, "seconds_per": {**known, **issuing}})
 
 
 def fitted_links(cluster: Cluster, rows: Sequence[Row], source: str, progress: Progress) -> FittedCollectives | None:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hardware_specs.bounds import MOST_PERCENT, Latency, limits
 from hardware_specs.cpu_kernels import CpuKernels, KernelClass, KernelCosts
 from simulator.compute.cpu_amounts import Caches, caches_of
 from simulator.operators import FloatArray
@@ -39,8 +40,9 @@ def fit(
     """
     keys, matrix, seconds, floors, weights = _amounts(rows, machine)
     costs = nonnegative(matrix, seconds, floors, weights, None if usual is None else _held(keys, usual))
+    costs = np.minimum(costs, limits(Latency)[1])
     expected = matrix @ costs
-    off = 100.0 * (expected - seconds) / np.maximum(seconds, floors)
+    off = np.clip(100.0 * (expected - seconds) / np.maximum(seconds, floors), -MOST_PERCENT, MOST_PERCENT)
     parts_of = matrix * costs
     kinds = sorted({kind for kind, _ in keys})
     of_kind = np.array([[key[0] == kind for key in keys] for kind in kinds], dtype=np.float64)
@@ -63,7 +65,7 @@ def fit(
                 "rows": max(1, len(mine)),
                 "median_error_pct": round(float(np.median(np.abs(off[mine]))), 2) if len(mine) else 0.0,
                 "worst_error_pct": round(worst, 1),
-                "noise_pct": round(100.0 * float(np.median(noise)), 2) if noise else 0.0,
+                "noise_pct": round(min(100.0 * float(np.median(noise)), MOST_PERCENT), 2) if noise else 0.0,
             }
         )
     return found

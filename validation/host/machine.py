@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hardware_specs.bounds import Bandwidth, clipped
 from hardware_specs.cpu_kernels import CpuKernels
 from hardware_specs.loader import load_library
 from hardware_specs.types import Cluster
@@ -58,7 +59,8 @@ class HostFacts:
 
 def host_cluster(rows: Sequence[Row], facts: HostFacts, kernels: Sequence[CpuKernels], progress: Progress) -> Cluster:
     """The cluster: one node with these kernels, and links between ranks that are fitted to the rows."""
-    cluster = Cluster.model_validate(_cluster_of(facts, kernels, _memory_bytes_per_s(rows, facts)))
+    memory_bytes_per_s = clipped(_memory_bytes_per_s(rows, facts), Bandwidth)
+    cluster = Cluster.model_validate(_cluster_of(facts, kernels, memory_bytes_per_s))
     return cluster.model_copy(update={"fitted": fitted_links(cluster, rows, facts.source, progress)})
 
 

@@ -25,6 +25,11 @@ def score(file: Path, suite: Suite, run_all: Map, progress: Progress | None = No
     Raises:
         InputError: a case is no valid scenario or asks for a metric that is not there.
     """
+    with of_file(file):
+        return _score(file, suite, run_all, progress)
+
+
+def _score(file: Path, suite: Suite, run_all: Map, progress: Progress | None) -> Table:
     repeated = {
         case.id: alternatives_of(case.scenario, case.set, case.metric)
         for case in suite.cases
@@ -38,8 +43,7 @@ def score(file: Path, suite: Suite, run_all: Map, progress: Progress | None = No
     ]
     timed = [row for asked in suite.collectives for row in collective_cases(file, suite, asked)]
     predictions = predict(jobs, run_all, progress)
-    with of_file(file):
-        cases = [_case(suite, case, predictions) for case in suite.cases]
+    cases = [_case(suite, case, predictions) for case in suite.cases]
     repeated_cases = repeats(suite.cases)
     spreads = {name: group["spread_pct"] for group in repeated_cases for name in group["cases"]}
     cases = [case | {"spread_pct": spreads.get(case["id"])} for case in cases]

@@ -7,11 +7,12 @@ import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context, parent_process
 
-from inputs.errors import InputError, MissingExtraError
+from inputs.errors import InputError, MissingExtraError, WorkerDiedError
 from scenarios.mapping import Item, Map, Result, one_after_the_other
 
 _DASK = "dask://"
@@ -44,6 +45,11 @@ class _Processes:
                     futures = {pool.submit(function, items[n]): n for n in reversed(range(len(items)))}
                 for future in as_completed(futures):
                     yield futures[future], future.result()
+            except BrokenProcessPool:
+                raise WorkerDiedError(
+                    "a worker process was ended from outside, most often because the memory is full; "
+                    "expected memory for all --workers: use fewer"
+                ) from None
             except BaseException:
                 _end(pool)
                 raise

@@ -6,6 +6,7 @@
         MissingExtraError (2)   an optional dependency is not installed
       DeadlockError       (2)   nothing can go on, tasks are waiting
       InfeasibleError     (3)   it does not fit: out of memory on a rank, or too large for this machine
+        WorkerDiedError   (3)   the system ended a worker process; finished results are kept
       ModelRangeError     (1)   a model was asked outside what its arithmetic can represent
       RankFailedError     (1)   a process of the reference trainer died; all others were ended
 
@@ -99,6 +100,10 @@ class InfeasibleError(DlrmsimError):
     """The job does not fit: the message has the numbers."""
 
     exit_code = 3
+
+
+class WorkerDiedError(InfeasibleError):
+    """The system ended a worker process, most often because the memory was full."""
 
 
 class ModelRangeError(DlrmsimError):

@@ -97,7 +97,7 @@ def wrong_type(
             value = value[step["key"]]
         elif step["index"] is not None and isinstance(value, list) and int(step["index"]) < len(value):
             value = value[int(step["index"])]
-    expected = _in_words(what) if what.startswith("Expected ") else None
+    expected = _in_words(what) if what.startswith("Expected ") else _EXPECTED.get(what)
     missing = _MISSING.match(what)
     message = f"the key {missing[1]} is missing" if missing else "wrong value" if expected else what
     place = ": ".join(part for part in (where, key.removeprefix(".")) if part)
@@ -105,6 +105,8 @@ def wrong_type(
     return InputError(message, file=file, key=place or None, given=given, expected=expected)
 
 
+_EXPECTED = {"Number out of range": "a finite number"}
+"""What is expected, for words of msgspec that say what is wrong."""
 _WORDS = {
     "int": "a whole number", "float": "a number", "str": "text", "bool": "true or false", "array": "a list",
     "object": "a mapping", "null": "nothing (null)",

@@ -16,7 +16,7 @@ from benchmarks.robustness.lines import Bytes
 from benchmarks.robustness.samples import Sample
 from benchmarks.robustness.values import Change, Form
 from benchmarks.robustness.verdicts import ABOVE, Verdict, judge
-from inputs.given import shown
+from inputs.given import printable, shown
 
 MOST_CHANGES = 3
 """Largest number of mutations of a case."""
@@ -57,7 +57,7 @@ class Case:
         """What a message may name: the file, or, where it is a command line, its arguments as messages show them."""
         if self.sample.arguments:
             return [self.sample.file.rpartition("/")[2]]
-        return [shown(argument) or "given ''" for argument in self.sample.command(self.data)]
+        return [printable(shown(argument)) or "given ''" for argument in self.sample.command(self.data)]
 
     @property
     def job(self) -> Job:

@@ -21,7 +21,7 @@ from typing import Any
 
 import dlrmsim
 from dlrmsim.output.environment import environment
-from inputs.errors import InfeasibleError, InputError
+from inputs.errors import InfeasibleError, InputError, WorkerDiedError
 from scenarios.mapping import Item, Map, Result
 from scenarios.progress import Progress, Silent
 
@@ -155,8 +155,8 @@ def kept_results(output: Path, *, fresh: bool = False) -> Iterator[Kept]:
     is_new = not kept.path.exists()
     try:
         yield kept
-    except (InputError, InfeasibleError):
-        if is_new:
+    except (InputError, InfeasibleError) as error:
+        if is_new and not isinstance(error, WorkerDiedError):
             kept.remove()
         raise
     except KeyboardInterrupt as interrupt:

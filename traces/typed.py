@@ -106,7 +106,7 @@ def wrong_type(
 
 
 _EXPECTED = {"Number out of range": "a finite number"}
-"""What is expected, for words of msgspec that say what is wrong."""
+"""Expected values, for words of msgspec that say what is wrong."""
 _WORDS = {
     "int": "a whole number", "float": "a number", "str": "text", "bool": "true or false", "array": "a list",
     "object": "a mapping", "null": "nothing (null)",

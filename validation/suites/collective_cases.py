@@ -24,6 +24,11 @@ def measured_points(file: Path, asked: CollectiveCases) -> list[MeasuredCollecti
     Raises:
         InputError: the CSV is wrong, or names a source that the suite does not.
     """
+    if not Path(asked.points).is_file():
+        expected = "a log of nccl-tests, or a CSV of collectives"
+        raise InputError(
+            "no such file", file=file, key="collectives.points", given=str(asked.points), expected=expected
+        )
     rows = [
         MeasuredCollective(r.op, r.nodes, r.ranks_per_node, r.bytes, r.time_s, r.source)
         for r in read_timed_collectives(Path(asked.points))

@@ -31,6 +31,7 @@ def fitted_logs(
     *,
     drawn: FloatArray | None = None,
     first: FloatArray | None = None,
+    lowest: FloatArray | float = -np.inf,
     highest: FloatArray | float = np.inf,
     on_evaluation: Callable[[int], None],
 ) -> Fitted:
@@ -41,7 +42,8 @@ def fitted_logs(
         start: logarithms ``[K]`` that parameters are drawn to, and where the search starts.
         drawn: whether each is drawn to its start ``[K]``; all by default.
         first: start of the search, if not ``start``.
-        highest: bound of the logarithms.
+        lowest: lower bound of the logarithms.
+        highest: upper bound of the logarithms.
         on_evaluation: called with the number of each evaluation.
     """
     from scipy.optimize import least_squares
@@ -54,6 +56,6 @@ def fitted_logs(
 
     found = least_squares(
         residuals, start if first is None else first, loss="soft_l1", f_scale=LINEAR_BEYOND, max_nfev=EVALUATIONS,
-        bounds=(-np.inf, highest),
+        bounds=(lowest, highest),
     )  # fmt: skip
     return Fitted(found.x, float(found.cost))

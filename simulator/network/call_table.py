@@ -155,7 +155,7 @@ class CallTable:
         work_s = np.maximum(busiest_s, paced_s)
         factors = tuple(column[name] for name in ("near", "network", "transfer", "rounds"))
         least_s = np.where(column["hides"] > 0.0, own_s, hops_s)
-        exposed_s = latency_s(factors, hops_s, least_s, (near_s, network_s, busiest_s), work_s)
+        exposed_s = latency_s(factors, hops_s, least_s, (near_s, network_s), work_s)
         stage_s = starts_s + exposed_s + (work_s + transport.copy_seconds(column["touched_bytes"]))
         found: FloatArray = np.add.reduceat(stage_s, self.option_starts)
         return found

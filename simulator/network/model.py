@@ -225,13 +225,10 @@ class CollectiveModel:
         """What LL reaches between nodes."""
         return LinkFractions(fractions.reached * self.calibration.ll, fractions.usable)
 
-    def _near_and_far(self, seconds: Mapping[ResourceClass, FloatArray]) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Seconds ``[a, 1]`` of the busiest link inside a node, between nodes, and of all."""
-        near, far = self.topology.near_classes, NETWORK
-        return tuple(
-            busiest(value for name, value in seconds.items() if names is None or name in names)
-            for names in (near, far, None)
-        )  # type: ignore[return-value]
+    def _near_and_far(self, seconds: Mapping[ResourceClass, FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Seconds ``[a, 1]`` of the busiest link inside a node, and of that between nodes."""
+        near = (value for name, value in seconds.items() if name in self.topology.near_classes)
+        return busiest(near), busiest(value for name, value in seconds.items() if name in NETWORK)
 
     def link_fractions(self, call: Call, algorithm: CollectiveAlgorithm) -> dict[ResourceClass, LinkFractions]:
         """Fraction of each link class that the call reaches; the NIC fraction covers spine and torus too."""

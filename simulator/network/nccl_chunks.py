@@ -8,7 +8,7 @@ protocol as two slices s, each of 32 KiB or more. A part is back after all its h
 
     path = s / c x (near + network x far / steps) + (1 - s / c) / steps x transfer
 
-with near, network and transfer the seconds of all parts over links inside nodes, between them, and the busiest. With
+with near, network and transfer the seconds of all parts over links inside nodes, between them, and over all. With
 more than a chunk on each channel the round starts again, and all hops are paid once more.
 
 *Tree.* A chunk goes up all levels and down again while others follow it:

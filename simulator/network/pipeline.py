@@ -3,12 +3,12 @@
 A stage takes ``starts + latency + work``: work is the time of its busiest link, and with h seconds of hops
 
     latency = max(h, h + path - work)                  or, where pieces hide hops, max(own, rounds x h + path - work)
-    path = near x near_s + network x network_s + transfer x busiest_s
+    path = near x near_s + network x network_s + transfer x work
 
-where ``path`` is the time of one piece over all its hops. The whole message passing at once is ``path = busiest_s``:
-latency is then h. A tree has to fill first, which is above h. Where the pieces of a ring follow each other, hops are
-hidden behind the transfers of the others, all but what the members' own threads do for each, ``own``: as much as for a
-hop inside a node.
+where ``path`` is the time of one piece over all its hops. The whole message passing at once is ``path = work``: latency
+is then h. A tree has to fill first, which is above h. Where the pieces of a ring follow each other, hops are hidden
+behind the transfers of the others, all but what the members' own threads do for each, ``own``: as much as for a hop
+inside a node.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Pipelined:
     Attributes:
         near: of the seconds of links inside a node.
         network: of those of links between nodes.
-        transfer: of those of the busiest link.
+        transfer: of the work.
         rounds: times that the hops are paid.
         hides: whether transfers of other pieces hide the hops.
         waits: hops between nodes for which the transfers wait at least, one after the other.
@@ -43,9 +43,9 @@ class Pipelined:
     piece_bytes: float = 0.0
 
     def latency_s(
-        self, hops_s: float, own_s: float, link_s: tuple[FloatArray, FloatArray, FloatArray], work_s: FloatArray
+        self, hops_s: float, own_s: float, link_s: tuple[FloatArray, FloatArray], work_s: FloatArray
     ) -> FloatArray:
-        """The latency beside ``work_s``; ``link_s`` are the seconds near, between nodes and of the busiest link."""
+        """The latency beside ``work_s``; ``link_s`` are the seconds of links inside nodes and between them."""
         factors = (self.near, self.network, self.transfer, self.rounds)
         return latency_s(factors, hops_s, own_s if self.hides else hops_s, link_s, work_s)
 
@@ -57,11 +57,11 @@ def latency_s(
     factors: tuple[FloatArray | float, ...],
     hops_s: FloatArray | float,
     least_s: FloatArray | float,
-    link_s: tuple[FloatArray, FloatArray, FloatArray],
+    link_s: tuple[FloatArray, FloatArray],
     work_s: FloatArray,
 ) -> FloatArray:
     """The module's formula for numbers or columns of them; factors near, network, transfer, rounds."""
     near, network, transfer, rounds = factors
-    path_s = near * link_s[0] + network * link_s[1] + transfer * link_s[2]
+    path_s = near * link_s[0] + network * link_s[1] + transfer * work_s
     found: FloatArray = np.maximum(least_s, rounds * hops_s + path_s - work_s)
     return found

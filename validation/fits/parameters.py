@@ -142,7 +142,7 @@ def _factor(name: str, most: float) -> Parameter:
 
 
 def _shares(group: Group, names: Iterable[str]) -> list[Parameter]:
-    return [Parameter(group, name, SHARE_START, LEAST_SHARE, 1.0) for name in sorted(set(names))]
+    return [Parameter(group, name, SHARE_START, LEAST_SHARE, 1.0, drawn=True) for name in sorted(set(names))]
 
 
 def _between(rows: Sequence[MeasuredCollective], kinds: Sequence[Kind], *, by_hosts: bool) -> Iterator[Parameter]:

@@ -3,11 +3,11 @@
 With at most g members on a node and S bytes:
 
     time = base + 2 (g - 1) x nvlink_hop + 2 floor(log2 m) x network_hop
-           + max((2 - e / g) S / nvlink, e S / g / nic) / 0.92 + fill
+           + max((2 - 1 / g) S / nvlink, e S / g / nic) / 0.92 + fill
 
 (on one node 2 S / nvlink.) Every byte goes up and down again, so 2 S pass each member on the chain of its node. Each
 tree carries half of the data, S / 2 both ways over each of its edges, so a node with k edges in both trees sends and
-receives k / 2 S over its g NICs; the busiest has e = 1 on two nodes, 1.5 on three, 2 on four and more
+receives k / 2 S over its g NICs; the fewest are two, the most e = 1 on two nodes, 1.5 on three, 2 on four and more
 (`simulator.network.destinations.tree_passes`). Up and down are pipelined: one phase. ``fill`` is the time until the
 first chunk has passed all levels (`simulator.network.nccl_chunks`), for which chunks of small messages are small. The
 latency grows with the logarithm of the nodes, which is why NCCL chooses it for small messages on many nodes. Latency

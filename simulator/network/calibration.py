@@ -33,9 +33,11 @@ from hardware_specs.types import Cluster
 from inputs.errors import InputError
 from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Stage, algorithms_of
+from simulator.network.levels import ResourceClass
 from simulator.network.library import transport_of
 from simulator.network.load import LinkFractions, full_rate_seconds, links_per_hop, mesh_share, port_bytes
 from simulator.network.membership import blocks_of
+from simulator.network.peers import peer_shares
 from simulator.network.topology import Topology
 from simulator.network.transport import Transport, Way
 from simulator.operators import CollectiveOp
@@ -184,7 +186,8 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
         if len(stages) != 1:
             continue
         near = known.link_fractions(point.op, algorithm.shares, "near", block.node_count, block.local_size)
-        full_s = _full_rate_s(stages[0], block, topology)
+        peers = peer_shares(cluster.node, algorithm.shares, block.local_size)
+        full_s = _full_rate_s(stages[0], block, topology, peers)
         full_s["near"] /= mesh_share(stages[0].pattern, block, topology) * stages[0].near_efficiency
         links = links_per_hop(stages[0].pattern, block, topology)
         for (way,) in transport.ways(algorithm, call, stages).values():
@@ -237,10 +240,12 @@ def possible(cluster: Cluster, op: CollectiveOp) -> list[CollectiveAlgorithm]:
     return [algorithm for algorithm in algorithms_of(op) if algorithm.runs_on(cluster)]
 
 
-def _full_rate_s(stage: Stage, block: Block, topology: Topology) -> dict[LinkClass, float]:
+def _full_rate_s(
+    stage: Stage, block: Block, topology: Topology, peers: Mapping[ResourceClass, float]
+) -> dict[LinkClass, float]:
     """Seconds of the busiest link inside a node and of the busiest NIC or torus link at the full rate."""
     found = full_rate_seconds(port_bytes(stage, block, topology), topology.rates)
-    seconds = {name: float(value.max()) for name, value in found.items()}
+    seconds = {name: float(value.max()) / peers.get(name, 1.0) for name, value in found.items()}
     near_s = max((seconds.get(name, 0.0) for name in topology.near_classes), default=0.0)
     return {"near": near_s, "nic": max(seconds.get("nic", 0.0), seconds.get("torus", 0.0))}
 

@@ -7,7 +7,7 @@ order as `simulator.network.model.CollectiveModel.time` takes them one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,9 +17,11 @@ from hardware_specs.types import Cluster
 from simulator.network.calibration import Calibration, LinkClass, calibrate
 from simulator.network.collectives import Call, CollectiveAlgorithm
 from simulator.network.collectives.algorithm import Latency, Stage
+from simulator.network.levels import ResourceClass
 from simulator.network.library import transport_of
 from simulator.network.load import full_rate_seconds
 from simulator.network.model import ALONE, NETWORK, CollectiveModel, StageAmounts
+from simulator.network.peers import peer_shares
 from simulator.network.pipeline import latency_s
 from simulator.network.transport import Transport
 from simulator.operators import CollectiveOp, FloatArray
@@ -60,6 +62,7 @@ class _Rows:
 
     def _add_options(self, model: CollectiveModel, call: Call, algorithm: CollectiveAlgorithm) -> None:
         amounts = model.amounts(call, algorithm) or (NO_STAGE,)
+        peers = peer_shares(model.cluster.node, algorithm.shares, call.block.local_size)
         kind = (call.op, algorithm.shares, call.block.node_count, call.block.local_size)
         for ways in model.transport.ways(algorithm, call, [part.stage for part in amounts]).values():
             self.option_starts.append(len(self.values))
@@ -72,15 +75,17 @@ class _Rows:
                 pieces = (pipe.near, pipe.network, pipe.transfer, pipe.rounds)
                 flags = (float(pipe.hides), pipe.waits, float(way.protocol == "ll"))
                 own = (part.mesh_share, way.efficiency, touched, way.least_s)
-                self.values.append((*_full_rate_s(model, part), *own, *pieces, *flags))
+                self.values.append((*_full_rate_s(model, part, peers), *own, *pieces, *flags))
 
 
-def _full_rate_s(model: CollectiveModel, part: StageAmounts) -> tuple[float, float, float]:
+def _full_rate_s(
+    model: CollectiveModel, part: StageAmounts, peers: Mapping[ResourceClass, float]
+) -> tuple[float, float, float]:
     """Seconds at the full rate of links inside a node that a fit looks at, of the network, and of all others."""
     near, found = model.topology.near_classes, [0.0, 0.0, 0.0]
     for name, seconds in full_rate_seconds(part.loads, model.rates).items():
         place = 0 if name in near else 1 if name in NETWORK else 2
-        found[place] = max(found[place], float(seconds.max()))
+        found[place] = max(found[place], float(seconds.max()) / peers.get(name, 1.0))
     return found[0], found[1], found[2]
 
 

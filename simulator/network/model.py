@@ -28,6 +28,7 @@ from simulator.network.load import (
     work_of,
 )
 from simulator.network.membership import blocks_of
+from simulator.network.peers import peer_shares
 from simulator.network.topology import Topology
 from simulator.network.transport import Transport, Way
 from simulator.operators import FloatArray
@@ -236,7 +237,9 @@ class CollectiveModel:
         near = self.calibration.link_fractions(call.op, algorithm.shares, "near", nodes, local)
         nic = self.calibration.link_fractions(call.op, algorithm.shares, "nic", nodes, local)
         fractions = dict.fromkeys(self.topology.rates, FULL)
-        fractions.update(dict.fromkeys(self.topology.near_classes, near))
+        peers = peer_shares(self.cluster.node, algorithm.shares, local)
+        for name in self.topology.near_classes:
+            fractions[name] = LinkFractions(near.reached * peers.get(name, 1.0), near.usable)
         fractions.update(dict.fromkeys(NETWORK, nic))
         return fractions
 

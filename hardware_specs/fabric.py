@@ -78,7 +78,7 @@ class Fabric(Strict):
     protocols: Sourced[Annotated[tuple[NcclProtocol, ...], Field(min_length=1)]] | None = None
     """NCCL's protocols that run between nodes; default: all of the library."""
     ring_protocols: Sourced[Annotated[tuple[NcclProtocol, ...], Field(min_length=1)]] | None = None
-    """Those of rings, where they are fewer; default: `protocols`."""
+    """Protocols of rings between nodes, where they are fewer; default: `protocols`."""
     in_network_reduction: bool = False
     """The switches add (SHARP): all_reduces may use NCCL's CollNet."""
 

@@ -65,7 +65,7 @@ class Calibration:
     """The fractions of a cluster, see the module.
 
     Attributes:
-        fractions: those of calibration points.
+        fractions: fractions of the calibration points.
         fitted: fractions by algorithm or operation of the link classes that were fitted.
         together: share of both classes that is left where both are busy.
         ll: share of the bandwidth of LL that is left between nodes.
@@ -145,7 +145,7 @@ def calibrate(cluster: Cluster) -> Calibration:
 
 
 def _fitted(cluster: Cluster) -> Calibration:
-    """What the cluster's fit says, without its points."""
+    """Calibration by the cluster's fit, without its points."""
     fit = cluster.fitted
     if fit is None:
         return Calibration()

@@ -223,7 +223,7 @@ class CollectiveModel:
         return TimedStage(self.transport.start_seconds(latency, protocol) + latency_s, work, posts_s)
 
     def _of_ll(self, fractions: LinkFractions) -> LinkFractions:
-        """What LL reaches between nodes."""
+        """Fractions that LL reaches between nodes."""
         return LinkFractions(fractions.reached * self.calibration.ll, fractions.usable)
 
     def _near_and_far(self, seconds: Mapping[ResourceClass, FloatArray]) -> tuple[FloatArray, FloatArray]:

@@ -38,7 +38,7 @@ class NcclTransport:
     Attributes:
         algorithms: names of those it chooses from, by operation.
         protocols: protocols of the release.
-        network_protocols: those of them that run between nodes.
+        network_protocols: protocols that run between nodes.
         ring_protocols: the same of rings.
         tables: latencies of each of `TABLES`.
         payload: share of the bandwidth that each protocol's payload gets.

@@ -25,9 +25,9 @@ class Pipelined:
     """Factors of the module's formula.
 
     Attributes:
-        near: of the seconds of links inside a node.
-        network: of those of links between nodes.
-        transfer: of the work.
+        near: factor of the seconds of links inside a node.
+        network: the same of links between nodes.
+        transfer: factor of the work.
         rounds: times that the hops are paid.
         hides: whether transfers of other pieces hide the hops.
         waits: hops between nodes for which the transfers wait at least, one after the other.

@@ -1,4 +1,4 @@
-"""What a fit of a fabric says of itself: errors as a job will see them, doubtful constants, worlds it did not see."""
+"""Report of a fit of a fabric: errors as a job will see them, doubtful constants, worlds it did not see."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ class UnseenWorld:
     """The largest world, predicted by a fit of all others.
 
     Attributes:
-        nodes: its nodes.
-        ranks_per_node: its ranks on each.
+        nodes: number of nodes of the world.
+        ranks_per_node: ranks on each of them.
         groups: statistics of its errors by size.
     """
 

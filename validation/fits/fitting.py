@@ -37,7 +37,7 @@ PROTOCOLS: tuple[Choice, ...] = (
     (("ll", "simple"), ("simple",)),
     (("simple",), ("simple",)),
 )
-"""What libfabric's plugins leave of LL, LL128 and Simple; of rings second."""
+"""Protocols that libfabric's plugins leave of LL, LL128 and Simple; of rings second."""
 CLEARLY = 0.9
 """Fewer protocols are taken where they leave less than this share of the error."""
 
@@ -48,7 +48,7 @@ class FabricFit:
 
     Attributes:
         cluster: the machine with the fit, and its protocols where these were chosen.
-        cost: what is left of the error, as the optimiser counts it.
+        cost: remaining error, as the optimiser counts it.
     """
 
     cluster: Cluster

@@ -146,7 +146,7 @@ def _shares(group: Group, names: Iterable[str]) -> list[Parameter]:
 
 
 def _between(rows: Sequence[MeasuredCollective], kinds: Sequence[Kind], *, by_hosts: bool) -> Iterator[Parameter]:
-    """What links between nodes lose: with links inside busy too, with LL, with the number of nodes."""
+    """Losses of links between nodes: with links inside busy too, with LL, with the number of nodes."""
     far = [kind for kind in kinds if kind[2] > 1]
     if far and not by_hosts:
         if _beside_and_alone(rows):

@@ -83,7 +83,7 @@ class Chunks:
     Attributes:
         bytes: size of the buffer.
         steps: hops of a ring; each passes one of as many parts as there are members.
-        far: those of them that lead to another node.
+        far: steps that lead to another node.
         levels: hops of a tree from its deepest leaf to the root.
         passes: times that the buffer passes the busiest node of the trees, each way; 0 on one node.
     """

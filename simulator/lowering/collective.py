@@ -143,5 +143,5 @@ def _info(sequenced: SequencedCall, sizes: Amount | None, slowest: tuple[Call, T
         members=call.block.size,
         instances=len(np.unique(sequenced.instance[members])),
         alone_s=_slowest_s(timed),
-        phases=tuple((stage.latency_s, float(stage.work.seconds.max())) for stage in timed.stages),
+        phases=tuple((float(stage.latency_s.max()), float(stage.work.seconds.max())) for stage in timed.stages),
     )

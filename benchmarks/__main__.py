@@ -15,6 +15,7 @@ from benchmarks import (
     figures,
     gemms,
     host_laws,
+    intervals,
     oracle,
     planning,
     predictions,
@@ -37,6 +38,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "embedding": lambda _: embedding.rows(),
     "replays": lambda _: replays.rows(),
     "host_laws": lambda given: host_laws.rows(given.target or "zen5_2_cores"),
+    "intervals": lambda given: intervals.rows(write=given.write),
     "studies": lambda _: studies.rows(),
     "predictions": lambda given: predictions.rows(given.against),
     "figures": lambda given: figures.rows(check=given.check),
@@ -55,6 +57,7 @@ def main() -> int:
     parser.add_argument("--svg", type=Path, help="gemms: file for a picture of predicted and measured times")
     parser.add_argument("--sets", type=int, default=20, help="planning: number of sets of tables")
     parser.add_argument("--check", action="store_true", help="figures: compare with the pages and write nothing")
+    parser.add_argument("--write", action="store_true", help="intervals: write the quantiles that are shipped")
     parser.add_argument("--against", default="HEAD", help="predictions: the commit to compare with")
     arguments = parser.parse_args()
     return 0 if show(BENCHMARKS[arguments.name](arguments), as_json=arguments.json) else 1

@@ -82,3 +82,5 @@ class FittedCollectives(Strict):
     """Overhead of each source's method on every collective it timed; no part of a prediction for a training job."""
     residuals: str = ""
     """Errors and number of the fitted rows."""
+    nodes: Annotated[int, Field(ge=1)] | None = None
+    """Most nodes of a fitted row; None: not stated."""

@@ -16,6 +16,9 @@ from scenarios.probe import Probe
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario
 from scenarios.summary import caches_of, job_of, sharding_of, summary_of
+from scenarios.uncertainty.assumptions import assumption_warnings
+from scenarios.uncertainty.interval import Interval
+from scenarios.uncertainty.jobs import interval_of_run
 from simulator.analysis import BOUND_RUNS, Analysis, Bound, analyse, find_bound, path_shares
 from simulator.engine import RunResult, run
 from simulator.lowering import Lowering, lower
@@ -32,6 +35,7 @@ class Outcome:
         result: times of the run.
         analysis: iteration time, breakdown, collectives, critical path.
         bound: the bound of the iteration.
+        interval: p10 and p90 of the iteration time, and the constants that widen it.
         levers: settings that were tried; None without a search for them.
         warnings: limits of the trust in the results, one text each.
         summary: the content of ``summary.json``.
@@ -42,6 +46,7 @@ class Outcome:
     result: RunResult
     analysis: Analysis
     bound: Bound
+    interval: Interval
     levers: Levers | None
     warnings: tuple[str, ...]
     summary: dict[str, Any]
@@ -80,9 +85,10 @@ def simulate(resolved: ResolvedScenario, progress: Progress, *, levers: bool = F
     probe = Probe.of(prepared, lowering, variation, result, analysis.iteration)
     bound = _bound(probe, analysis, progress)
     tried = find_levers(probe, bound, progress) if levers else None
-    warnings = _warnings(prepared, lowering, analysis)
-    summary = summary_of(prepared, analysis, bound, tried, warnings)
-    return Outcome(prepared, lowering, result, analysis, bound, tried, warnings, summary)
+    interval = interval_of_run(prepared, lowering, analysis, bound)
+    warnings = _warnings(prepared, lowering, analysis, bound, interval)
+    summary = summary_of(prepared, analysis, bound, interval, tried, warnings)
+    return Outcome(prepared, lowering, result, analysis, bound, interval, tried, warnings, summary)
 
 
 def check(resolved: ResolvedScenario, progress: Progress | None = None) -> dict[str, Any]:
@@ -122,12 +128,15 @@ def _bound(probe: Probe, analysis: Analysis, progress: Progress) -> Bound:
     return find_bound(seconds, path_shares(analysis.critical_path))
 
 
-def _warnings(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> tuple[str, ...]:
+def _warnings(
+    prepared: Prepared, lowering: Lowering, analysis: Analysis, bound: Bound, interval: Interval
+) -> tuple[str, ...]:
     """Warnings that limit the trust in the results."""
     found = [
         *prepared.resolved.notes,
         *background_warnings(prepared.machine, analysis.iteration),
         *map(str, lowering.warnings),
+        *assumption_warnings(bound, interval),
     ]
     if not analysis.iteration.steady:
         found.insert(0, f"the run had not settled after {analysis.iteration.iterations} iterations")

@@ -11,7 +11,7 @@ from dlrmsim.output.folders import file_written_whole
 from dlrmsim.verbs.what import Name, Names, names_of
 from inputs.errors import InputError, nearest_name
 from scenarios.progress import Progress, Silent
-from validation.fits.framework_fit import FittedConstants, calibration_of, fit_framework
+from validation.fits.framework_fit import Configuration, FittedConstants, calibration_of, fit_framework
 from validation.fits.spec_text import with_constants, with_entry
 from workloads.graph.framework import FRAMEWORKS, Constant, load_framework
 
@@ -55,13 +55,21 @@ def calibrate_frameworks(
         raise InputError("no suite to fit to", file="--suite", expected="a suite, or a profile whose fit names some")
     shown = progress or Silent()
     shown.stage("reading the suites")
-    fitted = fit_framework(chosen, calibration_of(profile.name, named), shown)
-    suites_named = ", ".join(named)
-    text = with_constants(text, f"dlrmsim calibrate framework {profile.name}: {suites_named}", fitted)
-    constants_named = ", ".join(fitted.values)
-    fit = f'fit: {{constants: [{constants_named}], suites: [{suites_named}], residuals: "{fitted.residuals}"}}\n'
-    file_written_whole(file, with_entry(text, "fit", fit))
+    cases = calibration_of(profile.name, named)
+    fitted = fit_framework(chosen, cases, shown)
+    text = with_constants(text, f"dlrmsim calibrate framework {profile.name}: {', '.join(named)}", fitted)
+    file_written_whole(file, with_entry(text, "fit", _fit_entry(fitted, named, cases)))
     return CalibrateFrameworksResult(file, fitted)
+
+
+def _fit_entry(fitted: FittedConstants, suites: Sequence[str], cases: Sequence[Configuration]) -> str:
+    """The line of the profile that says what was fitted, and on what."""
+    gpus = sorted({case.resolved.cluster.node.processor_name for case in cases})
+    nodes = max(case.resolved.nodes for case in cases)
+    return (
+        f"fit: {{constants: [{', '.join(fitted.values)}], suites: [{', '.join(suites)}], "
+        f'residuals: "{fitted.residuals}", gpus: [{", ".join(gpus)}], nodes: {nodes}}}\n'
+    )
 
 
 def _constants(names: Sequence[str]) -> tuple[Constant, ...]:

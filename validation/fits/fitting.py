@@ -129,4 +129,6 @@ def fit_collectives(
     )
     off = np.abs(100.0 * np.expm1(errors(found.logs)))
     spread = f"median error {np.median(off):.1f} %, worst {off.max():.0f} %, of {len(rows)} rows"
-    return parameters.fit_of(found.logs, note).model_copy(update={"residuals": spread})
+    return parameters.fit_of(found.logs, note).model_copy(
+        update={"residuals": spread, "nodes": max(row.nodes for row in rows)}
+    )

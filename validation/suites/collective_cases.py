@@ -10,6 +10,7 @@ from hardware_specs.loader import load_cluster
 from inputs.errors import InputError, nearest_name
 from traces.nccl_tests import read_timed_collectives
 from validation.suites.collectives import MeasuredCollective, Predictor
+from validation.suites.coverage import CollectiveIntervals, collective_interval
 from validation.suites.errors import error_pct, statistics
 from validation.suites.suite import CollectiveCases, Suite
 
@@ -46,7 +47,7 @@ def collective_cases(file: Path, suite: Suite, asked: CollectiveCases) -> list[d
     """
     cluster = load_cluster(asked.cluster)
     rows = measured_points(file, asked)
-    predictor = Predictor(cluster)
+    predictor, intervals = Predictor(cluster), CollectiveIntervals()
     return [
         {
             "id": f"{row.source}_{row.op}_{row.nodes}x{row.ranks_per_node}_{row.bytes:.0f}",
@@ -58,6 +59,7 @@ def collective_cases(file: Path, suite: Suite, asked: CollectiveCases) -> list[d
             "measured": row.time_s,
             "predicted": seconds + predictor.launch_s(row.source),
             "error_pct": error_pct(seconds + predictor.launch_s(row.source), row.time_s),
+            **collective_interval(intervals, predictor.call(row), predictor.launch_s(row.source), row),
             "source": asked.sources[row.source],
         }
         for row, seconds in zip(rows, predictor.seconds(rows).tolist(), strict=True)

@@ -9,6 +9,7 @@ from typing import Any
 from scenarios.mapping import Map
 from scenarios.progress import Progress
 from validation.suites.collective_cases import collective_cases, groups_of
+from validation.suites.coverage import coverage, job_interval
 from validation.suites.errors import error_pct, statistics
 from validation.suites.predict import Job, Prediction, alternatives_of, predict
 from validation.suites.repeats import repeats
@@ -46,6 +47,7 @@ def score(file: Path, suite: Suite, run_all: Map, progress: Progress | None = No
         "excluded": [e.model_dump() for e in suite.excluded],
         **statistics(_errors(_scored(cases), memory=False)),
         "groups": groups_of(cases),
+        "coverage": coverage(_scored(cases)),
         "memory_cases": statistics(_errors(cases, memory=True)),
         "calibration_cases": statistics(
             _errors([case for case in cases if case["role"] == "calibration"], memory=False)
@@ -86,6 +88,7 @@ def _case(suite: Suite, case: Case, predictions: Mapping[Job, Prediction]) -> Ta
         "measured": measured.model_dump() if isinstance(measured, Band) else measured,
         "predicted": predicted,
         "error_pct": error_pct(predicted, measured),
+        **job_interval(case, prediction),
         "source": case.source,
         "warnings": list(prediction.summary.get("warnings", ())),
     }

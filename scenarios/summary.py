@@ -20,6 +20,11 @@ from workloads.graph.schedule import SCHEDULES
 
 SECONDS_PER_HOUR = 3600.0
 
+INTERVAL_KEYS = (
+    "iteration_time_p10_s", "iteration_time_p90_s", "throughput_p10_samples_per_s", "throughput_p90_samples_per_s",
+)  # fmt: skip
+"""Ends of the interval: 8 in 10 times are between p10 and p90."""
+
 
 def summary_of(
     prepared: Prepared,
@@ -59,18 +64,8 @@ def interval_summary(interval: Interval, samples: int) -> dict[str, Any]:
     Args:
         samples: samples of an iteration over all ranks.
     """
-    return {
-        "iteration_time_p10_s": interval.p10_s,
-        "iteration_time_p90_s": interval.p90_s,
-        "throughput_p10_samples_per_s": samples / interval.p90_s,
-        "throughput_p90_samples_per_s": samples / interval.p10_s,
-        "uncertainty": {
-            "group": interval.group,
-            "sigma": interval.sigma,
-            "sources": [source.to_dict() for source in interval.sources],
-            "given": list(interval.given),
-        },
-    }
+    ends = (interval.p10_s, interval.p90_s, samples / interval.p90_s, samples / interval.p10_s)
+    return {**dict(zip(INTERVAL_KEYS, ends, strict=True)), "uncertainty": interval.to_dict()}
 
 
 def cost_of(resolved: ResolvedScenario, throughput_samples_per_s: float) -> dict[str, float] | None:

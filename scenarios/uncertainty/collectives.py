@@ -6,6 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
+from hardware_specs.types import Cluster
 from scenarios.uncertainty.constant import SIGMA, Constant
 from scenarios.uncertainty.interval import Interval, elasticity, interval, sources_of
 from scenarios.uncertainty.machine import VERSIONS_LARGE, VERSIONS_SMALL, machine_constants, version_of
@@ -15,6 +18,8 @@ from simulator.analysis.bound import IMPROVEMENT
 from simulator.lowering.machine import LINK_CLASSES
 from simulator.network import CollectiveModel
 from simulator.network.collectives import Call
+from simulator.network.size_table import SizeTable, placed_group
+from simulator.network.topology import Placement
 
 FORM_INSIDE, FORM_BETWEEN = 0.05, 0.05
 """Standard deviations of what the forms of collectives leave out (median errors of predicted rows whose shares were
@@ -70,11 +75,26 @@ class CallIntervals:
         return interval(whole_s, sources_of(slopes, constants, common), group, shipped_quantiles()[group], least)
 
 
+def table_intervals(
+    cluster: Cluster,
+    table: SizeTable,
+    *,
+    placement: Placement = "block",
+    seed: int = 0,
+    algorithm: str | None = None,
+) -> tuple[Interval, ...]:
+    """The interval of each row of a table, whose ranks are placed as `size_tables` placed them."""
+    topology, block = placed_group(cluster, table.ranks, table.ranks_per_node, placement, seed)
+    model = CollectiveModel.of(cluster, topology, {table.op: algorithm} if algorithm else None)
+    intervals = CallIntervals.of(model)
+    return tuple(intervals.of_call(Call(table.op, block, np.full((1, 1), row.bytes))) for row in table.rows)
+
+
 def _form(use: CallUse) -> Constant:
     """What no constant stands for."""
     reason = "what the forms of collectives leave out"
     if use.nodes == 1:
-        return Constant("simulator.network (inside a node)", "derived", FORM_INSIDE, reason, "dlrmsim validate")
+        return Constant("simulator.network (inside a node)", "derived", FORM_INSIDE, reason)
     sigma = math.hypot(FORM_BETWEEN, KNEE * KNEE_BYTES / (KNEE_BYTES + use.bytes))
     measure = "nccl-tests at this size on several nodes; dlrmsim calibrate collectives"
     return Constant("simulator.network (between nodes)", "derived", sigma, f"{reason}: chunks, protocols", measure)

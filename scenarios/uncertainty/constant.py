@@ -40,7 +40,7 @@ class Constant:
         grade: evidence for it.
         sigma: standard deviation of its logarithm.
         reason: why it is that uncertain, in words.
-        measure: a command or a benchmark that measures it.
+        measure: a command or a benchmark that measures it; empty: none does.
     """
 
     key: str

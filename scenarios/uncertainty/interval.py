@@ -79,6 +79,21 @@ class Interval:
     sources: tuple[Source, ...]
     given: tuple[str, ...]
 
+    @property
+    def widest(self) -> tuple[Source, ...]:
+        """The two constants that widen it most, of those that a command or a benchmark measures."""
+        return tuple(source for source in self.sources if source.constant.measure)[:2]
+
+    def to_dict(self) -> dict[str, Any]:
+        """What widens the interval, as ``summary.json`` has it."""
+        return {
+            "group": self.group,
+            "sigma": self.sigma,
+            "widest": [source.constant.key for source in self.widest],
+            "sources": [source.to_dict() for source in self.sources],
+            "given": list(self.given),
+        }
+
 
 def elasticity(base_s: float, improved_s: float) -> float:
     """Relative change of the time for one of a class: log(T / T_c) / log(1.1)."""

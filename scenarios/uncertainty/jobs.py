@@ -18,9 +18,7 @@ from simulator.lowering import Lowering
 from simulator.operators import Delay, HostWork
 from simulator.program import TaskGraph
 
-MODEL_FORM = Constant(
-    "simulator", "derived", 0.04, "what the models of kernels and links leave out", "dlrmsim validate on jobs like it"
-)
+MODEL_FORM = Constant("simulator", "derived", 0.04, "what the models of kernels and links leave out")
 """Part of every time that no constant stands for: median error of predictions whose constants were all measured."""
 
 

@@ -89,7 +89,7 @@ def _headline(study: CollectiveStudy) -> Markup:
 
 
 def _widest(study: CollectiveStudy) -> list[str]:
-    """What widens the interval of the largest size on most ranks."""
+    """Constants that widen the interval of the largest size on most ranks."""
     words = widest_in_words(study.intervals[-1][-1].to_dict())
     return [words] if words else []
 

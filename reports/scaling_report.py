@@ -25,10 +25,6 @@ class ScalingPoint:
         global_batch_size: samples per iteration.
         status: ``ok``, ``infeasible`` (does not fit) or ``error``.
         throughput_samples_per_s: samples trained per second.
-        throughput_p10_samples_per_s: a tenth of such jobs is slower.
-        throughput_p90_samples_per_s: a tenth of such jobs is faster.
-        iteration_time_p10_s: a tenth of such iterations is shorter, seconds.
-        iteration_time_p90_s: a tenth of such iterations is longer, seconds.
         efficiency: throughput per rank over that of the smallest size that ran.
         million_samples_usd: price of a million samples, USD; None without a price of GPUs.
         shares: each part of the iteration (`simulator.analysis.breakdown.PARTS`) as a share, mean over ranks.
@@ -37,6 +33,10 @@ class ScalingPoint:
         warnings: warnings on the results.
         message: reason of a missing result, one line.
         details: further lines of the reason: memory tiers, and settings that help.
+        throughput_p10_samples_per_s: a tenth of such jobs is slower.
+        throughput_p90_samples_per_s: a tenth of such jobs is faster.
+        iteration_time_p10_s: a tenth of such iterations is shorter, seconds.
+        iteration_time_p90_s: a tenth of such iterations is longer, seconds.
     """
 
     world_size: int
@@ -45,10 +45,6 @@ class ScalingPoint:
     status: Literal["ok", "infeasible", "error"]
     iteration_time_s: float | None = None
     throughput_samples_per_s: float | None = None
-    throughput_p10_samples_per_s: float | None = None
-    throughput_p90_samples_per_s: float | None = None
-    iteration_time_p10_s: float | None = None
-    iteration_time_p90_s: float | None = None
     efficiency: float | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
     bound: str | None = None
@@ -57,6 +53,10 @@ class ScalingPoint:
     warnings: Sequence[str] = ()
     message: str = ""
     details: Sequence[str] = ()
+    throughput_p10_samples_per_s: float | None = None
+    throughput_p90_samples_per_s: float | None = None
+    iteration_time_p10_s: float | None = None
+    iteration_time_p90_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

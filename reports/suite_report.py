@@ -39,8 +39,9 @@ def _claim(suite: Mapping[str, Any]) -> str:
     if suite["mape_pct"] is None:
         return "no case whose source was read."
     claim = f"mean absolute error {suite['mape_pct']:.1f} %, worst {suite['worst_pct']:+.1f} %"
-    known = sum(group["cases"] for group in suite["coverage"])
-    inside = sum(group["cases"] * group["inside_pct"] for group in suite["coverage"])
+    groups = suite.get("coverage", ())
+    known = sum(group["cases"] for group in groups)
+    inside = sum(group["cases"] * group["inside_pct"] for group in groups)
     return f"{claim}; {inside / known:.0f} % of {known} inside their interval." if known else f"{claim}."
 
 

@@ -55,7 +55,7 @@ def validation_report(suite: Mapping[str, Any]) -> list[TextTable | str]:
         "excluded": (f"Excluded: {len(suite['excluded'])} rows of the sources, each with its reason", _excluded),
     }
     for key, (title, made) in titles.items():
-        if suite[key]:
+        if suite.get(key):
             parts += ["", replace(made(suite[key]), title=title)]
     return parts
 

@@ -91,7 +91,7 @@ def table_intervals(
 
 
 def _form(use: CallUse) -> Constant:
-    """What no constant stands for."""
+    """Part of the time that no constant stands for."""
     reason = "what the forms of collectives leave out"
     if use.nodes == 1:
         return Constant("simulator.network (inside a node)", "derived", FORM_INSIDE, reason)

@@ -26,7 +26,7 @@ class Residual:
 
     Attributes:
         z: log(measured / predicted) / sigma.
-        configuration: what it has in common with cases that are no independent trials.
+        configuration: name that cases share which are no independent trials.
     """
 
     z: float

@@ -42,7 +42,7 @@ def framework_constants(framework: Framework, usage: Usage) -> dict[str, list[We
 
 
 def residual_of(framework: Framework, gpu: Gpu | None, nodes: int) -> Constant:
-    """How far iterations under the profile are from the prediction, all else right: a constant of the whole time."""
+    """The residual of a framework: distance of measured iterations from predicted ones with all else right."""
     fit = framework.fit
     measure = f"dlrmsim calibrate framework {framework.name} with iterations timed on this machine"
     if fit is None:

@@ -85,7 +85,7 @@ class Interval:
         return tuple(source for source in self.sources if source.constant.measure)[:2]
 
     def to_dict(self) -> dict[str, Any]:
-        """What widens the interval, as ``summary.json`` has it."""
+        """Sources of the interval, as ``summary.json`` has it."""
         return {
             "group": self.group,
             "sigma": self.sigma,

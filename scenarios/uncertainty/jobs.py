@@ -46,7 +46,7 @@ def group_of_job(nodes: int, measured: int) -> str:
 
 
 def usage_of(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> Usage:
-    """What a run uses of the machine."""
+    """Use of the machine by a run."""
     calls = [CallUse(i.op, i.members, i.nodes, i.bytes, i.alone_s) for i in lowering.collectives if i.members > 1]
     kernels = {"Gemm", *EMBEDDING, *STREAMS}
     on_path = analysis.critical_path.by_operator_ps()

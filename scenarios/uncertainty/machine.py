@@ -60,7 +60,7 @@ def machine_constants(cluster: Cluster, calibration: Calibration, usage: Usage) 
 
 
 def version_of(cluster: Cluster, calls: Sequence[CallUse]) -> Constant:
-    """What versions of the library differ by: a constant of all that collectives take."""
+    """Difference between versions of the library: a constant of all that collectives take."""
     whole = sum(call.seconds for call in calls)
     small = sum(call.seconds for call in calls if call.bytes < LARGE_BYTES) / whole if whole > 0.0 else 0.0
     sigma = small * VERSIONS_SMALL + (1.0 - small) * VERSIONS_LARGE

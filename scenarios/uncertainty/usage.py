@@ -1,4 +1,4 @@
-"""What a run uses of the machine: kernels and host tasks on its critical path, and its collectives."""
+"""Use of the machine by a run: kernels and host tasks on its critical path, and its collectives."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class CallUse:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a run uses; the parts of a class's time follow from it.
+    """Use of the machine by a run; the parts of a class's time follow from it.
 
     Attributes:
         calls: collectives of one iteration.

@@ -81,6 +81,4 @@ class FittedCollectives(Strict):
     launch_s: dict[str, Sourced[Seconds]] = Field(default_factory=dict)
     """Overhead of each source's method on every collective it timed; no part of a prediction for a training job."""
     residuals: str = ""
-    """Errors and number of the fitted rows."""
-    nodes: Annotated[int, Field(ge=1)] | None = None
-    """Most nodes of a fitted row; None: not stated."""
+    """Errors and number of the fitted rows, and the most nodes of one."""

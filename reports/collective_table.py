@@ -117,11 +117,11 @@ def _title(cluster: str, found: SizeTable) -> str:
 
 
 def _ends(found: SizeTable, intervals: Sequence[Interval]) -> Iterator[str]:
-    """The mean bandwidth, and what widens the interval of the largest size."""
-    yield f"# Avg bus bandwidth    : {found.average_busbw_bytes_per_s / GB:.4g}"
+    """Constants that widen the interval of the largest size, and the mean bandwidth."""
     words = widest_in_words(intervals[-1].to_dict())
     if words:
         yield f"# {words}"
+    yield f"# Avg bus bandwidth    : {found.average_busbw_bytes_per_s / GB:.4g}"
 
 
 def _notes(tables: Sequence[SizeTable]) -> Iterator[str]:

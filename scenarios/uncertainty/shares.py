@@ -32,6 +32,7 @@ UNMEASURED = 0.30
 UNSTATED_FIT = 0.10
 """Standard deviation of a fitted share without stated residuals: the median over the shipped fits."""
 
+_FITTED_NODES = re.compile(r"rows on (?:up to )?(\d+) node")
 _MEDIAN_ERROR = re.compile(r"median (?:error )?([\d.]+) %")
 
 
@@ -88,9 +89,9 @@ def residual_sigma(residuals: str) -> float:
 
 def measured_nodes(cluster: Cluster) -> int:
     """Most nodes on which a collective of this machine was measured; 1 without any."""
-    fit = cluster.fitted
-    if fit is not None and fit.nodes is not None:
-        return fit.nodes
+    found = _FITTED_NODES.search("" if cluster.fitted is None else cluster.fitted.residuals)
+    if found is not None:
+        return int(found[1])
     return max((point.nodes for point in cluster.calibration if point.grade != "assumed"), default=1)
 
 

@@ -128,7 +128,7 @@ def fit_collectives(
         on_evaluation=lambda number: shown.stage(f"fitting {len(rows)} rows, evaluation {number}"),
     )
     off = np.abs(100.0 * np.expm1(errors(found.logs)))
-    spread = f"median error {np.median(off):.1f} %, worst {off.max():.0f} %, of {len(rows)} rows"
-    return parameters.fit_of(found.logs, note).model_copy(
-        update={"residuals": spread, "nodes": max(row.nodes for row in rows)}
-    )
+    nodes = max(row.nodes for row in rows)
+    where = "1 node" if nodes == 1 else f"up to {nodes} nodes"
+    spread = f"median error {np.median(off):.1f} %, worst {off.max():.0f} %, of {len(rows)} rows on {where}"
+    return parameters.fit_of(found.logs, note).model_copy(update={"residuals": spread})

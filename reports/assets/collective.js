@@ -4,6 +4,7 @@
 (() => {
   const { charts, theme } = dlrmsim;
   const COLORS = ["accent", "all-to-all", "copy", "embedding", "optimizer", "host", "gemm", "all-reduce"];
+  const THIN = "2e"; // opacity of a band, behind a colour of six digits
   const legendAbove = () => ({ orientation: "h", x: 0, y: 1.04, yanchor: "bottom", font: { size: 12.5, color: theme.color("ink-soft") } });
 
   function bytes(value) {
@@ -25,7 +26,7 @@
     const edge = { type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false, x: table.rows.map((r) => r.bytes) };
     return [
       { ...edge, y: table.rows.map((r) => r[`${key}_high`]) },
-      { ...edge, y: table.rows.map((r) => r[`${key}_low`]), fill: "tonexty", fillcolor: color, opacity: 0.15 },
+      { ...edge, y: table.rows.map((r) => r[`${key}_low`]), fill: "tonexty", fillcolor: `${color}${THIN}` },
     ];
   }
 

@@ -74,7 +74,7 @@
     const at = scaleOf(points).at, edge = { type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip", x: known.map(at), connectgaps: true };
     return [
       { ...edge, y: known.map((p) => p.throughput_p90), showlegend: false },
-      { ...edge, y: known.map((p) => p.throughput_p10), name: "8 in 10", fill: "tonexty", fillcolor: theme.color("sunken") },
+      { ...edge, y: known.map((p) => p.throughput_p10), name: "8 in 10", fill: "tonexty", fillcolor: `${theme.color("accent")}2e` },
     ];
   }
 

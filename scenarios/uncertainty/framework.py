@@ -26,8 +26,8 @@ shipped fits: 3 to 17 % of 2 to 12 free cases each; fits of few cases say little
 
 OTHER_GPU = 0.20
 """Further standard deviation on another GPU than the fitted cases ran on, for a factor of two between the memory rates
-of the two: factors on memory traffic and times on the host are carried over (V100, 1.2 factors of two away: median error
-20 %, so 0.25; H100, 0.7 away: 2 %)."""
+of the two: factors on memory traffic and times on the host are carried over (V100, 1.2 factors of two away: median
+error 20 %, so 0.25; H100, 0.7 away: 2 %)."""
 
 PER_DOUBLING = 0.06
 """Further standard deviation for each doubling of nodes beyond the fitted ones: what frameworks do between nodes of

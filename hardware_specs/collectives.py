@@ -96,4 +96,4 @@ class FittedCollectives(Strict):
     launch_s: dict[str, Sourced[Latency]] = Field(default_factory=dict)
     """Overhead of each source's method on every collective it timed; no part of a prediction for a training job."""
     residuals: str = ""
-    """Errors and number of the fitted rows."""
+    """Errors and number of the fitted rows, and the most nodes of one."""

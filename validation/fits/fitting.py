@@ -138,7 +138,9 @@ def _fit(
         on_evaluation=lambda number: shown.stage(f"fitting {len(rows)} rows, evaluation {number}"),
     )
     off = np.abs(100.0 * np.expm1(errors(found.logs)))
-    spread = f"median error {np.median(off):.1f} %, worst {off.max():.0f} %, of {len(rows)} rows"
+    nodes = max(row.nodes for row in rows)
+    where = "1 node" if nodes == 1 else f"up to {nodes} nodes"
+    spread = f"median error {np.median(off):.1f} %, worst {off.max():.0f} %, of {len(rows)} rows on {where}"
     whole = free.model_copy(update={"fitted": parameters.fit_of(found.logs)})
     fitted = parameters.fit_of(found.logs, _used(table, whole)).model_copy(update={"residuals": spread})
     return FabricFit(cluster.model_copy(update={"fitted": fitted}), fitted, found.cost)

@@ -38,11 +38,15 @@ class Fit(Strict):
         constants: names of the fitted quantities.
         suites: the suites whose calibration cases with this framework were fitted.
         residuals: errors of the fit.
+        gpus: GPUs of the fitted cases; empty: not stated.
+        nodes: most nodes of a fitted case; None: not stated.
     """
 
     constants: Annotated[tuple[Constant, ...], Field(min_length=1, max_length=4)]
     suites: Annotated[tuple[str, ...], Field(min_length=1)]
     residuals: str = ""
+    gpus: tuple[str, ...] = ()
+    nodes: Annotated[int, Field(ge=1)] | None = None
 
 
 class Framework(Strict):

@@ -88,16 +88,20 @@ def test_a_group_of_few_cases_takes_the_quantiles_of_all():
     assert (found["few"].low, found["few"].high) == (quantiles([*many, Residual(0.1, "a")]).low, 8.0)
 
 
-def test_shares_are_less_sure_on_more_nodes_and_for_other_operations():
+def test_shares_are_less_sure_on_more_nodes_and_for_other_algorithms():
     cluster = load_cluster("dgx_h100")
     calibration = calibrate(cluster)
 
-    def sigma(op, nodes):
-        return share_of(cluster, calibration, CallUse(op, 8 * nodes, nodes, 1e9, 1.0), "nic").sigma
+    def sigma(algorithm, nodes):
+        call = CallUse("all_reduce", 8 * nodes, nodes, 1e9, 1.0, algorithm)
+        return share_of(cluster, calibration, call, "nic").sigma
 
-    assert sigma("all_reduce", 10) == pytest.approx(residual_sigma(cluster.fitted.residuals))
-    assert sigma("all_reduce", 10) < sigma("all_reduce", 20) < sigma("all_reduce", 80)
-    assert sigma("broadcast", 10) > sigma("all_reduce", 10)
+    fitted = cluster.fitted.network_fraction
+    assert "ring" in fitted
+    assert "tree" not in fitted
+    assert sigma("ring", 10) == pytest.approx(residual_sigma(cluster.fitted.residuals))
+    assert sigma("ring", 10) < sigma("ring", 20) < sigma("ring", 80)
+    assert sigma("tree", 10) > sigma("ring", 10)
 
 
 def test_an_assumed_constant_is_less_sure_than_any_other_and_says_why():

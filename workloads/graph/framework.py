@@ -9,7 +9,7 @@ from pydantic import Field
 
 from inputs.catalog import Catalog
 from inputs.model import Strict
-from inputs.quantities import Quantity
+from inputs.quantities import Quantity, RankCount
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from workloads.graded import Graded
@@ -46,7 +46,7 @@ class Fit(Strict):
     suites: Annotated[tuple[str, ...], Field(min_length=1)]
     residuals: str = ""
     gpus: tuple[str, ...] = ()
-    nodes: Annotated[int, Field(ge=1)] | None = None
+    nodes: RankCount | None = None
 
 
 class Framework(Strict):

@@ -17,5 +17,5 @@ def killed(number: int) -> int:
 
 
 def test_a_killed_worker_is_one_message() -> None:
-    with pytest.raises(WorkerDiedError, match="ended from outside.*use fewer"):
+    with pytest.raises(WorkerDiedError, match=r"ended from outside.*use fewer"):
         list(workers_map(None, 2, 2)(killed, [1, 2]))

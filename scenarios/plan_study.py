@@ -110,12 +110,13 @@ class TableStatistics:
     def to_dicts(self, plan: Plan) -> list[dict[str, Any]]:
         """An entry for each table, in JSON."""
         tables, kinds, kernels = plan.tables, plan.sharding_types, plan.compute_kernels
+        lookups = tables.lookups_per_sample
         return [
             {
                 "table": tables.names[i],
                 "rows": int(tables.rows[i]),
                 "dim": int(tables.dim[i]),
-                "lookups_per_sample": float(tables.lookups_per_sample[i]),
+                "lookups_per_sample": float(lookups[i]),
                 "sharding_type": kinds[i],
                 "pieces": int(self.pieces[i]),
                 "compute_kernel": kernels[i],

@@ -63,10 +63,10 @@ def frequent_rows(tables: Tables, settings: DlrmSettings, hybrid: IntArray) -> F
     rows = np.zeros(len(tables), dtype=np.int64)
     share, distinct, local = (np.zeros(len(tables)) for _ in range(3))
     if settings.hybrid is not None:
-        least = threshold(settings, settings.hybrid)
+        least, per_sample = threshold(settings, settings.hybrid), tables.lookups_per_sample
         for table in np.unique(hybrid).tolist():
             law = popularity_of(tables, settings, table)
-            lookups = settings.global_batch_size * float(tables.lookups_per_sample[table])
+            lookups = settings.global_batch_size * float(per_sample[table])
             frequent = law.p * lookups > least
             counts, p = law.count[frequent], law.p[frequent]
             rows[table], share[table] = round(float(counts.sum())), float(law.share[frequent].sum())

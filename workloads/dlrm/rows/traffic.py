@@ -78,8 +78,9 @@ def popularity_of(tables: Tables, settings: DlrmSettings, table: int) -> Popular
     Raises:
         InputError: a file of indices looks up rows that the table lacks.
     """
-    law = laws_of(tables, settings)[table] if tables.indices else settings.indices
-    lookups = settings.global_batch_size * float(tables.lookups_per_sample[table])
+    own = tables.indices[table] if tables.indices else None
+    law = settings.indices if own is None else make_law(own)
+    lookups = settings.global_batch_size * float(tables.pooling_factor[table] * tables.features[table])
     return law.popularity(int(tables.rows[table]), lookups, settings.global_batch_size, salt_of(tables.names[table]))
 
 
@@ -93,11 +94,12 @@ def block_shares(
         blocks: rows of its blocks ``[S, B]``.
     """
     lookups, distinct = np.zeros(blocks.shape), np.zeros(blocks.shape)
+    per_sample = tables.lookups_per_sample
     for shard, number in enumerate(table.tolist()):
         law = popularity_of(tables, settings, number)
         edges = np.concatenate([[0], np.cumsum(blocks[shard])])
         lookups[shard] = law.block_shares(edges)
-        touched = law.block_distinct(edges, settings.global_batch_size * float(tables.lookups_per_sample[number]))
+        touched = law.block_distinct(edges, settings.global_batch_size * float(per_sample[number]))
         distinct[shard] = touched / touched.sum()
     return lookups, distinct
 
@@ -114,12 +116,17 @@ def missed_shares(
         parts: ranks over which its rows are spread; each sees that part of the lookups and of the rows.
     """
     kinds, kind = np.unique(np.stack([table, row_bytes]), axis=1, return_inverse=True)
-    found = np.ones((len(CACHE_BYTES), kinds.shape[1]))
+    found, per_sample = np.ones((len(CACHE_BYTES), kinds.shape[1])), tables.lookups_per_sample
+    laws, known = laws_of(tables, settings) if tables.indices else (), dict[tuple[int, int, float, float], FloatArray]()
     for place, (number, size) in enumerate(zip(kinds[0].astype(np.int64).tolist(), kinds[1].tolist(), strict=True)):
-        law = laws_of(tables, settings)[number] if tables.indices else settings.indices
-        lookups, rows = float(tables.lookups_per_sample[number]), int(tables.rows[number])
-        held, missing = _missed(law, rows, settings.global_batch_size * lookups, settings.global_batch_size, samples)
-        found[:, place] = np.interp(CACHE_BYTES / size * parts, held, missing)
+        law = laws[number] if laws else settings.indices
+        lookups, rows = float(per_sample[number]), int(tables.rows[number])
+        alike = (id(law), rows, lookups, size)  # models have many tables of one kind
+        if alike not in known:
+            batch = settings.global_batch_size
+            held, missing = _missed(law, rows, batch * lookups, batch, samples)
+            known[alike] = np.interp(CACHE_BYTES / size * parts, held, missing)
+        found[:, place] = known[alike]
     return found[:, kind.ravel()]
 
 
@@ -133,10 +140,11 @@ def fetched_rows(
         samples: the batch.
         slots: rows that each cache holds ``[S]``.
     """
-    found = np.zeros(len(table))
+    found, per_sample = np.zeros(len(table)), tables.lookups_per_sample
+    laws = laws_of(tables, settings) if tables.indices else ()
     for cache, (number, rows) in enumerate(zip(table.tolist(), slots.tolist(), strict=True)):
-        law = laws_of(tables, settings)[number] if tables.indices else settings.indices
-        size, lookups = int(tables.rows[number]), float(tables.lookups_per_sample[number])
+        law = laws[number] if laws else settings.indices
+        size, lookups = int(tables.rows[number]), float(per_sample[number])
         found[cache] = _fetched(
             law, size, settings.global_batch_size * lookups, settings.global_batch_size, samples, rows
         )

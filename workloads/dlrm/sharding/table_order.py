@@ -34,14 +34,14 @@ def in_one_order(make: Planner, tables: Tables, context: PlanningContext) -> Pla
 
 def sorted_tables(tables: Tables, context: PlanningContext) -> IntArray:
     """Numbers of the tables, sorted by size, lookups and laws ``[N]``; names decide between equal ones only."""
-    nothing = (None,) * len(tables)
+    nothing, per_sample = (None,) * len(tables), tables.lookups_per_sample
     choice = context.choice
     keys = [
         (
             int(tables.rows[table]),
             int(tables.dim[table]),
             int(tables.element_bytes[table]),
-            -float(tables.lookups_per_sample[table]),
+            -float(per_sample[table]),
             tables.pooling_of_features(table),
             repr((tables.indices or nothing)[table]),
             repr((tables.pooling or nothing)[table]),

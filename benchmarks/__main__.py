@@ -15,6 +15,7 @@ from benchmarks import (
     figures,
     gemms,
     host_laws,
+    intervals,
     killed,
     oracle,
     planning,
@@ -40,6 +41,7 @@ BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "replays": lambda _: replays.rows(),
     "host_laws": lambda given: host_laws.rows(given.target or "zen5_2_cores"),
     "killed": lambda given: killed.rows(given.sets, given.seed),
+    "intervals": lambda given: intervals.rows(write=given.write),
     "studies": lambda _: studies.rows(),
     "predictions": lambda given: predictions.rows(given.against),
     "robustness": lambda given: robustness.rows(given.n, given.seed, given.kinds),
@@ -63,6 +65,7 @@ def main() -> int:
     parser.add_argument("--svg", type=Path, help="gemms: file for a picture of predicted and measured times")
     parser.add_argument("--sets", type=int, default=20, help="planning: sets of tables; killed: sweeps")
     parser.add_argument("--check", action="store_true", help="figures: compare with the pages and write nothing")
+    parser.add_argument("--write", action="store_true", help="intervals: write the quantiles that are shipped")
     parser.add_argument("--against", default="HEAD", help="predictions: the commit to compare with")
     arguments = parser.parse_args()
     return 0 if show(BENCHMARKS[arguments.name](arguments), as_json=arguments.json) else 1

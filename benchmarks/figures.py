@@ -3,8 +3,9 @@
 The commands of the repository compute every number on these pages.
 
 A figure is ``<!-- figure: NAME -->text<!-- /figure -->`` in a page. NAME is ``SUITE/CASE`` (error of a case),
-``SUITE/STATISTIC`` (over the predicted cases), ``SUITE/SIZES/STATISTIC`` (over predicted collectives of that size) or
-``run/SCENARIO/KEY`` (a fraction in ``summary.json``, per cent).
+``SUITE/STATISTIC`` (over the predicted cases), ``SUITE/SIZES/STATISTIC`` (over predicted collectives of that size),
+``run/SCENARIO/KEY`` (a fraction in ``summary.json``, per cent, or seconds) or ``intervals/NAME/FIELD`` (a field of
+`benchmarks.intervals.Coverage` of a suite, a group with ``_`` for blanks, or ``all``).
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import pictures
+from benchmarks.intervals import coverage_of, shipped_cases
 from benchmarks.rows import Row
 from dlrmsim.workers import workers_map
 from inputs.errors import InputError
+from inputs.quantities import format_quantity
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
 from scenarios.runner import simulate
@@ -28,6 +31,8 @@ ROOT = Path(__file__).parents[1]
 FIGURE = re.compile(r"(<!-- figure: (\S+) -->)(.*?)(<!-- /figure -->)")
 STATISTICS = {"mape": "", "median": "", "bias": "+", "worst": "+"}
 """Statistics of `validation.suites.errors.statistics` and the sign that their figures have."""
+INTERVALS = "intervals"
+"""First part of the names of figures that are coverage of intervals."""
 RUN = "run"
 """First part of the names of figures that are results of runs."""
 ALTERNATIVE = "alternative"
@@ -62,13 +67,17 @@ def rows(*, check: bool, suites: Collection[str] = ()) -> Iterator[Row]:
     varied = {name.split("/")[0] for name in wanted if f"/{ALTERNATIVE}/" in name}
     scores = {
         suite: _score(suite, alternatives=suite in varied)
-        for suite in sorted({name.split("/")[0] for name in wanted} - {RUN})
+        for suite in sorted({name.split("/")[0] for name in wanted} - {RUN, INTERVALS})
     }
+    covered = _coverage() if any(name.startswith(f"{INTERVALS}/") for name in wanted) else {}
     figures = {}
     for name in wanted:
         suite = name.split("/")[0]
-        value, figures[name] = run_figure(name) if suite == RUN else figure(name, scores[suite])
-        yield Row(name, value, "%")
+        if suite == INTERVALS:
+            value, figures[name] = covered[name.removeprefix(f"{INTERVALS}/")]
+        else:
+            value, figures[name] = run_figure(name) if suite == RUN else figure(name, scores[suite])
+        yield Row(name, value, "")
     different = _pictures(check=check) if not suites or RUN in suites else 0
     for page in named:
         text = page.read_text(encoding="utf-8")
@@ -114,8 +123,21 @@ def figure(name: str, table: Mapping[str, Any]) -> tuple[float, str]:
     return found, f"{found:{sign}.1f} %"
 
 
+def _coverage() -> dict[str, tuple[float, str]]:
+    """Value and text of all figures of intervals, by NAME/FIELD."""
+    figures = {}
+    for group, of in coverage_of(shipped_cases()).items():
+        name = group.replace(" ", "_")
+        figures[f"{name}/cases"] = float(of.cases), str(of.cases)
+        figures[f"{name}/inside"] = of.inside_pct, f"{of.inside_pct:.0f} %"
+        figures[f"{name}/width"] = of.width, f"{of.width:.2f}"
+        if of.others_pct is not None:
+            figures[f"{name}/others"] = of.others_pct, f"{of.others_pct:.0f} %"
+    return figures
+
+
 def run_figure(name: str) -> tuple[float, str]:
-    """Value of a figure of a run, per cent, and its text.
+    """Value of a figure of a run, per cent or seconds, and its text.
 
     Args:
         name: ``run/SCENARIO/KEY`` with a dotted key.
@@ -128,7 +150,9 @@ def run_figure(name: str) -> tuple[float, str]:
     for part in key.split("."):
         found = found.get(part) if isinstance(found, dict) else None
     if not isinstance(found, float):
-        raise InputError("no such figure", key=name, given=key, expected="a fraction in summary.json")
+        raise InputError("no such figure", key=name, given=key, expected="a fraction or a time in summary.json")
+    if key.endswith("_s"):
+        return found, format_quantity(found, "s")
     return 100.0 * found, f"{100.0 * found:.1f} %"
 
 

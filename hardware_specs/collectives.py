@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from hardware_specs.bounds import Amount, Bandwidth, Latency, MeasuredTime, Name, PerNode, Ratio
+from hardware_specs.bounds import Amount, Bandwidth, Latency, MeasuredTime, Name, PerNode, Ratio, Share
 from hardware_specs.library import Operation
 from inputs.model import Strict, problem
 from inputs.quantities import MAX_RANKS, Quantity
 from inputs.sourced import Grade, Sourced
+
+MOST_SPAN = 0.5
+"""The links between two halves of a machine grow at least with the root of its nodes."""
+Shares = Literal["ring", "tree", "nvls", "direct", "sends"]
+"""Algorithms that reach the same share of their links: rings; trees; those whose switches add; messages straight to
+several receivers, or to one."""
 
 
 class CollectivePoint(Strict):
@@ -66,12 +72,21 @@ class LatencyPoint(CollectivePoint):
 class FittedCollectives(Strict):
     """Results of `dlrmsim calibrate collectives`: one value of each for all sizes and numbers of ranks.
 
-    Takes the place of ``calibration``. Fractions are of links inside a node and of those between nodes, by operation;
-    factors multiply the library's latencies.
+    Takes the place of ``calibration`` for the links it has fractions of. Fractions are of links inside a node and of
+    those between nodes, by algorithm; of libraries of host messages, whose operations differ in what hosts do beside,
+    by operation. Factors multiply the library's latencies.
     """
 
-    near_fraction: dict[Operation, Sourced[Ratio]] = Field(default_factory=dict)
-    network_fraction: dict[Operation, Sourced[Ratio]] = Field(default_factory=dict)
+    near_fraction: dict[Shares | Operation, Sourced[Share]] = Field(default_factory=dict)
+    network_fraction: dict[Shares | Operation, Sourced[Share]] = Field(default_factory=dict)
+    together_fraction: Sourced[Share] | None = None
+    """Share of both that is left where several GPUs of each of several nodes keep links inside and NICs busy at once;
+    default: all."""
+    ll_fraction: Sourced[Share] | None = None
+    """Share left of what LL reaches between nodes by the library's constants; default: all."""
+    span_exponent: Sourced[Annotated[float, Field(ge=0, le=MOST_SPAN)]] | None = None
+    """The share of links between nodes falls as ``nodes ** -span_exponent`` for all algorithms but rings, whose members
+    send to their neighbours only; default: it does not."""
     copy_bytes_per_s: Sourced[Bandwidth]
     """Rate at which a kernel copies the member's own part beside its transfers; it matters for few ranks."""
     base_factor: Sourced[Ratio]
@@ -81,4 +96,4 @@ class FittedCollectives(Strict):
     launch_s: dict[str, Sourced[Latency]] = Field(default_factory=dict)
     """Overhead of each source's method on every collective it timed; no part of a prediction for a training job."""
     residuals: str = ""
-    """Errors and number of the fitted rows."""
+    """Errors and number of the fitted rows, and the most nodes of one."""

@@ -7,10 +7,21 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from hardware_specs.bounds import Bandwidth, ByName, Latency, Name, Number, PerNode, Share
+from hardware_specs.bounds import Amount, Bandwidth, ByName, Latency, Name, Number, PerNode, Share
 from inputs.model import Strict, problem
 from inputs.quantities import MAX_RANKS
 from inputs.sourced import Sourced
+
+NcclProtocol = Literal["ll", "ll128", "simple"]
+
+
+class Rendezvous(Strict):
+    """Announcing larger messages before they are sent."""
+
+    above: Sourced[Amount]
+    """Messages up to this size are sent at once."""
+    hop_s: Sourced[Latency]
+    """Time that an announced message takes more."""
 
 
 class Nic(Strict):
@@ -22,6 +33,10 @@ class Nic(Strict):
     """Port rate, per direction."""
     latency_s: Sourced[Latency]
     """One way through the adapter pair, small message, no switch."""
+    post_s: Sourced[Latency] | None = None
+    """Time between two messages that NCCL's proxy sends to different peers; default: NCCL's own constant of the CPU."""
+    rendezvous: Rendezvous | None = None
+    """Announcing of large messages of NCCL's Simple protocol; default: all are sent at once."""
     pcie_bytes_per_s: Sourced[Bandwidth] | None = None
     """Raw rate of its PCIe link, per direction, where that may be the slower one."""
 
@@ -61,6 +76,10 @@ class Fabric(Strict):
     """Rate of a torus link in each dimension, per direction."""
     hop_latency_s: Sourced[Latency]
     """One way between NICs of two nodes, switches only; on a torus over one link."""
+    protocols: Sourced[Annotated[tuple[NcclProtocol, ...], Field(min_length=1)]] | None = None
+    """NCCL's protocols that run between nodes; default: all of the library."""
+    ring_protocols: Sourced[Annotated[tuple[NcclProtocol, ...], Field(min_length=1)]] | None = None
+    """Protocols of rings between nodes, where they are fewer; default: `protocols`."""
     in_network_reduction: bool = False
     """The switches add (SHARP): all_reduces may use NCCL's CollNet."""
 

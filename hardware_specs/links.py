@@ -40,6 +40,11 @@ class PcieTree(Strict):
     """Switch to CPU, per direction, raw link rate."""
     socket_link_bytes_per_s: Sourced[Bandwidth]
     """Rate between the sockets (UPI, xGMI), per direction, all links."""
+    peer_bytes_per_s: Sourced[Bandwidth] | None = None
+    """Rate at which a switch's GPUs reach those of other switches through the host, per direction; default: as the
+    up-link."""
+    far_peer_bytes_per_s: Sourced[Bandwidth] | None = None
+    """Rate at which one GPU reaches those of another socket, per direction; default: the sockets' link."""
     nics_at: Literal["switch", "root"]
     """switch: a GPU reaches a NIC without its switch's up-link. root: NICs hang on the CPUs."""
     peer_to_peer: Sourced[bool] | None = None

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scenarios.levers import Levers
+from scenarios.uncertainty.interval import Interval
 from simulator.analysis.bound import Bound
 from simulator.analysis.breakdown import PARTS, Breakdown
 from simulator.analysis.collectives import CollectiveRow
@@ -128,6 +129,7 @@ class RunFindings(Times):
         bound: gains of all classes.
         levers: settings that were tried; None without a search for them.
         origins: origin of every quantity used.
+        interval: p10 and p90 of the iteration time, and what widens them; None without one.
     """
 
     job: Job
@@ -136,6 +138,7 @@ class RunFindings(Times):
     memory: Sequence[MemoryTier]
     origins: Sequence[Origin]
     levers: Levers | None = None
+    interval: Interval | None = None
 
     @property
     def throughput_samples_per_s(self) -> float:

@@ -15,6 +15,7 @@ from reports.sections.headline import facts, headline, sentences, tiles
 from reports.sections.memory import memory_section
 from reports.sections.provenance import provenance_section, scenario_section, warnings_section
 from reports.sections.timeline import timeline_section
+from reports.sections.uncertainty import uncertainty_section
 
 STYLES = ("page.css", "timeline.css")
 SCRIPTS = (
@@ -54,6 +55,7 @@ def run_sections(findings: RunFindings) -> tuple[Section, ...]:
         timeline_section(findings),
         breakdown_section(findings),
         bound_section(findings),
+        *_interval(findings),
         *(() if findings.levers is None else (levers_section(findings.levers),)),
         critical_path_section(findings),
         collectives_section(findings),
@@ -62,6 +64,13 @@ def run_sections(findings: RunFindings) -> tuple[Section, ...]:
         provenance_section(findings),
         scenario_section(findings),
     )
+
+
+def _interval(findings: RunFindings) -> tuple[Section, ...]:
+    found = findings.interval
+    if found is None:
+        return ()
+    return (uncertainty_section(findings.iteration.seconds, found.p10_s, found.p90_s, found.to_dict()),)
 
 
 def _footer(findings: RunFindings) -> str:

@@ -33,6 +33,10 @@ class ScalingPoint:
         warnings: warnings on the results.
         message: reason of a missing result, one line.
         details: further lines of the reason: memory tiers, and settings that help.
+        throughput_p10_samples_per_s: a tenth of such jobs is slower.
+        throughput_p90_samples_per_s: a tenth of such jobs is faster.
+        iteration_time_p10_s: a tenth of such iterations is shorter, seconds.
+        iteration_time_p90_s: a tenth of such iterations is longer, seconds.
     """
 
     world_size: int
@@ -49,6 +53,10 @@ class ScalingPoint:
     warnings: Sequence[str] = ()
     message: str = ""
     details: Sequence[str] = ()
+    throughput_p10_samples_per_s: float | None = None
+    throughput_p90_samples_per_s: float | None = None
+    iteration_time_p10_s: float | None = None
+    iteration_time_p90_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +98,7 @@ class ScalingStudy:
 
 
 _KEPT = {"weak": "the batch of each GPU stays the same", "strong": "the global batch stays the same"}
+_BAND = "Band: 8 in 10 such jobs."
 _HOLLOW = f"Hollow: a warning concerns {DOUBTFUL:.0%} of the task time or more."
 _STATUS = {"ok": "ran", "infeasible": "does not fit", "error": "failed"}
 
@@ -198,7 +207,11 @@ def _price_tile(results: Sequence[ScalingPoint]) -> list[str]:
 def scaling_sections(study: ScalingStudy) -> tuple[Section, ...]:
     """The sections of the page."""
     charts = (
-        ("throughput", "Throughput", f"Dotted: as if every GPU trained as fast as at the smallest size. {_HOLLOW}"),
+        (
+            "throughput",
+            "Throughput",
+            f"Dotted: as if every GPU trained as fast as at the smallest size. {_BAND} {_HOLLOW}",
+        ),
         ("efficiency", "Efficiency", "Throughput per GPU over that of the smallest size that ran."),
         ("breakdown", "Where the time goes", "The mean rank's iteration at each size."),
         ("bound", "What bounds it", "Fraction of the iteration time that a class saves when it is 10 % better."),
@@ -222,6 +235,8 @@ def _payload(study: ScalingStudy) -> list[dict[str, Any]]:
             "words": _STATUS[p.status],
             "iteration_s": p.iteration_time_s,
             "throughput": p.throughput_samples_per_s,
+            "throughput_p10": p.throughput_p10_samples_per_s,
+            "throughput_p90": p.throughput_p90_samples_per_s,
             "efficiency": p.efficiency,
             "shares": {part: p.shares.get(part, 0.0) for part in PARTS},
             "gains": dict(p.gains),
@@ -235,7 +250,16 @@ def _payload(study: ScalingStudy) -> list[dict[str, Any]]:
 
 def _table(study: ScalingStudy) -> str:
     priced = any(p.million_samples_usd is not None for p in study.results)
-    head: tuple[str, ...] = ("GPUs", "nodes", "global batch", "iteration", "throughput", "efficiency", "exposed comm")
+    head: tuple[str, ...] = (
+        "GPUs",
+        "nodes",
+        "global batch",
+        "iteration",
+        "8 in 10",
+        "throughput",
+        "efficiency",
+        "exposed comm",
+    )
     head += ("$ per M samples",) * priced
     rows = (_row(point, priced=priced) for point in study.ordered)
     return table((*head, "bound", "status"), rows, numbers=range(len(head)))
@@ -245,12 +269,13 @@ def _row(point: ScalingPoint, *, priced: bool) -> Row:
     sizes = (point.world_size, point.nodes, point.global_batch_size)
     cells = [number(f"{size:,}", size) for size in sizes]
     if point.status != "ok":
-        return Row((*cells, *("",) * (5 + priced), Cell(_why(point), style="wide")))
+        return Row((*cells, *("",) * (6 + priced), Cell(_why(point), style="wide")))
     exposed, price = point.shares.get("exposed_comm", 0.0), point.million_samples_usd or 0.0
     return Row(
         (
             *cells,
             number(seconds(point.iteration_time_s or 0.0), point.iteration_time_s or 0.0),
+            number(*_span(point)),
             _rate(point.throughput_samples_per_s or 0.0),
             number(percent(point.efficiency or 0.0), point.efficiency or 0.0),
             number(percent(exposed), exposed),
@@ -259,6 +284,12 @@ def _row(point: ScalingPoint, *, priced: bool) -> Row:
             _STATUS["ok"],
         )
     )
+
+
+def _span(point: ScalingPoint) -> tuple[str, float]:
+    """Ends of the iteration time in words, and the upper one; a dash without them."""
+    low, high = point.iteration_time_p10_s, point.iteration_time_p90_s
+    return ("-", 0.0) if low is None or high is None else (f"{seconds(low)} to {seconds(high)}", high)
 
 
 def _why(point: ScalingPoint) -> Markup:

@@ -38,7 +38,11 @@ def render_suites(suites: Sequence[Mapping[str, Any]], version: str) -> str:
 def _claim(suite: Mapping[str, Any]) -> str:
     if suite["mape_pct"] is None:
         return "no case whose source was read."
-    return f"mean absolute error {suite['mape_pct']:.1f} %, worst {suite['worst_pct']:+.1f} %."
+    claim = f"mean absolute error {suite['mape_pct']:.1f} %, worst {suite['worst_pct']:+.1f} %"
+    groups = suite.get("coverage", ())
+    known = sum(group["cases"] for group in groups)
+    inside = sum(group["cases"] * group["inside_pct"] for group in groups)
+    return f"{claim}; {inside / known:.0f} % of {known} inside their interval." if known else f"{claim}."
 
 
 def _tile(suite: Mapping[str, Any]) -> str:
@@ -56,7 +60,7 @@ def _section(suite: Mapping[str, Any]) -> Section:
     cards = "".join(f'<div class="card"><div class="plot" id="{escape(anchor)}"></div></div>' for anchor in groups)
     parts = validation_report(suite)
     body = cards + "".join(_text(part) if isinstance(part, str) else _table(part) for part in parts)
-    lede = "On the line: as measured; dotted: 10 % off. Bars: the source gives a range."
+    lede = "On the line: as measured; dotted: 10 % off. Level bars: the source gives a range; upright ones: p10 to p90."
     return Section(name, name, name, lede, body, {anchor: _chart(cases) for anchor, cases in groups.items()})
 
 
@@ -88,6 +92,8 @@ def _point(case: Mapping[str, Any]) -> dict[str, Any]:
         "above": high - middle,
         "below": middle - low,
         "predicted": case["predicted"],
+        "p10": case.get("p10"),
+        "p90": case.get("p90"),
         "said": [value_in_words(measured), value_in_words(case["predicted"]), verdict],
     }
 

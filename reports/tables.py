@@ -19,7 +19,7 @@ def scaling_report(study: ScalingStudy, *, remedies: bool) -> list[TextTable | s
         remedies: whether all lines on a size without a result are printed, with settings that help.
     """
     notes, priced = study.notes, any(p.million_samples_usd is not None for p in study.results)
-    made = TextTable().numbers("GPUs", "nodes", "iteration", "throughput", "efficiency")
+    made = TextTable().numbers("GPUs", "nodes", "iteration", "8 in 10", "throughput", "efficiency")
     made.numbers(*["$/M samples"] * priced).words("bound", *["notes"] * bool(notes))
     parts: list[TextTable | str] = [made] if study.results else []
     for p in study.ordered:
@@ -31,7 +31,9 @@ def scaling_report(study: ScalingStudy, *, remedies: bool) -> list[TextTable | s
             parts.append("\n".join(lines))
             continue
         rate, price = " ".join(samples_per_s(p.throughput_samples_per_s or 0.0)), [usd(p.million_samples_usd or 0.0)]
-        numbers = (f"{p.world_size:,}", f"{p.nodes:,}", seconds(p.iteration_time_s or 0.0), rate)
+        low, high = p.iteration_time_p10_s, p.iteration_time_p90_s
+        span = "-" if low is None or high is None else f"{seconds(low)} to {seconds(high)}"
+        numbers = (f"{p.world_size:,}", f"{p.nodes:,}", seconds(p.iteration_time_s or 0.0), span, rate)
         marks = " ".join(f"[{number}]" for number, note in enumerate(notes, 1) if p.world_size in note.shares)
         made.add_row(*numbers, percent(p.efficiency or 0.0), *price * priced, p.bound or "-", *[marks] * bool(notes))
     return parts + [f"[{number}] {note.words()}" for number, note in enumerate(notes, 1)]
@@ -45,6 +47,7 @@ def validation_report(suite: Mapping[str, Any]) -> list[TextTable | str]:
     """
     parts: list[TextTable | str] = [_cases(suite), _statistics(suite)]
     titles = {
+        "coverage": ("Measurements inside p10 to p90, by group", _coverage),
         "groups": ("Collectives by role and size", error_groups),
         "alternatives": ("Listed alternatives of uncertain quantities of model and framework", _alternatives),
         "effects": ("Order of effects: throughput after over before", _effects),
@@ -52,9 +55,17 @@ def validation_report(suite: Mapping[str, Any]) -> list[TextTable | str]:
         "excluded": (f"Excluded: {len(suite['excluded'])} rows of the sources, each with its reason", _excluded),
     }
     for key, (title, made) in titles.items():
-        if suite[key]:
+        if suite.get(key):
             parts += ["", replace(made(suite[key]), title=title)]
     return parts
+
+
+def _coverage(rows: Iterable[Mapping[str, Any]]) -> TextTable:
+    """Share of measurements inside the intervals, and the width of these, a row per group of cases."""
+    made = TextTable().words("group").numbers("cases", "inside", "median p90 / p10")
+    for row in rows:
+        made.add_row(row["group"], str(row["cases"]), f"{row['inside_pct']:.0f} %", f"{row['median_width']:.2f}")
+    return made
 
 
 def error_groups(groups: Iterable[Mapping[str, Any]]) -> TextTable:
@@ -110,7 +121,7 @@ def kernel_groups(groups: Iterable[Mapping[str, Any]]) -> TextTable:
 
 def _cases(suite: Mapping[str, Any]) -> TextTable:
     made = TextTable(title=f"{suite['suite']}: cases").words("case", "metric")
-    made.numbers("measured", "spread", "predicted", "error").words("grade", "role")
+    made.numbers("measured", "spread", "predicted", "p10", "p90", "error").words("inside", "grade", "role")
     shown = [case for case in suite["cases"] if "bytes" not in case["inputs"] or case["role"] == "validation"]
     for case in shown:
         error = error_in_words(case["error_pct"]) if "hit" not in case else ("hit" if case["hit"] else "missed")
@@ -118,9 +129,10 @@ def _cases(suite: Mapping[str, Any]) -> TextTable:
         values = (
             value_in_words(case["measured"]),
             "-" if spread is None else f"{spread:.1f} %",
-            value_in_words(case["predicted"]),
+            *(value_in_words(case.get(key)) for key in ("predicted", "p10", "p90")),
         )
-        made.add_row(case["id"], case["metric"], *values, error, case["grade"], case["role"])
+        inside = {True: "yes", False: "no"}.get(case.get("inside"), "-")
+        made.add_row(case["id"], case["metric"], *values, error, inside, case["grade"], case["role"])
     return made
 
 

@@ -16,6 +16,9 @@ from scenarios.probe import Probe
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario
 from scenarios.summary import caches_of, job_of, sharding_of, summary_of
+from scenarios.uncertainty.assumptions import assumption_warnings
+from scenarios.uncertainty.interval import Interval
+from scenarios.uncertainty.jobs import interval_of_run
 from simulator.analysis import BOUND_RUNS, Analysis, Bound, analyse, find_bound, path_shares
 from simulator.counted_run import counted_run
 from simulator.engine import RunResult
@@ -58,11 +61,13 @@ class Outcome(Simulation):
 
     Attributes:
         bound: the bound of the iteration.
+        interval: p10 and p90 of the iteration time, and the constants that widen it.
         levers: settings that were tried; None without a search for them.
         summary: the content of ``summary.json``.
     """
 
     bound: Bound
+    interval: Interval
     levers: Levers | None
     summary: dict[str, Any]
 
@@ -74,8 +79,10 @@ def simulate(resolved: ResolvedScenario, progress: Progress, *, levers: bool = F
     probe = Probe.of(prepared, lowering, variation_of(resolved), done.result, analysis.iteration)
     bound = _bound(probe, analysis, progress)
     tried = find_levers(probe, bound, progress) if levers else None
-    summary = summary_of(prepared, analysis, bound, tried, done.warnings)
-    return Outcome(prepared, lowering, done.result, analysis, done.warnings, bound, tried, summary)
+    interval = interval_of_run(prepared, lowering, analysis, bound)
+    warnings = (*done.warnings, *assumption_warnings(bound, interval))
+    summary = summary_of(prepared, analysis, bound, interval, tried, warnings)
+    return Outcome(prepared, lowering, done.result, analysis, warnings, bound, interval, tried, summary)
 
 
 def simulation_of(resolved: ResolvedScenario, progress: Progress) -> Simulation:

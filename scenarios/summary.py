@@ -11,6 +11,7 @@ import numpy as np
 from scenarios.levers import Levers
 from scenarios.prepare import Prepared
 from scenarios.resolve import ResolvedScenario
+from scenarios.uncertainty.interval import Interval
 from simulator.analysis import Analysis, Bound, summarise
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.rows.cache import hit_rates
@@ -19,9 +20,19 @@ from workloads.graph.schedule import SCHEDULES
 
 SECONDS_PER_HOUR = 3600.0
 
+INTERVAL_KEYS = (
+    "iteration_time_p10_s", "iteration_time_p90_s", "throughput_p10_samples_per_s", "throughput_p90_samples_per_s",
+)  # fmt: skip
+"""Ends of the interval: 8 in 10 times are between p10 and p90."""
+
 
 def summary_of(
-    prepared: Prepared, analysis: Analysis, bound: Bound | None, levers: Levers | None, warnings: Sequence[str]
+    prepared: Prepared,
+    analysis: Analysis,
+    bound: Bound | None,
+    interval: Interval | None,
+    levers: Levers | None,
+    warnings: Sequence[str],
 ) -> dict[str, Any]:
     """Plain numbers, strings, lists and dicts; no clock, host or path: the same run gives the same summary."""
     resolved = prepared.resolved
@@ -38,12 +49,23 @@ def summary_of(
     return {
         **job_of(resolved),
         **found,
+        **({} if interval is None else interval_summary(interval, prepared.workload.headline.per_iteration)),
         "levers": None if levers is None else levers.to_dict(),
         "sharding": sharding_of(prepared.plan),
         "caches": caches_of(prepared),
         "pipeline": pipeline_of(prepared.settings),
         **({} if price is None else {"cost": price}),
     }
+
+
+def interval_summary(interval: Interval, samples: int) -> dict[str, Any]:
+    """p10 and p90 of the iteration time and of the throughput, and what widens them.
+
+    Args:
+        samples: samples of an iteration over all ranks.
+    """
+    ends = (interval.p10_s, interval.p90_s, samples / interval.p90_s, samples / interval.p10_s)
+    return {**dict(zip(INTERVAL_KEYS, ends, strict=True)), "uncertainty": interval.to_dict()}
 
 
 def cost_of(resolved: ResolvedScenario, throughput_samples_per_s: float) -> dict[str, float] | None:

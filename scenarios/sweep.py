@@ -16,6 +16,7 @@ from scenarios.mapping import Map
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario, question_of
 from scenarios.runner import simulate
+from scenarios.summary import INTERVAL_KEYS
 
 Scaling = Literal["weak", "strong"]
 MAX_SIZES = 64
@@ -117,6 +118,7 @@ def row_of(resolved: ResolvedScenario, status: str, summary: dict[str, Any] | No
         "status": status,
         "iteration_time_s": result.get("iteration_time_s"),
         "throughput_samples_per_s": result.get("throughput_samples_per_s"),
+        **{key: result.get(key) for key in INTERVAL_KEYS},
         "million_samples_usd": result.get("cost", {}).get("million_samples_usd"),
         **{f"fraction_{part}": fractions.get(part) for part in ("compute", "exposed_comm", "exposed_copy", "idle")},
         "bound": joint.get("class"),

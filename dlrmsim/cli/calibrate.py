@@ -43,8 +43,16 @@ def collectives(
 
     with progress_display() as progress:
         found = dlrmsim.calibrate_collectives(logs, cluster=cluster, rule=rule, op=op, out=out, progress=progress)
-    print_facts(fit_in_words(found.fitted))
+    print_facts(
+        [*fit_in_words(found.fitted), *([("protocols between nodes", found.protocols)] if found.protocols else [])]
+    )
     text_console().print(error_groups(found.groups))
+    if found.unseen is not None:
+        world = found.unseen
+        print_line(f"  {world.nodes} x {world.ranks_per_node} predicted by a fit of the smaller worlds:")
+        text_console().print(error_groups(world.groups))
+    for remark in found.remarks:
+        print_line(f"  {remark}")
     print_line(f"  wrote {found.file}; use it as cluster: {found.file}")
 
 

@@ -66,7 +66,7 @@ def collective(
         return
     console = text_console()
     shown = collective_lines if console.width >= LINE_WIDTH else narrow_tables
-    for part in shown(found.cluster.name, found.tables):
+    for part in shown(found.cluster.name, found.tables, found.intervals):
         console.print(part)
     if plot is not None:
         print_line(f"# page: {plot}")

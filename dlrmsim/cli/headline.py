@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dlrmsim.cli.printing import text_console
 from inputs.quantities import format_quantity
+from reports.interval_words import given_in_words, rate_span, time_span, widest_in_words
 from reports.numbers import usd
 from reports.text_table import TextTable
 
@@ -38,6 +39,9 @@ def print_headline(summary: Mapping[str, Any], folder: Path) -> None:
     console.print(Text(f"  {summary['bound']['finding']}"))
     if summary["levers"] is not None:
         console.print(Text(f"  {summary['levers']['advice']}"))
+    for words in (widest_in_words(summary["uncertainty"]), given_in_words(summary["uncertainty"])):
+        if words:
+            console.print(Text(f"  {words}"))
     if console.is_terminal:
         console.print(_bar(summary["breakdown"]["fractions"]))
     _print_rows(console, _run_rows(summary))
@@ -121,8 +125,10 @@ def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
     settled = f"mean of {summary['measured_iterations']} iterations after {summary['warm_up_iterations']} of warm-up"
     unsettled = f"not settled after {summary['iterations']} iterations"
     rate = summary["throughput_samples_per_s"]
-    yield ("iteration time", format_quantity(time, "s"), settled if summary["steady"] else unsettled)
-    yield ("throughput", f"{rate:,.0f} samples/s", f"{rate / summary['world_size']:,.0f} per GPU")
+    span = time_span(summary["iteration_time_p10_s"], summary["iteration_time_p90_s"])
+    rates = rate_span(summary["throughput_p10_samples_per_s"], summary["throughput_p90_samples_per_s"])
+    yield ("iteration time", format_quantity(time, "s"), f"{span}; {settled if summary['steady'] else unsettled}")
+    yield ("throughput", f"{rate:,.0f} samples/s", f"{rates}; {rate / summary['world_size']:,.0f} per GPU")
     if "cost" in summary:
         price, hour = (usd(summary["cost"][key]) for key in ("million_samples_usd", "job_hour_usd"))
         yield ("cost", price, f"per million samples; {hour} an hour")

@@ -7,13 +7,19 @@ from collections.abc import Mapping, Sequence
 from dlrmsim import __version__
 from hardware_specs.types import Cluster
 from reports.collective_report import CollectiveStudy, MeasuredPoint
+from scenarios.uncertainty.interval import Interval
 from simulator.network.size_table import SizeTable, busbw_bytes_per_s
 from validation.suites.collective_cases import measured_points
 from validation.suites.suite import SUITES, load_suite
 
 
 def collective_study(
-    cluster: Cluster, tables: Sequence[SizeTable], facts: Mapping[str, str], *, with_measured: bool
+    cluster: Cluster,
+    tables: Sequence[SizeTable],
+    intervals: Sequence[Sequence[Interval]],
+    facts: Mapping[str, str],
+    *,
+    with_measured: bool,
 ) -> CollectiveStudy:
     """Findings on the page of a collective."""
     measured = _measured(cluster) if with_measured else []
@@ -21,7 +27,7 @@ def collective_study(
         number: [p for p, op, ranks, nodes in measured if (op, ranks, nodes) == (found.op, found.ranks, found.nodes)]
         for number, found in enumerate(tables)
     }
-    return CollectiveStudy(cluster.name, tables[0].op, tables, points, facts, __version__)
+    return CollectiveStudy(cluster.name, tables[0].op, tables, intervals, points, facts, __version__)
 
 
 def _measured(cluster: Cluster) -> list[tuple[MeasuredPoint, str, int, int]]:

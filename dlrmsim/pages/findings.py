@@ -30,6 +30,7 @@ def run_findings(outcome: Outcome, asked_ranks: Sequence[int] = ()) -> RunFindin
         critical_path=analysis.critical_path,
         bound=outcome.bound,
         levers=outcome.levers,
+        interval=outcome.interval,
         memory=_memory(outcome.prepared.memory),
         origins=origins(outcome.resolved),
         warnings=outcome.warnings,

@@ -8,6 +8,7 @@ from typing import Any
 from dlrmsim import __version__
 from reports.numbers import usd
 from reports.scaling_report import ScalingPoint, ScalingStudy
+from scenarios.summary import INTERVAL_KEYS
 from scenarios.sweep import Row, SweepPlan
 
 
@@ -32,7 +33,7 @@ def scaling_study(plan: SweepPlan, rows: Sequence[Row]) -> ScalingStudy:
 def _point(row: Row, name: str) -> ScalingPoint:
     ran: dict[str, Any] = {"warnings": tuple(row["warnings"])}
     if row["status"] == "ok":
-        names = ("iteration_time_s", "throughput_samples_per_s", "efficiency", "million_samples_usd")
+        names = ("iteration_time_s", "throughput_samples_per_s", *INTERVAL_KEYS, "efficiency", "million_samples_usd")
         ran |= {name: row[name] for name in names}
         ran["shares"] = {part: row[f"fraction_{part}"] for part in ("compute", "exposed_comm", "exposed_copy", "idle")}
         start = "joint_gain_"

@@ -13,12 +13,12 @@ from hardware_specs.loader import load_cluster
 from scenarios.located import of_file
 from scenarios.progress import Progress, Silent
 from traces.nccl_tests import read_timed_collectives
-from validation.fits.fitting import fit_collectives
+from validation.fits.fit_report import UnseenWorld, cases_of, check_shares, left_out, remarks_on, unseen_world
+from validation.fits.fitting import fit_fabric
 from validation.fits.rules import rows_to_fit
 from validation.fits.spec_text import cluster_text
 from validation.suites.collective_cases import groups_of
-from validation.suites.collectives import MeasuredCollective, Predictor
-from validation.suites.errors import error_pct
+from validation.suites.collectives import MeasuredCollective
 from validation.suites.thinning import thinned
 
 
@@ -29,12 +29,19 @@ class CalibrateCollectivesResult:
     Attributes:
         file: the spec that was written.
         fitted: the block of the spec.
-        groups: statistics of the errors, by role (calibration: fitted on; validation: left out by the rule) and size.
+        groups: statistics of the errors, by role (calibration: fitted on; validation: left out by the rule) and size;
+            the launch overhead of a source is taken off its times.
+        protocols: NCCL's protocols between nodes, where they are fewer than those of its library.
+        remarks: doubtful shares, logs that the fit is far from, and sizes that were left out.
+        unseen: errors of the largest world by a fit of the others; None where there is no other.
     """
 
     file: Path
     fitted: FittedCollectives
     groups: Sequence[Mapping[str, object]]
+    protocols: str = ""
+    remarks: Sequence[str] = ()
+    unseen: UnseenWorld | None = None
 
 
 def calibrate_collectives(
@@ -56,26 +63,23 @@ def calibrate_collectives(
         out: YAML file to write; the cluster is named after it.
 
     Raises:
-        InputError: a log, the rule or the cluster is wrong, a row does not fit on it, or ``out`` cannot be written.
+        InputError: a log, the rule or the cluster is wrong, a row does not fit on it, messages were faster than its
+            links, or ``out`` cannot be written.
     """
     shown, file = progress or Silent(), Path(out)
     shown.stage("reading the measurements")
     machine = load_cluster(cluster)
     timed = [row for log in paths_of(what) for row in read_timed_collectives(log, op)]
-    rows = thinned(MeasuredCollective(r.op, r.nodes, r.ranks_per_node, r.bytes, r.time_s, r.source) for r in timed)
+    measured = [MeasuredCollective(r.op, r.nodes, r.ranks_per_node, r.bytes, r.time_s, r.source) for r in timed]
+    rows = thinned(measured)
     used = rows_to_fit(rows, rule)
     note = f"dlrmsim calibrate collectives: {', '.join(sorted({row.source for row in used}))}"
     with of_file(cluster):
-        fitted = fit_collectives(machine, used, note, shown)
+        fit = fit_fabric(machine, used, note, shown)
+    check_shares(fit, used, machine.name)
     shown.stage("predicting all rows")
-    predictor = Predictor(machine.model_copy(update={"fitted": fitted}))
-    cases = [
-        {
-            "role": "calibration" if row in used else "validation",
-            "inputs": row.inputs,
-            "error_pct": error_pct(seconds + predictor.launch_s(row.source), row.time_s),
-        }
-        for row, seconds in zip(rows, predictor.seconds(rows).tolist(), strict=True)
-    ]
-    file_written_whole(file, cluster_text(cluster, file.stem, fitted))
-    return CalibrateCollectivesResult(file, fitted, groups_of(cases))
+    cases = cases_of(fit.cluster, rows, used)
+    unseen = unseen_world(machine, used, note, shown)
+    file_written_whole(file, cluster_text(cluster, file.stem, fit))
+    remarks = (*remarks_on(fit.fitted, cases), *left_out(len(timed), rows, measured))
+    return CalibrateCollectivesResult(file, fit.fitted, groups_of(cases), fit.protocols, remarks, unseen)

@@ -12,7 +12,7 @@ from dlrmsim.output.kept import kept_results
 from dlrmsim.verbs.what import Name, Names, names_of
 from inputs.errors import InputError, nearest_name
 from scenarios.progress import Progress, Silent
-from validation.fits.framework_fit import FittedConstants, calibration_of, fit_framework
+from validation.fits.framework_fit import Configuration, FittedConstants, calibration_of, fit_framework
 from validation.fits.spec_text import with_constants, with_entry
 from workloads.graph.framework import FRAMEWORKS, Constant, load_framework
 
@@ -64,13 +64,21 @@ def calibrate_frameworks(
     shown.stage("reading the suites")
     require_file_writable(file)
     with kept_results(file, fresh=fresh) as kept:
-        fitted = fit_framework(chosen, calibration_of(profile.name, named), kept.shown(shown), kept)
-        suites_named = ", ".join(named)
-        text = with_constants(text, f"dlrmsim calibrate framework {profile.name}: {suites_named}", fitted)
-        constants_named = ", ".join(fitted.values)
-        fit = f'fit: {{constants: [{constants_named}], suites: [{suites_named}], residuals: "{fitted.residuals}"}}\n'
-        file_written_whole(file, with_entry(text, "fit", fit))
+        cases = calibration_of(profile.name, named)
+        fitted = fit_framework(chosen, cases, kept.shown(shown), kept)
+        text = with_constants(text, f"dlrmsim calibrate framework {profile.name}: {', '.join(named)}", fitted)
+        file_written_whole(file, with_entry(text, "fit", _fit_entry(fitted, named, cases)))
     return CalibrateFrameworksResult(file, fitted, kept.taken_over)
+
+
+def _fit_entry(fitted: FittedConstants, suites: Sequence[str], cases: Sequence[Configuration]) -> str:
+    """The line of the profile that says what was fitted, and on what."""
+    gpus = sorted({case.resolved.cluster.node.processor_name for case in cases})
+    nodes = max(case.resolved.nodes for case in cases)
+    return (
+        f"fit: {{constants: [{', '.join(fitted.values)}], suites: [{', '.join(suites)}], "
+        f'residuals: "{fitted.residuals}", gpus: [{", ".join(gpus)}], nodes: {nodes}}}\n'
+    )
 
 
 def _constants(names: Sequence[str]) -> tuple[Constant, ...]:

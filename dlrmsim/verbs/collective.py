@@ -18,6 +18,8 @@ from reports.collective_report import notes_of, render_collective
 from reports.collective_table import table_json
 from scenarios.located import of_file
 from scenarios.progress import Progress, Silent
+from scenarios.uncertainty.collectives import table_intervals
+from scenarios.uncertainty.interval import Interval
 from simulator.network.collectives.algorithm import check_algorithm
 from simulator.network.size_table import SizeTable, size_tables
 from simulator.network.topology import Placement
@@ -37,6 +39,7 @@ class CollectiveResult:
 
     Attributes:
         tables: one per number of ranks.
+        intervals: p10 and p90 of each row of each table.
         placement: placement of ranks on nodes.
         seed: seed of a random placement.
         algorithm: the only one allowed; None: the fastest.
@@ -45,6 +48,7 @@ class CollectiveResult:
 
     cluster: Cluster
     tables: tuple[SizeTable, ...]
+    intervals: tuple[tuple[Interval, ...], ...]
     placement: Placement
     seed: int
     algorithm: str | None
@@ -58,7 +62,10 @@ class CollectiveResult:
     def to_dict(self) -> Mapping[str, object]:
         """The keys of nccl-tests' JSON: times in us, bandwidths in GB/s; several numbers of ranks are ``runs``."""
         config = {"placement": self.placement, "seed": self.seed, "algorithm": self.algorithm}
-        runs = [{"version": __version__, **table_json(self.cluster.name, found, config)} for found in self.tables]
+        runs = [
+            {"version": __version__, **table_json(self.cluster.name, found, of, config)}
+            for found, of in zip(self.tables, self.intervals, strict=True)
+        ]
         return runs[0] if len(runs) == 1 else {"version": __version__, "runs": runs}
 
 
@@ -109,14 +116,19 @@ def collective(
                 algorithm=algorithm,
             )
         )
+        intervals = tuple(
+            table_intervals(cluster, found, placement=placement, seed=seed, algorithm=algorithm) for found in tables
+        )
     file = Path(out) if out is not None else None
     if file is not None:
         from dlrmsim.pages.collectives import collective_study
 
         facts = {"Placement": str(placement)} | ({"Algorithm": algorithm} if algorithm else {})
         as_measured = algorithm is None and placement == "block"
-        file_written_whole(file, render_collective(collective_study(cluster, tables, facts, with_measured=as_measured)))
-    return CollectiveResult(cluster, tables, placement, seed, algorithm, file)
+        file_written_whole(
+            file, render_collective(collective_study(cluster, tables, intervals, facts, with_measured=as_measured))
+        )
+    return CollectiveResult(cluster, tables, intervals, placement, seed, algorithm, file)
 
 
 def _operation(text: str) -> CollectiveOp:

@@ -14,6 +14,7 @@ from inputs.errors import InputError
 from scenarios.progress import Progress, Silent
 from scenarios.runner import Outcome, simulate
 from scenarios.summary import cost_of
+from scenarios.uncertainty.interval import Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,11 @@ class RunResult:
     def iteration_time_s(self) -> float:
         """Mean time of a settled iteration, seconds."""
         return self.outcome.analysis.iteration.seconds
+
+    @property
+    def interval(self) -> Interval:
+        """p10 and p90 of the iteration time, and the constants that widen them."""
+        return self.outcome.interval
 
     @property
     def throughput_samples_per_s(self) -> float:

@@ -4,6 +4,7 @@
 (() => {
   const { charts, theme } = dlrmsim;
   const COLORS = ["accent", "all-to-all", "copy", "embedding", "optimizer", "host", "gemm", "all-reduce"];
+  const THIN = "2e"; // opacity of a band, behind a colour of six digits
   const legendAbove = () => ({ orientation: "h", x: 0, y: 1.04, yanchor: "bottom", font: { size: 12.5, color: theme.color("ink-soft") } });
 
   function bytes(value) {
@@ -20,6 +21,15 @@
     return { title: "size", type: "log", tickvals: ticks.map((k) => 2 ** k), ticktext: ticks.map((k) => bytes(2 ** k)) };
   }
 
+  /** Area between p10 and p90 of a table. */
+  function band(table, key, color) {
+    const edge = { type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip", showlegend: false, x: table.rows.map((r) => r.bytes) };
+    return [
+      { ...edge, y: table.rows.map((r) => r[`${key}_high`]) },
+      { ...edge, y: table.rows.map((r) => r[`${key}_low`]), fill: "tonexty", fillcolor: `${color}${THIN}` },
+    ];
+  }
+
   function chart(tables, key, title, log) {
     const traces = tables.flatMap((t, i) => {
       const color = theme.color(COLORS[i % COLORS.length]);
@@ -29,7 +39,7 @@
       const points = { type: "scatter", mode: "markers", name: `${t.label}, measured`, x: t.measured.map((r) => r.bytes), y: t.measured.map((r) => r[key]),
         marker: { size: 9, color, symbol: "circle-open", line: { width: 2 } }, text: t.measured.map((r) => `${bytes(r.bytes)}, measured<br>${r.source}`),
         hovertemplate: "%{text}<br><b>%{y:.4g}</b><extra></extra>" };
-      return t.measured.length ? [line, points] : [line];
+      return [...band(t, key, color), line, ...(t.measured.length ? [points] : [])];
     });
     const yaxis = log ? { title, type: "log", exponentformat: "none" } : { title, rangemode: "tozero" };
     return { traces, layout: { height: 380, xaxis: sizes(tables), yaxis, legend: legendAbove() } };

@@ -56,7 +56,7 @@
 
   /** Axis of samples per second, over all points that ran. */
   function rates(points, log) {
-    const all = points.filter((p) => p.status === "ok").map((p) => p.throughput);
+    const all = points.filter((p) => p.status === "ok").flatMap((p) => [p.throughput, p.throughput_p10 ?? p.throughput, p.throughput_p90 ?? p.throughput]);
     if (!log || !all.length) return { title: "samples/s", rangemode: "tozero", exponentformat: "SI" };
     const low = Math.min(...all) / 1.25, high = Math.max(...all) * 1.25;
     const tickvals = rateTicks(low, high);
@@ -67,11 +67,23 @@
     x: points.map(scaleOf(points).at), customdata: points.map(label), line: { color: theme.color(color), width: dash ? 1.5 : 2.5, dash },
     marker: { size: 8, color: theme.color(color), symbol: points.map((p) => (p.doubtful ? "circle-open" : "circle")), line: { width: 2, color: theme.color(color) } } });
 
+  /** Area between p10 and p90. */
+  function band(points) {
+    const known = points.filter((p) => p.throughput_p10 !== null && p.throughput_p90 !== null);
+    if (known.length < 2) return [];
+    const at = scaleOf(points).at, edge = { type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip", x: known.map(at), connectgaps: true };
+    return [
+      { ...edge, y: known.map((p) => p.throughput_p90), showlegend: false },
+      { ...edge, y: known.map((p) => p.throughput_p10), name: "8 in 10", fill: "tonexty", fillcolor: `${theme.color("accent")}2e` },
+    ];
+  }
+
   function throughputChart(points) {
     const first = points.find((point) => point.status === "ok");
     const ideal = points.map((p) => (first ? (first.throughput * p.world_size) / first.world_size : null));
     return {
       traces: [
+        ...band(points),
         { ...line("ideal", "ink-faint", points, "dot"), y: ideal, hoverinfo: "skip" },
         { ...line("simulated", "accent", points), text: points.map(notes), y: points.map((p) => p.throughput),
           hovertemplate: "%{customdata} GPUs<br><b>%{y:.3s} samples/s</b>%{text}<extra></extra>" },

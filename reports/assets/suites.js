@@ -13,6 +13,8 @@
       marker: { color: theme.color(color), size: 9, symbol, opacity: 0.85, line: { width: 1.5, color: theme.color(color) } },
       error_x: { type: "data", symmetric: false, array: own.map((p) => p.above), arrayminus: own.map((p) => p.below), thickness: 1.2, width: 3,
         color: theme.color(color) },
+      error_y: { type: "data", symmetric: false, array: own.map((p) => (p.p90 ?? p.predicted) - p.predicted),
+        arrayminus: own.map((p) => p.predicted - (p.p10 ?? p.predicted)), thickness: 1, width: 0, color: theme.color(color) },
       text: own.map((p) => `${p.id}<br>measured ${p.said[0]}<br>predicted ${p.said[1]}<br><b>${p.said[2]}</b>`), hovertemplate: "%{text}<extra></extra>" };
   }
 

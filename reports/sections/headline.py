@@ -6,6 +6,7 @@ from html import escape
 
 from inputs.quantities import format_quantity
 from reports.findings import RunFindings, hidden_share, mean_shares
+from reports.interval_words import given_in_words, time_span, widest_in_words
 from reports.markup import Markup, options_marked, strong, terms, tile
 from reports.numbers import percent, picoseconds, samples_per_s, seconds, usd
 from simulator.analysis.breakdown import Breakdown
@@ -26,7 +27,10 @@ def headline(findings: RunFindings) -> Markup:
     """The one sentence to remember: the simulated job and its speed."""
     job, rate = findings.job, " ".join(samples_per_s(findings.throughput_samples_per_s))
     what = escape(f"{job.model} on {job.world_size:,} GPUs")
-    return Markup(f"{what}: {strong('{} per iteration, {}.', seconds(findings.iteration.seconds), rate).html}")
+    found = findings.interval
+    span = "" if found is None else f" ({time_span(found.p10_s, found.p90_s)})"
+    claim = strong("{} per iteration" + span + ", {}.", seconds(findings.iteration.seconds), rate)
+    return Markup(f"{what}: {claim.html}")
 
 
 def sentences(findings: RunFindings) -> tuple[Markup, ...]:
@@ -35,9 +39,19 @@ def sentences(findings: RunFindings) -> tuple[Markup, ...]:
     return (
         strong(f"{{}}{colon}{rest}", claim),
         *_advice(findings),
+        *_widest(findings),
         where_it_goes(findings.breakdown),
         longest_wait(findings.critical_path),
     )
+
+
+def _widest(findings: RunFindings) -> tuple[Markup, ...]:
+    """The constants that widen the interval most; empty without one."""
+    if findings.interval is None:
+        return ()
+    uncertainty = findings.interval.to_dict()
+    words = [found for found in (widest_in_words(uncertainty), given_in_words(uncertainty)) if found]
+    return tuple(Markup(escape(sentence)) for sentence in words)
 
 
 def where_it_goes(breakdown: Breakdown) -> Markup:

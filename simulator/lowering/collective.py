@@ -141,7 +141,8 @@ def _info(sequenced: SequencedCall, sizes: Amount | None, slowest: tuple[Call, T
         protocol=timed.protocol,
         bytes=float(per_rank[members].mean() if per_rank.ndim else per_rank),
         members=call.block.size,
+        nodes=call.block.node_count,
         instances=len(np.unique(sequenced.instance[members])),
         alone_s=_slowest_s(timed),
-        phases=tuple((stage.latency_s, float(stage.work.seconds.max())) for stage in timed.stages),
+        phases=tuple((float(stage.latency_s.max()), float(stage.work.seconds.max())) for stage in timed.stages),
     )

@@ -21,10 +21,11 @@ BOUND_CLASSES: tuple[str, ...] = (
 WHOLE_CLASSES: tuple[str, ...] = ("communication", "compute")
 """Collectives and kernels as wholes: links, messages and rates of several classes at once."""
 
-_LINK_CLASSES: dict[str, tuple[ResourceClass, ...]] = {
+LINK_CLASSES: dict[str, tuple[ResourceClass, ...]] = {
     "NVLink": ("nvlink",), "NIC": ("nic",), "spine": ("spine", "torus"),
     "PCIe/DDR": ("pcie", "switch", "socket", "ddr", "ssd"),
 }  # fmt: skip
+"""Links of each class of the bound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ class Machine:
                     expected=f"one of {', '.join(known)}",
                     nearest=nearest_name(name, known),
                 )
-        links = {link: factor for name, factor in improve.items() for link in _LINK_CLASSES.get(name, ())}
+        links = {link: factor for name, factor in improve.items() for link in LINK_CLASSES.get(name, ())}
         collectives = self.collectives.improved(links, improve.get("messages", 1.0))
         return replace(self, compute=self.compute.improved(improve), collectives=collectives)
 

@@ -20,6 +20,7 @@ class CollectiveInfo:
         task: task name (of the first program that makes the call).
         bytes: nccl-tests' size, the mean over members when uneven.
         members: members of the largest instance.
+        nodes: nodes that they are on.
         instances: number of instances that run it.
         alone_s: duration of the slowest instance on an idle machine, seconds.
         phases: latency and work of each phase of that instance, seconds.
@@ -32,6 +33,7 @@ class CollectiveInfo:
     protocol: str
     bytes: float
     members: int
+    nodes: int
     instances: int
     alone_s: float
     phases: tuple[tuple[float, float], ...]

@@ -4,10 +4,11 @@ A point says that an operation of S bytes took t = S / algbw. For each algorithm
 choose there, with latency ``alpha`` and ``x`` seconds of traffic at the full rate of the link class in question
 (NVLink for a point inside one node, NIC for one over several):
 
-    f(a, p) = x(a, p) / (efficiency(a, p) x (t - alpha(a, p)))
+    f(a, p) = max over branches b of k(b) x(a, p) / (efficiency(a, p) x (t - alpha(b)))
 
-is the fraction at which (a, p) takes exactly t. The library takes the fastest, and time falls as f grows, so the
-fraction is the smallest f(a, p): the chosen one takes t, all others as long or longer. Each point is reproduced.
+is the fraction at which (a, p) takes exactly t: the branches are those of `simulator.network.pipeline`, k and alpha
+what they take for each second of the link, and beside it. The library takes the fastest, and time falls as f grows, so
+the fraction is the smallest f(a, p): the chosen one takes t, all others as long or longer. Each point is reproduced.
 
 The fraction is a *share* of the link rates of the measured machine. `with_shares` writes it into the points; the share
 of a point is not derived again, so that an edited link keeps its share and changes its rate.
@@ -22,20 +23,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, cast
 
 import numpy as np
 
-from hardware_specs.collectives import CalibrationPoint
+from hardware_specs.collectives import CalibrationPoint, Shares
 from hardware_specs.types import Cluster
 from inputs.errors import InputError
 from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Stage, algorithms_of
+from simulator.network.levels import ResourceClass
 from simulator.network.library import transport_of
 from simulator.network.load import LinkFractions, full_rate_seconds, links_per_hop, mesh_share, port_bytes
 from simulator.network.membership import blocks_of
+from simulator.network.peers import peer_shares
 from simulator.network.topology import Topology
+from simulator.network.transport import Transport, Way
 from simulator.operators import CollectiveOp
 
 LinkClass = Literal["near", "nic"]
@@ -61,15 +65,26 @@ class Fraction:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The fractions of a cluster, see the module."""
+    """The fractions of a cluster, see the module.
+
+    Attributes:
+        fractions: fractions of the calibration points.
+        fitted: fractions by algorithm or operation of the link classes that were fitted.
+        together: share of both classes that is left where both are busy.
+        ll: share of the bandwidth of LL that is left between nodes.
+        span: exponent of the number of nodes by which fractions of links between nodes fall, for all but rings.
+    """
 
     fractions: tuple[Fraction, ...] = field(default=())
-    fitted: Mapping[LinkClass, Mapping[str, float]] | None = None
+    fitted: Mapping[LinkClass, Mapping[str, float]] = field(default_factory=dict)
+    together: float = 1.0
+    ll: float = 1.0
+    span: float = 0.0
 
     def usable(self, link: LinkClass) -> float:
         """Share of the class's capacity that exists for all traffic together; 1 without points."""
         values = [f.value for f in self.fractions if f.link == link]
-        if self.fitted is not None:
+        if link in self.fitted:
             values = list(self.fitted[link].values())
         return min(1.0, max(values, default=1.0))
 
@@ -82,20 +97,32 @@ class Calibration:
                 return min(candidates, key=lambda f: f.distance(nodes, local_size))
         return None
 
-    def link_fractions(self, op: CollectiveOp, link: LinkClass, nodes: int, local_size: int) -> LinkFractions:
-        """Reached and usable fraction of a class for a call; 1 and 1 without points."""
-        if self.fitted is not None:
-            return LinkFractions(_of_operation(self.fitted[link], op), self.usable(link))
+    def link_fractions(
+        self, op: CollectiveOp, shares: Shares, link: LinkClass, nodes: int, local_size: int
+    ) -> LinkFractions:
+        """Reached and usable fraction of a class for a call by an algorithm; 1 and 1 without points."""
+        if link in self.fitted:
+            return LinkFractions(self._of_algorithm(op, shares, link, nodes, local_size), self.usable(link))
         found = self.nearest(op, link, nodes, local_size)
         return LinkFractions(found.value if found else 1.0, self.usable(link))
 
-    def outside_range(self, op: CollectiveOp, nodes: int, local_size: int) -> list[str]:
+    def _of_algorithm(self, op: CollectiveOp, shares: Shares, link: LinkClass, nodes: int, local_size: int) -> float:
+        """The fraction of an algorithm or operation; of rings, or the least of any, where it has none of its own."""
+        fractions = self.fitted[link]
+        names: tuple[tuple[str, ...], ...] = ((shares,), (op,), ("ring",), RING_OPS, tuple(fractions))
+        own = next(min(fractions[n] for n in some if n in fractions) for some in names if set(some) & set(fractions))
+        both = self.together if nodes > 1 and local_size > 1 else 1.0
+        far = nodes**-self.span if link == "nic" and shares != "ring" else 1.0
+        return own * both * far
+
+    def outside_range(self, op: CollectiveOp, shares: Shares, nodes: int, local_size: int) -> list[str]:
         """Why a call is outside the calibration points its link class has; empty when it is inside."""
         link: LinkClass = "near" if nodes == 1 else "nic"
-        if self.fitted is not None:
-            return [] if op in self.fitted[link] else [f"{op}: no measurement of its own in the fit of this fabric"]
-        found = self.nearest(op, link, nodes, local_size)
         where = "inside a node" if nodes == 1 else "between nodes"
+        if link in self.fitted:
+            known = shares in self.fitted[link] or op in self.fitted[link]
+            return [] if known else [f"{op} {where}: no {shares} algorithm was measured in the fit of this fabric"]
+        found = self.nearest(op, link, nodes, local_size)
         if found is None:
             return [f"{op} {where}: no calibration point, links count at their full rate"]
         if found.point.op != op:
@@ -105,32 +132,36 @@ class Calibration:
         return []
 
 
-def _of_operation(fractions: Mapping[str, float], op: CollectiveOp) -> float:
-    """The fraction of an operation; of the ring operations, or of any, where it has none; 1 without any."""
-    for ops in ((op,), RING_OPS, tuple(fractions)):
-        known = [fractions[name] for name in ops if name in fractions]
-        if known:
-            return min(known)
-    return 1.0
-
-
 def calibrate(cluster: Cluster) -> Calibration:
     """Take the fractions of ``cluster.fitted``, or derive them from ``cluster.calibration``, one node first.
 
     Raises:
         InputError: no algorithm can be as fast as a point says, or the links cannot.
     """
-    if cluster.fitted is not None:
-        near = {str(op): fraction.value for op, fraction in cluster.fitted.near_fraction.items()}
-        far = {str(op): fraction.value for op, fraction in cluster.fitted.network_fraction.items()}
-        return Calibration(fitted={"near": near, "nic": far})
-    calibration = Calibration()
+    calibration = _fitted(cluster)
     for point in sorted(cluster.calibration, key=lambda p: p.nodes):
         link: LinkClass = "near" if point.nodes == 1 else "nic"
-        value = _fraction(cluster, point, link, calibration) if point.share is None else point.share
-        _require_possible(point, link, value)
-        calibration = Calibration((*calibration.fractions, Fraction(point, link, value)))
+        if link not in calibration.fitted:
+            value = _fraction(cluster, point, link, calibration) if point.share is None else point.share
+            _require_possible(point, link, value)
+            calibration = replace(calibration, fractions=(*calibration.fractions, Fraction(point, link, value)))
     return calibration
+
+
+def _fitted(cluster: Cluster) -> Calibration:
+    """Calibration by the cluster's fit, without its points."""
+    fit = cluster.fitted
+    if fit is None:
+        return Calibration()
+    near = {str(name): share.value for name, share in fit.near_fraction.items()}
+    far = {str(name): share.value for name, share in fit.network_fraction.items()}
+    both: dict[LinkClass, Mapping[str, float]] = {"near": near, "nic": far}
+    return Calibration(
+        fitted={link: shares for link, shares in both.items() if shares},
+        together=1.0 if fit.together_fraction is None else fit.together_fraction.value,
+        ll=1.0 if fit.ll_fraction is None else fit.ll_fraction.value,
+        span=0.0 if fit.span_exponent is None else fit.span_exponent.value,
+    )
 
 
 def with_shares(cluster: Cluster) -> Cluster:
@@ -139,9 +170,10 @@ def with_shares(cluster: Cluster) -> Cluster:
     Raises:
         InputError: as `calibrate`.
     """
-    if cluster.fitted is not None or all(point.share is not None for point in cluster.calibration):
+    if all(point.share is not None for point in cluster.calibration):
         return cluster
-    share = {fraction.point.shape: fraction.value for fraction in calibrate(cluster).fractions}
+    unfitted = cluster.model_copy(update={"fitted": None})
+    share = {fraction.point.shape: fraction.value for fraction in calibrate(unfitted).fractions}
     points = tuple(point.model_copy(update={"share": share[point.shape]}) for point in cluster.calibration)
     return cluster.model_copy(update={"calibration": points})
 
@@ -152,23 +184,22 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
     topology, block = point_block(cluster, point)
     call = Call(point.op, block, np.full((1, 1), float(point.bytes)))
     transport = transport_of(cluster)
-    near = known.link_fractions(point.op, "near", block.node_count, block.local_size)
     values = []
     for algorithm in transport.chosen_from(call, [a for a in possible(cluster, point.op) if a.applies(block)]):
         stages = algorithm.stages(call)
         if len(stages) != 1:
             continue
-        full_s = _full_rate_s(stages[0], block, topology)
+        near = known.link_fractions(point.op, algorithm.shares, "near", block.node_count, block.local_size)
+        peers = peer_shares(cluster.node, algorithm.shares, block.local_size)
+        full_s = _full_rate_s(stages[0], block, topology, peers)
         full_s["near"] /= mesh_share(stages[0].pattern, block, topology) * stages[0].near_efficiency
         links = links_per_hop(stages[0].pattern, block, topology)
         for (way,) in transport.ways(algorithm, call, stages).values():
-            latency_s = transport.seconds(stages[0].latency, way.protocol, links)
-            left_s = time_s - latency_s - float(np.max(transport.copy_seconds(way.touched_bytes)))
             # The links inside a node work beside the NICs and must not decide the time.
             beside_s = full_s["near"] / (near.reached * way.efficiency) if link == "nic" else 0.0
-            posts_s = transport.posting_seconds(stages[0].latency, way.protocol)
-            if left_s > max(beside_s, posts_s, way.least_s) and full_s[link] > 0.0:
-                values.append(full_s[link] / (way.efficiency * left_s))
+            value = _share(transport, stages[0], way, links, full_s[link] / way.efficiency, beside_s, time_s)
+            if value is not None:
+                values.append(value)
     if not values:
         raise InputError(
             "no algorithm of the collectives library is as fast as this calibration point says",
@@ -195,15 +226,46 @@ def _require_possible(point: CalibrationPoint, link: LinkClass, share: float) ->
         )
 
 
+def _share(
+    transport: Transport, stage: Stage, way: Way, links: int, full_s: float, beside_s: float, time_s: float
+) -> float | None:
+    """Share of the link at which the stage takes ``time_s``; None where it cannot.
+
+    Args:
+        full_s: seconds of the link in question at its full rate.
+        beside_s: seconds of the links inside a node, where those between nodes are in question.
+    """
+    latency, pipeline = stage.latency, way.pipeline
+    start_s = transport.start_seconds(latency, way.protocol)
+    hops_s = transport.hop_seconds(latency, way.protocol, links, pipeline.piece_bytes)
+    copy_s = float(np.max(transport.copy_seconds(way.touched_bytes)))
+    least_s = max(
+        transport.posting_seconds(latency, way.protocol),
+        way.least_s,
+        pipeline.waits * transport.wait_seconds(latency, way.protocol, links),
+        beside_s,
+    )
+    left_s = time_s - start_s - copy_s
+    own = pipeline.network if beside_s else pipeline.near
+    hidden_s = left_s - (transport.own_seconds(latency, way.protocol) if pipeline.hides else hops_s)
+    path_s = left_s - pipeline.rounds * hops_s - (pipeline.near * beside_s)
+    each = own + pipeline.transfer
+    if hidden_s <= least_s or path_s <= each * beside_s or full_s <= 0.0:
+        return None
+    return max(full_s / hidden_s, each * full_s / path_s)
+
+
 def possible(cluster: Cluster, op: CollectiveOp) -> list[CollectiveAlgorithm]:
     """The algorithms that run on the cluster's switches and fabric."""
     return [algorithm for algorithm in algorithms_of(op) if algorithm.runs_on(cluster)]
 
 
-def _full_rate_s(stage: Stage, block: Block, topology: Topology) -> dict[LinkClass, float]:
+def _full_rate_s(
+    stage: Stage, block: Block, topology: Topology, peers: Mapping[ResourceClass, float]
+) -> dict[LinkClass, float]:
     """Seconds of the busiest link inside a node and of the busiest NIC or torus link at the full rate."""
     found = full_rate_seconds(port_bytes(stage, block, topology), topology.rates)
-    seconds = {name: float(value.max()) for name, value in found.items()}
+    seconds = {name: float(value.max()) / peers.get(name, 1.0) for name, value in found.items()}
     near_s = max((seconds.get(name, 0.0) for name in topology.near_classes), default=0.0)
     return {"near": near_s, "nic": max(seconds.get("nic", 0.0), seconds.get("torus", 0.0))}
 

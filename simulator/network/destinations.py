@@ -63,23 +63,33 @@ def first_members(block: Block) -> IntArray:
 
 
 def tree_messages(block: Block, amount: FloatArray) -> Messages:
-    """``amount [a, 1]`` both ways between parent and child in each of two binary trees over the domains.
+    """``amount [a, 1]`` both ways along each edge of two binary trees over the domains, see `tree_edges`."""
+    first = first_members(block)
+    lower, upper = (first[:, place] for place in tree_edges(block.node_count).T)
+    return (Direct(lower, upper, amount), Direct(upper, lower, amount)) if block.node_count > 1 else ()
+
+
+def tree_edges(count: int) -> IntArray:
+    """Child and parent of each edge of two binary trees over ``count`` domains ``[2 (count - 1), 2]``.
 
     In the first tree the parent of domain i is i with its lowest set bit moved up by one place (or cleared, where that
     is none of the m); the second is the first with domains counted from the other end, or one further where m is odd,
     so that who is a leaf in one has children in the other: NCCL's double binary tree (``trees.cc``, recalled).
     """
-    count = block.node_count
-    if count == 1:
-        return ()
     child = np.arange(1, count)
     lowest = child & -child
     moved = (child ^ lowest) | (lowest << 1)
     parent = np.where(moved < count, moved, child ^ lowest)
     domain = np.arange(count)
-    first = first_members(block)
-    messages: list[Direct] = []
-    for place in (domain, np.roll(domain, -1) if count % 2 else domain[::-1]):
-        lower, upper = first[:, place[child]], first[:, place[parent]]
-        messages += [Direct(lower, upper, amount), Direct(upper, lower, amount)]
-    return tuple(messages)
+    second = np.roll(domain, -1) if count % 2 else domain[::-1]
+    edges = [np.stack([place[child], place[parent]], axis=1) for place in (domain, second)]
+    return np.concatenate(edges).astype(np.int64)
+
+
+def tree_passes(count: int) -> float:
+    """Times that the data passes the busiest domain of two binary trees with half of it each, each way.
+
+    1 over two domains, 1.5 over three, 2 over four and more: where both trees have an edge or three at a domain, a
+    half goes over each. 0 over one.
+    """
+    return float(np.bincount(tree_edges(count).ravel(), minlength=1).max()) / 2.0

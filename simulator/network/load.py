@@ -12,7 +12,7 @@ An activity alone takes ``work = max over links of bytes / (capacity x reached)`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -132,11 +132,38 @@ def full_rate_seconds(loads: PortBytes, rates: Mapping[ResourceClass, float]) ->
     return seconds
 
 
-def work_of(
+def link_seconds(
     loads: PortBytes,
     rates: Mapping[ResourceClass, float],
     fractions: Mapping[ResourceClass, LinkFractions],
     efficiency: float,
+) -> dict[ResourceClass, FloatArray]:
+    """Seconds ``[a, 1]`` of each class's busiest link.
+
+    Args:
+        loads: bytes per link.
+        rates: capacity of each class, B/s.
+        fractions: fraction of each class that the operation reaches.
+        efficiency: efficiency of the protocol and algorithm, multiplies `LinkFractions.reached`.
+    """
+    return {
+        name: full / (fractions[name].reached * efficiency) for name, full in full_rate_seconds(loads, rates).items()
+    }
+
+
+def busiest(seconds: Iterable[FloatArray]) -> FloatArray:
+    """Largest of the seconds ``[a, 1]`` of several classes; 0 for none."""
+    most = np.zeros((1, 1))
+    for value in seconds:
+        most = np.maximum(most, value)
+    return most
+
+
+def work_of(
+    loads: PortBytes,
+    rates: Mapping[ResourceClass, float],
+    fractions: Mapping[ResourceClass, LinkFractions],
+    busy_s: Mapping[ResourceClass, FloatArray],
     beside_s: FloatArray | float = 0.0,
     pace_s: float = 0.0,
 ) -> LinkWork:
@@ -145,15 +172,12 @@ def work_of(
     Args:
         loads: bytes per link.
         rates: capacity of each class, B/s.
-        fractions: fraction of each class that the operation reaches, and the usable fraction.
-        efficiency: efficiency of the protocol and algorithm, multiplies `LinkFractions.reached`.
+        fractions: the usable fraction of each class.
+        busy_s: seconds of each class's busiest link, `link_seconds`.
         beside_s: time of the same kernel's other work beside the transfers, seconds ``[a, 1]`` or a number.
         pace_s: the transfers take at least this long, however fast the links.
     """
-    seconds = np.zeros((1, 1))
-    for name, full in full_rate_seconds(loads, rates).items():
-        seconds = np.maximum(seconds, full / (fractions[name].reached * efficiency))
-    seconds = np.maximum(seconds, pace_s) + beside_s
+    seconds = np.maximum(busiest(busy_s.values()), pace_s) + beside_s
     usage = {}
     for port, load in loads.items():
         name = CLASS_OF[port]

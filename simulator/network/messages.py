@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from hardware_specs.library import Choice, Choices, MessageConstants, MessageTime
 from hardware_specs.types import Cluster
 from simulator.network.blocks import Block
-from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, reached
+from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage
 from simulator.network.transport import Factors, Way
 from simulator.operators import FloatArray
 
@@ -86,7 +86,7 @@ class MessageTransport:
 
     def _way(self, stage: Stage, protocol: str) -> Way:
         touched = stage.own_bytes + ADDITION_PER_COPY * stage.added_bytes
-        return Way(protocol, reached(stage, "simple"), touched)
+        return Way(protocol, stage.efficiency, touched)
 
     def posting_seconds(self, latency: Latency, protocol: str) -> float:  # noqa: ARG002 - one signature
         """One after the other, however they are sent."""
@@ -96,16 +96,26 @@ class MessageTransport:
         """Seconds to copy the bytes with one thread."""
         return touched_bytes * self.copy_s_per_byte / self.message_speed
 
-    def seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
+    def start_seconds(self, latency: Latency, protocol: str) -> float:  # noqa: ARG002 - one signature
+        """Entering a collective."""
+        return latency.starts * self.constants.start_s.value * self.factors.base / self.message_speed
+
+    def own_seconds(self, latency: Latency, protocol: str) -> float:
+        """All of it, but for the wires."""
+        return self.hop_seconds(latency, protocol)
+
+    def wait_seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:  # noqa: ARG002 - one signature
+        """No message waits for a slot."""
+        return 0.0
+
+    def hop_seconds(self, latency: Latency, protocol: str, links: int = 1, piece_bytes: float = 0.0) -> float:  # noqa: ARG002 - one signature
         """Software of the hosts and the way through the network, see the module."""
-        start_s = self.constants.start_s.value * self.factors.base
         post_s = self.constants.post_s.value * self.factors.post
         near_s = _software_s(self.constants.near, protocol) * self.factors.near_hop
         network_s = _software_s(self.constants.network, protocol) * self.factors.network_hop
         wires_s = (self.wire_s + (links - 1) * self.link_s) * (1 if protocol == EAGER else 3)
         hosts_s = (
-            latency.starts * start_s
-            + (latency.near_hops + latency.paced_hops) * near_s
+            (latency.near_hops + latency.paced_hops) * near_s
             + latency.network_hops * network_s
             + latency.posts * post_s
         )

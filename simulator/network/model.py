@@ -19,6 +19,8 @@ from simulator.network.load import (
     LinkFractions,
     LinkWork,
     PortBytes,
+    busiest,
+    link_seconds,
     links_per_hop,
     links_used,
     mesh_share,
@@ -26,8 +28,9 @@ from simulator.network.load import (
     work_of,
 )
 from simulator.network.membership import blocks_of
+from simulator.network.peers import peer_shares
 from simulator.network.topology import Topology
-from simulator.network.transport import Transport
+from simulator.network.transport import Transport, Way
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 
@@ -62,9 +65,9 @@ class StageAmounts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TimedStage:
-    """A stage with its times: latency, the work with its usage of ports, and how long posting messages takes of it."""
+    """A stage with its times: latency ``[a, 1]``, work with its usage of ports, and how long posting takes of it."""
 
-    latency_s: float
+    latency_s: FloatArray
     work: LinkWork
     posts_s: float
 
@@ -232,35 +235,51 @@ class CollectiveModel:
     def _options(self, call: Call, algorithm: CollectiveAlgorithm) -> list[Timed]:
         """The call with this algorithm and each of its protocols."""
         amounts = self.amounts(call, algorithm)
-        fractions = self.link_fractions(call)
-        options = []
+        fractions = self.link_fractions(call, algorithm)
         stages = [part.stage for part in amounts]
-        for protocol, ways in self.transport.ways(algorithm, call, stages).items():
-            timed = tuple(
-                TimedStage(
-                    self.transport.seconds(part.stage.latency, way.protocol, part.links),
-                    work_of(
-                        part.loads,
-                        self.rates,
-                        on_mesh(fractions, part.mesh_share),
-                        way.efficiency,
-                        self.transport.copy_seconds(way.touched_bytes),
-                        max(self.transport.posting_seconds(part.stage.latency, way.protocol), way.least_s),
-                    ),
-                    self.transport.posting_seconds(part.stage.latency, way.protocol),
-                )
-                for way, part in zip(ways, amounts, strict=True)
+        return [
+            Timed(
+                algorithm,
+                protocol,
+                tuple(self._timed(part, way, fractions) for way, part in zip(ways, amounts, strict=True)),
             )
-            options.append(Timed(algorithm, protocol, timed))
-        return options
+            for protocol, ways in self.transport.ways(algorithm, call, stages).items()
+        ]
 
-    def link_fractions(self, call: Call) -> dict[ResourceClass, LinkFractions]:
+    def _timed(self, part: StageAmounts, way: Way, fractions: Mapping[ResourceClass, LinkFractions]) -> TimedStage:
+        """A stage carried out in a way."""
+        latency, protocol, pipeline = part.stage.latency, way.protocol, way.pipeline
+        posts_s = self.transport.posting_seconds(latency, protocol)
+        waits_s = pipeline.waits * self.transport.wait_seconds(latency, protocol, part.links)
+        beside_s = self.transport.copy_seconds(way.touched_bytes)
+        reached = on_mesh(fractions, part.mesh_share)
+        if protocol == "ll":
+            reached = {**reached, **{name: self._of_ll(reached[name]) for name in NETWORK if name in reached}}
+        seconds = link_seconds(part.loads, self.rates, reached, way.efficiency)
+        work = work_of(part.loads, self.rates, fractions, seconds, beside_s, max(posts_s, way.least_s, waits_s))
+        hops_s = self.transport.hop_seconds(latency, protocol, part.links, pipeline.piece_bytes)
+        own_s = self.transport.own_seconds(latency, protocol)
+        latency_s = pipeline.latency_s(hops_s, own_s, self._near_and_far(seconds), work.seconds - beside_s)
+        return TimedStage(self.transport.start_seconds(latency, protocol) + latency_s, work, posts_s)
+
+    def _of_ll(self, fractions: LinkFractions) -> LinkFractions:
+        """Fractions that LL reaches between nodes."""
+        return LinkFractions(fractions.reached * self.calibration.ll, fractions.usable)
+
+    def _near_and_far(self, seconds: Mapping[ResourceClass, FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Seconds ``[a, 1]`` of the busiest link inside a node, and of that between nodes."""
+        near = (value for name, value in seconds.items() if name in self.topology.near_classes)
+        return busiest(near), busiest(value for name, value in seconds.items() if name in NETWORK)
+
+    def link_fractions(self, call: Call, algorithm: CollectiveAlgorithm) -> dict[ResourceClass, LinkFractions]:
         """Fraction of each link class that the call reaches; the NIC fraction covers spine and torus too."""
         nodes, local = call.block.node_count, call.block.local_size
-        near = self.calibration.link_fractions(call.op, "near", nodes, local)
-        nic = self.calibration.link_fractions(call.op, "nic", nodes, local)
+        near = self.calibration.link_fractions(call.op, algorithm.shares, "near", nodes, local)
+        nic = self.calibration.link_fractions(call.op, algorithm.shares, "nic", nodes, local)
         fractions = dict.fromkeys(self.topology.rates, FULL)
-        fractions.update(dict.fromkeys(self.topology.near_classes, near))
+        peers = peer_shares(self.cluster.node, algorithm.shares, local)
+        for name in self.topology.near_classes:
+            fractions[name] = LinkFractions(near.reached * peers.get(name, 1.0), near.usable)
         fractions.update(dict.fromkeys(NETWORK, nic))
         return fractions
 
@@ -269,7 +288,7 @@ class CollectiveModel:
         nodes, local = call.block.node_count, call.block.local_size
         if call.block.size == 1:
             return []
-        notes = self.calibration.outside_range(call.op, nodes, local)
+        notes = self.calibration.outside_range(call.op, timed.algorithm.shares, nodes, local)
         limit = self.cluster.max_nodes.value
         if self.topology.nodes > limit and nodes > 1:
             notes.append(f"{self.topology.nodes} nodes, {self.cluster.name} has at most {limit}")
@@ -290,7 +309,7 @@ class CollectiveModel:
 
     def _phases_of_stage(self, block: Block, stage: TimedStage) -> list[Phase]:
         count = block.instance_count
-        latency_ps = picoseconds(stage.latency_s)
+        latencies_ps = np.broadcast_to(picoseconds_of(stage.latency_s)[:, 0], count)
         work_ps = np.broadcast_to(picoseconds_of(stage.work.seconds)[:, 0], count)
         resources = self._resources_of(block, tuple(stage.work.usage))
         usage = _usage_rows(stage.work.usage)
@@ -299,10 +318,12 @@ class CollectiveModel:
             resources, usage = resources[:, used], usage[:, used]
         if usage.shape[0] == 1:
             return [
-                Phase(latency_ps, int(work_ps[i]), resources[i], usage[0]) if work_ps[i] else _idle(latency_ps)
+                Phase(int(latencies_ps[i]), int(work_ps[i]), resources[i], usage[0])
+                if work_ps[i]
+                else _idle(int(latencies_ps[i]))
                 for i in range(count)
             ]
-        return [_phase(latency_ps, int(work_ps[i]), resources[i], usage[i]) for i in range(count)]
+        return [_phase(int(latencies_ps[i]), int(work_ps[i]), resources[i], usage[i]) for i in range(count)]
 
     def _resources_of(self, block: Block, ports: tuple[Port, ...]) -> IntArray:
         """Resource numbers of an instance's links, kind after kind ``[I, U]``, remembered."""

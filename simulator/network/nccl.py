@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from hardware_specs.fabric import NcclProtocol
 from hardware_specs.library import AlgorithmLatency, NcclConstants, SendChannels
-from hardware_specs.types import Cluster
+from hardware_specs.types import Cluster, Node
+from inputs.sourced import Sourced
 from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import (
     ALL_PROTOCOLS,
@@ -15,9 +18,12 @@ from simulator.network.collectives.algorithm import (
     Latency,
     Protocol,
     Stage,
-    reached,
 )
-from simulator.network.nccl_tuner import NcclTuner
+from simulator.network.collectives.nvls import EFFICIENCY as NVLS_EFFICIENCY
+from simulator.network.nccl_channels import collective_channels
+from simulator.network.nccl_chunks import pipelined
+from simulator.network.nccl_tuner import NcclTuner, nvls_efficiency
+from simulator.network.pipeline import WHOLE, Pipelined
 from simulator.network.transport import Factors, Way
 from simulator.operators import FloatArray
 
@@ -32,9 +38,12 @@ class NcclTransport:
     Attributes:
         algorithms: names of those it chooses from, by operation.
         protocols: protocols of the release.
+        network_protocols: protocols that run between nodes.
+        ring_protocols: the same of rings.
         tables: latencies of each of `TABLES`.
         payload: share of the bandwidth that each protocol's payload gets.
         post_s: cost of posting one network message, LL and LL128.
+        send_s: cost of sending one message to a peer; None: that of a post, Simple protocol.
         simple_factor: times `post_s` for the Simple protocol.
         wire_s: one way through NICs and switches; no network hop is shorter.
         link_s: latency that each further link of a torus adds to a hop, seconds.
@@ -43,14 +52,20 @@ class NcclTransport:
         copy_s_per_byte: time per byte of the member's own part, which the kernel copies; 0 where nothing was fitted.
         factors: fitted factors of the latencies.
         tuner: NCCL's own choice; None: the fastest.
+        node: the node, whose links decide how many channels there are.
+        eager_bytes: larger messages between nodes of the Simple protocol are announced first.
+        rendezvous_s: time that this adds to a hop.
         message_speed: divides starts, hops and posts (1; 1.1 for 10 % better).
     """
 
     algorithms: Mapping[str, tuple[str, ...]]
     protocols: tuple[Protocol, ...]
+    network_protocols: tuple[Protocol, ...]
+    ring_protocols: tuple[Protocol, ...]
     tables: Mapping[str, AlgorithmLatency]
     payload: Mapping[Protocol, float]
     post_s: float
+    send_s: float | None
     simple_factor: float
     wire_s: float
     link_s: float
@@ -59,19 +74,26 @@ class NcclTransport:
     copy_s_per_byte: float
     factors: Factors
     tuner: NcclTuner | None
+    node: Node
+    eager_bytes: float
+    rendezvous_s: float
     message_speed: float = 1.0
 
     @staticmethod
     def of(cluster: Cluster, constants: NcclConstants) -> NcclTransport:
         """The constants of ``cluster``'s library, CPUs, NICs and switches."""
         node, fit = cluster.node, cluster.fitted
-        fractions = constants.bandwidth_fraction
+        fractions, between = constants.bandwidth_fraction, cluster.fabric.protocols
+        own_post = node.nics.nic.post_s
         return NcclTransport(
             algorithms={str(op): names for op, names in constants.algorithms.items()},
             protocols=constants.protocols,
+            network_protocols=_allowed(constants.protocols, between),
+            ring_protocols=_allowed(constants.protocols, cluster.fabric.ring_protocols or between),
             tables={name: getattr(constants, name) for name in TABLES},
             payload={protocol: float(getattr(fractions, protocol).value) for protocol in ALL_PROTOCOLS},
             post_s=constants.network_post.seconds(node.cpu),
+            send_s=None if own_post is None else own_post.value,
             simple_factor=constants.network_post.simple_factor.value,
             wire_s=node.nics.nic.latency_s.value + cluster.fabric.hop_latency_s.value,
             link_s=cluster.fabric.hop_latency_s.value,
@@ -80,7 +102,14 @@ class NcclTransport:
             copy_s_per_byte=0.0 if fit is None else 1.0 / fit.copy_bytes_per_s.value,
             factors=Factors.of(cluster),
             tuner=NcclTuner.of(cluster, constants) if constants.chooser == "nccl_tuner" else None,
+            node=node,
+            eager_bytes=math.inf if node.nics.nic.rendezvous is None else node.nics.nic.rendezvous.above.value,
+            rendezvous_s=0.0 if node.nics.nic.rendezvous is None else node.nics.nic.rendezvous.hop_s.value,
         )
+
+    def collective_channels(self, nodes: int, local_size: int) -> int:
+        """Channels of collectives over so many nodes with so many members on each."""
+        return collective_channels(self.node, nodes, local_size)
 
     def chosen_from(self, call: Call, known: Sequence[CollectiveAlgorithm]) -> list[CollectiveAlgorithm]:
         """Algorithms that NCCL has, without those that another one replaces."""
@@ -98,7 +127,10 @@ class NcclTransport:
 
     def protocols_of(self, algorithm: CollectiveAlgorithm, block: Block) -> tuple[Protocol, ...]:
         """Protocols of an algorithm that the release has."""
-        return tuple(protocol for protocol in algorithm.protocols(block) if protocol in self.protocols)
+        known = self.protocols
+        if block.node_count > 1:
+            known = self.ring_protocols if algorithm.shares == "ring" else self.network_protocols
+        return tuple(protocol for protocol in algorithm.protocols(block) if protocol in known)
 
     def with_faster_messages(self, speed: float) -> NcclTransport:
         """Starts of kernels, hops, and posts by the library's own thread."""
@@ -106,11 +138,21 @@ class NcclTransport:
 
     def without_posts(self) -> NcclTransport:
         """The library's own thread posts them."""
-        return replace(self, post_s=0.0)
+        return replace(self, post_s=0.0, send_s=0.0)
 
     def _way(self, call: Call, stage: Stage, protocol: Protocol) -> Way:
-        efficiency = self.payload[protocol] * reached(stage, protocol)
-        return Way(protocol, efficiency, stage.own_bytes, self._least_seconds(call, stage))
+        efficiency = self.payload[protocol] * stage.efficiency
+        if stage.latency.table == "nvls":
+            efficiency *= nvls_efficiency(self.node) / NVLS_EFFICIENCY
+        least_s, pipeline = self._least_seconds(call, stage), self._pipeline(call, stage, protocol)
+        return Way(protocol, efficiency, stage.own_bytes, least_s, pipeline)
+
+    def _pipeline(self, call: Call, stage: Stage, protocol: Protocol) -> Pipelined:
+        """The pieces of a stage on the channels of its members."""
+        if stage.chunks is None:
+            return WHOLE
+        nodes, local = call.block.node_count, call.block.local_size
+        return pipelined(stage.chunks, protocol, call.block.size, nodes, self.collective_channels(nodes, local))
 
     def _least_seconds(self, call: Call, stage: Stage) -> float:
         """Time that the channels of a message on its own take inside a node, seconds."""
@@ -124,21 +166,53 @@ class NcclTransport:
 
     def posting_seconds(self, latency: Latency, protocol: str) -> float:
         """One after the other, by the proxy."""
-        return latency.messages * self.post_seconds(protocol) / self.message_speed
+        return latency.messages * self.send_seconds(protocol) / self.message_speed
+
+    def send_seconds(self, protocol: str) -> float:
+        """Time between two messages to different peers."""
+        return self.post_seconds(protocol) if self.send_s is None else self.factors.post * self.send_s
 
     def copy_seconds(self, touched_bytes: FloatArray | float) -> FloatArray | float:
         """Seconds to copy the bytes at the rate of the kernel."""
         return touched_bytes * self.copy_s_per_byte
 
-    def seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
-        """``starts x base + hops x (their constant) + posts x post``, in seconds."""
+    def start_seconds(self, latency: Latency, protocol: str) -> float:
+        """``starts x base``, in seconds."""
+        base = float(getattr(self.tables[latency.table].base_s, protocol).value)
+        return latency.starts * base * self.factors.base / self.message_speed
+
+    def own_seconds(self, latency: Latency, protocol: str) -> float:
+        """As many hops inside a node."""
+        hops = latency.near_hops + latency.paced_hops + latency.network_hops
+        return hops * self._near_hop_s(latency, protocol) / self.message_speed
+
+    def _near_hop_s(self, latency: Latency, protocol: str) -> float:
         table = self.tables[latency.table]
-        near_hop = table.nvlink_hop_s if self.nvlink else table.pci_hop_s
-        base, near, network = (getattr(part, protocol).value for part in (table.base_s, near_hop, table.network_hop_s))
-        base, near = base * self.factors.base, near * self.factors.near_hop
-        network = max(network * self.factors.network_hop, self.wire_s) + (links - 1) * self.link_s
+        hop = table.nvlink_hop_s if self.nvlink else table.pci_hop_s
+        return float(getattr(hop, protocol).value) * self.factors.near_hop
+
+    def wait_seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
+        """One hop over the network."""
+        return self._network_hop_s(latency, protocol, links, 0.0) / self.message_speed
+
+    def _network_hop_s(self, latency: Latency, protocol: str, links: int, piece_bytes: float) -> float:
+        """Time from node to node, no shorter than the wires; messages that are announced first take longer."""
+        hop = float(getattr(self.tables[latency.table].network_hop_s, protocol).value) * self.factors.network_hop
+        announced = self.rendezvous_s if protocol == "simple" and piece_bytes > self.eager_bytes else 0.0
+        return max(hop, self.wire_s) + (links - 1) * self.link_s + announced
+
+    def hop_seconds(self, latency: Latency, protocol: str, links: int = 1, piece_bytes: float = 0.0) -> float:
+        """``hops x (their constant) + posts x post``, in seconds."""
+        table = self.tables[latency.table]
+        near = self._near_hop_s(latency, protocol)
+        network = self._network_hop_s(latency, protocol, links, piece_bytes)
         post = self.post_seconds(protocol)
         inside: float = latency.near_hops * near + latency.paced_hops * max(near, post)
-        between: float = latency.network_hops * network + latency.posts * post
+        between: float = latency.network_hops * network + latency.posts * self.send_seconds(protocol)
         member = 0.0 if table.member_s is None else table.member_s.value * self.factors.network_hop
-        return (latency.starts * float(base) + inside + between + latency.members * member) / self.message_speed
+        return (inside + between + latency.members * member) / self.message_speed
+
+
+def _allowed(known: tuple[Protocol, ...], allowed: Sourced[tuple[NcclProtocol, ...]] | None) -> tuple[Protocol, ...]:
+    """The known protocols that the fabric allows."""
+    return tuple(protocol for protocol in known if allowed is None or protocol in allowed.value)

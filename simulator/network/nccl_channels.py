@@ -39,6 +39,10 @@ FAR_SPEEDS: dict[Generation, tuple[float, ...]] = {
 }
 """Rates of a channel between nodes that NCCL's search tries, GB/s."""
 
+FAST_CHANNEL = 25.0
+"""A channel of so many GB/s is split in two; from Hopper on one of twice as many, or of up to `FEW_CHANNELS`."""
+FEW_CHANNELS = 4
+
 
 @dataclass(frozen=True, slots=True)
 class Channels:
@@ -60,6 +64,20 @@ def channels_of(node: Node, architecture: Architecture, nodes: int, local_size: 
     inside = near if local_size > 1 else math.inf
     fits = (speed for speed in FAR_SPEEDS[generation] if speed <= rate and nics * speed <= inside)
     return Channels(nics, nics * next(fits, min(rate, inside / nics)))
+
+
+def collective_channels(node: Node, nodes: int, local_size: int) -> int:
+    """Channels that collectives run on: twice those of the search, and twice again where these are fast.
+
+    NCCL 2.30.7 ``src/graph/search.cc`` (``ncclTopoDupChannels``, recalled) and ``src/graph/connect.cc``. A GPU that
+    does not say of which architecture it is counts as Ampere.
+    """
+    architecture = (None if node.gpu is None else node.gpu.architecture) or "ampere"
+    found = channels_of(node, architecture, nodes, local_size)
+    each = found.total / found.count
+    newer = GENERATION[architecture] in ("hopper", "blackwell")
+    single = each < FAST_CHANNEL or (newer and each < 2 * FAST_CHANNEL and found.count > FEW_CHANNELS)
+    return 2 * found.count * (1 if single else 2)
 
 
 def _near_rate(node: Node, architecture: Architecture, local_size: int) -> float:

@@ -28,7 +28,6 @@ from simulator.network.collectives.pat import AGGREGATION
 from simulator.network.collectives.pat import EFFICIENCY as PAT_EFFICIENCY
 from simulator.network.collectives.ring import PASSES
 from simulator.network.collectives.tree import EFFICIENCY as TREE_EFFICIENCY
-from simulator.network.collectives.tree import corrections
 from simulator.network.nccl_channels import GB, GENERATION, Channels, Generation, channels_of
 
 US = 1e-6
@@ -62,6 +61,16 @@ LL128_OF_TREE = 7 / 9, 120 / 128
 SLOW_RING: dict[bool, float] = {False: 1.9, True: 1.4}
 """Times the latency of a Simple ring all_reduce over nodes with 64 B and more per channel and rank; True: SM80 on."""
 SLOW_RING_BYTES = 64
+FIRST_BYTES = 64
+CORRECTIONS: dict[Protocol, tuple[float, ...]] = {
+    "ll": (1, 1, 1, 1, 0.9, 0.8, 0.7, 0.7, 0.7, 0.7, 0.6, 0.5, 0.4, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1, 1, 1, 1),
+    "ll128": (1, 1, 1, 1, 1, 0.9, 0.8, 0.8, 0.8, 0.7, 0.6, 0.6, 0.6, 0.6, 0.6, 0.6, 0.8, 0.9, 0.9, 0.9, 0.9, 1, 1),
+    "simple": (
+        0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 0.8, 0.7, 0.6, 0.6, 0.5,
+        0.5, 0.5, 0.5, 0.6, 0.7, 0.8, 0.7, 0.7, 0.8, 0.9, 0.9,
+    ),
+}  # fmt: skip
+"""Factors at 64 B x 2^i, i = 0 to 22; none beyond. NCCL 2.30 ``src/graph/tuning.cc``, ``treeCorrectionFactor``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +221,18 @@ class NcclTuner:
         return post.seconds(self.node.cpu) / US * (post.simple_factor.value if protocol == "simple" else 1.0)
 
 
+def nvls_efficiency(node: Node) -> float:
+    """Share of the links' bandwidth that NCCL counts where switches add; that of Hopper for GPUs of no generation."""
+    architecture = None if node.gpu is None else node.gpu.architecture
+    return NVLS_EFFICIENCY[GENERATION[architecture or "hopper"]] or NVLS_EFFICIENCY["hopper"]
+
+
 def _us(times: object, protocol: Protocol) -> float:
     """A table's entry in microseconds."""
     return float(getattr(times, protocol).value) / US
+
+
+def corrections(size_bytes: float) -> dict[Protocol, float]:
+    """NCCL's factor on the bandwidth of a tree by size, ``treeCorrectionFactor``: medium ones fill its levels badly."""
+    step = int(math.log2(max(size_bytes, FIRST_BYTES) / FIRST_BYTES))
+    return {protocol: table[step] if step < len(table) else 1.0 for protocol, table in CORRECTIONS.items()}

@@ -14,7 +14,15 @@ from typing import Protocol
 import numpy as np
 
 from simulator.network.blocks import Block, Grouping, slot_sums
-from simulator.network.destinations import Direct, Messages, Spread, around_domains, tree_messages
+from simulator.network.destinations import (
+    Direct,
+    Messages,
+    Spread,
+    around_domains,
+    first_members,
+    tree_edges,
+    tree_messages,
+)
 from simulator.network.traffic import Traffic, both_ways, left
 from simulator.operators import FloatArray
 from simulator.program import IntArray
@@ -140,16 +148,57 @@ class Rings:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Trees(Rings):
-    """Two binary trees over the domains, each with half of the data up and down again; borders are crossed as by rings.
+class Trees:
+    """Two binary trees over the domains, each with half of the data up and down again, see `tree_edges`.
+
+    Inside a domain the data passes every member on a chain, up and down; each tree enters a domain at another member,
+    so that its k members carry 1/k each of what crosses its border.
 
     Attributes:
-        bytes: bytes that pass each member, the data up and down ``[a, 1]``.
+        bytes: bytes of the buffer, which go up and down ``[a, 1]``.
+        local: whether the data passes the members inside a domain too; else the domain's switch deals with them.
     """
 
+    bytes: FloatArray
+    local: bool = True
+    on_rails: bool = True
+
+    def mesh_share(self, share: FloatArray, members: IntArray) -> float:  # noqa: ARG002 - the protocol's signature
+        """The part of rings."""
+        return ring_share(share)
+
+    def crossing(self, block: Block, label: IntArray) -> Traffic:
+        """Half of the data each way for each edge that leaves the label; below a domain, as rings cross borders."""
+        grouping = block.grouping(label)
+        edges = leaving_edges(block, grouping)
+        far = self.bytes * (edges / 2.0 / grouping.count)
+        inside = grouping.count < block.local
+        if not np.any(inside):
+            return both_ways(far)
+        chain = np.where(block.size > 1, 2.0 * self.bytes / grouping.count, 0.0)
+        near = chain if self.local else self.bytes * (domain_edges(block) / 2.0 / block.local)
+        return both_ways(np.where(inside, near, far))
+
     def messages(self, block: Block) -> Messages:
-        """A quarter of the bytes both ways between parent and child, in each tree."""
-        return tree_messages(block, self.bytes / 4.0)
+        """Half of the bytes both ways between child and parent, in each tree."""
+        return tree_messages(block, self.bytes / 2.0)
+
+
+def domain_edges(block: Block) -> FloatArray:
+    """Edges of both trees at each member's domain ``[I, n]``."""
+    degree = np.bincount(tree_edges(block.node_count).ravel(), minlength=block.node_count).astype(np.float64)
+    return degree[block.domains.slot]
+
+
+def leaving_edges(block: Block, grouping: Grouping) -> FloatArray:
+    """Edges of both trees with one end in each member's group, made of whole domains ``[I, n]``."""
+    edges, place = tree_edges(block.node_count), grouping.slot
+    first = first_members(block)
+    of_domain = np.take_along_axis(place, first, axis=1)
+    child, parent = (of_domain[:, end] for end in edges.T)
+    leaves = (child != parent).astype(np.float64)
+    ends = slot_sums(leaves, child, grouping.width) + slot_sums(leaves, parent, grouping.width)
+    return np.take_along_axis(ends, place, axis=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -115,7 +115,7 @@ def _row(call: Call, timed: Timed) -> SizeRow:
 
 def _limit(timed: Timed, time_s: float) -> str:
     """Latency or posts of messages where they take half of the time or more; else the busiest link, by time."""
-    if time_s <= 0 or 2 * sum(stage.latency_s for stage in timed.stages) >= time_s:
+    if time_s <= 0 or 2 * sum(float(stage.latency_s.max()) for stage in timed.stages) >= time_s:
         return "latency"
     if 2 * sum(stage.posts_s for stage in timed.stages) >= time_s:
         return "posts"

@@ -13,6 +13,7 @@ from typing import Protocol
 
 from hardware_specs.types import Cluster
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage
+from simulator.network.pipeline import WHOLE, Pipelined
 from simulator.operators import FloatArray
 
 
@@ -25,12 +26,14 @@ class Way:
         efficiency: fraction of the reached bandwidth that carries the payload.
         least_s: the transfers take at least this long, however fast the links.
         touched_bytes: bytes that members copy in their own memory beside the transfers ``[a, 1]`` or a number.
+        pipeline: the part of it that the pieces of its data do not hide.
     """
 
     protocol: str
     efficiency: float = 1.0
     touched_bytes: FloatArray | float = 0.0
     least_s: float = 0.0
+    pipeline: Pipelined = WHOLE
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,24 @@ class Transport(Protocol):
         """Ways to carry out the stages by protocol name: a `Way` for each stage."""
         ...
 
-    def seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
-        """Latency of the counts of a stage, seconds; a network hop goes over ``links`` links between switches."""
+    def start_seconds(self, latency: Latency, protocol: str) -> float:
+        """Time to start a stage, seconds."""
+        ...
+
+    def hop_seconds(self, latency: Latency, protocol: str, links: int = 1, piece_bytes: float = 0.0) -> float:
+        """Time of the hops, posts and members of a stage, seconds; a network hop goes over ``links`` links.
+
+        Args:
+            piece_bytes: size of the messages between nodes; 0 where it does not matter.
+        """
+        ...
+
+    def own_seconds(self, latency: Latency, protocol: str) -> float:
+        """The part of `hop_seconds` that a member's own threads take, seconds."""
+        ...
+
+    def wait_seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
+        """Time of one hop between nodes, seconds."""
         ...
 
     def posting_seconds(self, latency: Latency, protocol: str) -> float:

@@ -30,11 +30,9 @@ RING = {"ll": (6.6, 0.6, 2.7, 0.5), "ll128": (14, 1.9, 4, 0.92), "simple": (8.4,
 TREE = {"ll": (6.8, 0.6, 5, 0.5), "ll128": (14, 1.25, 8.5, 0.92), "simple": (8.4, 4, 14, 1.0)}
 POST = {"ll": 1.0, "ll128": 1.0, "simple": 3.0}
 SIZES = (0.0, 4.0, 3e4, 1e6, 256e6)
-TREE_BY_SIZE = {  # ``treeCorrectionFactor`` at 64 B x 2^i: i = 0, 0, 8, 13 and 21 of these sizes
-    "ll": dict(zip(SIZES, (1, 1, 0.7, 0.4, 1), strict=True)),
-    "ll128": dict(zip(SIZES, (1, 1, 0.8, 0.6, 1), strict=True)),
-    "simple": dict(zip(SIZES, (0.9, 0.9, 0.7, 0.5, 0.9), strict=True)),
-}
+KIB = 1024
+CHUNK = {"ll": 32 * KIB, "ll128": 576_000, "simple": 2048 * KIB}
+"""Most that a channel of a ring passes at once: one slot, of Simple four of 512 KiB."""
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +50,7 @@ def model(cluster, ranks, **algorithms):
 
 
 def fractions(model, call):
-    found = model.link_fractions(call)
+    found = model.link_fractions(call, model.candidates(call)[0])
     return found["nvlink"].reached * NVLINK, found["nic"].reached * NIC
 
 
@@ -71,6 +69,22 @@ def check(model, op, size, expected_of):
             assert abs(phase.work_ps - work_s * 1e12) <= 1
 
 
+def channels(nodes, size, protocol):
+    """24 over NVSwitch, 16 over 8 NICs; a channel of Simple for each 32 KiB."""
+    most = 24 if nodes == 1 else 16
+    return max(1, min(most, int(size // (32 * KIB)))) if protocol == "simple" else most
+
+
+def pieces(protocol, part, nodes, size):
+    """A slice as share of a chunk, and rounds of chunks: two slices of Simple, each of 32 KiB or more."""
+    each = part / channels(nodes, size, protocol)
+    rounds = math.ceil(each / CHUNK[protocol]) or 1
+    chunk = each / rounds
+    if not chunk or protocol != "simple":
+        return 1.0, rounds
+    return min(chunk, max(chunk / 2, 32 * KIB)) / chunk, rounds
+
+
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize(("op", "passes"), [("all_reduce", 2), ("all_gather", 1), ("reduce_scatter", 1)])
 @pytest.mark.parametrize("ranks", [8, 128])
@@ -79,14 +93,19 @@ def test_ring(zionex, op, passes, ranks, size):
 
     def expected(protocol, size, nvlink, nic):
         base, hop, network, payload = RING[protocol]
-        far = passes * (nodes - 1)
-        near = passes * (ranks - 1) - far
+        steps, far = passes * (ranks - 1), passes * (nodes - 1)
         pace = max(hop, POST[protocol]) if nodes > 1 else hop
-        ring = passes * (ranks - 1) / ranks * size
-        if nodes == 1:
-            return [((base + near * hop) * US, ring / (nvlink * payload))]
-        work = max(ring * 7 / 8 / nvlink, ring / 8 / nic) / payload
-        return [((base + near * pace + far * network) * US, work)]
+        hops = ((steps - far) * pace + far * network) * US
+        ring = steps / ranks * size / payload
+        near_s, far_s = (ring / nvlink, 0.0) if nodes == 1 else (ring * 7 / 8 / nvlink, ring / 8 / nic)
+        work, slices, rounds = max(near_s, far_s), *pieces(protocol, size / ranks, nodes, size)
+        path = far_s * slices * far / steps + work / steps * (1 - slices)
+        if protocol == "simple":
+            path += near_s * slices
+        elif nodes == 1:
+            path = work / steps
+        latency = hops if not size else max(steps * hop * US, rounds * hops + path - work)
+        return [(base * US + latency, work)]
 
     check(model(zionex, ranks, **{op: "ring"}), op, size, expected)
 
@@ -103,17 +122,41 @@ def test_hierarchical(zionex, op, passes, size):
 
 
 @pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("ranks", [8, 128, 4096])
+@pytest.mark.parametrize("ranks", [8, 16, 24, 128, 4096])
 def test_tree(zionex, ranks, size):
+    """A node sends 1, 1.5 or 2 S on 2, 3 or more nodes; the first chunk passes every level up and down."""
     nodes = ranks // 8
+    passes = {1: 0.0, 2: 1.0, 3: 1.5}.get(nodes, 2.0)
+    levels = 7 + math.floor(math.log2(nodes))
+
+    def chunk(protocol, each):
+        size = {"ll": 32 * KIB, "ll128": 576_000, "simple": 512 * KIB}[protocol]
+        depth = 1 + math.floor(math.log2(nodes)) + 0.8
+        limits = {
+            "ll": (),
+            "ll128": ((depth * 64 / 8, 128 * KIB), (depth * 16 / 8, 32 * KIB)),
+            "simple": ((8 * levels, 128 * KIB), (4 * levels, 64 * KIB), (levels, 32 * KIB)),
+        }[protocol]
+        for number, smallest in limits:
+            while each / size < number and size > smallest:
+                size /= 2
+        return min(size, each)
 
     def expected(protocol, size, nvlink, nic):
         base, hop, network, payload = TREE[protocol]
-        latency = base + 14 * hop + 2 * math.floor(math.log2(nodes)) * network
-        inside = 2 if nodes == 1 else 2 - 2 / 8
-        between = 2 * size / 8 / nic if nodes > 1 else 0.0
-        reached = 0.92 * payload * TREE_BY_SIZE[protocol][size]
-        return [(latency * US, max(inside * size / nvlink, between) / reached)]
+        far = 2 * math.floor(math.log2(nodes)) * network * US
+        hops = 14 * hop * US + far
+        near_s = (2 - min(passes, 1) / 8) * size / nvlink / payload / 0.92
+        far_s = passes * size / 8 / nic / payload / 0.92
+        if not size:
+            return [(base * US + hops, 0.0)]
+        each = size / channels(nodes, size, protocol)
+        part = chunk(protocol, each) / each
+        waits = 2 / 8 / part * network * US if nodes > 1 else 0.0
+        work = max(near_s, far_s, waits)
+        fill = 7 * part * near_s if protocol == "simple" else 0.0
+        fill += 2 * math.floor(math.log2(nodes)) * part * far_s / passes if nodes > 1 else 0.0
+        return [(base * US + hops + fill, work)]
 
     check(model(zionex, ranks, all_reduce="tree"), "all_reduce", size, expected)
 
@@ -360,7 +403,7 @@ def test_pat_takes_log2_steps_and_a_little_for_each_member(zionex, op, size):
     (phase,) = calculated.phases(call, option)[0]
     assert (option.algorithm.name, option.protocol) == ("pat", "simple")
     assert phase.latency_ps == 68_800_000
-    nic = calculated.link_fractions(call)["nic"].reached * NIC
+    nic = calculated.link_fractions(call, option.algorithm)["nic"].reached * NIC
     assert abs(phase.work_ps - 15 / 16 * size / nic / 0.75 * 1e12) <= 1
 
 

@@ -11,6 +11,7 @@ from inputs.yaml_lines import load_yaml
 from simulator.network import CollectiveModel, Topology
 from simulator.network.calibration import with_shares
 from tests.network_machines import idle_call, sourced
+from validation.fits.parameters import FACTORS, LARGEST_FACTOR, LARGEST_FACTOR_OF_HOSTS
 
 FILES = [(kind, name) for kind, catalog in CATALOGS.items() for name in catalog.names()]
 CLUSTERS = CATALOGS["cluster"].names()
@@ -64,6 +65,7 @@ def test_each_number_has_unit_source_and_grade(kind, name):
         plain = counts | {"ranks_per_socket", "threads", "collective_cores", "collective_slower"}
         plain |= {"rows", "median_error_pct", "worst_error_pct", "noise_pct"}  # of a fit
         plain |= {"leaf_nodes", "domain_gpus", "switches", "links", "up_to_ranks", "gemm_balanced_tile", "share"}
+        plain |= {"protocols", "ring_protocols", "span_exponent"}
         is_ratio = any("fraction" in str(key) or "factor" in str(key) or "over" in str(key) for key in path)
         has_unit = isinstance(value, str) and re.fullmatch(r"[\d.]+(e-?\d+)? [A-Za-z]+(/s)?", value)
         assert has_unit or is_ratio or plain & set(path), where
@@ -176,14 +178,14 @@ def test_hbm_of_b200_and_nvl72_is_the_published_one():
 
 @pytest.mark.parametrize("name", ["a100_pcie", "h100_pcie", "a30", "a40", "l40s"])
 def test_pcie_servers_have_no_nvlink_and_as_much_pcie_as_their_generation(name):
-    """A switch's up-link is one x16 link like that of a GPU; nothing is measured, so nothing is calibrated."""
+    """A switch's up-link is one x16 link like that of a GPU; collectives were measured on L40S only."""
     cluster = load_cluster(name)
     node = cluster.node
 
     assert node.scale_up is None
     assert node.pcie_tree.uplink_bytes_per_s.value == node.pcie_bytes_per_s.value
     assert cluster.calibration == ()
-    assert cluster.fitted is None
+    assert (cluster.fitted is None) == (name != "l40s")
 
 
 @pytest.mark.parametrize("name", ["eos", "hgx_h200", "fat_tree_16k"])
@@ -346,3 +348,22 @@ def test_an_nvlink_domain_is_larger_than_a_node():
     used = CollectiveModel.of(rack, one)
     stage = used.time(idle_call(used, "all_reduce", 1e9)).stages[0]
     assert set(stage.work.usage) == {"nvlink_tx", "nvlink_rx"}
+
+
+@pytest.mark.parametrize("name", CATALOGS["cluster"].names())
+def test_no_fitted_constant_is_outside_its_physical_range(name):
+    """Shares of links are at most 1, NCCL's latencies within a factor of 5, a method of timing adds 200 us at most."""
+    cluster = load_cluster(name)
+    fit = cluster.fitted
+    if fit is None:
+        return
+    shares = [*fit.near_fraction.values(), *fit.network_fraction.values(), fit.together_fraction, fit.ll_fraction]
+    assert all(0 < share.value <= 1 for share in shares if share is not None)
+    assert fit.span_exponent is None or 0 <= fit.span_exponent.value <= 0.5
+    assert all(0 <= launch.value <= 200e-6 for launch in fit.launch_s.values())
+    factors = [getattr(fit, key).value for key in FACTORS]
+    most = LARGEST_FACTOR if cluster.collectives.messages is None else LARGEST_FACTOR_OF_HOSTS
+    assert all(1 / most <= factor <= most for factor in factors)
+    copies = fit.copy_bytes_per_s.value
+    memory = cluster.node.gpu.memory_bytes_per_s.value if cluster.node.gpu else cluster.node.ddr_bytes_per_s.value
+    assert copies < memory

@@ -30,7 +30,7 @@ GAP = ScalingPoint(
 def test_a_sweep_shows_results_whole_before_a_line_for_each_size_without():
     parts = [text_of(part) for part in scaling_report(study(GAP, point(2, 0.4), point(4, 51.0)), remedies=False)]
     assert len(parts[0].splitlines()) == 3
-    assert "50.0 ms  164 k samples/s" in parts[0]
+    assert "50.0 ms        -  164 k samples/s" in parts[0]
     assert parts[1] == "8 GPUs: infeasible: rank 3 needs 98.2 GB of HBM"
 
 

@@ -35,7 +35,8 @@ def test_a_large_ring_inside_a_node_takes_its_closed_form(zionex):
     topology, block = placed_group(zionex, 8)
     model = CollectiveModel.of(zionex, topology, {"all_reduce": "ring"})
     (row,) = size_table(model, block, "all_reduce", [LARGE]).rows
-    reached = model.link_fractions(Call("all_reduce", block, np.full((1, 1), float(LARGE))))["nvlink"].reached
+    call = Call("all_reduce", block, np.full((1, 1), float(LARGE)))
+    reached = model.link_fractions(call, model.time(call).algorithm)["nvlink"].reached
     expected = (8.4 + 14 * 3.4) * 1e-6 + 2 * 7 / 8 * LARGE / (reached * NVLINK)
     assert (row.algorithm, row.protocol, row.limit) == ("ring", "simple", "nvlink")
     assert row.time_s == pytest.approx(expected, rel=1e-9)

@@ -15,7 +15,8 @@ from inputs.errors import InputError
 from inputs.yaml_lines import load_yaml
 from simulator.network.size_table import busbw_bytes_per_s
 from traces.nccl_tests import read_timed_collectives
-from validation.fits.fitting import FACTORS, fit_collectives
+from validation.fits.fitting import fit_collectives
+from validation.fits.parameters import FACTORS
 from validation.fits.rules import holds
 from validation.suites.collectives import MeasuredCollective, Predictor
 from validation.suites.thinning import thinned
@@ -42,13 +43,14 @@ def test_a_fit_finds_the_constants_that_made_the_times():
     seconds = Predictor(cluster).seconds(grid())
     rows = [measured(r.op, *r.shape, r.bytes, t + 30e-6) for r, t in zip(grid(), seconds, strict=True)]
     found = fit_collectives(cluster.model_copy(update={"fitted": None}), rows, "made up")
-    for op in ("all_reduce", "all_to_all", "all_gather"):
-        assert found.near_fraction[op].value == pytest.approx(cluster.fitted.near_fraction[op].value, rel=0.05)
-        assert found.network_fraction[op].value == pytest.approx(cluster.fitted.network_fraction[op].value, rel=0.02)
+    for name in ("ring", "direct"):
+        assert found.near_fraction[name].value == pytest.approx(cluster.fitted.near_fraction[name].value, rel=0.05)
+        far = cluster.fitted.network_fraction[name].value
+        assert found.network_fraction[name].value == pytest.approx(far, rel=0.02)
     assert found.launch_s["lab"].value == pytest.approx(30e-6, rel=0.2)
     predicted = Predictor(cluster.model_copy(update={"fitted": found}))
     unseen = [measured("all_reduce", 16, 8, 2.0**k) for k in (14, 20, 28)]
-    assert predicted.seconds(unseen) == pytest.approx(Predictor(cluster).seconds(unseen), rel=0.1)
+    assert predicted.seconds(unseen) == pytest.approx(Predictor(cluster).seconds(unseen), rel=0.12)
 
 
 def test_a_fit_says_how_far_it_is():

@@ -121,7 +121,7 @@ def test_collectives_of_several_gpus_are_fitted(tmp_path):
     again = load_cluster(tmp_path / "here.yaml")
     told = [MeasuredCollective(row["kind"], 1, row["ranks"], row["bytes"], row["times_s"][0]) for row in rows]
     assert Predictor(again).seconds(told) == pytest.approx([row.time_s for row in told], rel=0.05)
-    assert again.fitted.near_fraction["all_reduce"].source == "made up"
+    assert again.fitted.near_fraction["ring"].source == "made up"
 
 
 def test_a_record_is_read_as_it_was_written(tmp_path):

@@ -31,6 +31,7 @@ def fitted_logs(
     *,
     drawn: FloatArray | None = None,
     first: FloatArray | None = None,
+    lowest: FloatArray | float = -np.inf,
     highest: FloatArray | float = np.inf,
     within: tuple[FloatArray, FloatArray] | None = None,
     on_evaluation: Callable[[int], None],
@@ -42,7 +43,8 @@ def fitted_logs(
         start: logarithms ``[K]`` that parameters are drawn to, and where the search starts.
         drawn: whether each is drawn to its start ``[K]``; all by default.
         first: start of the search, if not ``start``.
-        highest: bound of the logarithms.
+        lowest: lower bound of the logarithms.
+        highest: upper bound of the logarithms.
         within: smallest and largest values ``[K]`` of the parameters that a spec can hold: beyond them, errors are
             those of the nearest ones. The search is the same as without them where it stays within them.
         on_evaluation: called with the number of each evaluation.
@@ -59,6 +61,6 @@ def fitted_logs(
 
     found = least_squares(
         residuals, start if first is None else first, loss="soft_l1", f_scale=LINEAR_BEYOND, max_nfev=EVALUATIONS,
-        bounds=(-np.inf, highest),
+        bounds=(lowest, highest),
     )  # fmt: skip
     return Fitted(np.clip(found.x, least, most), float(found.cost))

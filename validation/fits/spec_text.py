@@ -11,23 +11,44 @@ from hardware_specs.loader import CATALOGS, load_cluster
 from inputs.quantities import format_quantity
 from inputs.sourced import Sourced
 from inputs.yaml_lines import load_yaml
-from validation.fits.fitting import FACTORS
+from validation.fits.fitting import FabricFit
 from validation.fits.framework_fit import FittedConstants, in_words
 from validation.fits.kernel_fit import KernelFit
+from validation.fits.parameters import FACTORS
 from workloads.graph.framework import FRAMEWORKS
 
 
-def cluster_text(cluster: str | Path, name: str, fitted: FittedCollectives) -> str:
-    """The cluster's own YAML with another name and the fit in place of its points.
+def cluster_text(cluster: str | Path, name: str, fit: FabricFit) -> str:
+    """The cluster's own YAML with another name and the fit in place of its points of the same links.
 
     Shipped parts keep their names; a cluster of the user's is written with all its parts, which may be anywhere.
     """
     import yaml
 
     shipped = str(cluster) in CATALOGS["cluster"].names()
-    data = load_yaml(CATALOGS["cluster"].find(cluster)).data if shipped else load_cluster(cluster).to_dict()
-    data = {**data, "name": name, "calibration": [], "fitted": _plain(fitted)}
+    own: Any = load_yaml(CATALOGS["cluster"].find(cluster)).data if shipped else load_cluster(cluster).to_dict()
+    data: dict[str, Any] = {**own, "name": name, "calibration": _points_kept(own["calibration"], fit.fitted)}
+    protocols = {key: _as_written(getattr(fit.cluster.fabric, key)) for key in ("protocols", "ring_protocols")}
+    data["fabric"] = {**own["fabric"], **{key: value for key, value in protocols.items() if value is not None}}
+    data["fitted"] = _plain(fit.fitted)
     return yaml.safe_dump(data, sort_keys=False, allow_unicode=True, width=120)
+
+
+def _points_kept(points: Any, fitted: FittedCollectives) -> list[Any]:
+    """The cluster's own calibration points of links that the fit has no fractions of."""
+
+    def is_fitted(point: Any) -> bool:
+        inside = point["ranks"] <= point["ranks_per_node"]
+        return bool(fitted.near_fraction if inside else fitted.network_fraction)
+
+    return [point for point in points if not is_fitted(point)]
+
+
+def _as_written(value: Sourced[Any] | None) -> dict[str, object] | None:
+    return None if value is None else {**value.model_dump(), "value": list(value.value)}
+
+
+OPTIONAL = ("together_fraction", "ll_fraction", "span_exponent")
 
 
 def _plain(fitted: FittedCollectives) -> dict[str, Any]:
@@ -40,8 +61,9 @@ def _plain(fitted: FittedCollectives) -> dict[str, Any]:
         return entry(value, float(f"{value.value:.4g}"))
 
     return {
-        "near_fraction": {op: ratio(value) for op, value in fitted.near_fraction.items()},
-        "network_fraction": {op: ratio(value) for op, value in fitted.network_fraction.items()},
+        "near_fraction": {str(name): ratio(value) for name, value in fitted.near_fraction.items()},
+        "network_fraction": {str(name): ratio(value) for name, value in fitted.network_fraction.items()},
+        **{key: ratio(getattr(fitted, key)) for key in OPTIONAL if getattr(fitted, key) is not None},
         **{factor: ratio(getattr(fitted, factor)) for factor in FACTORS},
         "copy_bytes_per_s": entry(fitted.copy_bytes_per_s, f"{fitted.copy_bytes_per_s.value / 1e9:.4g} GB/s"),
         "launch_s": {source: entry(v, f"{round(v.value * 1e6, 2):g} us") for source, v in fitted.launch_s.items()},
@@ -51,8 +73,11 @@ def _plain(fitted: FittedCollectives) -> dict[str, Any]:
 
 def fit_in_words(fitted: FittedCollectives) -> list[tuple[str, str]]:
     """(what, value) of everything fitted, for people."""
-    rows = [(f"share of the links inside a node, {op}", f"{v.value:.3f}") for op, v in fitted.near_fraction.items()]
-    rows += [(f"share of the network links, {op}", f"{v.value:.3f}") for op, v in fitted.network_fraction.items()]
+    rows = [(f"share of the links inside a node, {name}", f"{v.value:.3f}") for name, v in fitted.near_fraction.items()]
+    rows += [(f"share of the network links, {name}", f"{v.value:.3f}") for name, v in fitted.network_fraction.items()]
+    words = ("share left of links inside and NICs at once", "share left of LL between nodes", "exponent of the nodes")
+    optional = zip(words, (getattr(fitted, key) for key in OPTIONAL), strict=True)
+    rows += [(what, f"{value.value:.3f}") for what, value in optional if value is not None]
     rows += [
         (f"{factor.replace('_', ' ')} on the library's latency", f"{getattr(fitted, factor).value:.2f}")
         for factor in FACTORS

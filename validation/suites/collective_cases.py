@@ -11,6 +11,7 @@ from inputs.errors import InputError, nearest_name
 from scenarios.located import of_file
 from traces.nccl_tests import read_timed_collectives
 from validation.suites.collectives import MeasuredCollective, Predictor
+from validation.suites.coverage import CollectiveIntervals, collective_interval
 from validation.suites.errors import error_pct, statistics
 from validation.suites.suite import CollectiveCases, Suite
 
@@ -53,7 +54,7 @@ def collective_cases(file: Path, suite: Suite, asked: CollectiveCases) -> list[d
     """
     cluster = load_cluster(asked.cluster)
     rows = measured_points(file, asked)
-    predictor = Predictor(cluster)
+    predictor, intervals = Predictor(cluster), CollectiveIntervals()
     with of_file(asked.cluster):
         predicted_s = predictor.seconds(rows).tolist()
     return [
@@ -67,6 +68,7 @@ def collective_cases(file: Path, suite: Suite, asked: CollectiveCases) -> list[d
             "measured": row.time_s,
             "predicted": seconds + predictor.launch_s(row.source),
             "error_pct": error_pct(seconds + predictor.launch_s(row.source), row.time_s),
+            **collective_interval(intervals, predictor.call(row), predictor.launch_s(row.source), row),
             "source": asked.sources[row.source],
         }
         for row, seconds in zip(rows, predicted_s, strict=True)

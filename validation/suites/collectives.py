@@ -66,7 +66,7 @@ class Predictor:
         Raises:
             InputError: a row has more ranks on a node than it has GPUs.
         """
-        return CallTable.of(self._call(row) for row in rows)
+        return CallTable.of(self.call(row) for row in rows)
 
     def seconds(self, rows: Sequence[MeasuredCollective]) -> FloatArray:
         """Durations on an idle machine, without any source's launch overhead ``[rows]``; raises as `table`."""
@@ -77,7 +77,8 @@ class Predictor:
         fit = self.cluster.fitted
         return fit.launch_s[source].value if fit is not None and source in fit.launch_s else 0.0
 
-    def _call(self, row: MeasuredCollective) -> tuple[CollectiveModel, Call]:
+    def call(self, row: MeasuredCollective) -> tuple[CollectiveModel, Call]:
+        """The call of a row, and the model of its ranks."""
         model, block = self._of(row.shape)
         return model, Call(row.op, block, np.full((1, 1), row.bytes))
 

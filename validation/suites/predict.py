@@ -27,7 +27,7 @@ class Job:
     """A scenario with changes: a job that is simulated once for all rows that need it.
 
     Attributes:
-        bound: whether its bound is looked for, which takes longer than all else.
+        bound: whether its bound and interval are looked for, which takes longer than all else.
     """
 
     scenario: str
@@ -35,10 +35,9 @@ class Job:
     bound: bool = False
 
     @classmethod
-    def of(cls, scenario: str, changes: Mapping[str, Any], metric: str = "") -> Job:
-        """A job from dotted keys and values, of which a metric is looked at."""
-        settings = tuple(f"{key}={json.dumps(value)}" for key, value in changes.items())
-        return cls(scenario, settings, metric.partition(".")[0] == "bound")
+    def of(cls, scenario: str, changes: Mapping[str, Any], *, bound: bool = False) -> Job:
+        """A job from dotted keys and values."""
+        return cls(scenario, tuple(f"{key}={json.dumps(value)}" for key, value in changes.items()), bound)
 
     def resolved(self) -> ResolvedScenario:
         """The scenario, checked.
@@ -137,7 +136,7 @@ def predict_one(asked: AskedJob) -> Prediction:
             summary = outcome.summary
         else:
             found = simulation_of(resolved, Silent())
-            summary = summary_of(found.prepared, found.analysis, None, None, found.warnings)
+            summary = summary_of(found.prepared, found.analysis, None, None, None, found.warnings)
     except InfeasibleError as error:
         return Prediction(inputs, problem=str(error))
     return Prediction(inputs, summary, _parts(found, summary))
@@ -210,7 +209,8 @@ def alternatives_of(scenario: str, changes: Mapping[str, Any], metric: str) -> l
     if len(chosen) > 1:
         together = {f"workload.alternatives.{key}": value for key, value in chosen.items()}
         found.append((" + ".join(chosen), " + ".join(map(str, chosen.values())), together))
-    return [(key, value, Job.of(scenario, {**changes, **change}, metric)) for key, value, change in found]
+    bound = metric.partition(".")[0] == "bound"
+    return [(key, value, Job.of(scenario, {**changes, **change}, bound=bound)) for key, value, change in found]
 
 
 def _alternatives(model: BaseModel) -> list[tuple[str, Any]]:

@@ -10,6 +10,7 @@ from scenarios.located import of_file
 from scenarios.mapping import Map
 from scenarios.progress import Progress
 from validation.suites.collective_cases import collective_cases, groups_of
+from validation.suites.coverage import coverage, job_interval
 from validation.suites.errors import error_pct, statistics
 from validation.suites.predict import Job, Prediction, alternatives_of, predict
 from validation.suites.repeats import repeats
@@ -36,7 +37,7 @@ def _score(file: Path, suite: Suite, run_all: Map, progress: Progress | None) ->
         if case.id in suite.alternatives
     }
     jobs = [
-        *(Job.of(case.scenario, case.set, case.metric) for case in suite.cases),
+        *(Job.of(case.scenario, case.set, bound=True) for case in suite.cases),
         *(job for options in repeated.values() for _, _, job in options),
         *(Job.of(e.scenario, side) for e in suite.effects for side in (e.before, e.after)),
         *(Job.of(peer.scenario, {}) for peer in suite.peers),
@@ -54,6 +55,7 @@ def _score(file: Path, suite: Suite, run_all: Map, progress: Progress | None) ->
         "excluded": [e.model_dump() for e in suite.excluded],
         **statistics(_errors(_scored(cases), memory=False)),
         "groups": groups_of(cases),
+        "coverage": coverage(_scored(cases)),
         "memory_cases": statistics(_errors(cases, memory=True)),
         "calibration_cases": statistics(
             _errors([case for case in cases if case["role"] == "calibration"], memory=False)
@@ -81,7 +83,7 @@ def _errors(cases: Sequence[Table], *, memory: bool) -> list[float]:
 
 
 def _case(suite: Suite, case: Case, predictions: Mapping[Job, Prediction]) -> Table:
-    prediction = predictions[Job.of(case.scenario, case.set, case.metric)]
+    prediction = predictions[Job.of(case.scenario, case.set, bound=True)]
     predicted, measured = prediction.value(case.metric), case.measured
     row = {
         "id": case.id,
@@ -93,6 +95,7 @@ def _case(suite: Suite, case: Case, predictions: Mapping[Job, Prediction]) -> Ta
         "measured": measured.model_dump() if isinstance(measured, Band) else measured,
         "predicted": predicted,
         "error_pct": error_pct(predicted, measured),
+        **job_interval(case, prediction),
         "source": case.source,
         "warnings": list(prediction.summary.get("warnings", ())),
     }

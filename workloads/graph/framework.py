@@ -9,7 +9,7 @@ from pydantic import Field
 
 from inputs.catalog import Catalog
 from inputs.model import Strict
-from inputs.quantities import Quantity
+from inputs.quantities import Quantity, RankCount
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from workloads.graded import Graded
@@ -38,11 +38,15 @@ class Fit(Strict):
         constants: names of the fitted quantities.
         suites: the suites whose calibration cases with this framework were fitted.
         residuals: errors of the fit.
+        gpus: GPUs of the fitted cases; empty: not stated.
+        nodes: most nodes of a fitted case; None: not stated.
     """
 
     constants: Annotated[tuple[Constant, ...], Field(min_length=1, max_length=4)]
     suites: Annotated[tuple[str, ...], Field(min_length=1)]
     residuals: str = ""
+    gpus: tuple[str, ...] = ()
+    nodes: RankCount | None = None
 
 
 class Framework(Strict):

@@ -7,10 +7,11 @@ times, so that one algorithm serves every machine and every protocol.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Literal
 
+from hardware_specs.collectives import Shares
 from hardware_specs.types import Cluster
 from inputs.errors import InputError, nearest_name
 from simulator.network.blocks import Block
@@ -75,6 +76,26 @@ class Latency:
     members: float = 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """Data that NCCL cuts into pieces which follow each other through the hops, see `simulator.network.nccl_chunks`.
+
+    Attributes:
+        bytes: size of the buffer.
+        steps: hops of a ring; each passes one of as many parts as there are members.
+        far: steps that lead to another node.
+        levels: hops of a tree from its deepest leaf to the root.
+        passes: times that the buffer passes the busiest node of the trees, each way; 0 on one node.
+    """
+
+    shape: Literal["ring", "tree"]
+    bytes: float
+    steps: int = 0
+    far: int = 0
+    levels: int = 0
+    passes: float = 0.0
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Stage:
     """One phase of a collective: a latency, then traffic on all its links at the same time.
@@ -82,7 +103,7 @@ class Stage:
     Attributes:
         efficiency: share of the protocol's bandwidth that the algorithm reaches; a cap, it adds no bytes.
         near_efficiency: further such a share on NVLink alone.
-        by_protocol: further such shares that differ by protocol (1 where none is given).
+        chunks: pieces of its data; None: the whole passes at once.
         own_bytes: size of the member's own part, which is copied beside the transfers ``[a, 1]`` or a number.
         added_bytes: bytes that each member adds to its own where hosts do that apart from the transfers, alike.
         message_bytes: size of one message, the largest; by it libraries choose how to send it.
@@ -97,12 +118,7 @@ class Stage:
     added_bytes: FloatArray | float = 0.0
     message_bytes: float = math.inf
     one_message: bool = False
-    by_protocol: Mapping[Protocol, float] = field(default_factory=dict)
-
-
-def reached(stage: Stage, protocol: Protocol) -> float:
-    """Share of a protocol's bandwidth that a stage reaches."""
-    return stage.efficiency * stage.by_protocol.get(protocol, 1.0)
+    chunks: Chunks | None = None
 
 
 def _always(block: Block) -> bool:  # noqa: ARG001 - the signature of `applies`
@@ -132,6 +148,7 @@ class CollectiveAlgorithm:
         network_protocols: protocols it may use over the network.
         near_protocols: protocols it may use inside a node.
         runs_on: whether the machine has what it needs.
+        shares: algorithms that reach the same share of their links, by a name of `hardware_specs.collectives.Shares`.
         instead_of: the algorithm whose place it takes wherever it applies and the library has both.
     """
 
@@ -143,6 +160,7 @@ class CollectiveAlgorithm:
     network_protocols: tuple[Protocol, ...] = ALL_PROTOCOLS
     near_protocols: tuple[Protocol, ...] = ALL_PROTOCOLS
     runs_on: Callable[[Cluster], bool] = _anywhere
+    shares: Shares = "ring"
     instead_of: str = ""
 
     def protocols(self, block: Block) -> tuple[Protocol, ...]:

@@ -31,6 +31,7 @@ BINOMIAL = register(
         ops=("broadcast", "reduce", "scatter", "gather"),
         description="ceil(log2 n) steps down a tree or up again (MPI, small messages)",
         stages=stages,
+        shares="direct",
         network_protocols=("simple",),
     )
 )

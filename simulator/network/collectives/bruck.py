@@ -40,6 +40,7 @@ BRUCK = register(
         ops=("all_to_all", "all_gather"),
         description="ceil(log2 n) steps of many blocks each (MPI, small messages)",
         stages=stages,
+        shares="direct",
         network_protocols=("simple",),
     )
 )

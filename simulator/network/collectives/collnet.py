@@ -45,6 +45,7 @@ COLLNET = register(
         ops=("all_reduce",),
         description="the network's switches add (SHARP, NCCL's CollNet); fabrics with in-network reduction",
         stages=stages,
+        shares="nvls",
         applies=applies,
         network_protocols=("simple",),
         runs_on=network_adds,

@@ -43,6 +43,7 @@ DIRECT = register(
         ops=("all_reduce", "reduce_scatter", "all_gather"),
         description="each member's part straight to whoever reduces it, results straight back (oneCCL's nreduce)",
         stages=stages,
+        shares="direct",
         network_protocols=("simple",),
     )
 )

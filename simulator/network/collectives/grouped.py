@@ -34,6 +34,7 @@ GROUPED = register(
         ops=("all_to_all",),
         description="every member sends to every other directly (NCCL's grouped sends); n - 1 messages each",
         stages=stages,
+        shares="direct",
         network_protocols=("simple",),
     )
 )

@@ -38,6 +38,7 @@ HALVES = register(
         ops=("reduce_scatter", "all_gather"),
         description="halves there, or back (MPI); a power of two of members",
         stages=stages,
+        shares="direct",
         applies=is_power_of_two,
         network_protocols=("simple",),
     )

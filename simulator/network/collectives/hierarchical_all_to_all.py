@@ -92,6 +92,7 @@ HIERARCHICAL_ALL_TO_ALL = register(
         ops=("all_to_all",),
         description="NVLink to the destination's rail, then along the rail, one after the other (HugeCTR)",
         stages=stages,
+        shares="direct",
         applies=applies,
         network_protocols=("simple",),
     )

@@ -36,6 +36,7 @@ LINEAR = register(
         ops=("all_to_all",),
         description="all messages posted at once, 32 under way (MPI)",
         stages=stages,
+        shares="direct",
         network_protocols=("simple",),
     )
 )

@@ -9,7 +9,7 @@ With n members of one NVLink domain, S bytes, and o and i the bytes a port sends
 where the ring of an all_reduce needs 2 (n - 1) / n S. The switch reads from all members, adds on the way and writes to
 all of them (multicast objects of NVLink 4 and later), a member's own part included, so latency does not grow with n.
 Only where the node's switch can (``in_switch_reduction``), from three members on; the Simple protocol only. Latency
-and the 0.85 (Hopper): NCCL 2.30 ``src/graph/tuning.cc``, NVLS.
+and the 0.85 (Hopper; 0.74 on Blackwell): NCCL 2.30 ``src/graph/tuning.cc``, NVLS.
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ NVLS = register(
         ops=("all_reduce", "all_gather", "reduce_scatter"),
         description="the NVSwitch adds (NVLink SHARP); one NVLink domain with in-switch reduction",
         stages=stages,
+        shares="nvls",
         applies=applies,
         near_protocols=("simple",),
         runs_on=switch_adds,

@@ -2,11 +2,12 @@
 
 With g members on a node and S bytes:
 
-    time = nvls_hop + 2 floor(log2 m) x network_hop + max(S / nvlink / 0.85, 2 S / g / nic)
+    time = nvls_hop + 2 floor(log2 m) x network_hop + max(S / nvlink / 0.85, e S / g / nic)
 
-A node's switch gives each of its members a part of the sum to send up and down the tree: NICs carry what a tree's
-carry, NVLink ports only the buffer once each way, and no hop is paid for each GPU of a node. NCCL runs it over several
-nodes with NVLink SHARP, Simple only. Latency and the 0.85 (Hopper): NCCL 2.30 ``src/graph/tuning.cc``, NVLSTree.
+with e = 1 on two nodes, 1.5 on three, 2 on four and more, as `tree` counts them. A node's switch gives each of its
+members a part of the sum to send up and down the tree: NICs carry what a tree's carry, NVLink ports only the buffer
+once each way, and no hop is paid for each GPU of a node. NCCL runs it over several nodes with NVLink SHARP, Simple
+only. Latency and the 0.85 (Hopper): NCCL 2.30 ``src/graph/tuning.cc``, NVLSTree.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ import math
 from simulator.network.blocks import Block
 from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register, switch_adds
 from simulator.network.collectives.nvls import EFFICIENCY
-from simulator.network.patterns import LocalRings, RailRings, Together
+from simulator.network.patterns import LocalRings, Together, Trees
 
 
 def stages(call: Call) -> tuple[Stage, ...]:
     """One pipelined phase; see the module's formula."""
-    g, m = call.block.local_size, call.block.node_count
+    m = call.block.node_count
     latency = Latency(table="nvls_tree", near_hops=1, network_hops=2 * math.floor(math.log2(m)))
-    pattern = Together((LocalRings(call.bytes), RailRings(2.0 * call.bytes / g)))
+    pattern = Together((LocalRings(call.bytes), Trees(call.bytes, local=False)))
     return (Stage(latency, pattern, near_efficiency=EFFICIENCY),)
 
 
@@ -38,6 +39,7 @@ NVLS_TREE = register(
         ops=("all_reduce",),
         description="the NVSwitch adds in each node, a double binary tree over the nodes (NCCL)",
         stages=stages,
+        shares="nvls",
         applies=applies,
         network_protocols=("simple",),
         runs_on=switch_adds,

@@ -31,6 +31,7 @@ PAIRWISE = register(
         ops=("all_to_all",),
         description="n - 1 rounds of one exchange each (MPI, gloo)",
         stages=stages,
+        shares="direct",
         network_protocols=("simple",),
     )
 )

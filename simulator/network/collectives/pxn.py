@@ -51,6 +51,7 @@ PXN = register(
         ops=("all_to_all",),
         description="grouped, but by NVLink to the GPU on the destination's rail before the NIC (NCCL's PXN)",
         stages=stages,
+        shares="direct",
         applies=applies,
         network_protocols=("simple",),
         runs_on=has_rails,

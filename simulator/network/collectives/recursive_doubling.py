@@ -45,6 +45,7 @@ RECURSIVE_DOUBLING_GATHER = register(
         ops=("all_gather",),
         description="log2 n exchanges of everything known so far (MPI, small messages); a power of two of members",
         stages=gathering_stages,
+        shares="direct",
         applies=is_power_of_two,
         network_protocols=("simple",),
     )

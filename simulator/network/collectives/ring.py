@@ -2,18 +2,21 @@
 
 With n members on m nodes, g on each, S bytes, p = 2 passes for all_reduce and barrier, 1 otherwise:
 
-    time = base + (p (n - 1) - k) x max(nvlink_hop, post) + k x network_hop
-           + max(R (g - 1) / g / nvlink, R / g / nic),          k = p (m - 1),  R = p (n - 1) / n x S
+    time = base + max(transfer + hops / (p (n - 1)), hops + path)
+    hops = (p (n - 1) - k) x max(nvlink_hop, post) + k x network_hop,          k = p (m - 1)
+    transfer = max(R (g - 1) / g / nvlink, R / g / nic),                       R = p (n - 1) / n x S
 
 (on one node the hop is nvlink_hop, k = 0 and each NVLink port carries R). Each ring leaves a node through another
 member's NIC, so a NIC carries R / g and an NVLink port what is left of R. broadcast and reduce pass S once: R = S.
-All hops of the pipeline are filled, so that NVLink and NIC work at the same time: one phase. Latency formula and
-pacing: NCCL 2.30 ``src/graph/tuning.cc``, Ring.
+All hops of the pipeline are filled, so that NVLink and NIC work at the same time: one phase. A part goes on slice by
+slice: the ``path`` of its first slice over all hops takes as long as `simulator.network.nccl_chunks` says, and while
+that is shorter than the transfers of all parts, the hops are hidden behind these. Latency formula and pacing: NCCL 2.30
+``src/graph/tuning.cc``, Ring.
 """
 
 from __future__ import annotations
 
-from simulator.network.collectives.algorithm import Call, CollectiveAlgorithm, Latency, Stage, register
+from simulator.network.collectives.algorithm import Call, Chunks, CollectiveAlgorithm, Latency, Stage, register
 from simulator.network.patterns import Rings
 from simulator.operators import CollectiveOp
 
@@ -38,6 +41,7 @@ def stages(call: Call) -> tuple[Stage, ...]:
             own_bytes=0.0 if chain else call.bytes / n,
             added_bytes=call.bytes * ((n - 1) / n if adding else 0.0),
             message_bytes=float(call.bytes.max()) / n,
+            chunks=None if chain else Chunks("ring", float(call.bytes.max()), steps=passes * (n - 1), far=network_hops),
         ),
     )
 

@@ -38,6 +38,7 @@ SCATTER_DOUBLING = register(
         ops=("broadcast", "reduce"),
         description="in parts down a tree, then exchanged in pairs (MPI, medium messages); a power of two of members",
         stages=stages,
+        shares="direct",
         applies=is_power_of_two,
         network_protocols=("simple",),
     )

@@ -47,6 +47,7 @@ SCATTER_RING = register(
         ops=("broadcast", "reduce"),
         description="in parts down a tree, then round a ring (van de Geijn; MPI, large messages); a reduce backwards",
         stages=stages,
+        shares="direct",
         network_protocols=("simple",),
     )
 )

@@ -48,6 +48,7 @@ SENDS = register(
         ops=("sendrecv", "gather", "scatter"),
         description="each message straight to its receiver, all at once (NCCL's grouped sends)",
         stages=stages,
+        shares="sends",
         network_protocols=("simple",),
     )
 )

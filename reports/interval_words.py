@@ -1,0 +1,42 @@
+"""Intervals of predictions in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from reports.numbers import samples_per_s, seconds
+
+
+def time_span(low_s: float, high_s: float) -> str:
+    """``8 in 10 between 46.9 and 75.0 ms``."""
+    return _span(seconds(low_s).split(" "), seconds(high_s).split(" "))
+
+
+def rate_span(low: float, high: float) -> str:
+    """``8 in 10 between 0.87 and 1.40 M samples/s``."""
+    return _span(samples_per_s(low), samples_per_s(high))
+
+
+def _span(low: Iterable[str], high: Iterable[str]) -> str:
+    """Two numbers with their units; a unit that both have stands once."""
+    (one, unit), (other, last) = low, high
+    first = one if unit == last else f"{one} {unit}"
+    return f"8 in 10 between {first} and {other} {last}"
+
+
+def widest_in_words(uncertainty: Mapping[str, Any]) -> str:
+    """The constants that widen an interval most, and how each is measured; empty without any.
+
+    Args:
+        uncertainty: block of that name in ``summary.json``.
+    """
+    sources = [source for source in uncertainty["sources"] if source["key"] in uncertainty["widest"]]
+    named = [f"{source['key']} (measure it: {source['measure']})" for source in sources]
+    return f"Most of the interval comes from {' and '.join(named)}." if named else ""
+
+
+def given_in_words(uncertainty: Mapping[str, Any]) -> str:
+    """Values of the user, whose uncertainty is not known; empty without any."""
+    given = uncertainty["given"]
+    return f"Given without a source, so that the interval counts them as exact: {', '.join(given)}." if given else ""

@@ -1,0 +1,87 @@
+"""The interval of a run's iteration time: no further runs, only what the run and the search for its bound found."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from scenarios.prepare import Prepared
+from scenarios.uncertainty.constant import Constant
+from scenarios.uncertainty.framework import framework_constants, residual_of
+from scenarios.uncertainty.interval import COLLECTIVES, Interval, elasticities, interval, sources_of
+from scenarios.uncertainty.machine import EMBEDDING, STREAMS, Weighted, machine_constants, version_of
+from scenarios.uncertainty.shares import measured_nodes
+from scenarios.uncertainty.shipped import JOB_GROUPS, shipped_quantiles
+from scenarios.uncertainty.usage import CallUse, Usage
+from simulator.analysis import Analysis, Bound
+from simulator.lowered import PS_PER_S
+from simulator.lowering import Lowering
+from simulator.operators import Delay, HostWork
+from simulator.program import TaskGraph
+
+MODEL_FORM = Constant("simulator", "derived", 0.04, "what the models of kernels and links leave out")
+"""Part of every time that no constant stands for: median error of predictions whose constants were all measured."""
+
+
+def interval_of_run(prepared: Prepared, lowering: Lowering, analysis: Analysis, bound: Bound) -> Interval:
+    """The interval of the iteration time."""
+    resolved, usage = prepared.resolved, usage_of(prepared, lowering, analysis)
+    cluster, framework = resolved.cluster, resolved.framework
+    to_class = elasticities(bound.iteration_time_s, bound.gains)
+    constants = machine_constants(cluster, prepared.machine.collectives.calibration, usage)
+    collectives = sum(to_class.get(name, 0.0) for name in COLLECTIVES)
+    common = [
+        (1.0, residual_of(framework, cluster.node.gpu, resolved.nodes)),
+        (1.0, MODEL_FORM),
+        (collectives, version_of(cluster, usage.calls)),
+    ]
+    sources = sources_of(to_class, _together(constants, framework_constants(framework, usage)), common)
+    name = group_of_job(resolved.nodes, measured_nodes(cluster))
+    return interval(analysis.iteration.seconds, sources, name, shipped_quantiles()[name])
+
+
+def group_of_job(nodes: int, measured: int) -> str:
+    """Group of a job on so many nodes of a machine whose collectives were measured on so many."""
+    one, within, beyond = JOB_GROUPS
+    return one if nodes == 1 else within if nodes <= measured else beyond
+
+
+def usage_of(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> Usage:
+    """Use of the machine by a run."""
+    calls = [
+        CallUse(i.op, i.members, i.nodes, i.bytes, i.alone_s, i.algorithm)
+        for i in lowering.collectives
+        if i.members > 1
+    ]
+    kernels = {"Gemm", *EMBEDDING, *STREAMS}
+    on_path = analysis.critical_path.by_operator_ps()
+    return Usage(
+        calls,
+        {name: ps / PS_PER_S for name, ps in on_path.items() if name in kernels},
+        str(prepared.resolved.scenario.precision.dense),
+        _host_s(prepared, prepared.graph),
+    )
+
+
+def _host_s(prepared: Prepared, graph: TaskGraph) -> dict[str, float]:
+    """Seconds of an iteration by the framework's times: launches and operators, and waits of the device for them."""
+    framework, tables = prepared.resolved.framework, prepared.plan.tables
+    launched = operators = waits = 0.0
+    for program in graph.programs:
+        share = program.rank_count / graph.world_size
+        for work in program.work:
+            if isinstance(work, HostWork):
+                launched += share * work.launches * framework.launch_s.value
+                operators += share * work.seconds
+            waits += share if isinstance(work, Delay) else 0.0
+    found = {"launch_s": launched, "operator_s": operators}
+    if waits:
+        found["iteration_s"] = framework.seconds("iteration_s")
+        found["table_s"] = framework.seconds("table_s") * len(tables) / graph.world_size
+        found["feature_s"] = framework.seconds("feature_s") * tables.feature_count
+    return {name: seconds for name, seconds in found.items() if seconds > 0.0}
+
+
+def _together(
+    one: Mapping[str, Sequence[Weighted]], other: Mapping[str, Sequence[Weighted]]
+) -> dict[str, list[Weighted]]:
+    return {name: [*one.get(name, ()), *other.get(name, ())] for name in (*one, *other)}

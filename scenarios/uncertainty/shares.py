@@ -1,0 +1,113 @@
+"""Uncertainty of the share of a link's rate that a collective reaches: all that is taken from a calibration.
+
+A share is derived from a measured point, or fitted. It is the less certain the further the call is from what was
+measured: more nodes, another operation, no measurement at all.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+
+from hardware_specs.types import Cluster
+from scenarios.uncertainty.constant import SIGMA, Constant
+from scenarios.uncertainty.usage import CallUse
+from simulator.network.calibration import Calibration, LinkClass
+from simulator.network.collectives import ALGORITHMS
+
+NORMAL_MEDIAN = 0.6745
+"""Median of the absolute value of a standard normal variable: a median error over this is a standard deviation."""
+
+PER_DOUBLING = 0.08
+"""Standard deviation of a share for each doubling of nodes beyond the measured ones (Polaris, 1 GiB: all_reduce loses
+14 % of its rate from 8 to 256 nodes, all_to_all over a half to 540: 2 to 12 % a doubling)."""
+
+OTHER_OPERATION = 0.15
+"""Standard deviation where the share of another operation is taken (shares of operations on one fabric, shipped
+clusters: 0.67 to 0.83 inside a node, 0.89 to 0.99 between nodes)."""
+
+UNMEASURED = 0.30
+"""Standard deviation where no share was measured and links count at their full rate: shipped shares are 0.5 to 1."""
+
+UNSTATED_FIT = 0.10
+"""Standard deviation of a fitted share without stated residuals: the median over the shipped fits."""
+
+_FITTED_NODES = re.compile(r"rows on (?:up to )?(\d+) node")
+_MEDIAN_ERROR = re.compile(r"median (?:error )?([\d.]+) %")
+
+
+def share_of(cluster: Cluster, calibration: Calibration, call: CallUse, link: LinkClass) -> Constant:
+    """The share of a call on links inside nodes (``near``) or between them (``nic``), with its uncertainty."""
+    measure = _measure(cluster, call, link)
+    if link in calibration.fitted:
+        return _fitted(cluster, calibration.fitted[link], call, link, measure)
+    found = calibration.nearest(call.op, link, call.nodes, call.local_size)
+    if found is None:
+        where = "inside a node" if link == "near" else "between nodes"
+        reason = f"nothing was measured {where}: links count at their full rate"
+        return Constant(f"cluster.calibration ({where})", "assumed", UNMEASURED, reason, measure)
+    point = found.point
+    key = f"cluster.calibration ({point.op}, {point.ranks} ranks on {point.nodes} nodes)"
+    words = "measured" if point.grade in ("read", "secondary") else f"{point.grade}: {point.note or point.source}"
+    constant = Constant(key, point.grade, SIGMA[point.grade], words, measure)
+    if point.op != call.op:
+        constant = constant.widened(OTHER_OPERATION, f"taken for {call.op}, which has no point of its own")
+    if link == "nic":
+        constant = _further(constant, call.nodes, point.nodes)
+    return constant
+
+
+def _fitted(cluster: Cluster, shares: Mapping[str, float], call: CallUse, link: LinkClass, measure: str) -> Constant:
+    """The share of a fit, by algorithm or operation; its residuals are how far the share of one size is off."""
+    residuals = "" if cluster.fitted is None else cluster.fitted.residuals
+    name = "near_fraction" if link == "near" else "network_fraction"
+    key = f"{call.op}/{call.algorithm}"
+    by_algorithm = ALGORITHMS.get(key).shares if key in ALGORITHMS else "ring"
+    own = by_algorithm if by_algorithm in shares or call.op not in shares else call.op
+    reason = f"fitted, {residuals}" if residuals else "fitted"
+    constant = Constant(f"cluster.fitted.{name}.{own}", "derived", residual_sigma(residuals), reason, measure)
+    if own not in shares:
+        constant = constant.widened(OTHER_OPERATION, f"no {own} algorithm was among the fitted collectives")
+    if link == "nic":
+        constant = _further(constant, call.nodes, measured_nodes(cluster))
+    return constant
+
+
+def _further(constant: Constant, nodes: int, measured: int) -> Constant:
+    """The constant on more nodes than were measured."""
+    if nodes <= measured:
+        return constant
+    return constant.widened(PER_DOUBLING * math.log2(nodes / measured), f"measured on {measured} nodes, here {nodes}")
+
+
+def residual_sigma(residuals: str) -> float:
+    """Standard deviation from the text of a fit's residuals."""
+    found = _MEDIAN_ERROR.search(residuals)
+    return UNSTATED_FIT if found is None else float(found[1]) / 100.0 / NORMAL_MEDIAN
+
+
+def measured_nodes(cluster: Cluster) -> int:
+    """Most nodes on which a collective of this machine was measured; 1 without any."""
+    found = _FITTED_NODES.search("" if cluster.fitted is None else cluster.fitted.residuals)
+    if found is not None:
+        return int(found[1])
+    return max((point.nodes for point in cluster.calibration if point.grade != "assumed"), default=1)
+
+
+def measured_ops(cluster: Cluster, *, nodes: int) -> Sequence[str]:
+    """Operations with a small message measured inside a node (``nodes`` 1) or between nodes."""
+    return [point.op for point in cluster.latency_points if (point.nodes == 1) is (nodes == 1)]
+
+
+def _measure(cluster: Cluster, call: CallUse, link: LinkClass) -> str:
+    """The nccl-tests line and the calibration that measure a share."""
+    nodes = 1 if link == "near" else call.nodes
+    ranks = min(call.ranks, cluster.node.ranks) if link == "near" else call.ranks
+    test = {"all_to_all": "alltoall"}.get(call.op, call.op)
+    if cluster.collectives.nccl is None:
+        return f"the OSU benchmark of {call.op} on {nodes} nodes; dlrmsim calibrate collectives"
+    start = f"{test}_perf -b 1K -e 4G -f 2 -g {ranks}"
+    if nodes > 1:
+        start = f"mpirun -np {ranks} {test}_perf -b 1K -e 4G -f 2 -g 1"
+    return f"{start} > LOG; dlrmsim calibrate collectives LOG --cluster {cluster.name} --out FILE"

@@ -1,0 +1,155 @@
+"""Intervals: closed forms of made-up bounds, laws, and the quantiles of made-up cases."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from hardware_specs.loader import load_cluster
+from scenarios.progress import Silent
+from scenarios.resolve import load_scenario
+from scenarios.runner import simulate
+from scenarios.uncertainty.conformal import FEWEST, Quantiles, Residual, by_group, quantiles
+from scenarios.uncertainty.constant import SIGMA, Constant, graded
+from scenarios.uncertainty.interval import elasticities, interval, sources_of
+from scenarios.uncertainty.machine import VERSIONS_LARGE, VERSIONS_SMALL, Weighted
+from scenarios.uncertainty.shares import residual_sigma, share_of
+from scenarios.uncertainty.usage import CallUse
+from simulator.analysis.bound import Gain
+from simulator.network.calibration import calibrate
+
+NORMAL = Quantiles(-1.28, 1.28, 100)
+
+
+def constant(key: str, sigma: float, grade="derived") -> Constant:
+    return Constant(key, grade, sigma, "made up", "measure it")
+
+
+def made_up(*more: Weighted):
+    """An iteration that is bound by NICs for 60 % and by HBM for 30 %."""
+    behind = {"NIC": [Weighted(1.0, constant("nic", 0.1)), *more], "HBM": [Weighted(0.5, constant("hbm", 0.2))]}
+    return sources_of({"NIC": 0.6, "HBM": 0.3}, behind, [(1.0, constant("framework", 0.15))])
+
+
+def test_the_variance_is_the_sum_of_elasticity_times_sigma_squared():
+    found = interval(2.0, made_up(), "one node", NORMAL)
+    sigma = math.sqrt((0.6 * 0.1) ** 2 + (0.3 * 0.5 * 0.2) ** 2 + 0.15**2)
+    assert found.sigma == pytest.approx(sigma, rel=1e-12)
+    assert found.p10_s == pytest.approx(2.0 * math.exp(-1.28 * sigma), rel=1e-12)
+    assert found.p90_s == pytest.approx(2.0 * math.exp(1.28 * sigma), rel=1e-12)
+
+
+def test_sources_are_sorted_by_their_part_of_the_variance_and_add_up():
+    sources = made_up()
+    assert [source.constant.key for source in sources] == ["framework", "nic", "hbm"]
+    assert sum(source.share for source in sources) == pytest.approx(1.0)
+
+
+def test_a_constant_behind_two_classes_adds_its_elasticities():
+    share = constant("share", 0.1)
+    (source,) = sources_of(
+        {"NIC": 0.5, "spine": 0.2}, {"NIC": [Weighted(1.0, share)], "spine": [Weighted(1.0, share)]}, []
+    )
+    assert source.elasticity == pytest.approx(0.7)
+
+
+@pytest.mark.parametrize("sigma", [0.0, 0.05, 0.5])
+def test_a_further_unknown_constant_never_narrows_the_interval(sigma):
+    before = interval(2.0, made_up(), "one node", NORMAL)
+    after = interval(2.0, made_up(Weighted(0.3, constant("more", sigma))), "one node", NORMAL)
+    assert after.p90_s / after.p10_s >= before.p90_s / before.p10_s
+
+
+def test_the_elasticity_to_the_only_class_of_an_iteration_is_one():
+    assert elasticities(1.1, [Gain("NIC", 1.0, 1 - 1 / 1.1)])["NIC"] == pytest.approx(1.0)
+
+
+def test_gains_within_the_noise_of_a_settled_run_count_as_none():
+    assert elasticities(1.0, [Gain("NIC", 0.9995, 0.0005)])["NIC"] == 0.0
+
+
+def test_quantiles_leave_a_tenth_out_on_each_side_with_the_correction_for_few_cases():
+    found = quantiles([Residual(z, str(z)) for z in range(-9, 10)])  # 19 cases: the 18th, ceil(0.9 x 20)
+    assert (found.low, found.high) == (-8, 8)
+
+
+def test_cases_of_one_configuration_weigh_as_one():
+    repeated = [Residual(5.0, "same")] * 50 + [Residual(float(z), str(z)) for z in range(-9, 10)]
+    assert quantiles(repeated).high == 8.0
+
+
+def test_the_prediction_is_inside_even_where_all_measurements_are_slower():
+    assert quantiles([Residual(1.0 + z, str(z)) for z in range(20)]).low == 0.0
+
+
+def test_a_group_of_few_cases_takes_the_quantiles_of_all():
+    many = [Residual(float(z), str(z)) for z in range(-9, 10)]
+    found = by_group({"many": many, "few": [Residual(0.1, "a")] * (FEWEST - 1)})
+    assert (found["few"].low, found["few"].high) == (quantiles([*many, Residual(0.1, "a")]).low, 8.0)
+
+
+def test_shares_are_less_sure_on_more_nodes_and_for_other_algorithms():
+    cluster = load_cluster("dgx_h100")
+    calibration = calibrate(cluster)
+
+    def sigma(algorithm, nodes):
+        call = CallUse("all_reduce", 8 * nodes, nodes, 1e9, 1.0, algorithm)
+        return share_of(cluster, calibration, call, "nic").sigma
+
+    fitted = cluster.fitted.network_fraction
+    assert "ring" in fitted
+    assert "tree" not in fitted
+    assert sigma("ring", 10) == pytest.approx(residual_sigma(cluster.fitted.residuals))
+    assert sigma("ring", 10) < sigma("ring", 20) < sigma("ring", 80)
+    assert sigma("tree", 10) > sigma("ring", 10)
+
+
+def test_an_assumed_constant_is_less_sure_than_any_other_and_says_why():
+    gpu = load_cluster("dgx_b200").node.gpu
+    found = graded("key", gpu.achieved.gemm_fraction, "measure it")
+    assert found.sigma == max(SIGMA.values())
+    assert found.reason.startswith("assumed: ")
+
+
+@pytest.fixture(scope="module")
+def one_node():
+    return simulate(load_scenario("mlperf_dlrm_v1", ["nodes=1"]), Silent())
+
+
+def test_a_run_has_its_prediction_inside_its_interval(one_node):
+    summary = one_node.summary
+    assert summary["iteration_time_p10_s"] <= summary["iteration_time_s"] <= summary["iteration_time_p90_s"]
+    rates = [summary[f"throughput_{end}samples_per_s"] for end in ("p10_", "", "p90_")]
+    assert rates == sorted(rates)
+    assert summary["uncertainty"]["group"] == "one node"
+    assert len(summary["uncertainty"]["widest"]) == 2
+    assert all(source["measure"] for source in summary["uncertainty"]["sources"][:1])
+
+
+def test_values_of_the_user_are_listed_and_counted_as_exact():
+    settings = ["nodes=1", "cluster.node.gpu.memory_bytes_per_s=2000 GB/s"]
+    given = simulate(load_scenario("mlperf_dlrm_v1", settings), Silent())
+    assert given.interval.given == ("cluster.node.gpu.memory_bytes_per_s",)
+    assert "cluster.node.gpu.memory_bytes_per_s" not in [s.constant.key for s in given.interval.sources]
+
+
+def test_a_bound_that_rests_on_assumed_constants_is_a_warning_with_its_share():
+    found = simulate(load_scenario("mlperf_dlrm_dcnv2", ["cluster=dgx_b200", "nodes=1"]), Silent())
+    warning = next(w for w in found.warnings if "rests on assumed constants" in w)
+    assert "cluster.node.gpu.achieved." in warning
+    assert "% of the iteration" in warning
+
+
+def test_no_interval_of_a_collective_is_narrower_than_versions_of_nccl_differ():
+    import dlrmsim
+
+    found = dlrmsim.collective("dgx_h100", op="all_reduce", ranks=8, sizes="1KiB..1GiB")
+    for row, of in zip(found.tables[0].rows, found.intervals[0], strict=True):
+        least = math.exp(2 * (VERSIONS_LARGE if row.bytes >= 2**20 else VERSIONS_SMALL))
+        assert of.p10_s <= row.time_s <= of.p90_s
+        assert of.p90_s / of.p10_s >= least * (1 - 1e-12)
+
+
+def test_a_source_is_plain_json(one_node):
+    source = one_node.interval.sources[0]
+    assert replace(source, share=0.5).to_dict()["share"] == 0.5

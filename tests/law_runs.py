@@ -33,7 +33,7 @@ def iteration_s(resolved: ResolvedScenario) -> float:
 def summary_of_run(resolved: ResolvedScenario) -> dict[str, Any]:
     """The summary of a run without its bound, which takes longer than the run."""
     done = simulation_of(resolved, Silent())
-    return summary_of(done.prepared, done.analysis, None, None, done.warnings)
+    return summary_of(done.prepared, done.analysis, bound=None, interval=None, levers=None, warnings=done.warnings)
 
 
 @cache

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 TAIL = 0.1
 """Part of the cases that an interval leaves out on each side: 8 in 10 are inside."""
 
-FEWEST = math.ceil(1.0 / TAIL) - 1
-"""Configurations from which a quantile exists: with fewer than 9, no residual is far enough out."""
+FEWEST = math.ceil(2.0 / TAIL) - 1
+"""Configurations from which a group has quantiles of its own: with fewer than 19, its most extreme case is one alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from math import inf, isfinite
+from math import inf
 from pathlib import Path
 
 from inputs.errors import InputError
@@ -13,6 +13,8 @@ from inputs.yaml_lines import MAX_FILE_BYTES
 
 MAX_CELL = 10_000
 """Longest cell, characters: names and lists of numbers are shorter."""
+SMALLEST, LARGEST = 1e-18, 1e18
+"""Range of all numbers: sizes, counts and times beyond are none of a machine."""
 _CELLS = f"cells of at most {MAX_CELL:,} characters between commas, quotes around those that hold commas"
 
 
@@ -42,10 +44,10 @@ class CsvRow:
         raise self._missing(columns)
 
     def number(self, *columns: str, least: float | None = None) -> float:
-        """A finite number.
+        """A number.
 
         Args:
-            least: smallest value; None: any above zero.
+            least: smallest value; None: any above zero, that is `SMALLEST`. The largest is `LARGEST`.
 
         Raises:
             InputError: the cell is missing, no such number, or out of range.
@@ -59,7 +61,7 @@ class CsvRow:
             value = float(given) if given.isascii() else inf
         except ValueError:
             raise self.error(column, "not a number", given=given, expected=_expected(least)) from None
-        if not isfinite(value) or not (value > 0 if least is None else value >= least):
+        if not (SMALLEST if least is None else least) <= value <= LARGEST:  # nan is in no range
             raise self.error(column, "impossible value", given=given, expected=_expected(least))
         return value
 
@@ -83,7 +85,7 @@ class CsvRow:
 
 
 def _expected(least: float | None) -> str:
-    return f"a number, {'more than 0' if least is None else f'at least {least:g}'}"
+    return f"a number, {'more than 0' if least is None else f'at least {least:g}'}, at most {LARGEST:g}"
 
 
 def csv_text(file: Path) -> str:

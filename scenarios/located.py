@@ -34,6 +34,20 @@ def located(document: Document, prefix: KeyPath = ()) -> Iterator[None]:
 
 
 @contextmanager
+def at_key(key: str) -> Iterator[None]:
+    """Give an `InputError` that names no key this one.
+
+    Raises:
+        InputError: the error with the key, or unchanged when it has one.
+    """
+    try:
+        yield
+    except InputError as error:
+        error.key = error.key or key
+        raise
+
+
+@contextmanager
 def of_file(name: str | Path) -> Iterator[None]:
     """Give an `InputError` that names no file this one, such as the cluster that a command is about.
 

@@ -157,7 +157,7 @@ def _attempt(resolved: ResolvedScenario, *, hasty: bool) -> Found | None:
         except InfeasibleError:
             continue
         costs = job.context.costs.of(plan.tables).stored(plan.storage)
-        return Found(job.report(plan), plan_cost_s(plan, costs), plan.rows_scale, searches)
+        return Found(job.report(plan), plan_cost_s(plan, costs), plan.rows_scale, searches or hasty)
     return None
 
 

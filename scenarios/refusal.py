@@ -51,8 +51,8 @@ def _tiers(resolved: ResolvedScenario, tables: Tables, context: PlanningContext)
 def _advice(resolved: ResolvedScenario, tables: Tables, context: PlanningContext, attempt: Attempt) -> list[str]:
     """Remedies that were tried, as text."""
     if context.memory_bytes <= 0:
-        found = Remedies(resolved, attempt, resolved.world_size).smaller_batch()
+        found = Remedies(resolved, attempt, resolved.world_size, len(tables)).smaller_batch()
         return [remedy.in_words() for remedy in found]
     spread = context.choice is None  # else tables may leave device memory
     least = math.ceil(context.least_bytes(tables) / context.memory_bytes) if spread else 1
-    return [remedy.in_words() for remedy in Remedies(resolved, attempt, least).all()]
+    return [remedy.in_words() for remedy in Remedies(resolved, attempt, least, len(tables)).all()]

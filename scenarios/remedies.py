@@ -34,8 +34,10 @@ planning takes time proportional to the ranks."""
 
 ALL_PLANNERS_RANKS = 1024
 """Largest number of ranks at which every planner is tried; above, `SPREADING`, without improvement of plans."""
+SMALL_PLANNING = 20_000
+"""Ranks times tables up to which remedies are planned in full; above, first plans without improvement are enough."""
 
-FIRST_PLAN = "in the first plan of the search"
+FIRST_PLAN = "in a first plan"
 
 HALVINGS = 10
 """Largest number of times that the samples of a rank are halved."""
@@ -49,13 +51,13 @@ class Found:
         memory: memory of every rank under it.
         cost_s: iteration time by the costs of planners, seconds.
         rows_scale: factor on the rows of all tables.
-        searched: whether the search planner goes on from it.
+        first: whether the planner goes on from it.
     """
 
     memory: MemoryReport
     cost_s: float
     rows_scale: float
-    searched: bool = False
+    first: bool = False
 
 
 class Attempt(Protocol):
@@ -83,7 +85,7 @@ class Remedy:
     def in_words(self) -> str:
         """The options of a command line, and in brackets the memory of the fullest rank."""
         options = " ".join(f"--set {setting}" for setting in self.settings)
-        memory = self.found.memory.fullest() + (f" {FIRST_PLAN}" if self.found.searched else "")
+        memory = self.found.memory.fullest() + (f" {FIRST_PLAN}" if self.found.first else "")
         return f"{options} ({'; '.join((*self.notes, memory))})"
 
 
@@ -95,11 +97,13 @@ class Remedies:
         resolved: the scenario that does not fit.
         attempt: plans a changed one.
         least_ranks: smallest number of ranks whose memory holds all tables.
+        tables: number of tables.
     """
 
     resolved: ResolvedScenario
     attempt: Attempt
     least_ranks: int
+    tables: int
 
     def smaller_batch(self) -> list[Remedy]:
         """The largest of half, a quarter... of the samples with which the job fits."""
@@ -147,7 +151,7 @@ class Remedies:
         own = self.resolved.scenario.workload.sharding.planner
         every = PLANNERS.names() if self.resolved.world_size <= ALL_PLANNERS_RANKS else SPREADING
         names = [name for name in every if name not in (own, SEARCH)]
-        tried = [self._tried((f"{PLANNER}={name}",)) for name in names]
+        tried = [self._sure((f"{PLANNER}={name}",)) for name in names]
         fitting = sorted((t for t in tried if t is not None), key=lambda t: t[1].cost_s)
         if not fitting:
             return []
@@ -219,14 +223,13 @@ class Remedies:
         sharding = self.resolved.scenario.workload.sharding
         if sharding.plan is not None or self.resolved.scenario.workload.rows_scaling == "fit":
             return []
-        found = self._tried(("workload.rows_scaling=fit",))
+        found = self._sure(("workload.rows_scaling=fit",))
         return [_remedy(found, f"{100 * found[1].rows_scale:.1f} % of the rows")] if found else []
 
     def _sure(self, settings: tuple[str, ...]) -> tuple[tuple[str, ...], Found] | None:
-        """The plan of a run; on many ranks only if a hasty planner finds a plan."""
-        if self.resolved.world_size > ALL_PLANNERS_RANKS and not self._tried(settings, hasty=True):
-            return None
-        return self._tried(settings)
+        """The plan of a run; of many ranks or tables a first one, where the full planner finds one as well."""
+        ranks = self.resolved.world_size
+        return self._tried(settings, hasty=ranks > ALL_PLANNERS_RANKS or ranks * self.tables > SMALL_PLANNING)
 
     def _tried(self, settings: tuple[str, ...], *, hasty: bool = False) -> tuple[tuple[str, ...], Found] | None:
         try:

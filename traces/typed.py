@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -55,7 +55,7 @@ def typed(value: object, kind: Any, file: Path, where: str = "", names: Mapping[
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
-        raise wrong_type(error, value, file, where, names=names or {}) from None
+        raise wrong_type(error, value, file, where, names=names or {}, kind=kind) from None
 
 
 def rank_in_name(digits: str, file: Path) -> int:
@@ -80,6 +80,7 @@ def wrong_type(
     where: str = "",
     skip: int = 0,
     names: Mapping[str, str] = MappingProxyType({}),
+    kind: Any = None,
 ) -> InputError:
     """The message of a type that is not the declared one.
 
@@ -87,6 +88,7 @@ def wrong_type(
         value: the value that was read, without types; `UNREAD` for none.
         skip: steps of the error's path that lead to ``value``.
         names: keys of the file, where ``value`` has others.
+        kind: the type that the error's path starts from, for the names that it allows.
     """
     said = _SAID.match(str(error))
     what, path = (said["what"], said["path"] or "") if said else (str(error), "")
@@ -98,11 +100,23 @@ def wrong_type(
         elif step["index"] is not None and isinstance(value, list) and int(step["index"]) < len(value):
             value = value[int(step["index"])]
     expected = _in_words(what) if what.startswith("Expected ") else _EXPECTED.get(what)
+    if what.startswith("Invalid enum value"):
+        expected = _names_allowed(kind, steps)
     missing = _MISSING.match(what)
     message = f"the key {missing[1]} is missing" if missing else "wrong value" if expected else what
     place = ": ".join(part for part in (where, key.removeprefix(".")) if part)
     given = None if value is UNREAD or missing else shown(value)
     return InputError(message, file=file, key=place or None, given=given, expected=expected)
+
+
+def _names_allowed(kind: Any, steps: Sequence[re.Match[str]]) -> str:
+    """The names that a type allows at the end of a path."""
+    at: Any = None if kind is None else msgspec.inspect.type_info(kind)
+    for step in steps:
+        fields = {field.encode_name: field.type for field in getattr(at, "fields", ())}
+        at = fields.get(step["key"]) if step["key"] else getattr(at, "item_type", None)
+    values = getattr(at, "values", ())
+    return f"one of {', '.join(map(str, values))}" if values else "one of the names of this format"
 
 
 _EXPECTED = {"Number out of range": "a finite number"}

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from inputs.errors import InfeasibleError, InputError
 from scenarios.plans import PlanningJob, plan_of
-from tests.planning_jobs import job
+from tests.planning_jobs import TABLES, job, made_up, scenario_data
 from workloads.dlrm.iteration.memory import stored_on_ranks
 from workloads.dlrm.model.storage import (
     COMPUTE_KERNELS,
@@ -103,7 +103,9 @@ def test_no_rank_holds_more_than_a_tier_has(planner: str, hbm: float, ddr: float
 
 def test_a_search_simulates_with_the_kernels() -> None:
     """Its plan is in host memory too, and no slower than those it began with."""
-    made = job(sharding={"planner": "search", "steps": 4, "compute_kernels": ["fused_uvm"]})
+    large = [table | {"rows": 100 * int(str(table["rows"]))} for table in TABLES]  # too large to be copied to all
+    model = scenario_data()["workload"]["model"] | {"tables": made_up(large)}
+    made = job(model=model, sharding={"planner": "search", "steps": 4, "compute_kernels": ["fused_uvm"]})
     found, greedy = made.make("search"), made.make("greedy")
     sharded = np.setdiff1d(np.arange(5), found.data_parallel)
     assert set(found.storage.kernel[sharded].tolist()) == {1}

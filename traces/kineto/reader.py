@@ -22,7 +22,7 @@ from traces.collective_args import KeptArgs, ProcessGroup
 from traces.json_array import JsonArray
 from traces.kineto.events import DEVICE, Events, Interner, Kind, RankTrace, concatenated
 from traces.kineto.shapes import has_shape
-from traces.typed import Rank, RankCount, rank_in_name, typed
+from traces.typed import UNREAD, Rank, RankCount, rank_in_name, typed, wrong_type
 
 PS_PER_US = 1_000_000
 NS_PER_US = 1_000
@@ -256,7 +256,10 @@ def _kept_args(args: Args, file: Path, where: str) -> dict[str, Any]:
     for field in ("dims", "types"):
         raw = getattr(args, field)
         if bytes(raw):
-            kept[field] = msgspec.json.decode(raw)
+            try:
+                kept[field] = msgspec.json.decode(raw)
+            except msgspec.ValidationError as error:  # a number beyond doubles
+                raise wrong_type(error, UNREAD, file, f"{where}: {_NAMES[field]}") from None
     return kept
 
 

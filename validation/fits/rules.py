@@ -11,6 +11,7 @@ from pydantic import AfterValidator
 
 from inputs.errors import InputError
 from inputs.model import problem
+from scenarios.located import of_file
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "<=": operator.le, ">=": operator.ge, "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">": operator.gt,
@@ -51,7 +52,7 @@ def _compare(comparison: str, inputs: Mapping[str, Any]) -> bool:
         limit = match[3] if isinstance(value, str) else float(match[3])
     except ValueError:
         raise InputError(
-            f"{match[1]} is a number", file="rule", given=comparison, expected=f"{match[1]} {match[2]} NUMBER"
+            f"{match[1]} is a number", given=comparison, expected=f"{match[1]} {match[2]} NUMBER"
         ) from None
     return _COMPARISONS[match[2]](value, limit)
 
@@ -82,7 +83,8 @@ def rows_to_fit(rows: Sequence[Row], rule: str | None) -> list[Row]:
         raise InputError(
             "not a rule", file="--rule", given=rule, expected="KEY OP VALUE, e.g. 'nodes <= 2', joined by ' or '"
         ) from error
-    used = [row for row in rows if holds(rule, row.inputs)]
+    with of_file("--rule"):
+        used = [row for row in rows if holds(rule, row.inputs)]
     if not used:
         raise InputError(
             "the rule leaves no row to fit on", file="--rule", given=rule, expected="a rule that a row follows"

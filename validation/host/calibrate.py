@@ -158,7 +158,10 @@ def fit_host(record: HostRecord, cluster: Cluster) -> HostFit:
 
 
 def errors_pct(rows: Sequence[Row], cluster: Cluster) -> list[float | None]:
-    """Error of each timed row, 100 (predicted / measured - 1); None for collectives between ranks that share cores."""
+    """Error of each timed row, 100 (predicted / measured - 1).
+
+    None for collectives between ranks that share cores, and for kernels of other numbers of threads than were fitted.
+    """
     kernels = {known.threads: known for known in cluster.node.cpu.kernels}
     timed = [row for row in rows if row["kind"] not in KERNELS and row["times_s"] and row["alone"]]
     measured = measured_collectives(rows, timed)
@@ -166,8 +169,8 @@ def errors_pct(rows: Sequence[Row], cluster: Cluster) -> list[float | None]:
     found: list[float | None] = []
     for row in rows:
         if row["kind"] in KERNELS:
-            part = alone(KernelRow.of(row), row["ranks"])
-            found.append(100.0 * (expected_s(part, kernels[row["threads"]]) / part.seconds - 1.0))
+            part, known = alone(KernelRow.of(row), row["ranks"]), kernels.get(row["threads"])
+            found.append(None if known is None else 100.0 * (expected_s(part, known) / part.seconds - 1.0))
         else:
             found.append(100.0 * (float(next(seconds)) - 1.0) if row["alone"] and row["times_s"] else None)
     return [error for row, error in zip(rows, found, strict=True) if row["times_s"]]

@@ -11,6 +11,7 @@ from hardware_specs.cpu_kernels import KernelClass
 from hardware_specs.types import Cluster
 from scenarios.bursts import steady_rule
 from scenarios.engine_run import run_options, variation_of
+from scenarios.located import located
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario
@@ -41,8 +42,9 @@ def predict(resolved: ResolvedScenario, progress: Progress | None = None) -> Tim
 
 def predict_prepared(prepared: Prepared) -> Times:
     """Simulate a scenario on CPUs whose plan and task graph exist; errors as `predict`."""
-    lowering = lower(prepared.graph, prepared.machine, variation=variation_of(prepared.resolved))
-    result = counted_run(lowering.program, run_options(prepared.resolved, prepared.machine, keep_last=1))
+    with located(prepared.resolved.document):
+        lowering = lower(prepared.graph, prepared.machine, variation=variation_of(prepared.resolved))
+        result = counted_run(lowering.program, run_options(prepared.resolved, prepared.machine, keep_last=1))
     ends_ps = result.iteration_end_ps.tolist()
     iteration_s = iteration_time(ends_ps, steady_rule(prepared.machine)).seconds
     (program,), compute = prepared.graph.programs, prepared.machine.compute

@@ -19,6 +19,7 @@ from inputs.model import Strict, problem
 from inputs.sourced import Grade
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
+from scenarios.located import at_key
 from validation.fits.rules import Rule, holds
 
 SUITES = Catalog("suite", "validation", "suites")
@@ -135,10 +136,16 @@ class Suite(Strict):
         return self
 
     def role(self, inputs: Mapping[str, Any]) -> Literal["calibration", "validation"]:
-        """Whether a case with these inputs was calibrated on: all rules hold for it."""
-        if self.calibration and all(holds(rule, inputs) for rule in self.calibration):
-            return "calibration"
-        return "validation"
+        """Whether a case with these inputs was calibrated on: all rules hold for it.
+
+        Raises:
+            InputError: a rule compares a word with a number; with its key.
+        """
+        for number, rule in enumerate(self.calibration):
+            with at_key(f"calibration[{number}]"):
+                if not holds(rule, inputs):
+                    return "validation"
+        return "calibration" if self.calibration else "validation"
 
 
 def load_suite(name_or_path: str | Path) -> tuple[Path, Suite]:

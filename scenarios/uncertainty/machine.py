@@ -21,8 +21,9 @@ MEMORY_BOUND_GEMMS = 0.5
 """Part of the time of GEMMs that counts as bound by memory where the classes of kernels share the HBM's time: some
 layers of an MLP are, some are not."""
 
-UNMEASURED_L2 = 0.25
-"""Standard deviation of an L2 rate that nobody measured: known ones are 2 to 6 times the HBM's (`L2_OVER_MEMORY`)."""
+UNMEASURED_L2 = 0.35
+"""Standard deviation of an L2 rate that nobody measured: half the way (of the logarithm) from the HBM's rate, which is
+counted, to twice it, the least of the measured ones (`L2_OVER_MEMORY`)."""
 
 TUNING = 0.25
 """Standard deviation of NCCL's latencies inside a node, where no fit corrects them: they drive its choices and are no
@@ -110,7 +111,7 @@ def _memory(gpu: Gpu, usage: Usage) -> Iterator[Weighted]:
     for name, part in of.items():
         yield Weighted(part, graded(f"{GPU}.achieved.{name}", getattr(reached, name), measure))
     if gpu.l2_bytes_per_s is None:
-        reason = "nobody measured the L2 of this GPU: rows that it holds are read at twice the rate of the HBM"
+        reason = "nobody measured the L2 of this GPU: rows that it holds count as read at the HBM's peak rate"
         l2 = Constant(f"{GPU}.l2_bytes_per_s", "assumed", UNMEASURED_L2, reason, "gpu-benches gpu-l2-cache")
         yield Weighted(of.get("embedding_fraction", 0.0), l2)
 

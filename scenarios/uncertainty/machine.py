@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from hardware_specs.links import PcieTree
 from hardware_specs.processors import Cpu, Gpu
-from hardware_specs.types import Cluster
+from hardware_specs.types import Cluster, Node
 from scenarios.uncertainty.constant import Constant, graded
 from scenarios.uncertainty.shares import NORMAL_MEDIAN, measured_nodes, measured_ops, residual_sigma, share_of
 from scenarios.uncertainty.usage import LARGE_BYTES, CallUse, Usage, parts
@@ -31,8 +31,9 @@ UNMEASURED_PEERS = 0.5
 servers of one generation differ by a factor of 2.6 between switches (17.2 and 6.5 GB/s) and of 9 between sockets (16
 and 1.7 GB/s), and a submission on A30 to MLPerf is faster than either allows."""
 
-PEERS_BY_OPERATION = 0.2
-"""The same between operations on one server: 1.1 to 1.65 GB/s pass between the sockets of L40S."""
+PEERS_BY_OPERATION = 0.35
+"""The same between operations and sizes on one server: 1.1 to 1.65 GB/s pass between the sockets of L40S in four large
+operations, and single sizes of 8 L40S are 25 to 65 % off."""
 
 TUNING = 0.25
 """Standard deviation of NCCL's latencies inside a node, where no fit corrects them: they drive its choices and are no
@@ -64,7 +65,7 @@ def machine_constants(cluster: Cluster, calibration: Calibration, usage: Usage) 
         "NIC": [*_nics(cluster), *far],
         "spine": [*_spine(cluster), *far],
         "messages": [*_messages(cluster, usage, inside, between)],
-        "PCIe/DDR": [*_pcie(cluster), *([] if cluster.node.scale_up is not None else near)],
+        "PCIe/DDR": [*_pcie(cluster, usage), *([] if cluster.node.scale_up is not None else near)],
     }
     return found | _kernels(cluster, usage)
 
@@ -150,27 +151,36 @@ def _spine(cluster: Cluster) -> Iterator[Weighted]:
             yield Weighted(1.0, graded(f"{FABRIC}.{name}", value, measure))
 
 
-def _pcie(cluster: Cluster) -> Iterator[Weighted]:
+def _pcie(cluster: Cluster, usage: Usage) -> Iterator[Weighted]:
     node = cluster.node
+    peers = [] if node.pcie_tree is None or node.scale_up is not None else [*_peers(node, node.pcie_tree, usage)]
+    # Collectives that the host passes on are capped by it, and not by the links; a job has copies, too.
+    links = 1.0 if usage.kernels_s else 1.0 - sum(peer.part for peer in peers)
     for name in ("pcie_bytes_per_s", "pcie_fraction", "ddr_bytes_per_s"):
         value = getattr(node, name)
         if value is not None:
-            yield Weighted(1.0, graded(f"{NODE}.{name}", value, "nvbandwidth on a node"))
-    if node.pcie_tree is not None and node.scale_up is None:
-        yield from _peers(node.pcie_tree)
+            yield Weighted(links, graded(f"{NODE}.{name}", value, "nvbandwidth on a node"))
+    yield from peers
 
 
-def _peers(tree: PcieTree) -> Iterator[Weighted]:
-    """Rates of the host between GPUs; where it was not measured another server may have a fraction of them."""
-    for name in ("peer_bytes_per_s", "far_peer_bytes_per_s"):
+def _peers(node: Node, tree: PcieTree, usage: Usage) -> Iterator[Weighted]:
+    """Rates of the host between GPUs; where they were not measured another server may have a fraction of them."""
+    of_switch, of_socket = node.ranks // tree.switches.value, node.ranks // node.sockets.value
+    calls = usage.calls
+    between = [call for call in calls if of_switch < call.local_size <= of_socket]
+    for name, passed in (
+        ("peer_bytes_per_s", between),
+        ("far_peer_bytes_per_s", [call for call in calls if call.local_size > of_socket]),
+    ):
         value = getattr(tree, name)
-        if value is not None:
+        if value is not None and passed:
             by_grade = graded(
                 f"{NODE}.pcie_tree.{name}", value, "all_reduce_perf on the GPUs of one socket, and of all"
             )
-            known = by_grade.widened(PEERS_BY_OPERATION, "operations differ by a fifth")
+            known = by_grade.widened(PEERS_BY_OPERATION, "operations and sizes differ by a third")
             assumed = known.widened(UNMEASURED_PEERS, "servers differ by a factor of 2.6 to 9")
-            yield Weighted(1.0, assumed if value.grade == "assumed" else known)
+            part = usage.share_of_calls(passed, calls)
+            yield Weighted(part, assumed if value.grade == "assumed" else known)
 
 
 def _shares(cluster: Cluster, calibration: Calibration, calls: Sequence[CallUse], link: str) -> Iterator[Weighted]:

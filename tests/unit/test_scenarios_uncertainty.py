@@ -148,9 +148,9 @@ ASSUMED = {
     "dgx_b200": ["cluster.node.gpu.achieved.", "HBM"],
     "gb200_nvl72": ["cluster.node.gpu.achieved.", "HBM"],
     "l40s": ["cluster.node.pcie_fraction", "PCIe/DDR"],
-    "a40": ["cluster.node.pcie_tree.peer_bytes_per_s", "PCIe/DDR"],
-    "a30": ["cluster.node.pcie_tree.peer_bytes_per_s", "PCIe/DDR"],
-    "h100_pcie": ["cluster.node.pcie_tree.peer_bytes_per_s", "PCIe/DDR"],
+    "a40": ["cluster.node.pcie_tree.far_peer_bytes_per_s", "PCIe/DDR"],
+    "a30": ["cluster.node.pcie_tree.far_peer_bytes_per_s", "PCIe/DDR"],
+    "h100_pcie": ["cluster.node.pcie_tree.far_peer_bytes_per_s", "PCIe/DDR"],
     "aws_p5": ["cluster.node.gpu.achieved.", "HBM"],
 }
 """A constant and a class of the warning, by cluster."""

@@ -26,6 +26,9 @@ UNMEASURED_L2 = 0.35
 """Standard deviation of an L2 rate that nobody measured: half the way (of the logarithm) from the HBM's rate, which is
 counted, to twice it, the least of the measured ones (`L2_OVER_MEMORY`)."""
 
+UNKNOWN_NICS = 0.7
+"""Standard deviation of the number of NICs of a node where its source does not state it: half or twice as many."""
+
 UNMEASURED_PEERS = 0.5
 """Standard deviation of what a host passes on between GPUs on PCIe where it was not measured on the machine itself:
 servers of one generation differ by a factor of 2.6 between switches (17.2 and 6.5 GB/s) and of 9 between sockets (16
@@ -62,7 +65,7 @@ def machine_constants(cluster: Cluster, calibration: Calibration, usage: Usage) 
     far = [*_shares(cluster, calibration, between, "nic")]
     found = {
         "NVLink": [*_nvlink(cluster), *near],
-        "NIC": [*_nics(cluster), *far],
+        "NIC": [*_nics(cluster, between, usage), *far],
         "spine": [*_spine(cluster), *far],
         "messages": [*_messages(cluster, usage, inside, between)],
         "PCIe/DDR": [*_pcie(cluster, usage), *([] if cluster.node.scale_up is not None else near)],
@@ -136,10 +139,15 @@ def _nvlink(cluster: Cluster) -> Iterator[Weighted]:
         yield Weighted(1.0, graded(f"{NODE}.scale_up.bytes_per_s", rate, "nvidia-smi nvlink -s"))
 
 
-def _nics(cluster: Cluster) -> Iterator[Weighted]:
+def _nics(cluster: Cluster, between: Sequence[CallUse], usage: Usage) -> Iterator[Weighted]:
+    """Rate of a port; number of ports, which matters where several GPUs of a node send."""
     nics = cluster.node.nics
     yield Weighted(1.0, graded(f"{NICS}.nic.bytes_per_s", nics.nic.bytes_per_s, "ib_write_bw between two nodes"))
-    yield Weighted(1.0, graded(f"{NICS}.count", nics.count, "ibstat on a node"))
+    count = graded(f"{NICS}.count", nics.count, "ibstat on a node")
+    if nics.count.grade == "assumed":
+        count = count.widened(UNKNOWN_NICS, "half or twice as many")
+    several = [call for call in between if call.local_size > 1]
+    yield Weighted(usage.share_of_calls(several, between), count)
 
 
 def _spine(cluster: Cluster) -> Iterator[Weighted]:

@@ -368,3 +368,32 @@ def test_no_fitted_constant_is_outside_its_physical_range(name):
     copies = fit.copy_bytes_per_s.value
     memory = cluster.node.gpu.memory_bytes_per_s.value if cluster.node.gpu else cluster.node.ddr_bytes_per_s.value
     assert copies < memory
+
+
+@pytest.mark.parametrize("name", CATALOGS["cluster"].names())
+def test_no_constant_of_the_messages_of_a_node_is_outside_its_physical_range(name):
+    """A host passes on no more than its links, a post takes 0.1 to 100 us, an announcement up to 1 ms."""
+    node = load_cluster(name).node
+    tree, nic = node.pcie_tree, node.nics.nic
+    if tree is not None and tree.peer_bytes_per_s is not None:
+        assert 0 < tree.peer_bytes_per_s.value <= tree.uplink_bytes_per_s.value
+    if tree is not None and tree.far_peer_bytes_per_s is not None:
+        assert 0 < tree.far_peer_bytes_per_s.value <= tree.socket_link_bytes_per_s.value
+    assert nic.post_s is None or 1e-7 < nic.post_s.value < 1e-4
+    assert nic.rendezvous is None or (nic.rendezvous.above.value >= 1024 and nic.rendezvous.hop_s.value < 1e-3)
+
+
+@pytest.mark.parametrize("name", CATALOGS["gpu"].names())
+def test_no_achieved_rate_of_a_gpu_is_outside_its_physical_range(name):
+    """Fractions of a peak are at most 1, starts of kernels 1 to 20 us, edges of balanced tiles 16 to 1,024."""
+    achieved = load_gpu(name).achieved
+    fractions = (
+        "gemm_fraction",
+        "gemm_memory_fraction",
+        "gemm_unaligned_fraction",
+        "embedding_fraction",
+        "stream_fraction",
+    )
+    assert all(0.1 < getattr(achieved, key).value <= 1 for key in fractions)
+    assert 16 <= achieved.gemm_balanced_tile.value <= 1024
+    assert all(1e-6 < getattr(achieved, key).value < 20e-6 for key in ("gemm_start_s", "kernel_floor_s"))

@@ -55,7 +55,7 @@ class Gpu(Strict):
     sms: Sourced[Number]
     l2_bytes: Sourced[Amount]
     l2_bytes_per_s: Sourced[Bandwidth] | None = None
-    """Rate at which the L2 serves reads of all SMs; twice the HBM peak where it is not known."""
+    """Rate at which the L2 serves reads of all SMs; the HBM peak where it is not known."""
     peak_flops: dict[Precision, Sourced[ComputeRate]]
     """Dense peak per precision; a precision the GPU lacks is absent."""
     achieved: AchievedRates

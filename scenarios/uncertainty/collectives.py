@@ -32,6 +32,10 @@ KNEE = 0.40
 KNEE_BYTES = 32 * 2**20
 """Size at the knee, where half of the largest rate is reached: 32 MiB on 8 nodes of Polaris."""
 
+KNEE_INSIDE, KNEE_INSIDE_BYTES = 0.15, 64 * 2**20
+"""The same inside a node: 8 B200 from 2 and 4 are off by 3 to 10 %, but single sizes up to 64 MiB, where NCCL changes
+channels and protocols, by 15 to 40 %."""
+
 _LAUNCH = Constant("cluster.fitted.launch_s", "derived", SIGMA["derived"], "fitted", "dlrmsim calibrate collectives")
 
 
@@ -96,7 +100,8 @@ def _form(use: CallUse) -> Constant:
     """Part of the time that no constant stands for."""
     reason = "what the forms of collectives leave out"
     if use.nodes == 1:
-        return Constant("simulator.network (inside a node)", "derived", FORM_INSIDE, reason)
+        sigma = math.hypot(FORM_INSIDE, KNEE_INSIDE * KNEE_INSIDE_BYTES / (KNEE_INSIDE_BYTES + use.bytes))
+        return Constant("simulator.network (inside a node)", "derived", sigma, reason)
     sigma = math.hypot(FORM_BETWEEN, KNEE * KNEE_BYTES / (KNEE_BYTES + use.bytes))
     measure = "nccl-tests at this size on several nodes; dlrmsim calibrate collectives"
     return Constant("simulator.network (between nodes)", "derived", sigma, f"{reason}: chunks, protocols", measure)

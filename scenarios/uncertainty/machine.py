@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from hardware_specs.links import PcieTree
 from hardware_specs.processors import Cpu, Gpu
-from hardware_specs.types import Cluster
+from hardware_specs.types import Cluster, Node
 from scenarios.uncertainty.constant import Constant, graded
 from scenarios.uncertainty.shares import NORMAL_MEDIAN, measured_nodes, measured_ops, residual_sigma, share_of
 from scenarios.uncertainty.usage import LARGE_BYTES, CallUse, Usage, parts
@@ -21,8 +22,21 @@ MEMORY_BOUND_GEMMS = 0.5
 """Part of the time of GEMMs that counts as bound by memory where the classes of kernels share the HBM's time: some
 layers of an MLP are, some are not."""
 
-UNMEASURED_L2 = 0.25
-"""Standard deviation of an L2 rate that nobody measured: known ones are 2 to 6 times the HBM's (`L2_OVER_MEMORY`)."""
+UNMEASURED_L2 = 0.35
+"""Standard deviation of an L2 rate that nobody measured: half the way (of the logarithm) from the HBM's rate, which is
+counted, to twice it, the least of the measured ones (`L2_OVER_MEMORY`)."""
+
+UNKNOWN_NICS = 0.7
+"""Standard deviation of the number of NICs of a node where its source does not state it: half or twice as many."""
+
+UNMEASURED_PEERS = 0.5
+"""Standard deviation of what a host passes on between GPUs on PCIe where it was not measured on the machine itself:
+servers of one generation differ by a factor of 2.6 between switches (17.2 and 6.5 GB/s) and of 9 between sockets (16
+and 1.7 GB/s), and a submission on A30 to MLPerf is faster than either allows."""
+
+PEERS_BY_OPERATION = 0.35
+"""The same between operations and sizes on one server: 1.1 to 1.65 GB/s pass between the sockets of L40S in four large
+operations, and single sizes of 8 L40S are 25 to 65 % off."""
 
 TUNING = 0.25
 """Standard deviation of NCCL's latencies inside a node, where no fit corrects them: they drive its choices and are no
@@ -51,10 +65,10 @@ def machine_constants(cluster: Cluster, calibration: Calibration, usage: Usage) 
     far = [*_shares(cluster, calibration, between, "nic")]
     found = {
         "NVLink": [*_nvlink(cluster), *near],
-        "NIC": [*_nics(cluster), *far],
+        "NIC": [*_nics(cluster, between, usage), *far],
         "spine": [*_spine(cluster), *far],
         "messages": [*_messages(cluster, usage, inside, between)],
-        "PCIe/DDR": [*_pcie(cluster), *([] if cluster.node.scale_up is not None else near)],
+        "PCIe/DDR": [*_pcie(cluster, usage), *([] if cluster.node.scale_up is not None else near)],
     }
     return found | _kernels(cluster, usage)
 
@@ -110,7 +124,7 @@ def _memory(gpu: Gpu, usage: Usage) -> Iterator[Weighted]:
     for name, part in of.items():
         yield Weighted(part, graded(f"{GPU}.achieved.{name}", getattr(reached, name), measure))
     if gpu.l2_bytes_per_s is None:
-        reason = "nobody measured the L2 of this GPU: rows that it holds are read at twice the rate of the HBM"
+        reason = "nobody measured the L2 of this GPU: rows that it holds count as read at the HBM's peak rate"
         l2 = Constant(f"{GPU}.l2_bytes_per_s", "assumed", UNMEASURED_L2, reason, "gpu-benches gpu-l2-cache")
         yield Weighted(of.get("embedding_fraction", 0.0), l2)
 
@@ -125,10 +139,15 @@ def _nvlink(cluster: Cluster) -> Iterator[Weighted]:
         yield Weighted(1.0, graded(f"{NODE}.scale_up.bytes_per_s", rate, "nvidia-smi nvlink -s"))
 
 
-def _nics(cluster: Cluster) -> Iterator[Weighted]:
+def _nics(cluster: Cluster, between: Sequence[CallUse], usage: Usage) -> Iterator[Weighted]:
+    """Rate of a port; number of ports, which matters where several GPUs of a node send."""
     nics = cluster.node.nics
     yield Weighted(1.0, graded(f"{NICS}.nic.bytes_per_s", nics.nic.bytes_per_s, "ib_write_bw between two nodes"))
-    yield Weighted(1.0, graded(f"{NICS}.count", nics.count, "ibstat on a node"))
+    count = graded(f"{NICS}.count", nics.count, "ibstat on a node")
+    if nics.count.grade == "assumed":
+        count = count.widened(UNKNOWN_NICS, "half or twice as many")
+    several = [call for call in between if call.local_size > 1]
+    yield Weighted(usage.share_of_calls(several, between), count)
 
 
 def _spine(cluster: Cluster) -> Iterator[Weighted]:
@@ -140,12 +159,36 @@ def _spine(cluster: Cluster) -> Iterator[Weighted]:
             yield Weighted(1.0, graded(f"{FABRIC}.{name}", value, measure))
 
 
-def _pcie(cluster: Cluster) -> Iterator[Weighted]:
+def _pcie(cluster: Cluster, usage: Usage) -> Iterator[Weighted]:
     node = cluster.node
+    peers = [] if node.pcie_tree is None or node.scale_up is not None else [*_peers(node, node.pcie_tree, usage)]
+    # Collectives that the host passes on are capped by it, and not by the links; a job has copies, too.
+    links = 1.0 if usage.kernels_s else 1.0 - sum(peer.part for peer in peers)
     for name in ("pcie_bytes_per_s", "pcie_fraction", "ddr_bytes_per_s"):
         value = getattr(node, name)
         if value is not None:
-            yield Weighted(1.0, graded(f"{NODE}.{name}", value, "nvbandwidth on a node"))
+            yield Weighted(links, graded(f"{NODE}.{name}", value, "nvbandwidth on a node"))
+    yield from peers
+
+
+def _peers(node: Node, tree: PcieTree, usage: Usage) -> Iterator[Weighted]:
+    """Rates of the host between GPUs; where they were not measured another server may have a fraction of them."""
+    of_switch, of_socket = node.ranks // tree.switches.value, node.ranks // node.sockets.value
+    calls = usage.calls
+    between = [call for call in calls if of_switch < call.local_size <= of_socket]
+    for name, passed in (
+        ("peer_bytes_per_s", between),
+        ("far_peer_bytes_per_s", [call for call in calls if call.local_size > of_socket]),
+    ):
+        value = getattr(tree, name)
+        if value is not None and passed:
+            by_grade = graded(
+                f"{NODE}.pcie_tree.{name}", value, "all_reduce_perf on the GPUs of one socket, and of all"
+            )
+            known = by_grade.widened(PEERS_BY_OPERATION, "operations and sizes differ by a third")
+            assumed = known.widened(UNMEASURED_PEERS, "servers differ by a factor of 2.6 to 9")
+            part = usage.share_of_calls(passed, calls)
+            yield Weighted(part, assumed if value.grade == "assumed" else known)
 
 
 def _shares(cluster: Cluster, calibration: Calibration, calls: Sequence[CallUse], link: str) -> Iterator[Weighted]:

@@ -190,7 +190,7 @@ def _fraction(cluster: Cluster, point: CalibrationPoint, link: LinkClass, known:
         if len(stages) != 1:
             continue
         near = known.link_fractions(point.op, algorithm.shares, "near", block.node_count, block.local_size)
-        peers = peer_shares(cluster.node, algorithm.shares, block.local_size)
+        peers = peer_shares(cluster.node, algorithm.shares, block.local_size, block.node_count)
         full_s = _full_rate_s(stages[0], block, topology, peers)
         full_s["near"] /= mesh_share(stages[0].pattern, block, topology) * stages[0].near_efficiency
         links = links_per_hop(stages[0].pattern, block, topology)

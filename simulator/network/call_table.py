@@ -62,7 +62,7 @@ class _Rows:
 
     def _add_options(self, model: CollectiveModel, call: Call, algorithm: CollectiveAlgorithm) -> None:
         amounts = model.amounts(call, algorithm) or (NO_STAGE,)
-        peers = peer_shares(model.cluster.node, algorithm.shares, call.block.local_size)
+        peers = peer_shares(model.cluster.node, algorithm.shares, call.block.local_size, call.block.node_count)
         kind = (call.op, algorithm.shares, call.block.node_count, call.block.local_size)
         for ways in model.transport.ways(algorithm, call, [part.stage for part in amounts]).values():
             self.option_starts.append(len(self.values))

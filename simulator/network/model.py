@@ -277,7 +277,7 @@ class CollectiveModel:
         near = self.calibration.link_fractions(call.op, algorithm.shares, "near", nodes, local)
         nic = self.calibration.link_fractions(call.op, algorithm.shares, "nic", nodes, local)
         fractions = dict.fromkeys(self.topology.rates, FULL)
-        peers = peer_shares(self.cluster.node, algorithm.shares, local)
+        peers = peer_shares(self.cluster.node, algorithm.shares, local, nodes)
         for name in self.topology.near_classes:
             fractions[name] = LinkFractions(near.reached * peers.get(name, 1.0), near.usable)
         fractions.update(dict.fromkeys(NETWORK, nic))

@@ -140,7 +140,7 @@ def test_whole_machines_have_the_published_size():
 # NVLink of a domain, out of a node, HBM of a domain, in units of 1e9 B/s; GPUs of the whole machine.
 PUBLISHED = {
     "hgx_h200": (7200 / 2, 3200 / 8, 38400, 4 * 8),  # 7.2 TB/s both ways, 8 x 400 Gb/s, 8 x 4.8 TB/s
-    "dgx_b200": (14400 / 2, 3200 / 8, 64000, None),  # user guide: 14.4 TB/s aggregate, 8 x 400 Gb/s, 64 TB/s
+    "dgx_b200": (14400 / 2, 3200 / 8, 8 * 7672, None),  # user guide: 14.4 TB/s, 8 x 400 Gb/s; HBM as the driver says
     "gb200_nvl72": (129600 / 2, 1600 / 8, 576000, 1152),  # 130 TB/s and 576 TB/s a rack, 4 x 400 Gb/s a tray
     "polaris": (1200, 50, 4 * 1555, 2240),  # 4 links to each of 3 GPUs, 2 x 200 Gb/s
     "alps": (1800, 100, 4 * 4000, 10752),  # 150 GB/s to each of 3 GPUs, 4 x 200 Gb/s
@@ -168,10 +168,11 @@ def test_machine_has_the_published_totals(name):
 
 
 def test_hbm_of_b200_and_nvl72_is_the_published_one():
-    """DGX B200 user guide: 1,440 GB. GB200 NVL72: 13.4 TB a rack, and racks of 18 trays."""
+    """DGX B200 user guide: 1,440 GB, 7,680 bit at 3,996 MHz. GB200 NVL72: 13.4 TB a rack, and racks of 18 trays."""
     b200, rack = load_cluster("dgx_b200").node, load_cluster("gb200_nvl72").node
 
     assert b200.gpus.value * b200.gpu.memory_bytes.value == 1440e9
+    assert b200.gpu.memory_bytes_per_s.value == pytest.approx(7680 * 3996e6 * 2 / 8, rel=1e-3)
     assert rack.scale_up.domain_gpus.value == 18 * rack.gpus.value
     assert rack.scale_up.domain_gpus.value * rack.gpu.memory_bytes.value == pytest.approx(13.4e12, rel=0.005)
 
@@ -367,3 +368,32 @@ def test_no_fitted_constant_is_outside_its_physical_range(name):
     copies = fit.copy_bytes_per_s.value
     memory = cluster.node.gpu.memory_bytes_per_s.value if cluster.node.gpu else cluster.node.ddr_bytes_per_s.value
     assert copies < memory
+
+
+@pytest.mark.parametrize("name", CATALOGS["cluster"].names())
+def test_no_constant_of_the_messages_of_a_node_is_outside_its_physical_range(name):
+    """A host passes on no more than its links, a post takes 0.1 to 100 us, an announcement up to 1 ms."""
+    node = load_cluster(name).node
+    tree, nic = node.pcie_tree, node.nics.nic
+    if tree is not None and tree.peer_bytes_per_s is not None:
+        assert 0 < tree.peer_bytes_per_s.value <= tree.uplink_bytes_per_s.value
+    if tree is not None and tree.far_peer_bytes_per_s is not None:
+        assert 0 < tree.far_peer_bytes_per_s.value <= tree.socket_link_bytes_per_s.value
+    assert nic.post_s is None or 1e-7 < nic.post_s.value < 1e-4
+    assert nic.rendezvous is None or (nic.rendezvous.above.value >= 1024 and nic.rendezvous.hop_s.value < 1e-3)
+
+
+@pytest.mark.parametrize("name", CATALOGS["gpu"].names())
+def test_no_achieved_rate_of_a_gpu_is_outside_its_physical_range(name):
+    """Fractions of a peak are at most 1, starts of kernels 1 to 20 us, edges of balanced tiles 16 to 1,024."""
+    achieved = load_gpu(name).achieved
+    fractions = (
+        "gemm_fraction",
+        "gemm_memory_fraction",
+        "gemm_unaligned_fraction",
+        "embedding_fraction",
+        "stream_fraction",
+    )
+    assert all(0.1 < getattr(achieved, key).value <= 1 for key in fractions)
+    assert 16 <= achieved.gemm_balanced_tile.value <= 1024
+    assert all(1e-6 < getattr(achieved, key).value < 20e-6 for key in ("gemm_start_s", "kernel_floor_s"))

@@ -13,7 +13,7 @@ from scenarios.uncertainty.conformal import FEWEST, Quantiles, Residual, by_grou
 from scenarios.uncertainty.constant import SIGMA, Constant, graded
 from scenarios.uncertainty.interval import elasticities, interval, sources_of
 from scenarios.uncertainty.machine import VERSIONS_LARGE, VERSIONS_SMALL, Weighted
-from scenarios.uncertainty.shares import residual_sigma, share_of
+from scenarios.uncertainty.shares import PER_DOUBLING_INSIDE, residual_sigma, share_of
 from scenarios.uncertainty.usage import CallUse
 from simulator.analysis.bound import Gain
 from simulator.network.calibration import calibrate
@@ -104,6 +104,17 @@ def test_shares_are_less_sure_on_more_nodes_and_for_other_algorithms():
     assert sigma("tree", 10) > sigma("ring", 10)
 
 
+def test_a_fitted_share_is_less_sure_on_more_members_of_a_node_than_were_fitted():
+    """B200 is fitted on 2 and 4 GPUs: eight are one doubling more."""
+    cluster = load_cluster("dgx_b200")
+    four, eight = (
+        share_of(cluster, calibrate(cluster), CallUse("all_reduce", n, 1, 1e9, 1.0, "ring"), "near").sigma
+        for n in (4, 8)
+    )
+    assert four == pytest.approx(residual_sigma(cluster.fitted.residuals))
+    assert eight == pytest.approx(math.hypot(four, PER_DOUBLING_INSIDE))
+
+
 def test_an_assumed_constant_is_less_sure_than_any_other_and_says_why():
     gpu = load_cluster("dgx_b200").node.gpu
     found = graded("key", gpu.achieved.gemm_fraction, "measure it")
@@ -133,18 +144,40 @@ def test_values_of_the_user_are_listed_and_counted_as_exact():
     assert "cluster.node.gpu.memory_bytes_per_s" not in [s.constant.key for s in given.interval.sources]
 
 
-def test_a_bound_that_rests_on_assumed_constants_is_a_warning_with_its_share():
-    found = simulate(load_scenario("mlperf_dlrm_dcnv2", ["cluster=dgx_b200", "nodes=1"]), Silent())
-    warning = next(w for w in found.warnings if "rests on assumed constants" in w)
-    assert "cluster.node.gpu.achieved." in warning
-    assert "% of the iteration" in warning
+ASSUMED = {
+    "dgx_b200": ["cluster.node.gpu.achieved.", "HBM"],
+    "gb200_nvl72": ["cluster.node.gpu.achieved.", "HBM"],
+    "l40s": ["cluster.node.pcie_fraction", "PCIe/DDR"],
+    "a40": ["cluster.node.pcie_tree.far_peer_bytes_per_s", "PCIe/DDR"],
+    "a30": ["cluster.node.pcie_tree.far_peer_bytes_per_s", "PCIe/DDR"],
+    "h100_pcie": ["cluster.node.pcie_tree.far_peer_bytes_per_s", "PCIe/DDR"],
+    "aws_p5": ["cluster.node.gpu.achieved.", "HBM"],
+}
+"""A constant and a class of the warning, by cluster."""
 
 
-def test_no_interval_of_a_collective_is_narrower_than_versions_of_nccl_differ():
+@pytest.mark.parametrize("cluster", ASSUMED)
+def test_a_bound_that_rests_on_assumed_constants_is_a_warning_with_its_share(cluster):
+    settings = [f"cluster={cluster}", "nodes=1", "workload.rows_scaling=fit"]
+    found = simulate(load_scenario("mlperf_dlrm_dcnv2", settings), Silent())
+    warnings = [w for w in found.warnings if "rests on assumed constants" in w]
+    assert found.summary["warnings"] == list(found.warnings)
+    constant, of_class = ASSUMED[cluster]
+    (warning,) = [w for w in warnings if w.startswith(f"{of_class} bounds ")]
+    assert constant in warning
+    share = float(warning.removeprefix(f"{of_class} bounds ").split(" %")[0])
+    assert 10 <= share <= 100
+
+
+@pytest.mark.parametrize("op", ["all_reduce", "all_to_all"])
+@pytest.mark.parametrize("name", ["dgx_h100", "dgx_b200", "l40s", "aws_p4d", "polaris", "v100_public", "zionex"])
+def test_no_interval_of_a_collective_is_narrower_than_versions_of_nccl_differ(name, op):
     import dlrmsim
 
-    found = dlrmsim.collective("dgx_h100", op="all_reduce", ranks=8, sizes="1KiB..1GiB")
-    for row, of in zip(found.tables[0].rows, found.intervals[0], strict=True):
+    ranks = load_cluster(name).node.ranks
+    found = dlrmsim.collective(name, op=op, ranks=[ranks, 2 * ranks], sizes="1KiB,64KiB,1MiB,64MiB,1GiB")
+    shown = [pair for i in range(2) for pair in zip(found.tables[i].rows, found.intervals[i], strict=True)]
+    for row, of in shown:
         least = math.exp(2 * (VERSIONS_LARGE if row.bytes >= 2**20 else VERSIONS_SMALL))
         assert of.p10_s <= row.time_s <= of.p90_s
         assert of.p90_s / of.p10_s >= least * (1 - 1e-12)

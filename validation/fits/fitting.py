@@ -139,7 +139,8 @@ def _fit(
     )
     off = np.abs(100.0 * np.expm1(errors(found.logs)))
     nodes = max(row.nodes for row in rows)
-    where = "1 node" if nodes == 1 else f"up to {nodes} nodes"
+    local = max(row.ranks_per_node for row in rows)
+    where = f"{'1 node' if nodes == 1 else f'up to {nodes} nodes'} of up to {local} ranks"
     spread = f"median error {np.median(off):.1f} %, worst {off.max():.0f} %, of {len(rows)} rows on {where}"
     whole = free.model_copy(update={"fitted": parameters.fit_of(found.logs)})
     fitted = parameters.fit_of(found.logs, _used(table, whole)).model_copy(update={"residuals": spread})

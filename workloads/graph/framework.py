@@ -76,8 +76,8 @@ class Framework(Strict):
         all_to_all: the same, on one node too.
         all_reduce: the algorithm of its sums of gradients, unless the scenario says so.
         all_reduce_group: ``shared``: sums of gradients wait for the exchanges of pooled vectors on one communication
-            stream; ``own``: they have a communicator and a stream, and gradients of copied rows are there before the
-            exchange of the others has ended.
+            stream; ``own``: they have a communicator and a stream, and gradients of copied rows come before the end of
+            that exchange.
         hybrid_embedding: whether frequent rows are on all ranks (`workloads.dlrm.iteration.hybrid`), for models that
             allow it.
         bottom_mlp: ``every_rank``: data-parallel; ``first_rank``: the first rank computes it for all samples, and its

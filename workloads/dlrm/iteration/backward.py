@@ -158,7 +158,7 @@ class Backward:
     def _update_embeddings(self, exchanges: list[int | None]) -> list[int]:
         """End the exchanges; sort, sum and apply the gradients of embedding rows, each group after its exchange.
 
-        Gradients of copied rows need no exchange: where sums have a stream of their own they come first.
+        Gradients of copied rows need no exchange: where sums of gradients have a stream of their own they come first.
 
         Returns:
             The updates in the order of the groups.

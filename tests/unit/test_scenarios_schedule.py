@@ -14,7 +14,12 @@ from scenarios.runner import simulate
 from workloads.dlrm.iteration.job import make_job
 from workloads.dlrm.model.choices import USUAL_OVERLAP
 
-SMALL = ("world_size=2", "workload.global_batch_size=8192", "workload.pipeline=sparse_dist")
+SMALL = (
+    "world_size=2",
+    "workload.global_batch_size=8192",
+    "workload.pipeline=sparse_dist",
+    "workload.framework=neo",
+)
 READERS = "{{reader_hosts: {hosts}, cores_per_host: 10, decode_bytes_per_s: 10 MB/s, queue_batches: {queue}}}"
 
 

@@ -85,13 +85,13 @@ def two(key: str) -> tuple[DlrmSettings, DlrmSettings]:
 
 
 def test_owners_that_read_their_indices_exchange_none() -> None:
-    """No index goes over the wire; a rank copies 8 B for each lookup of its tables instead of each of its samples."""
+    """No index goes over the wire; a rank copies 4 B for each lookup of its tables instead of each of its samples."""
     usual, owners = program(settings()), program(settings(indices="read_by_owners"))
     assert len(calls(usual, "all_to_all")) == 5  # splits, lengths, values, pooled vectors, their gradients
     assert len(calls(owners, "all_to_all")) == 2
     lookups = work(owners, "column_lookup").lookups
     copied = work(owners, "input_copy").bytes
-    assert copied == pytest.approx(BATCH * 13 * 4 + lookups * (8 + 4))
+    assert copied == pytest.approx(BATCH * 13 * 4 + lookups * (4 + 4))
     assert np.sum(copied) == pytest.approx(RANKS * work(usual, "input_copy").bytes)
 
 

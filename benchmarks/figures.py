@@ -114,11 +114,18 @@ def figure(name: str, table: Mapping[str, Any]) -> tuple[float, str]:
         found = next((case["error_pct"] for case in table["cases"] if case["id"] == last), None)
     elif len(path) == 1:
         found = table[f"{last}_pct"]
+    elif path[0] == "configurations":
+        found = table["by_configuration"][f"{last}_pct"]
     else:
         groups = [g for g in table["groups"] if g["role"] == "validation" and g["sizes"] == SIZES.get(path[0])]
         found = groups[0][f"{last}_pct"] if groups else None
     if found is None:
-        known = [*STATISTICS, *(f"{size}/{last}" for size in SIZES), "the id of a case", "alternative/CASE/QUANTITY"]
+        known = [
+            *STATISTICS,
+            *(f"{part}/{last}" for part in ("configurations", *SIZES)),
+            "the id of a case",
+            "alternative/CASE/QUANTITY",
+        ]
         raise InputError("no such figure", key=name, given=last, expected=", ".join(known))
     return found, f"{found:{sign}.1f} %"
 

@@ -39,6 +39,9 @@ def _claim(suite: Mapping[str, Any]) -> str:
     if suite["mape_pct"] is None:
         return "no case whose source was read."
     claim = f"mean absolute error {suite['mape_pct']:.1f} %, worst {suite['worst_pct']:+.1f} %"
+    if of := suite.get("by_configuration"):
+        errors = f"mean absolute error {of['mape_pct']:.1f} %, bias {of['bias_pct']:+.1f} %"
+        claim = f"{errors} over {of['configurations']} configurations; by row {claim}"
     groups = suite.get("coverage", ())
     known = sum(group["cases"] for group in groups)
     inside = sum(group["cases"] * group["inside_pct"] for group in groups)

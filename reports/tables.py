@@ -47,6 +47,7 @@ def validation_report(suite: Mapping[str, Any]) -> list[TextTable | str]:
     """
     parts: list[TextTable | str] = [_cases(suite), _statistics(suite)]
     titles = {
+        "configurations": ("Errors by configuration, the mean of their cases", _configurations),
         "coverage": ("Measurements inside p10 to p90, by group", _coverage),
         "groups": ("Collectives by role and size", error_groups),
         "alternatives": ("Listed alternatives of uncertain quantities of model and framework", _alternatives),
@@ -58,6 +59,15 @@ def validation_report(suite: Mapping[str, Any]) -> list[TextTable | str]:
         if suite.get(key):
             parts += ["", replace(made(suite[key]), title=title)]
     return parts
+
+
+def _configurations(rows: Iterable[Mapping[str, Any]]) -> TextTable:
+    """Errors of the cases of each configuration, a row each."""
+    made = TextTable().words("configuration").numbers("cases", "mape", "bias").words("role")
+    for row in rows:
+        errors = (f"{row['mape_pct']:.1f} %", error_in_words(row["bias_pct"]))
+        made.add_row(row["configuration"], str(row["cases"]), *errors, row["role"])
+    return made
 
 
 def _coverage(rows: Iterable[Mapping[str, Any]]) -> TextTable:
@@ -137,12 +147,14 @@ def _cases(suite: Mapping[str, Any]) -> TextTable:
 
 
 def _statistics(suite: Mapping[str, Any]) -> str:
-    """Mean and worst errors, recalled measurements apart (they never enter a mean); the spread of repeats below."""
+    """Errors by configuration, then by row; recalled measurements never enter a mean; the spread of repeats below."""
     recalled = [case for case in suite["cases"] if case["grade"] == "memory"]
     fitted = [case for case in suite["cases"] if case["role"] == "calibration" and case not in recalled]
     read = len(suite["cases"]) - len(recalled)
     predicted = read - len(fitted)
     lines = [_errors(f"{predicted or read} cases with a source that was read", suite)]
+    if of := suite.get("by_configuration"):
+        lines.insert(0, _errors(f"{of['configurations']} configurations, the mean of their cases", of))
     if predicted and fitted:
         lines.append(_errors(f"{len(fitted)} that constants were fitted on, apart from it", suite["calibration_cases"]))
     lines.append(_errors(f"{len(recalled)} recalled cases, apart from the mean", suite["memory_cases"]))

@@ -57,11 +57,9 @@ def with_framework_hybrid(workload: Workload, framework: Framework, model: DlrmM
 
 
 def with_framework_algorithms(network: NetworkChoice, framework: Framework, nodes: int) -> NetworkChoice:
-    """The network's choices with the framework's defaults filled in: its all_to_all between nodes."""
-    own = framework.all_to_all_between_nodes
-    if own is None or nodes == 1 or "all_to_all" in network.algorithms:
-        return network
-    return network.model_copy(update={"algorithms": {**network.algorithms, "all_to_all": own.value}})
+    """The network's choices with the framework's own algorithms filled in."""
+    own = framework.algorithms(nodes)
+    return network.model_copy(update={"algorithms": {**own, **network.algorithms}}) if own else network
 
 
 def check_schedule(document: Document, scenario: Scenario, batch: int, world_size: int) -> None:

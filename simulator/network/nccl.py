@@ -29,6 +29,8 @@ from simulator.operators import FloatArray
 
 TABLES = ("ring", "tree", "nvls", "nvls_tree", "pat", "collnet")
 """Algorithms with latencies of their own."""
+STORES = "stores"
+"""Kernels of a framework that store at their peers: a hop is one of LL's, which are stores of data and flags, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ class NcclTransport:
 
     def posting_seconds(self, latency: Latency, protocol: str) -> float:
         """One after the other, by the proxy."""
-        return latency.messages * self.send_seconds(protocol) / self.message_speed
+        return latency.messages * self.send_seconds(_of_stores(latency, protocol)) / self.message_speed
 
     def send_seconds(self, protocol: str) -> float:
         """Time between two messages to different peers."""
@@ -178,7 +180,7 @@ class NcclTransport:
 
     def start_seconds(self, latency: Latency, protocol: str) -> float:
         """``starts x base``, in seconds."""
-        base = float(getattr(self.tables[latency.table].base_s, protocol).value)
+        base = float(getattr(self._table(latency).base_s, _of_stores(latency, protocol)).value)
         return latency.starts * base * self.factors.base / self.message_speed
 
     def own_seconds(self, latency: Latency, protocol: str) -> float:
@@ -187,9 +189,13 @@ class NcclTransport:
         return hops * self._near_hop_s(latency, protocol) / self.message_speed
 
     def _near_hop_s(self, latency: Latency, protocol: str) -> float:
-        table = self.tables[latency.table]
+        table = self._table(latency)
         hop = table.nvlink_hop_s if self.nvlink else table.pci_hop_s
-        return float(getattr(hop, protocol).value) * self.factors.near_hop
+        return float(getattr(hop, _of_stores(latency, protocol)).value) * self.factors.near_hop
+
+    def _table(self, latency: Latency) -> AlgorithmLatency:
+        """Constants of a stage."""
+        return self.tables["ring" if latency.table == STORES else latency.table]
 
     def wait_seconds(self, latency: Latency, protocol: str, links: int = 1) -> float:
         """One hop over the network."""
@@ -197,20 +203,28 @@ class NcclTransport:
 
     def _network_hop_s(self, latency: Latency, protocol: str, links: int, piece_bytes: float) -> float:
         """Time from node to node, no shorter than the wires; messages that are announced first take longer."""
-        hop = float(getattr(self.tables[latency.table].network_hop_s, protocol).value) * self.factors.network_hop
+        hop_s = self._table(latency).network_hop_s
+        hop = float(getattr(hop_s, _of_stores(latency, protocol)).value) * self.factors.network_hop
         announced = self.rendezvous_s if protocol == "simple" and piece_bytes > self.eager_bytes else 0.0
         return max(hop, self.wire_s) + (links - 1) * self.link_s + announced
 
     def hop_seconds(self, latency: Latency, protocol: str, links: int = 1, piece_bytes: float = 0.0) -> float:
         """``hops x (their constant) + posts x post``, in seconds."""
-        table = self.tables[latency.table]
+        table = self._table(latency)
         near = self._near_hop_s(latency, protocol)
         network = self._network_hop_s(latency, protocol, links, piece_bytes)
-        post = self.post_seconds(protocol)
+        post = self.post_seconds(_of_stores(latency, protocol))
         inside: float = latency.near_hops * near + latency.paced_hops * max(near, post)
-        between: float = latency.network_hops * network + latency.posts * self.send_seconds(protocol)
+        between: float = latency.network_hops * network + latency.posts * self.send_seconds(
+            _of_stores(latency, protocol)
+        )
         member = 0.0 if table.member_s is None else table.member_s.value * self.factors.network_hop
         return (inside + between + latency.members * member) / self.message_speed
+
+
+def _of_stores(latency: Latency, protocol: str) -> str:
+    """The protocol whose latencies apply: stores of data and flags are what LL does."""
+    return "ll" if latency.table == STORES else protocol
 
 
 def _allowed(known: tuple[Protocol, ...], allowed: Sourced[tuple[NcclProtocol, ...]] | None) -> tuple[Protocol, ...]:

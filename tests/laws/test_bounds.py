@@ -34,12 +34,14 @@ def test_a_class_saves_at_most_its_share_of_the_critical_path(shipped):
 
 
 def test_the_class_with_over_half_of_the_critical_path_is_named(shipped):
-    """Or a part of it."""
+    """Or a part of it, or a class that saves as much to within a window: host and device may be critical by turns."""
     shares, bounding = shipped.bound.path_shares, shipped.bound.bounding
     largest = max(shares, key=lambda name: shares[name])
     if shares[largest] > 0.5:
         assert bounding is not None
-        assert largest in (bounding.resource_class, PART_OF.get(bounding.resource_class))
+        gains = {gain.resource_class: gain.gain for gain in shipped.bound.joint}
+        named = largest in (bounding.resource_class, PART_OF.get(bounding.resource_class))
+        assert named or bounding.gain - gains[largest] <= WINDOW
 
 
 def test_a_joint_class_saves_as_much_as_the_largest_of_its_members(shipped):

@@ -204,6 +204,41 @@ def test_hierarchical_all_to_all_has_two_phases_in_sequence(zionex, size):
 
 
 @pytest.mark.parametrize("size", [4.0, 1e6, 256e6])
+@pytest.mark.parametrize(("ranks", "nodes"), [(8, 1), (32, 4), (512, 64)])
+def test_one_shot(ranks, nodes, size):
+    """Four hops of LL over NVLink, two over the network however many nodes; 1.75 S over NVLink, S / 8 over each NIC."""
+    calculated = model(unfitted("dgx_h100"), ranks, all_reduce="one_shot")
+    (option,) = calculated.options(idle_call(calculated, "all_reduce", size))
+    (phase,) = calculated.phases(idle_call(calculated, "all_reduce", size), option)[0]
+    assert option.protocol == "simple"
+    assert phase.latency_ps == pytest.approx((6.6 + 4 * 0.6 + (2 * 2.7 if nodes > 1 else 0)) * 1e6)
+    nic_s = size / 8 / 50e9 if nodes > 1 else 0.0
+    assert abs(phase.work_ps - max(7 / 4 * size / 450e9, nic_s) * 1e12) <= 1
+
+
+@pytest.mark.parametrize("size", [4.0, 1e6, 256e6])
+@pytest.mark.parametrize("nodes", [1, 4, 64])
+def test_stored_all_to_all(nodes, size):
+    """One hop to all peers of a node, then a message to each other node along the rail, 1.2 us each (ConnectX-7)."""
+    calculated = model(unfitted("dgx_h100"), 8 * nodes, all_to_all="stored")
+    (option,) = calculated.options(idle_call(calculated, "all_to_all", size))
+    phases = calculated.phases(idle_call(calculated, "all_to_all", size), option)[0]
+    assert phases[0].latency_ps == pytest.approx((6.6 + 0.6) * 1e6)
+    assert abs(phases[0].work_ps - 7 / 8 * size / 450e9 * 1e12) <= 1
+    assert len(phases) == min(nodes, 2)
+    if nodes > 1:
+        assert phases[1].latency_ps == pytest.approx(2.7 * 1e6)
+        assert abs(phases[1].work_ps - max((nodes - 1) * 1.2e-6, (nodes - 1) / nodes * size / 50e9) * 1e12) <= 1
+
+
+def test_one_shot_needs_switches_that_may_add(zionex):
+    """On Ethernet the library chooses, as if nothing had been named."""
+    named, free = (model(zionex, 32, **chosen) for chosen in ({"all_reduce": "one_shot"}, {}))
+    call = idle_call(named, "all_reduce", 1e6)
+    assert [a.name for a in named.candidates(call)] == [a.name for a in free.candidates(call)]
+
+
+@pytest.mark.parametrize("size", [4.0, 1e6, 256e6])
 @pytest.mark.parametrize("op", ["all_reduce", "all_gather", "reduce_scatter"])
 def test_nvls(op, size):
     """H100, whose switch adds: the buffer once over each port at 0.85 of the links, 25 us whatever the members."""

@@ -14,7 +14,12 @@ from scenarios.runner import simulate
 from workloads.dlrm.iteration.job import make_job
 from workloads.dlrm.model.choices import USUAL_OVERLAP
 
-SMALL = ("world_size=2", "workload.global_batch_size=8192", "workload.pipeline=sparse_dist")
+SMALL = (
+    "world_size=2",
+    "workload.global_batch_size=8192",
+    "workload.pipeline=sparse_dist",
+    "workload.framework=neo",
+)
 READERS = "{{reader_hosts: {hosts}, cores_per_host: 10, decode_bytes_per_s: 10 MB/s, queue_batches: {queue}}}"
 
 
@@ -85,7 +90,7 @@ def test_a_deep_queue_helps_only_against_variation() -> None:
     """Readers as fast as training: without variation two places are enough, with it more of them help."""
     base = ["cluster=dgx_a100_80", *SMALL, "run.iterations=60"]
     plain = simulate(load_scenario("criteo_small", base), Silent()).summary["iteration_time_s"]
-    batch_bytes = 8192 * (13 * 4 + 26 * 12)
+    batch_bytes = 8192 * (13 * 4 + 26 * 8)
     hosts = f"reader_hosts: 1, cores_per_host: 1, decode_bytes_per_s: {batch_bytes / plain / 1e6:.3f} MB/s"
 
     def mean_s(queue: int, jitter: float) -> float:
@@ -95,7 +100,7 @@ def test_a_deep_queue_helps_only_against_variation() -> None:
 
     assert mean_s(16, 0.0) == pytest.approx(mean_s(2, 0.0), rel=1e-3)
     shallow, deep = mean_s(1, 0.5), mean_s(16, 0.5)
-    assert deep < 0.97 * shallow
+    assert deep < 0.98 * shallow
     assert shallow > 1.05 * plain
 
 

@@ -33,9 +33,9 @@ HALF = PrecisionChoice(
 
 
 def settings(precision: PrecisionChoice | None = None, **quantities: Any) -> DlrmSettings:
-    """A job of PyTorch with some quantities of its profile changed."""
+    """A job of Neo, whose profile has no fitted constants, with some quantities of its profile changed."""
     update = {key: Graded(value=value, source="a test", grade="assumed") for key, value in quantities.items()}
-    changed: Framework = load_framework("pytorch").model_copy(update=update)
+    changed: Framework = load_framework("neo").model_copy(update=update)
     found = settings_for("mlperf_dlrm_v1", RANKS, local_batch_size=BATCH, pipeline="none")
     return replace(found, framework=changed, precision=precision or found.precision)
 
@@ -85,13 +85,13 @@ def two(key: str) -> tuple[DlrmSettings, DlrmSettings]:
 
 
 def test_owners_that_read_their_indices_exchange_none() -> None:
-    """No index goes over the wire; a rank copies 8 B for each lookup of its tables instead of each of its samples."""
+    """No index goes over the wire; a rank copies 4 B for each lookup of its tables instead of each of its samples."""
     usual, owners = program(settings()), program(settings(indices="read_by_owners"))
     assert len(calls(usual, "all_to_all")) == 5  # splits, lengths, values, pooled vectors, their gradients
     assert len(calls(owners, "all_to_all")) == 2
     lookups = work(owners, "column_lookup").lookups
     copied = work(owners, "input_copy").bytes
-    assert copied == pytest.approx(BATCH * 13 * 4 + lookups * (8 + 4))
+    assert copied == pytest.approx(BATCH * 13 * 4 + lookups * (4 + 4))
     assert np.sum(copied) == pytest.approx(RANKS * work(usual, "input_copy").bytes)
 
 
@@ -154,11 +154,18 @@ def test_launches_of_tables_and_features_are_waited_for() -> None:
 
 
 def test_a_profile_brings_its_own_pipeline_planner_and_exchange() -> None:
-    """A scenario that says otherwise wins; hierarchical exchange needs several nodes."""
+    """A scenario that says otherwise wins; stores are HugeCTR's on one node too; hierarchical exchange needs several."""
     found = load_scenario("mlperf_dlrm_v1", ("workload.framework=hugectr_2022", "nodes=2"))
     assert found.scenario.workload.pipeline == "inter_iteration"
-    assert found.scenario.network.algorithms == {"all_to_all": "hierarchical"}
-    assert load_scenario("mlperf_dlrm_v1", ("workload.framework=hugectr_2022",)).scenario.network.algorithms == {}
+    own = {"all_to_all": "stored", "all_reduce": "one_shot"}
+    assert found.scenario.network.algorithms == own
+    assert load_scenario("mlperf_dlrm_v1", ("workload.framework=hugectr_2022",)).scenario.network.algorithms == own
+    ring = ("workload.framework=hugectr_2022", "network.algorithms={all_reduce: ring}")
+    assert load_scenario("mlperf_dlrm_v1", ring).scenario.network.algorithms == {**own, "all_reduce": "ring"}
+    later = load_scenario("mlperf_dlrm_dcnv2", ("nodes=2",)).scenario
+    assert later.network.algorithms == {"all_to_all": "hierarchical"}
+    assert later.workload.sharding.planner == "hot_copies"
+    assert load_scenario("mlperf_dlrm_dcnv2").scenario.network.algorithms == {}
     assert load_scenario("synthetic_tiny").scenario.workload.sharding.planner == "zigzag"
     said = ("workload.framework=hugectr_2022", "workload.pipeline=none", "workload.sharding.planner=row_wise")
     assert load_scenario("synthetic_tiny", said).scenario.workload.pipeline == "none"

@@ -15,6 +15,7 @@ from scenarios.uncertainty.shipped import COLLECTIVE_GROUPS, JOB_GROUPS
 from simulator.network import CollectiveModel
 from simulator.network.collectives import Call
 from validation.suites.collectives import MeasuredCollective
+from validation.suites.configurations import configuration_of
 from validation.suites.predict import Prediction
 from validation.suites.suite import Band, Case
 
@@ -45,7 +46,7 @@ def job_interval(case: Case, prediction: Prediction) -> Table:
     predicted, of = summary[case.metric], summary["uncertainty"]
     off = math.log(measured / predicted) * (1.0 if case.metric == "iteration_time_s" else -1.0)
     ends = summary[keys.format("p10")], summary[keys.format("p90")]
-    return _entry(ends, measured, off / of["sigma"], of["sigma"], of["group"], case.id)
+    return _entry(ends, measured, off / of["sigma"], of["sigma"], of["group"], configuration_of(prediction.inputs))
 
 
 def collective_interval(

@@ -10,6 +10,7 @@ from scenarios.located import of_file
 from scenarios.mapping import Map
 from scenarios.progress import Progress
 from validation.suites.collective_cases import collective_cases, groups_of
+from validation.suites.configurations import by_configuration, statistics_of
 from validation.suites.coverage import coverage, job_interval
 from validation.suites.errors import error_pct, statistics
 from validation.suites.predict import Job, Prediction, alternatives_of, predict
@@ -54,6 +55,8 @@ def _score(file: Path, suite: Suite, run_all: Map, progress: Progress | None) ->
         "cases": cases,
         "excluded": [e.model_dump() for e in suite.excluded],
         **statistics(_errors(_scored(cases), memory=False)),
+        "by_configuration": statistics_of(by_configuration(_scored(cases))),
+        "configurations": by_configuration(cases),
         "groups": groups_of(cases),
         "coverage": coverage(_scored(cases)),
         "memory_cases": statistics(_errors(cases, memory=True)),

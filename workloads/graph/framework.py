@@ -72,7 +72,12 @@ class Framework(Strict):
         reserve_bytes: device memory that the framework takes (context, allocator slack, NCCL buffers).
         pipeline: overlap between batches, unless the scenario sets it.
         planner: planner of the tables, unless the scenario sets it.
-        all_to_all_between_nodes: the algorithm of its exchanges, unless the scenario says so.
+        all_to_all_between_nodes: the algorithm of its exchanges between nodes, unless the scenario says so.
+        all_to_all: the same, on one node too.
+        all_reduce: the algorithm of its sums of gradients, unless the scenario says so.
+        all_reduce_group: ``shared``: sums of gradients wait for the exchanges of pooled vectors on one communication
+            stream; ``own``: they have a communicator and a stream, and gradients of copied rows come before the end of
+            that exchange.
         hybrid_embedding: whether frequent rows are on all ranks (`workloads.dlrm.iteration.hybrid`), for models that
             allow it.
         bottom_mlp: ``every_rank``: data-parallel; ``first_rank``: the first rank computes it for all samples, and its
@@ -114,6 +119,9 @@ class Framework(Strict):
     pipeline: Graded[Pipeline] | None = None
     planner: Graded[str] | None = None
     all_to_all_between_nodes: Graded[str] | None = None
+    all_to_all: Graded[str] | None = None
+    all_reduce: Graded[str] | None = None
+    all_reduce_group: Graded[Literal["shared", "own"]] | None = None
     hybrid_embedding: Graded[bool] | None = None
     bottom_mlp: Graded[Literal["every_rank", "first_rank"]] | None = None
     indices: Graded[Literal["exchanged", "read_by_owners"]] | None = None
@@ -152,6 +160,18 @@ class Framework(Strict):
     def bottom_on_first_rank(self) -> bool:
         """Whether the first rank computes the bottom MLP for all."""
         return self.bottom_mlp is not None and self.bottom_mlp.value == "first_rank"
+
+    @property
+    def sums_apart(self) -> bool:
+        """Whether sums of gradients have a communicator and stream of their own."""
+        return self.all_reduce_group is not None and self.all_reduce_group.value == "own"
+
+    def algorithms(self, nodes: int) -> dict[Literal["all_to_all", "all_reduce"], str]:
+        """Algorithms of its own for collectives over so many nodes."""
+        exchange = (self.all_to_all_between_nodes if nodes > 1 else None) or self.all_to_all
+        own: dict[Literal["all_to_all", "all_reduce"], Graded[str] | None]
+        own = {"all_to_all": exchange, "all_reduce": self.all_reduce}
+        return {op: algorithm.value for op, algorithm in own.items() if algorithm is not None}
 
     @property
     def activates_in_gemm(self) -> bool:

@@ -36,7 +36,7 @@ from workloads.graph.passes import PassBuilder
 from workloads.graph.schedule import Schedule
 
 HOST, DEFAULT, DATA_DIST, MEMCPY, COMM, INPUT_COMM = "host", "default", "data_dist", "memcpy", "comm", "input_comm"
-NODE_COMM, CROSS_NODE_COMM = "node_comm", "cross_node_comm"
+NODE_COMM, CROSS_NODE_COMM, SUM_COMM = "node_comm", "cross_node_comm", "sum_comm"
 LOOKUP, PREFETCH, READER, FRONTEND = "emb_lookup", "prefetch", "reader", "frontend"
 """Streams of a rank: the host thread, the default stream, input_dist's, copies', one per process group, those of
 lookups and of cache prefetches, its part of the reader hosts' work and of the front-end NICs."""
@@ -45,20 +45,21 @@ _OUTSIDE_NETWORK = frozenset({"input", "embedding_forward", "embedding_backward"
 """Sections whose kernels are no part of HugeCTR's graph of the network."""
 
 
-COMM_STREAMS = (COMM, INPUT_COMM, NODE_COMM, CROSS_NODE_COMM)
+COMM_STREAMS = (COMM, INPUT_COMM, NODE_COMM, CROSS_NODE_COMM, SUM_COMM)
 
 
 def streams_of(
     schedule: Schedule,
     *,
     own_input_group: bool,
+    own_sum_group: bool = False,
     node_groups: bool = False,
     ingestion: bool = False,
     on_host: bool = False,
     collective_threads: int = 1,
 ) -> tuple[Stream, ...]:
     """The streams that an iteration uses; those of process groups have as many workers as these have threads."""
-    own = (INPUT_COMM,) if own_input_group else ()
+    own = (*[INPUT_COMM] * own_input_group, *[SUM_COMM] * own_sum_group)
     nodes = (NODE_COMM, CROSS_NODE_COMM) if node_groups else ()
     readers = (READER, FRONTEND) if ingestion else ()
     if on_host:

@@ -56,7 +56,8 @@ class Latency:
     """Latency of a stage as counts of the library's constants, see `simulator.network.transport.Transport.seconds`.
 
     Attributes:
-        table: algorithm whose constants apply.
+        table: algorithm whose constants apply; ``stores``: kernels that store data and flags at their peers themselves,
+            whatever the protocol of the bandwidth.
         starts: times the base latency is paid.
         near_hops: hops inside a node (over NVLink, or PCIe where there is none).
         paced_hops: such hops that go at the pace of the network proxy where that is slower.
@@ -66,7 +67,7 @@ class Latency:
         members: times the table's cost of each member is paid.
     """
 
-    table: Literal["ring", "tree", "nvls", "nvls_tree", "pat", "collnet"] = "ring"
+    table: Literal["ring", "tree", "nvls", "nvls_tree", "pat", "collnet", "stores"] = "ring"
     starts: float = 1.0
     near_hops: float = 0.0
     paced_hops: float = 0.0

@@ -19,13 +19,13 @@ from simulator.precisions import WIRE_BYTES
 from workloads.dlrm.iteration.dot_interaction import record_dot_backward
 from workloads.dlrm.iteration.forward import FORWARD_SHARE, pooled_columns, record_features
 from workloads.dlrm.iteration.gemms import input_gradient_gemm, weight_gradient_gemm
-from workloads.dlrm.iteration.groups import WORLD
+from workloads.dlrm.iteration.groups import SUM_WORLD, WORLD, EmbeddingGroup
 from workloads.dlrm.iteration.job import COPIED_TABLES, Job
 from workloads.dlrm.iteration.output_dist import record_dequantise, record_exchange
 from workloads.dlrm.model.dense import Layer
 from workloads.graph.buckets import GRADIENT_BYTES, Bucket
 from workloads.graph.optimizers import DENSE_ACCESSES
-from workloads.graph.recorder import Recorder
+from workloads.graph.recorder import COMM, SUM_COMM, Recorder
 
 OPTIMIZER = "dense_optimizer"
 """The task that updates the parameters that all ranks hold, once per iteration."""
@@ -156,24 +156,40 @@ class Backward:
         ]
 
     def _update_embeddings(self, exchanges: list[int | None]) -> list[int]:
-        """End the exchanges; sort, sum and apply the gradients of embedding rows, each group after its exchange."""
-        tasks = []
-        table_s = self._job.settings.framework.seconds("table_s")
-        for group, exchange in zip(self._job.groups, exchanges, strict=True):
-            after = []
-            launches_s = (1 - FORWARD_SHARE) * table_s * group.lookup.tables
-            self._recorder.wait_for_launches(f"{group.kind}_update_launches", launches_s, section="embedding_backward")
-            if exchange is not None:
-                arrived = record_exchange(self._recorder, group, "backward", group.backward[1:], after=exchange)
-                after = [*record_dequantise(self._recorder, group, group.backward[-1], after=[arrived])]
-            tasks.append(
-                self._recorder.kernel(
-                    f"{group.kind}_update", group.update, section="embedding_backward", after=after, launches=_LAUNCHES
-                )
-            )
+        """End the exchanges; sort, sum and apply the gradients of embedding rows, each group after its exchange.
+
+        Gradients of copied rows need no exchange: where sums of gradients have a stream of their own they come first.
+
+        Returns:
+            The updates in the order of the groups.
+        """
+        groups = list(zip(self._job.groups, exchanges, strict=True))
+        copied_first = self._job.settings.framework.sums_apart
+        tasks: dict[str, int] = {}
+        if copied_first:
+            tasks |= {group.kind: self._update(group, None) for group, exchange in groups if exchange is None}
+            self._copies_ready()
+        tasks |= {group.kind: self._update(group, exchange) for group, exchange in groups if group.kind not in tasks}
+        if not copied_first:
+            self._copies_ready()
+        return [tasks[group.kind] for group, _ in groups]
+
+    def _update(self, group: EmbeddingGroup, exchange: int | None) -> int:
+        """Update a group, after its exchange if it has one; returns the kernel."""
+        after: list[int] = []
+        launches_s = (1 - FORWARD_SHARE) * self._job.settings.framework.seconds("table_s") * group.lookup.tables
+        self._recorder.wait_for_launches(f"{group.kind}_update_launches", launches_s, section="embedding_backward")
+        if exchange is not None:
+            arrived = record_exchange(self._recorder, group, "backward", group.backward[1:], after=exchange)
+            after = [*record_dequantise(self._recorder, group, group.backward[-1], after=[arrived])]
+        return self._recorder.kernel(
+            f"{group.kind}_update", group.update, section="embedding_backward", after=after, launches=_LAUNCHES
+        )
+
+    def _copies_ready(self) -> None:
+        """The gradients of copied rows may be summed."""
         if self._job.copied_bytes > self._job.dense.bytes:
             self._ready(COPIED_TABLES, self._job.copied_bytes - self._job.dense.bytes)
-        return tasks
 
     def _optimizer(self) -> None:
         """Update the parameters that all ranks hold, when all their gradients are summed."""
@@ -215,8 +231,11 @@ class Backward:
             if self._compresses:
                 cast = Elementwise(bucket.bytes + wire, 2 * wire)
                 self._recorder.kernel(f"gradient_compress_{number}", cast, section=section, launches=2)
-            call = CollectiveCall("all_reduce", WORLD, wire, precision)
-            self._reduced.append(self._recorder.collective(f"gradient_all_reduce_{number}", call, section=section))
+            apart = self._job.settings.framework.sums_apart
+            call = CollectiveCall("all_reduce", SUM_WORLD if apart else WORLD, wire, precision)
+            stream = SUM_COMM if apart else COMM
+            name = f"gradient_all_reduce_{number}"
+            self._reduced.append(self._recorder.collective(name, call, section=section, stream=stream))
 
     @property
     def _compresses(self) -> bool:

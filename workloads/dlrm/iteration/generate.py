@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from simulator.program import IntArray, TaskGraph
-from workloads.dlrm.iteration.groups import CROSS_NODE, INPUT_WORLD, NODE, WORLD
+from workloads.dlrm.iteration.groups import CROSS_NODE, INPUT_WORLD, NODE, SUM_WORLD, WORLD
 from workloads.dlrm.iteration.job import make_job
 from workloads.dlrm.iteration.training_pass import record_pass
 from workloads.dlrm.model.model import DlrmModel
@@ -26,10 +26,11 @@ def generate(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> TaskGraph:
         InputError: the model contradicts itself.
     """
     job, schedule = make_job(model, plan, settings), SCHEDULES[settings.pipeline]
-    own = settings.framework.input_process_group.value == "own"
+    own, sums = settings.framework.input_process_group.value == "own", settings.framework.sums_apart
     streams = streams_of(
         schedule,
         own_input_group=own,
+        own_sum_group=sums,
         node_groups=bool(len(plan.nodes)),
         ingestion=settings.ingestion is not None,
         on_host=settings.on_host,
@@ -48,17 +49,19 @@ def generate(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> TaskGraph:
     for _ in range(1, settings.gradient_accumulation):
         recorder.next_pass()
         record_pass(recorder, job, schedule)
-    graph = TaskGraph((recorder.build(),), _communicators(plan, own_input_group=own))
+    graph = TaskGraph((recorder.build(),), _communicators(plan, own_input_group=own, own_sum_group=sums))
     graph.check()
     return graph
 
 
-def _communicators(plan: Plan, *, own_input_group: bool) -> dict[str, IntArray]:
+def _communicators(plan: Plan, *, own_input_group: bool, own_sum_group: bool) -> dict[str, IntArray]:
     """Instance of each rank ``[P]`` in each communicator that the plan needs."""
     rank = np.arange(plan.world_size)
     found = {WORLD: np.zeros_like(rank)}
     if own_input_group:
         found[INPUT_WORLD] = np.zeros_like(rank)
+    if own_sum_group:
+        found[SUM_WORLD] = np.zeros_like(rank)
     if len(plan.nodes):
         found |= {NODE: rank // plan.local_world_size, CROSS_NODE: rank % plan.local_world_size}
     return found

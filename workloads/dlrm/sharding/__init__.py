@@ -5,6 +5,7 @@ from typing import get_args
 from workloads.dlrm.sharding import (
     dealing_planner,
     greedy_planner,
+    hot_planner,
     memory_planner,
     partition_planners,
     search_planner,
@@ -17,7 +18,15 @@ from workloads.dlrm.sharding.plan_exchange import plan_from_dict, plan_to_dict
 from workloads.dlrm.sharding.plan_file import PlanFile, ShardingType
 
 SHARDING_TYPES: tuple[ShardingType, ...] = get_args(ShardingType)
-SHIPPED = (dealing_planner, greedy_planner, memory_planner, partition_planners, search_planner, uniform_planners)
+SHIPPED = (
+    dealing_planner,
+    greedy_planner,
+    hot_planner,
+    memory_planner,
+    partition_planners,
+    search_planner,
+    uniform_planners,
+)
 """Modules that register planners."""
 
 __all__ = [

@@ -154,7 +154,7 @@ def test_launches_of_tables_and_features_are_waited_for() -> None:
 
 
 def test_a_profile_brings_its_own_pipeline_planner_and_exchange() -> None:
-    """A scenario that says otherwise wins; stores are HugeCTR's on one node too; hierarchical exchange needs several."""
+    """A scenario that says otherwise wins; stores are HugeCTR's on one node too."""
     found = load_scenario("mlperf_dlrm_v1", ("workload.framework=hugectr_2022", "nodes=2"))
     assert found.scenario.workload.pipeline == "inter_iteration"
     own = {"all_to_all": "stored", "all_reduce": "one_shot"}

@@ -181,7 +181,7 @@ class Cluster(Strict):
     May be empty: links then count at their full rate.
     """
     fitted: FittedCollectives | None = None
-    """Result of a fit over many measurements; then `calibration` is not used."""
+    """Result of a fit over many measurements; it replaces the points of `calibration` on the links it has shares of."""
     latency_points: tuple[LatencyPoint, ...] = ()
     """Small messages, to check the latency constants against; nothing is fitted on them."""
 
@@ -190,6 +190,21 @@ class Cluster(Strict):
         """No more ranks on a node than it has GPUs; one point for each shape."""
         _check_points("calibration", self.calibration, self.node)
         _check_points("latency_points", self.latency_points, self.node)
+        return self
+
+    @model_validator(mode="after")
+    def _protocols_are_left(self) -> Cluster:
+        """NCCL sends messages to single peers by Simple alone, and rings by one of its protocols."""
+        nccl, fabric = self.collectives.nccl, self.fabric
+        if nccl is None:
+            return self
+        if fabric.protocols is not None and "simple" not in fabric.protocols.value:
+            expected = "simple among them, which NCCL sends messages to single peers by"
+            raise problem("a protocol is missing", expected=expected, key="fabric.protocols.value")
+        rings = fabric.ring_protocols
+        if rings is not None and not {*rings.value} & {*nccl.protocols}:
+            expected = f"one or more of {', '.join(nccl.protocols)}, the protocols of {self.collectives.name}"
+            raise problem("rings have no protocol", expected=expected, key="fabric.ring_protocols.value")
         return self
 
     @model_validator(mode="after")

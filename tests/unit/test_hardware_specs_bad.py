@@ -192,3 +192,12 @@ def test_a_job_larger_than_its_torus_has_exit_code_2(tmp_path, capsys):
 
 def collective(file, ranks, *more):
     return main(["collective", str(file), "--op", "all_to_all", "--ranks", ranks, "--bytes", "1MiB", *more])
+
+
+@pytest.mark.parametrize(("key", "left"), [("protocols", ["ll"]), ("ring_protocols", ["ll128"])])
+def test_a_fabric_leaves_nccl_a_protocol_for_sends_and_for_rings(tmp_path, key, left):
+    """Sends between nodes use Simple alone; NCCL 2.0, which has nothing else, runs no rings by LL128."""
+    data = plain("dragonfly") | {"collectives": "nccl_2_0"}
+    error = refused(tmp_path, with_value(data, ("fabric", key, "value"), left))
+    assert error.key == f"fabric.{key}.value"
+    assert "simple" in str(error)

@@ -21,6 +21,7 @@ from inputs.yaml_lines import Document, load_yaml
 from scenarios.library import CATALOG
 from scenarios.located import located
 from scenarios.schedule import (
+    check_framework_algorithms,
     check_schedule,
     with_buckets,
     with_framework_algorithms,
@@ -163,6 +164,7 @@ def resolve(document: Document) -> ResolvedScenario:
     model, framework = _with_alternatives(
         document, scenario, _read_model(document, scenario), _read_framework(document, scenario)
     )
+    check_framework_algorithms(document, framework)
     model, framework = _with_laws(document, scenario, model), with_buckets(framework, scenario.workload)
     world_size = _world_size(document, scenario, cluster)
     batch = scenario.workload.global_batch_size or int(model.local_batch_size.value) * world_size

@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from inputs.quantities import Bytes
 from inputs.yaml_lines import Document
+from scenarios.located import located
 from scenarios.types import NetworkChoice, Scenario, Workload
+from simulator.network.collectives.algorithm import check_algorithm
 from workloads.dlrm.model.choices import HybridEmbedding, Overlap
 from workloads.dlrm.model.model import DlrmModel
 from workloads.graded import Graded
 from workloads.graph.framework import Framework
 from workloads.graph.schedule import SCHEDULES
+
+FRAMEWORK_ALGORITHMS = {
+    "all_to_all": "all_to_all",
+    "all_to_all_between_nodes": "all_to_all",
+    "all_reduce": "all_reduce",
+}
+"""Operation of each key of a framework that names an algorithm."""
 
 
 def with_framework_defaults(workload: Workload, framework: Framework) -> Workload:
@@ -60,6 +69,19 @@ def with_framework_algorithms(network: NetworkChoice, framework: Framework, node
     """The network's choices with the framework's own algorithms filled in."""
     own = framework.algorithms(nodes)
     return network.model_copy(update={"algorithms": {**own, **network.algorithms}}) if own else network
+
+
+def check_framework_algorithms(document: Document, framework: Framework) -> None:
+    """Refuse algorithms of a framework that do not exist, on any number of nodes.
+
+    Raises:
+        InputError: no collective has an algorithm of that name.
+    """
+    for key, op in FRAMEWORK_ALGORITHMS.items():
+        chosen = getattr(framework, key)
+        if chosen is not None:
+            with located(document, ("workload", "framework")):
+                check_algorithm(op, chosen.value, key)
 
 
 def check_schedule(document: Document, scenario: Scenario, batch: int, world_size: int) -> None:

@@ -123,3 +123,12 @@ def test_gradient_buckets_are_those_of_the_scenario() -> None:
     resolved = load_scenario("mlperf_dlrm_v1", ["workload.gradient_buckets={bytes: 5 MiB}"])
     assert resolved.framework.bucket_bytes.value == 5 * 2**20
     assert "gradient_buckets" not in resolved.to_dict()["workload"]
+
+
+@pytest.mark.parametrize(
+    ("key", "given"), [("all_reduce", "oneshot"), ("all_to_all", "one_shot"), ("all_to_all_between_nodes", "store")]
+)
+def test_an_unknown_algorithm_of_a_framework_is_refused_by_its_own_key_on_one_node_too(key: str, given: str) -> None:
+    with pytest.raises(InputError, match="no such all_") as caught:
+        load_scenario("mlperf_dlrm_v1", ["nodes=1", f"workload.framework.{key}={given}"])
+    assert caught.value.key == f"workload.framework.{key}"

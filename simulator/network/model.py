@@ -65,11 +65,19 @@ class StageAmounts:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TimedStage:
-    """A stage with its times: latency ``[a, 1]``, work with its usage of ports, and how long posting takes of it."""
+    """A stage with its times.
+
+    Attributes:
+        latency_s: starts, and hops that no transfer hides ``[a, 1]``.
+        work: seconds of its transfers, and usage of ports.
+        posts_s: seconds that posting takes of the work.
+        links_s: seconds of each class's busiest link at the rate that the stage reaches ``[a, 1]``.
+    """
 
     latency_s: FloatArray
     work: LinkWork
     posts_s: float
+    links_s: Mapping[ResourceClass, FloatArray]
 
     @property
     def seconds(self) -> FloatArray:
@@ -260,7 +268,8 @@ class CollectiveModel:
         hops_s = self.transport.hop_seconds(latency, protocol, part.links, pipeline.piece_bytes)
         own_s = self.transport.own_seconds(latency, protocol)
         latency_s = pipeline.latency_s(hops_s, own_s, self._near_and_far(seconds), work.seconds - beside_s)
-        return TimedStage(self.transport.start_seconds(latency, protocol) + latency_s, work, posts_s)
+        start_s = self.transport.start_seconds(latency, protocol)
+        return TimedStage(start_s + latency_s, work, posts_s, seconds)
 
     def _of_ll(self, fractions: LinkFractions) -> LinkFractions:
         """Fractions that LL reaches between nodes."""
@@ -300,8 +309,9 @@ class CollectiveModel:
         return notes
 
     def _rests_on_posts(self, call: Call, timed: Timed) -> bool:
-        """Whether an all_to_all between nodes without a small message measured there would be much shorter without."""
-        measured = any(point.op == call.op and point.nodes > 1 for point in self.cluster.latency_points)
+        """Whether the cost of messages, measured nowhere on this fabric, is a large part of an all_to_all."""
+        small = any(point.op == call.op and point.nodes > 1 for point in self.cluster.latency_points)
+        measured = small or self.cluster.node.nics.nic.post_s is not None
         if call.op != "all_to_all" or measured:
             return False
         free = self._shared(replace(self, transport=self.transport.without_posts()), ("without posts",))

@@ -12,7 +12,6 @@ from inputs.errors import InputError
 from inputs.quantities import MAX_RANKS
 from simulator.network.blocks import Block
 from simulator.network.collectives import Call
-from simulator.network.levels import CLASS_OF
 from simulator.network.membership import blocks_of
 from simulator.network.model import CollectiveModel, Timed
 from simulator.network.topology import Placement, Topology
@@ -121,10 +120,8 @@ def _limit(timed: Timed, time_s: float) -> str:
         return "posts"
     used: dict[str, float] = {}
     for stage in timed.stages:
-        seconds = float(stage.work.seconds.max())
-        for port, usage in stage.work.usage.items():
-            name = CLASS_OF[port]
-            used[name] = max(used.get(name, 0.0), float(usage.max()) * seconds)
+        for name, seconds in stage.links_s.items():
+            used[name] = max(used.get(name, 0.0), float(seconds.max()))
     return max(used, key=lambda name: used[name]) if used else "latency"
 
 

@@ -102,3 +102,17 @@ def test_impossible_groups_are_refused(zionex, ranks, per_node, option):
 def test_one_is_singular():
     assert group_in_words(1, 1) == "1 rank on 1 node"
     assert group_in_words(16_384, 2048) == "16,384 ranks on 2,048 nodes"
+
+
+def test_the_limit_is_the_link_that_takes_longest_at_the_rate_that_it_reaches():
+    """Sockets of L40S pass 1.7 of their 96 GB/s on: they set the time, though the one NIC carries more of its rate."""
+    (found,) = size_tables(load_cluster("l40s"), "all_reduce", [16], [LARGE])
+    assert found.rows[0].limit == "socket"
+
+
+def test_messages_that_a_nic_states_the_cost_of_are_not_called_unmeasured():
+    """Slingshot's `post_s` is from all_to_alls on Polaris; ZionEX takes NCCL's constant."""
+    (slingshot,) = size_tables(load_cluster("polaris"), "all_to_all", [64], [SMALL])
+    (roce,) = size_tables(load_cluster("zionex"), "all_to_all", [64], [SMALL])
+    assert not [note for note in slingshot.notes if "nobody measured" in note]
+    assert [note for note in roce.notes if "nobody measured" in note]

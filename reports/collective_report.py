@@ -80,6 +80,11 @@ def ranks_in_words(table: SizeTable) -> str:
     return group_in_words(table.ranks, table.nodes)
 
 
+def at_largest(found: SizeTable) -> str:
+    """``at 1 GiB``, the size of the last row."""
+    return f"at {format_quantity(found.rows[-1].bytes, 'bytes', binary=True)}"
+
+
 def _headline(study: CollectiveStudy) -> Markup:
     last = study.tables[-1]
     best = max(row.busbw_bytes_per_s for row in last.rows)
@@ -90,7 +95,7 @@ def _headline(study: CollectiveStudy) -> Markup:
 
 def _widest(study: CollectiveStudy) -> list[str]:
     """Constants that widen the interval of the largest size on most ranks."""
-    words = widest_in_words(study.intervals[-1][-1].to_dict())
+    words = widest_in_words(study.intervals[-1][-1].to_dict(), at_largest(study.tables[-1]))
     return [words] if words else []
 
 

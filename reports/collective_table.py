@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-from reports.collective_report import GB, US, notes_of, ranks_in_words
+from reports.collective_report import GB, US, at_largest, notes_of, ranks_in_words
 from reports.interval_words import widest_in_words
 from reports.text_table import TextTable
 from scenarios.uncertainty.interval import Interval
@@ -118,7 +118,7 @@ def _title(cluster: str, found: SizeTable) -> str:
 
 def _ends(found: SizeTable, intervals: Sequence[Interval]) -> Iterator[str]:
     """Constants that widen the interval of the largest size, and the mean bandwidth."""
-    words = widest_in_words(intervals[-1].to_dict())
+    words = widest_in_words(intervals[-1].to_dict(), at_largest(found))
     if words:
         yield f"# {words}"
     yield f"# Avg bus bandwidth    : {found.average_busbw_bytes_per_s / GB:.4g}"

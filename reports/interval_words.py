@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reports.numbers import samples_per_s, seconds
+from reports.numbers import percent, samples_per_s, seconds
 
 
 def time_span(low_s: float, high_s: float) -> str:
@@ -25,15 +25,20 @@ def _span(low: Iterable[str], high: Iterable[str]) -> str:
     return f"8 in 10 between {first} and {other} {last}"
 
 
-def widest_in_words(uncertainty: Mapping[str, Any]) -> str:
-    """The constants that widen an interval most, and how each is measured; empty without any.
+def widest_in_words(uncertainty: Mapping[str, Any], where: str = "") -> str:
+    """The measurable constants that widen an interval most, with their parts of the variance; empty without any.
 
     Args:
         uncertainty: block of that name in ``summary.json``.
+        where: the prediction, where there are several, such as ``at 1 GiB``.
     """
     sources = [source for source in uncertainty["sources"] if source["key"] in uncertainty["widest"]]
-    named = [f"{source['key']} (measure it: {source['measure']})" for source in sources]
-    return f"Most of the interval comes from {' and '.join(named)}." if named else ""
+    named = [
+        f"{percent(of['share'])} {'' if i else 'comes '}from {of['key']} (measure it: {of['measure']})"
+        for i, of in enumerate(sources)
+    ]
+    whole = f"Of the spread {where}".rstrip()
+    return f"{whole}, {' and '.join(named)}." if named else ""
 
 
 def given_in_words(uncertainty: Mapping[str, Any]) -> str:

@@ -10,7 +10,15 @@ from hardware_specs.links import PcieTree
 from hardware_specs.processors import Cpu, Gpu
 from hardware_specs.types import Cluster, Node
 from scenarios.uncertainty.constant import Constant, graded
-from scenarios.uncertainty.shares import NORMAL_MEDIAN, measured_nodes, measured_ops, residual_sigma, share_of
+from scenarios.uncertainty.shares import (
+    NORMAL_MEDIAN,
+    benchmarks_of,
+    fitted_reason,
+    measured_nodes,
+    measured_ops,
+    residual_sigma,
+    share_of,
+)
 from scenarios.uncertainty.usage import LARGE_BYTES, CallUse, Usage, parts
 from simulator.network.calibration import Calibration
 
@@ -80,7 +88,7 @@ def version_of(cluster: Cluster, calls: Sequence[CallUse]) -> Constant:
     sigma = small * VERSIONS_SMALL + (1.0 - small) * VERSIONS_LARGE
     name = cluster.collectives.name
     reason = f"versions of a library differ; the constants are of {name} and of the versions that were measured"
-    measure = "nccl-tests with the version that the job runs; dlrmsim calibrate collectives"
+    measure = f"{benchmarks_of(cluster)} with the version that the job runs; dlrmsim calibrate collectives"
     return Constant("cluster.collectives", "derived", sigma, reason, measure)
 
 
@@ -226,10 +234,13 @@ def _latency(cluster: Cluster, calls: Sequence[CallUse], keys: tuple[str, str], 
     """Latencies of a library: fitted, checked by a small message, or as the library states them."""
     fit, nodes = cluster.fitted, max(call.nodes for call in calls)
     name = {"all_to_all": "alltoall"}.get(calls[0].op, calls[0].op)
-    measure = f"{name}_perf -b 8 -e 1M -f 2 on {nodes} node{'s' if nodes > 1 else ''}; dlrmsim calibrate collectives"
+    small = f"{name}_perf -b 8 -e 1M -f 2"
+    if cluster.collectives.nccl is None:
+        small = f"the OSU benchmark of {calls[0].op} up to 1 MiB"
+    measure = f"{small} on {nodes} node{'s' if nodes > 1 else ''}; dlrmsim calibrate collectives"
     if fit is not None and nodes <= measured_nodes(cluster):
-        return Constant(keys[0], "derived", residual_sigma(fit.residuals), f"fitted, {fit.residuals}", measure)
-    if fit is not None and nodes > 1:
+        return Constant(keys[0], "derived", residual_sigma(fit.residuals), fitted_reason(fit.residuals), measure)
+    if fit is not None and 1 < measured_nodes(cluster) < nodes:
         return Constant(keys[0], "derived", unmeasured, "fitted on fewer nodes", measure)
     if {call.op for call in calls} <= set(measured_ops(cluster, nodes=nodes)):
         reason = "constants of the library, checked by a small message"

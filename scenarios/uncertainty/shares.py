@@ -70,8 +70,8 @@ def _fitted(cluster: Cluster, shares: Mapping[str, float], call: CallUse, link: 
     key = f"{call.op}/{call.algorithm}"
     by_algorithm = ALGORITHMS.get(key).shares if key in ALGORITHMS else "ring"
     own = by_algorithm if by_algorithm in shares or call.op not in shares else call.op
-    reason = f"fitted, {residuals}" if residuals else "fitted"
-    constant = Constant(f"cluster.fitted.{name}.{own}", "derived", residual_sigma(residuals), reason, measure)
+    sigma, reason = residual_sigma(residuals), fitted_reason(residuals)
+    constant = Constant(f"cluster.fitted.{name}.{own}", "derived", sigma, reason, measure)
     if own not in shares:
         constant = constant.widened(OTHER_OPERATION, f"no {own} algorithm was among the fitted collectives")
     if link == "nic":
@@ -96,6 +96,11 @@ def residual_sigma(residuals: str) -> float:
     return UNSTATED_FIT if found is None else float(found[1]) / 100.0 / NORMAL_MEDIAN
 
 
+def fitted_reason(residuals: str) -> str:
+    """A fit in words, with its residuals where it states them."""
+    return f"fitted, {residuals}" if residuals else "fitted"
+
+
 def measured_nodes(cluster: Cluster) -> int:
     """Most nodes on which a collective of this machine was measured; 1 without any."""
     found = _FITTED_NODES.search("" if cluster.fitted is None else cluster.fitted.residuals)
@@ -107,6 +112,11 @@ def measured_nodes(cluster: Cluster) -> int:
 def measured_ops(cluster: Cluster, *, nodes: int) -> Sequence[str]:
     """Operations with a small message measured inside a node (``nodes`` 1) or between nodes."""
     return [point.op for point in cluster.latency_points if (point.nodes == 1) is (nodes == 1)]
+
+
+def benchmarks_of(cluster: Cluster) -> str:
+    """Benchmarks that time the collectives of a cluster's library."""
+    return "OSU benchmarks" if cluster.collectives.nccl is None else "nccl-tests"
 
 
 def _measure(cluster: Cluster, call: CallUse, link: LinkClass) -> str:

@@ -5,7 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+import dlrmsim
 from hardware_specs.loader import load_cluster
+from reports.interval_words import widest_in_words
+from reports.numbers import percent
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
 from scenarios.runner import simulate
@@ -172,8 +175,6 @@ def test_a_bound_that_rests_on_assumed_constants_is_a_warning_with_its_share(clu
 @pytest.mark.parametrize("op", ["all_reduce", "all_to_all"])
 @pytest.mark.parametrize("name", ["dgx_h100", "dgx_b200", "l40s", "aws_p4d", "polaris", "v100_public", "zionex"])
 def test_no_interval_of_a_collective_is_narrower_than_versions_of_nccl_differ(name, op):
-    import dlrmsim
-
     ranks = load_cluster(name).node.ranks
     found = dlrmsim.collective(name, op=op, ranks=[ranks, 2 * ranks], sizes="1KiB,64KiB,1MiB,64MiB,1GiB")
     shown = [pair for i in range(2) for pair in zip(found.tables[i].rows, found.intervals[i], strict=True)]
@@ -186,3 +187,28 @@ def test_no_interval_of_a_collective_is_narrower_than_versions_of_nccl_differ(na
 def test_a_source_is_plain_json(one_node):
     source = one_node.interval.sources[0]
     assert replace(source, share=0.5).to_dict()["share"] == 0.5
+
+
+@pytest.mark.parametrize("name", ["dgx_b200", "l40s"])
+def test_latencies_between_nodes_of_a_fit_inside_a_node_are_assumed(name):
+    (interval_,) = dlrmsim.collective(name, op="all_reduce", ranks=16, sizes="1KiB").intervals[0]
+    (messages,) = [s.constant for s in interval_.sources if s.constant.key.endswith("network_post")]
+    assert messages.grade == "assumed"
+
+
+def test_collectives_of_mpi_are_not_measured_by_nccl_tests():
+    (interval_,) = dlrmsim.collective("piz_daint_mpi", op="all_to_all", ranks=64, sizes="1KiB").intervals[0]
+    measures = " ".join(source.constant.measure for source in interval_.sources)
+    assert "OSU" in measures
+    assert "nccl" not in measures
+    assert "_perf" not in measures
+
+
+def test_the_sentence_on_the_widest_constants_has_their_parts_and_no_more():
+    """A part of the model that nobody can measure may be most of it."""
+    (interval_,) = dlrmsim.collective("dgx_h100", op="all_reduce", ranks=8, sizes="1MiB").intervals[0]
+    first, second = interval_.widest
+    assert first.share + second.share < 0.5
+    words = widest_in_words(interval_.to_dict(), "at 1 MiB")
+    assert words.startswith(f"Of the spread at 1 MiB, {percent(first.share)} comes from {first.constant.key} ")
+    assert f" and {percent(second.share)} from {second.constant.key} " in words

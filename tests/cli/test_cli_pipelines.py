@@ -9,7 +9,7 @@ import pytest
 
 from dlrmsim.cli import main
 
-READERS = "workload.ingestion={reader_hosts: 4, cores_per_host: 32, decode_bytes_per_s: 50 MB/s, queue_batches: 6}"
+READERS = "workload.ingestion={reader_hosts: 4, cores_per_host: 32, decode_bytes_per_s: 10 MB/s, queue_batches: 6}"
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,11 @@ READERS = "workload.ingestion={reader_hosts: 4, cores_per_host: 32, decode_bytes
     ],
 )
 def test_a_run_writes_all_of_it(settings, tmp_path, capsys):
-    keys = [part for setting in (*settings, READERS, "world_size=4") for part in ("--set", setting)]
+    keys = [
+        part
+        for setting in ("workload.framework=neo", *settings, READERS, "world_size=4")
+        for part in ("--set", setting)
+    ]
     assert main(["run", "mlperf_dlrm_v1", *keys, "--out", str(tmp_path / "x")]) == 0
     assert "iteration time" in capsys.readouterr().out
     summary = json.loads((tmp_path / "x" / "summary.json").read_text())

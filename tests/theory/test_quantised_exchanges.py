@@ -24,7 +24,12 @@ PLACES: dict[str, dict[str, Any]] = {
 def works(wire: str, kind: str) -> dict[str, Any]:
     """Work of each task by name, one sharding type for all tables."""
     precision = [f"precision.{direction}_all_to_all={wire}" for direction in ("forward", "backward")]
-    sets = ["cluster=dgx_a100_80", f"world_size={RANKS}", f"workload.global_batch_size={BATCH}"]
+    sets = [
+        "workload.framework=neo",
+        "cluster=dgx_a100_80",
+        f"world_size={RANKS}",
+        f"workload.global_batch_size={BATCH}",
+    ]
     job = PlanningJob.of(load_scenario("mlperf_dlrm_v1", [*sets, *precision]))
     entries = {
         name: {"sharding_type": kind, "compute_kernel": "fused", **(PLACES[kind] or {"ranks": [number % RANKS]})}

@@ -30,7 +30,7 @@ from workloads.dlrm.sharding.plan_exchange import plan_from_dict, plan_to_dict
 from workloads.graph.memory import TIERS
 
 KERNELS = ("fused", "fused_uvm", "fused_uvm_caching")
-SPREADING = [name for name in PLANNERS.names() if name not in ("data_parallel", "search")]
+SPREADING = [name for name in PLANNERS.names() if name not in ("data_parallel", "hot_copies", "search")]
 
 
 def context_of(made: PlanningJob, kernels: tuple[str, ...], hbm: float, ddr: float = 1e9, ssd: float = 0.0) -> Any:

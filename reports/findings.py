@@ -36,8 +36,8 @@ class Job:
         scenario_hash: sha256 of the resolved scenario.
         scenario_yaml: the resolved scenario.
         version: version of this tool.
-        million_usd: price of a million samples, or what else the unit is, USD; None without a price of GPUs.
-        unit: what throughput counts, a plural noun.
+        million_usd: price of a million of the unit, USD; None without a price of GPUs.
+        unit: unit of throughput, a plural noun.
     """
 
     name: str

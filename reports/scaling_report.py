@@ -26,7 +26,7 @@ class ScalingPoint:
         status: ``ok``, ``infeasible`` (does not fit) or ``error``.
         throughput_per_s: throughput, in the unit of the study, per second.
         efficiency: throughput per rank over that of the smallest size that ran.
-        million_usd: price of a million samples, or what else the unit is, USD; None without a price of GPUs.
+        million_usd: price of a million of the unit, USD; None without a price of GPUs.
         shares: each part of the iteration (`simulator.analysis.breakdown.PARTS`) as a share, mean over ranks.
         bound: joint class that bounds the iteration, and its main resource; None without a bound.
         gains: gain of each joint class when it is 10 % better.
@@ -71,7 +71,7 @@ class ScalingStudy:
         points: one per size, in any order.
         facts: further (name, value) pairs.
         version: version of this tool.
-        unit: what throughput counts, a plural noun.
+        unit: unit of throughput, a plural noun.
     """
 
     name: str

@@ -54,12 +54,12 @@ class Asked(Generic[M, S]):
 
 @dataclass(frozen=True, slots=True)
 class Filled(Generic[M]):
-    """What a family makes of the section ``workload``.
+    """The section ``workload`` as its family resolves it.
 
     Attributes:
         section: the section with the defaults of the family's own keys filled and their names inlined.
         model: the model, with the choices of the section.
-        global_batch_size: samples, or what else the family counts, per iteration over all ranks.
+        global_batch_size: samples, or units of another headline, per iteration over all ranks.
         places: as `scenarios.resolved.ResolvedScenario.places`.
     """
 
@@ -119,10 +119,10 @@ class PlacedJob(Protocol):
         ...
 
     def changed(self, resolved: ResolvedScenario[Any, Any], machine: Machine, *, place_again: bool = False) -> Workload:
-        """The workload of a changed scenario: placed as this job is, or anew.
+        """The workload of a changed scenario: with the placement of this job, or with its own.
 
         Raises:
-            InfeasibleError: it is placed anew and does not fit.
+            InfeasibleError: it has a placement of its own and does not fit.
         """
         ...
 

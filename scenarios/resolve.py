@@ -1,6 +1,6 @@
 """Resolving a scenario file to a `ResolvedScenario`: names inlined, defaults filled, hashed.
 
-The resolved scenario is itself a scenario, with the cluster, the model, the framework and what else the family names
+The resolved scenario is itself a scenario, with the cluster, the model, the framework and other names of the family
 written out where their names stood: saved as YAML and run again it gives the same hash and the same results.
 """
 
@@ -63,7 +63,7 @@ def resolve(document: Document) -> ResolvedScenario:
     _check_precision(document, scenario, cluster)
     _check_ranks(document, scenario, world_size)
     filled = family.fill(Asked(document, scenario, model, framework, world_size))
-    check_batch(document, scenario, filled.global_batch_size, world_size)
+    check_batch(document, scenario, filled.global_batch_size, world_size, family.unit)
     ranks = cluster.node.ranks
     nodes, whole_nodes = -(-world_size // ranks), world_size % ranks == 0
     parts = {

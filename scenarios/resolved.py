@@ -34,7 +34,7 @@ class ResolvedScenario(Generic[M_co, S_co]):
         framework: the framework profile.
         world_size: number of ranks.
         nodes: number of nodes they are on.
-        global_batch_size: samples, or what else the family counts, per iteration over all ranks.
+        global_batch_size: samples, or units of another headline, per iteration over all ranks.
         document: the file, for the line of a later error.
         places: document and key at which a part stands that a later step checks, by its key.
         notes: side effects of settings.

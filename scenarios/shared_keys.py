@@ -57,8 +57,11 @@ def with_framework_algorithms(network: NetworkChoice, framework: Framework, node
     return network.model_copy(update={"algorithms": {**network.algorithms, "all_to_all": own.value}})
 
 
-def check_batch(document: Document, scenario: Scenario, batch: int, world_size: int) -> None:
+def check_batch(document: Document, scenario: Scenario, batch: int, world_size: int, unit: str) -> None:
     """Refuse batches that leave a rank without a sample in a pass.
+
+    Args:
+        unit: unit of the batch, a plural noun.
 
     Raises:
         InputError: this one does.
@@ -67,14 +70,14 @@ def check_batch(document: Document, scenario: Scenario, batch: int, world_size: 
     if batch < world_size:
         raise document.error(
             ("workload", "global_batch_size"),
-            f"fewer samples than the {world_size} ranks",
+            f"fewer {unit} than the {world_size} ranks",
             given=batch,
             expected=f"{world_size} or more",
         )
     if batch < world_size * passes:
         raise document.error(
             ("workload", "gradient_accumulation"),
-            f"a batch of {batch} has fewer samples than {passes} passes over {world_size} ranks",
+            f"a batch of {batch} has fewer {unit} than {passes} passes over {world_size} ranks",
             given=passes,
             expected=f"at most {batch // world_size}",
         )

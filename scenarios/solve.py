@@ -71,7 +71,7 @@ class Solution:
         scenario: its name.
         key: the key whose value was looked for.
         wanted: samples per second.
-        unit: what throughput counts, a plural noun.
+        unit: unit of throughput, a plural noun.
         values: the range, with its unit.
         low: the lower end of the range, and the throughput there.
         high: the upper end, likewise.
@@ -196,7 +196,7 @@ def _whole_where_needed(scenario: str | Path, key: str, between: Range, settings
 
 
 def _throughput(scenario: str | Path, settings: Sequence[str]) -> float:
-    """Samples, or what else its family counts, per second of a scenario."""
+    """Throughput of a scenario, in the unit of its family per second."""
     resolved = load_scenario(scenario, settings)
     with located(resolved.document):
         machine = machine_of(resolved)

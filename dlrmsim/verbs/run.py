@@ -47,7 +47,7 @@ class RunResult:
 
     @property
     def throughput_per_s(self) -> float:
-        """Samples, or what else the headline's unit is, per second."""
+        """Throughput, in the headline's unit per second."""
         return self.outcome.analysis.iteration.throughput_per_s(self.headline.per_iteration)
 
     @property

@@ -12,17 +12,17 @@ from workloads.dlrm.model.model import DlrmModel
 DlrmResolved: TypeAlias = ResolvedScenario[DlrmModel, DlrmScenario]
 
 
-def dlrm_of(resolved: ResolvedScenario, what: str) -> DlrmResolved:
+def dlrm_of(resolved: ResolvedScenario, user: str) -> DlrmResolved:
     """The scenario, for work that exists for DLRMs only.
 
     Args:
-        what: that work as the subject of a sentence, such as ``the reference trainer``.
+        user: subject of the message, such as ``the reference trainer``.
 
     Raises:
         InputError: it trains something else.
     """
     if not isinstance(resolved.scenario, DlrmScenario) or not isinstance(resolved.model, DlrmModel):
         raise resolved.document.error(
-            KIND_KEY, f"{what} serves dlrm workloads only", given=resolved.kind, expected="dlrm"
+            KIND_KEY, f"{user} serves dlrm workloads only", given=resolved.kind, expected="dlrm"
         )
     return cast("DlrmResolved", resolved)

@@ -84,7 +84,7 @@ def summarise(
         bound: the bound of the iteration, when it was asked for.
         memory: memory per rank and tier, ready to be written.
         warnings: one text each.
-        unit: what throughput counts, a plural noun.
+        unit: unit of throughput, a plural noun.
     """
     time, breakdown = analysis.iteration, analysis.breakdown
     return {

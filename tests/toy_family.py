@@ -25,7 +25,7 @@ from simulator.operators import CollectiveCall, Gemm
 from simulator.program import TaskGraph
 from workloads.family import Headline, Model
 from workloads.graded import Graded
-from workloads.graph.memory import TIERS, MemoryUse
+from workloads.graph.memory import MemoryUse
 from workloads.graph.recorder import Recorder, streams_of
 from workloads.graph.schedule import SCHEDULES
 
@@ -86,7 +86,7 @@ class ToyWorkload:
     def memory(self) -> MemoryUse:
         model = self.resolved.model
         weights = np.full(self.resolved.world_size, 4.0 * model.layers * model.width.value**2)
-        return MemoryUse({tier: {"weights": weights if tier == "hbm" else 0.0 * weights} for tier in TIERS})
+        return MemoryUse({"hbm": {"weights": weights}, "ddr": {}, "ssd": {}})
 
     @property
     def headline(self) -> Headline:

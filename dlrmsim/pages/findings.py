@@ -65,6 +65,6 @@ def _job(outcome: Outcome) -> Job:
 
 
 def _memory(report: MemoryReport) -> tuple[MemoryTier, ...]:
-    """The tiers that the nodes have."""
-    there = (tier for tier in TIERS if report.capacity_bytes[tier] > 0)
+    """The tiers that the nodes have and the job uses."""
+    there = (tier for tier in TIERS if report.capacity_bytes[tier] > 0 and report.items(tier))
     return tuple(MemoryTier(tier, report.capacity_bytes[tier], report.items(tier)) for tier in there)

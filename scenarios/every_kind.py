@@ -10,6 +10,7 @@ from pydantic import Field, create_model
 
 from scenarios.family import FAMILIES
 from scenarios.types import PRECISION, WORKLOAD, Scenario
+from workloads.graph.choices import Precision
 
 
 def scenario_of_every_kind() -> type[Scenario]:
@@ -18,7 +19,7 @@ def scenario_of_every_kind() -> type[Scenario]:
     precisions = dict.fromkeys(_type_of(family.scenario, "precision") for _, family in FAMILIES.items())
     fields: dict[str, Any] = {
         "workload": (_by_kind(sections), Field(description=WORKLOAD)),
-        "precision": (reduce(or_, precisions), Field(default=None, description=PRECISION)),
+        "precision": (reduce(or_, precisions), Field(default_factory=Precision, description=PRECISION)),
     }
     found: type[Scenario] = create_model("Scenario", __base__=Scenario, __doc__=Scenario.__doc__, **fields)
     return found

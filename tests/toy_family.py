@@ -51,7 +51,7 @@ class ToySection(Section):
     """Keys of a toy."""
 
     kind: Literal["toy"] = Field(description=KIND)
-    images_per_rank: Annotated[int, Field(ge=1)] = Field(64, description="images per rank and iteration")
+    images_each: Annotated[int, Field(ge=1)] = Field(64, description="images per rank and iteration")
 
 
 class ToyScenario(Scenario):
@@ -135,7 +135,7 @@ class ToyFamily:
 
     def fill(self, asked: Asked[ToyModel, ToyScenario]) -> Filled[ToyModel]:
         section = asked.scenario.workload
-        return Filled(section, asked.model, section.global_batch_size or section.images_per_rank * asked.world_size)
+        return Filled(section, asked.model, section.global_batch_size or section.images_each * asked.world_size)
 
     def expected(self, resolved: ToyResolved) -> Expected:
         return Expected(5 * resolved.model.layers)

@@ -73,7 +73,7 @@ def test_a_kind_that_does_not_exist_is_refused_with_the_nearest_one(toy, capsys)
         (TOY + "  sharding: {planner: greedy}\n", "9", "workload.sharding", "sharding is a key of dlrm workloads"),
         (TOY + "precision: {tables: fp16}\n", "9", "precision.tables", "tables is a key of dlrm workloads"),
         (TOY + "  optimizer: {tables: sgd}\n", "9", "workload.optimizer.tables", "tables is a key of dlrm workloads"),
-        (DLRM + "  images_per_rank: 3\n", "8", "workload.images_per_rank", "images_per_rank is a key of toy workloads"),
+        (DLRM + "  images_each: 3\n", "8", "workload.images_each", "images_each is a key of toy workloads"),
     ],
 )
 def test_a_key_of_another_kind_names_the_kinds_that_have_it(toy, capsys, text, place, key, words):
@@ -85,8 +85,8 @@ def test_a_key_of_another_kind_names_the_kinds_that_have_it(toy, capsys, text, p
 
 
 def test_a_misspelt_key_is_still_unknown(toy, capsys):
-    Path("misspelt.yaml").write_text(TOY + "  image_per_rank: 3\n", encoding="utf-8")
-    assert "images_per_rank" in refused(capsys, "run", "misspelt.yaml", "--check")
+    Path("misspelt.yaml").write_text(TOY + "  image_each: 3\n", encoding="utf-8")
+    assert "images_each" in refused(capsys, "run", "misspelt.yaml", "--check")
 
 
 def test_another_kind_by_set_has_the_keys_of_that_kind(toy, capsys):

@@ -40,11 +40,8 @@ def run_findings(outcome: Outcome, asked_ranks: Sequence[int] = ()) -> RunFindin
 def _job(outcome: Outcome) -> Job:
     resolved, cost = outcome.resolved, outcome.summary.get("cost")
     unit = outcome.prepared.workload.headline.unit
-    facts = {
-        "Framework": resolved.framework.title,
-        "Placement": resolved.scenario.placement,
-        **family_of(resolved).facts(resolved),
-    }
+    facts = {"Framework": resolved.framework.title, **family_of(resolved).facts(resolved)}
+    facts.setdefault("Placement", resolved.scenario.placement)  # a family may show it in a place of its own
     if resolved.scenario.cost is not None:
         facts["Price"] = f"{usd(resolved.scenario.cost.gpu_hour_usd)} per GPU-hour"
     return Job(

@@ -64,11 +64,12 @@ class DlrmFamily:
         return expected(resolved)
 
     def facts(self, resolved: DlrmResolved) -> Mapping[str, str]:
-        """Sharding, pipeline and number formats."""
+        """Sharding, placement of ranks, pipeline and number formats."""
         workload, precision = resolved.scenario.workload, resolved.scenario.precision
         return {
             "Sharding": workload.sharding.planner or "by plan",
-            "Rows scaling": workload.rows_scaling,
+            **({} if workload.rows_scaling == "none" else {"Rows scaling": workload.rows_scaling}),
+            "Placement": resolved.scenario.placement,
             "Pipeline": _pipeline(resolved),
             "Arithmetic": f"dense {precision.dense}, tables {precision.tables}",
             "On the wire": (

@@ -17,7 +17,7 @@ import numpy as np
 from benchmarks.rows import Row
 from inputs.errors import InfeasibleError
 from inputs.yaml_lines import Document
-from scenarios.plans import PlanningJob
+from scenarios.dlrm.plans import PlanningJob
 from scenarios.progress import Silent
 from scenarios.resolve import ResolvedScenario, resolve
 from scenarios.runner import simulate

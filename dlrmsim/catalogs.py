@@ -50,10 +50,11 @@ def file_catalogs() -> dict[str, Catalog]:
 
 def registries() -> dict[str, Registry[Any]]:
     """Names registered by code, by plural kind."""
+    from scenarios.family import FAMILIES
     from simulator.network.collectives import ALGORITHMS
     from workloads.dlrm.sharding import PLANNERS
 
-    return {"collectives": ALGORITHMS, "planners": PLANNERS}
+    return {"collectives": ALGORITHMS, "planners": PLANNERS, "workloads": FAMILIES}
 
 
 def list_names(kind: str | None = None) -> dict[str, dict[str, str]]:

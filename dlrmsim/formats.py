@@ -28,9 +28,9 @@ def json_schema(kind: str) -> Mapping[str, object]:
 def _model(kind: str) -> type[BaseModel]:
     """The pydantic model of a kind; only the room it lives in is loaded."""
     if kind == "scenario":
-        from scenarios.types import Scenario
+        from scenarios.every_kind import scenario_of_every_kind
 
-        return Scenario
+        return scenario_of_every_kind()
     if kind == "cluster":
         from hardware_specs import Cluster
 

@@ -36,7 +36,8 @@ class Job:
         scenario_hash: sha256 of the resolved scenario.
         scenario_yaml: the resolved scenario.
         version: version of this tool.
-        million_samples_usd: price of a million samples, USD; None without a price of GPUs.
+        million_usd: price of a million of the unit, USD; None without a price of GPUs.
+        unit: unit of throughput, a plural noun.
     """
 
     name: str
@@ -50,7 +51,8 @@ class Job:
     scenario_hash: str = ""
     scenario_yaml: str = ""
     version: str = ""
-    million_samples_usd: float | None = None
+    million_usd: float | None = None
+    unit: str = "samples"
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +143,9 @@ class RunFindings(Times):
     interval: Interval | None = None
 
     @property
-    def throughput_samples_per_s(self) -> float:
-        """Samples trained per second."""
-        return self.iteration.throughput_samples_per_s(self.job.global_batch_size)
+    def throughput_per_s(self) -> float:
+        """Throughput in the job's unit per second."""
+        return self.iteration.throughput_per_s(self.job.global_batch_size)
 
 
 def mean_shares(breakdown: Breakdown) -> dict[str, float]:

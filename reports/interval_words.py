@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from reports.numbers import percent, samples_per_s, seconds
+from reports.numbers import percent, rate_in_words, seconds
 
 
 def time_span(low_s: float, high_s: float) -> str:
@@ -13,9 +13,9 @@ def time_span(low_s: float, high_s: float) -> str:
     return _span(seconds(low_s).split(" "), seconds(high_s).split(" "))
 
 
-def rate_span(low: float, high: float) -> str:
+def rate_span(low: float, high: float, unit: str = "samples") -> str:
     """``8 in 10 between 0.87 and 1.40 M samples/s``."""
-    return _span(samples_per_s(low), samples_per_s(high))
+    return _span(rate_in_words(low, unit), rate_in_words(high, unit))
 
 
 def _span(low: Iterable[str], high: Iterable[str]) -> str:

@@ -24,12 +24,12 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %" if 0 < abs(share) < 0.9995 else f"{100 * share:.0f} %"
 
 
-def samples_per_s(rate: float) -> tuple[str, str]:
-    """A throughput as number and unit: ``("1.22", "M samples/s")``."""
+def rate_in_words(rate: float, unit: str = "samples") -> tuple[str, str]:
+    """A throughput as number and unit: ``("1.22", "M samples/s")``; ``unit`` is a plural noun."""
     for factor, prefix in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if rate >= 0.9995 * factor:
-            return _three_digits(rate / factor), f"{prefix} samples/s"
-    return _three_digits(rate), "samples/s"
+            return _three_digits(rate / factor), f"{prefix} {unit}/s"
+    return _three_digits(rate), f"{unit}/s"
 
 
 def _three_digits(value: float) -> str:

@@ -8,7 +8,7 @@ from html import escape
 from typing import Any, Literal
 
 from reports.markup import Cell, Markup, Row, Section, number, strong, table, terms, tile
-from reports.numbers import percent, samples_per_s, seconds, usd
+from reports.numbers import percent, rate_in_words, seconds, usd
 from reports.page import assemble
 from reports.sections.provenance import warnings_section
 from reports.size_notes import DOUBTFUL, SizeNote, size_notes
@@ -24,17 +24,17 @@ class ScalingPoint:
         nodes: nodes they fill.
         global_batch_size: samples per iteration.
         status: ``ok``, ``infeasible`` (does not fit) or ``error``.
-        throughput_samples_per_s: samples trained per second.
+        throughput_per_s: throughput, in the unit of the study, per second.
         efficiency: throughput per rank over that of the smallest size that ran.
-        million_samples_usd: price of a million samples, USD; None without a price of GPUs.
+        million_usd: price of a million of the unit, USD; None without a price of GPUs.
         shares: each part of the iteration (`simulator.analysis.breakdown.PARTS`) as a share, mean over ranks.
         bound: joint class that bounds the iteration, and its main resource; None without a bound.
         gains: gain of each joint class when it is 10 % better.
         warnings: warnings on the results.
         message: reason of a missing result, one line.
         details: further lines of the reason: memory tiers, and settings that help.
-        throughput_p10_samples_per_s: a tenth of such jobs is slower.
-        throughput_p90_samples_per_s: a tenth of such jobs is faster.
+        throughput_p10_per_s: a tenth of such jobs is slower.
+        throughput_p90_per_s: a tenth of such jobs is faster.
         iteration_time_p10_s: a tenth of such iterations is shorter, seconds.
         iteration_time_p90_s: a tenth of such iterations is longer, seconds.
     """
@@ -44,17 +44,17 @@ class ScalingPoint:
     global_batch_size: int
     status: Literal["ok", "infeasible", "error"]
     iteration_time_s: float | None = None
-    throughput_samples_per_s: float | None = None
+    throughput_per_s: float | None = None
     efficiency: float | None = None
     shares: Mapping[str, float] = field(default_factory=dict)
     bound: str | None = None
     gains: Mapping[str, float] = field(default_factory=dict)
-    million_samples_usd: float | None = None
+    million_usd: float | None = None
     warnings: Sequence[str] = ()
     message: str = ""
     details: Sequence[str] = ()
-    throughput_p10_samples_per_s: float | None = None
-    throughput_p90_samples_per_s: float | None = None
+    throughput_p10_per_s: float | None = None
+    throughput_p90_per_s: float | None = None
     iteration_time_p10_s: float | None = None
     iteration_time_p90_s: float | None = None
 
@@ -71,6 +71,7 @@ class ScalingStudy:
         points: one per size, in any order.
         facts: further (name, value) pairs.
         version: version of this tool.
+        unit: unit of throughput, a plural noun.
     """
 
     name: str
@@ -80,6 +81,7 @@ class ScalingStudy:
     points: Sequence[ScalingPoint]
     facts: Mapping[str, str] = field(default_factory=dict)
     version: str = ""
+    unit: str = "samples"
 
     @property
     def ordered(self) -> list[ScalingPoint]:
@@ -126,18 +128,18 @@ def headline(study: ScalingStudy) -> Markup:
     if not results:
         return Markup(f"{what}: none of the {len(study.points)} sizes ran.")
     best, last = fastest(study), results[-1]
-    claim = strong(" to {} GPUs: {}", f"{last.world_size:,}", _speed(best))
-    turn = strong(", the most, and {}", _speed(last)) if best is not last else Markup("")
+    claim = strong(" to {} GPUs: {}", f"{last.world_size:,}", _speed(best, study.unit))
+    turn = strong(", the most, and {}", _speed(last, study.unit)) if best is not last else Markup("")
     return Markup(f"{what} from {results[0].world_size:,}{claim.html}{turn.html}.")
 
 
 def fastest(study: ScalingStudy) -> ScalingPoint:
     """The smallest of the sizes with the highest throughput."""
-    return max(study.results, key=lambda p: p.throughput_samples_per_s or 0.0)
+    return max(study.results, key=lambda p: p.throughput_per_s or 0.0)
 
 
-def _speed(point: ScalingPoint) -> str:
-    rate = " ".join(samples_per_s(point.throughput_samples_per_s or 0.0))
+def _speed(point: ScalingPoint, unit: str) -> str:
+    rate = " ".join(rate_in_words(point.throughput_per_s or 0.0, unit))
     return f"{rate} at {point.world_size:,} ({percent(point.efficiency or 0.0)} efficiency)"
 
 
@@ -170,7 +172,7 @@ def _tiles(study: ScalingStudy) -> str:
     if not results:
         return ""
     best = fastest(study)
-    value, unit = samples_per_s(best.throughput_samples_per_s or 0.0)
+    value, unit = rate_in_words(best.throughput_per_s or 0.0, study.unit)
     efficient = [p for p in results if (p.efficiency or 0.0) >= 0.8]
     first, last = results[0], results[-1]
     exposed = [p.shares.get("exposed_comm", 0.0) for p in (first, last)]
@@ -189,19 +191,19 @@ def _tiles(study: ScalingStudy) -> str:
                 "%",
                 f"at {last.world_size:,} GPUs; {percent(exposed[0])} at {first.world_size:,}",
             ),
-            *_price_tile(results),
+            *_price_tile(results, study.unit),
             tile("Sizes that ran", f"{len(results)}", f"of {len(study.points)}", _KEPT[study.scaling]),
         )
     )
 
 
-def _price_tile(results: Sequence[ScalingPoint]) -> list[str]:
+def _price_tile(results: Sequence[ScalingPoint], unit: str) -> list[str]:
     """The size with the cheapest samples, where GPUs have a price."""
-    prices = {p.world_size: p.million_samples_usd for p in results if p.million_samples_usd is not None}
+    prices = {p.world_size: p.million_usd for p in results if p.million_usd is not None}
     if not prices:
         return []
     size = min(prices, key=lambda world_size: prices[world_size])
-    return [tile("Cheapest samples", usd(prices[size]), "per million", f"at {size:,} GPUs")]
+    return [tile(f"Cheapest {unit}", usd(prices[size]), "per million", f"at {size:,} GPUs")]
 
 
 def scaling_sections(study: ScalingStudy) -> tuple[Section, ...]:
@@ -234,9 +236,10 @@ def _payload(study: ScalingStudy) -> list[dict[str, Any]]:
             "status": p.status,
             "words": _STATUS[p.status],
             "iteration_s": p.iteration_time_s,
-            "throughput": p.throughput_samples_per_s,
-            "throughput_p10": p.throughput_p10_samples_per_s,
-            "throughput_p90": p.throughput_p90_samples_per_s,
+            "unit": study.unit,
+            "throughput": p.throughput_per_s,
+            "throughput_p10": p.throughput_p10_per_s,
+            "throughput_p90": p.throughput_p90_per_s,
             "efficiency": p.efficiency,
             "shares": {part: p.shares.get(part, 0.0) for part in PARTS},
             "gains": dict(p.gains),
@@ -249,7 +252,7 @@ def _payload(study: ScalingStudy) -> list[dict[str, Any]]:
 
 
 def _table(study: ScalingStudy) -> str:
-    priced = any(p.million_samples_usd is not None for p in study.results)
+    priced = any(p.million_usd is not None for p in study.results)
     head: tuple[str, ...] = (
         "GPUs",
         "nodes",
@@ -260,23 +263,23 @@ def _table(study: ScalingStudy) -> str:
         "efficiency",
         "exposed comm",
     )
-    head += ("$ per M samples",) * priced
-    rows = (_row(point, priced=priced) for point in study.ordered)
+    head += (f"$ per M {study.unit}",) * priced
+    rows = (_row(point, study.unit, priced=priced) for point in study.ordered)
     return table((*head, "bound", "status"), rows, numbers=range(len(head)))
 
 
-def _row(point: ScalingPoint, *, priced: bool) -> Row:
+def _row(point: ScalingPoint, unit: str, *, priced: bool) -> Row:
     sizes = (point.world_size, point.nodes, point.global_batch_size)
     cells = [number(f"{size:,}", size) for size in sizes]
     if point.status != "ok":
         return Row((*cells, *("",) * (6 + priced), Cell(_why(point), style="wide")))
-    exposed, price = point.shares.get("exposed_comm", 0.0), point.million_samples_usd or 0.0
+    exposed, price = point.shares.get("exposed_comm", 0.0), point.million_usd or 0.0
     return Row(
         (
             *cells,
             number(seconds(point.iteration_time_s or 0.0), point.iteration_time_s or 0.0),
             number(*_span(point)),
-            _rate(point.throughput_samples_per_s or 0.0),
+            _rate(point.throughput_per_s or 0.0, unit),
             number(percent(point.efficiency or 0.0), point.efficiency or 0.0),
             number(percent(exposed), exposed),
             *([number(usd(price), price)] * priced),
@@ -301,5 +304,5 @@ def _why(point: ScalingPoint) -> Markup:
     return Markup(f"{words}<details><summary>Numbers, and settings that help</summary><ul>{lines}</ul></details>")
 
 
-def _rate(samples: float) -> Cell:
-    return number(" ".join(samples_per_s(samples)), samples)
+def _rate(rate: float, unit: str) -> Cell:
+    return number(" ".join(rate_in_words(rate, unit)), rate)

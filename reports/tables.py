@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from reports.numbers import percent, samples_per_s, seconds, usd
+from reports.numbers import percent, rate_in_words, seconds, usd
 from reports.scaling_report import ScalingStudy
 from reports.text_table import TextTable
 
@@ -18,9 +18,9 @@ def scaling_report(study: ScalingStudy, *, remedies: bool) -> list[TextTable | s
         study: results of a sweep.
         remedies: whether all lines on a size without a result are printed, with settings that help.
     """
-    notes, priced = study.notes, any(p.million_samples_usd is not None for p in study.results)
+    notes, priced = study.notes, any(p.million_usd is not None for p in study.results)
     made = TextTable().numbers("GPUs", "nodes", "iteration", "8 in 10", "throughput", "efficiency")
-    made.numbers(*["$/M samples"] * priced).words("bound", *["notes"] * bool(notes))
+    made.numbers(*[f"$/M {study.unit}"] * priced).words("bound", *["notes"] * bool(notes))
     parts: list[TextTable | str] = [made] if study.results else []
     for p in study.ordered:
         if p.status != "ok":
@@ -30,7 +30,7 @@ def scaling_report(study: ScalingStudy, *, remedies: bool) -> list[TextTable | s
             ]
             parts.append("\n".join(lines))
             continue
-        rate, price = " ".join(samples_per_s(p.throughput_samples_per_s or 0.0)), [usd(p.million_samples_usd or 0.0)]
+        rate, price = " ".join(rate_in_words(p.throughput_per_s or 0.0, study.unit)), [usd(p.million_usd or 0.0)]
         low, high = p.iteration_time_p10_s, p.iteration_time_p90_s
         span = "-" if low is None or high is None else f"{seconds(low)} to {seconds(high)}"
         numbers = (f"{p.world_size:,}", f"{p.nodes:,}", seconds(p.iteration_time_s or 0.0), span, rate)

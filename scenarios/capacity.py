@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from hardware_specs import Cluster
 from inputs.quantities import format_quantity
 from simulator.operators import FloatArray
@@ -82,7 +84,7 @@ class MemoryReport:
 
     def fullest(self) -> str:
         """Bytes of the fullest rank in each tier that holds tables: ``hbm 76.9 GB of 80.0 GB``."""
-        used = [tier for tier in TIERS if tier == "hbm" or self.items(tier)["weights"].any()]
+        used = [tier for tier in TIERS if tier == "hbm" or np.any(self.items(tier).get("weights", 0.0))]
         return ", ".join(
             f"{tier} {in_bytes(self.use.total(tier).max())} of {in_bytes(self.capacity_bytes[tier])}" for tier in used
         )

@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import inf
 
 from scenarios.bursts import longest_period_s, steady_rule
-from scenarios.resolve import ResolvedScenario
+from scenarios.resolved import ResolvedScenario
 from simulator.analysis import iteration_time
 from simulator.counted_run import counted_run
 from simulator.engine import RunOptions

@@ -7,8 +7,9 @@ from typing import Any
 
 from inputs.errors import InfeasibleError
 from inputs.quantities import format_quantity
+from scenarios.family import family_of
 from scenarios.host_memory import available_memory_bytes
-from scenarios.resolve import ResolvedScenario
+from scenarios.resolved import ResolvedScenario
 from simulator.analysis import BOUND_RUNS
 from simulator.program import TaskGraph
 
@@ -27,42 +28,30 @@ ENGINE_RANK_TASKS_PER_S = 2e7
 LOWERED_TASKS_PER_S = 2e3
 """Rates that reproduce the wall clock of the same runs (3.5 s and 8.1 s) on a core of a cloud machine within 30 %."""
 
-TASKS_PER_LAYER, GRAPHED_TASKS_PER_LAYER, OTHER_TASKS = 13, 5, 30
-"""Tasks of a pass for each layer of the MLPs, with kernels launched one by one and as a graph, and beside them: within
-25 % of the shipped scenarios' 61 (`nvidia_dlrm`, 8 layers) to 575 (`zionex_i_128`, 44 layers)."""
-
 SETTLED_ITERATIONS = 9
 PROBE_ITERATIONS = 3
 """Iterations until a run without variation has settled (two windows of 4 and a first), and until a re-run repeats."""
 
 
-def run_size(resolved: ResolvedScenario, graph: TaskGraph, *, lengths_vary: bool) -> dict[str, Any]:
+def run_size(resolved: ResolvedScenario, graph: TaskGraph, *, inputs_vary: bool) -> dict[str, Any]:
     """Size of a run: tasks, iterations, rank-tasks of the run and its re-runs, bytes of memory, seconds.
 
     Args:
-        lengths_vary: whether bags have different lengths in each iteration.
+        inputs_vary: whether the inputs of iterations differ.
     """
     tasks = sum(program.task_count for program in graph.programs)
     per_iteration = sum(program.task_count * program.rank_count for program in graph.programs)
-    return _size(resolved, tasks, per_iteration, lengths_vary)
+    return _size(resolved, tasks, per_iteration, inputs_vary)
 
 
 def expected_size(resolved: ResolvedScenario) -> dict[str, Any]:
-    """Size of a run before its tables are placed, from the number of layers: the keys of `run_size`."""
-    model, workload = resolved.model, resolved.scenario.workload
-    if model.uniform_mlp is not None:
-        layers = model.uniform_mlp.bottom_layers.value + model.uniform_mlp.top_layers.value
-    else:
-        layers = 0 if model.mlp is None else len(model.mlp.bottom.value) + len(model.mlp.top.value)
-    layers += 0 if model.cross is None else model.cross.layers.value
-    graphed = workload.cuda_graph not in (None, "none")
-    per_layer = GRAPHED_TASKS_PER_LAYER if graphed else TASKS_PER_LAYER
-    tasks = workload.gradient_accumulation * (OTHER_TASKS + per_layer * layers)
-    return _size(resolved, tasks, tasks * resolved.world_size, model.pooling_spread is not None)
+    """Size of a run before its job is placed, as its family expects it: the keys of `run_size`."""
+    expected = family_of(resolved).expected(resolved)
+    return _size(resolved, expected.tasks, expected.tasks * resolved.world_size, expected.varies)
 
 
-def _size(resolved: ResolvedScenario, tasks: int, per_iteration: int, lengths_vary: bool) -> dict[str, Any]:
-    varies = resolved.scenario.variation.varies or lengths_vary
+def _size(resolved: ResolvedScenario, tasks: int, per_iteration: int, inputs_vary: bool) -> dict[str, Any]:
+    varies = resolved.scenario.variation.varies or inputs_vary
     iterations, probes = _iterations(resolved, varies), BOUND_RUNS
     again = iterations if varies else min(PROBE_ITERATIONS, iterations)
     rank_tasks = per_iteration * (iterations + probes * again)

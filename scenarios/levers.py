@@ -3,52 +3,32 @@
 A *free* lever keeps training results: another pipeline, planner, overlap or launch scope. A *numerics* lever rounds
 values on the wire, or lets lookups read older rows. A *hardware* lever doubles the speed of a part of the machine. All
 levers except planners are first tried with the plan of the run; advised levers are then run with a plan of their own.
+Each family lists levers of its own keys (`scenarios.family.PlacedJob.candidates`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any
 
 from inputs.errors import InfeasibleError, InputError
-from scenarios.job import machine_of, settings_of
+from scenarios.candidates import Basis, Candidate, Kind
 from scenarios.located import located
-from scenarios.plans import PlanningJob, plan_of
-from scenarios.prepare import Prepared
+from scenarios.machine import machine_of
 from scenarios.probe import Probe
 from scenarios.progress import Progress
-from scenarios.resolve import ResolvedScenario
+from scenarios.resolve import changed
+from scenarios.resolved import ResolvedScenario
 from simulator.analysis import Bound
 from simulator.lowering import Machine, lower
-from simulator.precisions import BYTES_PER_ELEMENT, SumPrecision, WirePrecision
-from workloads.dlrm.family import DlrmWorkload
-from workloads.dlrm.model.storage import is_cached
-from workloads.graph.framework import CudaGraph, Pipeline
-from workloads.graph.schedule import SCHEDULES
-
-Kind: TypeAlias = Literal["free", "numerics", "hardware"]
-Basis: TypeAlias = Literal["run", "plan kept", "at most", "even loads"]
+from workloads.family import Workload
 
 ADVISED: tuple[Kind, ...] = ("free", "numerics")
 """Kinds whose best lever is advised."""
 
 WORTHWHILE = 0.01
 """Least gain of an advised lever; the error of the models' constants is not smaller."""
-
-MORE_OVERLAP: tuple[Pipeline, ...] = (
-    "none", "inter_iteration", "sparse_dist", "prefetch", "fused_sparse_dist", "semi_sync",
-)  # fmt: skip
-"""Pipelines by increasing overlap; ``inter_iteration`` is no lever, because ``sparse_dist`` overlaps more."""
-
-PLANNERS_TRIED = ("table_row_wise", "table_column_wise", "greedy", "data_parallel")
-"""Planners with different sharding types that plan 1,000 tables within a second; `plan --compare` tries all."""
-
-PLANNER = "workload.sharding.planner="
-"""Start of the settings that choose a planner."""
-
-WIRE_KEYS = ("forward_all_to_all", "backward_all_to_all", "all_reduce")
-"""Keys of `precision` for values on the wire."""
 
 HARDWARE: Mapping[str, tuple[str, float]] = {
     "NIC": ("node.nics.nic.bytes_per_s", 2.0),
@@ -57,10 +37,6 @@ HARDWARE: Mapping[str, tuple[str, float]] = {
     "host": ("node.cpu.host_time_factor", 0.5),
 }
 """Cluster key of each single class and the factor on its value, about one generation of hardware."""
-
-LARGE_RANKS = 512
-"""Largest number of ranks at which planners are compared with uneven loads, which take long to simulate (40 s at 4,096
-ranks, row blocks over each of 512 nodes). Above, all ranks get equal loads."""
 
 LEAST_GAIN = 0.005
 """Least gain of a class with 10 % better hardware for which twice as good hardware is tried."""
@@ -145,23 +121,6 @@ class Levers:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class _Candidate:
-    """A setting to try.
-
-    Attributes:
-        most: share of the critical path that it could shorten.
-        plans: whether it is tried with a plan of its own, not the run's.
-        basis: basis of its gain with the run's plan.
-    """
-
-    setting: str
-    kind: Kind = "free"
-    most: float = 1.0
-    plans: bool = False
-    basis: Basis = "plan kept"
-
-
 def find_levers(probe: Probe, bound: Bound, progress: Progress) -> Levers:
     """Try the levers of a run.
 
@@ -182,63 +141,19 @@ def find_levers(probe: Probe, bound: Bound, progress: Progress) -> Levers:
     return Levers(_best_first(confirmed + hardware), tuple(search.infeasible), tuple(_notes(probe, search, candidates)))
 
 
-def _notes(probe: Probe, search: _Search, candidates: Iterable[_Candidate]) -> Iterator[str]:
+def _notes(probe: Probe, search: _Search, candidates: Iterable[Candidate]) -> Iterator[str]:
     if search.probe.iterations < probe.iterations:
         yield f"iterations vary: settings are compared over the first {search.probe.iterations} of {probe.iterations}"
-    if search.evens and any(candidate.plans for candidate in candidates):
-        yield (
-            f"more than {LARGE_RANKS} ranks: planners are compared with the loads of all ranks evened out; "
-            "`plan --compare` simulates them"
-        )
+    yield from dict.fromkeys(candidate.note for candidate in candidates if candidate.note)
 
 
-def _candidates(probe: Probe, bound: Bound) -> Iterator[_Candidate]:
-    """Settings that the job does not have yet."""
-    resolved = probe.prepared.resolved
-    workload = resolved.scenario.workload
-    comm, host = (bound.path_shares.get(name, 0.0) for name in ("communication", "host"))
-    yield from _pipelines(probe.prepared)
-    if resolved.world_size > 1:
-        for name in PLANNERS_TRIED:
-            if name != workload.sharding.planner:
-                yield _Candidate(f"{PLANNER}{name}", plans=True)
-    for key, chosen in workload.overlap.model_dump().items():
-        if chosen is False:
-            yield _Candidate(f"workload.overlap.{key}=true", most=comm)
-    if resolved.cluster.node.gpu is not None:
-        scopes = get_args(CudaGraph)
-        for name in scopes[scopes.index(workload.cuda_graph or "none") + 1 :]:
-            yield _Candidate(f"workload.cuda_graph={name}", most=host)
-    yield from _narrower(resolved, comm)
-    yield from _hardware(resolved, bound)
+def _candidates(probe: Probe, bound: Bound) -> Iterator[Candidate]:
+    """Settings that the job does not have yet: those of its family, and faster hardware."""
+    yield from probe.prepared.job.candidates(bound)
+    yield from _hardware(probe.prepared.resolved, bound)
 
 
-def _pipelines(prepared: Prepared) -> Iterator[_Candidate]:
-    """Pipelines that overlap more; rows are prefetched into caches only."""
-    own: Pipeline = prepared.settings.pipeline
-    cached = bool(is_cached(prepared.plan.storage.kernel).any())
-    for name in MORE_OVERLAP[MORE_OVERLAP.index(own) + 1 :]:
-        if name == "inter_iteration" or (name == "prefetch" and not cached):
-            continue
-        schedule = SCHEDULES[name]
-        kind: Kind = "numerics" if schedule.staleness > SCHEDULES[own].staleness else "free"
-        basis: Basis = "at most" if schedule.own_lookup_stream else "plan kept"
-        yield _Candidate(f"workload.pipeline={name}", kind, basis=basis)
-
-
-def _narrower(resolved: ResolvedScenario, comm: float) -> Iterator[_Candidate]:
-    """Narrower types on the wire, one of each width; bf16 for gradients because of their wide range."""
-    for key in WIRE_KEYS:
-        own = BYTES_PER_ELEMENT[getattr(resolved.scenario.precision, key)]
-        types = get_args(SumPrecision if key == "all_reduce" else WirePrecision)
-        names = types if key == "forward_all_to_all" else reversed(types)
-        by_width = {BYTES_PER_ELEMENT[name]: name for name in reversed(list(names))}
-        for width, name in sorted(by_width.items(), reverse=True):
-            if width < own:
-                yield _Candidate(f"precision.{key}={name}", "numerics", most=comm)
-
-
-def _hardware(resolved: ResolvedScenario, bound: Bound) -> Iterator[_Candidate]:
+def _hardware(resolved: ResolvedScenario, bound: Bound) -> Iterator[Candidate]:
     """Faster hardware for classes with a gain."""
     for gain in bound.gains:
         if gain.resource_class in HARDWARE and gain.gain >= LEAST_GAIN:
@@ -249,7 +164,7 @@ def _hardware(resolved: ResolvedScenario, bound: Bound) -> Iterator[_Candidate]:
             if found is not None:
                 better = found.value * factor
                 text = f"{better / 1e9:.12g}GB/s" if key.endswith("bytes_per_s") else f"{better:.12g}"
-                yield _Candidate(f"cluster.{key}={text}", "hardware")
+                yield Candidate(f"cluster.{key}={text}", "hardware")
 
 
 @dataclass(slots=True)
@@ -265,15 +180,10 @@ class _Search:
     infeasible: list[str] = field(default_factory=list)
     _base_s: dict[bool, float] = field(default_factory=dict)
 
-    @property
-    def evens(self) -> bool:
-        """Whether planners are compared with even loads."""
-        return self.probe.prepared.resolved.world_size > LARGE_RANKS
-
-    def tried(self, candidate: _Candidate) -> list[Lever]:
+    def tried(self, candidate: Candidate) -> list[Lever]:
         """The lever of a candidate, with a plan of its own if it changes that; empty if the scenario refuses it."""
         try:
-            resolved = self.probe.prepared.resolved.changed([candidate.setting])
+            resolved = changed(self.probe.prepared.resolved, [candidate.setting])
             with located(resolved.document):
                 return [self._lever(candidate, resolved)]
         except InfeasibleError:
@@ -282,7 +192,7 @@ class _Search:
             pass
         return []
 
-    def confirmed(self, found: Iterable[Lever], candidates: Mapping[str, _Candidate], kind: Kind) -> list[Lever]:
+    def confirmed(self, found: Iterable[Lever], candidates: Mapping[str, Candidate], kind: Kind) -> list[Lever]:
         """The levers of a kind; the best of them are run with plans of their own."""
         left, done = list(_best_first(lever for lever in found if lever.kind == kind)), list[Lever]()
         while left and left[0].gain >= max([WORTHWHILE, *(lever.gain for lever in done if lever.basis == "run")]):
@@ -292,16 +202,13 @@ class _Search:
             done += self.tried(replace(candidate, plans=True)) if again else [best]
         return done + left
 
-    def _lever(self, candidate: _Candidate, resolved: ResolvedScenario) -> Lever:
-        prepared, settings = self.probe.prepared, settings_of(resolved)
+    def _lever(self, candidate: Candidate, resolved: ResolvedScenario) -> Lever:
+        prepared = self.probe.prepared
         machine = machine_of(resolved) if candidate.kind == "hardware" else prepared.machine
-        plan = prepared.plan
-        if candidate.plans:
-            plan = plan_of(PlanningJob(resolved, settings, machine), advise=False)
-        even = self.evens and candidate.setting.startswith(PLANNER)
-        workload = DlrmWorkload(resolved.model, plan, settings)
+        workload = prepared.job.changed(resolved, machine, place_again=candidate.plans)
+        even = candidate.basis == "even loads"
         time_s, base_s = self._seconds(workload, machine, even=even), self._base(even=even)
-        basis = "even loads" if even else "run" if candidate.plans else candidate.basis
+        basis = "run" if candidate.plans and not even else candidate.basis
         return Lever(candidate.setting, candidate.kind, time_s, 1.0 - time_s / base_s, basis)
 
     def _base(self, *, even: bool) -> float:
@@ -310,7 +217,7 @@ class _Search:
             self._base_s[even] = self._seconds(run.workload, run.machine, even=True) if even else self.probe.base_s()
         return self._base_s[even]
 
-    def _seconds(self, workload: DlrmWorkload, machine: Machine, *, even: bool) -> float:
+    def _seconds(self, workload: Workload, machine: Machine, *, even: bool) -> float:
         improve = {"imbalance": 2.0} if even else None
         return self.probe.seconds(lower(workload.graph(), machine, variation=self.probe.variation, improve=improve))
 

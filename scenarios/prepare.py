@@ -1,24 +1,21 @@
-"""Everything before the engine: settings, machine, sharding plan, memory, task graph."""
+"""Everything before the engine: machine, placement, memory, task graph."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from scenarios.capacity import MemoryReport
+from inputs.errors import InfeasibleError
+from scenarios.capacity import MemoryReport, capacities_bytes
 from scenarios.estimate import run_size
-from scenarios.job import machine_of, settings_of
+from scenarios.family import PlacedJob, family_of
 from scenarios.located import located
-from scenarios.plans import make_fitting_plan
+from scenarios.machine import machine_of
 from scenarios.progress import Progress
-from scenarios.resolve import ResolvedScenario
+from scenarios.resolved import ResolvedScenario
 from simulator.lowering import Machine
 from simulator.program import TaskGraph
-from workloads.dlrm.family import DlrmWorkload
-from workloads.dlrm.model.settings import DlrmSettings
-from workloads.dlrm.sharding.plan import Plan
-from workloads.dlrm.sharding.plan_exchange import plan_to_dict
-from workloads.dlrm.sharding.plan_file import read_plan
+from workloads.family import Workload
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,30 +24,25 @@ class Prepared:
 
     Attributes:
         machine: the models of the placed cluster.
-        workload: the job on its ranks; plan and settings are the DLRM's own.
+        job: the job on its ranks, as its family sees it.
         memory: memory use of each rank against its capacity.
         graph: the task graph of one iteration.
     """
 
     resolved: ResolvedScenario
     machine: Machine
-    workload: DlrmWorkload
+    job: PlacedJob
     memory: MemoryReport
     graph: TaskGraph
 
     @property
-    def settings(self) -> DlrmSettings:
-        """Ranks, batch, precisions, as the generator takes them."""
-        return self.workload.settings
-
-    @property
-    def plan(self) -> Plan:
-        """Placement of all parts of tables."""
-        return self.workload.plan
+    def workload(self) -> Workload:
+        """The job on its ranks, as all families have it."""
+        return self.job.workload
 
 
 def prepare(resolved: ResolvedScenario, progress: Progress) -> Prepared:
-    """Plan the sharding, check that it fits, and generate the task graph.
+    """Place the job, check that it fits, and generate the task graph.
 
     Raises:
         InputError: a model, generator or planner refuses the scenario; the error names its line.
@@ -58,21 +50,26 @@ def prepare(resolved: ResolvedScenario, progress: Progress) -> Prepared:
     """
     with located(resolved.document):
         machine = machine_of(resolved)
-        progress.stage("planning the sharding")
-        workload, memory = make_fitting_plan(resolved, settings_of(resolved), machine)
+        job, memory = place(resolved, machine, progress)
         progress.stage("generating the task graph")
-        graph = workload.graph()
-    return Prepared(resolved, machine, workload, memory, graph)
+        graph = job.workload.graph()
+    return Prepared(resolved, machine, job, memory, graph)
+
+
+def place(resolved: ResolvedScenario, machine: Machine, progress: Progress) -> tuple[PlacedJob, MemoryReport]:
+    """A job on its ranks, and the memory that it needs.
+
+    Raises:
+        InputError: the family refuses the scenario.
+        InfeasibleError: the job does not fit; with the numbers of each tier.
+    """
+    job: PlacedJob = family_of(resolved).place(resolved, machine, progress)
+    memory = MemoryReport(job.workload.memory(), capacities_bytes(resolved.cluster, resolved.world_size))
+    if not memory.fits:
+        raise InfeasibleError(f"{resolved.name} does not fit: a rank holds more than it may\n{memory.in_words()}")
+    return job, memory
 
 
 def size_of(prepared: Prepared) -> dict[str, Any]:
     """Size of the run of a prepared job: the keys of `scenarios.estimate.run_size`."""
-    return run_size(prepared.resolved, prepared.graph, lengths_vary=bool(prepared.plan.tables.pooling))
-
-
-def with_plan(resolved: ResolvedScenario, progress: Progress) -> ResolvedScenario:
-    """The scenario with the plan that `prepare` makes written out; raises as `prepare`."""
-    plan = read_plan(plan_to_dict(prepare(resolved, progress).plan)).model_dump(mode="json")
-    sharding = resolved.scenario.workload.sharding.model_copy(update={"planner": None, "plan": plan})
-    workload = resolved.scenario.workload.model_copy(update={"sharding": sharding})
-    return replace(resolved, scenario=resolved.scenario.model_copy(update={"workload": workload}))
+    return run_size(prepared.resolved, prepared.graph, inputs_vary=prepared.job.varies)

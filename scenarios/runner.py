@@ -14,8 +14,8 @@ from scenarios.located import located
 from scenarios.prepare import Prepared, prepare, size_of
 from scenarios.probe import Probe
 from scenarios.progress import Progress, Silent
-from scenarios.resolve import ResolvedScenario
-from scenarios.summary import caches_of, job_of, sharding_of, summary_of
+from scenarios.resolved import ResolvedScenario
+from scenarios.summary import job_of, summary_of
 from scenarios.uncertainty.assumptions import assumption_warnings
 from scenarios.uncertainty.interval import Interval
 from scenarios.uncertainty.jobs import interval_of_run
@@ -121,8 +121,7 @@ def check(resolved: ResolvedScenario, progress: Progress | None = None) -> dict[
         **job_of(resolved),
         "scenario_hash": resolved.hash,
         "memory": prepared.memory.to_dict(),
-        "sharding": sharding_of(prepared.plan),
-        "caches": caches_of(prepared),
+        **prepared.job.estimate_sections(),
         "size": size,
         "warnings": list(resolved.notes),
     }
@@ -153,6 +152,4 @@ def _warnings(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> tup
     ]
     if not analysis.iteration.steady:
         found.insert(0, f"the run had not settled after {analysis.iteration.iterations} iterations")
-    if prepared.plan.rows_scale < 1:
-        found.insert(0, f"the rows of all tables were scaled by {prepared.plan.rows_scale:.4f} to fit (rows_scaling)")
-    return tuple(found)
+    return (*prepared.job.warnings(), *found)

@@ -10,10 +10,14 @@ from typing import Any
 from inputs.errors import InputError
 from inputs.quantities import exact_text, format_quantity, parse_quantity
 from inputs.units import DIMENSIONS, read_number, split_quantity
+from scenarios.engine_run import iteration_s
+from scenarios.family import family_of
 from scenarios.located import located
-from scenarios.plans import PlanningJob, plan_of
-from scenarios.progress import Progress
+from scenarios.machine import machine_of
+from scenarios.prepare import place
+from scenarios.progress import Progress, Silent
 from scenarios.resolve import load_scenario
+from simulator.analysis import rate_key
 
 HALVINGS = 20
 """Halvings of the range at most: a millionth of it."""
@@ -67,6 +71,7 @@ class Solution:
         scenario: its name.
         key: the key whose value was looked for.
         wanted: samples per second.
+        unit: unit of throughput, a plural noun.
         values: the range, with its unit.
         low: the lower end of the range, and the throughput there.
         high: the upper end, likewise.
@@ -77,6 +82,7 @@ class Solution:
     scenario: str
     key: str
     wanted: float
+    unit: str
     values: Range
     low: tuple[float, float]
     high: tuple[float, float]
@@ -84,18 +90,18 @@ class Solution:
 
     def to_dict(self) -> dict[str, Any]:
         """Result as JSON; values in the SI unit ``unit``, None for plain numbers."""
-        names = ("value", "throughput_samples_per_s")
+        names = ("value", rate_key(self.unit))
         points = {"low": self.low, "high": self.high, "found": self.found}
         ends = {name: None if point is None else dict(zip(names, point, strict=True)) for name, point in points.items()}
         asked = {"scenario": self.scenario, "key": self.key, "unit": self.values.unit}
-        return {**asked, "wanted_samples_per_s": self.wanted, **ends}
+        return {**asked, f"wanted_{self.unit}_per_s": self.wanted, **ends}
 
     def nothing_found(self) -> str:
         """Sentence for a throughput that no value gives: the ends of the range and the throughputs there."""
         (low, slow), (high, fast) = self.low, self.high
         first, last = self.values.in_words(low), self.values.in_words(high)
         return (
-            f"{self.scenario}: no {self.key} from {first} to {last} gives {self.wanted:,.0f} samples/s; "
+            f"{self.scenario}: no {self.key} from {first} to {last} gives {self.wanted:,.0f} {self.unit}/s; "
             f"{first} gives {slow:,.0f} and {last} gives {fast:,.0f}"
         )
 
@@ -147,7 +153,8 @@ def solve(
             tried = at(middle // 1 if values.whole else middle)
             low, high = (tried, high) if (tried[1] < wanted) == (low[1] < high[1]) else (low, tried)
             found = min((tried, found), key=lambda point: abs(point[1] / wanted - 1.0))
-    return Solution(load_scenario(scenario, settings).name, key, wanted, values, *ends, found)
+    base = load_scenario(scenario, settings)
+    return Solution(base.name, key, wanted, family_of(base).unit, values, *ends, found)
 
 
 def parse_range(text: str) -> Range:
@@ -189,7 +196,9 @@ def _whole_where_needed(scenario: str | Path, key: str, between: Range, settings
 
 
 def _throughput(scenario: str | Path, settings: Sequence[str]) -> float:
-    """Samples per second of a scenario."""
-    job = PlanningJob.of(load_scenario(scenario, settings))
-    with located(job.resolved.document):
-        return job.resolved.global_batch_size / job.simulate_s(plan_of(job))
+    """Throughput of a scenario, in the unit of its family per second."""
+    resolved = load_scenario(scenario, settings)
+    with located(resolved.document):
+        machine = machine_of(resolved)
+        job, _ = place(resolved, machine, Silent())
+        return job.workload.headline.per_iteration / iteration_s(resolved, job.workload, machine)

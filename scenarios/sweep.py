@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Any, Literal
 
 from inputs.errors import InfeasibleError, InputError
+from scenarios.family import family_of
 from scenarios.mapping import Map
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario, question_of
 from scenarios.runner import simulate
-from scenarios.summary import INTERVAL_KEYS
+from scenarios.summary import interval_keys, price_key
+from simulator.analysis import rate_key
 
 Scaling = Literal["weak", "strong"]
 MAX_SIZES = 64
@@ -90,7 +92,7 @@ def run_sweep(plan: SweepPlan, run_all: Map, progress: Progress | None = None) -
     for position, row in run_all(simulate_point, plan.points):
         rows[position] = row
         progress.stage("simulating sizes", len(rows), len(plan.points))
-    return _with_efficiency([rows[position] for position in sorted(rows)])
+    return _with_efficiency([rows[position] for position in sorted(rows)], rate_key(family_of(plan.base).unit))
 
 
 def simulate_point(point: SweepPoint) -> Row:
@@ -105,7 +107,7 @@ def simulate_point(point: SweepPoint) -> Row:
 
 def row_of(resolved: ResolvedScenario, status: str, summary: dict[str, Any] | None = None, message: str = "") -> Row:
     """A row of ``sweep.parquet``: sizes and status always, results where there are any, None elsewhere."""
-    result = summary or {}
+    result, unit = summary or {}, family_of(resolved).unit
     fractions = result.get("breakdown", {}).get("fractions", {})
     bound = result.get("bound", {})
     joint = bound.get("joint", {})
@@ -117,9 +119,9 @@ def row_of(resolved: ResolvedScenario, status: str, summary: dict[str, Any] | No
         "local_batch_size": resolved.local_batch_size,
         "status": status,
         "iteration_time_s": result.get("iteration_time_s"),
-        "throughput_samples_per_s": result.get("throughput_samples_per_s"),
-        **{key: result.get(key) for key in INTERVAL_KEYS},
-        "million_samples_usd": result.get("cost", {}).get("million_samples_usd"),
+        rate_key(unit): result.get(rate_key(unit)),
+        **{key: result.get(key) for key in interval_keys(unit)},
+        price_key(unit): result.get("cost", {}).get(price_key(unit)),
         **{f"fraction_{part}": fractions.get(part) for part in ("compute", "exposed_comm", "exposed_copy", "idle")},
         "bound": joint.get("class"),
         "bound_spread": joint.get("spread", []),
@@ -133,14 +135,14 @@ def row_of(resolved: ResolvedScenario, status: str, summary: dict[str, Any] | No
     }
 
 
-def _with_efficiency(rows: list[Row]) -> list[Row]:
-    """Efficiency: throughput per rank over that of the smallest size that ran."""
+def _with_efficiency(rows: list[Row], rate: str) -> list[Row]:
+    """Efficiency: throughput (the key ``rate``) per rank over that of the smallest size that ran."""
     ran = [row for row in rows if row["status"] == "ok"]
     for row in rows:
         row["efficiency"] = None
     for row in ran:
-        first = ran[0]["throughput_samples_per_s"] / ran[0]["world_size"]
-        row["efficiency"] = row["throughput_samples_per_s"] / row["world_size"] / first
+        first = ran[0][rate] / ran[0]["world_size"]
+        row["efficiency"] = row[rate] / row["world_size"] / first
     return rows
 
 

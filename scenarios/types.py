@@ -1,7 +1,8 @@
 """Contents of a scenario file: keys, types, defaults, descriptions.
 
 Pure: nothing is loaded or computed here. Names (of a cluster, a model, a framework) and checks that need more than
-one key are the business of `scenarios.resolve`.
+one key are the business of `scenarios.resolve`. Keys of one kind of workload stand with its family, such as
+`scenarios.dlrm.section`.
 """
 
 from __future__ import annotations
@@ -15,18 +16,7 @@ from pydantic import Field
 from hardware_specs.library import Operation
 from inputs.model import Strict
 from inputs.quantities import MAX_SEED, Quantity, RankCount, RankNumber, Seconds
-from workloads.dlrm.laws.index_laws import IndexLaw
-from workloads.dlrm.laws.pooling import PoolingSpread
-from workloads.dlrm.model.choices import (
-    GradientBuckets,
-    HybridEmbedding,
-    Ingestion,
-    Optimizer,
-    Overlap,
-    PrecisionChoice,
-)
-from workloads.dlrm.model.storage import LOAD_FACTOR, ComputeKernel
-from workloads.graph.framework import CudaGraph, Pipeline
+from workloads.graph.choices import DenseOptimizer, GradientBuckets, Precision
 
 Placement: TypeAlias = Literal["block", "round_robin", "random"]
 LinkClass: TypeAlias = Literal["nvlink", "pcie", "switch", "socket", "ddr", "nic", "spine", "torus"]
@@ -39,90 +29,35 @@ Burst: TypeAlias = Annotated[float, Quantity("s", SHORTEST_BURST_S)]
 Seed: TypeAlias = Annotated[int, Field(ge=0, le=MAX_SEED)]
 Factor: TypeAlias = Annotated[float, Field(ge=1, le=1e6)]
 Iterations: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
+BatchSize: TypeAlias = Annotated[int, Field(ge=1, le=10**12)]
 
 
-Kernels: TypeAlias = Annotated[tuple[ComputeKernel, ...], Field(min_length=1)]
-Part: TypeAlias = Annotated[float, Field(ge=1e-9, le=1)]
+DEFAULT_KIND = "dlrm"
+"""Kind of workload of a scenario that states none."""
+
+KIND, WORKLOAD, PRECISION = "kind of workload; its keys depend on it", "what is trained", "number formats"
+"""Descriptions of keys that families declare again, with types of their own."""
 
 
-class TableConstraint(Strict):
-    """Constraints of one table, in place of those of all."""
+class Section(Strict):
+    """The section ``workload``: keys of all kinds of workload; a family adds its own."""
 
-    compute_kernels: Kernels | None = Field(None, description="kernels a planner may give this table")
-    cache_load_factor: Part | None = Field(None, description="share of its rows that its cache holds")
-
-
-class Sharding(Strict):
-    """Sharding of the embedding tables over the ranks: by a planner, or from a plan."""
-
-    planner: str | None = Field(
-        None, description="a registered planner (default: the framework's, or greedy); not together with plan"
-    )
-    plan: str | dict[str, Any] | None = Field(None, description="a plan file (YAML or JSON), or the plan itself")
-    steps: Annotated[int, Field(ge=0, le=1_000_000)] | None = Field(
-        None, description="candidates that the search planner simulates (default by world size, 8 to 128)"
-    )
-    seed: Seed = Field(0, description="seed of the search planner")
-    compute_kernels: Kernels = Field(
-        ("fused",), description="kernels a planner may give a table: of those that fit, the ones that cost least"
-    )
-    cache_load_factor: Part = Field(LOAD_FACTOR, description="share of a cached table's rows that its cache holds")
-    cache_hit_rate: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="share of a batch's distinct rows found in caches (default: as the popularity of rows says)"
-    )
-    constraints: dict[str, TableConstraint] = Field(
-        default_factory=dict, description="by name of a table: its own compute_kernels or cache_load_factor"
-    )
-
-
-class Workload(Strict):
-    """The trained model, its sharding, and the framework."""
-
+    kind: str = Field(DEFAULT_KIND, description=KIND)
     model: str | dict[str, Any] = Field(description="a shipped model, a file, or the model itself")
     alternatives: dict[str, Any] = Field(
         default_factory=dict,
         description="which listed alternative of a quantity of the model or framework to take, e.g. {tables: 4096}",
     )
-    indices: IndexLaw | None = Field(
-        None,
-        description="by which law rows are looked up, instead of the model's, in tables without one of their own: "
-        "uniform, the name of a reuse histogram, or e.g. {distribution: zipf, exponent: 1.05}",
-    )
-    pooling_spread: PoolingSpread | None = Field(
-        None,
-        description="distribution of bag lengths around the pooling factors, instead of the model's, e.g. "
-        "{distribution: geometric}",
-    )
-    global_batch_size: Annotated[int, Field(ge=1, le=10**12)] | None = Field(
-        None, description="samples per iteration over all ranks (default: the model's local batch x world_size)"
-    )
-    sharding: Sharding = Field(default_factory=Sharding, description="planner or plan")
-    pipeline: Pipeline | None = Field(
-        None, description="software pipelining across iterations (default: the framework's, or none)"
-    )
+    global_batch_size: BatchSize | None = Field(None, description="samples per iteration over all ranks")
     gradient_accumulation: Annotated[int, Field(ge=1, le=100_000)] = Field(
         1,
         description="passes per iteration that share the batch; the last one sums dense gradients",
     )
-    overlap: Overlap = Field(default_factory=Overlap, description="operations that overlap within an iteration")
     gradient_buckets: GradientBuckets | None = Field(
         None, description="sizes of the gradient buckets that one all_reduce sums (default: the framework's)"
     )
-    cuda_graph: CudaGraph | None = Field(
-        None, description="scope of one launch (default: the framework's): none, the network, the iteration"
-    )
-    hybrid_embedding: HybridEmbedding | None = Field(
-        None, description="frequent rows of sharded tables on all ranks; {} takes HugeCTR's rule"
-    )
-    ingestion: Ingestion | None = Field(None, description="reader hosts; without them batches are always there")
-    strategy: Literal["hybrid"] = Field(
-        "hybrid", description="hybrid: embedding tables model-parallel, dense layers data-parallel"
-    )
-    framework: str | dict[str, Any] = Field("neo", description="framework profile: launch cost, buckets, streams")
-    optimizer: Optimizer = Field(default_factory=Optimizer, description="optimizers")
-    rows_scaling: Literal["none", "fit"] = Field(
-        "none", description="fit: shrink the rows of all tables by one factor until the plan fits"
-    )
+    framework: str | dict[str, Any] = Field("pytorch", description="framework profile: launch cost, buckets, streams")
+    optimizer: DenseOptimizer = Field(default_factory=DenseOptimizer, description="optimizers")
 
 
 class Bursts(Strict):
@@ -200,11 +135,17 @@ class Output(Strict):
 
 
 class Scenario(Strict):
-    """One training job on one cluster."""
+    """One training job on one cluster; each family has a subclass, with the types of its workload and precisions."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The scenario as plain JSON values; reads back as the same scenario."""
-        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        """The scenario as plain JSON values; reads back as the same scenario.
+
+        The default kind of workload is left out: hashes of scenarios from before there were kinds stay as they were.
+        """
+        found = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if self.workload.kind == DEFAULT_KIND:
+            found["workload"].pop("kind")
+        return found
 
     @property
     def hash(self) -> str:
@@ -218,8 +159,8 @@ class Scenario(Strict):
     nodes: RankCount | None = Field(None, description="world_size = nodes x GPUs per node")
     world_size: RankCount | None = Field(None, description="ranks, instead of nodes, for part of a node")
     placement: Placement = Field("block", description="which ranks share a node")
-    workload: Workload = Field(description="what is trained")
-    precision: PrecisionChoice = Field(default_factory=PrecisionChoice, description="number formats")
+    workload: Section = Field(description=WORKLOAD)
+    precision: Precision = Field(default_factory=Precision, description=PRECISION)
     network: NetworkChoice = Field(default_factory=NetworkChoice, description="collective algorithms")
     variation: VariationChoice = Field(default_factory=VariationChoice, description="randomness of durations")
     run: RunChoice = Field(default_factory=RunChoice, description="how many iterations")

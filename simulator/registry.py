@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar
 
@@ -12,14 +13,19 @@ T = TypeVar("T")
 
 
 class Registry(Generic[T]):
-    """Named entries of one kind; entry points are added when a name is first looked up.
+    """Named entries of one kind; modules that register more and entry points are read when a name is first looked up.
 
     An entry point ``name = "module:object"`` of the group adds that object under its name, described by its
     ``description`` attribute or the first line of its docstring.
     """
 
     def __init__(
-        self, kind: str, group: str, *, names_of: Callable[[str, T], Iterable[str]] = lambda name, _: (name,)
+        self,
+        kind: str,
+        group: str,
+        *,
+        names_of: Callable[[str, T], Iterable[str]] = lambda name, _: (name,),
+        modules: Sequence[str] = (),
     ) -> None:
         """Start an empty registry.
 
@@ -27,8 +33,9 @@ class Registry(Generic[T]):
             kind: noun for the entries in messages.
             group: entry-point group.
             names_of: the names under which an entry point's object is known, from (entry-point name, object).
+            modules: modules that register entries when they are imported.
         """
-        self._kind, self._group, self._names_of = kind, group, names_of
+        self._kind, self._group, self._names_of, self._modules = kind, group, names_of, modules
         self._items: dict[str, T] = {}
         self._descriptions: dict[str, str] = {}
         self._entry_points_read = False
@@ -83,6 +90,8 @@ class Registry(Generic[T]):
         if self._entry_points_read:
             return
         self._entry_points_read = True
+        for module in self._modules:
+            import_module(module)
         for point in entry_points(group=self._group):
             item: T = point.load()
             description = getattr(item, "description", None) or (item.__doc__ or point.value).splitlines()[0]

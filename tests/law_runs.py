@@ -7,8 +7,9 @@ from functools import cache
 from typing import Any
 
 from scenarios.bursts import longest_period_s
+from scenarios.dlrm.written import with_plan
 from scenarios.engine_run import run_options, variation_of
-from scenarios.prepare import prepare, with_plan
+from scenarios.prepare import prepare
 from scenarios.probe import PROBE_RULE
 from scenarios.progress import Silent
 from scenarios.resolve import ResolvedScenario, load_scenario

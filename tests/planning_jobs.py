@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from inputs.yaml_lines import Document
-from scenarios.plans import PlanningJob
+from scenarios.dlrm.plans import PlanningJob
 from scenarios.resolve import ResolvedScenario, resolve
 
 TABLES = [

@@ -11,7 +11,7 @@ from inputs.errors import InputError
 from inputs.keys import KeyPath
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
-from scenarios.types import Scenario
+from scenarios.dlrm.section import DlrmScenario
 from simulator.precisions import QUANTISED
 from workloads.dlrm.iteration.job import Job, make_job
 from workloads.dlrm.laws.index_laws import make_law
@@ -43,7 +43,7 @@ class TrainingJob:
         table_precision: number format of each table's weights ``[N]``.
     """
 
-    scenario: Scenario
+    scenario: DlrmScenario
     model: DlrmModel
     job: Job
     table_precision: tuple[str, ...]
@@ -87,7 +87,7 @@ def read_job(file: Path) -> TrainingJob:
         InputError: it is no scenario, has no plan, or asks for something that PyTorch does not train.
     """
     document = load_yaml(file)
-    scenario = validate(Scenario, document)
+    scenario = validate(DlrmScenario, document)
     model, framework = _model(document, scenario), _framework(document, scenario)
     if not isinstance(scenario.workload.sharding.plan, dict):
         raise document.error(PLAN, "the trainer needs the plan itself", expected="a plan written out")
@@ -128,7 +128,7 @@ def weight_bytes(job: Job) -> float:
     return float(sharded + job.settings.world_size * on_all_ranks)
 
 
-def _check_optimizers(document: Document, scenario: Scenario) -> None:
+def _check_optimizers(document: Document, scenario: DlrmScenario) -> None:
     chosen = scenario.workload.optimizer
     for key, given, trained in (("dense", chosen.dense, TRAINED_DENSE), ("tables", chosen.tables, TRAINED_TABLES)):
         if given not in trained:
@@ -154,7 +154,7 @@ def _check_batch(document: Document, batch: int, world_size: int) -> None:
         )
 
 
-def _check_schedule(document: Document, scenario: Scenario) -> None:
+def _check_schedule(document: Document, scenario: DlrmScenario) -> None:
     """Refuse settings that the trainer does not support."""
     workload = scenario.workload
     if workload.pipeline is not None and workload.pipeline not in TRAINED_PIPELINES:
@@ -186,7 +186,7 @@ def _check_schedule(document: Document, scenario: Scenario) -> None:
         )
 
 
-def _check_wires(document: Document, scenario: Scenario) -> None:
+def _check_wires(document: Document, scenario: DlrmScenario) -> None:
     """Refuse exchanges in 8 bits."""
     for wire in ("forward_all_to_all", "backward_all_to_all", "all_reduce"):
         given = getattr(scenario.precision, wire)
@@ -196,7 +196,7 @@ def _check_wires(document: Document, scenario: Scenario) -> None:
             )
 
 
-def _check_overlaps(document: Document, scenario: Scenario, framework: Framework) -> None:
+def _check_overlaps(document: Document, scenario: DlrmScenario, framework: Framework) -> None:
     """Refuse iterations in which something else runs beside something than in the trainer's."""
     chosen = scenario.workload.overlap
     for key, given, own, done in (
@@ -234,21 +234,21 @@ def _plan(document: Document, file: PlanFile, tables: Tables) -> Plan:
     return plan
 
 
-def _model(document: Document, scenario: Scenario) -> DlrmModel:
+def _model(document: Document, scenario: DlrmScenario) -> DlrmModel:
     given = scenario.workload.model
     if isinstance(given, str):
         return load_model(given, origin=document, key="workload.model")
     return read_model(document, prefix=("workload", "model"))
 
 
-def _framework(document: Document, scenario: Scenario) -> Framework:
+def _framework(document: Document, scenario: DlrmScenario) -> Framework:
     given = scenario.workload.framework
     if isinstance(given, str):
         return load_framework(given, origin=document, key="workload.framework")
     return validate(Framework, document, prefix=("workload", "framework"))
 
 
-def _table_precision(document: Document, scenario: Scenario, model: DlrmModel) -> tuple[str, ...]:
+def _table_precision(document: Document, scenario: DlrmScenario, model: DlrmModel) -> tuple[str, ...]:
     """Number format of each table; `workloads.dlrm.model.tables` keeps its size only."""
     default = scenario.precision.tables
     if model.tables is None:

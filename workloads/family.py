@@ -10,13 +10,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+from inputs.model import Strict
 from simulator.program import TaskGraph
 from workloads.graph.memory import MemoryUse
 
 
+class Model(Strict):
+    """A trained model as a file describes it; a family adds what it is made of.
+
+    Attributes:
+        name: equal to the file's name.
+        title: one line for people.
+    """
+
+    name: str
+    title: str
+
+
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The unit in which a result reports throughput, and how many of it all ranks process in an iteration."""
+    """The unit in which a result reports throughput, and how many of it all ranks process in an iteration.
+
+    Attributes:
+        unit: a plural noun, such as ``samples`` or ``images``; part of keys such as ``throughput_samples_per_s``.
+    """
 
     unit: str
     per_iteration: int

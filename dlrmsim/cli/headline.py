@@ -4,21 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 from dlrmsim.cli.printing import text_console
+from dlrmsim.cli.sections import Row, cache_rows, table_rows
 from inputs.quantities import format_quantity
 from reports.interval_words import given_in_words, rate_span, time_span, widest_in_words
 from reports.numbers import usd
 from reports.text_table import TextTable
+from scenarios.summary import DEFAULT_UNIT, interval_keys, price_key
+from simulator.analysis import rate_key
 
 if TYPE_CHECKING:  # rich is imported by the command that prints
     from rich.console import Console
     from rich.text import Text
-
-Row: TypeAlias = tuple[str, str, str]
-"""Label, value and remark."""
-
 
 BAR_CELLS = 48
 PARTS = (
@@ -124,14 +123,15 @@ def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
     time = summary["iteration_time_s"]
     settled = f"mean of {summary['measured_iterations']} iterations after {summary['warm_up_iterations']} of warm-up"
     unsettled = f"not settled after {summary['iterations']} iterations"
-    rate = summary["throughput_samples_per_s"]
+    unit = summary.get("unit", DEFAULT_UNIT)
+    rate, (*_, p10, p90) = summary[rate_key(unit)], interval_keys(unit)
     span = time_span(summary["iteration_time_p10_s"], summary["iteration_time_p90_s"])
-    rates = rate_span(summary["throughput_p10_samples_per_s"], summary["throughput_p90_samples_per_s"])
+    rates = rate_span(summary[p10], summary[p90], unit)
     yield ("iteration time", format_quantity(time, "s"), f"{span}; {settled if summary['steady'] else unsettled}")
-    yield ("throughput", f"{rate:,.0f} samples/s", f"{rates}; {rate / summary['world_size']:,.0f} per GPU")
+    yield ("throughput", f"{rate:,.0f} {unit}/s", f"{rates}; {rate / summary['world_size']:,.0f} per GPU")
     if "cost" in summary:
-        price, hour = (usd(summary["cost"][key]) for key in ("million_samples_usd", "job_hour_usd"))
-        yield ("cost", price, f"per million samples; {hour} an hour")
+        price, hour = (usd(summary["cost"][key]) for key in (price_key(unit), "job_hour_usd"))
+        yield ("cost", price, f"per million {unit}; {hour} an hour")
     breakdown = summary["breakdown"]
     window = f"of iteration {breakdown['iteration']}, {format_quantity(breakdown['window_s'], 's')}, mean over ranks"
     for part, words, _ in PARTS:
@@ -156,19 +156,15 @@ def _memory_rows(found: Mapping[str, Any]) -> Iterator[Row]:
         if use["capacity_bytes"] > 0 or use["max_bytes"] > 0:
             used, usable = (format_quantity(use[key], "bytes") for key in ("max_bytes", "capacity_bytes"))
             yield (f"memory, {tier}", used, f"of {usable} usable (rank {use['max_rank']}, the fullest)")
-    if found["caches"] is not None:
-        rows, lookups = (100 * found["caches"][key] for key in ("distinct_rows_found", "lookups_found"))
-        kernels = ", ".join(f"{count} {name}" for name, count in found["sharding"]["tables_by_kernel"].items())
-        yield ("cache hits", f"{lookups:.1f} % of lookups", f"{rows:.1f} % of distinct rows; tables: {kernels}")
+    yield from cache_rows(found)
 
 
 def _check_rows(estimate: Mapping[str, Any]) -> Iterator[Row]:
     size = estimate["size"]
-    types = ", ".join(f"{count} {kind}" for kind, count in estimate["sharding"]["tables_by_type"].items())
     uneven = estimate["global_batch_size"] % estimate["world_size"]
     share = f"{'at most ' if uneven else ''}{estimate['local_batch_size']:,} per GPU"
     yield ("batch", f"{estimate['global_batch_size']:,}", share)
-    yield ("tables", f"{estimate['sharding']['tables']:,}", types)
+    yield from table_rows(estimate)
     yield from _memory_rows(estimate)
     yield ("tasks", f"{size['tasks_per_iteration']:,}", "per rank and iteration")
     runs = f"{size['runs']} runs, the first of about {size['iterations']} iterations"

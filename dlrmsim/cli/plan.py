@@ -30,7 +30,7 @@ def plan(
     import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display
-    from reports.plan_tables import plan_tables
+    from reports.plans import tables_of_plan
 
     if not compare:
         refuse("without --compare", {"--fresh": fresh or None})
@@ -43,7 +43,7 @@ def plan(
         print_json(done.to_dict())
         return
     console = text_console()
-    for part in plan_tables(done.study):
+    for part in tables_of_plan(done.study):
         console.print(part)
     for note in done.study.resolved.notes:
         console.print(f"  note  {note}")

@@ -37,10 +37,10 @@ def solve(
     if as_json:
         print_json(found.to_dict())
     else:
-        print_line(f"{found.scenario}: {found.wanted:,.0f} samples/s")
+        print_line(f"{found.scenario}: {found.wanted:,.0f} {found.unit}/s")
         for name, point in (("at least", found.low), ("at most", found.high), ("found", found.found)):
             if point is not None:
                 value = found.values.in_words(point[0])
-                print_line(f"  {name:9}{key} = {value:<10}{point[1]:>14,.0f} samples/s")
+                print_line(f"  {name:9}{key} = {value:<10}{point[1]:>14,.0f} {found.unit}/s")
     if found.found is None:
         raise InfeasibleError(found.nothing_found())

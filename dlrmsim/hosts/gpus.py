@@ -26,7 +26,7 @@ from dlrmsim.output.measurement import iteration_times_s
 from hardware_specs.loader import CATALOGS, load_cluster
 from hardware_specs.types import Cluster
 from inputs.errors import InfeasibleError, InputError
-from scenarios.prepare import with_plan
+from scenarios.dlrm.written import with_plan
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from traces.replay.gpu import gpu_of_device

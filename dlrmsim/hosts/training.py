@@ -16,8 +16,8 @@ from dlrmsim.hosts.turns import Training, trained_by_turns
 from dlrmsim.output.kept import Kept
 from hardware_specs.types import Cluster
 from inputs.errors import InfeasibleError
+from scenarios.dlrm.written import with_plan
 from scenarios.host_memory import physical_memory_bytes
-from scenarios.prepare import with_plan
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from trainer.bench.series import SCENARIO
@@ -137,7 +137,8 @@ def drawn_jobs(
             `LONG_EVERY`-th of these exceeds them by up to `LONGER`.
     """
     random = np.random.default_rng([seed, ranks, CALIBRATION])
-    made = [with_plan(replace(load_scenario(TINY, [f"world_size={ranks}", SIMULATED]), cluster=machine), Silent())]
+    made: list[ResolvedScenario] = []
+    made.append(with_plan(replace(load_scenario(TINY, [f"world_size={ranks}", SIMULATED]), cluster=machine), Silent()))
     root.mkdir()
     usual = replace(LIMITS, table_bytes=min(LIMITS.table_bytes, MEMORY_SHARE * physical_memory_bytes()))
     beyond = Limits(*(LARGER * limit for limit in astuple(usual)))

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from dlrmsim.output.environment import environment
 from dlrmsim.output.json_file import write_json
 from dlrmsim.output.record import write_record
-from scenarios.resolve import ResolvedScenario
+from scenarios.resolved import ResolvedScenario
 from trainer.process.runs import Run
 from validation.host.usual_times import MAX_STOLEN
 

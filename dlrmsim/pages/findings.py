@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from dlrmsim import __version__
 from dlrmsim.pages.provenance import origins
 from reports.findings import Job, MemoryTier, RunFindings
 from reports.numbers import usd
 from scenarios.capacity import MemoryReport
-from scenarios.resolve import ResolvedScenario
+from scenarios.family import family_of
 from scenarios.runner import Outcome
-from scenarios.types import Workload
+from scenarios.summary import price_key
 from workloads.graph.memory import TIERS
-from workloads.graph.schedule import SCHEDULES
 
 
 def run_findings(outcome: Outcome, asked_ranks: Sequence[int] = ()) -> RunFindings:
     """Everything the page of a run is made from; ``asked_ranks`` are shown first."""
     analysis = outcome.analysis
     return RunFindings(
-        job=_job(outcome.resolved, outcome.summary.get("cost")),
+        job=_job(outcome),
         iteration=analysis.iteration,
         programs=outcome.graph.programs,
         result=outcome.result,
@@ -38,21 +37,13 @@ def run_findings(outcome: Outcome, asked_ranks: Sequence[int] = ()) -> RunFindin
     )
 
 
-def _job(resolved: ResolvedScenario, cost: Mapping[str, float] | None) -> Job:
-    scenario, precision = resolved.scenario, resolved.scenario.precision
-    facts = {
-        "Framework": resolved.framework.title,
-        "Sharding": scenario.workload.sharding.planner or "by plan",
-        "Placement": scenario.placement,
-        "Pipeline": _pipeline(scenario.workload),
-        "Arithmetic": f"dense {precision.dense}, tables {precision.tables}",
-        "On the wire": (
-            f"all_to_all {precision.forward_all_to_all} forward, {precision.backward_all_to_all} backward; "
-            f"all_reduce {precision.all_reduce}"
-        ),
-    }
-    if scenario.cost is not None:
-        facts["Price"] = f"{usd(scenario.cost.gpu_hour_usd)} per GPU-hour"
+def _job(outcome: Outcome) -> Job:
+    resolved, cost = outcome.resolved, outcome.summary.get("cost")
+    unit = outcome.prepared.workload.headline.unit
+    facts = {"Framework": resolved.framework.title, **family_of(resolved).facts(resolved)}
+    facts.setdefault("Placement", resolved.scenario.placement)  # a family may show it in a place of its own
+    if resolved.scenario.cost is not None:
+        facts["Price"] = f"{usd(resolved.scenario.cost.gpu_hour_usd)} per GPU-hour"
     return Job(
         name=resolved.name,
         model=resolved.model.name,
@@ -65,19 +56,12 @@ def _job(resolved: ResolvedScenario, cost: Mapping[str, float] | None) -> Job:
         scenario_hash=resolved.hash,
         scenario_yaml=resolved.to_yaml(),
         version=__version__,
-        million_samples_usd=None if cost is None else cost["million_samples_usd"],
+        million_usd=None if cost is None else cost[price_key(unit)],
+        unit=unit,
     )
 
 
-def _pipeline(workload: Workload) -> str:
-    """The pipeline, how old the rows are that its lookups see, and the passes of an iteration."""
-    pipeline, passes = workload.pipeline or "none", workload.gradient_accumulation
-    stale = SCHEDULES[pipeline].staleness
-    old = f", lookups {stale} update old" if stale else ""
-    return pipeline + old + (f", {passes} passes" if passes > 1 else "")
-
-
 def _memory(report: MemoryReport) -> tuple[MemoryTier, ...]:
-    """The tiers that the nodes have."""
-    there = (tier for tier in TIERS if report.capacity_bytes[tier] > 0)
+    """The tiers that the nodes have and the job uses."""
+    there = (tier for tier in TIERS if report.capacity_bytes[tier] > 0 and report.items(tier))
     return tuple(MemoryTier(tier, report.capacity_bytes[tier], report.items(tier)) for tier in there)

@@ -8,7 +8,7 @@ from typing import Any
 from inputs.quantities import format_quantity, parse_quantity
 from inputs.units import DIMENSIONS
 from reports.findings import Origin
-from scenarios.resolve import ResolvedScenario
+from scenarios.resolved import ResolvedScenario
 
 
 def origins(resolved: ResolvedScenario) -> tuple[Origin, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dlrmsim.verbs.what import Job, scenario_of
 from scenarios import runner
 from scenarios.progress import Progress
-from scenarios.resolve import ResolvedScenario
+from scenarios.resolved import ResolvedScenario
 
 
 @dataclass(frozen=True, slots=True)

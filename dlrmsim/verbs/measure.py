@@ -16,10 +16,10 @@ from dlrmsim.output.folders import RUNS_FOLDER, folder_written_whole, replaceabl
 from dlrmsim.output.measurement import Measurement, load_average, read_measurement, write_measurement
 from dlrmsim.verbs.what import Job, Name, scenario_of
 from inputs.errors import InfeasibleError, InputError
+from scenarios.dlrm.written import with_plan
 from scenarios.host_memory import free_memory_bytes
-from scenarios.prepare import with_plan
 from scenarios.progress import Progress, Silent
-from scenarios.resolve import ResolvedScenario
+from scenarios.resolved import ResolvedScenario
 from trainer.process.pin import usable_cores
 from trainer.process.runs import PREPARED_BATCHES, Run
 

@@ -12,10 +12,10 @@ from dlrmsim.output.json_file import write_json
 from dlrmsim.output.kept import kept_results
 from dlrmsim.output.record import write_record
 from dlrmsim.verbs.what import Job, Name, scenario_of
-from reports.plan_report import render_plan
-from scenarios.plan_study import PlanStudy, study_plan
+from reports.plans import plan_page
+from scenarios.family import FAMILIES, KIND_KEY, Planning, PlanStudy, family_of
 from scenarios.progress import Progress
-from workloads.dlrm.sharding import plan_to_dict
+from scenarios.resolved import ResolvedScenario
 
 PLAN_FILE, STATISTICS_FILE, PAGE_FILE = "plan.json", "statistics.json", "plan.html"
 
@@ -36,7 +36,7 @@ class PlanResult:
 
     def to_dict(self) -> Mapping[str, object]:
         """Statistics and plan, as ``plan --json`` prints them."""
-        return {**self.study.to_dict(), "plan": plan_to_dict(self.study.plan)}
+        return {**self.study.to_dict(), "plan": dict(self.study.plan_file())}
 
 
 def plan(
@@ -62,19 +62,40 @@ def plan(
         fresh: whether to run planners again whose result an interrupted run had found.
 
     Raises:
-        InputError: the scenario, the planner's name or the plan is wrong, or the folder holds something else.
+        InputError: the scenario has no plan, or it, the planner's name or the plan is wrong, or the folder holds
+            something else.
         InfeasibleError: the tables do not fit; with the numbers of each tier.
     """
     folder = None if out is None else replaceable(out)
-    chosen = [] if planner is None else [f"workload.sharding.planner={planner}"]
-    resolved = scenario_of(what, [*settings, *chosen])
+    resolved = scenario_of(what, settings)
+    planning = _planning(resolved)
+    if planner is not None:
+        resolved = scenario_of(what, [*settings, *planning.settings(planner)])
     output = RUNS_FOLDER / f"plan-{resolved.name}-{resolved.hash[:8]}" if folder is None else folder
     with kept_results(output, fresh=fresh) as kept:
-        study = study_plan(resolved, kept.shown(progress), compare=compare, keep=kept)
+        study = planning.study(resolved, kept.shown(progress), compare=compare, keep=kept)
         if folder is not None:
             with folder_written_whole(folder) as partial:
-                write_json(partial / PLAN_FILE, plan_to_dict(study.plan))
+                write_json(partial / PLAN_FILE, dict(study.plan_file()))
                 write_json(partial / STATISTICS_FILE, study.to_dict())
-                (partial / PAGE_FILE).write_text(render_plan(study, __version__), encoding="utf-8")
+                (partial / PAGE_FILE).write_text(plan_page(study, __version__), encoding="utf-8")
                 write_record(partial, {"scenario_hash": study.resolved.hash, "taken_over": kept.taken_over})
     return PlanResult(folder, study, kept.taken_over)
+
+
+def _planning(resolved: ResolvedScenario) -> Planning:
+    """Plans of the scenario's kind of workload.
+
+    Raises:
+        InputError: it has none.
+    """
+    planning = family_of(resolved).planning
+    if planning is None:
+        kinds = [kind for kind, family in FAMILIES.items() if family.planning is not None]
+        raise resolved.document.error(
+            KIND_KEY,
+            f"{resolved.kind} workloads have no plan: `dlrmsim run` places them",
+            given=resolved.kind,
+            expected=f"one of {', '.join(kinds)}",
+        )
+    return planning

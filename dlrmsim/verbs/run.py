@@ -13,8 +13,9 @@ from dlrmsim.verbs.what import Job, Name, scenario_of
 from inputs.errors import InputError
 from scenarios.progress import Progress, Silent
 from scenarios.runner import Outcome, simulate
-from scenarios.summary import cost_of
+from scenarios.summary import DEFAULT_UNIT, cost_of, price_key
 from scenarios.uncertainty.interval import Interval
+from workloads.family import Headline
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,15 +41,38 @@ class RunResult:
         return self.outcome.interval
 
     @property
+    def headline(self) -> Headline:
+        """The unit of throughput, and how many of it an iteration processes."""
+        return self.outcome.prepared.workload.headline
+
+    @property
+    def throughput_per_s(self) -> float:
+        """Throughput, in the headline's unit per second."""
+        return self.outcome.analysis.iteration.throughput_per_s(self.headline.per_iteration)
+
+    @property
     def throughput_samples_per_s(self) -> float:
-        """Samples trained per second."""
-        return self.outcome.analysis.iteration.throughput_samples_per_s(self.outcome.resolved.global_batch_size)
+        """`throughput_per_s` of a workload that counts samples.
+
+        Raises:
+            AttributeError: it counts something else.
+        """
+        if self.headline.unit != DEFAULT_UNIT:
+            raise AttributeError(f"this workload counts {self.headline.unit}: throughput_per_s")
+        return self.throughput_per_s
+
+    @property
+    def million_usd(self) -> float | None:
+        """Price of a million of the headline's unit, USD; None without ``cost.gpu_hour_usd``."""
+        unit = self.headline.unit
+        price = cost_of(self.outcome.resolved, self.throughput_per_s, unit)
+        return None if price is None else price[price_key(unit)]
 
     @property
     def million_samples_usd(self) -> float | None:
-        """Price of a million samples, USD; None without ``cost.gpu_hour_usd``."""
-        price = cost_of(self.outcome.resolved, self.throughput_samples_per_s)
-        return None if price is None else price["million_samples_usd"]
+        """`million_usd` of a workload that counts samples; raises as `throughput_samples_per_s`."""
+        _ = self.throughput_samples_per_s
+        return self.million_usd
 
     @property
     def warnings(self) -> Sequence[str]:

@@ -54,13 +54,14 @@
     return Array.from({ length: 12 }, (_, i) => (Math.ceil(low / step) + i) * step).filter((tick) => tick <= high);
   }
 
-  /** Axis of samples per second, over all points that ran. */
+  /** Axis of throughputs, over all points that ran. */
   function rates(points, log) {
     const all = points.filter((p) => p.status === "ok").flatMap((p) => [p.throughput, p.throughput_p10 ?? p.throughput, p.throughput_p90 ?? p.throughput]);
-    if (!log || !all.length) return { title: "samples/s", rangemode: "tozero", exponentformat: "SI" };
+    const title = `${points[0]?.unit ?? "samples"}/s`;
+    if (!log || !all.length) return { title, rangemode: "tozero", exponentformat: "SI" };
     const low = Math.min(...all) / 1.25, high = Math.max(...all) * 1.25;
     const tickvals = rateTicks(low, high);
-    return { title: "samples/s", type: "log", tickvals, ticktext: tickvals.map(format.rate), range: [Math.log10(low), Math.log10(high)] };
+    return { title, type: "log", tickvals, ticktext: tickvals.map(format.rate), range: [Math.log10(low), Math.log10(high)] };
   }
 
   const line = (name, color, points, dash) => ({ type: "scatter", mode: dash ? "lines" : "lines+markers", name, connectgaps: Boolean(dash),
@@ -86,7 +87,7 @@
         ...band(points),
         { ...line("ideal", "ink-faint", points, "dot"), y: ideal, hoverinfo: "skip" },
         { ...line("simulated", "accent", points), text: points.map(notes), y: points.map((p) => p.throughput),
-          hovertemplate: "%{customdata} GPUs<br><b>%{y:.3s} samples/s</b>%{text}<extra></extra>" },
+          hovertemplate: `%{customdata} GPUs<br><b>%{y:.3s} ${first?.unit ?? "samples"}/s</b>%{text}<extra></extra>` },
       ],
       layout: { height: 340, ...sizes(points), yaxis: rates(points, scaleOf(points).log), legend: legendAbove() },
     };

@@ -8,7 +8,7 @@ from inputs.quantities import format_quantity
 from reports.findings import RunFindings, hidden_share, mean_shares
 from reports.interval_words import given_in_words, time_span, widest_in_words
 from reports.markup import Markup, options_marked, strong, terms, tile
-from reports.numbers import percent, picoseconds, samples_per_s, seconds, usd
+from reports.numbers import percent, picoseconds, rate_in_words, seconds, usd
 from simulator.analysis.breakdown import Breakdown
 from simulator.analysis.critical_path import CriticalPath
 
@@ -25,7 +25,7 @@ _IN_WORDS = {
 
 def headline(findings: RunFindings) -> Markup:
     """The one sentence to remember: the simulated job and its speed."""
-    job, rate = findings.job, " ".join(samples_per_s(findings.throughput_samples_per_s))
+    job, rate = findings.job, " ".join(rate_in_words(findings.throughput_per_s, findings.job.unit))
     what = escape(f"{job.model} on {job.world_size:,} GPUs")
     found = findings.interval
     span = "" if found is None else f" ({time_span(found.p10_s, found.p90_s)})"
@@ -82,8 +82,8 @@ def tiles(findings: RunFindings) -> str:
     """The key figures."""
     shares = mean_shares(findings.breakdown)
     value, unit = seconds(findings.iteration.seconds).split(" ")
-    rate, rate_unit = samples_per_s(findings.throughput_samples_per_s)
-    per_gpu = " ".join(samples_per_s(findings.throughput_samples_per_s / findings.job.world_size))
+    rate, rate_unit = rate_in_words(findings.throughput_per_s, findings.job.unit)
+    per_gpu = " ".join(rate_in_words(findings.throughput_per_s / findings.job.world_size, findings.job.unit))
     return "".join(
         (
             tile("Iteration time", value, unit, _measured(findings)),
@@ -136,8 +136,8 @@ def _memory_tile(findings: RunFindings) -> tuple[str, ...]:
 
 
 def _price_tile(findings: RunFindings) -> tuple[str, ...]:
-    price = findings.job.million_samples_usd
-    return () if price is None else (tile("Cost", usd(price), "", "per million samples"),)
+    price = findings.job.million_usd
+    return () if price is None else (tile("Cost", usd(price), "", f"per million {findings.job.unit}"),)
 
 
 def facts(findings: RunFindings) -> str:

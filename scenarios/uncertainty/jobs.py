@@ -64,7 +64,7 @@ def usage_of(prepared: Prepared, lowering: Lowering, analysis: Analysis) -> Usag
 
 def _host_s(prepared: Prepared, graph: TaskGraph) -> dict[str, float]:
     """Seconds of an iteration by the framework's times: launches and operators, and waits of the device for them."""
-    framework, tables = prepared.resolved.framework, prepared.plan.tables
+    framework = prepared.resolved.framework
     launched = operators = waits = 0.0
     for program in graph.programs:
         share = program.rank_count / graph.world_size
@@ -75,9 +75,7 @@ def _host_s(prepared: Prepared, graph: TaskGraph) -> dict[str, float]:
             waits += share if isinstance(work, Delay) else 0.0
     found = {"launch_s": launched, "operator_s": operators}
     if waits:
-        found["iteration_s"] = framework.seconds("iteration_s")
-        found["table_s"] = framework.seconds("table_s") * len(tables) / graph.world_size
-        found["feature_s"] = framework.seconds("feature_s") * tables.feature_count
+        found |= {"iteration_s": framework.seconds("iteration_s"), **prepared.job.device_waits_s()}
     return {name: seconds for name, seconds in found.items() if seconds > 0.0}
 
 

@@ -10,7 +10,7 @@ from simulator.analysis.collectives import CollectiveRow, Spread, collective_tab
 from simulator.analysis.critical_path import CriticalPath, Segment, critical_path
 from simulator.analysis.metrics import IterationTime, SteadyRule, iteration_time
 from simulator.analysis.ranks import ChosenRanks, choose_ranks
-from simulator.analysis.summary import Analysis, analyse, imbalance, path_shares, summarise
+from simulator.analysis.summary import Analysis, analyse, imbalance, path_shares, rate_key, summarise
 from simulator.analysis.timeline import Symbols, Timeline, timeline_blocks, write_parquet
 from simulator.analysis.window import Window, measured_window, window_of
 
@@ -40,6 +40,7 @@ __all__ = [
     "iteration_time",
     "measured_window",
     "path_shares",
+    "rate_key",
     "summarise",
     "timeline_blocks",
     "window_of",

@@ -74,9 +74,9 @@ class IterationTime:
     iterations: int
     measured_iterations: int
 
-    def throughput_samples_per_s(self, global_batch_size: int) -> float:
-        """Samples trained per second (0 for iterations that take no time)."""
-        return global_batch_size / self.seconds if self.seconds > 0 else 0.0
+    def throughput_per_s(self, amount: float) -> float:
+        """Throughput where an iteration processes ``amount``, such as samples (0 for iterations that take no time)."""
+        return amount / self.seconds if self.seconds > 0 else 0.0
 
 
 def iteration_time(iteration_end_ps: Sequence[int], rule: SteadyRule | None = None) -> IterationTime:

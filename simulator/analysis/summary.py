@@ -58,6 +58,11 @@ def analyse(
     )
 
 
+def rate_key(unit: str) -> str:
+    """Key of a throughput in results: ``throughput_samples_per_s``."""
+    return f"throughput_{unit}_per_s"
+
+
 def summarise(
     analysis: Analysis,
     *,
@@ -67,6 +72,7 @@ def summarise(
     bound: Bound | None = None,
     memory: Mapping[str, Any] | None = None,
     warnings: Sequence[str] = (),
+    unit: str = "samples",
 ) -> dict[str, Any]:
     """The content of ``summary.json``: plain numbers, strings, lists and dicts, the same for the same run.
 
@@ -78,12 +84,13 @@ def summarise(
         bound: the bound of the iteration, when it was asked for.
         memory: memory per rank and tier, ready to be written.
         warnings: one text each.
+        unit: unit of throughput, a plural noun.
     """
     time, breakdown = analysis.iteration, analysis.breakdown
     return {
         "scenario_hash": scenario_hash,
         "iteration_time_s": time.seconds,
-        "throughput_samples_per_s": time.throughput_samples_per_s(global_batch_size),
+        rate_key(unit): time.throughput_per_s(global_batch_size),
         "steady": time.steady,
         "warm_up_iterations": time.warm_up_iterations,
         "period_iterations": time.period_iterations,

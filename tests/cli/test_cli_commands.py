@@ -14,7 +14,7 @@ import yaml
 import dlrmsim
 from dlrmsim.cli import main
 from inputs.yaml_lines import load_yaml
-from scenarios.types import Scenario
+from scenarios.dlrm.section import DlrmScenario as Scenario
 from workloads.dlrm.model.model import DlrmModel
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,7 @@ import pytest
 
 from dlrmsim.cli import main
 from inputs.errors import InfeasibleError
-from scenarios.plans import PlanningJob, plan_of
+from scenarios.dlrm.plans import PlanningJob, plan_of
 from scenarios.resolve import load_scenario
 
 

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from dlrmsim.cli import main
-from scenarios.remedies import FIRST_PLAN
+from scenarios.dlrm.remedies import FIRST_PLAN
 
 
 def model(tables: list[dict[str, Any]], local_batch: int = 256) -> dict[str, Any]:

@@ -1,14 +1,17 @@
-"""docs/reference/scenario.md names every key with the default it has."""
+"""docs/reference/scenario.md names every key of every kind of workload with the default it has."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from scenarios.types import Scenario
+from dlrmsim.formats import json_schema
+from scenarios.family import FAMILIES
+from scenarios.types import DEFAULT_KIND, Scenario
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "scenario.md"
 
@@ -24,19 +27,49 @@ def keys(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, object
             yield key, default, field.description or ""
 
 
-def table() -> dict[str, tuple[str, str]]:
-    """Key -> (default, meaning) as the page has them."""
-    lines = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
+def table(heading: str) -> dict[str, tuple[str, str]]:
+    """Key -> (default, meaning) as the page has them below a heading; the part before all headings has none."""
+    part = next(p for p in PAGE.read_text(encoding="utf-8").split("\n## ") if p.startswith(heading))
+    lines = [line for line in part.splitlines() if line.startswith("| `")]
     cells = [[cell.strip().strip("`") for cell in line.strip("|").split(" | ")] for line in lines]
     return {key: (default, meaning) for key, default, meaning in cells}
 
 
-@pytest.mark.parametrize(("key", "default", "description"), list(keys(Scenario)), ids=lambda value: str(value)[:30])
-def test_every_key_stands_with_its_default_and_meaning(key: str, default: object, description: str) -> None:
-    shown, meaning = table()[key]
-    assert meaning == description
-    assert shown == {"None": "", "()": "none", "{}": "none"}.get(str(default), str(default))
+def of_kind(kind: str) -> dict[str, tuple[object, str]]:
+    """Key -> (default, description) of the sections whose keys depend on the kind of workload."""
+    found = keys(FAMILIES.get(kind).scenario)
+    return {key: (default, words) for key, default, words in found if key.startswith(("workload.", "precision."))}
 
 
-def test_no_key_stands_that_is_gone() -> None:
-    assert set(table()) == {key for key, _, _ in keys(Scenario)}
+def of_all() -> dict[str, tuple[object, str]]:
+    """Key -> (default, description) of the sections that all scenarios have."""
+    found = keys(Scenario)
+    return {key: (default, words) for key, default, words in found if not key.startswith(("workload.", "precision."))}
+
+
+def shown(default: object) -> str:
+    return {"None": "", "()": "none", "{}": "none"}.get(str(default), str(default))
+
+
+@pytest.mark.parametrize("kind", ["", *FAMILIES.names()])
+def test_every_key_stands_with_its_default_and_meaning(kind: str) -> None:
+    expected = of_kind(kind) if kind else of_all()
+    written = table(f"workload.kind: {kind}" if kind else "# Scenario")
+    assert written == {key: (shown(default), words) for key, (default, words) in expected.items()}
+
+
+def test_the_schema_has_the_keys_of_every_kind() -> None:
+    """JSON Schema: one of the families' sections; only the default kind may be left out."""
+    schema = json_schema("scenario")
+    sections = {definition["properties"]["kind"]["const"]: definition for definition in sections_of(schema)}
+    assert set(sections) == set(FAMILIES.names())
+    for kind, definition in sections.items():
+        assert set(definition["properties"]) == {
+            key.split(".")[1] for key in of_kind(kind) if key.startswith("workload.")
+        }
+        assert ("kind" in definition.get("required", ())) is (kind != DEFAULT_KIND)
+
+
+def sections_of(schema: Mapping[str, Any]) -> list[dict[str, Any]]:
+    work = schema["properties"]["workload"]
+    return [schema["$defs"][ref["$ref"].rpartition("/")[2]] for ref in work.get("oneOf", [work])]

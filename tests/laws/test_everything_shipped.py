@@ -11,7 +11,7 @@ from hardware_specs.loader import CATALOGS, read_cluster
 from inputs.errors import InputError
 from inputs.yaml_lines import Document
 from scenarios.library import CATALOG as SCENARIOS
-from scenarios.resolve import load_scenario
+from scenarios.resolve import changed, load_scenario
 from simulator.network import CollectiveModel, Topology
 from tests.law_runs import iteration_s
 from tests.network_machines import idle_call
@@ -44,7 +44,7 @@ def test_machines_without_gpus_say_why_no_job_runs(name):
 def test_each_shipped_scenario_resolves_as_it_is(name):
     resolved = load_scenario(name)
 
-    assert resolved.changed([]).hash == resolved.hash
+    assert changed(resolved, []).hash == resolved.hash
 
 
 @pytest.mark.parametrize("kind", ["cluster", "host"])

@@ -11,6 +11,7 @@ import pytest
 
 from hardware_specs import Cluster, load_cluster
 from hardware_specs.loader import CATALOGS
+from scenarios.resolve import changed
 from simulator.network.calibration import with_shares
 from simulator.network.model import CollectiveModel
 from simulator.network.topology import Topology
@@ -53,9 +54,9 @@ def settings(cluster: Mapping[str, Any], factor: float) -> dict[str, str]:
 def test_no_rate_of_a_machine_goes_the_wrong_way_and_one_counts(name, nodes):
     job = planned("synthetic_tiny", f"cluster={name}", f"nodes={nodes}")
     before_s, cluster = iteration_s(job), job.to_dict()["cluster"]
-    slowed = {key: iteration_s(job.changed([text])) / before_s for key, text in settings(cluster, 0.5).items()}
+    slowed = {key: iteration_s(changed(job, [text])) / before_s for key, text in settings(cluster, 0.5).items()}
     faster = settings(cluster, 2.0) if nodes == 2 else {}  # two nodes have every link that one has
-    sped = {key: iteration_s(job.changed([text])) / before_s for key, text in faster.items()}
+    sped = {key: iteration_s(changed(job, [text])) / before_s for key, text in faster.items()}
 
     assert {k: r for k, r in slowed.items() if r < 1 - WRONG_WAY} == {}, "slower parts made it faster"
     assert {k: r for k, r in sped.items() if r > 1 + WRONG_WAY} == {}, "faster parts made it slower"

@@ -14,7 +14,7 @@ from scenarios.engine_run import run_options, variation_of
 from scenarios.library import CATALOG
 from scenarios.prepare import prepare
 from scenarios.progress import Silent
-from scenarios.resolve import ResolvedScenario, load_scenario
+from scenarios.resolve import ResolvedScenario, changed, load_scenario
 from simulator.analysis import Analysis, analyse
 from simulator.engine import run
 from simulator.lowering import lower
@@ -96,7 +96,7 @@ def test_half_the_bytes_of_an_exchange_are_never_slower(name, nodes, wire):
         return  # there is nothing between two bytes and one that every machine exchanges
     if (name, nodes, wire) in CASTS_COST_MORE:
         return
-    halved = job.changed([f"precision.{wire}={NARROWER[sent]}"])
+    halved = changed(job, [f"precision.{wire}={NARROWER[sent]}"])
 
     assert iteration_s(halved) <= 1.01 * base_s(name, nodes)
 
@@ -107,7 +107,7 @@ def test_the_order_of_tables_changes_nothing(name, nodes):
     tables = job.to_dict()["workload"]["model"]["tables"]
     if tables is None:
         return
-    turned = job.changed([f"workload.model.tables.value={json.dumps(tables['value'][::-1])}"])
+    turned = changed(job, [f"workload.model.tables.value={json.dumps(tables['value'][::-1])}"])
 
     assert iteration_s(turned) == pytest.approx(iteration_s(job), rel=1e-3)
 

@@ -11,7 +11,7 @@ import pytest
 
 from inputs.errors import InfeasibleError
 from inputs.yaml_lines import Document
-from scenarios.plans import PlanningJob
+from scenarios.dlrm.plans import PlanningJob
 from scenarios.resolve import load_scenario, resolve
 from tests.planning_jobs import TABLES, made_up, scenario_data
 from workloads.dlrm.sharding import PLANNERS

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from inputs.yaml_lines import Document
-from scenarios.plans import PlanningJob
+from scenarios.dlrm.plans import PlanningJob
 from scenarios.resolve import load_scenario, resolve
 from workloads.dlrm.iteration.memory import memory_per_rank
 from workloads.dlrm.sharding import plan_from_dict

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scenarios.plans import PlanningJob
+from scenarios.dlrm.plans import PlanningJob
 from scenarios.resolve import load_scenario
 from simulator.operators import CollectiveCall, Elementwise
 from workloads.dlrm.iteration.generate import generate

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scenarios.plan_study import statistics_of
-from scenarios.plans import PlanningJob
+from scenarios.dlrm.plan_study import statistics_of
+from scenarios.dlrm.plans import PlanningJob
 from scenarios.progress import Silent
 from scenarios.runner import simulate
 from simulator.lowering import lower

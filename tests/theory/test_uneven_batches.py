@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from scenarios.dlrm.plans import PlanningJob, plan_of
 from scenarios.mapping import one_after_the_other
-from scenarios.plans import PlanningJob, plan_of
 from scenarios.progress import Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from scenarios.sweep import plan_sweep, run_sweep
@@ -84,7 +84,7 @@ def test_sent_bytes_are_received_bytes() -> None:
     from scenarios.prepare import prepare
 
     prepared = prepare(job(EVEN + 5, "workload.sharding.planner=table_wise"), Silent())
-    graph = generate(prepared.resolved.model, prepared.plan, prepared.settings)
+    graph = generate(prepared.resolved.model, prepared.workload.plan, prepared.workload.settings)
     calls = {
         name: work.bytes
         for program in graph.programs
@@ -92,5 +92,5 @@ def test_sent_bytes_are_received_bytes() -> None:
         if name.startswith("column_output_dist")
     }
     forward, backward = calls["column_output_dist_forward"], calls["column_output_dist_backward"]
-    ratio = prepared.settings.forward_bytes / prepared.settings.backward_bytes
+    ratio = prepared.workload.settings.forward_bytes / prepared.workload.settings.backward_bytes
     assert float(forward.sum()) == pytest.approx(RANKS * float(backward) * ratio)

@@ -1,7 +1,7 @@
 """Markup: data is escaped exactly once, whatever it holds."""
 
 from reports.markup import Cell, Row, number, strong, table
-from reports.numbers import percent, samples_per_s, seconds
+from reports.numbers import percent, rate_in_words, seconds
 from reports.page import script_json
 
 HOSTILE = '<script>alert("x")</script> & {} $title'
@@ -31,4 +31,4 @@ def test_numbers_in_text_have_three_digits_and_a_unit():
     assert percent(0.0001) == "<0.1 %"
     assert percent(0.731) == "73.1 %"
     assert percent(1.0) == "100 %"
-    assert samples_per_s(1_216_000) == ("1.22", "M samples/s")
+    assert rate_in_words(1_216_000) == ("1.22", "M samples/s")

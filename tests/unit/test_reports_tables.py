@@ -48,7 +48,7 @@ def test_warnings_of_all_sizes_stand_once_with_the_share_at_each():
 
 
 def test_samples_have_a_price_where_gpus_have_one():
-    parts = scaling_report(study(point(2, 0.4, million_samples_usd=0.07654)), remedies=False)
+    parts = scaling_report(study(point(2, 0.4, million_usd=0.07654)), remedies=False)
     assert "$0.0765" in text_of(parts[0])
     assert "$" not in text_of(scaling_report(study(point(2, 0.4)), remedies=False)[0])
 

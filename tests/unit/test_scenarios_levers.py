@@ -2,7 +2,8 @@
 
 import pytest
 
-from scenarios.levers import LARGE_RANKS, LEVER_ITERATIONS, Lever, Levers
+from scenarios.dlrm.levers import LARGE_RANKS
+from scenarios.levers import LEVER_ITERATIONS, Lever, Levers
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
 from scenarios.runner import simulate

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inputs.errors import InputError
-from scenarios.resolve import load_scenario
+from scenarios.resolve import changed, load_scenario
 
 CASES = [
     ("cluster.node.nics.count=16", ("cluster", "node", "nics", "count"), 16),
@@ -26,7 +26,7 @@ def test_a_key_of_a_named_part_is_set_and_given(setting, path, value):
     assert (part["value"], part["grade"]) == (value, "given")
     assert part["source"] == "given by the user"
     assert load_scenario("zionex_a_128").hash != resolved.hash
-    assert resolved.changed([]).hash == resolved.hash, "a resolved scenario is resolved"
+    assert changed(resolved, []).hash == resolved.hash, "a resolved scenario is resolved"
 
 
 def test_the_part_set_before_is_the_one_reached():

@@ -7,7 +7,7 @@ from math import inf
 import numpy as np
 import pytest
 
-from scenarios.plan_study import imbalance, study_plan
+from scenarios.dlrm.plan_study import imbalance, study_plan
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
 from scenarios.runner import simulate
@@ -34,7 +34,7 @@ def test_a_run_that_is_too_slow_is_given_up() -> None:
 
 def test_a_plan_that_does_not_fit_takes_for_ever() -> None:
     """96 GB of copies on GPUs of 80 GB."""
-    from scenarios.plans import PlanningJob
+    from scenarios.dlrm.plans import PlanningJob
     from workloads.dlrm.sharding.options import COPIED, checked
     from workloads.dlrm.sharding.plan import make_plan
 
@@ -91,7 +91,7 @@ def test_quantised_exchanges_of_ranks_that_are_alike() -> None:
     from pathlib import Path
 
     from inputs.yaml_lines import Document
-    from scenarios.plans import PlanningJob
+    from scenarios.dlrm.plans import PlanningJob
     from scenarios.resolve import resolve
     from tests.planning_jobs import made_up, scenario_data
 

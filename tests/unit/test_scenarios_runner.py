@@ -105,7 +105,7 @@ def test_one_rank_communicates_nothing():
 
 def test_a_written_out_plan_gives_the_run_of_the_planner_that_made_it(mlperf, tmp_path):
     plan = tmp_path / "plan.yaml"
-    plan.write_text(json.dumps(plan_to_dict(mlperf.prepared.plan)))
+    plan.write_text(json.dumps(plan_to_dict(mlperf.prepared.workload.plan)))
     outcome = simulate(load_scenario("mlperf_dlrm_v1", [f"workload.sharding={{plan: '{plan}'}}"]), Silent())
     assert outcome.summary["iteration_time_s"] == mlperf.summary["iteration_time_s"]
 

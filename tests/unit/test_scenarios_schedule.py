@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from inputs.errors import InputError
-from scenarios.job import settings_of
-from scenarios.plans import PlanningJob, plan_of
+from scenarios.dlrm.plans import PlanningJob, plan_of
+from scenarios.dlrm.settings import settings_of
 from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
 from scenarios.runner import simulate
@@ -75,7 +75,7 @@ def test_slow_readers_bound_the_iteration() -> None:
     plain = simulate(load_scenario("criteo_small", ["cluster=dgx_a100_80", *SMALL]), Silent()).summary
     outcome = simulate(load_scenario("criteo_small", ["cluster=dgx_a100_80", *SMALL, readers(1)]), Silent())
     job, summary = outcome.prepared, outcome.summary
-    batch_bytes = 8192 * (13 * 4 + 26 * (job.settings.index_bytes + job.settings.length_bytes))
+    batch_bytes = 8192 * (13 * 4 + 26 * (job.workload.settings.index_bytes + job.workload.settings.length_bytes))
     assert summary["iteration_time_s"] == pytest.approx(batch_bytes / (10 * 10e6), rel=1e-6)
     assert summary["bound"]["class"] == "input"
     waiting = summary["breakdown"]["input_waiting_s"]["mean"]

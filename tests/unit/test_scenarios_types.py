@@ -3,7 +3,7 @@
 import pytest
 from pydantic import ValidationError
 
-from scenarios.types import Scenario
+from scenarios.dlrm.section import DlrmScenario as Scenario
 
 SMALLEST = {"name": "a", "cluster": "zionex", "nodes": 1, "workload": {"model": "zionex_a"}}
 

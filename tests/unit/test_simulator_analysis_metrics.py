@@ -61,12 +61,12 @@ def test_unsettled_run_is_measured_over_half_of_it_or_whole_windows_and_says_so(
 def test_one_iteration_is_its_own_measurement():
     time = iteration_time(ends(2.5))
     assert (time.seconds, time.steady, time.warm_up_iterations, time.iterations) == (2.5, False, 0, 1)
-    assert time.throughput_samples_per_s(5) == 2.0
+    assert time.throughput_per_s(5) == 2.0
 
 
 def test_iterations_that_take_no_time_settle_and_have_no_throughput():
     time = iteration_time([0] * 8)
-    assert (time.seconds, time.steady, time.throughput_samples_per_s(7)) == (0.0, True, 0.0)
+    assert (time.seconds, time.steady, time.throughput_per_s(7)) == (0.0, True, 0.0)
 
 
 def test_no_iteration_is_refused():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scenarios.plans import PlanningJob
+from scenarios.dlrm.plans import PlanningJob
 from scenarios.resolve import load_scenario
 from simulator.operators import CollectiveCall, FloatArray, Work
 from tests.planning_jobs import job

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dlrmsim.verbs.plan import plan
-from scenarios.plans import PlanningJob
+from scenarios.dlrm.plans import PlanningJob
 from scenarios.resolve import load_scenario
 from workloads.dlrm.sharding.hot_planner import deal
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inputs.errors import InfeasibleError, InputError
-from scenarios.plans import PlanningJob, plan_of
+from scenarios.dlrm.plans import PlanningJob, plan_of
 from tests.planning_jobs import TABLES, job, made_up, scenario_data
 from workloads.dlrm.iteration.memory import stored_on_ranks
 from workloads.dlrm.model.storage import (

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from inputs.errors import InfeasibleError
 from inputs.yaml_lines import Document
-from scenarios.plans import PlanningJob
+from scenarios.dlrm.plans import PlanningJob
 from scenarios.resolve import resolve
 from tests.planning_jobs import job, scenario_data
 from workloads.dlrm.model.columns import widest_range

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from scenarios.job import machine_of, settings_of
-from scenarios.plans import make_fitting_plan
+from scenarios.prepare import prepare
+from scenarios.progress import Silent
 from scenarios.resolve import load_scenario
 from simulator.operators import CollectiveCall
 from simulator.program import Program
-from workloads.dlrm.iteration.generate import generate
 
 
 def program(framework: str) -> Program:
     resolved = load_scenario("mlperf_dlrm_v1", (f"workload.framework={framework}", "nodes=2"))
-    workload, _ = make_fitting_plan(resolved, settings_of(resolved), machine_of(resolved))
-    graph = generate(workload.model, workload.plan, workload.settings)
-    return graph.programs[0]
+    return prepare(resolved, Silent()).graph.programs[0]
 
 
 @pytest.mark.parametrize(("framework", "stream", "group"), [

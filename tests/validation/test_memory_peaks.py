@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from inputs.yaml_lines import Document
-from scenarios.plans import PlanningJob
+from scenarios.dlrm.plans import PlanningJob
 from scenarios.resolve import ResolvedScenario, resolve
 from workloads.dlrm.iteration.memory import bytes_beside_tables, memory_per_rank
 from workloads.dlrm.model.dense import dense_part

@@ -19,17 +19,17 @@ import numpy as np
 from inputs.errors import InputError
 from inputs.quantities import format_quantity
 from scenarios.engine_run import iteration_s
-from scenarios.job import machine_of, settings_of
+from scenarios.family import PlacedJob
 from scenarios.located import of_file
+from scenarios.machine import machine_of
 from scenarios.mapping import Keep, keep_nothing
-from scenarios.plans import make_fitting_plan
+from scenarios.prepare import place
 from scenarios.progress import Progress, Silent
-from scenarios.resolve import ResolvedScenario
+from scenarios.resolved import ResolvedScenario
 from simulator.lowering import Machine
 from simulator.operators import FloatArray
 from validation.suites.predict import Job, inputs_of
 from validation.suites.suite import Band, Case, load_suite
-from workloads.dlrm.family import DlrmWorkload
 from workloads.graded import Graded
 from workloads.graph.framework import Constant, Framework
 
@@ -51,21 +51,21 @@ LARGEST_FACTOR = 50.0
 
 @dataclass(frozen=True)
 class Configuration:
-    """A job of calibration cases, planned once, and its measurements."""
+    """A job of calibration cases, placed once, and its measurements."""
 
     resolved: ResolvedScenario
     measured_s: tuple[float, ...]
 
     @cached_property
-    def _planned(self) -> tuple[Machine, DlrmWorkload]:
+    def _placed(self) -> tuple[Machine, PlacedJob]:
         machine = machine_of(self.resolved)
-        return machine, make_fitting_plan(self.resolved, settings_of(self.resolved), machine)[0]
+        return machine, place(self.resolved, machine, Silent())[0]
 
     def iteration_s(self, values: Mapping[Constant, float]) -> float:
         """Seconds of an iteration with other constants of the framework."""
-        machine, planned = self._planned
+        machine, placed = self._placed
         resolved = replace(self.resolved, framework=with_constants(self.resolved.framework, values))
-        return iteration_s(resolved, replace(planned, settings=settings_of(resolved)), machine)
+        return iteration_s(resolved, placed.changed(resolved, machine), machine)
 
     @cached_property
     def hash(self) -> str:

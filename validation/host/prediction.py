@@ -14,7 +14,7 @@ from scenarios.engine_run import run_options, variation_of
 from scenarios.located import located
 from scenarios.prepare import Prepared, prepare
 from scenarios.progress import Progress, Silent
-from scenarios.resolve import ResolvedScenario
+from scenarios.resolved import ResolvedScenario
 from simulator.analysis import iteration_time
 from simulator.compute import ComputeModel, CpuModel
 from simulator.compute.cpu_amounts import class_of

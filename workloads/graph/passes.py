@@ -15,9 +15,9 @@ from simulator.program import IntArray, Program, ProgramBuilder, Stream
 class PassBuilder:
     """Builds the program of an iteration pass by pass."""
 
-    def __init__(self, ranks: IntArray, streams: Sequence[Stream | str], passes: int) -> None:
-        """Start an iteration of so many passes; the first one is open."""
-        self._builder = ProgramBuilder("dlrm", ranks, streams)
+    def __init__(self, ranks: IntArray, streams: Sequence[Stream | str], passes: int, name: str = "iteration") -> None:
+        """Start an iteration of so many passes; the first one is open. ``name``: of the program."""
+        self._builder = ProgramBuilder(name, ranks, streams)
         self._passes = passes
         self._pass = 0
         self._names: list[str] = []

@@ -85,9 +85,10 @@ class Recorder(PassBuilder):
         passes: int = 1,
         on_host: bool = False,
         copied: Collection[str] = (),
+        name: str = "iteration",
     ) -> None:
-        """Start an empty iteration of so many passes for ``ranks`` with the given streams."""
-        super().__init__(ranks, streams, passes)
+        """Start an empty iteration of so many passes for ``ranks`` with the given streams; ``name``: of the program."""
+        super().__init__(ranks, streams, passes, name)
         self._operator_s = 0.0 if on_host else framework.operator_s.value
         self._on_host, self._alone = on_host, on_host and len(ranks) == 1
         self._copied = copied
@@ -138,7 +139,7 @@ class Recorder(PassBuilder):
         """Launch a collective on the stream of its process group; returns the task's number.
 
         A rank that is alone on its host copies instead of exchanging. Some operations are done on a copy of
-        their input, which the call makes (`workloads.dlrm.model.settings.DlrmSettings.copied`).
+        their input, which the call makes (``copied``).
         """
         if self._alone:
             work = Nothing(Category.COPY) if call.op == "all_reduce" else Copy(call.bytes, "d2d")

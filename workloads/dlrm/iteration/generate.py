@@ -44,6 +44,7 @@ def generate(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> TaskGraph:
         passes=settings.gradient_accumulation,
         on_host=settings.on_host,
         copied=settings.copied,
+        name="dlrm",
     )
     record_pass(recorder, job, schedule)
     for _ in range(1, settings.gradient_accumulation):

@@ -8,11 +8,10 @@ from pydantic import Field
 
 from inputs.model import Strict
 from inputs.quantities import Quantity
-from simulator.precisions import SumPrecision, WirePrecision
-from workloads.graph.framework import BucketBytes
-from workloads.graph.optimizers import DenseOptimizerKind, TableOptimizerKind
+from simulator.precisions import WirePrecision
+from workloads.graph.choices import DenseOptimizer, FloatPrecision, Precision
+from workloads.graph.optimizers import TableOptimizerKind
 
-FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
 Hosts: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
 Rate: TypeAlias = Annotated[float, Quantity("bytes_per_s", 1e3)]
@@ -21,14 +20,13 @@ MAX_QUEUE_BATCHES = 64
 """The engine keeps as many iterations at hand."""
 
 
-class PrecisionChoice(Strict):
+class PrecisionChoice(Precision):
     """Number formats, apart for each use."""
 
     dense: FloatPrecision = Field("tf32", description="arithmetic of the dense layers")
     tables: TablePrecision = Field("fp16", description="weights of the embedding tables")
     forward_all_to_all: WirePrecision = Field("fp16", description="pooled embeddings on the wire")
     backward_all_to_all: WirePrecision = Field("bf16", description="gradients of pooled embeddings on the wire")
-    all_reduce: SumPrecision = Field("fp32", description="dense gradients on the wire")
 
 
 SINGLE_PRECISION = PrecisionChoice(
@@ -37,10 +35,9 @@ SINGLE_PRECISION = PrecisionChoice(
 """PyTorch's own number format everywhere."""
 
 
-class Optimizer(Strict):
+class Optimizer(DenseOptimizer):
     """Optimizers of the dense parameters and of the embedding tables."""
 
-    dense: DenseOptimizerKind = Field("sgd", description="optimizer of the dense parameters")
     tables: TableOptimizerKind = Field(
         "rowwise_adagrad", description="optimizer fused into the backward pass of the embedding tables"
     )
@@ -53,17 +50,6 @@ class Overlap(Strict):
     all_reduce: bool | None = Field(None, description="gradients are summed beside the backward pass, not after it")
     weight_gradients: bool | None = Field(
         None, description="weight gradients behind those of the inputs, beside the exchange that these start"
-    )
-
-
-class GradientBuckets(Strict):
-    """Sizes at which DDP closes gradient buckets; a missing key means the framework's size."""
-
-    first_bytes: BucketBytes | None = Field(
-        None, description="size at which the first bucket is closed (PyTorch: 1 MiB)"
-    )
-    bytes: BucketBytes | None = Field(
-        None, description="size at which other buckets are closed (PyTorch: bucket_cap_mb, 25 MiB)"
     )
 
 

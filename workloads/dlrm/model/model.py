@@ -17,6 +17,7 @@ from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.laws.pooling import PoolingSpread
 from workloads.dlrm.model.measured import everywhere, with_counts
 from workloads.dlrm.model.table_list import PoolingFactor, Rows, TableCount, TableGroup, Width, read_table_list
+from workloads.family import Model
 from workloads.graded import Graded, value_path
 
 MODELS = Catalog("model", "workloads", "models")
@@ -84,12 +85,10 @@ class Cross(Strict):
     rank: Graded[Width]
 
 
-class DlrmModel(Strict):
+class DlrmModel(Model):
     """A DLRM.
 
     Attributes:
-        name: equal to the file's name.
-        title: one line for people.
         tables: the tables one by one, or
         table_list: the file that lists them (`workloads.dlrm.model.table_list`), or
         population: known statistics of the tables.
@@ -108,8 +107,6 @@ class DlrmModel(Strict):
         local_batch_size: default samples per rank and iteration.
     """
 
-    name: str
-    title: str
     tables: Graded[Annotated[tuple[TableGroup, ...], Field(min_length=1)]] | None = None
     table_list: Graded[str] | None = None
     population: TablePopulation | None = None

@@ -17,12 +17,8 @@ from workloads.dlrm.model.choices import (
     PrecisionChoice,
 )
 from workloads.dlrm.model.storage import LOCKING_PIPELINES
+from workloads.graph.choices import largest_share
 from workloads.graph.framework import CudaGraph, Framework, Pipeline
-
-
-def largest_share(samples: int, parts: int) -> int:
-    """Samples of the largest of ``parts`` shares, which differ by one sample at most."""
-    return -(-samples // parts)
 
 
 def _unquantised(precision: WirePrecision) -> float:

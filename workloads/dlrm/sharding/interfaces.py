@@ -33,7 +33,7 @@ copies), exchange of indices. A phase lasts as long as its slowest rank, and an 
 class StorageChoice:
     """Compute kernels that tables may have, and the room beside device memory.
 
-    Made by `scenarios.kernels.kernel_choice` from a scenario; `workloads.dlrm.sharding.offload` decides by it.
+    Made by `scenarios.dlrm.kernels.kernel_choice` from a scenario; `workloads.dlrm.sharding.offload` decides by it.
 
     Attributes:
         allowed: whether a table may have a kernel ``[N, K]``, in the order of
@@ -53,7 +53,7 @@ class StorageChoice:
 class PlanningContext:
     """The machine and the job, as far as a planner knows them.
 
-    Made by `scenarios.plans.PlanningJob`; passed to every planner.
+    Made by `scenarios.dlrm.plans.PlanningJob`; passed to every planner.
 
     Attributes:
         local_world_size: ranks per node.

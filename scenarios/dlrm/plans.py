@@ -8,14 +8,17 @@ from math import inf
 
 from inputs.errors import InfeasibleError
 from scenarios.capacity import MemoryReport, capacities_bytes
+from scenarios.dlrm.kernels import kernel_choice
+from scenarios.dlrm.rates import machine_times
+from scenarios.dlrm.refusal import infeasible
+from scenarios.dlrm.remedies import SEARCH, SPREADING, Found
+from scenarios.dlrm.resolving import PLAN
+from scenarios.dlrm.settings import settings_of
+from scenarios.dlrm.typed import DlrmResolved, dlrm_of
 from scenarios.engine_run import iteration_s
-from scenarios.job import machine_of, settings_of
-from scenarios.kernels import kernel_choice
 from scenarios.located import located
-from scenarios.rates import machine_times
-from scenarios.refusal import infeasible
-from scenarios.remedies import SEARCH, SPREADING, Found
-from scenarios.resolve import ResolvedScenario
+from scenarios.machine import machine_of
+from scenarios.resolved import ResolvedScenario
 from simulator.lowering import Machine
 from workloads.dlrm.family import DlrmWorkload
 from workloads.dlrm.iteration.memory import bytes_beside_tables
@@ -50,7 +53,7 @@ class PlanningJob:
         context: the planners' inputs.
     """
 
-    resolved: ResolvedScenario
+    resolved: DlrmResolved
     settings: DlrmSettings
     machine: Machine
     tables: Tables = field(init=False)
@@ -82,10 +85,11 @@ class PlanningJob:
         """The job of a scenario.
 
         Raises:
-            InputError: the models refuse the scenario.
+            InputError: the models refuse the scenario, or it trains no DLRM.
         """
-        with located(resolved.document):
-            return cls(resolved, settings_of(resolved), machine_of(resolved))
+        found = dlrm_of(resolved, "sharding")
+        with located(found.document):
+            return cls(found, settings_of(found), machine_of(found))
 
     def workload(self, plan: Plan) -> DlrmWorkload:
         """The job under a plan."""
@@ -144,7 +148,7 @@ class PlanningJob:
         return self.context.least_bytes(self.tables) <= self.context.memory_bytes * self.context.world_size
 
 
-def _attempt(resolved: ResolvedScenario, *, hasty: bool) -> Found | None:
+def _attempt(resolved: DlrmResolved, *, hasty: bool) -> Found | None:
     """The plan of a scenario, None if no plan fits; a search planner stops at its first plan that fits."""
     job = PlanningJob.of(resolved)
     if not job.can_fit:
@@ -173,26 +177,17 @@ class _Last:
         return report.worst_excess_bytes
 
 
-def make_fitting_plan(
-    resolved: ResolvedScenario, settings: DlrmSettings, machine: Machine
-) -> tuple[DlrmWorkload, MemoryReport]:
-    """The job of a scenario under its plan, and the memory it needs.
+def plan_of(job: PlanningJob, *, advise: bool = True) -> Plan:
+    """The plan of a job's scenario, read or made.
 
     Raises:
         InputError: the plan or the planner's name is wrong.
         InfeasibleError: it does not fit; the message has the numbers of each tier and remedies.
     """
-    job = PlanningJob(resolved, settings, machine)
-    plan = plan_of(job)
-    return job.workload(plan), job.report(plan)
-
-
-def plan_of(job: PlanningJob, *, advise: bool = True) -> Plan:
-    """The plan of a job's scenario, read or made; raises as `make_fitting_plan`."""
     sharding, settings = job.resolved.scenario.workload.sharding, job.settings
     if not isinstance(sharding.plan, dict):
         return job.make(sharding.planner or "", advise=advise)
-    with located(*job.resolved.plan_place):
+    with located(*job.resolved.places[PLAN]):
         plan = plan_from_dict(sharding.plan, job.tables, settings.world_size, settings.local_world_size)
     report = job.report(plan)
     if not report.fits:

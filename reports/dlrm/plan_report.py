@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from inputs.quantities import format_quantity
+from reports.dlrm.plan_tables import SHORT, costliest, cut_in_words, ranks_in_words, shards_in_words, stored_in_words
 from reports.markup import Cell, Markup, Row, Section, number, strong, table, terms, tile
 from reports.numbers import percent, seconds
 from reports.page import assemble
-from reports.plan_tables import SHORT, costliest, cut_in_words, ranks_in_words, shards_in_words, stored_in_words
-from scenarios.plan_study import PlannedBy, PlanStudy, imbalance
+from scenarios.dlrm.plan_study import PlannedBy, PlanStudy, imbalance
 from workloads.dlrm.sharding import PHASES
 
 MOST_ROWS = 4096

@@ -10,12 +10,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from inputs.errors import InfeasibleError
+from scenarios.dlrm.placed import sharding_of
+from scenarios.dlrm.plans import PlanningJob, plan_of
+from scenarios.dlrm.typed import DlrmResolved
 from scenarios.located import located
 from scenarios.mapping import Keep, keep_nothing
-from scenarios.plans import PlanningJob, plan_of
 from scenarios.progress import Progress
-from scenarios.resolve import ResolvedScenario
-from scenarios.summary import job_of, sharding_of
+from scenarios.resolved import ResolvedScenario
+from scenarios.summary import job_of
 from simulator.operators import FloatArray
 from simulator.program import IntArray
 from workloads.dlrm.iteration.job import make_job
@@ -29,6 +31,7 @@ from workloads.dlrm.sharding import (
     table_costs_s,
 )
 from workloads.dlrm.sharding.plan import Plan
+from workloads.dlrm.sharding.plan_exchange import plan_to_dict
 from workloads.graph.memory import TIERS, Tier
 
 OWN_PLAN = "the scenario's"
@@ -160,13 +163,17 @@ class PlanStudy:
         compared: results of all planners, fastest first; empty when not asked for.
     """
 
-    resolved: ResolvedScenario
+    resolved: DlrmResolved
     plan: Plan
     statistics: RankStatistics
     tables: TableStatistics
     iteration_time_s: float
     capacity_bytes: Mapping[str, float]
     compared: tuple[PlannedBy, ...] = ()
+
+    def plan_file(self) -> dict[str, Any]:
+        """The plan in TorchRec's form, as ``workload.sharding.plan`` takes it."""
+        return plan_to_dict(self.plan)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the plan itself as JSON: no wall-clock time, host or path."""
@@ -225,7 +232,7 @@ def study_plan(
         plan = plan_of(job) if fastest is None else makers[fastest]()
         capacity = {str(tier): float(size) for tier, size in job.report(plan).capacity_bytes.items()}
         statistics, by_table = statistics_of(job, plan), tables_of(job, plan)
-        return PlanStudy(resolved, plan, statistics, by_table, job.simulate_s(plan), capacity, compared)
+        return PlanStudy(job.resolved, plan, statistics, by_table, job.simulate_s(plan), capacity, compared)
 
 
 def tables_of(job: PlanningJob, plan: Plan) -> TableStatistics:

@@ -1,19 +1,16 @@
-"""A resolved scenario as generators and lowering take it: settings, and the machine its ranks are placed on."""
+"""A resolved DLRM scenario as its generator takes it."""
 
 from __future__ import annotations
 
-from scenarios.estimate import expected_size, require_memory
-from scenarios.resolve import ResolvedScenario
-from scenarios.schedule import with_framework_defaults
-from scenarios.types import Bursts
+from scenarios.dlrm.schedule import with_framework_defaults
+from scenarios.dlrm.typed import DlrmResolved
 from simulator.compute import threads_of
-from simulator.lowering import Machine, build_machine
-from simulator.network.background import OtherJob
 from workloads.dlrm.laws.index_laws import make_law
-from workloads.dlrm.model.settings import DlrmSettings, largest_share
+from workloads.dlrm.model.settings import DlrmSettings
+from workloads.graph.choices import largest_share
 
 
-def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
+def settings_of(resolved: DlrmResolved) -> DlrmSettings:
     """Ranks, batch, precisions... of the job.
 
     Raises:
@@ -42,28 +39,3 @@ def settings_of(resolved: ResolvedScenario) -> DlrmSettings:
         hybrid=workload.hybrid_embedding,
         ingestion=workload.ingestion,
     )
-
-
-def machine_of(resolved: ResolvedScenario) -> Machine:
-    """The models of the placed cluster.
-
-    Raises:
-        InputError: an unknown algorithm, or an impossible size.
-        InfeasibleError: a run on so many ranks needs more memory than this machine has.
-    """
-    require_memory(expected_size(resolved))
-    return build_machine(
-        resolved.cluster,
-        resolved.world_size,
-        launch_s=resolved.framework.launch_s.value,
-        placement=resolved.scenario.placement,
-        seed=resolved.scenario.variation.seed,
-        algorithms={str(op): name for op, name in resolved.scenario.network.algorithms.items()},
-        background={name: _other_job(load) for name, load in resolved.scenario.network.background.items()},
-    )
-
-
-def _other_job(load: float | Bursts) -> OtherJob:
-    if isinstance(load, Bursts):
-        return OtherJob(load.share, load.on, load.off, load.phase)
-    return OtherJob(load)

@@ -6,15 +6,15 @@ import math
 
 from inputs.errors import InfeasibleError
 from scenarios.capacity import MemoryReport, capacities_bytes, in_bytes
-from scenarios.remedies import Attempt, Remedies
-from scenarios.resolve import ResolvedScenario
+from scenarios.dlrm.remedies import Attempt, Remedies
+from scenarios.dlrm.typed import DlrmResolved
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.interfaces import PlanningContext
 from workloads.graph.memory import TIERS
 
 
 def infeasible(
-    resolved: ResolvedScenario,
+    resolved: DlrmResolved,
     why: str,
     *,
     tables: Tables,
@@ -37,7 +37,7 @@ def infeasible(
     return InfeasibleError("\n".join(lines))
 
 
-def _tiers(resolved: ResolvedScenario, tables: Tables, context: PlanningContext) -> str:
+def _tiers(resolved: DlrmResolved, tables: Tables, context: PlanningContext) -> str:
     """A line per tier when no plan exists."""
     capacity = capacities_bytes(resolved.cluster, resolved.world_size)
     beside = capacity["hbm"] - context.memory_bytes
@@ -48,7 +48,7 @@ def _tiers(resolved: ResolvedScenario, tables: Tables, context: PlanningContext)
     return "\n".join(lines)
 
 
-def _advice(resolved: ResolvedScenario, tables: Tables, context: PlanningContext, attempt: Attempt) -> list[str]:
+def _advice(resolved: DlrmResolved, tables: Tables, context: PlanningContext, attempt: Attempt) -> list[str]:
     """Remedies that were tried, as text."""
     if context.memory_bytes <= 0:
         found = Remedies(resolved, attempt, resolved.world_size, len(tables)).smaller_batch()

@@ -10,7 +10,7 @@ import numpy as np
 from inputs.quantities import format_quantity
 from reports.numbers import percent, seconds
 from reports.text_table import TextTable
-from scenarios.plan_study import PlannedBy, PlanStudy, imbalance
+from scenarios.dlrm.plan_study import PlannedBy, PlanStudy, imbalance
 from simulator.program import IntArray
 from workloads.dlrm.model.storage import COMPUTE_KERNELS
 from workloads.dlrm.sharding import PHASES, ShardingType

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from inputs.errors import InputError, nearest_name
-from scenarios.types import Sharding
+from scenarios.dlrm.section import Sharding
 from workloads.dlrm.model.storage import COMPUTE_KERNELS
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.sharding.interfaces import StorageChoice

@@ -16,7 +16,8 @@ from typing import Protocol
 from inputs.errors import InputError
 from inputs.quantities import MAX_RANKS
 from scenarios.capacity import MemoryReport
-from scenarios.resolve import ResolvedScenario
+from scenarios.dlrm.typed import DlrmResolved, dlrm_of
+from scenarios.resolve import changed
 from workloads.dlrm.sharding import PLANNERS
 
 SPREADING = ("greedy", "column_wise", "grid_shard", "row_wise")
@@ -63,7 +64,7 @@ class Found:
 class Attempt(Protocol):
     """Plans a scenario."""
 
-    def __call__(self, resolved: ResolvedScenario, *, hasty: bool) -> Found | None:
+    def __call__(self, resolved: DlrmResolved, *, hasty: bool) -> Found | None:
         """The plan of a run, or the first plan that fits; None if nothing fits."""
         ...
 
@@ -100,7 +101,7 @@ class Remedies:
         tables: number of tables.
     """
 
-    resolved: ResolvedScenario
+    resolved: DlrmResolved
     attempt: Attempt
     least_ranks: int
     tables: int
@@ -233,7 +234,7 @@ class Remedies:
 
     def _tried(self, settings: tuple[str, ...], *, hasty: bool = False) -> tuple[tuple[str, ...], Found] | None:
         try:
-            found = self.attempt(self.resolved.changed(settings), hasty=hasty)
+            found = self.attempt(dlrm_of(changed(self.resolved, settings), "sharding"), hasty=hasty)
         except InputError:  # a setting that this scenario cannot have
             return None
         return None if found is None else (settings, found)

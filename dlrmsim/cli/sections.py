@@ -1,0 +1,25 @@
+"""Rows about the sections of a summary that only some kinds of workload have; none where a section is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+Row: TypeAlias = tuple[str, str, str]
+"""Label, value and remark."""
+
+
+def table_rows(found: Mapping[str, Any]) -> Iterator[Row]:
+    """Embedding tables and how they are sharded."""
+    if "sharding" in found:
+        types = ", ".join(f"{count} {kind}" for kind, count in found["sharding"]["tables_by_type"].items())
+        yield ("tables", f"{found['sharding']['tables']:,}", types)
+
+
+def cache_rows(found: Mapping[str, Any]) -> Iterator[Row]:
+    """Rows of tables that caches find."""
+    caches = found.get("caches")
+    if caches is not None:
+        rows, lookups = (100 * caches[key] for key in ("distinct_rows_found", "lookups_found"))
+        kernels = ", ".join(f"{count} {name}" for name, count in found["sharding"]["tables_by_kernel"].items())
+        yield ("cache hits", f"{lookups:.1f} % of lookups", f"{rows:.1f} % of distinct rows; tables: {kernels}")

@@ -1,0 +1,43 @@
+"""Page and tables of a plan, by the kind of plan that was studied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import singledispatch
+
+from reports.dlrm import plan_report, plan_tables
+from reports.text_table import TextTable
+from scenarios.dlrm.plan_study import PlanStudy
+
+
+@singledispatch
+def plan_page(study: object, version: str) -> str:
+    """The page of a plan, self-contained and offline.
+
+    Args:
+        version: version of this tool.
+
+    Raises:
+        TypeError: no page is registered for plans of this type.
+    """
+    raise TypeError(f"no page of a {type(study).__name__} ({version})")
+
+
+@plan_page.register
+def _(study: PlanStudy, version: str) -> str:
+    return plan_report.render_plan(study, version)
+
+
+@singledispatch
+def tables_of_plan(study: object) -> Iterable[TextTable | str]:
+    """Tables that the command line prints of a plan.
+
+    Raises:
+        TypeError: no tables are registered for plans of this type.
+    """
+    raise TypeError(f"no tables of a {type(study).__name__}")
+
+
+@tables_of_plan.register
+def _(study: PlanStudy) -> Iterable[TextTable | str]:
+    return plan_tables.plan_tables(study)

@@ -1,0 +1,130 @@
+"""The family of convolutional networks behind the interface of `scenarios.family`.
+
+It takes its networks and their workloads from a `Generator`, and is registered with one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias
+
+from inputs.errors import nearest_name
+from inputs.keys import KeyPath, parse_key
+from inputs.validate import validate
+from inputs.yaml_lines import Document
+from scenarios.candidates import Candidate
+from scenarios.convnet import filling
+from scenarios.convnet.section import ConvnetScenario
+from scenarios.family import Asked, Expected, Filled
+from scenarios.progress import Progress
+from scenarios.resolved import ResolvedScenario
+from simulator.analysis import Bound
+from simulator.lowering import Machine
+from workloads.family import Model, Workload
+
+ConvnetResolved: TypeAlias = ResolvedScenario[Model, ConvnetScenario]
+
+TASKS_PER_LAYER = 8
+"""Tasks of an iteration for each layer: launches and kernels of both passes, exchange of its gradient (assumed; for the
+estimate of a run's memory)."""
+
+
+class Generator(Protocol):
+    """Networks, and the workloads that train them."""
+
+    def titles(self) -> Mapping[str, str]:
+        """One line about each network, by name."""
+        ...
+
+    def layers(self, name: str) -> int:
+        """Number of layers of a network."""
+        ...
+
+    def workload(self, resolved: ConvnetResolved) -> Workload:
+        """The workload of a scenario.
+
+        Raises:
+            InputError: its settings contradict each other.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedConvnet:
+    """A convolutional network on its ranks; see `scenarios.family.PlacedJob`."""
+
+    resolved: ConvnetResolved
+    generator: Generator
+    workload: Workload
+    varies: bool = False
+
+    def estimate_sections(self) -> Mapping[str, Any]:
+        """Exchange of gradients."""
+        section = self.resolved.scenario.workload
+        servers = {} if section.servers is None else {"servers": section.servers}
+        return {"exchange": {"strategy": section.strategy, **servers}}
+
+    def summary_sections(self) -> Mapping[str, Any]:
+        """Exchange of gradients."""
+        return self.estimate_sections()
+
+    def warnings(self) -> Sequence[str]:
+        """None."""
+        return ()
+
+    def device_waits_s(self) -> Mapping[str, float]:
+        """None."""
+        return {}
+
+    def candidates(self, bound: Bound) -> Iterator[Candidate]:  # noqa: ARG002 - an interface
+        """Products in 16 bits on GPUs, where the scenario has 32."""
+        wide = self.resolved.scenario.precision.dense in ("fp32", "tf32")
+        if wide and self.resolved.cluster.node.gpu is not None:
+            yield Candidate("precision.dense=fp16", "numerics")
+
+    def changed(self, resolved: ConvnetResolved, machine: Machine, *, place_again: bool = False) -> Workload:  # noqa: ARG002 - an interface
+        """The workload of a changed scenario; nothing is placed."""
+        return self.generator.workload(resolved)
+
+
+@dataclass(frozen=True, slots=True)
+class ConvnetFamily:
+    """Convolutional networks; see `scenarios.family.Family` for its members."""
+
+    generator: Generator
+    kind: str = "convnet"
+    unit: str = "images"
+    scenario: type[ConvnetScenario] = ConvnetScenario
+    exclusive: Sequence[tuple[KeyPath, KeyPath]] = ((filling.BATCH, filling.PER_RANK),)
+    planning: None = None
+
+    def load_model(self, name_or_path: str, *, origin: Document, key: str) -> Model:
+        """A network by name; there are no files of networks."""
+        titles = self.generator.titles()
+        if name_or_path not in titles:
+            expected, near = f"one of {', '.join(titles)}", nearest_name(name_or_path, titles)
+            raise origin.error(parse_key(key), "no such network", given=name_or_path, expected=expected, nearest=near)
+        return Model(name=name_or_path, title=titles[name_or_path])
+
+    def read_model(self, document: Document, *, prefix: KeyPath) -> Model:
+        """A network that a resolved scenario names."""
+        name = validate(Model, document, prefix=prefix).name
+        return self.load_model(name, origin=document, key=".".join(map(str, (*prefix, "name"))))
+
+    def fill(self, asked: Asked[Model, ConvnetScenario]) -> Filled[Model]:
+        """See `scenarios.convnet.filling.fill`."""
+        return filling.fill(asked)
+
+    def expected(self, resolved: ConvnetResolved) -> Expected:
+        """Tasks of a rank, from the number of layers."""
+        return Expected(TASKS_PER_LAYER * self.generator.layers(resolved.model.name))
+
+    def facts(self, resolved: ConvnetResolved) -> Mapping[str, str]:
+        """Exchange, images and number formats."""
+        section, precision = resolved.scenario.workload, resolved.scenario.precision
+        return {"Exchange": section.strategy, "Images": section.images, "Arithmetic": precision.dense}
+
+    def place(self, resolved: ConvnetResolved, machine: Machine, progress: Progress) -> PlacedConvnet:  # noqa: ARG002 - an interface
+        """The workload; nothing is placed."""
+        return PlacedConvnet(resolved, self.generator, self.generator.workload(resolved))

@@ -1,0 +1,78 @@
+"""Keys of a scenario that trains a convolutional network, beside those of all workloads (`scenarios.types`)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field
+
+from inputs.quantities import Quantity
+from scenarios.types import KIND, PRECISION, WORKLOAD, BatchSize, Scenario, Section
+from workloads.graph.choices import Precision
+
+Strategy: TypeAlias = Literal[
+    "grpc_ps",
+    "grpc_ps_verbs",
+    "grpc_ps_mpi",
+    "grpc_ps_gdr",
+    "baidu_ring",
+    "horovod_mpi",
+    "horovod_mpi_opt",
+    "horovod_nccl",
+]
+"""Exchange of gradients (Awan et al., arXiv:1810.11112, table I).
+
+Parameter servers, whose tensors travel over gRPC, RDMA between hosts, MPI, or RDMA between GPUs; Baidu's ring over MPI;
+Horovod over MPI between hosts, MPI between GPUs, or NCCL.
+"""
+
+FUSION_BYTES = 64.0 * 2**20
+"""Size of Horovod's buffer (``HOROVOD_FUSION_THRESHOLD``, 0.15 to 0.20)."""
+
+CYCLE_S = 5e-3
+"""Time between two looks of Horovod at what is ready (``HOROVOD_CYCLE_TIME``, 0.15 to 0.20), seconds."""
+
+IMAGES_PER_RANK = 64
+"""Batch of a rank where a scenario states none (tf_cnn_benchmarks' own for resnet50)."""
+
+Count: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
+
+
+class ConvnetPrecision(Precision):
+    """Number formats."""
+
+    dense: Literal["fp32", "tf32", "fp16", "bf16"] = Field(
+        "fp32", description="activations, their gradients, and arithmetic"
+    )
+    all_reduce: Literal["fp32"] = Field("fp32", description="gradients of weights on the wire")
+
+
+class ConvnetSection(Section):
+    """The trained network, and the exchange of its gradients."""
+
+    kind: Literal["convnet"] = Field(description=KIND)
+    strategy: Strategy = Field("horovod_nccl", description="exchange of gradients")
+    global_batch_size: BatchSize | None = Field(
+        None, description="images per iteration over all ranks, instead of images_per_rank"
+    )
+    images_per_rank: Count | None = Field(
+        None, description=f"images per iteration of each rank (default: {IMAGES_PER_RANK})"
+    )
+    classes: Count = Field(1001, description="outputs of the network; tf_cnn_benchmarks counts the background")
+    images: Literal["synthetic", "from_host"] = Field(
+        "synthetic", description="synthetic: made once on the GPU; from_host: copied in every iteration"
+    )
+    fusion_bytes: Annotated[float, Quantity("bytes", 1.0, 1e15)] | None = Field(
+        None, description="size of Horovod's buffer, in which tensors are summed together (default: 64 MiB)"
+    )
+    cycle_time: Annotated[float, Quantity("s", 0.0, 3600.0)] | None = Field(
+        None, description="time between two looks of Horovod at what is ready (default: 5 ms)"
+    )
+    servers: Count | None = Field(None, description="parameter servers, one on each of the first nodes (default: 1)")
+
+
+class ConvnetScenario(Scenario):
+    """One training job of a convolutional network on one cluster."""
+
+    workload: ConvnetSection = Field(description=WORKLOAD)
+    precision: ConvnetPrecision = Field(default_factory=ConvnetPrecision, description=PRECISION)

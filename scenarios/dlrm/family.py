@@ -1,0 +1,96 @@
+"""The family of DLRMs behind the interface of `scenarios.family`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from inputs.keys import KeyPath
+from inputs.yaml_lines import Document
+from scenarios.dlrm import placed
+from scenarios.dlrm.expected import expected
+from scenarios.dlrm.plan_study import PlanStudy, study_plan
+from scenarios.dlrm.resolving import PLAN, PLANNER, fill
+from scenarios.dlrm.section import DlrmScenario
+from scenarios.dlrm.typed import DlrmResolved
+from scenarios.family import FAMILIES, Asked, Expected, Filled
+from scenarios.mapping import Keep
+from scenarios.progress import Progress
+from simulator.lowering import Machine
+from workloads.dlrm.model.model import DlrmModel, load_model, read_model
+from workloads.graph.schedule import SCHEDULES
+
+Pair: TypeAlias = tuple[KeyPath, KeyPath]
+
+
+@dataclass(frozen=True, slots=True)
+class DlrmPlanning:
+    """Sharding plans, for ``dlrmsim plan``."""
+
+    def settings(self, planner: str) -> Sequence[str]:
+        """The setting that chooses a planner."""
+        return (f"workload.sharding.planner={planner}",)
+
+    def study(self, resolved: DlrmResolved, progress: Progress, *, compare: bool, keep: Keep) -> PlanStudy:
+        """See `scenarios.dlrm.plan_study.study_plan`."""
+        return study_plan(resolved, progress, compare=compare, keep=keep)
+
+
+@dataclass(frozen=True, slots=True)
+class DlrmFamily:
+    """Deep learning recommendation models; see `scenarios.family.Family` for its members."""
+
+    kind: str = "dlrm"
+    unit: str = "samples"
+    scenario: type[DlrmScenario] = DlrmScenario
+    exclusive: Sequence[Pair] = ((PLAN, PLANNER),)
+    planning: DlrmPlanning = DlrmPlanning()
+
+    def load_model(self, name_or_path: str, *, origin: Document, key: str) -> DlrmModel:
+        """A shipped model or a model file."""
+        return load_model(name_or_path, origin=origin, key=key)
+
+    def read_model(self, document: Document, *, prefix: KeyPath) -> DlrmModel:
+        """A model written out."""
+        return read_model(document, prefix=prefix)
+
+    def fill(self, asked: Asked[DlrmModel, DlrmScenario]) -> Filled[DlrmModel]:
+        """See `scenarios.dlrm.resolving.fill`."""
+        return fill(asked)
+
+    def expected(self, resolved: DlrmResolved) -> Expected:
+        """See `scenarios.dlrm.expected.expected`."""
+        return expected(resolved)
+
+    def facts(self, resolved: DlrmResolved) -> Mapping[str, str]:
+        """Sharding, placement of ranks, pipeline and number formats."""
+        workload, precision = resolved.scenario.workload, resolved.scenario.precision
+        return {
+            "Sharding": workload.sharding.planner or "by plan",
+            **({} if workload.rows_scaling == "none" else {"Rows scaling": workload.rows_scaling}),
+            "Placement": resolved.scenario.placement,
+            "Pipeline": _pipeline(resolved),
+            "Arithmetic": f"dense {precision.dense}, tables {precision.tables}",
+            "On the wire": (
+                f"all_to_all {precision.forward_all_to_all} forward, {precision.backward_all_to_all} backward; "
+                f"all_reduce {precision.all_reduce}"
+            ),
+        }
+
+    def place(self, resolved: DlrmResolved, machine: Machine, progress: Progress) -> placed.PlacedDlrm:
+        """Plan the sharding; see `scenarios.dlrm.placed.place`."""
+        progress.stage("planning the sharding")
+        return placed.place(resolved, machine)
+
+
+def _pipeline(resolved: DlrmResolved) -> str:
+    """The pipeline, how old the rows are that its lookups see, and the passes of an iteration."""
+    workload = resolved.scenario.workload
+    pipeline, passes = workload.pipeline or "none", workload.gradient_accumulation
+    stale = SCHEDULES[pipeline].staleness
+    old = f", lookups {stale} update old" if stale else ""
+    return pipeline + old + (f", {passes} passes" if passes > 1 else "")
+
+
+FAMILIES.add("dlrm", DlrmFamily(), "deep learning recommendation models: embedding tables sharded over the ranks")

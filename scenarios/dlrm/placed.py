@@ -1,0 +1,104 @@
+"""A DLRM under its sharding plan, and what results say of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from scenarios.candidates import Candidate
+from scenarios.dlrm.levers import candidates
+from scenarios.dlrm.plans import PlanningJob, plan_of
+from scenarios.dlrm.settings import settings_of
+from scenarios.dlrm.typed import DlrmResolved
+from simulator.analysis import Bound
+from simulator.lowering import Machine
+from workloads.dlrm.family import DlrmWorkload
+from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.rows.cache import hit_rates
+from workloads.dlrm.sharding.plan import Plan
+from workloads.graph.schedule import SCHEDULES
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedDlrm:
+    """A DLRM on its ranks; see `scenarios.family.PlacedJob`."""
+
+    resolved: DlrmResolved
+    workload: DlrmWorkload
+
+    @property
+    def varies(self) -> bool:
+        """Whether bags have different lengths in each iteration."""
+        return bool(self.workload.plan.tables.pooling)
+
+    def estimate_sections(self) -> dict[str, Any]:
+        """Sharding and caches."""
+        return {"sharding": sharding_of(self.workload.plan), "caches": caches_of(self.workload)}
+
+    def summary_sections(self) -> dict[str, Any]:
+        """Sharding, caches and pipeline."""
+        return {**self.estimate_sections(), "pipeline": pipeline_of(self.workload.settings)}
+
+    def warnings(self) -> list[str]:
+        """Tables that were shrunk."""
+        scale = self.workload.plan.rows_scale
+        return [f"the rows of all tables were scaled by {scale:.4f} to fit (rows_scaling)"] if scale < 1 else []
+
+    def device_waits_s(self) -> Mapping[str, float]:
+        """Waits by feature that a rank looks up, and by feature of the model."""
+        framework, tables = self.resolved.framework, self.workload.plan.tables
+        return {
+            "table_s": framework.seconds("table_s") * len(tables) / self.resolved.world_size,
+            "feature_s": framework.seconds("feature_s") * tables.feature_count,
+        }
+
+    def candidates(self, bound: Bound) -> Iterator[Candidate]:
+        """See `scenarios.dlrm.levers`."""
+        return candidates(self.resolved, self.workload, bound)
+
+    def changed(self, resolved: DlrmResolved, machine: Machine, *, place_again: bool = False) -> DlrmWorkload:
+        """The job of a changed scenario under this plan, or under a plan of its own."""
+        settings, plan = settings_of(resolved), self.workload.plan
+        if place_again:
+            plan = plan_of(PlanningJob(resolved, settings, machine), advise=False)
+        return DlrmWorkload(resolved.model, plan, settings)
+
+
+def place(resolved: DlrmResolved, machine: Machine) -> PlacedDlrm:
+    """The job of a scenario under its plan; raises as `scenarios.dlrm.plans.plan_of`."""
+    job = PlanningJob(resolved, settings_of(resolved), machine)
+    return PlacedDlrm(resolved, job.workload(plan_of(job)))
+
+
+def caches_of(workload: DlrmWorkload) -> dict[str, float] | None:
+    """Share of a batch's distinct rows and lookups that caches find; None without caches."""
+    plan = workload.plan
+    sharded = np.setdiff1d(np.arange(len(plan.tables)), plan.data_parallel)
+    found = hit_rates(plan.tables, workload.settings, plan.storage, sharded)
+    return None if found is None else {"distinct_rows_found": found.distinct_rows, "lookups_found": found.lookups}
+
+
+def pipeline_of(settings: DlrmSettings) -> dict[str, Any]:
+    """Overlap between iterations, and the age of the rows that lookups see."""
+    return {
+        "name": settings.pipeline,
+        "staleness_iterations": SCHEDULES[settings.pipeline].staleness,
+        "gradient_accumulation": settings.gradient_accumulation,
+        "cuda_graph": settings.cuda_graph,
+    }
+
+
+def sharding_of(plan: Plan) -> dict[str, Any]:
+    """The planner, and the number of tables by kind of sharding."""
+    return {
+        "planner": plan.planner,
+        "tables": len(plan.tables),
+        "parameters": plan.tables.parameters,
+        "rows_scale": plan.rows_scale,
+        "tables_by_type": dict(sorted(Counter(plan.sharding_types).items())),
+        "tables_by_kernel": dict(sorted(Counter(plan.compute_kernels).items())),
+    }

@@ -1,0 +1,68 @@
+"""A DLRM scenario's own keys, resolved: laws and the plan inlined, defaults of the framework filled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from inputs.keys import KeyPath
+from inputs.validate import validate
+from inputs.yaml_lines import Document, load_yaml
+from scenarios.dlrm.schedule import check_overlap, with_framework_defaults, with_framework_hybrid
+from scenarios.dlrm.section import DlrmScenario, Sharding
+from scenarios.family import Asked, Filled
+from scenarios.shared_keys import plain
+from workloads.dlrm.model.model import DlrmModel, with_law
+from workloads.dlrm.sharding import PlanFile
+from workloads.graded import Graded
+from workloads.graph.framework import Framework
+
+DEFAULT_PLANNER = "greedy"
+PLAN: KeyPath = ("workload", "sharding", "plan")
+PLANNER: KeyPath = ("workload", "sharding", "planner")
+
+
+def fill(asked: Asked[DlrmModel, DlrmScenario]) -> Filled[DlrmModel]:
+    """Fill the section ``workload`` of a DLRM; see `scenarios.family.Family.fill`."""
+    document, chosen, framework = asked.document, asked.scenario.workload, asked.framework
+    model = _with_laws(document, asked.scenario, asked.model)
+    check_overlap(document, chosen)
+    sharding, place = _read_sharding(document, asked.scenario, framework)
+    section = with_framework_hybrid(chosen, framework, model, asked.world_size)
+    section = with_framework_defaults(section, framework).model_copy(
+        update={"sharding": sharding, "indices": None, "pooling_spread": None}
+    )
+    batch = chosen.global_batch_size or int(model.local_batch_size.value) * asked.world_size
+    return Filled(section, model, batch, {PLAN: place})
+
+
+def _with_laws(document: Document, scenario: DlrmScenario, model: DlrmModel) -> DlrmModel:
+    """The model with the laws of indices and bag lengths that the scenario asks for."""
+    workload, assumed = scenario.workload, {"source": "the scenario", "grade": "assumed"}
+    if workload.indices is not None:
+        model = with_law(model, Graded(value=workload.indices, **assumed), document, ("workload", "indices"))
+    if workload.pooling_spread is not None:
+        model = model.model_copy(update={"pooling_spread": Graded(value=workload.pooling_spread, **assumed)})
+    return model
+
+
+def _read_sharding(
+    document: Document, scenario: DlrmScenario, framework: Framework
+) -> tuple[Sharding, tuple[Document, KeyPath]]:
+    """The sharding with its plan file read, or with the default planner; and where the plan stands."""
+    sharding = scenario.workload.sharding
+    if sharding.planner is not None and sharding.plan is not None:
+        raise document.error(PLAN, "stands beside planner", expected="one of planner and plan")
+    if sharding.plan is None:
+        own = framework.planner.value if framework.planner is not None else DEFAULT_PLANNER
+        return sharding.model_copy(update={"planner": sharding.planner or own}), (document, PLAN)
+    place: tuple[Document, KeyPath] = (document, PLAN)
+    if isinstance(sharding.plan, str):
+        place = (load_yaml(_plan_file(document, sharding.plan)), ())
+    return sharding.model_copy(update={"plan": plain(validate(PlanFile, place[0], prefix=place[1]))}), place
+
+
+def _plan_file(document: Document, given: str) -> Path:
+    """Relative paths start at the scenario's folder, or where the command runs when ``--set`` gave them."""
+    _, line = document.where(PLAN)
+    folder = document.file.parent if line is not None else Path()
+    return folder / Path(given).expanduser()

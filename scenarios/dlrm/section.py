@@ -1,0 +1,94 @@
+"""Keys of a scenario that trains a DLRM, beside those of all workloads (`scenarios.types`)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import Field
+
+from inputs.model import Strict
+from scenarios.types import KIND, PRECISION, WORKLOAD, BatchSize, Scenario, Section, Seed
+from workloads.dlrm.laws.index_laws import IndexLaw
+from workloads.dlrm.laws.pooling import PoolingSpread
+from workloads.dlrm.model.choices import HybridEmbedding, Ingestion, Optimizer, Overlap, PrecisionChoice
+from workloads.dlrm.model.storage import LOAD_FACTOR, ComputeKernel
+from workloads.graph.framework import CudaGraph, Pipeline
+
+Kernels: TypeAlias = Annotated[tuple[ComputeKernel, ...], Field(min_length=1)]
+Part: TypeAlias = Annotated[float, Field(ge=1e-9, le=1)]
+
+
+class TableConstraint(Strict):
+    """Constraints of one table, in place of those of all."""
+
+    compute_kernels: Kernels | None = Field(None, description="kernels a planner may give this table")
+    cache_load_factor: Part | None = Field(None, description="share of its rows that its cache holds")
+
+
+class Sharding(Strict):
+    """Sharding of the embedding tables over the ranks: by a planner, or from a plan."""
+
+    planner: str | None = Field(
+        None, description="a registered planner (default: the framework's, or greedy); not together with plan"
+    )
+    plan: str | dict[str, Any] | None = Field(None, description="a plan file (YAML or JSON), or the plan itself")
+    steps: Annotated[int, Field(ge=0, le=1_000_000)] | None = Field(
+        None, description="candidates that the search planner simulates (default by world size, 8 to 128)"
+    )
+    seed: Seed = Field(0, description="seed of the search planner")
+    compute_kernels: Kernels = Field(
+        ("fused",), description="kernels a planner may give a table: of those that fit, the ones that cost least"
+    )
+    cache_load_factor: Part = Field(LOAD_FACTOR, description="share of a cached table's rows that its cache holds")
+    cache_hit_rate: Annotated[float, Field(ge=0, le=1)] | None = Field(
+        None, description="share of a batch's distinct rows found in caches (default: as the popularity of rows says)"
+    )
+    constraints: dict[str, TableConstraint] = Field(
+        default_factory=dict, description="by name of a table: its own compute_kernels or cache_load_factor"
+    )
+
+
+class DlrmSection(Section):
+    """The trained model, its sharding, and the framework."""
+
+    kind: Literal["dlrm"] = Field("dlrm", description=KIND)
+    global_batch_size: BatchSize | None = Field(
+        None, description="samples per iteration over all ranks (default: the model's local batch x world_size)"
+    )
+    framework: str | dict[str, Any] = Field("neo", description="framework profile: launch cost, buckets, streams")
+    optimizer: Optimizer = Field(default_factory=Optimizer, description="optimizers")
+    indices: IndexLaw | None = Field(
+        None,
+        description="by which law rows are looked up, instead of the model's, in tables without one of their own: "
+        "uniform, the name of a reuse histogram, or e.g. {distribution: zipf, exponent: 1.05}",
+    )
+    pooling_spread: PoolingSpread | None = Field(
+        None,
+        description="distribution of bag lengths around the pooling factors, instead of the model's, e.g. "
+        "{distribution: geometric}",
+    )
+    sharding: Sharding = Field(default_factory=Sharding, description="planner or plan")
+    pipeline: Pipeline | None = Field(
+        None, description="software pipelining across iterations (default: the framework's, or none)"
+    )
+    overlap: Overlap = Field(default_factory=Overlap, description="operations that overlap within an iteration")
+    cuda_graph: CudaGraph | None = Field(
+        None, description="scope of one launch (default: the framework's): none, the network, the iteration"
+    )
+    hybrid_embedding: HybridEmbedding | None = Field(
+        None, description="frequent rows of sharded tables on all ranks; {} takes HugeCTR's rule"
+    )
+    ingestion: Ingestion | None = Field(None, description="reader hosts; without them batches are always there")
+    strategy: Literal["hybrid"] = Field(
+        "hybrid", description="hybrid: embedding tables model-parallel, dense layers data-parallel"
+    )
+    rows_scaling: Literal["none", "fit"] = Field(
+        "none", description="fit: shrink the rows of all tables by one factor until the plan fits"
+    )
+
+
+class DlrmScenario(Scenario):
+    """One DLRM training job on one cluster."""
+
+    workload: DlrmSection = Field(description=WORKLOAD)
+    precision: PrecisionChoice = Field(default_factory=PrecisionChoice, description=PRECISION)

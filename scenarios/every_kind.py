@@ -1,0 +1,33 @@
+"""The format of scenario files of all kinds of workload, for schemas and reference pages; files are read by family."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any
+
+from pydantic import Field, create_model
+
+from scenarios.family import FAMILIES
+from scenarios.types import PRECISION, WORKLOAD, Scenario
+from workloads.graph.choices import Precision
+
+
+def scenario_of_every_kind() -> type[Scenario]:
+    """`Scenario` with the union of all families' sections, told apart by ``kind``, and of their precisions."""
+    sections = [_type_of(family.scenario, "workload") for _, family in FAMILIES.items()]
+    precisions = dict.fromkeys(_type_of(family.scenario, "precision") for _, family in FAMILIES.items())
+    fields: dict[str, Any] = {
+        "workload": (_by_kind(sections), Field(description=WORKLOAD)),
+        "precision": (reduce(or_, precisions), Field(default_factory=Precision, description=PRECISION)),
+    }
+    found: type[Scenario] = create_model("Scenario", __base__=Scenario, __doc__=Scenario.__doc__, **fields)
+    return found
+
+
+def _type_of(scenario: type[Scenario], key: str) -> Any:
+    return scenario.model_fields[key].annotation
+
+
+def _by_kind(sections: list[Any]) -> Any:
+    return sections[0] if len(sections) == 1 else Annotated[reduce(or_, sections), Field(discriminator="kind")]

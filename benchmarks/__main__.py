@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks import (
     choosers,
     cli,
+    convolutions,
     embedding,
     engine,
     figures,
@@ -31,6 +32,7 @@ from benchmarks.rows import Row, show
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "engine": lambda _: engine.rows(),
     "cli": lambda _: cli.rows(),
+    "convolutions": lambda _: convolutions.rows(),
     "gemms": lambda given: gemms.rows(given.svg),
     "oracle": lambda given: oracle.rows(given.programs, given.seed),
     "choosers": lambda given: choosers.rows(refit=given.refit),

@@ -154,6 +154,7 @@ class FusedCalls:
         fusion_bytes: most bytes that are fused.
         cycle_ps: least time from one look at what is ready to the next.
         negotiation_ps: time of an agreement on what is ready everywhere.
+        announcement_ps: time before each buffer in which ranks hear of it.
         copy_ps_per_byte: time to copy into the buffer and back, where several calls are fused.
     """
 
@@ -165,6 +166,7 @@ class FusedCalls:
     cycle_ps: int
     negotiation_ps: int
     copy_ps_per_byte: float
+    announcement_ps: int = 0
 
 
 @dataclass(frozen=True, slots=True)

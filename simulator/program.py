@@ -202,6 +202,9 @@ class Coordinator:
         cycle_s: least time from one look at what is ready to the next, seconds.
         request_bytes: bytes with which a rank says that it is ready for a call.
         copies_in: memory of the buffer.
+        announces_each: whether the coordinator sends each buffer's calls to one rank after the other, before it runs;
+            else one broadcast answers a cycle.
+        algorithm: all_reduce algorithm of the buffers; None: the library's choice.
     """
 
     communicator: str
@@ -209,6 +212,8 @@ class Coordinator:
     cycle_s: float
     request_bytes: float
     copies_in: CopiesIn
+    announces_each: bool = False
+    algorithm: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,5 +120,6 @@ class FusingCoordinator:
         """A call of so many bytes."""
         calls = self._calls
         step = min(int(np.searchsorted(calls.sizes, size)), len(calls.sizes) - 1)
-        lead_ps = round(size * calls.copy_ps_per_byte) if copied else 0
-        return RunAs(int(calls.activities[step]), (size, int(calls.sizes[step])), lead_ps)
+        copies_ps = round(size * calls.copy_ps_per_byte) if copied else 0
+        part = (size, int(calls.sizes[step]))
+        return RunAs(int(calls.activities[step]), part, calls.announcement_ps + copies_ps)

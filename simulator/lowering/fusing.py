@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from inputs.errors import ProgramError
@@ -40,6 +42,7 @@ def lower_coordinator(
             work = program.work[task]
             if isinstance(work, CollectiveCall):
                 sizes_of[numbers[task]] = round(float(np.max(work.bytes)))
+    machine = _with_algorithm(machine, coordinator.algorithm)
     sizes = _sizes(max(round(coordinator.fusion_bytes), int(sizes_of.max(initial=1))))
     calls = [_call("all_reduce", size, coordinator, graph, machine) for size in sizes]
     model = machine.collectives
@@ -56,6 +59,7 @@ def lower_coordinator(
         cycle_ps=picoseconds(coordinator.cycle_s),
         negotiation_ps=picoseconds(negotiation_s(coordinator, graph, machine)),
         copy_ps_per_byte=_copy_s_per_byte(coordinator, machine) * PS_PER_S,
+        announcement_ps=picoseconds(announcement_s(coordinator, graph, machine)),
     )
     return fused, activities
 
@@ -64,16 +68,38 @@ def negotiation_s(coordinator: Coordinator, graph: TaskGraph, machine: Machine) 
     """Seconds in which all ranks agree on what is ready.
 
     The coordinator gathers the lengths of the ranks' lists of requests and then the lists, and broadcasts the length
-    of the answer and the answer; a list of one request stands for all.
+    of the answer and the answer; a list of one request stands for all. One that announces each buffer gathers only.
     """
-    members = int(np.sum(graph.communicators[coordinator.communicator] >= 0))
-    total = 0.0
-    ops: tuple[tuple[CollectiveOp, int], ...] = (("gather", members), ("broadcast", 1))
-    for op, messages in ops:
-        for size in (_LENGTH_BYTES, coordinator.request_bytes):
-            call = _call(op, size * messages, coordinator, graph, machine)
-            total += float(machine.collectives.time(call).seconds.max())
-    return total
+    members = _members(coordinator, graph)
+    ops: list[tuple[CollectiveOp, int]] = [("gather", members)]
+    if not coordinator.announces_each:
+        ops.append(("broadcast", 1))
+    sizes = (_LENGTH_BYTES, coordinator.request_bytes)
+    return sum(_seconds(op, size * messages, coordinator, graph, machine) for op, messages in ops for size in sizes)
+
+
+def announcement_s(coordinator: Coordinator, graph: TaskGraph, machine: Machine) -> float:
+    """Seconds in which the coordinator sends a request to each other rank, one after the other."""
+    if not coordinator.announces_each:
+        return 0.0
+    size = coordinator.request_bytes * _members(coordinator, graph)
+    return _seconds("scatter", size, coordinator, graph, machine)
+
+
+def _members(coordinator: Coordinator, graph: TaskGraph) -> int:
+    return int(np.sum(graph.communicators[coordinator.communicator] >= 0))
+
+
+def _seconds(op: CollectiveOp, size: float, coordinator: Coordinator, graph: TaskGraph, machine: Machine) -> float:
+    return float(machine.collectives.time(_call(op, size, coordinator, graph, machine)).seconds.max())
+
+
+def _with_algorithm(machine: Machine, algorithm: str | None) -> Machine:
+    """The machine with this all_reduce."""
+    if algorithm is None:
+        return machine
+    forced = {**machine.collectives.algorithms, "all_reduce": algorithm}
+    return replace(machine, collectives=replace(machine.collectives, algorithms=forced))
 
 
 _LENGTH_BYTES = 4.0

@@ -42,7 +42,9 @@ def all_reduce_graph(network: Network, settings: ConvnetSettings) -> TaskGraph:
     gradients = recorder.backward()
     summed = _exchange(recorder.builder, gradients, on_host=settings.strategy == "horovod_mpi")
     recorder.optimizer(gradients, summed)
-    return TaskGraph((recorder.end(),), {WORLD: np.zeros_like(ranks)}, {COORDINATOR: _coordinator(settings)})
+    return TaskGraph(
+        (recorder.end([recorder.kernels_end()]),), {WORLD: np.zeros_like(ranks)}, {COORDINATOR: _coordinator(settings)}
+    )
 
 
 def single_graph(network: Network, settings: ConvnetSettings) -> TaskGraph:
@@ -50,7 +52,7 @@ def single_graph(network: Network, settings: ConvnetSettings) -> TaskGraph:
     recorder = PassRecorder("convnet", np.zeros(1, dtype=np.int64), network, settings, [])
     recorder.forward()
     recorder.optimizer(recorder.backward(), {})
-    return TaskGraph((recorder.end(),), {})
+    return TaskGraph((recorder.end([recorder.kernels_end()]),), {})
 
 
 def _exchange(builder: ProgramBuilder, gradients: Sequence[Gradient], *, on_host: bool) -> dict[str, int]:

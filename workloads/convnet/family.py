@@ -9,6 +9,7 @@ from workloads.convnet.all_reduce import all_reduce_graph, single_graph
 from workloads.convnet.catalog import network
 from workloads.convnet.layers import Network
 from workloads.convnet.memory import memory_per_rank
+from workloads.convnet.served import served_graph
 from workloads.convnet.settings import ConvnetSettings
 from workloads.family import Headline
 from workloads.graph.memory import MemoryUse
@@ -37,6 +38,8 @@ class ConvnetWorkload:
         """
         if self.settings.world_size == 1:
             return single_graph(self.network, self.settings)
+        if self.settings.uses_servers:
+            return served_graph(self.network, self.settings)
         return all_reduce_graph(self.network, self.settings)
 
     def memory(self) -> MemoryUse:

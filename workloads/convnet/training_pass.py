@@ -96,10 +96,13 @@ class PassRecorder:
             after = [summed[variable.name]] if variable.name in summed else []
             self.kernel(f"update_{variable.name}", work, section="optimizer", after=after)
 
-    def end(self, after: Iterable[int] = ()) -> Program:
-        """The program; its host waits for the last kernel, and for these tasks."""
-        marker = self.builder.task("last", DEFAULT, Nothing(), section="optimizer")
-        self.builder.task("end", HOST, Nothing(), after=[marker, *after], section="optimizer")
+    def kernels_end(self) -> int:
+        """A task after the last kernel."""
+        return self.builder.task("last", DEFAULT, Nothing(), section="optimizer")
+
+    def end(self, after: Iterable[int]) -> Program:
+        """The program; its host waits for these tasks."""
+        self.builder.task("end", HOST, Nothing(), after=after, section="optimizer")
         return self.builder.build()
 
     def _images(self) -> int:

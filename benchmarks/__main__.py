@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks import (
     choosers,
     cli,
+    convnets,
     convolutions,
     embedding,
     engine,
@@ -32,6 +33,7 @@ from benchmarks.rows import Row, show
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "engine": lambda _: engine.rows(),
     "cli": lambda _: cli.rows(),
+    "convnets": lambda _: convnets.rows(),
     "convolutions": lambda _: convolutions.rows(),
     "gemms": lambda given: gemms.rows(given.svg),
     "oracle": lambda given: oracle.rows(given.programs, given.seed),

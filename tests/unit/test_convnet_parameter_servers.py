@@ -144,3 +144,12 @@ def test_a_server_works_for_each_worker_that_is_not_beside_it() -> None:
     assert sum(name.startswith("serve_") for name in served) == 2 * variables
     assert sum(name.startswith("add_") for name in served) == 3 * variables
     assert sum(name.startswith("apply_") for name in served) == variables
+
+
+def test_servers_keep_their_variables_in_host_memory() -> None:
+    memory = ConvnetWorkload(replace(SETTINGS, servers=2)).memory()
+    for item in ("weights", "gradients"):
+        kept = memory.tiers["ddr"][item]
+        assert kept.sum() == 4 * PARAMETERS
+        assert kept[:2].min() > 0.0 == kept[2]
+    assert ConvnetWorkload(replace(SETTINGS, strategy="horovod_nccl")).memory().tiers["ddr"]["weights"].sum() == 0.0

@@ -1,7 +1,8 @@
 """``python -m benchmarks convnets``: predicted against published rates of convolutional networks on one GPU.
 
-Sources: TF, tensorflow/tensorflow docs_src/performance/benchmarks.md (tf_cnn_benchmarks, TensorFlow of May 2017); SARUS, eth-cscs/sarus doc/cookbook/tensorflow_horovod (TensorFlow 1.12 on Piz Daint, figure digitised);
-EBUG, e-bug/distributed-tensorflow-benchmarks report (TensorFlow 1.1 on Piz Daint and EC2); MLPERF_MODEL,
+Sources: TF, tensorflow/tensorflow docs_src/performance/benchmarks.md (tf_cnn_benchmarks, TensorFlow of May 2017);
+SARUS, eth-cscs/sarus doc/cookbook/tensorflow_horovod (TensorFlow 1.12 on Piz Daint, figure digitised); EBUG,
+e-bug/distributed-tensorflow-benchmarks report (TensorFlow 1.1 on Piz Daint and EC2); MLPERF_MODEL,
 owensgroup/ml_perf_model analysis/notebooks/e2e_plot.ipynb (PyTorch, ResNet-50 as torchvision has it).
 """
 

@@ -197,7 +197,7 @@ class Coordinator:
     """A controller that fuses the all_reduces of its streams at run time (`simulator.engine.fusing`).
 
     Attributes:
-        communicator: of all its calls; it has one instance.
+        communicator: communicator of all its calls, with one instance.
         fusion_bytes: most bytes in one buffer.
         cycle_s: least time from one look at what is ready to the next, seconds.
         request_bytes: bytes with which a rank says that it is ready for a call.

@@ -58,7 +58,7 @@ FRACTIONS: dict[tuple[str, bool], Fractions] = {
     ("volta", False): VOLTA,
     ("volta", True): Fractions(0.60, 0.52),
 }
-"""By architecture, and whether tensor cores compute.
+"""Fractions by architecture and by whether tensor cores compute.
 
 Least mean absolute logarithm of predicted over measured time on DeepBench's training convolutions with more than 3
 input channels (baidu-research/DeepBench, results/train: M40, P100, V100 in fp32 and with tensor cores;
@@ -73,8 +73,8 @@ class ConvolutionRates:
     """Rates that convolutions reach on a GPU.
 
     Attributes:
-        gemm: of matrix products in the same precision.
-        fractions: of the GPU's generation.
+        gemm: rates of matrix products in the same precision.
+        fractions: fractions of these that the GPU's generation reaches.
         stream_bytes_per_s: rate of memory.
         kernel_start_s: start of a kernel that transforms a tensor.
     """

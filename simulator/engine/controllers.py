@@ -43,7 +43,7 @@ class Controller(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RunAs:
-    """What a task's activity runs as, instead of what the program has for it.
+    """Activity that a task runs as, instead of the one that the program has for it.
 
     Attributes:
         activity: number of the activity whose phases it takes; None: it ends as soon as all members have arrived.

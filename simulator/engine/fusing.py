@@ -37,7 +37,7 @@ class _ReadyCall:
 
     @property
     def order(self) -> tuple[int, int, int]:
-        """When it became ready everywhere; ties in program order."""
+        """Place among other ready calls: by the time, ties in program order."""
         return self.since_ps, self.iteration, self.call
 
 

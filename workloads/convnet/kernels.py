@@ -20,7 +20,7 @@ class Kernel:
     """A kernel of a layer.
 
     Attributes:
-        part: what follows the layer's name in the task's name; empty: nothing.
+        part: ending of the task's name after the layer's; empty: none.
         makes_gradients: whether the gradients of the layer's variables are known after it.
     """
 

@@ -52,7 +52,6 @@ class Layer:
     Attributes:
         inputs: numbers of the layers whose outputs it reads; `IMAGES`: the images.
         shapes: their shapes.
-        output: shape of its output.
         variables: its trainable tensors, in the order of their creation.
         statistics: numbers that training keeps but has no gradients of (moving means and variances).
         kernel: height and width of the window of a convolution or pooling.

@@ -45,7 +45,7 @@ UPDATED_TOUCHES = 3
 
 @dataclass(frozen=True, slots=True)
 class Channel:
-    """How a tensor travels.
+    """Way of a tensor between a worker and a server.
 
     Attributes:
         through_host: whether it is copied between GPU and host before and after.

@@ -108,7 +108,7 @@ def _streams(job: _Job, rank: int) -> list[Stream | str]:
 
 
 def _program(job: _Job, rank: int) -> Program:
-    """What a rank does as a worker, and as the server beside it."""
+    """Tasks of a rank as a worker, and of the server beside it."""
     recorder = PassRecorder(f"rank{rank}", np.array([rank]), job.network, job.settings, _streams(job, rank))
     server = job.server_on(rank)
     side = _Side(job, rank, recorder)

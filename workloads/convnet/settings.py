@@ -13,7 +13,7 @@ Strategy: TypeAlias = Literal[
     "horovod_mpi", "horovod_mpi_opt", "horovod_nccl", "baidu_ring",
     "grpc_ps", "grpc_ps_verbs", "grpc_ps_mpi", "grpc_ps_gdr",
 ]  # fmt: skip
-"""How gradients are exchanged (Awan et al., arXiv:1810.11112, table I):
+"""Ways to exchange gradients (Awan et al., arXiv:1810.11112, table I):
 
 - ``horovod_mpi``: Horovod, MPI between buffers of the hosts;
 - ``horovod_mpi_opt``: Horovod, MPI between buffers of the GPUs, which also add up (MVAPICH2-GDR's all_reduce);
@@ -43,7 +43,7 @@ class ConvnetSettings:
         local_world_size: ranks on a node.
         images_per_rank: images that a rank processes in an iteration.
         operator_s: host time of an operator beside its launch, seconds.
-        precision: of activations, gradients and products.
+        precision: number format of activations, their gradients and products.
         classes: outputs; tf_cnn_benchmarks counts the background.
         images: origin of the images.
         fusion_bytes: size of Horovod's buffer.

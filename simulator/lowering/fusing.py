@@ -149,3 +149,15 @@ def _copy_s_per_byte(coordinator: Coordinator, machine: Machine) -> float:
         without_starts = machine.compute.without_starts()
         return COPIES * float(without_starts.duration_s(Copy(many, "d2d"))) / many
     return COPIES * float(machine.collectives.transport.copy_seconds(TOUCHES * many)) / many
+
+
+def faster_agreements(calls: FusedCalls, speed: float) -> FusedCalls:
+    """The calls with agreements, announcements and copies divided by ``speed``."""
+    if speed == 1.0:
+        return calls
+    return replace(
+        calls,
+        negotiation_ps=round(calls.negotiation_ps / speed),
+        announcement_ps=round(calls.announcement_ps / speed),
+        copy_ps_per_byte=calls.copy_ps_per_byte / speed,
+    )

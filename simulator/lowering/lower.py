@@ -12,7 +12,7 @@ from simulator.countable import require_countable_tasks
 from simulator.lowered import Activity, FusedCalls, LoweredGroup, LoweredProgram
 from simulator.lowering.collective import LoweredCollective, lower_collective
 from simulator.lowering.faster import faster
-from simulator.lowering.fusing import lower_coordinator
+from simulator.lowering.fusing import faster_agreements, lower_coordinator
 from simulator.lowering.machine import Machine
 from simulator.lowering.private import durations_of, evened_part, fill, member_instances, task_seconds
 from simulator.lowering.result import CollectiveInfo, Lowering
@@ -144,10 +144,11 @@ def _lower_coordinators(
     graph: TaskGraph, machine: Machine, shared: _Activities, improve: Mapping[str, float]
 ) -> dict[str, FusedCalls]:
     """Add the activities that fused calls run as; the coordinators by name."""
-    found = {}
+    found, speed = {}, improve.get("communication", 1.0)
     for name, coordinator in graph.coordinators.items():
-        found[name], activities = lower_coordinator(name, coordinator, graph, machine, len(shared.activities))
-        shared.activities += faster(activities, improve.get("communication", 1.0))
+        calls, activities = lower_coordinator(name, coordinator, graph, machine, len(shared.activities))
+        found[name] = faster_agreements(calls, speed)
+        shared.activities += faster(activities, speed)
     return found
 
 

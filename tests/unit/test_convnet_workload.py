@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from hardware_specs import load_cluster
-from inputs.errors import InputError
+from inputs.errors import InputError, ProgramError
 from simulator.engine import RunOptions, run
-from simulator.lowering import build_machine, lower
+from simulator.lowering import Variation, build_machine, lower
 from simulator.operators import CollectiveCall, Convolution, Copy, DenseOptimizer, Elementwise, Gemm, HostWork
+from simulator.program import Coordinator, ProgramBuilder, Stream, TaskGraph
 from workloads.convnet.all_reduce import REQUEST_BYTES
 from workloads.convnet.catalog import network
 from workloads.convnet.family import ConvnetWorkload
@@ -147,6 +148,33 @@ def test_an_agreement_gathers_and_broadcasts_and_grows_with_ranks(daint) -> None
     (baidu,) = lowered(replace(SETTINGS, strategy="baidu_ring"), daint).program.fused.values()
     assert 0 < baidu.announcement_ps < negotiations[1]
     assert REQUEST_BYTES > 0
+
+
+def test_faster_communication_shortens_agreements_and_buffers(daint) -> None:
+    (before,), (after,) = (
+        lowered(SETTINGS, daint, improve=improve).program.fused.values() for improve in ({}, {"communication": 2.0})
+    )
+    assert after.negotiation_ps == pytest.approx(before.negotiation_ps / 2, abs=1)
+    assert after.copy_ps_per_byte == before.copy_ps_per_byte / 2
+    assert after.cycle_ps == before.cycle_ps
+
+
+def test_a_straggler_delays_the_sums_of_all_ranks(daint) -> None:
+    """Kernels of one rank take 1.5 times as long: the others wait for it in every buffer."""
+    machine = build_machine(daint, 4, launch_s=5e-6)
+    slow = Variation(straggler_ranks=(2,), straggler_slowdown=1.5)
+    graph = ConvnetWorkload(SETTINGS).graph()
+    ends = run(lower(graph, machine, variation=slow).program, RunOptions(4, keep_last=1)).iteration_end_ps
+    assert (ends[-1] - ends[1]) / 2e12 == pytest.approx(1.5 * iteration_s(ALONE, daint), rel=0.03)
+
+
+def test_a_stream_of_a_coordinator_has_its_all_reduces_only(daint) -> None:
+    builder = ProgramBuilder("g", [0, 1], [Stream("comm", "fuse")])
+    builder.task("gather", "comm", CollectiveCall("all_gather", "world", 8.0))
+    coordinator = Coordinator("world", 8.0, 0.0, 8.0, "device")
+    graph = TaskGraph((builder.build(),), {"world": np.zeros(2, dtype=np.int64)}, {"fuse": coordinator})
+    with pytest.raises(ProgramError, match="task 'gather' is on a stream whose calls are fused"):
+        lower(graph, build_machine(daint, 2, launch_s=5e-6))
 
 
 def test_memory_by_hand() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Mapping
 
 import numpy as np
@@ -78,7 +79,7 @@ class ControlRoom:
     def _tasks_ready(self, tasks: list[ReadyTask]) -> None:
         for task in tasks:
             name = self._controller_of(task.lane)
-            self._views[name].ready.setdefault(task.lane, []).append(task)
+            insort(self._views[name].ready.setdefault(task.lane, []), task)
             self._alert(name)
 
     def _lanes_free(self, lanes: list[Lane]) -> None:

@@ -133,4 +133,4 @@ class IssueByReadiness:
             yield view.changed()
             for lane in sorted(view.ready):
                 while view.under_way[lane] < self._workers and view.ready[lane]:
-                    view.issue(min(view.ready[lane]))
+                    view.issue(view.ready[lane][0])

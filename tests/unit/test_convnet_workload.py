@@ -205,6 +205,7 @@ def test_half_precision_halves_activations_and_uses_tensor_cores() -> None:
         ({"strategy": "horovod"}, "workload.strategy: no such strategy; given 'horovod'; .*did you mean 'horovod_"),
         ({"fusion_bytes": 0.0}, "workload.fusion_bytes: impossible size; given 0.0; expected 1 or more"),
         ({"servers": 5, "strategy": "grpc_ps"}, "workload.servers: more parameter servers than nodes; given 5; .* 4"),
+        ({"world_size": 0}, "workload.world_size: impossible size; given 0; expected 1 or more"),
         ({"servers": 0}, "workload.servers: impossible size; given 0"),
         ({"images_per_rank": 0}, "workload.images_per_rank: impossible size; given 0"),
         ({"cycle_s": -1.0}, "workload.cycle_time: impossible time; given -1.0"),

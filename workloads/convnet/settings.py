@@ -81,6 +81,7 @@ class ConvnetSettings:
                 nearest=nearest_name(self.strategy, STRATEGIES),
             )
         at_least_one = {
+            "world_size": self.world_size, "local_world_size": self.local_world_size,
             "images_per_rank": self.images_per_rank, "fusion_bytes": self.fusion_bytes,
             "servers": self.servers, "classes": self.classes,
         }  # fmt: skip

@@ -135,10 +135,12 @@ def _calls(name: str, coordinator: Coordinator, program: Program) -> IntArray:
 
 
 def _sizes(largest: int) -> list[int]:
-    """Sizes from `SMALLEST_BYTES` on, each twice the one before, and the largest."""
+    """Sizes from `SMALLEST_BYTES` to the first that holds the largest call: powers of two, and 1.5 times them."""
     sizes = [SMALLEST_BYTES]
     while sizes[-1] < largest:
-        sizes.append(2 * sizes[-1])
+        before = sizes[-1]
+        is_power = before & (before - 1) == 0
+        sizes.append(before * 3 // 2 if is_power else before * 4 // 3)
     return sizes
 
 

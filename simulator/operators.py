@@ -6,6 +6,7 @@ An operator says nothing about time. Amounts are scalars when all ranks of a pro
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeAlias
@@ -58,6 +59,45 @@ class Gemm:
     precision: Precision
     count: Amount = 1
     transposed: bool = False
+
+    @property
+    def elements(self) -> Amount:
+        """Numbers in both factors and the product."""
+        return self.count * (self.m * self.k + self.k * self.n + self.m * self.n)
+
+
+ConvolutionPass: TypeAlias = Literal["forward", "inputs", "weights"]
+"""The convolution itself, the gradient of its inputs, the gradient of its weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """Convolution of a rank's images, or one of its gradients, in one kernel or the few that a library takes for it.
+
+    ``inputs`` and ``outputs``: height, width and channels of an image's tensors; ``kernel``: height and width of the
+    window, which moves by ``stride``; ``groups``: parts into which the channels fall, as many as inputs: depthwise.
+    """
+
+    images: int
+    inputs: tuple[int, int, int]
+    outputs: tuple[int, int, int]
+    kernel: tuple[int, int]
+    stride: int
+    groups: int
+    precision: Precision
+    direction: ConvolutionPass = "forward"
+
+    @property
+    def flops(self) -> float:
+        """Floating point operations of the sum as it is written, 2 for each product; the same in all passes."""
+        products = self.kernel[0] * self.kernel[1] * self.inputs[2] // self.groups
+        return 2.0 * self.images * math.prod(self.outputs) * products
+
+    @property
+    def elements(self) -> float:
+        """Numbers in inputs, outputs and weights, each of which a pass reads or writes once."""
+        weights = self.kernel[0] * self.kernel[1] * self.inputs[2] // self.groups * self.outputs[2]
+        return float(self.images * (math.prod(self.inputs) + math.prod(self.outputs)) + weights)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -333,6 +373,7 @@ class CollectiveCall:
 
 Operator: TypeAlias = (
     Gemm
+    | Convolution
     | EmbeddingLookup
     | EmbeddingUpdate
     | CacheFill
@@ -368,9 +409,8 @@ def touched_bytes(work: Work) -> Amount:
 
     0 of all that is no kernel, or runs only on GPUs.
     """
-    if isinstance(work, Gemm):
-        elements = work.m * work.k + work.k * work.n + work.m * work.n
-        return float(BYTES_PER_ELEMENT[work.precision]) * work.count * elements
+    if isinstance(work, Gemm | Convolution):
+        return float(BYTES_PER_ELEMENT[work.precision]) * work.elements
     if isinstance(work, EmbeddingLookup):
         return work.row_bytes + work.output_bytes + work.index_bytes
     if isinstance(work, EmbeddingUpdate):

@@ -27,6 +27,9 @@ LAUNCH_START_S = 1e-6
 MOST_LAUNCH_S = 200e-6
 """No method of timing adds more to a collective than a few launches, allocations and waits of the host."""
 HOW = "least squares of logarithms over all rows together"
+NOTHING_SAID = "no fitted row depends on it"
+UNMOVED = 1e-6
+"""Distance from 1 of a factor that is drawn there and that no row moves."""
 
 Group = Literal["near", "far", "factor", "copy", "launch", "together", "ll", "span"]
 
@@ -113,7 +116,7 @@ class Parameters:
 
         def entries(group: Group, unit: str = "") -> dict[str, object]:
             return {
-                one.name: self._entry(one.value(vector[place]), unit)
+                one.name: self._entry(one, one.value(vector[place]), unit)
                 for place, one in self.in_group(group)
                 if kept is None or group not in ("near", "far") or (group, one.name) in kept
             }
@@ -131,8 +134,10 @@ class Parameters:
             }
         )
 
-    def _entry(self, value: float, unit: str) -> dict[str, object]:
+    def _entry(self, parameter: Parameter, value: float, unit: str) -> dict[str, object]:
         text = f"{value!r} {unit}" if unit else value
+        if parameter.group == "factor" and abs(value - 1.0) < UNMOVED:
+            return {"value": 1.0, "source": self.note, "grade": "assumed", "note": NOTHING_SAID}
         return {"value": text, "source": self.note, "grade": "derived", "note": HOW}
 
 

@@ -125,4 +125,4 @@ class FittedCollectives(Strict):
     launch_s: dict[str, Sourced[Latency]] = Field(default_factory=dict)
     """Overhead of each source's method on every collective it timed; no part of a prediction for a training job."""
     rows: FittedRows | None = None
-    """What was fitted; a fit that was carried over from another machine has none."""
+    """Rows of the fit; one that was carried over from another machine has none."""

@@ -110,13 +110,15 @@ class Parameters:
         """The spec's block for a vector.
 
         Args:
-            used: shares to keep; all by default.
+            used: shares to keep of a finished fit, whose factors say where no row moved them; all by default.
         """
         kept = None if used is None else set(used)
 
         def entries(group: Group, unit: str = "") -> dict[str, object]:
             return {
-                one.name: self._entry(one, one.value(vector[place]), unit)
+                one.name: self._entry(one.value(vector[place]), unit)
+                if kept is None or group != "factor" or abs(one.value(vector[place]) - 1.0) >= UNMOVED
+                else {"value": 1.0, "source": self.note, "grade": "assumed", "note": NOTHING_SAID}
                 for place, one in self.in_group(group)
                 if kept is None or group not in ("near", "far") or (group, one.name) in kept
             }
@@ -134,10 +136,8 @@ class Parameters:
             }
         )
 
-    def _entry(self, parameter: Parameter, value: float, unit: str) -> dict[str, object]:
+    def _entry(self, value: float, unit: str) -> dict[str, object]:
         text = f"{value!r} {unit}" if unit else value
-        if parameter.group == "factor" and abs(value - 1.0) < UNMOVED:
-            return {"value": 1.0, "source": self.note, "grade": "assumed", "note": NOTHING_SAID}
         return {"value": text, "source": self.note, "grade": "derived", "note": HOW}
 
 

@@ -6,7 +6,18 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from hardware_specs.bounds import Amount, Bandwidth, Latency, MeasuredTime, Name, PerNode, Ratio, Share
+from hardware_specs.bounds import (
+    Amount,
+    Bandwidth,
+    Latency,
+    MeasuredTime,
+    Name,
+    Number,
+    Percent,
+    PerNode,
+    Ratio,
+    Share,
+)  # fmt: skip
 from hardware_specs.library import Operation
 from inputs.model import Strict, problem
 from inputs.quantities import MAX_RANKS, Quantity
@@ -69,6 +80,24 @@ class LatencyPoint(CollectivePoint):
     time_s: MeasuredTime
 
 
+class FittedRows(Strict):
+    """The timed collectives that a fit was made on."""
+
+    number: Number
+    nodes: Number
+    """Most nodes of one."""
+    node_ranks: Number
+    """Most ranks of a node."""
+    median_error_pct: Annotated[Percent, Field(ge=0)]
+    worst_error_pct: Annotated[Percent, Field(ge=0)]
+
+    def __str__(self) -> str:
+        """One clause."""
+        where = "1 node" if self.nodes == 1 else f"up to {self.nodes:g} nodes"
+        errors = f"median error {self.median_error_pct:.1f} %, worst {self.worst_error_pct:.0f} %"
+        return f"{errors}, of {self.number:g} rows on {where} of up to {self.node_ranks:g} ranks"
+
+
 class FittedCollectives(Strict):
     """Results of `dlrmsim calibrate collectives`: one value of each for all sizes and numbers of ranks.
 
@@ -95,5 +124,5 @@ class FittedCollectives(Strict):
     post_factor: Sourced[Ratio]
     launch_s: dict[str, Sourced[Latency]] = Field(default_factory=dict)
     """Overhead of each source's method on every collective it timed; no part of a prediction for a training job."""
-    residuals: str = ""
-    """Errors and number of the fitted rows, and the most nodes of one."""
+    rows: FittedRows | None = None
+    """Rows of the fit; one that was carried over from another machine has none."""

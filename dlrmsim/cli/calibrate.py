@@ -172,7 +172,7 @@ def _print_cpus(found: HostSpec) -> None:
             table.add_row(str(known.threads), kind, str(cost.rows), *errors)
     text_console().print(table)
     if found.cluster.fitted is not None:
-        print_line(f"  collectives: {found.cluster.fitted.residuals}")
+        print_line(f"  collectives: {found.cluster.fitted.rows}")
     print_line(f"  wrote {found.file} and {found.rows} in {found.seconds:.0f} s; use it as cluster: {found.file}")
     if found.warning:
         say(f"  warning: {found.warning}")
@@ -198,7 +198,7 @@ def _print_gpus(found: GpuSpec) -> None:
         [*kernel_fit_in_words(found.fit.kernels), *((name, in_words(name, value)) for name, value in constants.items())]
     )
     if found.fit.has_collectives and fitted is not None:
-        print_line(f"  collectives: {fitted.residuals}")
+        print_line(f"  collectives: {fitted.rows}")
     else:
         print_line("  collectives: none was timed, there is one GPU")
     print_line(f"  iterations: {framework.residuals if framework else 'too few jobs'}")

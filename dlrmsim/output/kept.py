@@ -77,8 +77,9 @@ class Kept:
         key = _digest(question)
         line = json.dumps({"question": key, "result": result}, ensure_ascii=True, separators=(",", ":"))
         self._append(line.encode("ascii"))
-        self._asked.add(key)
+        self._asked.add(key)  # before the disk has it: an interrupt finds the number of lines in the file
         self._known[key] = json.loads(line)["result"]
+        self._wait_for_disk()
         return self._known[key]
 
     @property
@@ -115,17 +116,24 @@ class Kept:
             self._descriptor = None
 
     def _append(self, line: bytes) -> None:
-        """Write a line and wait for the disk; where that fails nothing more is kept, and the work goes on."""
+        """Write a line; where that fails nothing more is kept, and the work goes on."""
         if not self._writable:
             return
         try:
             if self._descriptor is None:
                 self._open()
             written = os.write(self._descriptor or 0, line + b"\n")
-            os.fsync(self._descriptor or 0)
             self._writable = written == len(line) + 1
         except OSError:
             self._writable = False
+
+    def _wait_for_disk(self) -> None:
+        """Wait until the disk has all lines; where it fails nothing more is kept."""
+        if self._writable and self._descriptor is not None:
+            try:
+                os.fsync(self._descriptor)
+            except OSError:
+                self._writable = False
 
     def _open(self) -> None:
         """Open the file for lines to come; a torn last line is ended."""

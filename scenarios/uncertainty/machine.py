@@ -12,11 +12,9 @@ from hardware_specs.types import Cluster, Node
 from scenarios.uncertainty.constant import Constant, graded
 from scenarios.uncertainty.shares import (
     NORMAL_MEDIAN,
-    benchmarks_of,
-    fitted_reason,
+    fitted_constant,
     measured_nodes,
     measured_ops,
-    residual_sigma,
     share_of,
 )
 from scenarios.uncertainty.usage import LARGE_BYTES, CallUse, Usage, parts
@@ -88,8 +86,7 @@ def version_of(cluster: Cluster, calls: Sequence[CallUse]) -> Constant:
     sigma = small * VERSIONS_SMALL + (1.0 - small) * VERSIONS_LARGE
     name = cluster.collectives.name
     reason = f"versions of a library differ; the constants are of {name} and of the versions that were measured"
-    measure = f"{benchmarks_of(cluster)} with the version that the job runs; dlrmsim calibrate collectives"
-    return Constant("cluster.collectives", "derived", sigma, reason, measure)
+    return Constant("cluster.collectives", "derived", sigma, reason)
 
 
 def _kernels(cluster: Cluster, usage: Usage) -> dict[str, list[Weighted]]:
@@ -239,7 +236,7 @@ def _latency(cluster: Cluster, calls: Sequence[CallUse], keys: tuple[str, str], 
         small = f"the OSU benchmark of {calls[0].op} up to 1 MiB"
     measure = f"{small} on {nodes} node{'s' if nodes > 1 else ''}; dlrmsim calibrate collectives"
     if fit is not None and nodes <= measured_nodes(cluster):
-        return Constant(keys[0], "derived", residual_sigma(fit.residuals), fitted_reason(fit.residuals), measure)
+        return fitted_constant(keys[0], cluster, getattr(fit, keys[0].rpartition(".")[2]), measure)
     if fit is not None and 1 < measured_nodes(cluster) < nodes:
         return Constant(keys[0], "derived", unmeasured, "fitted on fewer nodes", measure)
     if {call.op for call in calls} <= set(measured_ops(cluster, nodes=nodes)):

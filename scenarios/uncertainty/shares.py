@@ -7,10 +7,11 @@ measured: more nodes, another operation, no measurement at all.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from hardware_specs.types import Cluster
+from inputs.sourced import Sourced
 from scenarios.uncertainty.constant import SIGMA, Constant
 from scenarios.uncertainty.usage import CallUse
 from simulator.network.calibration import Calibration, LinkClass
@@ -28,18 +29,15 @@ PER_DOUBLING_INSIDE = 0.25
 B200 are off by a median of 17 % on 8 from 1 MiB on."""
 
 OTHER_OPERATION = 0.15
-"""Standard deviation where the share of another operation is taken (shares of operations on one fabric, shipped
-clusters: 0.67 to 0.83 inside a node, 0.89 to 0.99 between nodes)."""
+"""Standard deviation where the share of another operation is taken (fitted shares of one fabric, inside a node: 0.59 to
+0.74 on B200, 0.65 to 0.86 on H100; judged)."""
 
 UNMEASURED = 0.30
-"""Standard deviation where no share was measured and links count at their full rate: shipped shares are 0.5 to 1."""
+"""Standard deviation where no share was measured and links count at their full rate (judged: most fitted shares are 0.5
+to 1, single ones down to 0.2)."""
 
 UNSTATED_FIT = 0.10
-"""Standard deviation of a fitted share without stated residuals: the median over the shipped fits."""
-
-_FITTED_NODES = re.compile(r"rows on (?:up to )?(\d+) node")
-_FITTED_RANKS = re.compile(r"nodes? of up to (\d+) ranks")
-_MEDIAN_ERROR = re.compile(r"median (?:error )?([\d.]+) %")
+"""Standard deviation of a fitted share whose rows are not stated: the median over the shipped fits."""
 
 
 def share_of(cluster: Cluster, calibration: Calibration, call: CallUse, link: LinkClass) -> Constant:
@@ -64,20 +62,21 @@ def share_of(cluster: Cluster, calibration: Calibration, call: CallUse, link: Li
 
 
 def _fitted(cluster: Cluster, shares: Mapping[str, float], call: CallUse, link: LinkClass, measure: str) -> Constant:
-    """The share of a fit, by algorithm or operation; its residuals are how far the share of one size is off."""
-    residuals = "" if cluster.fitted is None else cluster.fitted.residuals
+    """The share of a fit, by algorithm or operation; the errors of its rows are how far off that of one size is."""
+    fit = cluster.fitted
     name = "near_fraction" if link == "near" else "network_fraction"
     key = f"{call.op}/{call.algorithm}"
     by_algorithm = ALGORITHMS.get(key).shares if key in ALGORITHMS else "ring"
     own = by_algorithm if by_algorithm in shares or call.op not in shares else call.op
-    sigma, reason = residual_sigma(residuals), fitted_reason(residuals)
-    constant = Constant(f"cluster.fitted.{name}.{own}", "derived", sigma, reason, measure)
+    values = {} if fit is None else getattr(fit, name)
+    known = next((values[key] for key in (own, "ring") if key in values), next(iter(values.values()), None))
+    constant = fitted_constant(f"cluster.fitted.{name}.{own}", cluster, known, measure)
     if own not in shares:
         constant = constant.widened(OTHER_OPERATION, f"no {own} algorithm was among the fitted collectives")
     if link == "nic":
         return _further(constant, call.nodes, measured_nodes(cluster))
-    members = _FITTED_RANKS.search(residuals)
-    if members is None or call.local_size <= (fitted := int(members[1])):
+    fitted = call.local_size if fit is None or fit.rows is None else int(fit.rows.node_ranks)
+    if call.local_size <= fitted:
         return constant
     sigma = PER_DOUBLING_INSIDE * math.log2(call.local_size / fitted)
     return constant.widened(sigma, f"fitted on {fitted} members of a node, here {call.local_size}")
@@ -90,22 +89,21 @@ def _further(constant: Constant, nodes: int, measured: int) -> Constant:
     return constant.widened(PER_DOUBLING * math.log2(nodes / measured), f"measured on {measured} nodes, here {nodes}")
 
 
-def residual_sigma(residuals: str) -> float:
-    """Standard deviation from the text of a fit's residuals."""
-    found = _MEDIAN_ERROR.search(residuals)
-    return UNSTATED_FIT if found is None else float(found[1]) / 100.0 / NORMAL_MEDIAN
-
-
-def fitted_reason(residuals: str) -> str:
-    """A fit in words, with its residuals where it states them."""
-    return f"fitted, {residuals}" if residuals else "fitted"
+def fitted_constant(key: str, cluster: Cluster, value: Sourced[float] | None, measure: str) -> Constant:
+    """A value of a cluster's fit: as sure as the fit's rows are near; assumed where it was carried over."""
+    rows = None if cluster.fitted is None else cluster.fitted.rows
+    sigma = UNSTATED_FIT if rows is None else rows.median_error_pct / 100.0 / NORMAL_MEDIAN
+    constant = Constant(key, "derived", sigma, "fitted" if rows is None else f"fitted, {rows}", measure)
+    if value is None or value.grade != "assumed":
+        return constant
+    carried = replace(constant, grade="assumed", reason=f"assumed: {value.source}")
+    return carried.widened(SIGMA["secondary"], "carried over")
 
 
 def measured_nodes(cluster: Cluster) -> int:
     """Most nodes on which a collective of this machine was measured; 1 without any."""
-    found = _FITTED_NODES.search("" if cluster.fitted is None else cluster.fitted.residuals)
-    if found is not None:
-        return int(found[1])
+    if cluster.fitted is not None and cluster.fitted.rows is not None:
+        return int(cluster.fitted.rows.nodes)
     return max((point.nodes for point in cluster.calibration if point.grade != "assumed"), default=1)
 
 

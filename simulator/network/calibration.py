@@ -73,6 +73,7 @@ class Calibration:
         together: share of both classes that is left where both are busy.
         ll: share of the bandwidth of LL that is left between nodes.
         span: exponent of the number of nodes by which fractions of links between nodes fall, for all but rings.
+        fitted_nodes: most nodes of a fitted row; None where that is not stated.
     """
 
     fractions: tuple[Fraction, ...] = field(default=())
@@ -80,6 +81,7 @@ class Calibration:
     together: float = 1.0
     ll: float = 1.0
     span: float = 0.0
+    fitted_nodes: int | None = None
 
     def usable(self, link: LinkClass) -> float:
         """Share of the class's capacity that exists for all traffic together; 1 without points."""
@@ -121,7 +123,9 @@ class Calibration:
         where = "inside a node" if nodes == 1 else "between nodes"
         if link in self.fitted:
             known = shares in self.fitted[link] or op in self.fitted[link]
-            return [] if known else [f"{op} {where}: no {shares} algorithm was measured in the fit of this fabric"]
+            far = self.fitted_nodes is not None and nodes > self.fitted_nodes
+            more = [f"{op} over {nodes} nodes: fitted on {self.fitted_nodes}"] if far else []
+            return more if known else [f"{op} {where}: no {shares} algorithm was measured in the fit of this fabric"]
         found = self.nearest(op, link, nodes, local_size)
         if found is None:
             return [f"{op} {where}: no calibration point, links count at their full rate"]
@@ -161,6 +165,7 @@ def _fitted(cluster: Cluster) -> Calibration:
         together=1.0 if fit.together_fraction is None else fit.together_fraction.value,
         ll=1.0 if fit.ll_fraction is None else fit.ll_fraction.value,
         span=0.0 if fit.span_exponent is None else fit.span_exponent.value,
+        fitted_nodes=None if fit.rows is None else int(fit.rows.nodes),
     )
 
 

@@ -179,6 +179,6 @@ def test_no_text_is_cut_and_nothing_complains(context, tmp_path, kind):
 
 def test_every_template_of_a_page_is_opened_here():
     """A page is a call of `reports.page.assemble`; a new kind needs a page above."""
-    modules = [file.stem for file in Path(dlrmsim.__file__).parents[1].glob("reports/*_report.py")]
+    modules = [file.stem for file in Path(dlrmsim.__file__).parents[1].glob("reports/**/*_report.py")]
     known = {"run", "scaling", "collective", "plan", "trace", "suite", "measured"}
     assert {module.removesuffix("_report") for module in modules} == known

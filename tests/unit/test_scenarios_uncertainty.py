@@ -16,7 +16,7 @@ from scenarios.uncertainty.conformal import FEWEST, Quantiles, Residual, by_grou
 from scenarios.uncertainty.constant import SIGMA, Constant, graded
 from scenarios.uncertainty.interval import elasticities, interval, sources_of
 from scenarios.uncertainty.machine import VERSIONS_LARGE, VERSIONS_SMALL, Weighted
-from scenarios.uncertainty.shares import PER_DOUBLING_INSIDE, residual_sigma, share_of
+from scenarios.uncertainty.shares import NORMAL_MEDIAN, PER_DOUBLING_INSIDE, share_of
 from scenarios.uncertainty.usage import CallUse
 from simulator.analysis.bound import Gain
 from simulator.network.calibration import calibrate
@@ -102,7 +102,7 @@ def test_shares_are_less_sure_on_more_nodes_and_for_other_algorithms():
     fitted = cluster.fitted.network_fraction
     assert "ring" in fitted
     assert "tree" not in fitted
-    assert sigma("ring", 10) == pytest.approx(residual_sigma(cluster.fitted.residuals))
+    assert sigma("ring", 10) == pytest.approx(cluster.fitted.rows.median_error_pct / 100.0 / NORMAL_MEDIAN)
     assert sigma("ring", 10) < sigma("ring", 20) < sigma("ring", 80)
     assert sigma("tree", 10) > sigma("ring", 10)
 
@@ -114,7 +114,7 @@ def test_a_fitted_share_is_less_sure_on_more_members_of_a_node_than_were_fitted(
         share_of(cluster, calibrate(cluster), CallUse("all_reduce", n, 1, 1e9, 1.0, "ring"), "near").sigma
         for n in (4, 8)
     )
-    assert four == pytest.approx(residual_sigma(cluster.fitted.residuals))
+    assert four == pytest.approx(cluster.fitted.rows.median_error_pct / 100.0 / NORMAL_MEDIAN)
     assert eight == pytest.approx(math.hypot(four, PER_DOUBLING_INSIDE))
 
 

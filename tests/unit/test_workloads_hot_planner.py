@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from dlrmsim.verbs.plan import plan
+from inputs.errors import InfeasibleError
 from scenarios.dlrm.plans import PlanningJob
 from scenarios.resolve import load_scenario
-from workloads.dlrm.sharding.hot_planner import deal
+from tests.planning_jobs import job
+from workloads.dlrm.sharding.hot_planner import deal, hot_copies
 
 
 def test_shards_go_to_the_cheapest_place_that_has_room() -> None:
@@ -59,3 +63,12 @@ def test_small_tables_are_copied() -> None:
 
 def test_the_verb_knows_both() -> None:
     assert plan("mlperf_dlrm_dcnv2", settings=("workload.sharding.planner=hot",)) is not None
+
+
+def test_copies_that_fill_a_rank_alone_are_refused() -> None:
+    """No table is left to deal, and the copies of the small ones take all the room and more."""
+    small = job(1)
+    needed = float(small.context.copied_bytes(small.tables)[small.tables.rows * small.tables.dim * 8 < 12.5e6].sum())
+    context = replace(small.context, memory_bytes=needed - 1.0)
+    with pytest.raises(InfeasibleError, match="hot_copies fits: the copied tables alone"):
+        hot_copies(small.tables, context)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hardware_specs.collectives import FittedCollectives
+from hardware_specs.collectives import FittedCollectives, FittedRows
 from hardware_specs.fabric import NcclProtocol
 from hardware_specs.types import Cluster
 from inputs.errors import InputError
@@ -138,12 +138,15 @@ def _fit(
         on_evaluation=lambda number: shown.stage(f"fitting {len(rows)} rows, evaluation {number}"),
     )
     off = np.abs(100.0 * np.expm1(errors(found.logs)))
-    nodes = max(row.nodes for row in rows)
-    local = max(row.ranks_per_node for row in rows)
-    where = f"{'1 node' if nodes == 1 else f'up to {nodes} nodes'} of up to {local} ranks"
-    spread = f"median error {np.median(off):.1f} %, worst {off.max():.0f} %, of {len(rows)} rows on {where}"
+    used = FittedRows(
+        number=len(rows),
+        nodes=max(row.nodes for row in rows),
+        node_ranks=max(row.ranks_per_node for row in rows),
+        median_error_pct=round(float(np.median(off)), 1),
+        worst_error_pct=round(float(off.max())),
+    )
     whole = free.model_copy(update={"fitted": parameters.fit_of(found.logs)})
-    fitted = parameters.fit_of(found.logs, _used(table, whole)).model_copy(update={"residuals": spread})
+    fitted = parameters.fit_of(found.logs, _used(table, whole)).model_copy(update={"rows": used})
     return FabricFit(cluster.model_copy(update={"fitted": fitted}), fitted, found.cost)
 
 

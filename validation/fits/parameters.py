@@ -27,6 +27,9 @@ LAUNCH_START_S = 1e-6
 MOST_LAUNCH_S = 200e-6
 """No method of timing adds more to a collective than a few launches, allocations and waits of the host."""
 HOW = "least squares of logarithms over all rows together"
+NOTHING_SAID = "no fitted row depends on it"
+UNMOVED = 1e-6
+"""Distance from 1 of a factor that is drawn there and that no row moves."""
 
 Group = Literal["near", "far", "factor", "copy", "launch", "together", "ll", "span"]
 
@@ -107,13 +110,15 @@ class Parameters:
         """The spec's block for a vector.
 
         Args:
-            used: shares to keep; all by default.
+            used: shares to keep of a finished fit, whose factors say where no row moved them; all by default.
         """
         kept = None if used is None else set(used)
 
         def entries(group: Group, unit: str = "") -> dict[str, object]:
             return {
                 one.name: self._entry(one.value(vector[place]), unit)
+                if kept is None or group != "factor" or abs(one.value(vector[place]) - 1.0) >= UNMOVED
+                else {"value": 1.0, "source": self.note, "grade": "assumed", "note": NOTHING_SAID}
                 for place, one in self.in_group(group)
                 if kept is None or group not in ("near", "far") or (group, one.name) in kept
             }

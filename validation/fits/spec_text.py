@@ -67,7 +67,7 @@ def _plain(fitted: FittedCollectives) -> dict[str, Any]:
         **{factor: ratio(getattr(fitted, factor)) for factor in FACTORS},
         "copy_bytes_per_s": entry(fitted.copy_bytes_per_s, f"{fitted.copy_bytes_per_s.value / 1e9:.4g} GB/s"),
         "launch_s": {source: entry(v, f"{round(v.value * 1e6, 2):g} us") for source, v in fitted.launch_s.items()},
-        "residuals": fitted.residuals,
+        **({} if fitted.rows is None else {"rows": fitted.rows.model_dump()}),
     }
 
 

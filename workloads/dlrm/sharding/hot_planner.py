@@ -61,6 +61,8 @@ def _plan(tables: Tables, context: PlanningContext, name: str, copied: np.ndarra
     places = context.world_size // local if several else context.world_size
     sharded = all_tables(tables)[~copied]
     left = context.memory_bytes - float(context.copied_bytes(tables)[copied].sum())
+    if left < 0.0:
+        raise InfeasibleError(f"no plan of the planner {name} fits: the copied tables alone fill more than a rank")
     vector = VECTOR_LOOKUPS["node" if several else "rank"]
     best: tuple[float, tuple[IntArray, IntArray, IntArray], IntArray] | None = None
     for pieces in _attempts(tables, sharded, places):

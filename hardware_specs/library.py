@@ -164,7 +164,7 @@ class MessageConstants(Strict):
     """Cores of each rank that its workers take from computing, and that share the work of a collective, so many times
     the rate of `copy_bytes_per_s`; None: it has no cores of its own."""
     progress: Sourced[Progress] | None = None
-    """Where collectives advance; None: beside the computing."""
+    """Place in which collectives advance; None: beside the computing."""
     made_of: Sourced[dict[Operation, Operation]] | None = None
     """Replacement of an operation, which runs on a copy of the input that the call makes; None: none."""
     choices: dict[Operation, Choices]
@@ -200,7 +200,7 @@ class CollectiveLibrary(Strict):
 
     @property
     def progress(self) -> Progress:
-        """Where collectives advance."""
+        """Place in which collectives advance."""
         progress = None if self.messages is None else self.messages.progress
         return "beside" if progress is None else progress.value
 

@@ -44,7 +44,7 @@ class Asked(Generic[M, S]):
         model: the model, with the alternatives that were asked for.
         framework: the framework profile, likewise.
         world_size: number of ranks.
-        cluster: the cluster.
+        cluster: with the backend that the scenario chooses.
     """
 
     document: Document

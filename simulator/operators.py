@@ -21,7 +21,7 @@ Amount: TypeAlias = float | FloatArray
 """A scalar for all ranks or an array ``[P]``."""
 
 UpdateVariant = Literal["fused", "race_free", "atomic", "reference"]
-"""How rows are updated: in one kernel with the backward pass (GPUs, hosts that were measured), or as sockets do it
+"""Ways to update rows: in one kernel with the backward pass (GPUs, hosts that were measured), or as sockets do it
 (`simulator.compute.sockets`)."""
 
 Access = Literal["stream", "columns", "transpose", "gather", "scatter", "bucketize", "recat"]

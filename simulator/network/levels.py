@@ -53,7 +53,7 @@ class Mesh:
         local_rank_of: number of each rank on its node ``[world_size]``.
         share: part of a GPU's port that leads to each other GPU of the node ``[gpus, gpus]``; without a link the rate
             of PCIe for the pair.
-        routes: of sockets instead, their ways over each other; None of GPUs.
+        routes: ways of sockets over each other, which have no shares; None: GPUs.
     """
 
     local_rank_of: IntArray

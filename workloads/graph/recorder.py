@@ -104,8 +104,8 @@ class Recorder(PassBuilder):
 
         Args:
             host_factors: whether factors of the framework apply to kernels on CPUs, which no measurement includes.
-            progress: where collectives of CPUs advance.
-            name: of the program.
+            progress: place in which collectives of CPUs advance.
+            name: name of the program.
         """
         super().__init__(ranks, streams, passes, name)
         self._rank_count = len(ranks)

@@ -49,9 +49,10 @@ class DlrmSettings:
         on_host: ranks compute on CPUs: a kernel runs on the host thread when its turn comes; only collectives are
             beside it.
         measured_host: the costs of those CPUs were measured, with all that a framework adds; else its factors apply.
-        embedding_update: how rows are updated.
+        embedding_update: way in which rows are updated.
         exchange: calls that bring pooled vectors to the ranks of their samples.
-        progress: where collectives advance: beside the computing, or only while the host waits for them, in order.
+        progress: place in which collectives advance: beside the computing, or only while the host waits for them, in
+            order.
         threads: number of threads of a rank that computes on CPUs.
         collective_threads: number of threads that run the collectives of a process group, one collective each.
         copied: operations whose call copies its input before it issues the collective.

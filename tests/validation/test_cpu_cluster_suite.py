@@ -9,6 +9,7 @@ import yaml
 
 from dlrmsim.verbs.validate import validate
 from validation.fits.framework_fit import calibration_of, fit_framework
+from validation.suites.predict import Job, inputs_of
 from validation.suites.suite import load_suite
 from workloads.graph.framework import load_framework
 
@@ -63,3 +64,12 @@ def test_the_fit_reproduces():
     assert found.cases == 3
     for name, value in found.values.items():
         assert getattr(profile, name).value == pytest.approx(value, rel=0.005), name
+
+
+def test_the_rule_picks_iteration_times_on_at_most_8_ranks_whose_source_was_seen_or_quoted():
+    suite = load_suite("cpu_cluster_dlrm")[1]
+    jobs = {case.id: Job.of(case.scenario, case.set) for case in suite.cases}
+    roles = {
+        case.id: suite.role(inputs_of(jobs[case.id].resolved(), jobs[case.id]) | case.inputs) for case in suite.cases
+    }
+    assert {name for name, role in roles.items() if role == "calibration"} == {"K01", "K02", "M01"}

@@ -21,6 +21,10 @@ FloatArray: TypeAlias = NDArray[np.float64]
 Amount: TypeAlias = float | FloatArray
 """A scalar for all ranks or an array ``[P]``."""
 
+UpdateVariant = Literal["fused", "race_free", "atomic", "reference"]
+"""Ways to update rows: in one kernel with the backward pass (GPUs, hosts that were measured), or as sockets do it
+(`simulator.compute.sockets`)."""
+
 Access = Literal["stream", "columns", "transpose", "gather", "scatter", "bucketize", "recat"]
 
 SORTED_BYTES = 32.0
@@ -207,7 +211,9 @@ class EmbeddingUpdate:
     ``deviation``: standard deviation of the work from batch to batch, over its mean;
     ``host``: weights and state that are not in device memory, None where all are;
     ``factor``: as of a lookup;
-    ``cpu``: as of a lookup.
+    ``cpu``: as of a lookup;
+    ``variant``: how rows are updated;
+    ``collisions``: probability that two lookups of a table are of one row, mean over the lookups of the rank.
     """
 
     lookups: Amount
@@ -224,6 +230,8 @@ class EmbeddingUpdate:
     host: HostTraffic | None = None
     factor: float = 1.0
     cpu: CpuTraffic | None = None
+    variant: UpdateVariant = "fused"
+    collisions: Amount = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from hardware_specs.cpu_rates import CpuRates
 from hardware_specs.links import PcieTree
 from hardware_specs.processors import Cpu, Gpu
 from hardware_specs.types import Cluster, Node
@@ -91,11 +92,30 @@ def version_of(cluster: Cluster, calls: Sequence[CallUse]) -> Constant:
 
 def _kernels(cluster: Cluster, usage: Usage) -> dict[str, list[Weighted]]:
     gpu = cluster.node.gpu
+    cpu = cluster.node.cpu
+    if gpu is None and not cpu.kernels and cpu.rates is not None:
+        return _socket(cpu.rates)
     if gpu is None:
         costs = Weighted(1.0, _cpu_costs(cluster.node.cpu))
         return {"GEMM": [costs], "HBM": [costs], "host": [costs]}
     host = graded(f"{NODE}.cpu.host_time_factor", cluster.node.cpu.host_time_factor, "dlrmsim calibrate host")
     return {"GEMM": [*_gemms(gpu, usage)], "HBM": [*_memory(gpu, usage)], "host": [Weighted(1.0, host)]}
+
+
+def _socket(rates: CpuRates) -> dict[str, list[Weighted]]:
+    """Constants of a socket's data sheet; each class rests on those that most of its time does."""
+    key = f"{NODE}.cpu.rates"
+    gemms = [
+        graded(f"{key}.peak_flops.fp32", rates.peak_flops["fp32"], "a GEMM benchmark on all cores of a socket"),
+        graded(f"{key}.gemm_fraction", rates.gemm_fraction, "a GEMM benchmark on all cores of a socket"),
+    ]
+    memory = graded(f"{key}.memory_bytes_per_s", rates.memory_bytes_per_s, "STREAM on a socket")
+    start = graded(f"{key}.kernel_start_s", rates.kernel_start_s, "an empty parallel region on all cores")
+    return {
+        "GEMM": [Weighted(1.0, constant) for constant in gemms],
+        "HBM": [Weighted(1.0, memory)],
+        "host": [Weighted(1.0, start)],
+    }
 
 
 def _cpu_costs(cpu: Cpu) -> Constant:

@@ -346,11 +346,12 @@ class CollectiveModel:
 
 
 def on_mesh(fractions: Mapping[ResourceClass, LinkFractions], share: float) -> Mapping[ResourceClass, LinkFractions]:
-    """The fractions where only a share of each NVLink port can be used: a cap on this activity."""
+    """The fractions where only a share of each port (NVLink, sockets) can be used: a cap on this activity."""
     if share == 1.0:
         return fractions
-    nvlink = fractions["nvlink"]
-    return {**fractions, "nvlink": LinkFractions(nvlink.reached * share, nvlink.usable)}
+    name: ResourceClass = "nvlink" if "nvlink" in fractions else "socket"
+    ports = fractions[name]
+    return {**fractions, name: LinkFractions(ports.reached * share, ports.usable)}
 
 
 def picoseconds(seconds: float) -> int:

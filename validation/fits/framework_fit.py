@@ -101,7 +101,10 @@ def calibration_of(framework: str, suites: Sequence[str]) -> list[Configuration]
             for case in suite.cases:
                 job = Job.of(case.scenario, case.set)
                 resolved = job.resolved()
-                if resolved.framework.name == framework and suite.role(inputs_of(resolved, job)) == "calibration":
+                if (
+                    resolved.framework.name == framework
+                    and suite.role(inputs_of(resolved, job) | case.inputs) == "calibration"
+                ):
                     measured.setdefault(job, (resolved, []))[1].append(_seconds(case, resolved))
     if not measured:
         raise InputError(

@@ -14,7 +14,7 @@ from benchmarks.rows import Row
 
 
 def rows() -> Iterator[Row]:
-    """Wall times of commands, processor time of a network; ``--help``: median of five, after a run for the file cache."""
+    """Wall times of commands, processor time of a network; ``--help``: median of five, after one run."""
     helps = sorted(_wall(["--help"]) for _ in range(6))
     yield Row("help_s", helps[2], "s", "<= 0.5")
     with tempfile.TemporaryDirectory() as folder:

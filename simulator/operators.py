@@ -368,7 +368,8 @@ class CollectiveCall:
     senders unless ``receive_weights`` ``[P]`` gives weights for the destinations: then i sends to j
     ``bytes[i] * receive_weights[j] / sum(receive_weights)``. ``peer_shares`` ``[P, n]`` gives the fraction of what each
     rank sends for each of the n members in rank order (rows sum to 1), own part included, where no weights of the
-    receivers describe them.
+    receivers describe them. ``root`` is the member, counted in rank order, whose buffer a gather or scatter fills or
+    sends, by messages straight between it and the others; None: the first member, by the library's algorithm.
     """
 
     op: CollectiveOp
@@ -377,6 +378,7 @@ class CollectiveCall:
     dtype: str = "fp32"
     receive_weights: FloatArray | None = None
     peer_shares: FloatArray | None = None
+    root: int | None = None
 
 
 Operator: TypeAlias = (

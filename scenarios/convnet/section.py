@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
@@ -30,6 +30,7 @@ class ConvnetSection(Section):
     """The trained network, and the exchange of its gradients."""
 
     kind: Literal["convnet"] = Field(description=KIND)
+    framework: str | dict[str, Any] = Field("tensorflow", description="framework profile: host times, memory")
     strategy: Strategy = Field("horovod_nccl", description="exchange of gradients")
     global_batch_size: BatchSize | None = Field(
         None, description="images per iteration over all ranks, instead of images_per_rank"

@@ -19,15 +19,22 @@ from scenarios.uncertainty.shares import (
     share_of,
 )
 from scenarios.uncertainty.usage import LARGE_BYTES, CallUse, Usage, parts
+from simulator.compute.convolution import has_fractions
 from simulator.network.calibration import Calibration
 
 NODE, GPU, NICS, FABRIC = "cluster.node", "cluster.node.gpu", "cluster.node.nics", "cluster.fabric"
 
+CONVOLUTION = "Convolution"
 EMBEDDING = ("EmbeddingLookup", "EmbeddingUpdate", "CacheFill")
 STREAMS = ("Elementwise", "DenseOptimizer", "Interaction")
 MEMORY_BOUND_GEMMS = 0.5
 """Part of the time of GEMMs that counts as bound by memory where the classes of kernels share the HBM's time: some
 layers of an MLP are, some are not."""
+
+MEASURED_CONVOLUTIONS, OTHER_CONVOLUTIONS = 0.10, 0.25
+"""Standard deviation of the rate of a network's convolutions on a generation of GPUs on which these were measured
+(networks on one P100 are 6 to 8 % off in the median, `benchmarks.convnets`; single convolutions up to 30 %), and on
+one that takes Volta's fractions."""
 
 UNMEASURED_L2 = 0.35
 """Standard deviation of an L2 rate that nobody measured: half the way (of the logarithm) from the HBM's rate, which is
@@ -130,7 +137,22 @@ def _gemms(gpu: Gpu, usage: Usage) -> Iterator[Weighted]:
     precision = gpu.computes_in(usage.precision)
     peak = next(rate for name, rate in gpu.peak_flops.items() if name == precision)
     yield Weighted(1.0, graded(f"{GPU}.peak_flops.{precision}", peak, f"the data sheet of {gpu.name}"))
-    yield Weighted(1.0, graded(f"{GPU}.achieved.gemm_fraction", gpu.achieved.gemm_fraction, _timed_kernels(gpu)))
+    convolutions = parts({name: usage.kernels_s.get(name, 0.0) for name in ("Gemm", CONVOLUTION)}).get(CONVOLUTION, 0.0)
+    measured = has_fractions(gpu.architecture, precision)
+    # Fractions of convolutions are fitted on top of the rate of GEMMs: both together were measured.
+    products = 1.0 - convolutions if measured else 1.0
+    fraction = graded(f"{GPU}.achieved.gemm_fraction", gpu.achieved.gemm_fraction, _timed_kernels(gpu))
+    yield Weighted(products, fraction)
+    yield Weighted(convolutions, _convolutions(gpu, measured=measured))
+
+
+def _convolutions(gpu: Gpu, *, measured: bool) -> Constant:
+    """Rates of convolutions of a generation of GPUs."""
+    key, measure = f"{GPU}.architecture", "the convolutions of DeepBench (baidu-research/DeepBench) on this GPU"
+    if measured:
+        reason = f"convolutions at the fractions of {gpu.architecture}, fitted on DeepBench's"
+        return Constant(key, "derived", MEASURED_CONVOLUTIONS, reason, measure)
+    return Constant(key, "assumed", OTHER_CONVOLUTIONS, "convolutions at the fractions of Volta", measure)
 
 
 def _memory(gpu: Gpu, usage: Usage) -> Iterator[Weighted]:

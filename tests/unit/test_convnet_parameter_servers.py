@@ -62,15 +62,33 @@ def test_every_tensor_moves_once_each_way_between_a_worker_and_a_server_on_anoth
     for program in graph.programs:
         for name, work in zip(program.names, program.work, strict=True):
             if isinstance(work, CollectiveCall) and work.op != "barrier":
-                sent[name.split("_")[0]] += int(work.bytes) // 2  # the buffer has a part for each of the two
+                members = int((graph.communicators[work.communicator] >= 0).sum())
+                part = int(work.bytes) // members  # the buffer has a part for each member
+                ends = program.rank_count if name.startswith(("push", "pull")) else members - 1
+                sent[name.split("_")[0]] += part * ends
     # each server passes its own worker's tensors on without a channel
     assert sent["push"] == sent["collect"] == sent["pull"] == sent["send"] == 4 * PARAMETERS * (3 - 1)
+
+
+@pytest.mark.parametrize(("ranks", "programs"), [(3, 2), (8, 2), (9, 3), (1024, 5)])
+def test_equal_workers_of_a_wave_share_a_program(ranks: int, programs: int) -> None:
+    graph = ConvnetWorkload(replace(SETTINGS, world_size=ranks)).graph()
+    graph.check()
+    assert len(graph.programs) == programs
+
+
+def test_waves_of_one_worker_take_as_long_as_those_of_several(daint) -> None:
+    """Four workers push to one server as one wave; MPI's one thread takes a wave for each: the NIC bounds both."""
+    settings = replace(SETTINGS, world_size=4, strategy="grpc_ps_gdr")
+    one_wave_s = iteration_s(settings, daint)
+    parts = 3 * 4 * PARAMETERS / build_machine(daint, 4, launch_s=1e-6).collectives.rates["nic"]
+    assert one_wave_s > 2.0 * parts  # both ways
 
 
 def test_tensors_cross_pcie_unless_gpus_are_read_directly() -> None:
     for strategy in SERVED:
         programs = ConvnetWorkload(replace(SETTINGS, strategy=strategy)).graph().programs
-        copied = sum(work.bytes for program in programs for work in program.work if isinstance(work, Copy))
+        copied = sum(p.rank_count * work.bytes for p in programs for work in p.work if isinstance(work, Copy))
         assert copied == (2 * 3 * 4 * PARAMETERS if CHANNELS[strategy].through_host else 0)
 
 
@@ -140,8 +158,10 @@ def test_a_server_works_for_each_worker_that_is_not_beside_it() -> None:
     program = ConvnetWorkload(replace(SETTINGS, servers=1)).graph().programs[0]
     served = [n for n, w in zip(program.names, program.work, strict=True) if isinstance(w, HostWork)]
     variables = len(network("alexnet", 1001).variables)
-    assert sum(name.startswith("take_") for name in served) == 2 * variables
-    assert sum(name.startswith("serve_") for name in served) == 2 * variables
+    for kind in ("take", "serve"):  # a quarter of the threads works for the wave of two, the rest for the next one
+        of_wave = [name for name in served if name.startswith(f"{kind}_")]
+        assert len(of_wave) == 2 * variables
+        assert sum(name.endswith("_passed") for name in of_wave) == variables
     assert sum(name.startswith("add_") for name in served) == 3 * variables
     assert sum(name.startswith("apply_") for name in served) == variables
 

@@ -15,7 +15,7 @@ from scenarios.mapping import Map
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario, question_of
 from scenarios.runner import Simulation, simulate, simulation_of
-from scenarios.summary import summary_of
+from scenarios.summary import DEFAULT_UNIT, summary_of
 from simulator.lowered import PS_PER_S
 from simulator.operators import Category, CollectiveCall, EmbeddingLookup, EmbeddingUpdate, Gemm
 from workloads.dlrm.iteration.input_path import SECTION as INPUT
@@ -81,6 +81,11 @@ class Prediction:
     summary: dict[str, Any] = field(default_factory=dict)
     parts: dict[str, float] = field(default_factory=dict)
     problem: str = ""
+
+    @property
+    def throughput(self) -> float | None:
+        """Throughput in the unit of the workload; None when the job gave none."""
+        return self.value(f"throughput_{self.summary.get('unit', DEFAULT_UNIT)}_per_s")
 
     def value(self, metric: str) -> float | None:
         """A number of the summary; None when the job gave none.

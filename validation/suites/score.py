@@ -18,7 +18,6 @@ from validation.suites.repeats import repeats
 from validation.suites.suite import Band, Case, Effect, Peer, Suite
 
 Table = dict[str, Any]
-THROUGHPUT = "throughput_samples_per_s"
 
 
 def score(file: Path, suite: Suite, run_all: Map, progress: Progress | None = None) -> Table:
@@ -131,9 +130,7 @@ def _alternative(case: Case, key: str, value: object, prediction: Prediction) ->
 
 
 def _effect(effect: Effect, predictions: Mapping[Job, Prediction]) -> Table:
-    before, after = (
-        predictions[Job.of(effect.scenario, side)].value(THROUGHPUT) for side in (effect.before, effect.after)
-    )
+    before, after = (predictions[Job.of(effect.scenario, side)].throughput for side in (effect.before, effect.after))
     gain = after / before if before and after else None
     return {
         "id": effect.id,

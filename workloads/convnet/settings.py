@@ -43,6 +43,7 @@ class ConvnetSettings:
         local_world_size: ranks on a node.
         images_per_rank: images that a rank processes in an iteration.
         operator_s: host time of an operator beside its launch, seconds.
+        iteration_s: time of an iteration in which the device waits for the host, seconds.
         precision: number format of activations, their gradients and products.
         classes: outputs; tf_cnn_benchmarks counts the background.
         images: origin of the images.
@@ -61,6 +62,7 @@ class ConvnetSettings:
     images_per_rank: int
     strategy: Strategy
     operator_s: float = 0.0
+    iteration_s: float = 0.0
     precision: Precision = "fp32"
     classes: int = 1001
     images: Images = "synthetic"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from simulator.operators import Copy, DenseOptimizer, HostWork, Nothing, Operator
+from simulator.operators import Copy, Delay, DenseOptimizer, HostWork, Nothing, Operator
 from simulator.program import IntArray, Program, ProgramBuilder, Stream
 from workloads.convnet.kernels import Batch, backward_kernels, forward_kernels, gradient_sum, loss
 from workloads.convnet.layers import IMAGES, Layer, Network, Variable
@@ -97,8 +97,10 @@ class PassRecorder:
             self.kernel(f"update_{variable.name}", work, section="optimizer", after=after)
 
     def kernels_end(self) -> int:
-        """A task after the last kernel."""
-        return self.builder.task("last", DEFAULT, Nothing(), section="optimizer")
+        """A task after the last kernel, and after the device's wait for the framework."""
+        waits_s = self._settings.iteration_s
+        work = Delay(waits_s, "session.run") if waits_s > 0.0 else Nothing()
+        return self.builder.task("last", DEFAULT, work, section="optimizer")
 
     def end(self, after: Iterable[int]) -> Program:
         """The program; its host waits for these tasks."""

@@ -17,6 +17,9 @@ SETTLED = 2e-3
 WINDOW = 0.01
 """A window of one iteration may cut the chain that repeats elsewhere than where the chain begins."""
 
+TIES = {"mlperf_dlrm_v1_v100": {"host", "compute"}}
+"""Scenarios in which two classes are critical by turns and save as much to within a window."""
+
 MOST = 1 - 1 / IMPROVEMENT
 """Gain where all of an iteration is one class."""
 
@@ -34,14 +37,18 @@ def test_a_class_saves_at_most_its_share_of_the_critical_path(shipped):
 
 
 def test_the_class_with_over_half_of_the_critical_path_is_named(shipped):
-    """Or a part of it, or a class that saves as much to within a window: host and device may be critical by turns."""
+    """Or a part of it."""
     shares, bounding = shipped.bound.path_shares, shipped.bound.bounding
     largest = max(shares, key=lambda name: shares[name])
     if shares[largest] > 0.5:
         assert bounding is not None
-        gains = {gain.resource_class: gain.gain for gain in shipped.bound.joint}
-        named = largest in (bounding.resource_class, PART_OF.get(bounding.resource_class))
-        assert named or bounding.gain - gains[largest] <= WINDOW
+        named = (bounding.resource_class, PART_OF.get(bounding.resource_class))
+        if (tie := TIES.get(shipped.resolved.name)) is None:
+            assert largest in named
+        else:
+            gains = {gain.resource_class: gain.gain for gain in shipped.bound.joint}
+            assert {largest, named[0]} == tie
+            assert abs(bounding.gain - gains[largest]) <= WINDOW
 
 
 def test_a_joint_class_saves_as_much_as_the_largest_of_its_members(shipped):

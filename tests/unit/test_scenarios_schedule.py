@@ -99,8 +99,8 @@ def test_a_deep_queue_helps_only_against_variation() -> None:
         return float(np.diff(ends)[10:].mean()) / 1e12
 
     assert mean_s(16, 0.0) == pytest.approx(mean_s(2, 0.0), rel=1e-3)
-    shallow, deep = mean_s(1, 0.5), mean_s(16, 0.5)
-    assert deep < 0.98 * shallow
+    shallow, deep = mean_s(1, 0.8), mean_s(16, 0.8)
+    assert deep < 0.97 * shallow
     assert shallow > 1.05 * plain
 
 

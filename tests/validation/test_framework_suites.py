@@ -126,6 +126,15 @@ def test_predicted_configurations_are_within_the_target(suites: list[dict]) -> N
     assert abs(sum(row["bias_pct"] for row in left) / len(left)) <= 5
 
 
+def test_predicted_rows_are_within_the_target(suites: list[dict]) -> None:
+    """MAPE at most 12 %, bias within 5 %, at most two cases beyond 30 %, over all rows that nothing was fitted on."""
+    errors = [case["error_pct"] for suite in suites for case in suite["cases"] if case["role"] == "validation"]
+    assert len(errors) >= 60
+    assert sum(map(abs, errors)) / len(errors) <= 12
+    assert abs(sum(errors) / len(errors)) <= 5
+    assert sum(abs(error) > 30 for error in errors) <= 2
+
+
 def test_hugectr_at_many_nodes_is_within_20_per_cent(suites: list[dict]) -> None:
     """The rows of MLPerf v1.0 and v1.1 on 64 and 112 A100."""
     cases = [c for c in suites[0]["cases"] if "v1" in c["id"][:9] and c["inputs"]["nodes"] > 1]

@@ -16,7 +16,7 @@ from simulator.network.calibration import with_shares
 from workloads.graph.framework import load_framework
 
 SIZE: tuple[KeyPath, KeyPath] = (("world_size",), ("nodes",))
-"""Keys of which a scenario has one."""
+"""Pairs of keys; a scenario has one of each pair."""
 
 
 def with_settings(document: Document, settings: Sequence[str]) -> Document:

@@ -183,7 +183,7 @@ class Family(Protocol[M, S]):
 
     @property
     def exclusive(self) -> Sequence[tuple[KeyPath, KeyPath]]:
-        """Pairs of keys of which a scenario has one: ``--set`` of one takes the other away."""
+        """Pairs of keys that exclude each other: ``--set`` of one removes the other."""
         ...
 
     @property

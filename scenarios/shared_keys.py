@@ -27,7 +27,7 @@ FRAMEWORK_ALGORITHMS = {
 
 
 def plain(part: Strict) -> dict[str, Any]:
-    """A part as it is written in the place of its name."""
+    """A part as plain JSON values, to stand in place of its name."""
     return part.model_dump(mode="json")
 
 

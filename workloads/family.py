@@ -29,7 +29,7 @@ class Model(Strict):
 
 @dataclass(frozen=True, slots=True)
 class Headline:
-    """The unit in which a result reports throughput, and how many of it all ranks process in an iteration.
+    """Unit of throughput, and the amount that all ranks process in an iteration.
 
     Attributes:
         unit: a plural noun, such as ``samples`` or ``images``; part of keys such as ``throughput_samples_per_s``.

@@ -42,7 +42,7 @@ class RunResult:
 
     @property
     def headline(self) -> Headline:
-        """The unit of throughput, and how many of it an iteration processes."""
+        """Unit of throughput, and the amount of an iteration."""
         return self.outcome.prepared.workload.headline
 
     @property

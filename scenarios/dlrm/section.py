@@ -37,7 +37,7 @@ class Sharding(Strict):
     )
     seed: Seed = Field(0, description="seed of the search planner")
     compute_kernels: Kernels = Field(
-        ("fused",), description="kernels a planner may give a table: of those that fit, the ones that cost least"
+        ("fused",), description="kernels a planner may give a table; it takes the cheapest ones that fit"
     )
     cache_load_factor: Part = Field(LOAD_FACTOR, description="share of a cached table's rows that its cache holds")
     cache_hit_rate: Annotated[float, Field(ge=0, le=1)] | None = Field(

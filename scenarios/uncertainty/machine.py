@@ -29,7 +29,7 @@ MEMORY_BOUND_GEMMS = 0.5
 layers of an MLP are, some are not."""
 
 UNMEASURED_L2 = 0.35
-"""Standard deviation of an L2 rate that nobody measured: half the way (of the logarithm) from the HBM's rate, which is
+"""Standard deviation of an unmeasured L2 rate: half the way (of the logarithm) from the HBM's rate, which is
 counted, to twice it, the least of the measured ones (`L2_OVER_MEMORY`)."""
 
 UNKNOWN_NICS = 0.7
@@ -129,7 +129,7 @@ def _memory(gpu: Gpu, usage: Usage) -> Iterator[Weighted]:
     for name, part in of.items():
         yield Weighted(part, graded(f"{GPU}.achieved.{name}", getattr(reached, name), measure))
     if gpu.l2_bytes_per_s is None:
-        reason = "nobody measured the L2 of this GPU: rows that it holds count as read at the HBM's peak rate"
+        reason = "the L2 of this GPU is unmeasured: rows in it count as read at the HBM's peak rate"
         l2 = Constant(f"{GPU}.l2_bytes_per_s", "assumed", UNMEASURED_L2, reason, "gpu-benches gpu-l2-cache")
         yield Weighted(of.get("embedding_fraction", 0.0), l2)
 

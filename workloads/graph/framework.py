@@ -167,7 +167,7 @@ class Framework(Strict):
         return self.all_reduce_group is not None and self.all_reduce_group.value == "own"
 
     def algorithms(self, nodes: int) -> dict[Literal["all_to_all", "all_reduce"], str]:
-        """Algorithms of its own for collectives over so many nodes."""
+        """The framework's own algorithm of each operation on ``nodes`` nodes."""
         exchange = (self.all_to_all_between_nodes if nodes > 1 else None) or self.all_to_all
         own: dict[Literal["all_to_all", "all_reduce"], Graded[str] | None]
         own = {"all_to_all": exchange, "all_reduce": self.all_reduce}

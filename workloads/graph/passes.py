@@ -16,7 +16,7 @@ class PassBuilder:
     """Builds the program of an iteration pass by pass."""
 
     def __init__(self, ranks: IntArray, streams: Sequence[Stream | str], passes: int, name: str = "iteration") -> None:
-        """Start an iteration of so many passes; the first one is open. ``name``: of the program."""
+        """Start an iteration of ``passes`` passes; the first one is open. ``name`` is the program's."""
         self._builder = ProgramBuilder(name, ranks, streams)
         self._passes = passes
         self._pass = 0

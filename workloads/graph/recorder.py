@@ -87,7 +87,7 @@ class Recorder(PassBuilder):
         copied: Collection[str] = (),
         name: str = "iteration",
     ) -> None:
-        """Start an empty iteration of so many passes for ``ranks`` with the given streams; ``name``: of the program."""
+        """Start an empty iteration of ``passes`` passes for ``ranks``; ``name`` is the program's."""
         super().__init__(ranks, streams, passes, name)
         self._operator_s = 0.0 if on_host else framework.operator_s.value
         self._on_host, self._alone = on_host, on_host and len(ranks) == 1

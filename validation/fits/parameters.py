@@ -80,7 +80,8 @@ class Parameters:
         found += _shares("far", (name for kind, name in name_of.items() if kind[2] > 1))
         most = LARGEST_FACTOR_OF_HOSTS if by_hosts else LARGEST_FACTOR
         found += [_factor(name, most if inside or name != "near_hop_factor" else FIXED) for name in FACTORS]
-        found.append(_copy(cluster, 100.0 if inside and not by_hosts else FIXED))
+        between = any(row.nodes > 1 for row in rows)  # else hosts' copies and shares of their memory look alike
+        found.append(_copy(cluster, 100.0 if (between if by_hosts else inside) else FIXED))
         found += _between(rows, known, by_hosts=by_hosts)
         sources = sorted({row.source for row in rows}) if launches else []
         found += [Parameter("launch", name, LAUNCH_START_S, 1e-10, MOST_LAUNCH_S) for name in sources]

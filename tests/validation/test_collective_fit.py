@@ -30,7 +30,7 @@ def measured(op, nodes, per_node, size, seconds=1.0, source="lab"):
 
 
 def grid():
-    shapes = [(1, 2), (1, 8), (2, 1), (8, 1)]
+    shapes = [(1, 2), (1, 8), (2, 1), (8, 1), (8, 8)]
     return [
         measured(op, *shape, 4.0**k)
         for op in ("all_reduce", "all_to_all", "all_gather") for shape in shapes for k in range(5, 16, 2)
@@ -50,7 +50,7 @@ def test_a_fit_finds_the_constants_that_made_the_times():
     assert found.launch_s["lab"].value == pytest.approx(30e-6, rel=0.2)
     predicted = Predictor(cluster.model_copy(update={"fitted": found}))
     unseen = [measured("all_reduce", 16, 8, 2.0**k) for k in (14, 20, 28)]
-    assert predicted.seconds(unseen) == pytest.approx(Predictor(cluster).seconds(unseen), rel=0.12)
+    assert predicted.seconds(unseen) == pytest.approx(Predictor(cluster).seconds(unseen), rel=0.1)
 
 
 def test_a_fit_says_how_far_it_is():

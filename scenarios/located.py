@@ -34,28 +34,14 @@ def located(document: Document, prefix: KeyPath = ()) -> Iterator[None]:
 
 
 @contextmanager
-def at_key(key: str) -> Iterator[None]:
-    """Give an `InputError` that names no key this one.
+def of_file(name: str | Path | None, *, key: str | None = None) -> Iterator[None]:
+    """Give an `InputError` this file, such as the cluster of a command, and this key where it has none.
 
     Raises:
-        InputError: the error with the key, or unchanged when it has one.
+        InputError: the error with both; its own file and key stay.
     """
     try:
         yield
     except InputError as error:
-        error.key = error.key or key
-        raise
-
-
-@contextmanager
-def of_file(name: str | Path) -> Iterator[None]:
-    """Give an `InputError` that names no file this one, such as the cluster that a command is about.
-
-    Raises:
-        InputError: the error with the file, or unchanged when it has one.
-    """
-    try:
-        yield
-    except InputError as error:
-        error.file = error.file or name
+        error.file, error.key = error.file or name, error.key or key
         raise

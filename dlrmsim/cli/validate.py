@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -48,7 +49,7 @@ def validate(
         _measured(measured, cluster, framework, report, as_json=as_json, fail_above=fail_above)
         return
     import dlrmsim
-    from dlrmsim.cli.printing import print_json, text_console
+    from dlrmsim.cli.printing import print_json
     from dlrmsim.cli.progress import progress_display
     from reports.tables import validation_report
 
@@ -61,13 +62,19 @@ def validate(
     if as_json:
         print_json({"suites": found.suites})
     else:
-        console = text_console()
-        for suite in found.suites:
-            for part in validation_report(suite):
-                console.print(part)
-        if report is not None:
-            print_line(f"  report  {report}")
+        _print([part for suite in found.suites for part in validation_report(suite)], report)
     _fail(found.above(fail_above) if fail_above is not None else [], fail_above)
+
+
+def _print(parts: Iterable[Any], report: Path | None) -> None:
+    """Print tables and sentences, and the file of the page."""
+    from dlrmsim.cli.printing import text_console
+
+    console = text_console()
+    for part in parts:
+        console.print(part)
+    if report is not None:
+        print_line(f"  report  {report}")
 
 
 def _measured(
@@ -80,7 +87,7 @@ def _measured(
     fail_above: float | None,
 ) -> None:
     import dlrmsim
-    from dlrmsim.cli.printing import print_json, text_console
+    from dlrmsim.cli.printing import print_json
     from dlrmsim.cli.progress import progress_display
     from reports.tables import measured_errors, measured_statistics
 
@@ -89,13 +96,8 @@ def _measured(
     if as_json:
         print_json({"measured": found.runs, "statistics": found.statistics})
     else:
-        console = text_console()
-        for run in found.runs:
-            console.print(measured_errors(run))
-        if len(found.runs) > 1:
-            console.print(measured_statistics(found.statistics))
-        if report is not None:
-            print_line(f"  report  {report}")
+        over_all = [measured_statistics(found.statistics)] if len(found.runs) > 1 else []
+        _print([*map(measured_errors, found.runs), *over_all], report)
     _fail(found.above(fail_above) if fail_above is not None else [], fail_above)
 
 

@@ -19,7 +19,7 @@ from inputs.model import Strict, problem
 from inputs.sourced import Grade
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
-from scenarios.located import at_key
+from scenarios.located import of_file
 from validation.fits.rules import Rule, holds
 
 SUITES = Catalog("suite", "validation", "suites")
@@ -142,7 +142,7 @@ class Suite(Strict):
             InputError: a rule compares a word with a number; with its key.
         """
         for number, rule in enumerate(self.calibration):
-            with at_key(f"calibration[{number}]"):
+            with of_file(None, key=f"calibration[{number}]"):
                 if not holds(rule, inputs):
                     return "validation"
         return "calibration" if self.calibration else "validation"

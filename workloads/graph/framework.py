@@ -72,9 +72,9 @@ class Framework(Strict):
         reserve_bytes: device memory that the framework takes (context, allocator slack, NCCL buffers).
         pipeline: overlap between batches, unless the scenario sets it.
         planner: planner of the tables, unless the scenario sets it.
-        all_to_all_between_nodes: the algorithm of its exchanges between nodes, unless the scenario says so.
-        all_to_all: the same, on one node too.
-        all_reduce: the algorithm of its sums of gradients, unless the scenario says so.
+        all_to_all_between_nodes: algorithm of exchanges between nodes where the scenario names none.
+        all_to_all: algorithm of exchanges on any number of nodes where neither of the two names one.
+        all_reduce: algorithm of sums of gradients where the scenario names none.
         all_reduce_group: ``shared``: sums of gradients wait for the exchanges of pooled vectors on one communication
             stream; ``own``: they have a communicator and a stream, and gradients of copied rows come before the end of
             that exchange.

@@ -36,7 +36,7 @@ def applies(block: Block) -> bool:
 
 
 def on_infiniband(cluster: Cluster) -> bool:
-    """Whether switches between nodes may add: SHARP is InfiniBand's; one node needs none."""
+    """Whether switches between nodes may add: SHARP is InfiniBand's. On other fabrics one node has no one_shot either."""
     return cluster.fabric.network == "infiniband"
 
 

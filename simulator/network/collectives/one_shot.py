@@ -36,7 +36,7 @@ def applies(block: Block) -> bool:
 
 
 def on_infiniband(cluster: Cluster) -> bool:
-    """Whether switches between nodes may add: SHARP is InfiniBand's. On other fabrics one node has no one_shot either."""
+    """Whether switches may add: SHARP is InfiniBand's. Other fabrics have no one_shot, on one node either."""
     return cluster.fabric.network == "infiniband"
 
 

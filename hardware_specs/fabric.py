@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from hardware_specs.bounds import Amount, Bandwidth, ByName, Latency, Name, Number, PerNode, Share
 from inputs.model import Strict, problem
@@ -87,6 +87,16 @@ class Fabric(Strict):
     def oversubscription(self) -> float:
         """Down-link over up-link bandwidth; 1 on a torus."""
         return 1.0 if self.spine_oversubscription is None else self.spine_oversubscription.value
+
+    @field_validator("protocols", "ring_protocols")
+    @classmethod
+    def _each_once(
+        cls, protocols: Sourced[tuple[NcclProtocol, ...]] | None
+    ) -> Sourced[tuple[NcclProtocol, ...]] | None:
+        """No protocol stands twice."""
+        if protocols is not None and len({*protocols.value}) < len(protocols.value):
+            raise problem("a protocol stands twice", expected="each protocol once", key="value")
+        return protocols
 
     @model_validator(mode="after")
     def _keys_are_of_this_kind(self) -> Fabric:

@@ -205,6 +205,12 @@ class Cluster(Strict):
         if rings is not None and not {*rings.value} & {*nccl.protocols}:
             expected = f"one or more of {', '.join(nccl.protocols)}, the protocols of {self.collectives.name}"
             raise problem("rings have no protocol", expected=expected, key="fabric.ring_protocols.value")
+        run = nccl.protocols if fabric.protocols is None else fabric.protocols.value
+        if rings is not None and not {*rings.value} <= {*run}:
+            expected = f"one or more of {', '.join(run)}, the protocols between nodes"
+            raise problem(
+                "rings run a protocol that nothing else may", expected=expected, key="fabric.ring_protocols.value"
+            )
         return self
 
     @model_validator(mode="after")

@@ -201,3 +201,18 @@ def test_a_fabric_leaves_nccl_a_protocol_for_sends_and_for_rings(tmp_path, key, 
     error = refused(tmp_path, with_value(data, ("fabric", key, "value"), left))
     assert error.key == f"fabric.{key}.value"
     assert "simple" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "words"),
+    [
+        ("ring_protocols", ["ll128"], "nothing else may"),
+        ("protocols", ["ll", "simple", "ll"], "stands twice"),
+        ("ring_protocols", ["simple", "simple"], "stands twice"),
+    ],
+)
+def test_protocols_of_rings_are_some_of_the_fabrics_and_each_stands_once(tmp_path, key, given, words):
+    data = with_value(plain("dragonfly"), ("fabric", "protocols"), sourced(["ll", "simple"]))
+    error = refused(tmp_path, with_value(data, ("fabric", key), sourced(given)))
+    assert error.key == f"fabric.{key}.value"
+    assert words in str(error)

@@ -10,6 +10,8 @@ from pathlib import Path
 from benchmarks import (
     choosers,
     cli,
+    convnets,
+    convolutions,
     embedding,
     engine,
     figures,
@@ -31,6 +33,8 @@ from benchmarks.rows import Row, show
 BENCHMARKS: dict[str, Callable[[argparse.Namespace], Iterable[Row]]] = {
     "engine": lambda _: engine.rows(),
     "cli": lambda _: cli.rows(),
+    "convnets": lambda _: convnets.rows(),
+    "convolutions": lambda _: convolutions.rows(),
     "gemms": lambda given: gemms.rows(given.svg),
     "oracle": lambda given: oracle.rows(given.programs, given.seed),
     "choosers": lambda given: choosers.rows(refit=given.refit),

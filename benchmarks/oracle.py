@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from benchmarks.random_programs import RandomProgram, SeededChoices, draw_program
+from benchmarks.random_programs import RandomProgram, SeededChoices, draw_fused_program, draw_program
 from benchmarks.rows import Row
 from inputs.errors import DeadlockError
 from simulator.engine import IssueByReadiness, RunOptions, RunResult, run
@@ -22,7 +22,7 @@ def rows(programs: int, seed: int) -> Iterator[Row]:
     deadlocks = different = 0
     for number in range(programs):
         source = random.Random(f"{seed}.{number}")  # noqa: S311 - reproducible programs, no secrets
-        drawn = draw_program(SeededChoices(source), controlled=number % 4 == 3, loaded=number % 3 == 2)
+        drawn = _drawn(SeededChoices(source), number)
         difference = compare(drawn)
         deadlocks += difference == "deadlock"
         if difference not in {"", "deadlock"}:
@@ -31,6 +31,13 @@ def rows(programs: int, seed: int) -> Iterator[Row]:
     yield Row("oracle_programs", programs, "programs")
     yield Row("oracle_deadlocks", deadlocks, "programs")
     yield Row("oracle_different", different, "programs", "<= 0")
+
+
+def _drawn(choices: SeededChoices, number: int) -> RandomProgram:
+    """Programs of all kinds in turn."""
+    if number % 5 == 4:
+        return draw_fused_program(choices)
+    return draw_program(choices, controlled=number % 4 == 3, loaded=number % 3 == 2)
 
 
 def compare(drawn: RandomProgram, engine: Execute = run) -> str:

@@ -22,6 +22,7 @@ from simulator.lowered import (
     Background,
     DrawnDurations,
     Durations,
+    FusedCalls,
     LoweredGroup,
     LoweredProgram,
     Phase,
@@ -95,6 +96,55 @@ def draw_program(choices: Choices, *, controlled: bool = False, loaded: bool = F
     groups = tuple(shell.lowered(choices, iterations) for shell in shells)
     program = LoweredProgram(groups, activities, resources)
     return RandomProgram(_loaded(choices, program) if loaded else program, iterations)
+
+
+def draw_fused_program(choices: Choices) -> RandomProgram:
+    """A random program whose ranks leave collectives of different sizes to a coordinator, beside other collectives."""
+    drawn = draw_program(choices)
+    program, ranks = drawn.program, drawn.program.world_size
+    calls, first = choices.integer(1, 6), len(program.activities)
+    groups = tuple(_with_calls(choices, group, first, calls) for group in program.groups)
+    own = [_activity(choices, f"f{number}", ranks, program.resource_count) for number in range(calls)]
+    sizes = np.cumsum([choices.integer(1, 60) for _ in range(choices.integer(1, 3))])
+    known = [replace(_activity(choices, f"k{size}", 1, program.resource_count), release_phase=None) for size in sizes]
+    fused = FusedCalls(
+        call_of=tuple(
+            np.where(g.stream_of == len(g.streams) - 1, np.arange(g.task_count) - g.task_count + calls, -1)
+            for g in groups
+        ),
+        bytes=np.array([choices.integer(1, int(sizes[-1])) for _ in range(calls)]),
+        sizes=sizes,
+        activities=first + calls + np.arange(len(sizes)),
+        fusion_bytes=choices.integer(1, int(sizes[-1])),
+        cycle_ps=_time(choices),
+        negotiation_ps=_time(choices),
+        copy_ps_per_byte=_one_of(choices, (0.0, 0.5, 3.0)),
+    )
+    activities = [*program.activities, *(replace(each, release_phase=None) for each in own), *known]
+    return RandomProgram(
+        replace(program, groups=groups, activities=activities, fused={"fuse": fused}), drawn.iterations
+    )
+
+
+def _with_calls(choices: Choices, group: LoweredGroup, first: int, calls: int) -> LoweredGroup:
+    """The group with so many calls at the end, on a stream of the coordinator, each after some task before."""
+    deps = [_dependencies(choices, task, task + 1) for task in range(group.task_count, group.task_count + calls)]
+    flat = [dep for each in deps for dep in each]
+    ends = int(group.dep_ptr[-1]) + np.cumsum([len(each) for each in deps])
+    rows = np.repeat(first + np.arange(calls)[:, None], group.rank_count, axis=1)
+    none = np.zeros((*_all_durations(group.durations).shape[:1], calls, group.rank_count), dtype=np.int64)
+    return replace(
+        group,
+        streams=(*group.streams, Stream("fused", "fuse")),
+        names=(*group.names, *(f"call{number}" for number in range(calls))),
+        stream_of=np.concatenate([group.stream_of, np.full(calls, len(group.streams))]),
+        dep_ptr=np.concatenate([group.dep_ptr, ends]),
+        dep_task=np.concatenate([group.dep_task, np.array([task for task, _ in flat], dtype=np.int64)]),
+        dep_lag=np.concatenate([group.dep_lag, np.array([lag for _, lag in flat], dtype=np.int64)]),
+        durations=DrawnDurations(np.concatenate([_all_durations(group.durations), none], axis=1)),
+        activity_tasks=np.concatenate([group.activity_tasks, group.task_count + np.arange(calls)]),
+        instances=np.concatenate([group.instances, rows]),
+    )
 
 
 def _loaded(choices: Choices, program: LoweredProgram) -> LoweredProgram:

@@ -18,6 +18,11 @@ Operation = Literal[
 ]  # fmt: skip
 
 
+Progress = Literal["beside", "in_calls"]
+"""beside: on threads of the library, while the rank computes. in_calls: only while the rank is inside a call of the
+library, in the order in which it issued them."""
+
+
 class PerProtocol(Strict):
     """A latency of each NCCL protocol."""
 
@@ -155,6 +160,11 @@ class MessageConstants(Strict):
     """Copy rate of one thread in host memory; adding two buffers moves three bytes where a copy moves two."""
     threads: Sourced[Number] | None = None
     """Threads of a process group that run its collectives, so many at once; None: one."""
+    workers: Sourced[Number] | None = None
+    """Cores of each rank that its workers take from computing, and that share the work of a collective, so many times
+    the rate of `copy_bytes_per_s`; None: it has no cores of its own."""
+    progress: Sourced[Progress] | None = None
+    """Place in which collectives advance; None: beside the computing."""
     made_of: Sourced[dict[Operation, Operation]] | None = None
     """Replacement of an operation, which runs on a copy of the input that the call makes; None: none."""
     choices: dict[Operation, Choices]
@@ -181,6 +191,18 @@ class CollectiveLibrary(Strict):
         """Number of collectives of a process group that it runs at once."""
         threads = None if self.messages is None else self.messages.threads
         return 1 if threads is None else int(threads.value)
+
+    @property
+    def workers(self) -> int:
+        """Cores of each rank that its workers take from computing."""
+        workers = None if self.messages is None else self.messages.workers
+        return 0 if workers is None else int(workers.value)
+
+    @property
+    def progress(self) -> Progress:
+        """Place in which collectives advance."""
+        progress = None if self.messages is None else self.messages.progress
+        return "beside" if progress is None else progress.value
 
     @property
     def made_of(self) -> Mapping[Operation, Operation]:

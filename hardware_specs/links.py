@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from hardware_specs.bounds import Bandwidth, OnNode, PerNode
 from inputs.model import Strict, problem
@@ -14,6 +14,13 @@ class MeshLink(Strict):
     """NVLinks between two GPUs of a node, by their numbers on it."""
 
     gpus: tuple[OnNode, OnNode]
+    links: PerNode
+
+
+class SocketLink(Strict):
+    """Links between two sockets of a node, by their numbers on it."""
+
+    sockets: tuple[OnNode, OnNode]
     links: PerNode
 
 
@@ -72,35 +79,59 @@ def check_tree(tree: PcieTree, gpus: int, sockets: int, nics: int, *, gpudirect:
 
 def check_scale_up(scale_up: ScaleUp, gpus: int) -> None:
     """A mesh joins all GPUs, a domain is made of whole nodes; raises a `problem` of the node."""
-    mesh = scale_up.links.value if scale_up.links is not None else ()
-    seen: set[frozenset[int]] = set()
-    for number, link in enumerate(mesh):
-        if frozenset(link.gpus) in seen:
-            key = f"scale_up.links.value[{number}].gpus"
-            raise problem("these GPUs are linked twice", expected="one entry for a pair, with all its links", key=key)
-        seen.add(frozenset(link.gpus))
-        if max(link.gpus) >= gpus or link.gpus[0] == link.gpus[1]:
-            expected = f"two different GPUs of 0 to {gpus - 1}"
-            raise problem("no such link", expected=expected, key=f"scale_up.links.value[{number}].gpus")
-    unlinked = set(range(gpus)) - {gpu for link in mesh for gpu in link.gpus}
-    if mesh and unlinked:
-        message = f"GPU {min(unlinked)} hangs on no link of the mesh"
-        raise problem(message, expected="a link for each GPU", key="scale_up.links")
-    reached = _reached_from_first(mesh)
-    if mesh and len(reached) < gpus:
-        message = f"no NVLinks lead from GPU 0 to GPU {min(set(range(gpus)) - reached)}"
-        raise problem(message, expected="a mesh that joins all GPUs", key="scale_up.links")
+    _check_mesh(
+        [link.gpus for link in (scale_up.links.value if scale_up.links is not None else ())],
+        gpus,
+        _MeshWords("scale_up.links", "gpus", "GPU", "NVLinks"),
+    )
     domain = scale_up.domain_gpus
     if domain is not None and domain.value % gpus:
         expected = f"a multiple of the {gpus} GPUs of a node"
         raise problem("impossible value", expected=expected, key="scale_up.domain_gpus.value")
 
 
-def _reached_from_first(mesh: Sequence[MeshLink]) -> set[int]:
-    """GPUs that NVLinks lead to from GPU 0, over others too."""
+def check_socket_links(links: Sequence[SocketLink], sockets: int) -> None:
+    """The links join all sockets; raises a `problem` of the node."""
+    _check_mesh([link.sockets for link in links], sockets, _MeshWords("socket_links", "sockets", "socket", "links"))
+
+
+class _MeshWords(NamedTuple):
+    """Names of a mesh in messages: its key, the key of a pair, one of its members, its links."""
+
+    key: str
+    pair: str
+    member: str
+    links: str
+
+
+def _check_mesh(mesh: Sequence[tuple[int, int]], members: int, words: _MeshWords) -> None:
+    """Pairs are of different members, stand once, and join all members."""
+    seen: set[frozenset[int]] = set()
+    for number, pair in enumerate(mesh):
+        key = f"{words.key}.value[{number}].{words.pair}"
+        if frozenset(pair) in seen:
+            message = f"these {words.member}s are linked twice"
+            raise problem(message, expected="one entry for a pair, with all its links", key=key)
+        seen.add(frozenset(pair))
+        if max(pair) >= members or pair[0] == pair[1]:
+            expected = f"two different {words.member}s of 0 to {members - 1}"
+            raise problem("no such link", expected=expected, key=key)
+    unlinked = set(range(members)) - {member for pair in mesh for member in pair}
+    if mesh and unlinked:
+        message = f"{words.member} {min(unlinked)} hangs on no link of the mesh"
+        raise problem(message, expected=f"a link for each {words.member}", key=words.key)
+    reached = _reached_from_first(mesh)
+    if mesh and len(reached) < members:
+        first, lost = f"{words.member} 0", f"{words.member} {min(set(range(members)) - reached)}"
+        message = f"no {words.links} lead from {first} to {lost}"
+        raise problem(message, expected=f"a mesh that joins all {words.member}s", key=words.key)
+
+
+def _reached_from_first(mesh: Sequence[tuple[int, int]]) -> set[int]:
+    """Members that links lead to from the first one, over others too."""
     reached, grown = {0}, True
     while grown:
-        ends = {gpu for link in mesh if reached & set(link.gpus) for gpu in link.gpus}
+        ends = {member for pair in mesh if reached & set(pair) for member in pair}
         grown = not ends <= reached
         reached |= ends
     return reached

@@ -8,6 +8,7 @@ from pydantic import field_validator, model_validator
 
 from hardware_specs.bounds import Amount, Bandwidth, Clock, ComputeRate, Latency, Name, Number, Ratio, Share
 from hardware_specs.cpu_kernels import CpuKernels
+from hardware_specs.cpu_rates import CpuRates
 from inputs.errors import InputError
 from inputs.model import Strict, problem
 from inputs.sourced import Sourced
@@ -117,7 +118,14 @@ class Cpu(Strict):
     host_time_factor: Sourced[Ratio]
     """Multiplies the host times of the framework profile (kernel launch, Python); 1 where nothing was measured."""
     kernels: tuple[CpuKernels, ...] = ()
-    """Kernel costs by number of threads; empty: nothing was measured, no training can be predicted."""
+    """Kernel costs by number of threads, as `dlrmsim calibrate host` fits them; empty: nothing was measured."""
+    rates: CpuRates | None = None
+    """Rates from data sheets, for sockets without `kernels`; with neither no training can be predicted."""
+
+    @property
+    def computes(self) -> bool:
+        """Whether the times of kernels on it are known."""
+        return bool(self.kernels) or self.rates is not None
 
     @model_validator(mode="after")
     def _turbo_is_faster(self) -> Cpu:

@@ -17,7 +17,7 @@ from hardware_specs.bounds import Amount, Bandwidth, ByName, Name, Number, PerNo
 from hardware_specs.collectives import CalibrationPoint, CollectivePoint, FittedCollectives, LatencyPoint
 from hardware_specs.fabric import Fabric, Nic, NodeNics
 from hardware_specs.library import CollectiveLibrary
-from hardware_specs.links import PcieTree, ScaleUp, check_scale_up, check_tree
+from hardware_specs.links import PcieTree, ScaleUp, SocketLink, check_scale_up, check_socket_links, check_tree
 from hardware_specs.processors import Cpu, Gpu
 from inputs.errors import InputError
 from inputs.model import Strict, problem
@@ -71,6 +71,9 @@ class Node(Strict):
     socket_link_bytes_per_s: Sourced[Bandwidth] | None = None
     """Rate of one socket to the others of its node on nodes without GPUs (UPI, xGMI), per direction, all links; where
     sockets hold several ranks, rate of one rank to the others of its node."""
+    socket_links: Sourced[tuple[SocketLink, ...]] | None = None
+    """Number of links between pairs of sockets that hold a rank each; a pair without takes the shortest ways over
+    others. Without this any pair counts at the full rate."""
     ranks_per_socket: Sourced[PerNode] | None = None
     """Ranks that a socket may hold on nodes without GPUs; default: one."""
     pcie_tree: PcieTree | None = None
@@ -143,6 +146,11 @@ class Node(Strict):
             raise problem(WITHOUT, key="nics.gpudirect", expected=NONE)
         if self.gpu is not None and self.ranks_per_socket is not None:
             raise problem("a node with `gpu` has none of these", key="ranks_per_socket", expected=NONE)
+        if self.socket_links is not None:
+            if self.gpu is not None or self.ranks != self.sockets.value:
+                expected = "a node without `gpu`, a rank on each socket"
+                raise problem("only sockets with a rank each have this", key="socket_links", expected=expected)
+            check_socket_links(self.socket_links.value, self.sockets.value)
         several = self.gpu is None and self.ranks > 1
         if several != (self.socket_link_bytes_per_s is not None):
             message = "the key is missing" if several else "only several ranks without GPUs have this"

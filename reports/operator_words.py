@@ -12,6 +12,7 @@ from simulator.operators import (
     Amount,
     Category,
     CollectiveCall,
+    Convolution,
     Copy,
     Delay,
     DenseOptimizer,
@@ -27,6 +28,7 @@ from simulator.operators import (
 
 KIND_NAMES: Mapping[str, str] = {
     "gemm": "GEMM",
+    "convolution": "convolution",
     "embedding": "embedding lookup and update",
     "interaction": "interaction",
     "elementwise": "elementwise",
@@ -44,6 +46,7 @@ KIND_NAMES: Mapping[str, str] = {
 
 _KINDS: dict[type, str] = {
     Gemm: "gemm",
+    Convolution: "convolution",
     EmbeddingLookup: "embedding",
     EmbeddingUpdate: "embedding",
     Interaction: "interaction",
@@ -95,6 +98,14 @@ def _gemm(work: Gemm) -> str:
     return f"{times}m n k = {_count(work.m)} {_count(work.n)} {_count(work.k)}, {work.precision}"
 
 
+def _convolution(work: Convolution) -> str:
+    inputs, outputs = ("x".join(map(str, shape)) for shape in (work.inputs, work.outputs))
+    window = f"{work.kernel[0]}x{work.kernel[1]}" + (f" / {work.stride}" if work.stride > 1 else "")
+    what = {"forward": "", "inputs": ", gradient of inputs", "weights": ", gradient of weights"}[work.direction]
+    groups = f", {work.groups} groups" if work.groups > 1 else ""
+    return f"{work.images} images, {inputs} to {outputs}, {window}{groups}, {work.precision}{what}"
+
+
 def _embedding(work: EmbeddingLookup | EmbeddingUpdate) -> str:
     return f"{_count(work.lookups)} lookups in {_count(work.tables)} tables"
 
@@ -130,6 +141,7 @@ def _host(work: HostWork) -> str:
 _WRITERS: Mapping[type, Callable[[Any], str]] = {
     CollectiveCall: _call,
     Gemm: _gemm,
+    Convolution: _convolution,
     EmbeddingLookup: _embedding,
     EmbeddingUpdate: _embedding,
     Interaction: _interaction,

@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol
 
 from typing_extensions import TypeVar
 
+from hardware_specs import Cluster
 from inputs.errors import nearest_name
 from inputs.keys import KeyPath, value_at
 from inputs.yaml_lines import Document
@@ -43,6 +44,7 @@ class Asked(Generic[M, S]):
         model: the model, with the alternatives that were asked for.
         framework: the framework profile, likewise.
         world_size: number of ranks.
+        cluster: with the backend that the scenario chooses.
     """
 
     document: Document
@@ -50,6 +52,7 @@ class Asked(Generic[M, S]):
     model: M
     framework: Framework
     world_size: int
+    cluster: Cluster
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +237,7 @@ class Family(Protocol[M, S]):
 
 
 FAMILIES: Registry[Family[Any, Any]] = Registry(
-    "kind of workload", "dlrmsim.families", modules=("scenarios.dlrm.family",)
+    "kind of workload", "dlrmsim.families", modules=("scenarios.dlrm.family", "scenarios.convnet.generator")
 )
 """Families by kind. Those that ship register themselves when a kind is first looked up; their modules build on this
 one, so they are named here and not imported."""

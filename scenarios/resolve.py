@@ -17,6 +17,7 @@ from inputs.keys import KeyPath, key_text
 from inputs.quantities import MAX_RANKS
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
+from scenarios.backend import with_backend
 from scenarios.changes import with_settings
 from scenarios.family import Asked, Family, family_of_document
 from scenarios.foreign_keys import refuse_foreign_keys
@@ -56,7 +57,7 @@ def resolve(document: Document) -> ResolvedScenario:
     family = family_of_document(document)
     refuse_foreign_keys(document, family)
     scenario = validate(family.scenario, document)
-    cluster = with_shares(read_cluster(document, CLUSTER))
+    cluster = with_shares(with_backend(document, scenario, read_cluster(document, CLUSTER)))
     model, framework = _with_alternatives(
         document, scenario, _read_model(document, scenario, family), read_framework(document, scenario)
     )
@@ -64,7 +65,7 @@ def resolve(document: Document) -> ResolvedScenario:
     framework, world_size = with_buckets(framework, scenario.workload), _world_size(document, scenario, cluster)
     _check_precision(document, scenario, cluster)
     _check_ranks(document, scenario, world_size)
-    filled = family.fill(Asked(document, scenario, model, framework, world_size))
+    filled = family.fill(Asked(document, scenario, model, framework, world_size, cluster))
     check_batch(document, scenario, filled.global_batch_size, world_size, family.unit)
     ranks = cluster.node.ranks
     nodes, whole_nodes = -(-world_size // ranks), world_size % ranks == 0
@@ -148,9 +149,9 @@ def _world_size(document: Document, scenario: Scenario, cluster: Cluster) -> int
 
 
 def _check_precision(document: Document, scenario: Scenario, cluster: Cluster) -> None:
-    gpu = cluster.node.gpu
+    gpu, cpu = cluster.node.gpu, cluster.node.cpu
     if gpu is None:
-        if not cluster.node.cpu.kernels:
+        if not cpu.computes:
             raise document.error(
                 ("cluster",),
                 "nobody measured kernels on the CPUs of this cluster, and it has no GPUs",
@@ -158,9 +159,13 @@ def _check_precision(document: Document, scenario: Scenario, cluster: Cluster) -
                 expected="a cluster with GPUs, or one that `dlrmsim calibrate host` wrote; on others collectives can "
                 "be timed (`dlrmsim collective`)",
             )
+        if cpu.kernels:
+            return
+    computing = cpu.rates if gpu is None else gpu
+    if computing is None:
         return
     try:
-        gpu.peak_flops_per_s(scenario.precision.dense)
+        computing.peak_flops_per_s(scenario.precision.dense)
     except InputError as error:
         raise document.error(
             ("precision", "dense"), error.message, given=error.given, expected=error.expected

@@ -72,7 +72,14 @@ class Bursts(Strict):
 
 
 class NetworkChoice(Strict):
-    """Choices that are otherwise made by predicted cost."""
+    """Choices that are otherwise made by predicted cost, or that the cluster makes."""
+
+    backend: str | None = Field(
+        None, description="library of collectives between CPUs, ccl or mpi (default: the cluster's)"
+    )
+    communication_cores: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+        None, description="cores of each rank for the workers of ccl, which compute nothing (default: the library's)"
+    )
 
     algorithms: dict[Operation, str] = Field(
         default_factory=dict, description="force an algorithm for an op, e.g. {all_reduce: ring}"

@@ -35,8 +35,9 @@ def require_countable_tasks(program: Program, seconds: Mapping[int, Amount]) -> 
     Raises:
         InputError: one is infinite or too long; with the task and the part of the scenario that makes it so.
     """
+    categories = program.categories
     for task, value in seconds.items():
-        require_countable(program.names[task], float(np.max(value, initial=0.0)), program.categories[task])
+        require_countable(program.names[task], float(np.max(value, initial=0.0)), categories[task])
 
 
 def require_countable(task: str, seconds: float, category: Category = Category.COMM) -> None:

@@ -142,6 +142,33 @@ class Background:
         return (now - self.phase_ps) % (self.on_ps + self.off_ps)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FusedCalls:
+    """Calls of a communicator that a coordinator fuses at run time (`simulator.engine.fusing`).
+
+    Attributes:
+        call_of: number of the call that each task makes ``[T]``, by group; -1: none.
+        bytes: size of each call's buffer ``[C]``.
+        sizes: sizes of the activities that fused calls run as ``[S]``, ascending; the last is the largest.
+        activities: their numbers ``[S]``.
+        fusion_bytes: most bytes that are fused.
+        cycle_ps: least time from one look at what is ready to the next.
+        negotiation_ps: time of an agreement on what is ready everywhere.
+        announcement_ps: time before each buffer in which ranks hear of it.
+        copy_ps_per_byte: time to copy into the buffer and back, where several calls are fused.
+    """
+
+    call_of: tuple[IntArray, ...]
+    bytes: IntArray
+    sizes: IntArray
+    activities: IntArray
+    fusion_bytes: int
+    cycle_ps: int
+    negotiation_ps: int
+    copy_ps_per_byte: float
+    announcement_ps: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class LoweredProgram:
     """Everything the engine needs.
@@ -151,6 +178,7 @@ class LoweredProgram:
         resource_count: L; resources are numbered 0..L-1.
         resource_names: a name per resource for reports (may be empty).
         background: traffic of other jobs on the resources.
+        fused: calls that coordinators fuse, by the name of the controller that a stream gives.
     """
 
     groups: tuple[LoweredGroup, ...]
@@ -158,6 +186,7 @@ class LoweredProgram:
     resource_count: int
     resource_names: Sequence[str] = field(default=())
     background: tuple[Background, ...] = ()
+    fused: Mapping[str, FusedCalls] = field(default_factory=dict)
 
     @property
     def world_size(self) -> int:

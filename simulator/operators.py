@@ -6,6 +6,7 @@ An operator says nothing about time. Amounts are scalars when all ranks of a pro
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeAlias
@@ -19,6 +20,10 @@ from simulator.precisions import BYTES_PER_ELEMENT, Precision
 FloatArray: TypeAlias = NDArray[np.float64]
 Amount: TypeAlias = float | FloatArray
 """A scalar for all ranks or an array ``[P]``."""
+
+UpdateVariant = Literal["fused", "race_free", "atomic", "reference"]
+"""Ways to update rows: in one kernel with the backward pass (GPUs, hosts that were measured), or as sockets do it
+(`simulator.compute.sockets`)."""
 
 Access = Literal["stream", "columns", "transpose", "gather", "scatter", "bucketize", "recat"]
 
@@ -58,6 +63,45 @@ class Gemm:
     precision: Precision
     count: Amount = 1
     transposed: bool = False
+
+    @property
+    def elements(self) -> Amount:
+        """Numbers in both factors and the product."""
+        return self.count * (self.m * self.k + self.k * self.n + self.m * self.n)
+
+
+ConvolutionPass: TypeAlias = Literal["forward", "inputs", "weights"]
+"""The convolution itself, the gradient of its inputs, the gradient of its weights."""
+
+
+@dataclass(frozen=True, slots=True)
+class Convolution:
+    """Convolution of a rank's images, or one of its gradients, in one kernel or the few that a library takes for it.
+
+    ``inputs`` and ``outputs``: height, width and channels of an image's tensors; ``kernel``: height and width of the
+    window, which moves by ``stride``; ``groups``: parts into which the channels fall, as many as inputs: depthwise.
+    """
+
+    images: int
+    inputs: tuple[int, int, int]
+    outputs: tuple[int, int, int]
+    kernel: tuple[int, int]
+    stride: int
+    groups: int
+    precision: Precision
+    direction: ConvolutionPass = "forward"
+
+    @property
+    def flops(self) -> float:
+        """Floating point operations of the sum as it is written, 2 for each product; the same in all passes."""
+        products = self.kernel[0] * self.kernel[1] * self.inputs[2] // self.groups
+        return 2.0 * self.images * math.prod(self.outputs) * products
+
+    @property
+    def elements(self) -> float:
+        """Numbers in inputs, outputs and weights, each of which a pass reads or writes once."""
+        weights = self.kernel[0] * self.kernel[1] * self.inputs[2] // self.groups * self.outputs[2]
+        return float(self.images * (math.prod(self.inputs) + math.prod(self.outputs)) + weights)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,7 +211,9 @@ class EmbeddingUpdate:
     ``deviation``: standard deviation of the work from batch to batch, over its mean;
     ``host``: weights and state that are not in device memory, None where all are;
     ``factor``: as of a lookup;
-    ``cpu``: as of a lookup.
+    ``cpu``: as of a lookup;
+    ``variant``: how rows are updated;
+    ``collisions``: probability that two lookups of a table are of one row, mean over the lookups of the rank.
     """
 
     lookups: Amount
@@ -184,6 +230,8 @@ class EmbeddingUpdate:
     host: HostTraffic | None = None
     factor: float = 1.0
     cpu: CpuTraffic | None = None
+    variant: UpdateVariant = "fused"
+    collisions: Amount = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,7 +368,8 @@ class CollectiveCall:
     senders unless ``receive_weights`` ``[P]`` gives weights for the destinations: then i sends to j
     ``bytes[i] * receive_weights[j] / sum(receive_weights)``. ``peer_shares`` ``[P, n]`` gives the fraction of what each
     rank sends for each of the n members in rank order (rows sum to 1), own part included, where no weights of the
-    receivers describe them.
+    receivers describe them. ``root`` is the member, counted in rank order, whose buffer a gather or scatter fills or
+    sends, by messages straight between it and the others; None: the first member, by the library's algorithm.
     """
 
     op: CollectiveOp
@@ -329,10 +378,12 @@ class CollectiveCall:
     dtype: str = "fp32"
     receive_weights: FloatArray | None = None
     peer_shares: FloatArray | None = None
+    root: int | None = None
 
 
 Operator: TypeAlias = (
     Gemm
+    | Convolution
     | EmbeddingLookup
     | EmbeddingUpdate
     | CacheFill
@@ -368,9 +419,8 @@ def touched_bytes(work: Work) -> Amount:
 
     0 of all that is no kernel, or runs only on GPUs.
     """
-    if isinstance(work, Gemm):
-        elements = work.m * work.k + work.k * work.n + work.m * work.n
-        return float(BYTES_PER_ELEMENT[work.precision]) * work.count * elements
+    if isinstance(work, Gemm | Convolution):
+        return float(BYTES_PER_ELEMENT[work.precision]) * work.elements
     if isinstance(work, EmbeddingLookup):
         return work.row_bytes + work.output_bytes + work.index_bytes
     if isinstance(work, EmbeddingUpdate):

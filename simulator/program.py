@@ -8,8 +8,8 @@ other tasks, of the same iteration (lag 0) or of an earlier one (lag > 0).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeAlias
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -188,6 +188,34 @@ class ProgramBuilder:
         )
 
 
+CopiesIn: TypeAlias = Literal["device", "host"]
+"""Memory in which tensors are copied into a buffer and back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Coordinator:
+    """A controller that fuses the all_reduces of its streams at run time (`simulator.engine.fusing`).
+
+    Attributes:
+        communicator: communicator of all its calls, with one instance.
+        fusion_bytes: most bytes in one buffer.
+        cycle_s: least time from one look at what is ready to the next, seconds.
+        request_bytes: bytes with which a rank says that it is ready for a call.
+        copies_in: memory of the buffer.
+        announces_each: whether the coordinator sends each buffer's calls to one rank after the other, before it runs;
+            else one broadcast answers a cycle.
+        algorithm: all_reduce algorithm of the buffers; None: the library's choice.
+    """
+
+    communicator: str
+    fusion_bytes: float
+    cycle_s: float
+    request_bytes: float
+    copies_in: CopiesIn
+    announces_each: bool = False
+    algorithm: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class TaskGraph:
     """All programs of a job and the communicators their collectives use.
@@ -196,10 +224,12 @@ class TaskGraph:
         programs: one per program group; together they hold each rank at most once.
         communicators: name -> instance number of each global rank ``[world_size]``, -1 where a rank is in none.
             ``world`` is all zeros; one instance per node would be ``rank // local_world_size``.
+        coordinators: controllers of streams whose calls are fused at run time, by the name that streams give.
     """
 
     programs: tuple[Program, ...]
     communicators: Mapping[str, IntArray]
+    coordinators: Mapping[str, Coordinator] = field(default_factory=dict)
 
     @property
     def world_size(self) -> int:
@@ -258,12 +288,12 @@ def calls_by_communicator(works: Sequence[Work]) -> dict[str, list[tuple[int, Co
 def first_disagreement(one: OwnCalls, other: OwnCalls) -> int | None:
     """Number of the first call at which two members of a communicator differ; None where they agree.
 
-    Calls agree in op, dtype and bytes; bytes may differ in an all_to_all, and where they are given for each rank. Where
-    one member makes fewer calls and these agree, the number is theirs.
+    Calls agree in op, dtype, root and bytes; bytes may differ in an all_to_all, and where they are given for each rank.
+    Where one member makes fewer calls and these agree, the number is theirs.
     """
     for number, ((_, a), (_, b)) in enumerate(zip(one, other, strict=False)):
         is_free = a.op == "all_to_all" or np.ndim(a.bytes) > 0 or np.ndim(b.bytes) > 0
-        if (a.op, a.dtype) != (b.op, b.dtype) or not (is_free or a.bytes == b.bytes):
+        if (a.op, a.dtype, a.root) != (b.op, b.dtype, b.root) or not (is_free or a.bytes == b.bytes):
             return number
     return None if len(one) == len(other) else min(len(one), len(other))
 

@@ -16,6 +16,14 @@ def table_rows(found: Mapping[str, Any]) -> Iterator[Row]:
         yield ("tables", f"{found['sharding']['tables']:,}", types)
 
 
+def exchange_rows(found: Mapping[str, Any]) -> Iterator[Row]:
+    """Exchange of a convolutional network's gradients."""
+    exchange = found.get("exchange")
+    if exchange is not None:
+        servers = exchange.get("servers")
+        yield ("exchange", exchange["strategy"], "" if servers is None else f"parameter servers: {servers}")
+
+
 def cache_rows(found: Mapping[str, Any]) -> Iterator[Row]:
     """Rows of tables that caches find."""
     caches = found.get("caches")

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from dlrmsim.cli.options import Fresh, Scenario, Settings, Workers, refuse, say_taken_over
+from inputs.errors import InputError
 
 
 class ScalingChoice(StrEnum):
@@ -21,7 +22,7 @@ class ScalingChoice(StrEnum):
 def sweep(
     scenario: Scenario,
     *,
-    over: Annotated[str, typer.Option("--over", metavar="KEY=SIZES", help="Sizes, e.g. nodes=1,2,4,...,512.")],
+    over: Annotated[list[str], typer.Option("--over", metavar="KEY=SIZES", help="Sizes, e.g. nodes=1,2,4,...,512.")],
     scaling: Annotated[
         ScalingChoice, typer.Option("--scaling", help="weak keeps the local batch, strong the global one.")
     ] = ScalingChoice.weak,
@@ -43,6 +44,9 @@ def sweep(
     from dlrmsim.cli.progress import progress_display
     from reports.tables import scaling_report
 
+    if len(over) > 1:
+        expected = "one list of sizes; values of other keys by --set, a sweep for each"
+        raise InputError("several keys to sweep over", file="--over", given=" ".join(over), expected=expected)
     if executor is not None:
         refuse("with --executor", {"--workers": workers})
     if as_json:
@@ -50,7 +54,7 @@ def sweep(
     with progress_display() as progress:
         done = dlrmsim.sweep(
             scenario,
-            over=over,
+            over=over[0],
             scaling=scaling.value,
             settings=settings or (),
             workers=workers,

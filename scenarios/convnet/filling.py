@@ -7,8 +7,9 @@ from typing import Any
 
 from inputs.keys import KeyPath
 from inputs.yaml_lines import Document
-from scenarios.convnet.section import CYCLE_S, FUSION_BYTES, IMAGES_PER_RANK, ConvnetScenario, ConvnetSection
+from scenarios.convnet.section import IMAGES_PER_RANK, ConvnetScenario, ConvnetSection
 from scenarios.family import Asked, Filled
+from workloads.convnet.settings import CYCLE_S, FUSION_BYTES
 from workloads.family import Model
 
 BATCH: KeyPath = ("workload", "global_batch_size")

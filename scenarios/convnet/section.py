@@ -2,35 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
 from inputs.quantities import Quantity
 from scenarios.types import KIND, PRECISION, WORKLOAD, BatchSize, Scenario, Section
+from workloads.convnet.settings import Images, Strategy
 from workloads.graph.choices import Precision
-
-Strategy: TypeAlias = Literal[
-    "grpc_ps",
-    "grpc_ps_verbs",
-    "grpc_ps_mpi",
-    "grpc_ps_gdr",
-    "baidu_ring",
-    "horovod_mpi",
-    "horovod_mpi_opt",
-    "horovod_nccl",
-]
-"""Exchange of gradients (Awan et al., arXiv:1810.11112, table I).
-
-Parameter servers, whose tensors travel over gRPC, RDMA between hosts, MPI, or RDMA between GPUs; Baidu's ring over MPI;
-Horovod over MPI between hosts, MPI between GPUs, or NCCL.
-"""
-
-FUSION_BYTES = 64.0 * 2**20
-"""Size of Horovod's buffer (``HOROVOD_FUSION_THRESHOLD``, 0.15 to 0.20)."""
-
-CYCLE_S = 5e-3
-"""Time between two looks of Horovod at what is ready (``HOROVOD_CYCLE_TIME``, 0.15 to 0.20), seconds."""
 
 IMAGES_PER_RANK = 64
 """Batch of a rank where a scenario states none (tf_cnn_benchmarks' own for resnet50)."""
@@ -51,6 +30,7 @@ class ConvnetSection(Section):
     """The trained network, and the exchange of its gradients."""
 
     kind: Literal["convnet"] = Field(description=KIND)
+    framework: str | dict[str, Any] = Field("tensorflow", description="framework profile: host times, memory")
     strategy: Strategy = Field("horovod_nccl", description="exchange of gradients")
     global_batch_size: BatchSize | None = Field(
         None, description="images per iteration over all ranks, instead of images_per_rank"
@@ -59,7 +39,7 @@ class ConvnetSection(Section):
         None, description=f"images per iteration of each rank (default: {IMAGES_PER_RANK})"
     )
     classes: Count = Field(1001, description="outputs of the network; tf_cnn_benchmarks counts the background")
-    images: Literal["synthetic", "from_host"] = Field(
+    images: Images = Field(
         "synthetic", description="synthetic: made once on the GPU; from_host: copied in every iteration"
     )
     fusion_bytes: Annotated[float, Quantity("bytes", 1.0, 1e15)] | None = Field(

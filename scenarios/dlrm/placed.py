@@ -17,6 +17,7 @@ from scenarios.dlrm.typed import DlrmResolved
 from simulator.analysis import Bound
 from simulator.lowering import Machine
 from workloads.dlrm.family import DlrmWorkload
+from workloads.dlrm.iteration.volumes import volumes
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.dlrm.rows.cache import hit_rates
 from workloads.dlrm.sharding.plan import Plan
@@ -40,8 +41,10 @@ class PlacedDlrm:
         return {"sharding": sharding_of(self.workload.plan), "caches": caches_of(self.workload)}
 
     def summary_sections(self) -> dict[str, Any]:
-        """Sharding, caches and pipeline."""
-        return {**self.estimate_sections(), "pipeline": pipeline_of(self.workload.settings)}
+        """Sharding, caches, pipeline and volumes of communication."""
+        workload = self.workload
+        sizes = volumes(workload.model, workload.plan, workload.settings)
+        return {**self.estimate_sections(), "pipeline": pipeline_of(workload.settings), **sizes._asdict()}
 
     def warnings(self) -> list[str]:
         """Tables that were shrunk."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from hardware_specs import Cluster
 from inputs.keys import KeyPath
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
 from scenarios.dlrm.schedule import check_overlap, with_framework_defaults, with_framework_hybrid
-from scenarios.dlrm.section import DlrmScenario, Sharding
+from scenarios.dlrm.section import DlrmScenario, DlrmSection, Sharding
 from scenarios.family import Asked, Filled
 from scenarios.shared_keys import plain
 from workloads.dlrm.model.model import DlrmModel, with_law
@@ -19,6 +20,7 @@ from workloads.graph.framework import Framework
 DEFAULT_PLANNER = "greedy"
 PLAN: KeyPath = ("workload", "sharding", "plan")
 PLANNER: KeyPath = ("workload", "sharding", "planner")
+UPDATE: KeyPath = ("workload", "embedding_update")
 
 
 def fill(asked: Asked[DlrmModel, DlrmScenario]) -> Filled[DlrmModel]:
@@ -26,6 +28,7 @@ def fill(asked: Asked[DlrmModel, DlrmScenario]) -> Filled[DlrmModel]:
     document, chosen, framework = asked.document, asked.scenario.workload, asked.framework
     model = _with_laws(document, asked.scenario, asked.model)
     check_overlap(document, chosen)
+    _check_update(document, chosen, asked.cluster)
     sharding, place = _read_sharding(document, asked.scenario, framework)
     section = with_framework_hybrid(chosen, framework, model, asked.world_size)
     section = with_framework_defaults(section, framework).model_copy(
@@ -33,6 +36,24 @@ def fill(asked: Asked[DlrmModel, DlrmScenario]) -> Filled[DlrmModel]:
     )
     batch = chosen.global_batch_size or int(model.local_batch_size.value) * asked.world_size
     return Filled(section, model, batch, {PLAN: place})
+
+
+def _check_update(document: Document, chosen: DlrmSection, cluster: Cluster) -> None:
+    """Refuse ways to update rows on GPUs and on hosts that were measured: both have their own.
+
+    Raises:
+        InputError: the scenario names one.
+    """
+    node = cluster.node
+    if chosen.embedding_update is None or (node.gpu is None and not node.cpu.kernels):
+        return
+    ranks = "GPUs" if node.gpu is not None else "hosts that were measured"
+    raise document.error(
+        UPDATE,
+        f"{ranks} update rows in one way",
+        given=chosen.embedding_update,
+        expected="nothing, or a cluster of CPU sockets such as xeon_8280_opa",
+    )
 
 
 def _with_laws(document: Document, scenario: DlrmScenario, model: DlrmModel) -> DlrmModel:

@@ -10,7 +10,15 @@ from inputs.model import Strict
 from scenarios.types import KIND, PRECISION, WORKLOAD, BatchSize, Scenario, Section, Seed
 from workloads.dlrm.laws.index_laws import IndexLaw
 from workloads.dlrm.laws.pooling import PoolingSpread
-from workloads.dlrm.model.choices import HybridEmbedding, Ingestion, Optimizer, Overlap, PrecisionChoice
+from workloads.dlrm.model.choices import (
+    ExchangeCalls,
+    HybridEmbedding,
+    Ingestion,
+    Optimizer,
+    Overlap,
+    PrecisionChoice,
+    SocketUpdate,
+)
 from workloads.dlrm.model.storage import LOAD_FACTOR, ComputeKernel
 from workloads.graph.framework import CudaGraph, Pipeline
 
@@ -72,6 +80,16 @@ class DlrmSection(Section):
         None, description="software pipelining across iterations (default: the framework's, or none)"
     )
     overlap: Overlap = Field(default_factory=Overlap, description="operations that overlap within an iteration")
+    embedding_update: SocketUpdate | None = Field(
+        None,
+        description="how sockets add gradients to rows (default: race_free): race_free, atomic, or reference on one "
+        "core; GPUs have one way",
+    )
+    exchange: ExchangeCalls = Field(
+        "all_to_all",
+        description="calls that bring pooled vectors of whole tables to the ranks of their samples: all_to_all, "
+        "scatter (one for each rank) or scatter_list (one for each table)",
+    )
     cuda_graph: CudaGraph | None = Field(
         None, description="scope of one launch (default: the framework's): none, the network, the iteration"
     )

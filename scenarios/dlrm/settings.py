@@ -5,6 +5,7 @@ from __future__ import annotations
 from scenarios.dlrm.schedule import with_framework_defaults
 from scenarios.dlrm.typed import DlrmResolved
 from simulator.compute import threads_of
+from simulator.operators import UpdateVariant
 from workloads.dlrm.laws.index_laws import make_law
 from workloads.dlrm.model.settings import DlrmSettings
 from workloads.graph.choices import largest_share
@@ -17,9 +18,13 @@ def settings_of(resolved: DlrmResolved) -> DlrmSettings:
         InputError: a rank has no sample, or there is no such reuse histogram.
     """
     workload = with_framework_defaults(resolved.scenario.workload, resolved.framework)
+    node, local = resolved.cluster.node, min(resolved.cluster.node.ranks, resolved.world_size)
+    on_host = node.gpu is None
+    by_rates = on_host and not node.cpu.kernels
+    update: UpdateVariant = (workload.embedding_update or "race_free") if by_rates else "fused"
     return DlrmSettings(
         world_size=resolved.world_size,
-        local_world_size=min(resolved.cluster.node.ranks, resolved.world_size),
+        local_world_size=local,
         global_batch_size=largest_share(resolved.global_batch_size, workload.gradient_accumulation),
         iteration_samples=resolved.global_batch_size,
         framework=resolved.framework,
@@ -30,8 +35,12 @@ def settings_of(resolved: DlrmResolved) -> DlrmSettings:
         seed=resolved.scenario.variation.seed,
         cache_hit_rate=workload.sharding.cache_hit_rate,
         gradient_accumulation=workload.gradient_accumulation,
-        on_host=resolved.cluster.node.gpu is None,
-        threads=threads_of(resolved.cluster.node, min(resolved.cluster.node.ranks, resolved.world_size)),
+        on_host=on_host,
+        measured_host=bool(node.cpu.kernels),
+        embedding_update=update,
+        exchange=workload.exchange,
+        progress=resolved.cluster.collectives.progress,
+        threads=1 if by_rates else threads_of(node, local),
         collective_threads=resolved.cluster.collectives.threads,
         copied=frozenset(resolved.cluster.collectives.made_of),
         overlaps=workload.overlap,

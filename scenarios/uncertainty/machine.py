@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from hardware_specs.cpu_rates import CpuRates
 from hardware_specs.links import PcieTree
 from hardware_specs.processors import Cpu, Gpu
 from hardware_specs.types import Cluster, Node
@@ -18,15 +19,22 @@ from scenarios.uncertainty.shares import (
     share_of,
 )
 from scenarios.uncertainty.usage import LARGE_BYTES, CallUse, Usage, parts
+from simulator.compute.convolution import has_fractions
 from simulator.network.calibration import Calibration
 
 NODE, GPU, NICS, FABRIC = "cluster.node", "cluster.node.gpu", "cluster.node.nics", "cluster.fabric"
 
+CONVOLUTION = "Convolution"
 EMBEDDING = ("EmbeddingLookup", "EmbeddingUpdate", "CacheFill")
 STREAMS = ("Elementwise", "DenseOptimizer", "Interaction")
 MEMORY_BOUND_GEMMS = 0.5
 """Part of the time of GEMMs that counts as bound by memory where the classes of kernels share the HBM's time: some
 layers of an MLP are, some are not."""
+
+MEASURED_CONVOLUTIONS, OTHER_CONVOLUTIONS = 0.10, 0.25
+"""Standard deviation of the rate of a network's convolutions on a generation of GPUs on which these were measured
+(networks on one P100 are 6 to 8 % off in the median, `benchmarks.convnets`; single convolutions up to 30 %), and on
+one that takes Volta's fractions."""
 
 UNMEASURED_L2 = 0.35
 """Standard deviation of an unmeasured L2 rate: half the way (of the logarithm) from the HBM's rate, which is
@@ -91,11 +99,30 @@ def version_of(cluster: Cluster, calls: Sequence[CallUse]) -> Constant:
 
 def _kernels(cluster: Cluster, usage: Usage) -> dict[str, list[Weighted]]:
     gpu = cluster.node.gpu
+    cpu = cluster.node.cpu
+    if gpu is None and not cpu.kernels and cpu.rates is not None:
+        return _socket(cpu.rates)
     if gpu is None:
         costs = Weighted(1.0, _cpu_costs(cluster.node.cpu))
         return {"GEMM": [costs], "HBM": [costs], "host": [costs]}
     host = graded(f"{NODE}.cpu.host_time_factor", cluster.node.cpu.host_time_factor, "dlrmsim calibrate host")
     return {"GEMM": [*_gemms(gpu, usage)], "HBM": [*_memory(gpu, usage)], "host": [Weighted(1.0, host)]}
+
+
+def _socket(rates: CpuRates) -> dict[str, list[Weighted]]:
+    """Constants of a socket's data sheet; each class rests on those that most of its time does."""
+    key = f"{NODE}.cpu.rates"
+    gemms = [
+        graded(f"{key}.peak_flops.fp32", rates.peak_flops["fp32"], "a GEMM benchmark on all cores of a socket"),
+        graded(f"{key}.gemm_fraction", rates.gemm_fraction, "a GEMM benchmark on all cores of a socket"),
+    ]
+    memory = graded(f"{key}.memory_bytes_per_s", rates.memory_bytes_per_s, "STREAM on a socket")
+    start = graded(f"{key}.kernel_start_s", rates.kernel_start_s, "an empty parallel region on all cores")
+    return {
+        "GEMM": [Weighted(1.0, constant) for constant in gemms],
+        "HBM": [Weighted(1.0, memory)],
+        "host": [Weighted(1.0, start)],
+    }
 
 
 def _cpu_costs(cpu: Cpu) -> Constant:
@@ -110,7 +137,22 @@ def _gemms(gpu: Gpu, usage: Usage) -> Iterator[Weighted]:
     precision = gpu.computes_in(usage.precision)
     peak = next(rate for name, rate in gpu.peak_flops.items() if name == precision)
     yield Weighted(1.0, graded(f"{GPU}.peak_flops.{precision}", peak, f"the data sheet of {gpu.name}"))
-    yield Weighted(1.0, graded(f"{GPU}.achieved.gemm_fraction", gpu.achieved.gemm_fraction, _timed_kernels(gpu)))
+    convolutions = parts({name: usage.kernels_s.get(name, 0.0) for name in ("Gemm", CONVOLUTION)}).get(CONVOLUTION, 0.0)
+    measured = has_fractions(gpu.architecture, precision)
+    # Fractions of convolutions are fitted on top of the rate of GEMMs: both together were measured.
+    products = 1.0 - convolutions if measured else 1.0
+    fraction = graded(f"{GPU}.achieved.gemm_fraction", gpu.achieved.gemm_fraction, _timed_kernels(gpu))
+    yield Weighted(products, fraction)
+    yield Weighted(convolutions, _convolutions(gpu, measured=measured))
+
+
+def _convolutions(gpu: Gpu, *, measured: bool) -> Constant:
+    """Rates of convolutions of a generation of GPUs."""
+    key, measure = f"{GPU}.architecture", "the convolutions of DeepBench (baidu-research/DeepBench) on this GPU"
+    if measured:
+        reason = f"convolutions at the fractions of {gpu.architecture}, fitted on DeepBench's"
+        return Constant(key, "derived", MEASURED_CONVOLUTIONS, reason, measure)
+    return Constant(key, "assumed", OTHER_CONVOLUTIONS, "convolutions at the fractions of Volta", measure)
 
 
 def _memory(gpu: Gpu, usage: Usage) -> Iterator[Weighted]:

@@ -2,6 +2,7 @@
 
     GEMM          by shape: tiles, waves, split-K (`simulator.compute.gemm`)
     streams       start + bytes / rate: element-wise kernels, optimizers, copies
+    convolutions  the fastest algorithm: matrix product or Winograd (`simulator.compute.convolution`)
     interaction   start + arithmetic or bytes, whichever is longer
     embeddings    max(start, bytes / rate)
 
@@ -20,11 +21,13 @@ import numpy as np
 
 from hardware_specs.processors import Gpu
 from hardware_specs.types import Node
+from simulator.compute.convolution import ConvolutionRates, convolution_s, fractions_of, has_fractions
 from simulator.compute.gemm import GemmRates, aligned_elements, gemm_s
 from simulator.compute.model import COMPUTE_MODELS
 from simulator.operators import (
     Amount,
     CacheFill,
+    Convolution,
     Copy,
     Delay,
     DenseOptimizer,
@@ -99,6 +102,8 @@ class GpuModel:
             return f"{self.gpu.name} has no tf32: such GEMMs compute in fp32"
         if isinstance(operator, Gemm) and operator.precision == "fp8":
             return "no GEMM in fp8 was measured: they reach the share of the peak that 16-bit ones do"
+        if isinstance(operator, Convolution) and not has_fractions(self.gpu.architecture, operator.precision):
+            return f"no convolution in {operator.precision} was measured on {self.gpu.name}: they count as on volta"
         return None
 
     def improved(self, speed: Mapping[str, float]) -> GpuModel:
@@ -198,6 +203,15 @@ class GpuModel:
     def _gemm(self, operator: Gemm) -> Amount:
         return gemm_s(operator, self.gemm_rates(operator.precision))
 
+    def _convolution(self, operator: Convolution) -> Amount:
+        rates = ConvolutionRates(
+            gemm=self.gemm_rates(operator.precision),
+            fractions=fractions_of(self.gpu.architecture, self.gpu.computes_in(operator.precision)),
+            stream_bytes_per_s=self.stream_bytes_per_s,
+            kernel_start_s=self.kernel_start_s,
+        )
+        return convolution_s(operator, rates)
+
     def _lookup(self, operator: EmbeddingLookup) -> Amount:
         """Rows that miss the L2 come from memory, all pass through the L2; whichever takes longer."""
         l2_bytes, others = self.gpu.l2_bytes.value, operator.output_bytes + operator.index_bytes
@@ -280,6 +294,7 @@ def gemm_rates(gpu: Gpu, precision: str, gemm_speed: float = 1.0, memory_speed: 
 
 _DURATIONS: dict[type, Callable[[GpuModel, Any], Amount]] = {
     Gemm: GpuModel._gemm,  # noqa: SLF001 - the class's own table
+    Convolution: GpuModel._convolution,  # noqa: SLF001
     EmbeddingLookup: GpuModel._lookup,  # noqa: SLF001
     EmbeddingUpdate: GpuModel._update,  # noqa: SLF001
     CacheFill: GpuModel._cache_fill,  # noqa: SLF001

@@ -14,7 +14,8 @@ import simpy
 
 from simulator.engine.capacity import NEVER, Capacities
 from simulator.engine.clock import SOLVE, Agenda, Alarm
-from simulator.engine.controllers import ControlRoom
+from simulator.engine.control_room import ControlRoom
+from simulator.engine.controllers import RunAs
 from simulator.engine.deadlock import deadlock_error
 from simulator.engine.flows import Flows
 from simulator.engine.frontier import Frontier
@@ -22,7 +23,7 @@ from simulator.engine.instances import find_members, private_durations
 from simulator.engine.members import Members, join, pick, run_begins, run_lengths, size_of
 from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, Recorder, RunOptions, RunResult
 from simulator.engine.units import compile_units
-from simulator.engine.usage import build_usage
+from simulator.engine.usage import CompiledPhase, build_usage
 from simulator.lowered import LoweredProgram
 
 Token = tuple[int, int, int]
@@ -67,6 +68,7 @@ class _Engine:
         ]
         self._row_of = [{int(t): a for a, t in enumerate(g.activity_tasks)} for g in program.groups]
         self._arrivals: dict[int, _Arrivals] = {}
+        self._run_as: dict[tuple[int, int], tuple[CompiledPhase, ...]] = {}
         self._released: dict[tuple[int, int, int], list[Members]] = {}
         self._completed: dict[int, dict[int, GroupTimes]] = {}
         self._recorder = Recorder(np.concatenate([g.ranks for g in program.groups]), options.keep_last)
@@ -128,7 +130,7 @@ class _Engine:
 
     # What controllers ask for (controllers.Actor)
 
-    def issue(self, group: int, task: int, iteration: int, member: int) -> int | None:
+    def issue(self, group: int, task: int, iteration: int, member: int, run_as: RunAs | None = None) -> int | None:
         """Start a task of a controlled stream now; its end in ps, None where an activity decides the end."""
         now = int(self._env.now)
         state = self._frontiers[group].state(iteration)
@@ -137,6 +139,9 @@ class _Engine:
         row = self._row_of[group].get(task)
         present = row is not None and self._program.groups[group].instances[row, member] >= 0
         if present:
+            if run_as is not None and row is not None:
+                instance = int(self._program.groups[group].instances[row, member])
+                self._run_as[instance, iteration] = self._table.phases_as(run_as)
             self.arrived(group, task, iteration, here)
             self._settle()
             return None
@@ -153,9 +158,13 @@ class _Engine:
         arrivals.arrived[instance] += count
         arrivals.last[instance] = max(int(arrivals.last[instance]), latest)
         if arrivals.arrived[instance] == self._membership.size[instance]:
-            phase = self._table.phases[instance][0]
+            phase = self._phases(instance, iteration)[0]
             self._under_way += 1
             self._agenda.add(int(arrivals.last[instance]) + phase.latency_ps, (instance, iteration, 0))
+
+    def _phases(self, instance: int, iteration: int) -> tuple[CompiledPhase, ...]:
+        """The phases of an instance, or those of what a controller lets it run as."""
+        return self._run_as.get((instance, iteration)) or self._table.phases[instance]
 
     def _skip(
         self, group: int, task: int, iteration: int, members: Members, absent: np.typing.NDArray[np.bool_]
@@ -177,7 +186,7 @@ class _Engine:
         """The latency of these phases has passed: their work starts."""
         now = int(self._env.now)
         for instance, iteration, number in tokens:
-            phase = self._table.phases[instance][number]
+            phase = self._phases(instance, iteration)[number]
             if phase.row >= 0:
                 self._flows.start(phase.row, phase.work_ps, (instance, iteration, number), now)
             else:
@@ -195,7 +204,7 @@ class _Engine:
 
     def _phase_over(self, instance: int, iteration: int, number: int) -> None:
         now = int(self._env.now)
-        phases = self._table.phases[instance]
+        phases = self._phases(instance, iteration)
         last = number + 1 == len(phases)
         for part in self._membership.parts[instance]:
             if part.release is None:
@@ -208,6 +217,7 @@ class _Engine:
                 self._released.setdefault((part.group, part.task, iteration), []).append(released)
         if last:
             self._arrived(iteration).end[instance] = now
+            self._run_as.pop((instance, iteration), None)
             self._under_way -= 1
         else:
             self._agenda.add(now + phases[number + 1].latency_ps, (instance, iteration, number + 1))

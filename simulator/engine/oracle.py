@@ -9,7 +9,7 @@ picosecond on every program.
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import simpy
@@ -17,7 +17,8 @@ import simpy
 from inputs.errors import DeadlockError
 from simulator.engine.capacity import NEVER, Capacities
 from simulator.engine.clock import SOLVE, Alarm
-from simulator.engine.controllers import ControlRoom
+from simulator.engine.control_room import ControlRoom
+from simulator.engine.controllers import RunAs
 from simulator.engine.flows import integer_speeds, work_shift
 from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, Recorder, RunOptions, RunResult
 from simulator.engine.sharing import SharingModel
@@ -129,6 +130,7 @@ class _Oracle:
         self._network = _Network(self._env, options.sharing, capacities)
         self._done: dict[TaskKey, simpy.Event] = {}
         self._issued: dict[TaskKey, simpy.Event] = {}
+        self._run_as: dict[TaskKey, RunAs] = {}
         self._instances: dict[tuple[int, int], _Instance] = {}
         self._members = [
             sorted(int(r) for g in program.groups for r in g.ranks[np.any(g.instances == i, axis=0)])
@@ -214,31 +216,45 @@ class _Oracle:
         instance.missing -= 1
         instance.released[rank] = self._env.event()
         if instance.missing == 0:
-            self._env.process(self._activity(number, iteration, instance))
+            self._env.process(self._activity(number, iteration, instance, self._run_as.get(key)))
         yield instance.released[rank]
         self._times[group]["waiting"][iteration, task, member] = instance.last - arrival
 
-    def _activity(self, number: int, iteration: int, instance: _Instance) -> Process:
-        activity = self._program.activities[number]
-        last = len(activity.phases) - 1
-        for position, phase in enumerate(activity.phases):
+    def _phases(self, number: int, run_as: RunAs | None) -> tuple[Phase, ...]:
+        """The phases of an instance, or those of what a controller lets it run as."""
+        if run_as is None:
+            return self._program.activities[number].phases
+        lead = Phase(run_as.lead_ps, 0, np.zeros(0, dtype=np.int64), np.zeros(0))
+        if run_as.activity is None:
+            return (lead,)
+        (above, below), phases = run_as.part, self._program.activities[run_as.activity].phases
+        parts = (-(-p.work_ps * above // below) if len(p.resources) else p.work_ps for p in phases)
+        return (lead, *(replace(phase, work_ps=part) for phase, part in zip(phases, parts, strict=True)))
+
+    def _activity(self, number: int, iteration: int, instance: _Instance, run_as: RunAs | None) -> Process:
+        activity, phases = self._program.activities[number], self._phases(number, run_as)
+        runs = number if run_as is None or run_as.activity is None else run_as.activity
+        last = len(phases) - 1
+        for position, phase in enumerate(phases):
             busy = phase.work_ps > 0 and len(phase.resources) > 0
             yield self._env.timeout(phase.latency_ps + (0 if busy else phase.work_ps))
             if busy:
-                yield self._network.transfer((number, position, iteration), phase)
+                yield self._network.transfer((runs, position, iteration), phase)
             for index, rank in enumerate(self._members[number]):
                 leaves = last if activity.release_phase is None else min(int(activity.release_phase[index]), last)
                 if leaves == position:
                     instance.released[rank].succeed()
-        if not activity.phases:  # a communicator of one rank
+        if not phases:  # a communicator of one rank
             for released in instance.released.values():
                 released.succeed()
         instance.end = int(self._env.now)
 
     # What controllers ask for (controllers.Actor)
 
-    def issue(self, group: int, task: int, iteration: int, member: int) -> int | None:
+    def issue(self, group: int, task: int, iteration: int, member: int, run_as: RunAs | None = None) -> int | None:
         """Let a waiting task start; returns its end if it is private."""
+        if run_as is not None:
+            self._run_as[group, member, task, iteration] = run_as
         self._issued[group, member, task, iteration].succeed()
         lowered = self._program.groups[group]
         if task in lowered.activity_tasks:

@@ -8,11 +8,12 @@ then works on classes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from simulator.engine.controllers import RunAs
 from simulator.lowered import Activity, LoweredProgram, Phase
 from simulator.operators import FloatArray
 from simulator.program import IntArray
@@ -50,6 +51,17 @@ class UsageTable:
     class_count: int
     class_of: IntArray
 
+    def phases_as(self, run_as: RunAs) -> tuple[CompiledPhase, ...]:
+        """Phases of what a controller lets an activity run as."""
+        if run_as.activity is None:
+            return (CompiledPhase(run_as.lead_ps, 0, -1),)
+        phases = [
+            CompiledPhase(phase.latency_ps, part_of(phase.work_ps, run_as.part), phase.row)
+            for phase in self.phases[run_as.activity]
+        ]
+        phases[0] = replace(phases[0], latency_ps=phases[0].latency_ps + run_as.lead_ps)
+        return tuple(phases)
+
     def gather(self, rows: IntArray) -> tuple[IntArray, IntArray, FloatArray]:
         """Entries of several rows: counts ``[rows]``, classes and usage one row after the other."""
         begin = self.ptr[rows]
@@ -57,6 +69,11 @@ class UsageTable:
         ends = np.cumsum(counts)
         entries = np.arange(ends[-1]) + np.repeat(begin - ends + counts, counts)
         return counts, self.classes[entries], self.usage[entries]
+
+
+def part_of(work_ps: int, part: tuple[int, int]) -> int:
+    """A part of some work, rounded up: none of it becomes nothing."""
+    return -(-work_ps * part[0] // part[1])
 
 
 def build_usage(program: LoweredProgram) -> UsageTable:

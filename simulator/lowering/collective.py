@@ -90,7 +90,7 @@ def _sized(call: CollectiveCall, block: Block, sizes: Amount | None, weights: Am
     size = np.asarray(0.0 if sizes is None else sizes)
     if call.op != "all_to_all" or (size.ndim == 0 and weights is None):
         per_instance = size[block.ranks].max(axis=1, keepdims=True) if size.ndim else np.full((1, 1), float(size))
-        return Call(call.op, block, per_instance)
+        return Call(call.op, block, per_instance, root=call.root)
     sent = _evened(size[block.ranks] if size.ndim else np.full(block.ranks.shape, float(size)), evened)
     share = np.asarray(1.0 if weights is None else weights)
     share = share[block.ranks] if share.ndim else np.ones(block.ranks.shape)

@@ -142,10 +142,11 @@ def _crowded(machine: Machine, port: Port, program: Program) -> bool:
     level = machine.topology.ports.get(port)
     if level is None:
         return False
-    kernels = any(host_traffic(work) is not None and not isinstance(work, Copy) for work in program.work)
-    ways = len(PORTS) if port == "ddr" and kernels else 1
     rates = machine.collectives.rates
-    return ways * _ranks_on_one(level) * rates["pcie"] > rates[level.name] * _ENOUGH
+    asked, room = _ranks_on_one(level) * rates["pcie"], rates[level.name] * _ENOUGH
+    if port != "ddr" or asked > room or len(PORTS) * asked <= room:
+        return asked > room
+    return any(host_traffic(work) is not None and not isinstance(work, Copy) for work in program.work)
 
 
 def _ranks_on_one(level: Level) -> int:

@@ -9,9 +9,10 @@ import numpy as np
 
 from inputs.errors import InputError, ProgramError
 from simulator.countable import require_countable_tasks
-from simulator.lowered import Activity, LoweredGroup, LoweredProgram
+from simulator.lowered import Activity, FusedCalls, LoweredGroup, LoweredProgram
 from simulator.lowering.collective import LoweredCollective, lower_collective
 from simulator.lowering.faster import faster
+from simulator.lowering.fusing import faster_agreements, lower_coordinator
 from simulator.lowering.machine import Machine
 from simulator.lowering.private import durations_of, evened_part, fill, member_instances, task_seconds
 from simulator.lowering.result import CollectiveInfo, Lowering
@@ -56,6 +57,7 @@ def lower(
     shared = _Activities(len(graph.programs))
     beside = shared_work_of(better, varied)
     calls = _lower_collectives(graph, better, shared, improve, beside)
+    fused = _lower_coordinators(graph, better, shared, improve)
     private = _lower_shared(graph, seconds, shared, improve, beside)
     groups = [
         _group(program, rows, of_program, varied, graph.world_size)
@@ -68,6 +70,7 @@ def lower(
         topology.resource_count + len(beside.names),
         (*topology.resource_names, *beside.names),
         background_of(machine.background, topology),
+        fused,
     )
     infos: tuple[CollectiveInfo, ...] = tuple(call.info for call in calls)
     return Lowering(lowered, infos, warnings_of(graph, better, seconds, calls))
@@ -135,6 +138,18 @@ def _lower_collectives(
         shared.activities += faster(beside.collectives(collective.activities, of_rank), speed)
         lowered.append(collective)
     return lowered
+
+
+def _lower_coordinators(
+    graph: TaskGraph, machine: Machine, shared: _Activities, improve: Mapping[str, float]
+) -> dict[str, FusedCalls]:
+    """Add the activities that fused calls run as; the coordinators by name."""
+    found, speed = {}, improve.get("communication", 1.0)
+    for name, coordinator in graph.coordinators.items():
+        calls, activities = lower_coordinator(name, coordinator, graph, machine, len(shared.activities))
+        found[name] = faster_agreements(calls, speed)
+        shared.activities += faster(activities, speed)
+    return found
 
 
 def _lower_shared(

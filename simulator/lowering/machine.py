@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from hardware_specs.types import Cluster, Node
+from hardware_specs.types import Cluster
 from inputs.errors import InputError, nearest_name
-from simulator.compute import COMPUTE_MODELS, ComputeModel, CpuModel
+from simulator.compute import COMPUTE_MODELS, ComputeModel, CpuModel, SocketModel
 from simulator.network.background import OtherJob
 from simulator.network.levels import ResourceClass
 from simulator.network.model import CollectiveModel
@@ -88,12 +88,15 @@ def build_machine(
         InputError: an impossible size, or an unknown placement, algorithm or compute model.
     """
     topology = Topology.build(cluster, world_size, placement, seed)
-    compute = _compute(cluster.node, world_size, launch_s, compute_model)
+    compute = _compute(cluster, world_size, launch_s, compute_model)
     return Machine(topology, compute, CollectiveModel.of(cluster, topology, algorithms), dict(background or {}))
 
 
-def _compute(node: Node, world_size: int, launch_s: float, name: str) -> ComputeModel:
-    """The named model of the node's GPU; without GPUs that of its CPUs."""
+def _compute(cluster: Cluster, world_size: int, launch_s: float, name: str) -> ComputeModel:
+    """The named model of the node's GPU; without GPUs that of its CPUs: as measured, else from their rates."""
+    node = cluster.node
+    if node.gpu is None and not node.cpu.kernels and node.cpu.rates is not None:
+        return SocketModel.of(cluster, node.cpu.rates, world_size, launch_s)
     if node.gpu is None:
         return CpuModel.of(node, min(world_size, node.ranks))
     return COMPUTE_MODELS.get(name, key="compute_model")(node.accelerator, node, launch_s)

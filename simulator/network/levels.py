@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from hardware_specs.types import Cluster, Fabric, Node
+from simulator.network.routes import Routes
 from simulator.network.torus import Torus
 from simulator.operators import FloatArray
 from simulator.program import IntArray
@@ -52,10 +53,12 @@ class Mesh:
         local_rank_of: number of each rank on its node ``[world_size]``.
         share: part of a GPU's port that leads to each other GPU of the node ``[gpus, gpus]``; without a link the rate
             of PCIe for the pair.
+        routes: ways of sockets over each other, which have no shares; None: GPUs.
     """
 
     local_rank_of: IntArray
     share: FloatArray
+    routes: Routes | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -227,12 +230,16 @@ def host_levels_of(node: Node, node_of: IntArray, local: IntArray, known: Collec
     return tuple(found)
 
 
-def _host_levels(node: Node, node_of: IntArray, local: IntArray, domain: IntArray) -> list[Level]:  # noqa: ARG001 - as above
+def _host_levels(node: Node, node_of: IntArray, local: IntArray, domain: IntArray) -> list[Level]:  # noqa: ARG001 - one signature
     """The link of each socket to the others of its node, on nodes without GPUs."""
     if node.socket_link_bytes_per_s is None:
         return []
     ranks = np.arange(len(node_of), dtype=np.int64)
-    return [Level("socket", node.socket_link_bytes_per_s.value, len(ranks), ranks, inside=ranks, within=node_of)]
+    rate, mesh = node.socket_link_bytes_per_s.value, None
+    if node.socket_links is not None:
+        links = [(*link.sockets, link.links) for link in node.socket_links.value]
+        mesh = Mesh(local, np.zeros((0, 0)), Routes.of(node.sockets.value, links))
+    return [Level("socket", rate, len(ranks), ranks, inside=ranks, within=node_of, mesh=mesh)]
 
 
 def _nic_level(node: Node, node_of: IntArray, local: IntArray, domain: IntArray) -> Level:

@@ -107,7 +107,7 @@ def over_level(pattern: Pattern, block: Block, level: Level) -> Traffic:
 
 
 def mesh_share(pattern: Pattern, block: Block, topology: Topology) -> float:
-    """Share of the NVLink ports that a pattern can use inside the node where that is least; 1 where any pair has all.
+    """Share of the ports (NVLink, sockets) that a pattern can use inside the node where that is least; 1 of no mesh.
 
     All instances of a block have the same GPUs of their nodes where these have links to some others only.
     """
@@ -119,7 +119,10 @@ def mesh_share(pattern: Pattern, block: Block, topology: Topology) -> float:
         together = np.flatnonzero(block.domains.slot[0] == domain)
         if len(together) > 1:
             local = mesh.local_rank_of[block.ranks[0][together]]
-            shares.append(pattern.mesh_share(mesh.share[np.ix_(local, local)], together))
+            if mesh.routes is not None:
+                shares.append(mesh.routes.share(pattern, local, together))
+            else:
+                shares.append(pattern.mesh_share(mesh.share[np.ix_(local, local)], together))
     return min(shares)
 
 

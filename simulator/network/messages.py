@@ -49,12 +49,13 @@ class MessageTransport:
     def of(cluster: Cluster, constants: MessageConstants) -> MessageTransport:
         """The constants of ``cluster``'s library, NICs and switches."""
         fit = cluster.fitted
-        copy = constants.copy_bytes_per_s if fit is None else fit.copy_bytes_per_s
+        copy = constants.copy_bytes_per_s.value if fit is None else fit.copy_bytes_per_s.value
+        shared = 1 if constants.workers is None or fit is not None else constants.workers.value
         return MessageTransport(
             constants=constants,
             wire_s=cluster.node.nics.nic.latency_s.value + cluster.fabric.hop_latency_s.value,
             link_s=cluster.fabric.hop_latency_s.value,
-            copy_s_per_byte=1.0 / copy.value,
+            copy_s_per_byte=1.0 / (copy * shared),
             factors=Factors.of(cluster),
         )
 

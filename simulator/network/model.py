@@ -43,6 +43,9 @@ FULL = LinkFractions(1.0, 1.0)
 NETWORK: tuple[ResourceClass, ...] = ("nic", "spine", "torus")
 """Links between nodes: the fraction of the NIC was seen on all of them together."""
 
+STRAIGHT = "sends"
+"""Algorithm of calls with a root of their own: messages that a program describes, not a library's collective."""
+
 ALONE = CollectiveAlgorithm("none", (), "a communicator of one member: nothing to do", stages=lambda _: ())
 
 
@@ -216,7 +219,7 @@ class CollectiveModel:
         if call.peer_shares is not None:
             return _Remembered()
         sizes = (call.bytes, call.send_bytes, call.receive_weights)
-        key = (call.op, call.block, *(None if size is None else size.tobytes() for size in sizes))
+        key = (call.op, call.root, call.block, *(None if size is None else size.tobytes() for size in sizes))
         if key not in self._calls:
             if len(self._calls) >= MOST_REMEMBERED:
                 self._calls.clear()
@@ -238,7 +241,8 @@ class CollectiveModel:
 
     def _known(self, call: Call) -> list[CollectiveAlgorithm]:
         """The algorithms that can run on the machine and on the call's ranks."""
-        return [a for a in possible(self.cluster, call.op) if a.applies(call.block)]
+        known = [a for a in possible(self.cluster, call.op) if a.applies(call.block)]
+        return known if call.root is None else [a for a in known if a.name == STRAIGHT]
 
     def _options(self, call: Call, algorithm: CollectiveAlgorithm) -> list[Timed]:
         """The call with this algorithm and each of its protocols."""
@@ -346,11 +350,12 @@ class CollectiveModel:
 
 
 def on_mesh(fractions: Mapping[ResourceClass, LinkFractions], share: float) -> Mapping[ResourceClass, LinkFractions]:
-    """The fractions where only a share of each NVLink port can be used: a cap on this activity."""
+    """The fractions where only a share of each port (NVLink, sockets) can be used: a cap on this activity."""
     if share == 1.0:
         return fractions
-    nvlink = fractions["nvlink"]
-    return {**fractions, "nvlink": LinkFractions(nvlink.reached * share, nvlink.usable)}
+    name: ResourceClass = "nvlink" if "nvlink" in fractions else "socket"
+    ports = fractions[name]
+    return {**fractions, name: LinkFractions(ports.reached * share, ports.usable)}
 
 
 def picoseconds(seconds: float) -> int:

@@ -7,6 +7,7 @@ import pytest
 
 from hardware_specs import load_cluster
 from hardware_specs.collectives import LatencyPoint
+from hardware_specs.cpu_rates import CpuRates
 from hardware_specs.library import (
     Choice,
     Choices,
@@ -23,7 +24,7 @@ from simulator.network.calibration import calibrate
 
 PAGE = (Path(__file__).parents[2] / "docs/reference/hardware.md").read_text()
 MODELS = [
-    *(Gpu, AchievedRates, Cpu, Nic, NodeNics, ScaleUp, Node, Fabric, Cluster),
+    *(Gpu, AchievedRates, Cpu, CpuRates, Nic, NodeNics, ScaleUp, Node, Fabric, Cluster),
     *(CollectiveLibrary, NcclConstants, MessageConstants, MessageTime, Choices, Choice, CalibrationPoint, LatencyPoint),
 ]
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from benchmarks.engine_programs import global_program, grouped_program
 from benchmarks.oracle import compare
-from benchmarks.random_programs import RandomProgram, SeededChoices, draw_program
+from benchmarks.random_programs import RandomProgram, SeededChoices, draw_fused_program, draw_program
 from inputs.errors import DeadlockError
 from simulator.engine import RunOptions, flows, frontier, run
 from simulator.engine import engine as engine_module
@@ -53,6 +53,19 @@ def test_engine_equals_oracle(drawn: RandomProgram) -> None:
 @given(programs(controlled=True))
 def test_engine_equals_oracle_with_streams_that_issue_by_readiness(drawn: RandomProgram) -> None:
     assert compare(drawn) in {"", "deadlock"}
+
+
+@st.composite
+def fused_programs(draw: st.DrawFn) -> RandomProgram:
+    return draw_fused_program(DrawnChoices(draw))
+
+
+@settings(_slow_draws, max_examples=80)
+@given(fused_programs())
+def test_engine_equals_oracle_with_collectives_that_a_coordinator_fuses(drawn: RandomProgram) -> None:
+    difference = compare(drawn)
+    event("deadlock" if difference == "deadlock" else "ran")
+    assert difference in {"", "deadlock"}
 
 
 @pytest.mark.slow

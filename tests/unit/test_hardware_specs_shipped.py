@@ -65,7 +65,7 @@ def test_each_number_has_unit_source_and_grade(kind, name):
         plain = counts | {"ranks_per_socket", "threads", "collective_cores", "collective_slower"}
         plain |= {"rows", "median_error_pct", "worst_error_pct", "noise_pct"}  # of a fit
         plain |= {"leaf_nodes", "domain_gpus", "switches", "links", "up_to_ranks", "gemm_balanced_tile", "share"}
-        plain |= {"protocols", "ring_protocols", "span_exponent"}
+        plain |= {"protocols", "ring_protocols", "span_exponent", "workers", "socket_links"}
         is_ratio = any("fraction" in str(key) or "factor" in str(key) or "over" in str(key) for key in path)
         has_unit = isinstance(value, str) and re.fullmatch(r"[\d.]+(e-?\d+)? [A-Za-z]+(/s)?", value)
         assert has_unit or is_ratio or plain & set(path), where

@@ -19,7 +19,7 @@ import numpy as np
 from inputs.errors import InputError
 from inputs.quantities import format_quantity
 from scenarios.engine_run import iteration_s
-from scenarios.family import PlacedJob
+from scenarios.family import PlacedJob, family_of
 from scenarios.located import of_file
 from scenarios.machine import machine_of
 from scenarios.mapping import Keep, keep_nothing
@@ -101,7 +101,10 @@ def calibration_of(framework: str, suites: Sequence[str]) -> list[Configuration]
             for case in suite.cases:
                 job = Job.of(case.scenario, case.set)
                 resolved = job.resolved()
-                if resolved.framework.name == framework and suite.role(inputs_of(resolved, job)) == "calibration":
+                if (
+                    resolved.framework.name == framework
+                    and suite.role(inputs_of(resolved, job) | case.inputs) == "calibration"
+                ):
                     measured.setdefault(job, (resolved, []))[1].append(_seconds(case, resolved))
     if not measured:
         raise InputError(
@@ -119,7 +122,8 @@ def _seconds(case: Case, resolved: ResolvedScenario) -> float:
     Raises:
         InputError: it cannot be fitted on.
     """
-    if isinstance(case.measured, Band) or case.metric not in ("iteration_time_s", "throughput_samples_per_s"):
+    throughput = f"throughput_{family_of(resolved).unit}_per_s"
+    if isinstance(case.measured, Band) or case.metric not in ("iteration_time_s", throughput):
         raise InputError(
             "not a case to fit on", key=case.id, given=case.metric, expected="iteration_time_s or throughput, a number"
         )

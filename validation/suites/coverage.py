@@ -21,7 +21,11 @@ from validation.suites.suite import Band, Case
 
 Table = dict[str, Any]
 
-METRICS = {"iteration_time_s": "iteration_time_{}_s", "throughput_samples_per_s": "throughput_{}_samples_per_s"}
+METRICS = {
+    "iteration_time_s": "iteration_time_{}_s",
+    "throughput_samples_per_s": "throughput_{}_samples_per_s",
+    "throughput_images_per_s": "throughput_{}_images_per_s",
+}
 """Metrics that have an interval, and the keys of its ends."""
 
 

@@ -15,7 +15,7 @@ from scenarios.mapping import Map
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario, question_of
 from scenarios.runner import Simulation, simulate, simulation_of
-from scenarios.summary import summary_of
+from scenarios.summary import DEFAULT_UNIT, summary_of
 from simulator.lowered import PS_PER_S
 from simulator.operators import Category, CollectiveCall, EmbeddingLookup, EmbeddingUpdate, Gemm
 from workloads.dlrm.iteration.input_path import SECTION as INPUT
@@ -82,6 +82,11 @@ class Prediction:
     parts: dict[str, float] = field(default_factory=dict)
     problem: str = ""
 
+    @property
+    def throughput(self) -> float | None:
+        """Throughput in the unit of the workload; None when the job gave none."""
+        return self.value(f"throughput_{self.summary.get('unit', DEFAULT_UNIT)}_per_s")
+
     def value(self, metric: str) -> float | None:
         """A number of the summary; None when the job gave none.
 
@@ -90,7 +95,7 @@ class Prediction:
         """
         if self.problem:
             return None
-        found: Any = self.summary
+        found: Any = self.summary | {"parts": self.parts}
         for key in metric.split("."):
             found = found.get(key) if isinstance(found, dict) else None
         if not isinstance(found, int | float):
@@ -162,20 +167,25 @@ def _parts(outcome: Simulation, summary: Mapping[str, Any]) -> dict[str, float]:
 
     ``gemm_s``, ``embedding_s`` (lookup and update), ``other_compute_s``, one part per collective op (transfer, without
     waiting), ``serial_s`` (the sum of these), ``input_dist_s`` (collectives of the input, which peers leave out: they
-    are in none of the others), ``iteration_s``, ``exposed_share_of_comm``.
+    are in none of the others), ``iteration_s``, ``embedding_update_s`` (part of ``embedding_s``), ``embedding_share``
+    (of the iteration), ``exposed_share_of_comm``.
     """
     parts = {"gemm_s": 0.0, "embedding_s": 0.0, "other_compute_s": 0.0, "all_to_all_s": 0.0, "all_reduce_s": 0.0}
-    record = outcome.result.records[0]
+    record, updates_s = outcome.result.records[0], 0.0
     for program, times in zip(outcome.graph.programs, record.groups, strict=True):
         share = program.rank_count / outcome.graph.world_size
         busy = (times.end_ps - times.start_ps - times.waiting_ps).mean(axis=1) / PS_PER_S
         kinds = zip(program.work, program.categories, program.sections, strict=True)
         for (work, category, section), seconds in zip(kinds, busy.tolist(), strict=True):
             name = "input_dist_s" if section == INPUT and isinstance(work, CollectiveCall) else _part_of(work, category)
+            if isinstance(work, EmbeddingUpdate):
+                updates_s += share * seconds
             if name:
                 parts[name] = parts.get(name, 0.0) + share * seconds
     parts["serial_s"] = float(np.sum([seconds for name, seconds in parts.items() if name != "input_dist_s"]))
     parts["iteration_s"] = summary["iteration_time_s"]
+    parts["embedding_update_s"] = updates_s
+    parts["embedding_share"] = parts["embedding_s"] / parts["iteration_s"]
     parts["exposed_share_of_comm"] = summary["breakdown"]["exposed_share_of_comm"]
     return parts
 

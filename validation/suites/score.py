@@ -18,7 +18,6 @@ from validation.suites.repeats import repeats
 from validation.suites.suite import Band, Case, Effect, Peer, Suite
 
 Table = dict[str, Any]
-THROUGHPUT = "throughput_samples_per_s"
 
 
 def score(file: Path, suite: Suite, run_all: Map, progress: Progress | None = None) -> Table:
@@ -39,6 +38,7 @@ def _score(file: Path, suite: Suite, run_all: Map, progress: Progress | None) ->
     }
     jobs = [
         *(Job.of(case.scenario, case.set, bound=True) for case in suite.cases),
+        *(Job.of(case.scenario, case.over) for case in suite.cases if case.over is not None),
         *(job for options in repeated.values() for _, _, job in options),
         *(Job.of(e.scenario, side) for e in suite.effects for side in (e.before, e.after)),
         *(Job.of(peer.scenario, {}) for peer in suite.peers),
@@ -87,10 +87,10 @@ def _errors(cases: Sequence[Table], *, memory: bool) -> list[float]:
 
 def _case(suite: Suite, case: Case, predictions: Mapping[Job, Prediction]) -> Table:
     prediction = predictions[Job.of(case.scenario, case.set, bound=True)]
-    predicted, measured = prediction.value(case.metric), case.measured
+    predicted, measured = _predicted(case, prediction, predictions), case.measured
     row = {
         "id": case.id,
-        "role": suite.role(prediction.inputs),
+        "role": suite.role(prediction.inputs | case.inputs),
         "grade": case.grade,
         "inputs": prediction.inputs,
         "metric": case.metric,
@@ -98,13 +98,22 @@ def _case(suite: Suite, case: Case, predictions: Mapping[Job, Prediction]) -> Ta
         "measured": measured.model_dump() if isinstance(measured, Band) else measured,
         "predicted": predicted,
         "error_pct": error_pct(predicted, measured),
-        **job_interval(case, prediction),
+        **({} if case.over is not None else job_interval(case, prediction)),
         "source": case.source,
         "warnings": list(prediction.summary.get("warnings", ())),
     }
     if isinstance(measured, Band):
         row["hit"] = predicted is not None and measured.low <= predicted <= measured.high
     return row | ({"problem": prediction.problem} if prediction.problem else {})
+
+
+def _predicted(case: Case, prediction: Prediction, predictions: Mapping[Job, Prediction]) -> float | None:
+    """The metric of a case, or its ratio to that of another run; None where a run gave none."""
+    value = prediction.value(case.metric)
+    if case.over is None or value is None:
+        return value
+    other = predictions[Job.of(case.scenario, case.over)].value(case.metric)
+    return value / other if other else None
 
 
 def _alternative(case: Case, key: str, value: object, prediction: Prediction) -> Table:
@@ -121,9 +130,7 @@ def _alternative(case: Case, key: str, value: object, prediction: Prediction) ->
 
 
 def _effect(effect: Effect, predictions: Mapping[Job, Prediction]) -> Table:
-    before, after = (
-        predictions[Job.of(effect.scenario, side)].value(THROUGHPUT) for side in (effect.before, effect.after)
-    )
+    before, after = (predictions[Job.of(effect.scenario, side)].throughput for side in (effect.before, effect.after))
     gain = after / before if before and after else None
     return {
         "id": effect.id,

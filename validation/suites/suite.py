@@ -25,7 +25,7 @@ from validation.fits.rules import Rule, holds
 SUITES = Catalog("suite", "validation", "suites")
 FILES = (*SUFFIXES, ".json", ".csv", ".npy", ".npz", ".parquet")
 """Suffixes of files that a suite or a scenario may name."""
-WITH_PATHS = ("scenario", "set", "before", "after", "cluster", "points")
+WITH_PATHS = ("scenario", "set", "over", "before", "after", "cluster", "points")
 """Keys of a suite's items that may contain paths."""
 
 
@@ -58,6 +58,14 @@ class Case(Strict):
     source: str
     grade: Literal["read", "secondary", "memory"]
     note: str = ""
+    over: dict[str, Any] | None = Field(
+        None, description="dotted keys of another run of the scenario: the metric is divided by the one of that run"
+    )
+
+    @property
+    def inputs(self) -> dict[str, str]:
+        """Inputs of the case for rules, beside those of its job."""
+        return {"metric": self.metric, "grade": self.grade}
 
 
 class Excluded(Strict):

@@ -14,6 +14,11 @@ from workloads.graph.optimizers import DenseOptimizerKind
 FloatPrecision: TypeAlias = Literal["fp32", "tf32", "fp16", "bf16", "fp8"]
 
 
+Progress: TypeAlias = Literal["beside", "in_calls"]
+"""Place in which collectives advance: beside the computing, on threads of the library; or only while the host waits for
+one, in the order in which they were issued."""
+
+
 class Precision(Strict):
     """Number formats, apart for each use; a family adds its own."""
 

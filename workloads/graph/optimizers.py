@@ -9,10 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from simulator.program import IntArray
 
-DenseOptimizerKind: TypeAlias = Literal["sgd", "adagrad", "adam", "lamb"]
-TableOptimizerKind: TypeAlias = Literal["sgd", "adagrad", "rowwise_adagrad", "adam", "partial_rowwise_adam", "lamb"]
+DenseOptimizerKind: TypeAlias = Literal["sgd", "split_sgd", "adagrad", "adam", "lamb"]
+TableOptimizerKind: TypeAlias = Literal[
+    "sgd", "split_sgd", "adagrad", "rowwise_adagrad", "adam", "partial_rowwise_adam", "lamb"
+]  # fmt: skip
 
 STATE_BYTES = 4
 """Optimizer state is fp32 (FBGEMM and PyTorch defaults)."""
@@ -22,25 +26,28 @@ STATE_BYTES = 4
 class TableState:
     """Numbers of state of an embedding table: for each weight, and for each row."""
 
-    per_weight: int
+    per_weight: float
     per_row: int
 
 
 TABLE_STATE: dict[TableOptimizerKind, TableState] = {
     "sgd": TableState(0, 0),
+    "split_sgd": TableState(0.5, 0),
     "adagrad": TableState(1, 0),
     "rowwise_adagrad": TableState(0, 1),
     "adam": TableState(2, 0),
     "partial_rowwise_adam": TableState(1, 1),
     "lamb": TableState(2, 0),
 }
-"""Sums of squares (adagrad), first and second moments (adam, lamb), the second one per row (partial_rowwise_adam)."""
+"""The lower 16 bits of each weight, whose upper ones are the bf16 weight (split_sgd: Kalamkar et al., SC 2020), sums of
+squares (adagrad), first and second moments (adam, lamb), the second one per row (partial_rowwise_adam)."""
 
-DENSE_STATE: dict[DenseOptimizerKind, int] = {"sgd": 0, "adagrad": 1, "adam": 2, "lamb": 2}
-"""Numbers of optimizer state per parameter that every rank holds."""
+DENSE_STATE: dict[DenseOptimizerKind, int] = {"sgd": 0, "split_sgd": 0, "adagrad": 1, "adam": 2, "lamb": 2}
+"""Numbers of optimizer state per parameter that every rank holds; halves of fp32 weights are no state (split_sgd)."""
 
-DENSE_ACCESSES: dict[DenseOptimizerKind, int] = {"sgd": 3, "adagrad": 5, "adam": 7, "lamb": 13}
-"""Numbers read or written per parameter: gradient read, weight read and written, state read and written.
+DENSE_ACCESSES: dict[DenseOptimizerKind, float] = {"sgd": 3, "split_sgd": 2.5, "adagrad": 5, "adam": 7, "lamb": 13}
+"""Numbers read or written per parameter: gradient read, weight read and written, state read and written. The gradient
+of split_sgd has 16 bits.
 
 LAMB, as apex's multi_tensor_lamb does it (recalled): norms of gradient, weight and update are a read each; its first
 stage reads gradient, weight and both moments and writes the moments and the update, its second reads update and weight
@@ -50,7 +57,7 @@ and writes the weight."""
 def state_elements(optimizer: TableOptimizerKind, rows: IntArray, dim: IntArray) -> IntArray:
     """Elements of optimizer state of shards ``[S]``."""
     state = TABLE_STATE[optimizer]
-    return state.per_weight * rows * dim + state.per_row * rows
+    return np.asarray(np.ceil(state.per_weight * rows * dim), dtype=np.int64) + state.per_row * rows
 
 
 def copied_bytes(optimizer: DenseOptimizerKind, weight_bytes: IntArray) -> IntArray:

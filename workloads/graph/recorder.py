@@ -6,13 +6,16 @@ holds the stream that waits, not the host (software facts: pytorch ProcessGroupN
 for all its kernels.
 
 On CPUs there is nothing to launch on: kernels run on the host thread, which also does the waiting; collectives are left
-to threads of the library (pytorch ProcessGroupGloo.cpp).
+to threads of the library (pytorch ProcessGroupGloo.cpp). A library without threads of its own (MPI) advances them only
+while the host is inside its calls: a collective is issued, and runs on the host when something waits for it, after all
+that were issued before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,7 +33,8 @@ from simulator.operators import (
     Work,
     touched_bytes,
 )
-from simulator.program import IntArray, Stream
+from simulator.program import IntArray, Program, Stream
+from workloads.graph.choices import Progress
 from workloads.graph.framework import CudaGraph, Framework
 from workloads.graph.passes import PassBuilder
 from workloads.graph.schedule import Schedule
@@ -72,6 +76,14 @@ def streams_of(
     return tuple(Stream(name, workers=collective_threads if name in COMM_STREAMS else 1) for name in names)
 
 
+class _Issued(NamedTuple):
+    """A collective that the host has issued, and that advances when the host waits for it or for a later one."""
+
+    name: str
+    call: CollectiveCall
+    section: str
+
+
 class Recorder(PassBuilder):
     """Collects the tasks of one iteration in the order in which the host launches them."""
 
@@ -85,20 +97,38 @@ class Recorder(PassBuilder):
         passes: int = 1,
         on_host: bool = False,
         copied: Collection[str] = (),
+        host_factors: bool = False,
+        progress: Progress = "beside",
         name: str = "iteration",
     ) -> None:
-        """Start an empty iteration of ``passes`` passes for ``ranks``; ``name`` is the program's."""
+        """Start an empty iteration of ``passes`` passes for ``ranks``; ``name`` is the program's.
+
+        Args:
+            host_factors: whether factors of the framework apply to kernels on CPUs, which no measurement includes.
+            progress: place in which collectives of CPUs advance.
+        """
         super().__init__(ranks, streams, passes, name)
-        self._operator_s = 0.0 if on_host else framework.operator_s.value
+        self._rank_count = len(ranks)
+        self._in_calls = on_host and progress == "in_calls"
+        self._issued: list[_Issued] = []
+        self._ended: dict[int, int] = {}
+        self._measured = on_host and not host_factors
+        own = not self._measured
+        self._operator_s = framework.operator_s.value if own else 0.0
         self._on_host, self._alone = on_host, on_host and len(ranks) == 1
         self._copied = copied
-        self._elementwise = 1.0 if on_host else framework.factor("elementwise_factor")
-        self._embedding = 1.0 if on_host else framework.factor("embedding_factor")
+        self._elementwise = framework.factor("elementwise_factor") if own else 1.0
+        self._embedding = framework.factor("embedding_factor") if own else 1.0
         self._cuda_graph = "none" if on_host else cuda_graph
         self._graph: int | None = None
         self._graphs = 0
         self._last: dict[str, int] = {}
         self._before_bytes: Amount = 0.0
+
+    @property
+    def rank_count(self) -> int:
+        """Number of ranks of the program."""
+        return self._rank_count
 
     def kernel(
         self,
@@ -120,8 +150,15 @@ class Recorder(PassBuilder):
         return task
 
     def wait_for_launches(self, name: str, seconds: Amount, *, section: str, stream: str = DEFAULT) -> None:
-        """Leave a stream idle for the time in which it waits for the launches of many small kernels."""
-        if np.any(np.asarray(seconds) > 0) and not self._on_host:
+        """Leave a stream idle for the time in which it waits for the launches of many small kernels.
+
+        The costs of a host that was measured include them.
+        """
+        if not np.any(np.asarray(seconds) > 0) or self._measured:
+            return
+        if self._on_host:
+            self.host(name, Delay(seconds, "launches"), section=section)
+        else:
             self._last[stream] = self.task(name, stream, Delay(seconds, "launches"), section=section)
 
     def _scaled(self, work: Work) -> Work:
@@ -147,14 +184,57 @@ class Recorder(PassBuilder):
         copied = call.bytes if call.op in self._copied else 0.0
         launch = self._launch(name, 1, section, captured=False, collectives=1, copied_bytes=copied)
         issued_from = self._place(issued_from)
+        if self._in_calls:
+            self._issued.append(_Issued(name, call, section))
+            return -len(self._issued)
         event = [self._last[issued_from]] if issued_from in self._last else []
         return self.task(name, stream, call, after=[launch, *event], section=section)
+
+    def task(self, name: str, stream: str, work: Work, *, after: Iterable[int] = (), section: str) -> int:
+        """Append a task of the open pass; the host completes first what it waits for (`wait_in_calls`)."""
+        known = [self._known(task) for task in after]
+        return super().task(name, stream, work, after=known, section=section)
+
+    def depend(self, task: int, on: int | str, *, lag: int = 0) -> None:
+        """As `PassBuilder.depend`."""
+        super().depend(self._known(task), on if isinstance(on, str) else self._known(on), lag=lag)
+
+    def wait_in_calls(self, *names: str) -> None:
+        """Let the host wait for collectives of the open pass, where they advance only inside such calls."""
+        numbers = [number for number, issued in enumerate(self._issued) if issued.name in names]
+        self._complete(max(numbers, default=-1) + 1)
+
+    def _known(self, task: int) -> int:
+        """The number of a task; a collective that has only been issued is completed, with all issued before it."""
+        if task >= 0:
+            return task
+        self._complete(-task)
+        return self._ended[-task]
+
+    def _complete(self, count: int) -> None:
+        """Put the first ``count`` issued collectives on the host, one after the other."""
+        for number in range(len(self._ended) + 1, count + 1):
+            issued = self._issued[number - 1]
+            self._ended[number] = super().task(issued.name, HOST, issued.call, section=issued.section)
+
+    def next_pass(self) -> None:
+        """Close a pass, whose collectives have ended, and open the next one."""
+        self._complete(len(self._issued))
+        super().next_pass()
+
+    def build(self) -> Program:
+        """The program of the iteration, whose collectives have ended; raises as `PassBuilder.build`."""
+        self._complete(len(self._issued))
+        return super().build()
 
     def stream_wait(self, name: str, on: int | str, *, section: str, stream: str = DEFAULT, lag: int = 0) -> None:
         """Hold ``stream``, not the host, until a collective has ended (``Work.wait`` of c10d)."""
         stream = self._place(stream)
+        if isinstance(on, str):
+            self.wait_in_calls(on)
+        known = on if isinstance(on, str) else self._known(on)
         task = self.task(name, stream, Nothing(Category.COMM), section=section)
-        self.depend(task, on, lag=lag)
+        self.depend(task, known, lag=lag)
         self._last[stream] = task
 
     def host(self, name: str, work: Work, *, section: str) -> int:

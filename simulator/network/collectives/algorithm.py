@@ -34,6 +34,7 @@ class Call:
         receive_weights: fraction of a sender's bytes that each member of an uneven all_to_all receives ``[I, n]``; rows
             sum to 1.
         peer_shares: fractions by sender ``[I, n, n]`` instead of the weights, if senders differ.
+        root: see `CollectiveCall`.
     """
 
     op: CollectiveOp
@@ -42,6 +43,7 @@ class Call:
     send_bytes: FloatArray | None = None
     receive_weights: FloatArray | None = None
     peer_shares: FloatArray | None = None
+    root: int | None = None
 
     @property
     def peer_bytes(self) -> FloatArray | None:

@@ -35,10 +35,14 @@ def _to_the_next(call: Call) -> tuple[Stage, ...]:
 
 def _rooted(call: Call) -> tuple[Stage, ...]:
     block, part = call.block, call.bytes / call.block.size
-    root, others = np.zeros(block.size - 1, dtype=np.int64), np.arange(1, block.size, dtype=np.int64)
+    number = call.root or 0
+    root = np.full(block.size - 1, number, dtype=np.int64)
+    others = np.delete(np.arange(block.size, dtype=np.int64), number)
     messages = Sends(root, others, part) if call.op == "scatter" else Sends(others, root, part)
-    remote = block.size - int(block.local[:, 0].min())
-    latency = Latency(near_hops=float(block.local[:, 0].max()) - 1.0, network_hops=1 if remote else 0, messages=remote)
+    remote = block.size - int(block.local[:, number].min())
+    latency = Latency(
+        near_hops=float(block.local[:, number].max()) - 1.0, network_hops=1 if remote else 0, messages=remote
+    )
     return (Stage(latency, messages, own_bytes=part, message_bytes=float(part.max())),)
 
 

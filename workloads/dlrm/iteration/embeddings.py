@@ -97,6 +97,7 @@ def _column_group(plan: Plan, settings: DlrmSettings, frequent: FrequentRows, bo
         kind="column",
         lookup=made.lookup,
         update=made.update,
+        scattered=_scattered(plan, settings, owned),
         fill=made.fill,
         width=int(columns.dim @ tables.features[columns.table]),
         lengths=Exchange(local * float(features.sum()) * settings.length_bytes, features),
@@ -104,6 +105,23 @@ def _column_group(plan: Plan, settings: DlrmSettings, frequent: FrequentRows, bo
         forward=(forward.call("all_to_all", WORLD, settings.precision.forward_all_to_all),),
         backward=(backward.call("all_to_all", WORLD, settings.precision.backward_all_to_all),),
     )
+
+
+def _scattered(plan: Plan, settings: DlrmSettings, owned: FloatArray) -> tuple[float, ...]:
+    """Elements of a sample at the root of each scatter: of each rank, or of each table (each range of its columns).
+
+    Args:
+        owned: elements of each rank ``[P]``.
+    """
+    if settings.exchange == "all_to_all" or settings.world_size == 1:
+        return ()
+    columns = plan.columns
+    if settings.exchange == "scatter":
+        return tuple(owned[owned > 0.0].tolist())
+    of_table = (columns.dim * plan.tables.features[columns.table]).astype(np.float64)
+    rest = owned - _summed(columns.rank, plan.world_size)(of_table)
+    in_order = of_table[np.lexsort((columns.table, columns.rank))]
+    return (*in_order.tolist(), *rest[rest > 0.0].tolist())
 
 
 def _row_group(plan: Plan, settings: DlrmSettings) -> EmbeddingGroup:

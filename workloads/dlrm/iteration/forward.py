@@ -56,6 +56,7 @@ def record_dense(recorder: Recorder, job: Job, ago: int) -> int:
     tasks = []
     if not job.bottom_on_first_rank:
         tasks = record_mlp(recorder, job, job.dense.bottom, BOTTOM, cast_input=True)
+    recorder.wait_in_calls(*pooled)
     reader = record_interaction(recorder, job)
     for name in pooled:
         recorder.depend(reader, name, lag=ago)

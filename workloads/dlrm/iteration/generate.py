@@ -44,6 +44,8 @@ def generate(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> TaskGraph:
         passes=settings.gradient_accumulation,
         on_host=settings.on_host,
         copied=settings.copied,
+        host_factors=not settings.measured_host,
+        progress=settings.progress,
         name="dlrm",
     )
     record_pass(recorder, job, schedule)

@@ -45,6 +45,8 @@ class EmbeddingGroup:
         values: indices sent to the owners, None for copies.
         forward: pooled vectors to the ranks of their samples, one call after the other; none for copies.
         backward: their gradients back, likewise.
+        scattered: elements of a sample that each scatter of the forward exchange has at its root, one call after the
+            other, instead of an all_to_all; none where that is one.
         fill: kernel that brings rows into caches before the lookup, None without caches.
         copied_parameters: weights that every rank has a copy of, whose gradients are summed over ranks.
         copied_bytes: their size.
@@ -58,6 +60,7 @@ class EmbeddingGroup:
     values: Exchange | None = None
     forward: tuple[CollectiveCall, ...] = ()
     backward: tuple[CollectiveCall, ...] = ()
+    scattered: tuple[float, ...] = ()
     fill: CacheFill | None = None
     copied_parameters: int = 0
     copied_bytes: float = 0.0

@@ -97,6 +97,7 @@ class InputPath:
         ago = self._schedule.splits - self._schedule.indices
         if not self._fixed_sizes:
             on_host = self._job.settings.on_host
+            self._recorder.wait_in_calls(EXCHANGE)
             waiting = Nothing(Category.COMM if on_host else Category.HOST)
             wait = self._recorder.host("wait_input_dist_splits", waiting, section=SECTION)
             self._recorder.depend(wait, EXCHANGE if on_host else SPLITS, lag=ago)
@@ -115,11 +116,12 @@ class InputPath:
     def arrive(self, ahead: int) -> None:
         """Wait on the host for the indices of the lookups that follow, ``ahead`` passes ahead; permute them back."""
         if self._job.settings.on_host and self._job.exchanges_indices:
+            kinds = [group.kind for group in self._job.groups if group.values is not None]
+            exchanges = [f"{kind}_input_dist_{what}" for kind in kinds for what in ("lengths", "values")]
+            self._recorder.wait_in_calls(*exchanges)
             task, ago = self._recat(()), self._schedule.indices - ahead
-            for group in self._job.groups:
-                if group.values is not None:
-                    for what in ("lengths", "values"):
-                        self._recorder.depend(task, f"{group.kind}_input_dist_{what}", lag=ago)
+            for exchange in exchanges:
+                self._recorder.depend(task, exchange, lag=ago)
 
     def _recat(self, arrived: Iterable[int]) -> int:
         received: Amount = 0.0

@@ -43,10 +43,32 @@ def record_exchange(
             elements = np.asarray(call.bytes) / WIRE_BYTES[call.dtype]
             work = Elementwise(amount(elements * WIRE_BYTES["fp32"]), call.bytes)
             recorder.kernel(f"{name}_quantise", work, section=section, stream=stream)
-        after = recorder.collective(name, call, section=section, issued_from=stream, stream=_STREAMS[call.communicator])
+        after = _issue(recorder, group, direction, call, stream)
     if after is None:
         raise ValueError(f"the {group.kind} group exchanges nothing")
     return after
+
+
+def _issue(
+    recorder: Recorder,
+    group: EmbeddingGroup,
+    direction: Literal["forward", "backward"],
+    call: CollectiveCall,
+    stream: str,
+) -> int:
+    """One call, or the scatters (of gradients: gathers) that stand for it; returns the last one, which ends last."""
+    name, section = _name(group, direction, call), f"embedding_{direction}"
+    calls = [call]
+    if group.scattered and call.op == "all_to_all":
+        op: Literal["scatter", "gather"] = "scatter" if direction == "forward" else "gather"
+        share = float(np.broadcast_to(call.bytes, recorder.rank_count).sum()) / sum(group.scattered)
+        calls = [CollectiveCall(op, call.communicator, part * share, call.dtype) for part in group.scattered]
+    tasks: list[int] = []
+    for number, one in enumerate(calls, start=1):
+        shown = name if number == len(calls) else f"{name}_{number}"
+        on = _STREAMS[one.communicator]
+        tasks.append(recorder.collective(shown, one, section=section, issued_from=stream, stream=on))
+    return tasks[-1]
 
 
 def record_dequantise(

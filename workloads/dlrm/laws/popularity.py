@@ -93,6 +93,11 @@ class Popularity:
         """Probability of each row of each bin ``[K]``."""
         return np.minimum(self.share / self.count, _MOST_LIKELY)
 
+    @property
+    def collision(self) -> float:
+        """Probability that two lookups are of one row: the sum of p squared over rows."""
+        return float(self.share @ self.p)
+
     def distinct(self, lookups: FloatArray | float) -> FloatArray:
         """Rows that ``lookups [...]`` lookups touch in the mean, D ``[...]``."""
         return np.asarray(_touched(self.count, self.share, lookups))

@@ -13,6 +13,10 @@ from workloads.graph.choices import DenseOptimizer, FloatPrecision, Precision
 from workloads.graph.optimizers import TableOptimizerKind
 
 TablePrecision: TypeAlias = Literal["fp32", "fp16", "bf16"]
+SocketUpdate: TypeAlias = Literal["race_free", "atomic", "reference"]
+"""Ways in which sockets update rows (`simulator.compute.sockets`)."""
+ExchangeCalls: TypeAlias = Literal["all_to_all", "scatter", "scatter_list"]
+"""One all_to_all; or a scatter for each rank, of all its tables; or one for each table."""
 Hosts: TypeAlias = Annotated[int, Field(ge=1, le=1_000_000)]
 Rate: TypeAlias = Annotated[float, Quantity("bytes_per_s", 1e3)]
 """Bytes per second; 1 kB/s is the rate of a modem of 1990."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from inputs.errors import InputError
+from simulator.operators import UpdateVariant
 from simulator.precisions import BYTES_PER_ELEMENT, QUANTISED, WIRE_BYTES, WirePrecision
 from workloads.dlrm.laws.index_laws import UNIFORM_LAW, Law
 from workloads.dlrm.model.choices import (
     SINGLE_PRECISION,
     USUAL_OVERLAP,
+    ExchangeCalls,
     HybridEmbedding,
     Ingestion,
     Optimizer,
@@ -17,7 +19,7 @@ from workloads.dlrm.model.choices import (
     PrecisionChoice,
 )
 from workloads.dlrm.model.storage import LOCKING_PIPELINES
-from workloads.graph.choices import largest_share
+from workloads.graph.choices import Progress, largest_share
 from workloads.graph.framework import CudaGraph, Framework, Pipeline
 
 
@@ -46,6 +48,11 @@ class DlrmSettings:
         ingestion: reading of batches; None: they are always there.
         on_host: ranks compute on CPUs: a kernel runs on the host thread when its turn comes; only collectives are
             beside it.
+        measured_host: the costs of those CPUs were measured, with all that a framework adds; else its factors apply.
+        embedding_update: way in which rows are updated.
+        exchange: calls that bring pooled vectors to the ranks of their samples.
+        progress: place in which collectives advance: beside the computing, or only while the host waits for them, in
+            order.
         threads: number of threads of a rank that computes on CPUs.
         collective_threads: number of threads that run the collectives of a process group, one collective each.
         copied: operations whose call copies its input before it issues the collective.
@@ -71,6 +78,10 @@ class DlrmSettings:
     hybrid: HybridEmbedding | None = None
     ingestion: Ingestion | None = None
     on_host: bool = False
+    measured_host: bool = True
+    embedding_update: UpdateVariant = "fused"
+    exchange: ExchangeCalls = "all_to_all"
+    progress: Progress = "beside"
     threads: int = 1
     collective_threads: int = 1
     copied: frozenset[str] = frozenset()

@@ -16,7 +16,14 @@ from workloads.dlrm.model.storage import FUSED, Storage
 from workloads.dlrm.model.tables import Tables
 from workloads.dlrm.rows.cache import SSD_READ_BYTES, RankRows, RowSplit, amount, cache_fill, split_rows
 from workloads.dlrm.rows.retention import CACHE_BYTES
-from workloads.dlrm.rows.traffic import TableTraffic, missed_shares, sectors, sort_bytes, table_traffic
+from workloads.dlrm.rows.traffic import (
+    TableTraffic,
+    missed_shares,
+    popularity_of,
+    sectors,
+    sort_bytes,
+    table_traffic,
+)
 from workloads.graph.optimizers import STATE_BYTES, TABLE_STATE
 
 __all__ = ["KernelShards", "Kernels", "Summed", "amount", "dense_gradient", "kernels"]
@@ -137,7 +144,17 @@ class _Maker:
             padding_bytes=amount(2.0 * shards.distinct(whole)),
             deviation=self._deviation(),
             host=HostTraffic(amount(host), amount(host)) if host.any() else None,
+            variant=settings.embedding_update,
+            collisions=self._collisions() if settings.embedding_update == "atomic" else 0.0,
         )
+
+    def _collisions(self) -> Amount:
+        """Probability that two lookups of a table are of one row, mean over the lookups of each rank."""
+        tables = self.shards.table
+        known = {table: popularity_of(self.tables, self.settings, table).collision for table in set(tables.tolist())}
+        of_table = np.array([known[table] for table in tables.tolist()])
+        met = self.shards.lookups(self.traffic.lookups[tables] * of_table)
+        return amount(np.divide(met, self.lookups, out=np.zeros_like(met), where=self.lookups > 0.0))
 
     def fill(self) -> CacheFill | None:
         rows, shards, table = self.rows, self.shards, self.shards.table

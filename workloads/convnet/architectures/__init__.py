@@ -1,0 +1,1 @@
+"""Architectures of convolutional networks, one file per family."""

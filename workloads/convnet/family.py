@@ -1,0 +1,52 @@
+"""The family of convolutional networks: a network and the settings of its data-parallel training as one workload."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from simulator.program import TaskGraph
+from workloads.convnet.all_reduce import all_reduce_graph, single_graph
+from workloads.convnet.catalog import network
+from workloads.convnet.layers import Network
+from workloads.convnet.memory import memory_per_rank
+from workloads.convnet.served import served_graph
+from workloads.convnet.settings import ConvnetSettings
+from workloads.family import Headline
+from workloads.graph.memory import MemoryUse
+
+
+@dataclass(frozen=True, slots=True)
+class ConvnetWorkload:
+    """A convolutional network that trains with all ranks on equal batches."""
+
+    settings: ConvnetSettings
+
+    @property
+    def network(self) -> Network:
+        """The network.
+
+        Raises:
+            InputError: no network has this name.
+        """
+        return network(self.settings.model, self.settings.classes)
+
+    def graph(self) -> TaskGraph:
+        """The task graph of one iteration.
+
+        Raises:
+            InputError: no network has the settings' name.
+        """
+        if self.settings.world_size == 1:
+            return single_graph(self.network, self.settings)
+        if self.settings.uses_servers:
+            return served_graph(self.network, self.settings)
+        return all_reduce_graph(self.network, self.settings)
+
+    def memory(self) -> MemoryUse:
+        """Bytes that every rank keeps, see `workloads.convnet.memory.memory_per_rank`."""
+        return memory_per_rank(self.network, self.settings)
+
+    @property
+    def headline(self) -> Headline:
+        """Images over all ranks."""
+        return Headline("images", self.settings.global_batch_size)

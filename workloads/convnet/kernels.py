@@ -1,0 +1,119 @@
+"""Kernels of a layer: the forward pass, and the backward pass in the order in which gradients become known.
+
+Counted once each: a convolution or matrix product and its two gradients; layers that only move memory read and write
+their tensors. Batch normalisation reads its input twice, for the statistics and for the result, and its backward pass
+reads input and gradient twice. Nothing is fused, as in TensorFlow 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from simulator.operators import Convolution, ConvolutionPass, Elementwise, Gemm, Operator
+from simulator.precisions import BYTES_PER_ELEMENT, Precision
+from workloads.convnet.layers import IMAGES, Layer, Shape
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel of a layer.
+
+    Attributes:
+        part: ending of the task's name after the layer's; empty: none.
+        makes_gradients: whether the gradients of the layer's variables are known after it.
+    """
+
+    part: str
+    work: Operator
+    makes_gradients: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Images that a rank processes at once, and the numbers it computes with."""
+
+    images: int
+    precision: Precision
+
+    @property
+    def element_bytes(self) -> int:
+        """Size of a number in memory."""
+        return BYTES_PER_ELEMENT[self.precision]
+
+    def bytes_of(self, elements: int) -> float:
+        """Size of a tensor with so many numbers for each image."""
+        return float(elements * self.images * self.element_bytes)
+
+
+_FORWARD: dict[str, tuple[int, int]] = {
+    "bias": (1, 1), "batch_norm": (2, 1), "relu": (1, 1), "add": (1, 1), "concat": (1, 1), "max_pool": (1, 1),
+    "avg_pool": (1, 1), "mean": (1, 1), "dropout": (1, 2),
+}  # fmt: skip
+"""Times that the forward pass reads all inputs, and writes the output (dropout: and its mask)."""
+
+
+def forward_kernels(layer: Layer, batch: Batch) -> Iterator[Kernel]:
+    """The forward pass of a layer."""
+    if layer.kind == "conv":
+        yield Kernel("", _convolution(layer, batch, "forward"))
+    elif layer.kind == "dense":
+        inputs, outputs = layer.shapes[0].elements, layer.output.elements
+        yield Kernel("", Gemm(batch.images, outputs, inputs, batch.precision))
+    else:
+        reads, writes = _FORWARD[layer.kind]
+        read, written = batch.bytes_of(layer.input_elements), batch.bytes_of(layer.output.elements)
+        yield Kernel("", Elementwise(reads * read, writes * written))
+
+
+def backward_kernels(layer: Layer, batch: Batch) -> Iterator[Kernel]:
+    """The backward pass of a layer; the gradient of its output is there."""
+    if layer.kind in ("conv", "dense"):
+        yield from _products(layer, batch)
+        return
+    inputs, output = batch.bytes_of(layer.input_elements), batch.bytes_of(layer.output.elements)
+    moved: dict[str, tuple[float, float]] = {
+        "bias": (output, 0.0),
+        "batch_norm": (2.0 * inputs + 2.0 * output, inputs),
+        "relu": (2.0 * output, inputs),
+        "concat": (output, inputs),
+        "max_pool": (inputs + 2.0 * output, inputs),
+        "avg_pool": (output, inputs),
+        "mean": (output, inputs),
+        "dropout": (2.0 * output, inputs),
+    }
+    if layer.kind in moved:  # the gradient of a sum is that of its output: nothing moves
+        yield Kernel("backward", Elementwise(*moved[layer.kind]), makes_gradients=bool(layer.variables))
+
+
+def gradient_sum(shape: Shape, readers: int, batch: Batch) -> Elementwise:
+    """Sum of the gradients of a tensor that several layers read."""
+    size = batch.bytes_of(shape.elements)
+    return Elementwise(readers * size, size)
+
+
+def loss(classes: int, batch: Batch) -> Elementwise:
+    """Softmax, cross entropy and the gradient of the last layer's output."""
+    size = batch.bytes_of(classes)
+    return Elementwise(2.0 * size, 2.0 * size)
+
+
+def _products(layer: Layer, batch: Batch) -> Iterator[Kernel]:
+    """Gradients of the weights, then of the inputs unless these are the images."""
+    inputs, outputs, images = layer.shapes[0].elements, layer.output.elements, batch.images
+    if layer.kind == "conv":
+        weights: Operator = _convolution(layer, batch, "weights")
+        data: Operator = _convolution(layer, batch, "inputs")
+    else:
+        weights = Gemm(inputs, outputs, images, batch.precision, transposed=True)
+        data = Gemm(images, inputs, outputs, batch.precision)
+    yield Kernel("weights", weights, makes_gradients=True)
+    if layer.inputs[0] != IMAGES:
+        yield Kernel("inputs", data)
+
+
+def _convolution(layer: Layer, batch: Batch, direction: ConvolutionPass) -> Convolution:
+    inputs, outputs = ((shape.height, shape.width, shape.channels) for shape in (layer.shapes[0], layer.output))
+    return Convolution(
+        batch.images, inputs, outputs, layer.kernel, layer.stride, layer.groups, batch.precision, direction
+    )

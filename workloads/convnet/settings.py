@@ -1,0 +1,116 @@
+"""Settings of a data-parallel convolutional network."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, get_args
+
+from inputs.errors import InputError, nearest_name
+from simulator.precisions import Precision
+from workloads.graph.optimizers import DenseOptimizerKind
+
+Strategy: TypeAlias = Literal[
+    "horovod_mpi", "horovod_mpi_opt", "horovod_nccl", "baidu_ring",
+    "grpc_ps", "grpc_ps_verbs", "grpc_ps_mpi", "grpc_ps_gdr",
+]  # fmt: skip
+"""Ways to exchange gradients (Awan et al., arXiv:1810.11112, table I):
+
+- ``horovod_mpi``: Horovod, MPI between buffers of the hosts;
+- ``horovod_mpi_opt``: Horovod, MPI between buffers of the GPUs, which also add up (MVAPICH2-GDR's all_reduce);
+- ``horovod_nccl``: Horovod, NCCL;
+- ``baidu_ring``: tensorflow-allreduce of Baidu: a ring over MPI for each tensor;
+- ``grpc_ps``: parameter servers, tensors over gRPC; ``_verbs``, ``_mpi`` and ``_gdr``: tensors over RDMA between hosts,
+  over MPI, over RDMA between GPUs.
+"""
+
+STRATEGIES: tuple[Strategy, ...] = get_args(Strategy)
+Images: TypeAlias = Literal["synthetic", "from_host"]
+"""``synthetic``: made once on the GPU, as tf_cnn_benchmarks does without a data set; ``from_host``: copied."""
+
+FUSION_BYTES = 64.0 * 2**20
+"""Horovod's buffer, ``HOROVOD_FUSION_THRESHOLD`` (0.15 to 0.20)."""
+
+CYCLE_S = 5e-3
+"""Time between two looks of Horovod at what is ready, ``HOROVOD_CYCLE_TIME`` (0.15 to 0.20), seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConvnetSettings:
+    """A job of a convolutional network.
+
+    Attributes:
+        model: name of the network.
+        local_world_size: ranks on a node.
+        images_per_rank: images that a rank processes in an iteration.
+        operator_s: host time of an operator beside its launch, seconds.
+        iteration_s: time of an iteration in which the device waits for the host, seconds.
+        precision: number format of activations, their gradients and products.
+        classes: outputs; tf_cnn_benchmarks counts the background.
+        images: origin of the images.
+        fusion_bytes: size of Horovod's buffer.
+        cycle_s: Horovod's cycle time.
+        servers: number of parameter servers, one on each of the first nodes.
+        reserve_bytes: device memory that the framework takes beside tensors.
+
+    Raises:
+        InputError: an unknown strategy, more servers than nodes, or an impossible size.
+    """
+
+    model: str
+    world_size: int
+    local_world_size: int
+    images_per_rank: int
+    strategy: Strategy
+    operator_s: float = 0.0
+    iteration_s: float = 0.0
+    precision: Precision = "fp32"
+    classes: int = 1001
+    images: Images = "synthetic"
+    optimizer: DenseOptimizerKind = "sgd"
+    fusion_bytes: float = FUSION_BYTES
+    cycle_s: float = CYCLE_S
+    servers: int = 1
+    reserve_bytes: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check what does not depend on the network."""
+        if self.strategy not in STRATEGIES:
+            raise InputError(
+                "no such strategy",
+                key="workload.strategy",
+                given=self.strategy,
+                expected=f"one of {', '.join(STRATEGIES)}",
+                nearest=nearest_name(self.strategy, STRATEGIES),
+            )
+        at_least_one = {
+            "world_size": self.world_size, "local_world_size": self.local_world_size,
+            "images_per_rank": self.images_per_rank, "fusion_bytes": self.fusion_bytes,
+            "servers": self.servers, "classes": self.classes,
+        }  # fmt: skip
+        for key, value in at_least_one.items():
+            if value < 1:
+                raise InputError("impossible size", key=f"workload.{key}", given=value, expected="1 or more")
+        if self.cycle_s < 0.0:
+            raise InputError("impossible time", key="workload.cycle_time", given=self.cycle_s, expected="0 s or more")
+        if self.uses_servers and self.servers > self.nodes:
+            raise InputError(
+                "more parameter servers than nodes",
+                key="workload.servers",
+                given=self.servers,
+                expected=f"at most {self.nodes}, the nodes of the job",
+            )
+
+    @property
+    def nodes(self) -> int:
+        """Nodes of the job."""
+        return -(-self.world_size // self.local_world_size)
+
+    @property
+    def uses_servers(self) -> bool:
+        """Whether parameter servers hold the weights."""
+        return self.strategy.startswith("grpc_ps")
+
+    @property
+    def global_batch_size(self) -> int:
+        """Images over all ranks."""
+        return self.images_per_rank * self.world_size

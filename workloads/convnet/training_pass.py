@@ -1,0 +1,116 @@
+"""Forward and backward pass and optimizer of a rank, kernel by kernel as the host launches them.
+
+A kernel waits for its launch and for the kernel before it on the stream. TensorFlow's ``session.run`` ends when all of
+an iteration has ended, so the first launch of the next iteration waits for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from simulator.operators import Copy, Delay, DenseOptimizer, HostWork, Nothing, Operator
+from simulator.program import IntArray, Program, ProgramBuilder, Stream
+from workloads.convnet.kernels import Batch, backward_kernels, forward_kernels, gradient_sum, loss
+from workloads.convnet.layers import IMAGES, Layer, Network, Variable
+from workloads.convnet.settings import ConvnetSettings
+from workloads.graph.buckets import GRADIENT_BYTES
+from workloads.graph.optimizers import DENSE_ACCESSES
+
+HOST, DEFAULT, MEMCPY = "host", "default", "memcpy"
+"""Streams of every rank: the thread that launches kernels, kernels, copies of images."""
+
+IMAGE_BYTES = 4
+"""Images reach the GPU as fp32 (tf_cnn_benchmarks' preprocessing)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """A variable's gradient, known after a task."""
+
+    variable: Variable
+    task: int
+
+    @property
+    def bytes(self) -> int:
+        """Size of the tensor."""
+        return self.variable.elements * GRADIENT_BYTES
+
+
+class PassRecorder:
+    """Records the tasks of one iteration of a group of ranks."""
+
+    def __init__(
+        self, name: str, ranks: IntArray, network: Network, settings: ConvnetSettings, streams: Sequence[Stream | str]
+    ) -> None:
+        """Start an empty iteration; ``streams``: beside those of every rank."""
+        self.builder = ProgramBuilder(name, ranks, [HOST, DEFAULT, MEMCPY, *streams])
+        self._network, self._settings = network, settings
+        self._batch = Batch(settings.images_per_rank, settings.precision)
+        self._launch = HostWork(launches=1, seconds=settings.operator_s)
+
+    def kernel(self, name: str, work: Operator, *, section: str, after: Iterable[int] = ()) -> int:
+        """Launch a kernel; returns its task."""
+        launch = self.builder.task(f"launch_{name}", HOST, self._launch, section=section)
+        return self.builder.task(name, DEFAULT, work, after=[launch, *after], section=section)
+
+    def forward(self, weights: Mapping[str, int] | None = None) -> None:
+        """The forward pass and the loss.
+
+        Args:
+            weights: the task after which a variable is there, by its name; those without are always there.
+        """
+        first = [self._images()] if self._settings.images == "from_host" else []
+        for layer in self._network.layers:
+            after = [weights[v.name] for v in layer.variables] if weights is not None else []
+            after += first if IMAGES in layer.inputs else []
+            for kernel in forward_kernels(layer, self._batch):
+                self.kernel(_named(layer, kernel.part), kernel.work, section="forward", after=after)
+        self.kernel("loss", loss(self._settings.classes, self._batch), section="forward")
+
+    def backward(self) -> list[Gradient]:
+        """The backward pass; gradients in the order in which they become known."""
+        gradients: list[Gradient] = []
+        readers = self._network.readers
+        for number in reversed(range(len(self._network.layers))):
+            layer = self._network.layers[number]
+            if readers[number] > 1:
+                work = gradient_sum(layer.output, readers[number], self._batch)
+                self.kernel(f"{layer.name}_sum", work, section="backward")
+            for kernel in backward_kernels(layer, self._batch):
+                task = self.kernel(_named(layer, kernel.part), kernel.work, section="backward")
+                if kernel.makes_gradients:
+                    gradients += [Gradient(variable, task) for variable in layer.variables]
+        return gradients
+
+    def optimizer(self, gradients: Sequence[Gradient], summed: Mapping[str, int]) -> None:
+        """An update of each variable, in the order of the gradients.
+
+        Args:
+            summed: the task after which the sum over ranks of a variable's gradient is there, by its name.
+        """
+        accesses = DENSE_ACCESSES[self._settings.optimizer]
+        for gradient in gradients:
+            variable = gradient.variable
+            work = DenseOptimizer(variable.elements, float(accesses * gradient.bytes))
+            after = [summed[variable.name]] if variable.name in summed else []
+            self.kernel(f"update_{variable.name}", work, section="optimizer", after=after)
+
+    def kernels_end(self) -> int:
+        """A task after the last kernel, and after the device's wait for the framework."""
+        waits_s = self._settings.iteration_s
+        work = Delay(waits_s, "session.run") if waits_s > 0.0 else Nothing()
+        return self.builder.task("last", DEFAULT, work, section="optimizer")
+
+    def end(self, after: Iterable[int]) -> Program:
+        """The program; its host waits for these tasks."""
+        self.builder.task("end", HOST, Nothing(), after=after, section="optimizer")
+        return self.builder.build()
+
+    def _images(self) -> int:
+        size = float(self._network.image.elements * self._settings.images_per_rank * IMAGE_BYTES)
+        return self.builder.task("copy_images", MEMCPY, Copy(size, "h2d"), section="input")
+
+
+def _named(layer: Layer, part: str) -> str:
+    return f"{layer.name}_{part}" if part else layer.name

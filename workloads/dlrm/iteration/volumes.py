@@ -1,0 +1,49 @@
+"""Volumes of communication of an iteration: sizes of buffers, whatever the algorithms send."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from simulator.precisions import WIRE_BYTES
+from workloads.dlrm.iteration.job import make_job
+from workloads.dlrm.model.model import DlrmModel
+from workloads.dlrm.model.settings import DlrmSettings
+from workloads.dlrm.sharding.plan import Plan
+
+EXCHANGES = ("all_to_all", "scatter")
+"""Operations that bring pooled vectors to the ranks of their samples."""
+
+
+class Volumes(NamedTuple):
+    """Bytes per iteration.
+
+    Attributes:
+        all_reduce_bytes: gradients that every rank has of the parameters that all ranks hold:
+            ``element x sum over layers (inputs x outputs + outputs)``, and those of copied tables.
+        all_to_all_bytes: pooled vectors of the forward exchange that all ranks send together, own parts included:
+            ``element x tables x global batch x dim``, without the padding of uneven batches; as many bytes of
+            gradients go back.
+    """
+
+    all_reduce_bytes: float
+    all_to_all_bytes: float
+
+
+def volumes(model: DlrmModel, plan: Plan, settings: DlrmSettings) -> Volumes:
+    """The volumes of a job under a plan.
+
+    Raises:
+        InputError: the model contradicts itself.
+    """
+    job = make_job(model, plan, settings)
+    summed = sum(bucket.parameters for bucket in job.buckets) * WIRE_BYTES[settings.precision.all_reduce]
+    sent = sum(
+        float(np.broadcast_to(call.bytes, settings.world_size).sum())
+        for group in job.groups
+        for call in group.forward
+        if call.op in EXCHANGES
+    )
+    samples = settings.iteration_samples or settings.global_batch_size * settings.gradient_accumulation
+    return Volumes(float(summed), sent / settings.exchanged_samples * samples)

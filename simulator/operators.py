@@ -370,6 +370,7 @@ class CollectiveCall:
     rank sends for each of the n members in rank order (rows sum to 1), own part included, where no weights of the
     receivers describe them. ``root`` is the member, counted in rank order, whose buffer a gather or scatter fills or
     sends, by messages straight between it and the others; None: the first member, by the library's algorithm.
+    ``on_host``: buffers are in host memory, and no message takes the links of a GPU.
     """
 
     op: CollectiveOp
@@ -379,6 +380,7 @@ class CollectiveCall:
     receive_weights: FloatArray | None = None
     peer_shares: FloatArray | None = None
     root: int | None = None
+    on_host: bool = False
 
 
 Operator: TypeAlias = (

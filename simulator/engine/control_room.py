@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Mapping
 
 import numpy as np
@@ -10,9 +9,9 @@ import simpy
 
 from inputs.errors import InputError, nearest_name
 from simulator.engine.clock import CONTROL, Agenda, Alarm
-from simulator.engine.controllers import Actor, Controller, IssueByReadiness, Lane, ReadyTask, View
+from simulator.engine.controllers import Actor, Controller, EndedTask, IssueByReadiness, ReadyTask, View
 from simulator.engine.fusing import FusingCoordinator
-from simulator.engine.members import Members
+from simulator.engine.members import Members, by_value
 from simulator.lowered import LoweredProgram
 from simulator.program import IntArray
 
@@ -36,7 +35,7 @@ class ControlRoom:
         fusing = {name: FusingCoordinator(program, calls) for name, calls in program.fused.items()}
         controllers = {**fusing, **controllers, **{_of_workers(number): IssueByReadiness(number) for number in workers}}
         self._env, self._program, self._controllers = env, program, controllers
-        self._ended: Agenda[Lane] = Agenda(env, self._lanes_free)
+        self._ended: Agenda[EndedTask] = Agenda(env, self._tasks_ended)
         self._due: Agenda[ReadyTask] = Agenda(env, self._tasks_ready)
         self._views = {name: View(env, actor, self._ended) for name in sorted(controllers)}
         self._restless: set[str] = set()
@@ -53,7 +52,7 @@ class ControlRoom:
 
     @property
     def pending(self) -> int:
-        """Tasks announced to controllers that have not ended: while there are any, a controller may go on."""
+        """Tasks of ranks announced to controllers and not ended: while there are any, a controller may go on."""
         return self._pending
 
     def open(self) -> None:
@@ -64,35 +63,35 @@ class ControlRoom:
     def ready(self, group: int, task: int, iteration: int, members: Members, since: IntArray) -> None:
         """Tasks of a controlled stream will be ready at ``since[members]`` ps."""
         stream = int(self._program.groups[group].stream_of[task])
-        for member in np.arange(len(since))[members].tolist():
-            time = int(since[member])
-            self._pending += 1
-            self._due.add(time, ReadyTask(time, iteration, task, (group, stream, member)))
+        ranks = np.arange(len(since))[members]
+        self._pending += len(ranks)
+        for time, alike in by_value(ranks, since[members]):
+            self._due.add(time, ReadyTask(time, iteration, task, group, stream, alike))
 
     def ended(self, group: int, task: int, members: Members) -> None:
         """An activity on a controlled stream has ended for ``members``."""
         stream = int(self._program.groups[group].stream_of[task])
         if not self._program.groups[group].streams[stream].in_order:
             ranks = np.arange(self._program.groups[group].rank_count)[members]
-            self._lanes_free([(group, stream, member) for member in ranks.tolist()])
+            self._tasks_ended([EndedTask(group, stream, ranks)])
 
     def _tasks_ready(self, tasks: list[ReadyTask]) -> None:
         for task in tasks:
-            name = self._controller_of(task.lane)
-            insort(self._views[name].ready.setdefault(task.lane, []), task)
+            name = self._controller_of(task.group, task.stream)
+            self._views[name].add_ready(task)
             self._alert(name)
 
-    def _lanes_free(self, lanes: list[Lane]) -> None:
-        for lane in lanes:
-            name = self._controller_of(lane)
-            self._views[name].under_way[lane] -= 1
-            self._pending -= 1
+    def _tasks_ended(self, tasks: list[EndedTask]) -> None:
+        for task in tasks:
+            name = self._controller_of(task.group, task.stream)
+            self._views[name].add_ended(task)
+            self._pending -= len(task.members)
             self._alert(name)
 
-    def _controller_of(self, lane: Lane) -> str:
-        stream = self._program.groups[lane[0]].streams[lane[1]]
+    def _controller_of(self, group: int, number: int) -> str:
+        stream = self._program.groups[group].streams[number]
         if stream.in_order:
-            raise RuntimeError(f"lane {lane} has no controller")
+            raise RuntimeError(f"stream {stream.name!r} of group {group} has no controller")
         return stream.controller or _of_workers(stream.workers)
 
     def _alert(self, name: str) -> None:

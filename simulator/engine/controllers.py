@@ -10,27 +10,46 @@ resources are divided. A controller that never ends is a daemon: it keeps neithe
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Generator
+from collections import Counter, defaultdict
+from collections.abc import Generator, Iterable
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from typing import Protocol
 
+import numpy as np
 import simpy
 
 from simulator.engine.clock import CONTROL, Agenda, Alarm
+from simulator.program import IntArray
 
 Lane = tuple[int, int, int]
 """(group, stream, rank number within the group): one controlled stream of one rank."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class ReadyTask:
-    """A task whose inputs are all there; sorts by time, then iteration, then task number."""
+    """A task whose inputs became known at the same time for some ranks.
+
+    Attributes:
+        since_ps: that time.
+        members: numbers of the ranks within the group, ascending.
+    """
 
     since_ps: int
     iteration: int
     task: int
-    lane: Lane
+    group: int
+    stream: int
+    members: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class EndedTask:
+    """A task of a controlled stream that has ended for some ranks of a group."""
+
+    group: int
+    stream: int
+    members: IntArray
 
 
 class Controller(Protocol):
@@ -59,8 +78,10 @@ class RunAs:
 class Actor(Protocol):
     """Executes a controller's decisions."""
 
-    def issue(self, group: int, task: int, iteration: int, member: int, run_as: RunAs | None = None) -> int | None:
-        """Start a task now; its end in ps when that is known already.
+    def issue(
+        self, group: int, task: int, iteration: int, members: IntArray, run_as: RunAs | None = None
+    ) -> Iterable[tuple[int, IntArray]]:
+        """Start a task for some ranks now; ends in ps that are known already, with the ranks that end then.
 
         All members of an activity are given the same ``run_as``.
         """
@@ -71,20 +92,20 @@ class View:
     """State that one controller sees, and its actions.
 
     Attributes:
-        ready: tasks that could start, by lane, in the order of `ReadyTask`.
-        under_way: number of running tasks of each lane.
+        under_way: tasks that have been issued and have not ended, one for each rank.
     """
 
     def __init__(
         self,
         env: simpy.Environment,
         actor: Actor,
-        agenda: Agenda[Lane],
+        agenda: Agenda[EndedTask],
     ) -> None:
         self._env, self._actor, self._agenda = env, actor, agenda
         self._changed = env.event()
-        self.ready: dict[Lane, list[ReadyTask]] = {}
-        self.under_way: Counter[Lane] = Counter()
+        self._ready: list[ReadyTask] = []
+        self._ended: list[EndedTask] = []
+        self.under_way = 0
 
     def changed(self) -> simpy.Event:
         """Happens when something has become ready or ended since the controller last ran."""
@@ -95,6 +116,16 @@ class View:
         """The present time, ps."""
         return int(self._env.now)
 
+    def take_ready(self) -> list[ReadyTask]:
+        """What has become ready since this was last asked."""
+        taken, self._ready = self._ready, []
+        return taken
+
+    def take_ended(self) -> list[EndedTask]:
+        """What has ended since this was last asked."""
+        taken, self._ended = self._ended, []
+        return taken
+
     def sleep(self, delay_ps: int) -> simpy.Event:
         """Happens ``delay_ps`` from now, when everything else that is due then has happened."""
         over = self._env.event()
@@ -103,15 +134,23 @@ class View:
 
     def issue(self, task: ReadyTask, run_as: RunAs | None = None) -> None:
         """Start a ready task now, as it is or as another activity; it is under way until it ends."""
-        group, _, member = task.lane
-        self.ready[task.lane].remove(task)
-        self.under_way[task.lane] += 1
-        end = self._actor.issue(group, task.task, task.iteration, member, run_as)
-        if end is not None:
-            self._agenda.add(end, task.lane)
+        self.under_way += len(task.members)
+        for end, members in self._actor.issue(task.group, task.task, task.iteration, task.members, run_as):
+            self._agenda.add(end, EndedTask(task.group, task.stream, members))
+
+    # What the engine reports
+
+    def add_ready(self, task: ReadyTask) -> None:
+        """A task could start."""
+        self._ready.append(task)
+
+    def add_ended(self, task: EndedTask) -> None:
+        """A task has ended."""
+        self._ended.append(task)
+        self.under_way -= len(task.members)
 
     def wake(self) -> None:
-        """Let the controller run (called by the engine)."""
+        """Let the controller run."""
         happened, self._changed = self._changed, self._env.event()
         happened.succeed()
 
@@ -121,7 +160,7 @@ def _happen(event: simpy.Event) -> None:
 
 
 class IssueByReadiness:
-    """Each stream takes the task that became ready first, whatever the program order; ties by task number."""
+    """Each stream takes the task that became ready first, whatever the program order; ties by iteration and task."""
 
     def __init__(self, workers: int = 1) -> None:
         """So many tasks of a stream may be under way."""
@@ -129,8 +168,26 @@ class IssueByReadiness:
 
     def control(self, view: View) -> Generator[simpy.Event, object, None]:
         """Issue whenever a lane is free and something is ready."""
+        waiting: dict[Lane, list[tuple[int, int, int]]] = defaultdict(list)
+        under_way: Counter[Lane] = Counter()
         while True:
             yield view.changed()
-            for lane in sorted(view.ready):
-                while view.under_way[lane] < self._workers and view.ready[lane]:
-                    view.issue(view.ready[lane][0])
+            touched: set[Lane] = set()
+            for ready in view.take_ready():
+                for lane in _lanes(ready):
+                    heappush(waiting[lane], (ready.since_ps, ready.iteration, ready.task))
+                    touched.add(lane)
+            for ended in view.take_ended():
+                lanes = _lanes(ended)
+                under_way.subtract(lanes)
+                touched.update(lanes)
+            for lane in sorted(touched):
+                group, stream, member = lane
+                while under_way[lane] < self._workers and waiting[lane]:
+                    since_ps, iteration, task = heappop(waiting[lane])
+                    under_way[lane] += 1
+                    view.issue(ReadyTask(since_ps, iteration, task, group, stream, np.array([member])))
+
+
+def _lanes(tasks: ReadyTask | EndedTask) -> list[Lane]:
+    return [(tasks.group, tasks.stream, member) for member in tasks.members.tolist()]

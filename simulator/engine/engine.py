@@ -20,11 +20,12 @@ from simulator.engine.deadlock import deadlock_error
 from simulator.engine.flows import Flows
 from simulator.engine.frontier import Frontier
 from simulator.engine.instances import find_members, private_durations
-from simulator.engine.members import Members, join, pick, run_begins, run_lengths, size_of
+from simulator.engine.members import Members, by_value, join, pick, run_begins, run_lengths, size_of
 from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, Recorder, RunOptions, RunResult
 from simulator.engine.units import compile_units
 from simulator.engine.usage import CompiledPhase, build_usage
 from simulator.lowered import LoweredProgram
+from simulator.program import IntArray
 
 Token = tuple[int, int, int]
 """(instance, iteration, phase)."""
@@ -130,26 +131,27 @@ class _Engine:
 
     # What controllers ask for (controllers.Actor)
 
-    def issue(self, group: int, task: int, iteration: int, member: int, run_as: RunAs | None = None) -> int | None:
-        """Start a task of a controlled stream now; its end in ps, None where an activity decides the end."""
-        now = int(self._env.now)
-        state = self._frontiers[group].state(iteration)
-        here: Members = slice(member, member + 1, 1)
-        state.starts[task][member] = now
+    def issue(
+        self, group: int, task: int, iteration: int, members: IntArray, run_as: RunAs | None = None
+    ) -> list[tuple[int, IntArray]]:
+        """Start a task of a controlled stream now; ends in ps where no activity decides them."""
+        now, frontier = int(self._env.now), self._frontiers[group]
+        state = frontier.state(iteration)
+        state.starts[task][members] = now
         row = self._row_of[group].get(task)
-        present = row is not None and self._program.groups[group].instances[row, member] >= 0
-        if present:
-            if run_as is not None and row is not None:
-                instance = int(self._program.groups[group].instances[row, member])
-                self._run_as[instance, iteration] = self._table.phases_as(run_as)
-            self.arrived(group, task, iteration, here)
+        if row is None:
+            ends = now + state.durations[task][members]
+            state.ends[task][members] = ends
+            frontier.set_end(task, iteration, join([members], frontier.everyone))
             self._settle()
-            return None
-        end = now if row is not None else now + int(state.durations[task][member])
-        state.ends[task][member] = end
-        self._frontiers[group].set_end(task, iteration, here)
+            return list(by_value(members, ends))
+        instances = self._program.groups[group].instances[row][members]
+        if run_as is not None:
+            phases = self._table.phases_as(run_as)
+            self._run_as.update(((i, iteration), phases) for i in np.unique(instances[instances >= 0]).tolist())
+        self.arrived(group, task, iteration, join([members], frontier.everyone))
         self._settle()
-        return end
+        return list(by_value(members[instances < 0], np.full(np.sum(instances < 0), now)))
 
     # Instances
 

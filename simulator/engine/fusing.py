@@ -12,9 +12,8 @@ of its work; the other calls of the buffer end with it.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import simpy
@@ -26,23 +25,37 @@ AT_ONCE = RunAs(None)
 """A call whose data another one has carried."""
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadyCall:
-    """A call that all ranks are ready for."""
+@dataclass(slots=True)
+class _Call:
+    """A call of an iteration, as far as ranks are ready for it.
 
-    since_ps: int
+    Attributes:
+        since_ps: time at which the last of them became so.
+        ranks: their number.
+        tasks: what they have ready.
+    """
+
     iteration: int
     call: int
-    tasks: tuple[ReadyTask, ...]
+    since_ps: int = 0
+    ranks: int = 0
+    tasks: list[ReadyTask] = field(default_factory=list)
 
     @property
     def order(self) -> tuple[int, int, int]:
         """Place among other ready calls: by the time, ties in program order."""
         return self.since_ps, self.iteration, self.call
 
+    def add(self, task: ReadyTask) -> int:
+        """More ranks are ready; returns how many there are now."""
+        self.since_ps = max(self.since_ps, task.since_ps)
+        self.ranks += len(task.members)
+        self.tasks.append(task)
+        return self.ranks
+
 
 class FusingCoordinator:
-    """The controller of streams whose calls are fused."""
+    """The controller of streams whose calls are fused, for one run."""
 
     def __init__(self, program: LoweredProgram, calls: FusedCalls) -> None:
         """Nothing was negotiated yet."""
@@ -50,17 +63,19 @@ class FusingCoordinator:
         self._members = np.zeros(len(calls.bytes), dtype=np.int64)
         for group, call_of in zip(program.groups, calls.call_of, strict=True):
             np.add.at(self._members, call_of[call_of >= 0], group.rank_count)
+        self._begun: dict[tuple[int, int], _Call] = {}
+        self._ready: list[_Call] = []
 
     def control(self, view: View) -> Generator[simpy.Event, object, None]:
         """The background threads of all ranks."""
         first_ps = 0
         while True:
-            while not self._ready(view):
+            while not self._is_ready(view):
                 yield view.changed()
             begin_ps = self._cycle_ps(first_ps, view.now)
             if begin_ps > view.now:
                 yield view.sleep(begin_ps - view.now)
-            buffers = self._buffers(self._ready(view))
+            buffers = self._buffers(self._taken(view))
             if self._calls.negotiation_ps:
                 yield view.sleep(self._calls.negotiation_ps)
             for buffer in buffers:
@@ -74,23 +89,24 @@ class FusingCoordinator:
             return max(first_ps, now_ps)
         return first_ps - (first_ps - now_ps) // cycle * cycle
 
-    def _ready(self, view: View) -> list[_ReadyCall]:
-        """Calls that all ranks are ready for, in the order in which they became so."""
-        found: dict[tuple[int, int], list[ReadyTask]] = defaultdict(list)
-        for lane, tasks in view.ready.items():
-            call_of = self._calls.call_of[lane[0]]
-            for task in tasks:
-                found[task.iteration, int(call_of[task.task])].append(task)
-        complete = [
-            _ReadyCall(max(task.since_ps for task in tasks), iteration, call, tuple(tasks))
-            for (iteration, call), tasks in found.items()
-            if len(tasks) == self._members[call]
-        ]
-        return sorted(complete, key=lambda each: each.order)
+    def _is_ready(self, view: View) -> bool:
+        """Whether all ranks are ready for some call."""
+        for task in view.take_ready():
+            number = int(self._calls.call_of[task.group][task.task])
+            call = self._begun.setdefault((task.iteration, number), _Call(task.iteration, number))
+            if call.add(task) == self._members[number]:
+                self._ready.append(self._begun.pop((task.iteration, number)))
+        return bool(self._ready)
 
-    def _buffers(self, ready: Sequence[_ReadyCall]) -> list[list[_ReadyCall]]:
+    def _taken(self, view: View) -> list[_Call]:
+        """All calls that all ranks are ready for, in the order in which they became so."""
+        self._is_ready(view)
+        taken, self._ready = sorted(self._ready, key=lambda each: each.order), []
+        return taken
+
+    def _buffers(self, ready: Sequence[_Call]) -> list[list[_Call]]:
         """Calls in the order in which they are ready, cut where the buffer is full."""
-        buffers: list[list[_ReadyCall]] = []
+        buffers: list[list[_Call]] = []
         filled = 0
         for call in ready:
             size = int(self._calls.bytes[call.call])
@@ -102,18 +118,18 @@ class FusingCoordinator:
                 filled = size
         return buffers
 
-    def _run(self, view: View, buffer: Sequence[_ReadyCall]) -> Generator[simpy.Event, object, None]:
+    def _run(self, view: View, buffer: Sequence[_Call]) -> Generator[simpy.Event, object, None]:
         """Run a buffer to its end."""
         carrier, riders = buffer[-1], buffer[:-1]
         run_as = self._fused(sum(int(self._calls.bytes[call.call]) for call in buffer), copied=bool(riders))
         for task in carrier.tasks:
             view.issue(task, run_as)
-        while view.under_way.total():
+        while view.under_way:
             yield view.changed()
         for rider in riders:
             for task in rider.tasks:
                 view.issue(task, AT_ONCE)
-        while view.under_way.total():
+        while view.under_way:
             yield view.changed()
 
     def _fused(self, size: int, *, copied: bool) -> RunAs:

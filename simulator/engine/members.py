@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TypeAlias
 
 import numpy as np
@@ -51,6 +52,15 @@ def join(parts: list[Members], everyone: Members) -> Members:
         return parts[0]
     arrays = [np.arange(p.start, p.stop, p.step) if isinstance(p, slice) else p for p in parts]
     return np.concatenate(arrays)
+
+
+def by_value(members: IntArray, values: IntArray) -> Iterator[tuple[int, IntArray]]:
+    """Each distinct value, ascending, with the members that have it, in their order."""
+    if len(values) and (values == values[0]).all():
+        yield int(values[0]), members
+        return
+    for value in np.unique(values).tolist():
+        yield value, members[values == value]
 
 
 def pick(column: IntArray, members: Members, values: IntArray | int) -> None:

@@ -23,6 +23,7 @@ from simulator.engine.flows import integer_speeds, work_shift
 from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, Recorder, RunOptions, RunResult
 from simulator.engine.sharing import SharingModel
 from simulator.lowered import LoweredProgram, Phase
+from simulator.program import IntArray
 
 Process = Generator[simpy.Event, object, None]
 TaskKey = tuple[int, int, int, int]
@@ -251,16 +252,19 @@ class _Oracle:
 
     # What controllers ask for (controllers.Actor)
 
-    def issue(self, group: int, task: int, iteration: int, member: int, run_as: RunAs | None = None) -> int | None:
-        """Let a waiting task start; returns its end if it is private."""
-        if run_as is not None:
-            self._run_as[group, member, task, iteration] = run_as
-        self._issued[group, member, task, iteration].succeed()
+    def issue(
+        self, group: int, task: int, iteration: int, members: IntArray, run_as: RunAs | None = None
+    ) -> list[tuple[int, IntArray]]:
+        """Let a waiting task start; returns its ends if it is private."""
+        for member in members.tolist():
+            if run_as is not None:
+                self._run_as[group, member, task, iteration] = run_as
+            self._issued[group, member, task, iteration].succeed()
         lowered = self._program.groups[group]
         if task in lowered.activity_tasks:
-            return None
-        duration = np.broadcast_to(lowered.durations.at(iteration)[task], lowered.rank_count)[member]
-        return int(self._env.now) + int(duration)
+            return []
+        durations = np.broadcast_to(lowered.durations.at(iteration)[task], lowered.rank_count)
+        return [(int(self._env.now) + int(durations[member]), np.array([member])) for member in members.tolist()]
 
     def _record(self, iteration: int) -> IterationRecord:
         groups = tuple(

@@ -90,13 +90,14 @@ def _sized(call: CollectiveCall, block: Block, sizes: Amount | None, weights: Am
     size = np.asarray(0.0 if sizes is None else sizes)
     if call.op != "all_to_all" or (size.ndim == 0 and weights is None):
         per_instance = size[block.ranks].max(axis=1, keepdims=True) if size.ndim else np.full((1, 1), float(size))
-        return Call(call.op, block, per_instance, root=call.root)
+        return Call(call.op, block, per_instance, root=call.root, on_host=call.on_host)
     sent = _evened(size[block.ranks] if size.ndim else np.full(block.ranks.shape, float(size)), evened)
     share = np.asarray(1.0 if weights is None else weights)
     share = share[block.ranks] if share.ndim else np.ones(block.ranks.shape)
     totals = share.sum(axis=1, keepdims=True)
     share = np.divide(share, totals, out=np.full(block.ranks.shape, 1.0 / block.size), where=totals > 0.0)
-    return Call(call.op, block, sent.mean(axis=1, keepdims=True), sent, _evened(share, evened))
+    means = sent.mean(axis=1, keepdims=True)
+    return Call(call.op, block, means, sent, _evened(share, evened), on_host=call.on_host)
 
 
 def _peer_shares(sequenced: SequencedCall, programs: Sequence[Program]) -> dict[int, FloatArray]:

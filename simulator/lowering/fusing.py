@@ -44,7 +44,8 @@ def lower_coordinator(
                 sizes_of[numbers[task]] = round(float(np.max(work.bytes)))
     machine = _with_algorithm(machine, coordinator.algorithm)
     sizes = _sizes(max(round(coordinator.fusion_bytes), int(sizes_of.max(initial=1))))
-    calls = [_call("all_reduce", size, coordinator, graph, machine) for size in sizes]
+    on_host = coordinator.copies_in == "host"
+    calls = [_call("all_reduce", size, coordinator, graph, machine, on_host=on_host) for size in sizes]
     model = machine.collectives
     activities = [
         Activity(f"{name} {size} B", model.phases(call, model.time(call))[0])
@@ -91,7 +92,8 @@ def _members(coordinator: Coordinator, graph: TaskGraph) -> int:
 
 
 def _seconds(op: CollectiveOp, size: float, coordinator: Coordinator, graph: TaskGraph, machine: Machine) -> float:
-    return float(machine.collectives.time(_call(op, size, coordinator, graph, machine)).seconds.max())
+    call = _call(op, size, coordinator, graph, machine, on_host=True)
+    return float(machine.collectives.time(call).seconds.max())
 
 
 def _with_algorithm(machine: Machine, algorithm: str | None) -> Machine:
@@ -106,9 +108,11 @@ _LENGTH_BYTES = 4.0
 """A length is an int (MPI_INT)."""
 
 
-def _call(op: CollectiveOp, size: float, coordinator: Coordinator, graph: TaskGraph, machine: Machine) -> Call:
+def _call(
+    op: CollectiveOp, size: float, coordinator: Coordinator, graph: TaskGraph, machine: Machine, *, on_host: bool
+) -> Call:
     (block,) = machine.collectives.blocks(graph.communicators[coordinator.communicator])
-    return Call(op, block, np.full((1, 1), float(size)))
+    return Call(op, block, np.full((1, 1), float(size)), on_host=on_host)
 
 
 def _calls(name: str, coordinator: Coordinator, program: Program) -> IntArray:

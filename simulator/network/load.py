@@ -46,10 +46,16 @@ class LinkWork:
     usage: PortBytes
 
 
-def port_bytes(stage: Stage, block: Block, topology: Topology) -> PortBytes:
-    """Bytes over each link; links that carry nothing anywhere are left out."""
+OF_GPUS: tuple[ResourceClass, ...] = ("nvlink", "pcie", "switch")
+"""Links between GPUs, and between them and their host."""
+
+
+def port_bytes(stage: Stage, block: Block, topology: Topology, *, on_host: bool = False) -> PortBytes:
+    """Bytes over each link; links that carry nothing anywhere are left out, as are those of GPUs between hosts."""
     loads: PortBytes = {}
     for level in topology.levels:
+        if on_host and level.name in OF_GPUS:
+            continue
         for port, load in zip(LEVEL_PORTS[level.name], _link_bytes(stage.pattern, block, level), strict=True):
             if load is not None and np.any(load > 0.0):
                 loads[port] = load

@@ -207,7 +207,7 @@ class CollectiveModel:
         return tuple(
             StageAmounts(
                 stage,
-                port_bytes(stage, block, topology),
+                port_bytes(stage, block, topology, on_host=call.on_host),
                 mesh_share(stage.pattern, block, topology) * stage.near_efficiency,
                 links_per_hop(stage.pattern, block, topology),
             )
@@ -219,7 +219,13 @@ class CollectiveModel:
         if call.peer_shares is not None:
             return _Remembered()
         sizes = (call.bytes, call.send_bytes, call.receive_weights)
-        key = (call.op, call.root, call.block, *(None if size is None else size.tobytes() for size in sizes))
+        key = (
+            call.op,
+            call.root,
+            call.on_host,
+            call.block,
+            *(None if size is None else size.tobytes() for size in sizes),
+        )
         if key not in self._calls:
             if len(self._calls) >= MOST_REMEMBERED:
                 self._calls.clear()

@@ -62,7 +62,7 @@ def _exchange(builder: ProgramBuilder, gradients: Sequence[Gradient], *, on_host
         name, size, done = gradient.variable.name, float(gradient.bytes), gradient.task
         if on_host:
             done = builder.task(f"to_host_{name}", TO_HOST, Copy(size, "d2h"), after=[done], section="exchange")
-        call = CollectiveCall("all_reduce", WORLD, size)
+        call = CollectiveCall("all_reduce", WORLD, size, on_host=on_host)
         done = builder.task(f"sum_{name}", COMM, call, after=[done], section="exchange")
         if on_host:
             done = builder.task(f"from_host_{name}", FROM_HOST, Copy(size, "h2d"), after=[done], section="exchange")

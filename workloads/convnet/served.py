@@ -115,9 +115,10 @@ class _Job:
         """A tensor between a server and each worker of a wave."""
         workers, root = self.workers(server, wave), self.rank_of(server)
         number, parts = sum(rank < root for rank in workers), len(workers) + 1
+        on_host = self.channel.through_host
         if op == "gather":
-            return CollectiveCall("gather", _push(server, wave), parts * size, root=number)
-        return CollectiveCall("scatter", _pull(server, wave), parts * size, root=number)
+            return CollectiveCall("gather", _push(server, wave), parts * size, root=number, on_host=on_host)
+        return CollectiveCall("scatter", _pull(server, wave), parts * size, root=number, on_host=on_host)
 
 
 def _push(server: int, wave: int) -> str:

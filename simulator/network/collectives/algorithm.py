@@ -35,6 +35,7 @@ class Call:
             sum to 1.
         peer_shares: fractions by sender ``[I, n, n]`` instead of the weights, if senders differ.
         root: see `CollectiveCall`.
+        on_host: whether buffers are in host memory.
     """
 
     op: CollectiveOp
@@ -44,6 +45,7 @@ class Call:
     receive_weights: FloatArray | None = None
     peer_shares: FloatArray | None = None
     root: int | None = None
+    on_host: bool = False
 
     @property
     def peer_bytes(self) -> FloatArray | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from scenarios.bursts import longest_period_s
 from scenarios.prepare import Prepared
 from simulator.analysis import IterationTime, SteadyRule, iteration_time
 from simulator.counted_run import counted_run
-from simulator.engine import RunOptions, RunResult
+from simulator.engine import RunOptions, RunResult, UnitsMemory
+from simulator.equality import same
 from simulator.lowered import PS_PER_S
 from simulator.lowering import Lowering, Variation
 
@@ -30,6 +31,7 @@ class Probe:
         variation: jitter of the run and of re-runs.
         iterations: number of iterations of the run that re-runs are compared with.
         counted: number of last iterations that are averaged if iterations vary.
+        memory: units of re-runs of the same program.
     """
 
     prepared: Prepared
@@ -38,6 +40,7 @@ class Probe:
     result: RunResult
     iterations: int
     counted: int
+    memory: UnitsMemory = field(default_factory=UnitsMemory)
 
     @staticmethod
     def of(
@@ -59,12 +62,17 @@ class Probe:
 
     def base_s(self) -> float:
         """Seconds per iteration of the run itself."""
-        return self._over_measured(self.result) if self.varies else self.seconds(self.lowering)
+        return self._over_measured(self.result) if self.varies else self._run_again(self.lowering)
 
-    def seconds(self, lowering: Lowering) -> float:
-        """Seconds per iteration of a re-run."""
+    def seconds(self, lowering: Lowering, base_s: float | None = None) -> float:
+        """Seconds per iteration of a re-run; one whose program is the run's takes ``base_s``, if that is known."""
+        if base_s is not None and same(lowering.program, self.lowering.program):
+            return base_s
+        return self._run_again(lowering)
+
+    def _run_again(self, lowering: Lowering) -> float:
         stop = None if self.varies else PROBE_RULE
-        options = RunOptions(max_iterations=self.iterations, stop=stop, keep_last=1)
+        options = RunOptions(max_iterations=self.iterations, stop=stop, keep_last=1, memory=self.memory)
         result = counted_run(lowering.program, options)
         if self.varies:
             return self._over_measured(result)

@@ -129,16 +129,18 @@ def check(resolved: ResolvedScenario, progress: Progress | None = None) -> dict[
 
 def _bound(probe: Probe, analysis: Analysis, progress: Progress) -> Bound:
     """The bound of a run, by re-runs with each class improved."""
-    done = 0
+    done, base_s = 0, 0.0
 
     def seconds(improve: Mapping[str, float]) -> float:
-        nonlocal done
+        nonlocal done, base_s
         done += 1
         progress.stage("looking for the bound", done, BOUND_RUNS)
         if not improve:
-            return probe.base_s()
+            base_s = probe.base_s()
+            return base_s
         prepared = probe.prepared
-        return probe.seconds(lower(prepared.graph, prepared.machine, variation=probe.variation, improve=improve))
+        lowering = lower(prepared.graph, prepared.machine, variation=probe.variation, improve=improve)
+        return probe.seconds(lowering, base_s)
 
     return find_bound(seconds, path_shares(analysis.critical_path))
 

@@ -8,6 +8,7 @@ from simulator.engine.controllers import Controller, IssueByReadiness, ReadyTask
 from simulator.engine.engine import run
 from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, RunOptions, RunResult
 from simulator.engine.sharing import bottleneck_fairness
+from simulator.engine.units_memory import UnitsMemory
 
 __all__ = [
     "ActivityTimes",
@@ -18,6 +19,7 @@ __all__ = [
     "ReadyTask",
     "RunOptions",
     "RunResult",
+    "UnitsMemory",
     "View",
     "bottleneck_fairness",
     "run",

@@ -22,7 +22,6 @@ from simulator.engine.frontier import Frontier
 from simulator.engine.instances import find_members, private_durations
 from simulator.engine.members import Members, by_value, join, pick, run_begins, run_lengths, size_of
 from simulator.engine.records import ActivityTimes, GroupTimes, IterationRecord, Recorder, RunOptions, RunResult
-from simulator.engine.units import compile_units
 from simulator.engine.usage import CompiledPhase, build_usage
 from simulator.lowered import LoweredProgram
 from simulator.program import IntArray
@@ -63,8 +62,9 @@ class _Engine:
         self._flows: Flows[Token] = Flows(self._table, options.sharing, capacities, options.observer)
         self._agenda: Agenda[Token] = Agenda(self._env, self._latencies_over)
         self._private = private = private_durations(program, self._membership, self._table)
+        units = options.memory.units
         self._frontiers = [
-            Frontier(n, g, compile_units(g, frozenset(private[n])), private[n], options.max_iterations, self)
+            Frontier(n, g, units(n, g, frozenset(private[n])), private[n], options.max_iterations, self)
             for n, g in enumerate(program.groups)
         ]
         self._row_of = [{int(t): a for a, t in enumerate(g.activity_tasks)} for g in program.groups]

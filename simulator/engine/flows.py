@@ -9,10 +9,12 @@ half speed). Remaining work changes only when the own speed does; ``end = now + 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from inputs.errors import ModelRangeError
 from simulator.engine.capacity import NEVER, Capacities
@@ -50,6 +52,12 @@ def integer_speeds(speeds: FloatArray, shifts: IntArray) -> IntArray:
     return rates
 
 
+def _numbered(values: Sequence[bytes]) -> IntArray:
+    """A number for each value, the same for equal ones."""
+    numbers: dict[bytes, int] = {}
+    return np.array([numbers.setdefault(value, len(numbers)) for value in values], dtype=np.int64)
+
+
 Token = TypeVar("Token")
 
 
@@ -71,6 +79,8 @@ class Flows(Generic[Token]):
         self._left = np.ones(table.class_count)
         self._users = np.zeros(table.class_count, dtype=np.int64)
         self._memo: dict[tuple[int, bytes, bytes], IntArray] = {}
+        self._set_of = _numbered([classes.tobytes() for classes in self._classes_of])
+        self._connected: dict[tuple[bytes, frozenset[int]], NDArray[np.bool_]] = {}
         self._tokens: list[Token | None] = []
         self._free: list[int] = []
         self._touched: list[int] = []  # rows of phases that ended since the last solve
@@ -188,16 +198,27 @@ class Flows(Generic[Token]):
         slots = slots[np.argsort(self._row[slots], kind="stable")]
         if len(slots) < 2:
             return slots
-        counts, classes, _ = self._table.gather(self._row[slots])
+        rows = self._row[slots]
+        if len(slots) > _MEMO_SIZE:
+            return slots[self._connection(rows, seeds)]
+        key = (self._set_of[rows].tobytes(), frozenset(self._set_of[seeds].tolist()))
+        inside = self._connected.get(key)
+        if inside is None:
+            inside = self._connected[key] = self._connection(rows, seeds)
+        return slots[inside]
+
+    def _connection(self, rows: IntArray, seeds: list[int]) -> NDArray[np.bool_]:
+        """Which of the rows are connected with the resources of the rows ``seeds``."""
+        counts, classes, _ = self._table.gather(rows)
         begins = np.cumsum(counts) - counts
         reached = np.zeros(self._table.class_count, dtype=np.bool_)
         for row in seeds:
             reached[self._classes(row)] = True
         size = -1
         while True:
-            inside = np.logical_or.reduceat(reached[classes], begins)
+            inside: NDArray[np.bool_] = np.logical_or.reduceat(reached[classes], begins)
             if int(inside.sum()) == size:
-                return slots[inside]
+                return inside
             size = int(inside.sum())
             reached[classes[np.repeat(inside, counts)]] = True
 

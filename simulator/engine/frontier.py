@@ -66,7 +66,7 @@ class IterationState:
         self._activity_tasks = activity_tasks
         self.starts, self.ends = list(self.start), list(self.end)
         self.durations = durations
-        self.inputs: list[list[IntArray]] = []
+        self.inputs: list[list[IntArray] | None] = [None] * tasks
         self.missing = missing
         self.left = len(missing) * ranks
 
@@ -95,7 +95,8 @@ class Frontier:
         self._ready: list[tuple[int, int, Members]] = []
         self._everyone: Members = slice(0, group.rank_count, 1)
         self._unit_of = {task: number for number, unit in enumerate(units.units) for task in unit.tasks}
-        self._blocks = [_Block(units, number) for number in range(len(units.units))]
+        self._blocks: dict[int, _Block] = {}
+        self._missing_at: dict[int, list[int]] = {}
         self._durations: tuple[IntArray, IntArray] | None = None
 
     @property
@@ -115,12 +116,17 @@ class Frontier:
         """The state of an iteration, made when first asked for."""
         state = self._states.get(iteration)
         if state is None:
-            missing: list[int | IntArray] = list(self._units.missing_at(iteration))
+            missing: list[int | IntArray] = list(self._missing(min(iteration, self._units.max_lag)))
             ranks, tasks = self._group.rank_count, self._group.activity_tasks
             state = IterationState(self._durations_at(iteration), ranks, tasks, missing)
             self._states[iteration] = state
-            state.inputs = [self._input_rows(iteration, sources) for sources in self._units.sources]
         return state
+
+    def _missing(self, iteration: int) -> list[int]:
+        """Inputs of each unit that have to become known; from the longest lag on they are the same."""
+        if iteration not in self._missing_at:
+            self._missing_at[iteration] = self._units.missing_at(iteration)
+        return self._missing_at[iteration]
 
     def advance(self) -> None:
         """Evaluate all that can be."""
@@ -133,7 +139,7 @@ class Frontier:
                 self._known(iteration, unit, members)
                 continue
             task = self._units.units[unit].tasks[0]
-            pick(state.starts[task], members, self._latest_input(state, task, members))
+            pick(state.starts[task], members, self._latest_input(state, iteration, task, members))
             notify = self._listener.arrived if kind is Kind.ACTIVITY else self._listener.ready
             notify(self._number, task, iteration, members)
 
@@ -182,29 +188,38 @@ class Frontier:
 
     def _evaluate(self, state: IterationState, iteration: int, unit: int, members: Members) -> None:
         if isinstance(members, slice):
-            self._evaluate_rows(state, self._units.units[unit].tasks, members)
+            self._evaluate_rows(state, iteration, self._units.units[unit].tasks, members)
         else:
-            self._blocks[unit].evaluate(self._states, iteration, members)
+            block = self._blocks.get(unit)
+            if block is None:
+                block = self._blocks[unit] = _Block(self._units, unit)
+            block.evaluate(self._states, iteration, members)
 
-    def _evaluate_rows(self, state: IterationState, tasks: Sequence[int], members: slice) -> None:
+    def _evaluate_rows(self, state: IterationState, iteration: int, tasks: Sequence[int], members: slice) -> None:
         """Evaluate on views of the columns."""
         whole = members is self._everyone
         for task in tasks:
             start, end, duration = state.starts[task], state.ends[task], state.durations[task]
-            rows = state.inputs[task]
+            rows = self._input_rows(state, iteration, task)
             if not whole:
                 start, end, duration = start[members], end[members], duration[members]
                 rows = [row[members] for row in rows]
             _latest(rows, start)
             np.add(start, duration, out=end)
 
-    def _latest_input(self, state: IterationState, task: int, members: Members) -> IntArray:
+    def _latest_input(self, state: IterationState, iteration: int, task: int, members: Members) -> IntArray:
         latest = np.empty(size_of(members), dtype=np.int64)
-        _latest([row[members] for row in state.inputs[task]], latest)
+        _latest([row[members] for row in self._input_rows(state, iteration, task)], latest)
         return latest
 
-    def _input_rows(self, iteration: int, sources: Sequence[Source]) -> list[IntArray]:
-        return [self.state(iteration - lag).ends[dep] for dep, lag in sources if lag <= iteration]
+    def _input_rows(self, state: IterationState, iteration: int, task: int) -> list[IntArray]:
+        """Ends of the inputs of a task, kept for its other members."""
+        rows = state.inputs[task]
+        if rows is None:
+            sources = self._units.sources[task]
+            rows = [self.state(iteration - lag).ends[dep] for dep, lag in sources if lag <= iteration]
+            state.inputs[task] = rows
+        return rows
 
     def _durations_at(self, iteration: int) -> IntArray:
         """Durations ``[T, P]`` with those of private activities filled in."""

@@ -95,11 +95,10 @@ def private_durations(program: LoweredProgram, membership: Membership, table: Us
         for task, instances in zip(group.activity_tasks.tolist(), group.instances, strict=True):
             if not group.streams[int(group.stream_of[task])].in_order:
                 continue
-            present = instances[instances >= 0]
-            whole = all(program.activities[i].release_phase is None for i in present)
-            if whole and all(_is_private(int(i), membership, table, single) for i in present):
+            present = instances[instances >= 0].tolist()
+            if all(_is_private(i, program, membership, table, single) for i in present):
                 alone = np.zeros(group.rank_count, dtype=np.int64)
-                totals = [sum(s.latency_ps + s.work_ps for s in table.phases[int(i)]) for i in present]
+                totals = [sum(s.latency_ps + s.work_ps for s in table.phases[i]) for i in present]
                 alone[instances >= 0] = totals
                 found[number][task] = alone
     return found
@@ -137,9 +136,10 @@ def _lane(program: LoweredProgram, parts: tuple[Part, ...]) -> int:
     return int(group.ranks[members.start]) * 1024 + int(group.stream_of[parts[0].task])
 
 
-def _is_private(instance: int, membership: Membership, table: UsageTable, single: list[bool]) -> bool:
-    phases = table.phases[instance]
-    if membership.size[instance] != 1:
+def _is_private(
+    instance: int, program: LoweredProgram, membership: Membership, table: UsageTable, single: list[bool]
+) -> bool:
+    if membership.size[instance] != 1 or program.activities[instance].release_phase is not None:
         return False
-    rows = [phase.row for phase in phases if phase.row >= 0]
+    rows = [phase.row for phase in table.phases[instance] if phase.row >= 0]
     return all(single[c] for row in rows for c in table.classes[table.ptr[row] : table.ptr[row + 1]].tolist())

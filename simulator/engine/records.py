@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from simulator.engine.sharing import SharingModel, bottleneck_fairness
+from simulator.engine.units_memory import UnitsMemory
 from simulator.program import IntArray
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class RunOptions:
         sharing: rule by which activities share resources.
         controllers: controllers by the name that a controlled stream gives.
         observer: called at every solve.
+        memory: units of programs that ran before; give the same one to re-runs of a program.
     """
 
     max_iterations: int
@@ -41,6 +43,7 @@ class RunOptions:
     sharing: SharingModel = bottleneck_fairness
     controllers: Mapping[str, Controller] = field(default_factory=dict)
     observer: ShareObserver | None = None
+    memory: UnitsMemory = field(default_factory=UnitsMemory)
 
 
 @dataclass(frozen=True)

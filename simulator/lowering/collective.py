@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,6 +26,42 @@ class LoweredCollective:
     activity_of: IntArray
     info: CollectiveInfo
     outside_range: tuple[str, ...]
+
+
+class CollectiveLowering:
+    """Lowers the calls of a task graph; equal ones, such as those of tensors of one size, are lowered once."""
+
+    def __init__(self, programs: Sequence[Program], model: CollectiveModel, evened: float) -> None:
+        """No call is lowered yet.
+
+        Args:
+            evened: fraction by which uneven sizes move to their mean, 0 to 1.
+        """
+        self._programs, self._model, self._evened = programs, model, evened
+        self._known: dict[Hashable, tuple[str, LoweredCollective]] = {}
+
+    def lower(self, sequenced: SequencedCall) -> LoweredCollective:
+        """The activities of a call; raises as `lower_collective`."""
+        key = _key(sequenced)
+        if key is None:
+            return lower_collective(sequenced, self._programs, self._model, self._evened)
+        if key not in self._known:
+            made = lower_collective(sequenced, self._programs, self._model, self._evened)
+            self._known[key] = (sequenced.task, made)
+            return made
+        task, known = self._known[key]
+        activities = [replace(a, label=sequenced.task + a.label.removeprefix(task)) for a in known.activities]
+        return replace(known, activities=activities, info=replace(known.info, task=sequenced.task))
+
+
+def _key(sequenced: SequencedCall) -> Hashable:
+    """What the times of a call follow from; None where ranks have amounts of their own."""
+    calls = [caller.call for caller in sequenced.callers]
+    if any(np.ndim(call.bytes) or call.receive_weights is not None or call.peer_shares is not None for call in calls):
+        return None
+    call = sequenced.call
+    sizes = tuple((caller.program, float(caller.call.bytes)) for caller in sequenced.callers)
+    return (call.op, call.communicator, call.root, call.on_host, sizes, sequenced.instance.tobytes())
 
 
 def lower_collective(

@@ -10,7 +10,7 @@ import numpy as np
 from inputs.errors import InputError, ProgramError
 from simulator.countable import require_countable_tasks
 from simulator.lowered import Activity, FusedCalls, LoweredGroup, LoweredProgram
-from simulator.lowering.collective import LoweredCollective, lower_collective
+from simulator.lowering.collective import CollectiveLowering, LoweredCollective
 from simulator.lowering.faster import faster
 from simulator.lowering.fusing import faster_agreements, lower_coordinator
 from simulator.lowering.machine import Machine
@@ -127,9 +127,10 @@ def _lower_collectives(
     graph: TaskGraph, machine: Machine, shared: _Activities, improve: Mapping[str, float], beside: SharedWork
 ) -> list[LoweredCollective]:
     lowered = []
-    evened, speed = evened_part(improve), improve.get("communication", 1.0)
+    speed = improve.get("communication", 1.0)
+    collectives = CollectiveLowering(graph.programs, machine.collectives, evened_part(improve))
     for sequenced in sequenced_calls(graph):
-        collective = lower_collective(sequenced, graph.programs, machine.collectives, evened)
+        collective = collectives.lower(sequenced)
         numbers = np.where(collective.activity_of >= 0, collective.activity_of + len(shared.activities), -1)
         for caller in sequenced.callers:
             own = sequenced.instance[graph.programs[caller.program].ranks]

@@ -26,12 +26,9 @@ CORE_BYTES_PER_S = 10e9
 GRPC_SERVER_THREADS = 8
 """Threads of a TensorFlow server that handle calls (tensorflow/tensorflow, ``rpc/grpc_server_lib.cc``)."""
 
-ADDERS = 2
-"""Variables that a server adds up or updates at once."""
-
-ADDER_BYTES_PER_S = 25e9
-"""Memory traffic of each, B/s: their share of the 50 GB/s that the cores of a Xeon E5 reach together (STREAM,
-recalled); TensorFlow's kernels on CPUs use all cores."""
+ADDER_BYTES_PER_S = 50e9
+"""Memory traffic of sums and updates, B/s: what the cores of a Xeon E5 reach together (STREAM, recalled); TensorFlow's
+kernels on CPUs use all cores, so a server adds up or updates one variable after the other."""
 
 SERIALISED_TOUCHES = 2
 """Accesses of a byte that is copied into or out of a message."""

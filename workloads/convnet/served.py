@@ -23,7 +23,7 @@ import numpy as np
 from simulator.operators import CollectiveCall, Copy, HostWork
 from simulator.program import IntArray, Program, Stream, TaskGraph
 from workloads.convnet.layers import Network, Variable
-from workloads.convnet.parameter_servers import ADDERS, CHANNELS, Channel, accumulate_s, placed, update_s
+from workloads.convnet.parameter_servers import CHANNELS, Channel, accumulate_s, placed, update_s
 from workloads.convnet.settings import ConvnetSettings
 from workloads.convnet.training_pass import Gradient, PassRecorder
 from workloads.graph.buckets import GRADIENT_BYTES
@@ -142,7 +142,7 @@ def _streams(job: _Job, rank: int) -> list[Stream | str]:
     if own is None:
         return names
     threads = job.channel.server_threads
-    return [*names, SERVER, Stream(PASSED, workers=threads), Stream(ADDER, workers=ADDERS)]
+    return [*names, SERVER, Stream(PASSED, workers=threads), ADDER]
 
 
 def _program(job: _Job, ranks: Sequence[int]) -> Program:
@@ -224,18 +224,10 @@ class _Side:
                 call = self.job.messages("gather", server, wave, size)
                 arrived = self._task(f"collect_{name}_of_{wave}", _push(server, wave), call, [])
                 _, handled = self._served(f"take_{name}_of_{wave}", len(workers), size, [arrived])
-                added += self._added(f"add_{name}_of_{wave}", len(workers), size, handled)
+                sums = HostWork(seconds=len(workers) * accumulate_s(size))
+                added.append(self._task(f"add_{name}_of_{wave}", ADDER, sums, [handled]))
             updates.append(self._task(f"apply_{name}", ADDER, HostWork(seconds=update_s(size)), added))
         return updates
-
-    def _added(self, name: str, gradients: int, size: float, after: int) -> list[int]:
-        """Sums of a wave's gradients, spread over the adders."""
-        shares = [len(range(adder, gradients, ADDERS)) for adder in range(ADDERS)]
-        return [
-            self._task(f"{name}_{adder}", ADDER, HostWork(seconds=share * accumulate_s(size)), [after])
-            for adder, share in enumerate(shares)
-            if share
-        ]
 
     def _waves(self, server: int) -> list[tuple[int, list[int]]]:
         """Waves with workers on other ranks than the server."""

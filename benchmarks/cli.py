@@ -23,6 +23,8 @@ def rows() -> Iterator[Row]:
         yield Row("run_4096_s", _wall([*_LARGE, "--out", str(large)]), "s", "<= 15")
         convnet = str(Path(folder, "convnet"))
         yield Row("convnet_64_cpu_s", _cpu([*_CONVNET, "nodes=64", "--out", convnet]), "s", "<= 5")
+        served = [*_SERVED, "--out", str(Path(folder, "served"))]
+        yield Row("parameter_servers_1024_cpu_s", _cpu(served), "s", "<= 20")
         yield Row("report_128_bytes", (small / "report.html").stat().st_size, "B")
         yield Row("report_4096_bytes", (large / "report.html").stat().st_size, "B", "<= 12e6")
 
@@ -31,6 +33,7 @@ _LARGE = ("run", "zionex_a_128", "--set", "nodes=512", "--set", f"workload.globa
 
 
 _CONVNET = ("run", "tf_resnet50", "--set")
+_SERVED = (*_CONVNET, "nodes=1024", "--set", "workload.strategy=grpc_ps")
 
 
 def _cpu(arguments: Sequence[str]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from hardware_specs import load_cluster
 from inputs.errors import InputError, ProgramError
 from simulator.engine import RunOptions, run
+from simulator.equality import same
 from simulator.lowering import BOUND_CLASSES, Variation, build_machine, lower
 from simulator.network.background import OtherJob
 from simulator.operators import (
@@ -23,12 +25,18 @@ from simulator.operators import (
     Nothing,
 )
 from simulator.program import ProgramBuilder, TaskGraph
-from tests.network_machines import pcie_box, through_host
+from tests.network_machines import changed, pcie_box, through_host
 
 
 @pytest.fixture(scope="module")
 def zionex():
     return load_cluster("zionex")
+
+
+@pytest.fixture
+def pcie_machine(zionex):
+    """16 GPUs, each with a PCIe link of its own and nothing beside it."""
+    return build_machine(changed(zionex, {"scale_up": None}), 16, launch_s=5e-6)
 
 
 def world(ranks):
@@ -306,6 +314,39 @@ def test_copies_share_the_pcie_link_with_collectives_that_go_through_it(zionex):
     links = copy.phases[0].resources.tolist()
     assert links == [machine.topology.first("pcie_h2d"), machine.topology.first("switch_down")], "its own, its switch's"
     assert links[0] in {resource for phase in collective.phases for resource in phase.resources.tolist()}
+
+
+def test_calls_between_hosts_leave_the_links_of_gpus_to_copies(pcie_machine):
+    works = [CollectiveCall("all_reduce", "world", 1e8, on_host=True), Copy(1e8, "h2d")]
+    lowering = lower(graph_of(16, *works), pcie_machine)
+    assert lowering.program.groups[0].activity_tasks.tolist() == [0]
+    names = {
+        lowering.program.resource_names[n] for a in lowering.program.activities for p in a.phases for n in p.resources
+    }
+    assert names
+    assert not any(name.startswith(("pcie", "nvlink", "switch")) for name in names)
+    meeting = lower(graph_of(16, replace(works[0], on_host=False), works[1]), pcie_machine)
+    assert meeting.program.groups[0].activity_tasks.tolist() == [0, 1]
+
+
+def test_members_of_a_call_agree_on_where_buffers_are(pcie_machine):
+    calls = [CollectiveCall("all_reduce", "world", 1e6, on_host=on_host) for on_host in (True, False)]
+    graph = graph_of(2, calls[0])
+    programs = [graph_of(2, call).programs[0] for call in calls]
+    programs = [replace(program, ranks=np.array([rank])) for rank, program in enumerate(programs)]
+    with pytest.raises(ProgramError):
+        lower(TaskGraph(tuple(programs), graph.communicators), pcie_machine)
+
+
+def test_equal_calls_are_lowered_alike_under_their_own_names(zionex):
+    machine = build_machine(zionex, 16, launch_s=5e-6)
+    graph = graph_of(16, *(CollectiveCall("all_reduce", "world", size) for size in (1e6, 2e6, 1e6)))
+    lowering = lower(graph, machine)
+    first, other, again = lowering.program.activities
+    assert (first.label, again.label) == ("t0", "t2")
+    assert same(first.phases, again.phases)
+    assert not same(first.phases, other.phases)
+    assert [info.task for info in lowering.collectives] == ["t0", "t1", "t2"]
 
 
 def test_without_gpudirect_copies_share_the_host_memory_too(zionex):

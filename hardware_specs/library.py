@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from pydantic import field_validator, model_validator
 
@@ -171,6 +171,10 @@ class MessageConstants(Strict):
     """Algorithms that it uses, by operation; for others the fastest algorithm known is taken."""
 
 
+Backend: TypeAlias = Literal["nccl", "mpi"]
+"""Kinds of libraries: NCCL's kernels, and messages between hosts."""
+
+
 class CollectiveLibrary(Strict):
     """The library of the collectives: one of the two kinds."""
 
@@ -185,6 +189,11 @@ class CollectiveLibrary(Strict):
         if (self.nccl is None) == (self.messages is None):
             raise problem("a library is of one kind", expected="one of the blocks `nccl` and `messages`")
         return self
+
+    @property
+    def backend(self) -> Backend:
+        """Kind of the library by its name as a backend; all libraries of messages are ``mpi``."""
+        return "mpi" if self.nccl is None else "nccl"
 
     @property
     def threads(self) -> int:

@@ -33,15 +33,28 @@ M = TypeVar("M", bound=Strict)
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A part of a kind: at ``path`` stands a ``model`` of ``kind``."""
+    """A part of a kind: at ``path`` stands a ``model`` of ``kind``; ``of_each``: so it does in each item of a list."""
 
     path: KeyPath
     kind: str
     model: type[Strict]
+    of_each: KeyPath = ()
+
+    def places(self, document: Document, prefix: KeyPath) -> list[KeyPath]:
+        """Places of the part below a prefix."""
+        if not self.of_each:
+            return [(*prefix, *self.path)]
+        items = value_at(document.data, (*prefix, *self.of_each))
+        count = len(items) if isinstance(items, list) else 0
+        return [(*prefix, *self.of_each, number, *self.path) for number in range(count)]
 
 
 _PARTS: dict[str, tuple[_Part, ...]] = {
-    "cluster": (_Part(("node",), "node", Node), _Part(("collectives",), "library", CollectiveLibrary)),
+    "cluster": (
+        _Part(("node",), "node", Node),
+        _Part(("collectives",), "library", CollectiveLibrary),
+        _Part(("collectives",), "library", CollectiveLibrary, of_each=("other_libraries",)),
+    ),
     "node": (
         _Part(("gpu",), "gpu", Gpu),
         _Part(("cpu",), "cpu", Cpu),
@@ -95,8 +108,7 @@ def _with_parts(document: Document, kind: str, prefix: KeyPath) -> Document:
 
 def _load_parts(document: Document, kind: str, prefix: KeyPath) -> None:
     """Replace, in place, each named part of the mapping at ``prefix``; descend into those written out."""
-    for part in _PARTS.get(kind, ()):
-        path = (*prefix, *part.path)
+    for part, path in [(p, path) for p in _PARTS.get(kind, ()) for path in p.places(document, prefix)]:
         given = value_at(document.data, path)
         if isinstance(given, str):
             file = CATALOGS[part.kind].find(given, origin=document, key=key_text(path))

@@ -16,7 +16,7 @@ from pydantic import model_validator
 from hardware_specs.bounds import Amount, Bandwidth, ByName, Name, Number, PerNode, Share
 from hardware_specs.collectives import CalibrationPoint, CollectivePoint, FittedCollectives, LatencyPoint
 from hardware_specs.fabric import Fabric, Nic, NodeNics
-from hardware_specs.library import CollectiveLibrary
+from hardware_specs.library import Backend, CollectiveLibrary
 from hardware_specs.links import PcieTree, ScaleUp, SocketLink, check_scale_up, check_socket_links, check_tree
 from hardware_specs.processors import Cpu, Gpu
 from inputs.errors import InputError
@@ -173,6 +173,15 @@ class Node(Strict):
         return self
 
 
+class OtherLibrary(Strict):
+    """Another library of collectives of a machine, with the measurements made by it; see `Cluster`."""
+
+    collectives: Annotated[CollectiveLibrary, ByName()]
+    calibration: tuple[CalibrationPoint, ...] = ()
+    fitted: FittedCollectives | None = None
+    latency_points: tuple[LatencyPoint, ...] = ()
+
+
 class Cluster(Strict):
     """A machine: nodes of one kind on one fabric."""
 
@@ -192,13 +201,44 @@ class Cluster(Strict):
     """Result of a fit over many measurements; it replaces the points of `calibration` on the links it has shares of."""
     latency_points: tuple[LatencyPoint, ...] = ()
     """Small messages, to check the latency constants against; nothing is fitted on them."""
+    other_libraries: tuple[OtherLibrary, ...] = ()
+    """Libraries that a scenario may ask for instead (``network.backend``), at most one of each backend."""
 
     @model_validator(mode="after")
     def _points_are_of_this_machine(self) -> Cluster:
         """No more ranks on a node than it has GPUs; one point for each shape."""
         _check_points("calibration", self.calibration, self.node)
         _check_points("latency_points", self.latency_points, self.node)
+        for number, other in enumerate(self.other_libraries):
+            key = f"other_libraries[{number}]"
+            _check_points(f"{key}.calibration", other.calibration, self.node)
+            _check_points(f"{key}.latency_points", other.latency_points, self.node)
         return self
+
+    @model_validator(mode="after")
+    def _libraries_have_different_backends(self) -> Cluster:
+        """A backend names one library."""
+        seen = [self.collectives.backend]
+        for number, other in enumerate(self.other_libraries):
+            if other.collectives.backend in seen:
+                expected = f"a library of another backend than {', '.join(seen)}"
+                raise problem("two libraries of one backend", expected=expected, key=f"other_libraries[{number}]")
+            seen.append(other.collectives.backend)
+        return self
+
+    def by_backend(self, backend: Backend) -> Cluster | None:
+        """The cluster with its library of a backend, the former one among the others; None where it names none."""
+        if self.collectives.backend == backend:
+            return self
+        taken = next((other for other in self.other_libraries if other.collectives.backend == backend), None)
+        return None if taken is None else self.with_library(taken)
+
+    def with_library(self, taken: OtherLibrary) -> Cluster:
+        """The cluster with another library, the former one among the others."""
+        names = list(OtherLibrary.model_fields)
+        former = OtherLibrary(**{name: getattr(self, name) for name in names})
+        others = (former, *(other for other in self.other_libraries if other is not taken))
+        return self.model_copy(update={name: getattr(taken, name) for name in names} | {"other_libraries": others})
 
     @model_validator(mode="after")
     def _protocols_are_left(self) -> Cluster:

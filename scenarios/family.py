@@ -14,6 +14,7 @@ from typing import Any, Generic, Protocol
 from typing_extensions import TypeVar
 
 from hardware_specs import Cluster
+from hardware_specs.library import Backend
 from inputs.errors import nearest_name
 from inputs.keys import KeyPath, value_at
 from inputs.yaml_lines import Document
@@ -208,6 +209,10 @@ class Family(Protocol[M, S]):
         Raises:
             InputError: it is wrong.
         """
+        ...
+
+    def backend(self, scenario: S) -> Backend | None:
+        """Backend that the workload exchanges by on GPUs; None: the cluster's."""
         ...
 
     def fill(self, asked: Asked[M, S]) -> Filled[M]:

@@ -17,7 +17,7 @@ from inputs.keys import KeyPath, key_text
 from inputs.quantities import MAX_RANKS
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
-from scenarios.backend import with_backend
+from scenarios.backend import backend_notes, with_backend
 from scenarios.changes import with_settings
 from scenarios.family import Asked, Family, family_of_document
 from scenarios.foreign_keys import refuse_foreign_keys
@@ -57,7 +57,8 @@ def resolve(document: Document) -> ResolvedScenario:
     family = family_of_document(document)
     refuse_foreign_keys(document, family)
     scenario = validate(family.scenario, document)
-    cluster = with_shares(with_backend(document, scenario, read_cluster(document, CLUSTER)))
+    named = read_cluster(document, CLUSTER)
+    cluster = with_shares(with_backend(document, scenario, named, family.backend(scenario)))
     model, framework = _with_alternatives(
         document, scenario, _read_model(document, scenario, family), read_framework(document, scenario)
     )
@@ -93,6 +94,7 @@ def resolve(document: Document) -> ResolvedScenario:
         global_batch_size=filled.global_batch_size,
         document=document,
         places=filled.places,
+        notes=backend_notes(named, cluster),
     )
 
 
@@ -110,7 +112,7 @@ def _resolved(file: Document, settings: Sequence[str]) -> ResolvedScenario:
     """The scenario of a file with settings, and notes on side effects of the settings."""
     document = with_settings(file, settings)
     resolved = resolve(document)
-    return replace(resolved, notes=_size_notes(file, document, resolved))
+    return replace(resolved, notes=(*_size_notes(file, document, resolved), *resolved.notes))
 
 
 def _size_notes(file: Document, document: Document, resolved: ResolvedScenario) -> tuple[str, ...]:

@@ -75,7 +75,9 @@ class NetworkChoice(Strict):
     """Choices that are otherwise made by predicted cost, or that the cluster makes."""
 
     backend: str | None = Field(
-        None, description="library of collectives between CPUs, ccl or mpi (default: the cluster's)"
+        None,
+        description="library of collectives: ccl or mpi between CPUs, nccl or mpi between GPUs "
+        "(default: the workload's, or the cluster's)",
     )
     communication_cores: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         None, description="cores of each rank for the workers of ccl, which compute nothing (default: the library's)"

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
+from hardware_specs.library import Backend
 from inputs.errors import nearest_name
 from inputs.keys import KeyPath, parse_key
 from inputs.validate import validate
@@ -21,9 +22,15 @@ from scenarios.progress import Progress
 from scenarios.resolved import ResolvedScenario
 from simulator.analysis import Bound
 from simulator.lowering import Machine
+from workloads.convnet.settings import Strategy
 from workloads.family import Model, Workload
 
 ConvnetResolved: TypeAlias = ResolvedScenario[Model, ConvnetScenario]
+
+BACKEND_OF: Mapping[Strategy, Backend] = {
+    "horovod_mpi": "mpi", "horovod_mpi_opt": "mpi", "baidu_ring": "mpi", "grpc_ps_mpi": "mpi", "horovod_nccl": "nccl"
+}  # fmt: skip
+"""Libraries by strategy; the other transports of gRPC go at the rate of the cluster's library."""
 
 TASKS_PER_LAYER = 8
 """Tasks of an iteration for each layer: launches and kernels of both passes, exchange of its gradient (assumed; for the
@@ -111,6 +118,10 @@ class ConvnetFamily:
         """A network that a resolved scenario names."""
         name = validate(Model, document, prefix=prefix).name
         return self.load_model(name, origin=document, key=".".join(map(str, (*prefix, "name"))))
+
+    def backend(self, scenario: ConvnetScenario) -> Backend | None:
+        """The library that the strategy is named by; see `scenarios.family.Family.backend`."""
+        return BACKEND_OF.get(scenario.workload.strategy)
 
     def fill(self, asked: Asked[Model, ConvnetScenario]) -> Filled[Model]:
         """See `scenarios.convnet.filling.fill`."""

@@ -55,6 +55,10 @@ class DlrmFamily:
         """A model written out."""
         return read_model(document, prefix=prefix)
 
+    def backend(self, scenario: DlrmScenario) -> None:  # noqa: ARG002 - an interface
+        """Any; see `scenarios.family.Family.backend`."""
+        return
+
     def fill(self, asked: Asked[DlrmModel, DlrmScenario]) -> Filled[DlrmModel]:
         """See `scenarios.dlrm.resolving.fill`."""
         return fill(asked)

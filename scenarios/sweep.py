@@ -1,7 +1,7 @@
-"""Scaling sweeps: one scenario at many sizes, each with its own plan and simulation.
+"""Sweeps: one scenario with many values of some keys, each with its own plan and simulation.
 
-Weak scaling keeps the samples per rank, strong scaling the samples per iteration. A size whose memory does not suffice
-is a row with its numbers, and the sweep goes on.
+Weak scaling keeps the samples per rank, strong scaling the samples per iteration. A point whose memory does not
+suffice, or whose values do not go together, is a row with its reason, and the sweep goes on.
 """
 
 from __future__ import annotations
@@ -12,34 +12,60 @@ from pathlib import Path
 from typing import Any, Literal
 
 from inputs.errors import InfeasibleError, InputError
+from inputs.keys import KeyPath
 from scenarios.family import family_of
 from scenarios.mapping import Map
 from scenarios.progress import Progress, Silent
 from scenarios.resolve import ResolvedScenario, load_scenario, question_of
 from scenarios.runner import simulate
 from scenarios.summary import interval_keys, price_key
+from scenarios.sweep_axes import Axis, Grid, parse_grid
 from simulator.analysis import rate_key
 
 Scaling = Literal["weak", "strong"]
-MAX_SIZES = 64
-_SIZE_KEYS = ("nodes", "world_size")
+BATCH: KeyPath = ("workload", "global_batch_size")
+SPEEDS = ("speedup", "efficiency")
+"""Keys of a row that compare it with the first point of its line."""
 
 Row = dict[str, Any]
-"""One point: the keys of `row_of`."""
+"""One point: the keys of `row_of`, a key for each swept key that is no size, and `SPEEDS`."""
+
+Values = tuple[tuple[Axis, int], ...]
+"""Swept keys, and the place of the value of each."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepPoint:
-    """One size: the scenario to load, and its changes.
+    """One combination of values: the scenario to load, and its changes.
 
     Attributes:
+        line: place of its line in `SweepPlan.lines`.
+        place: place of its value on the axis.
         question: text that is the same for points with the same row.
+        refusal: reason why its values do not go together; empty: they do.
     """
 
     scenario: str | Path
     settings: tuple[str, ...]
-    size: int
-    question: str
+    line: int
+    place: int
+    question: str = ""
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SweepLine:
+    """One combination of values of the keys beside the axis.
+
+    Attributes:
+        name: its values, in words; empty if there is one line only.
+        values: places of the values.
+        base: the scenario with these values at its own size.
+    """
+
+    name: str
+    values: tuple[int, ...]
+    base: ResolvedScenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,61 +73,85 @@ class SweepPlan:
     """Plan of a sweep.
 
     Attributes:
-        base: the scenario at its own size.
-        key: ``nodes`` or ``world_size``.
-        scaling: ``weak`` or ``strong``.
-        points: ascending sizes.
+        base: the scenario without any swept value.
+        grid: swept keys.
+        scaling: ``weak`` or ``strong``; None: the batch does not follow the size, or no size is swept.
+        lines: one for each combination of the keys beside the axis.
+        points: line after line, along the axis.
     """
 
     base: ResolvedScenario
-    key: str
-    scaling: Scaling
+    grid: Grid
+    scaling: Scaling | None
+    lines: tuple[SweepLine, ...]
     points: tuple[SweepPoint, ...]
 
+    @property
+    def simulated(self) -> int:
+        """Number of points that are simulated: those that are not refused."""
+        return sum(not point.refusal for point in self.points)
 
-def plan_sweep(scenario: str | Path, over: str, scaling: Scaling, settings: Sequence[str] = ()) -> SweepPlan:
+
+def plan_sweep(
+    scenario: str | Path, over: str | Sequence[str], scaling: Scaling | None = None, settings: Sequence[str] = ()
+) -> SweepPlan:
     """Check a sweep before anything runs.
 
     Args:
         scenario: name or path.
-        over: ``nodes=1,2,4,...,512`` or ``world_size=1,2,4,8``; an ellipsis goes on as the numbers before it do.
-        scaling: ``weak`` or ``strong``, see the module.
+        over: ``nodes=1,2,4,...,512``, or several such lists of keys whose combinations are simulated.
+        scaling: ``weak`` (default) or ``strong``, see the module.
         settings: further ``KEY=VALUE``.
 
     Raises:
-        InputError: ``over`` is no such list, or a size is impossible (it has more ranks than samples).
+        InputError: ``over`` is no such list, a value is wrong in every combination and by itself, or ``scaling`` is
+            given and has no effect.
     """
-    key, sizes = _parse_over(over)
-    base = load_scenario(scenario, settings)
-    points = []
-    for size in sizes:
-        at_size = (*settings, f"{key}={size}")
-        ranks = size * base.cluster.node.ranks if key == "nodes" else size
-        batch = base.batch_on(ranks) if scaling == "weak" else base.global_batch_size
-        changes = (*at_size, f"workload.global_batch_size={batch}")
-        question = question_of(scenario, changes, load_scenario(scenario, changes))
-        points.append(SweepPoint(scenario, changes, size, question))
-    return SweepPlan(base, key, scaling, tuple(points))
+    grid, base = parse_grid([over] if isinstance(over, str) else over), load_scenario(scenario, settings)
+    batches = _swept_batches(grid, base)
+    follows = grid.across.is_size and not batches
+    asked = _Asked(scenario, tuple(settings), (scaling or "weak") if follows else None)
+    tried = [asked.line(grid, number, values, base) for number, values in enumerate(grid.lines)]
+    lines = tuple(SweepLine(grid.line_name(line.values), line.values, line.base) for line in tried)
+    _refuse_values(asked, grid, tried, base)
+    if scaling is not None and not follows:
+        why = f"beside --over {batches[0]}" if batches else "where neither nodes nor world_size is swept"
+        raise InputError(f"has no effect {why}", file="--scaling", given=scaling, expected="no scaling")
+    points = (point for line in tried for point in line.points)
+    return SweepPlan(base, grid, asked.scaling, lines, tuple(points))
 
 
 def run_sweep(plan: SweepPlan, run_all: Map, progress: Progress | None = None) -> list[Row]:
-    """The rows of all points, by ascending size, in whatever order they finished."""
+    """The rows of all points, line after line, in whatever order they finished.
+
+    Raises:
+        InputError: every point is refused.
+    """
     progress = progress or Silent()
-    rows: dict[int, Row] = {}
-    progress.stage("simulating sizes", 0, len(plan.points))
-    for position, row in run_all(simulate_point, plan.points):
-        rows[position] = row
-        progress.stage("simulating sizes", len(rows), len(plan.points))
-    return _with_efficiency([rows[position] for position in sorted(rows)], rate_key(family_of(plan.base).unit))
+    places = [place for place, point in enumerate(plan.points) if not point.refusal]
+    rows = {place: _refused_row(plan, point) for place, point in enumerate(plan.points) if point.refusal}
+    progress.stage("simulating points", 0, len(places))
+    for done, (position, row) in enumerate(run_all(simulate_point, [plan.points[place] for place in places]), 1):
+        rows[places[position]] = row
+        progress.stage("simulating points", done, len(places))
+    found = [_with_values(plan, plan.points[place], rows[place]) for place in sorted(rows)]
+    if all(row["status"] == "refused" for row in found):
+        raise InputError(found[0]["message"])
+    length, rate = len(plan.grid.across.values), rate_key(family_of(plan.base).unit)
+    for start in range(0, len(found), length):
+        _compare(found[start : start + length], rate)
+    return found
 
 
 def simulate_point(point: SweepPoint) -> Row:
-    """Simulate one size; a job that does not fit gives a row ``infeasible``."""
+    """Simulate one point; a job that does not fit gives a row ``infeasible``, a wrong one a row ``refused``."""
     resolved = load_scenario(point.scenario, point.settings)
     try:
         summary = simulate(resolved, Silent()).summary
     except InfeasibleError as error:
         return row_of(resolved, "infeasible", message=str(error))
+    except InputError as error:
+        return row_of(resolved, "refused", message=str(error))
     return row_of(resolved, "ok", summary)
 
 
@@ -135,45 +185,120 @@ def row_of(resolved: ResolvedScenario, status: str, summary: dict[str, Any] | No
     }
 
 
-def _with_efficiency(rows: list[Row], rate: str) -> list[Row]:
-    """Efficiency: throughput (the key ``rate``) per rank over that of the smallest size that ran."""
-    ran = [row for row in rows if row["status"] == "ok"]
-    for row in rows:
-        row["efficiency"] = None
+def _refused_row(plan: SweepPlan, point: SweepPoint) -> Row:
+    """The row of a point that is no scenario: its number of ranks and its reason."""
+    base, across = plan.lines[point.line].base, plan.grid.across
+    row = row_of(base, "refused", message=point.refusal)
+    if across.is_size:
+        ranks = _ranks(across, point.place, base)
+        row |= {"world_size": ranks, "nodes": -(-ranks // base.cluster.node.ranks)}
+    return row | dict.fromkeys(("global_batch_size", "local_batch_size", "scenario_hash"))
+
+
+def _with_values(plan: SweepPlan, point: SweepPoint, row: Row) -> Row:
+    """The row with the values of swept keys that have no column yet, in front."""
+    values = (*zip(plan.grid.beside, plan.lines[point.line].values, strict=True), (plan.grid.across, point.place))
+    return {axis.key: axis.cell(place) for axis, place in values if not axis.is_size} | row
+
+
+def _compare(line: Sequence[Row], rate: str) -> None:
+    """Add `SPEEDS` to the rows of a line: throughput (the key ``rate``), and that per rank, over the first's."""
+    ran = [row for row in line if row["status"] == "ok"]
+    for row in line:
+        row.update(dict.fromkeys(SPEEDS))
     for row in ran:
-        first = ran[0][rate] / ran[0]["world_size"]
-        row["efficiency"] = row[rate] / row["world_size"] / first
-    return rows
+        row["speedup"] = row[rate] / ran[0][rate]
+        row["efficiency"] = row["speedup"] * ran[0]["world_size"] / row["world_size"]
 
 
-def _parse_over(over: str) -> tuple[str, list[int]]:
-    key, _, values = over.partition("=")
-    expected = "nodes=1,2,4,...,512 or world_size=1,2,4,8"
-    if key not in _SIZE_KEYS:
-        raise InputError("not a size to sweep over", file="--over", given=over, expected=expected)
-    parts = [part.strip() for part in values.split(",")]
-    numbers = [int(part) if part.isascii() and part.isdecimal() else None for part in parts]
-    sizes: list[int] = []
-    for position, (part, number) in enumerate(zip(parts, numbers, strict=True)):
-        if number is not None and number > (sizes[-1] if sizes else 0):
-            sizes.append(number)
-        elif part == "..." and position + 2 == len(parts) and len(sizes) > 1 and numbers[-1] is not None:
-            sizes += _continued(sizes, numbers[-1], over)
-        else:
-            raise InputError("not a list of ascending sizes", file="--over", given=over, expected=expected)
-    if len(sizes) > MAX_SIZES:
-        raise InputError("too many sizes", file="--over", given=len(sizes), expected=f"at most {MAX_SIZES}")
-    return key, sizes
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line while it is planned: its points, and the error of each that is no scenario."""
+
+    values: tuple[int, ...]
+    base: ResolvedScenario
+    points: tuple[SweepPoint, ...]
+    errors: tuple[InputError | None, ...]
 
 
-def _continued(sizes: Sequence[int], last: int, over: str) -> list[int]:
-    """Sizes between ``sizes`` and ``last``: by equal steps if the sizes so far have them, else by the last ratio."""
-    ratio, step = sizes[-1] / sizes[-2], sizes[-1] - sizes[-2]
-    even_steps = ratio != int(ratio) or (len(sizes) > 2 and sizes[-2] - sizes[-3] == step)
-    series = [sizes[-1] + step * n if even_steps else sizes[-1] * int(ratio) ** n for n in range(1, MAX_SIZES)]
-    between = [size for size in series if size < last]
-    if last not in series:
-        raise InputError(
-            f"the series does not reach {last}", file="--over", given=over, expected="a last size that continues it"
-        )
-    return between
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The scenario that is swept, and what follows its size."""
+
+    scenario: str | Path
+    settings: tuple[str, ...]
+    scaling: Scaling | None
+
+    def load(self, values: Values, batch: str = "") -> ResolvedScenario:
+        """The scenario with swept values; its errors name ``--over``."""
+        swept = {f"--set {axis.setting(place)}": f"--over {axis.setting(place)}" for axis, place in values}
+        try:
+            return load_scenario(self.scenario, self.changes(values, batch))
+        except InputError as error:
+            for problem in (error, *error.others):
+                problem.file = swept.get(str(problem.file), problem.file)
+            raise
+
+    def changes(self, values: Values, batch: str = "") -> tuple[str, ...]:
+        """Settings of a combination, a key after those that it is a part of."""
+        ordered = sorted(values, key=lambda value: len(value[0].path))
+        return (*self.settings, *(axis.setting(place) for axis, place in ordered), *[batch] * bool(batch))
+
+    def batch(self, values: Values, base: ResolvedScenario) -> str:
+        """Setting of the batch at the size among the values; empty: the batch does not follow a size."""
+        size = next(((axis, place) for axis, place in values if axis.is_size), None)
+        if self.scaling is None or size is None:
+            return ""
+        batch = base.global_batch_size if self.scaling == "strong" else base.batch_on(_ranks(*size, base))
+        return f"workload.global_batch_size={batch}"
+
+    def line(self, grid: Grid, number: int, places: tuple[int, ...], base: ResolvedScenario) -> _Line:
+        """Try every point of a line; without a scenario of its own the line has the base ``base``."""
+        beside = tuple(zip(grid.beside, places, strict=True))
+        broken = None
+        try:
+            base = self.load(beside) if beside else base
+        except InputError as error:
+            broken = error
+        tried = [
+            self.point((*beside, (grid.across, place)), base, number, place, broken)
+            for place in range(len(grid.across.values))
+        ]
+        points, errors = zip(*tried, strict=True)
+        return _Line(places, base, points, errors)
+
+    def point(
+        self, values: Values, base: ResolvedScenario, line: int, place: int, broken: InputError | None
+    ) -> tuple[SweepPoint, InputError | None]:
+        """A point, and the error if it is no scenario: ``broken``, that of its line, or its own."""
+        batch = self.batch(values, base)
+        changes, question = self.changes(values, batch), ""
+        try:
+            question = "" if broken else question_of(self.scenario, changes, self.load(values, batch))
+        except InputError as error:
+            broken = error
+        return SweepPoint(self.scenario, changes, line, place, question, "" if broken is None else str(broken)), broken
+
+
+def _ranks(axis: Axis, place: int, base: ResolvedScenario) -> int:
+    """Ranks at a value of a size."""
+    size = int(axis.values[place])
+    return size * base.cluster.node.ranks if axis.key == "nodes" else size
+
+
+def _swept_batches(grid: Grid, base: ResolvedScenario) -> list[str]:
+    """Swept keys that state the batch."""
+    instead = {path for pair in family_of(base).exclusive for path in pair if BATCH in pair}
+    return [axis.key for axis in grid.axes if axis.path in {BATCH, *instead}]
+
+
+def _refuse_values(asked: _Asked, grid: Grid, lines: Sequence[_Line], base: ResolvedScenario) -> None:
+    """Raise the error of a value that is wrong in every combination and by itself, or of a sweep without a scenario."""
+    tried = [(line.values, place, error) for line in lines for place, error in enumerate(line.errors)]
+    fine = [(*values, place) for values, place, error in tried if error is None]
+    for column, axis in enumerate(grid.axes):
+        for place in sorted(set(range(len(axis.values))) - {values[column] for values in fine}):
+            alone = ((axis, place),)
+            asked.load(alone, asked.batch(alone, base))
+    if not fine:
+        raise next(error for _, _, error in tried if error is not None)

@@ -7,7 +7,8 @@ import pytest
 
 import dlrmsim
 from reports.run_report import render_run
-from reports.scaling_report import ScalingPoint, ScalingStudy, render_scaling
+from reports.scaling_report import render_scaling
+from reports.scaling_study import ScalingPoint, ScalingStudy
 from tests.page_visits import CANVAS, Visit
 from tests.reports_sample import sample_findings
 from tests.trace_files import two_ranks, write_ranks

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from reports.scaling_report import ScalingPoint, ScalingStudy, findings, headline, render_scaling
+from reports.scaling_report import render_scaling
+from reports.scaling_study import ScalingPoint, ScalingStudy
+from reports.scaling_words import findings, headline
 
 NEEDS = "rank 3 needs 98.2 GB of HBM, 37.2 GB are usable"
 
@@ -27,7 +29,7 @@ def study() -> ScalingStudy:
 
 
 def payload(page: str) -> list[dict]:
-    return json.loads(re.search(r'id="payload">(.*?)</script>', page, re.DOTALL)[1])["scaling"]
+    return json.loads(re.search(r'id="payload">(.*?)</script>', page, re.DOTALL)[1])["scaling"]["lines"][0]["points"]
 
 
 def test_points_stand_in_order_and_an_infeasible_one_has_no_numbers(study):

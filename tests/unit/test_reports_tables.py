@@ -1,6 +1,6 @@
 """Tables of the command line, as text."""
 
-from reports.scaling_report import ScalingPoint, ScalingStudy
+from reports.scaling_study import ScalingPoint, ScalingStudy
 from reports.tables import scaling_report, validation_report
 from reports.text_table import TextTable
 

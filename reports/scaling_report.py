@@ -9,12 +9,13 @@ from reports.markup import Cell, Markup, Row, Section, number, table, terms
 from reports.numbers import percent, rate_in_words, seconds, usd
 from reports.page import assemble
 from reports.scaling_study import ScalingPoint, ScalingStudy, fastest
-from reports.scaling_words import SEVERAL_KEPT, findings, headline, rate, tiles
+from reports.scaling_words import KEPT, findings, headline, rate, tiles
 from reports.sections.provenance import warnings_section
 from reports.size_notes import DOUBTFUL
 from simulator.analysis.breakdown import PARTS
 
 _BAND = "Band: 8 in 10 such jobs."
+_BARS = "Thin lines: 8 in 10 such jobs."
 _HOLLOW = f"Hollow: a warning concerns {DOUBTFUL:.0%} of the task time or more."
 _STATUS = {"ok": "ran", "infeasible": "does not fit", "refused": "refused", "error": "failed"}
 
@@ -41,7 +42,9 @@ def scaling_sections(study: ScalingStudy) -> tuple[Section, ...]:
     several, sized = len(study.lines) > 1, not study.over
     ideal = "Dotted: as if every GPU trained as fast as at the smallest size. " if sized and not several else ""
     cross = "Crosses: no result; they name the reason. " if several else ""
-    shown = [_chart("throughput", "Throughput", f"{ideal}{cross}{_BAND} {_HOLLOW}")]
+    shown = [
+        _chart("throughput", "Throughput", f"{ideal}{cross}{_BAND} {_HOLLOW}" if study.numeric else f"{cross}{_BARS}")
+    ]
     first = "the first point of the line that ran" if several else "the smallest size that ran"
     if sized:
         shown.append(_chart("efficiency", "Efficiency", f"Throughput per GPU over that of {first}."))
@@ -50,12 +53,14 @@ def scaling_sections(study: ScalingStudy) -> tuple[Section, ...]:
     saved = "Fraction of the iteration time that a class saves when it is 10 % better."
     shown.append(_chart("breakdown", "Where the time goes", "The mean rank's iteration at each point.", study))
     shown.append(_chart("bound", "What bounds it", saved, study))
-    kept = SEVERAL_KEPT[study.scaling]
+    kept = KEPT[study.scaling]
     lede = f"{study.scaling.capitalize()} scaling: {kept}. " if study.scaling else ""
     noun = "points" if several or not sized else "sizes"
     lede += f"{noun.capitalize()} without a result are gaps."
     all_points = Section("points", f"All {noun}", f"All {noun}", lede, _table(study), {"scaling": _payload(study)})
-    lines = [Section("lines", "Lines", "Lines", "A row for each line of the charts.", _lines_table(study))] * several
+    lines = [
+        Section("lines", "Lines", "Lines", f"Each line has its own {' and '.join(study.beside)}.", _lines_table(study))
+    ] * several
     return (*lines, *shown, all_points, warnings_section(warnings_of(study)))
 
 

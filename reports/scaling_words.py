@@ -12,7 +12,7 @@ from reports.scaling_study import ScalingPoint, ScalingStudy, fastest
 EFFICIENT = 0.8
 """Efficiency up to which a size counts as efficient."""
 
-SEVERAL_KEPT = {
+KEPT = {
     "weak": "the batch of each GPU stays the same",
     "strong": "the global batch stays the same",
     None: "the batch is that of the scenario or of the swept key",
@@ -125,14 +125,16 @@ def tiles(study: ScalingStudy) -> str:
     value, unit = rate_in_words(best.throughput_per_s or 0.0, study.unit)
     where = f"{best.line}, {study.at(best.tick)}" if best.line else f"at {study.at(best.tick)}"
     noun = "Points" if study.over or len(study.lines) > 1 else "Sizes"
-    ran = tile(f"{noun} that ran", f"{len(results)}", f"of {len(study.points)}", SEVERAL_KEPT[study.scaling])
+    ran = tile(f"{noun} that ran", f"{len(results)}", f"of {len(study.points)}", KEPT[study.scaling])
     own = _several_tiles(study) if len(study.lines) > 1 else _size_tiles(study)
     return "".join((tile("Highest throughput", value, unit, where), *own, *_price_tile(study), ran))
 
 
 def _size_tiles(study: ScalingStudy) -> list[str]:
-    """Efficient sizes and exposed communication of one line."""
+    """Efficient sizes of one line, and its exposed communication at the last size or of the fastest value."""
     first, last = study.results[0], study.results[-1]
+    if study.over:
+        first, last = min(study.results, key=lambda p: p.throughput_per_s or 0.0), fastest(study.results)
     exposed = [p.shares.get("exposed_comm", 0.0) for p in (first, last)]
     note = f"at {study.at(last.tick)}; {percent(exposed[0])} at {first.tick}"
     found = [tile("Exposed communication", f"{100 * exposed[1]:.1f}", "%", note)]

@@ -38,11 +38,7 @@ def _line(study: ScalingStudy, *, remedies: bool) -> list[TextTable | str]:
     made.numbers("speedup" if study.over else "efficiency", *[f"$/M {study.unit}"] * priced)
     made.words("bound", *["notes"] * bool(notes))
     parts: list[TextTable | str] = [made] if study.results else []
-    for p in study.ordered:
-        if p.status != "ok":
-            reason = f"{study.at(p.tick)}: {p.status}: {p.message}"
-            parts.append("\n".join([reason, *(f"  {line}" for line in p.details if remedies)]))
-            continue
+    for p in study.results:
         low, high = p.iteration_time_p10_s, p.iteration_time_p90_s
         span = "-" if low is None or high is None else f"{seconds(low)} to {seconds(high)}"
         sizes = (*[p.tick] * bool(study.over), f"{p.world_size:,}", f"{p.nodes:,}")
@@ -50,7 +46,19 @@ def _line(study: ScalingStudy, *, remedies: bool) -> list[TextTable | str]:
         marks = " ".join(f"[{number}]" for number, note in enumerate(notes, 1) if p.tick in note.shares)
         numbers = (*sizes, seconds(p.iteration_time_s or 0.0), span, rate(p, study.unit), speed)
         made.add_row(*numbers, *[usd(p.million_usd or 0.0)] * priced, p.bound or "-", *[marks] * bool(notes))
-    return parts + [f"[{number}] {note.words()}" for number, note in enumerate(notes, 1)]
+    return [*parts, *_gaps(study, remedies=remedies), *(f"[{n}] {note.words()}" for n, note in enumerate(notes, 1))]
+
+
+def _gaps(study: ScalingStudy, *, remedies: bool) -> list[str]:
+    """Points without a result and their reason; those with the same one together."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for p in study.ordered:
+        if p.status != "ok":
+            details = (f"  {line}" for line in p.details if remedies)
+            found.setdefault((f"{p.status}: {p.message}", *details), []).append(p.tick)
+    return [
+        "\n".join([f"{study.at(', '.join(ticks))}: {reason}", *details]) for (reason, *details), ticks in found.items()
+    ]
 
 
 def _lines(study: ScalingStudy) -> TextTable:

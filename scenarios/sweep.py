@@ -41,6 +41,7 @@ class SweepPoint:
     Attributes:
         line: place of its line in `SweepPlan.lines`.
         place: place of its value on the axis.
+        swept: its values as ``KEY=VALUE``.
         question: text that is the same for points with the same row.
         refusal: reason why its values do not go together; empty: they do.
     """
@@ -49,6 +50,7 @@ class SweepPoint:
     settings: tuple[str, ...]
     line: int
     place: int
+    swept: tuple[str, ...]
     question: str = ""
     refusal: str = ""
 
@@ -151,8 +153,17 @@ def simulate_point(point: SweepPoint) -> Row:
     except InfeasibleError as error:
         return row_of(resolved, "infeasible", message=str(error))
     except InputError as error:
-        return row_of(resolved, "refused", message=str(error))
+        return row_of(resolved, "refused", message=str(_over(error, point.swept)))
     return row_of(resolved, "ok", summary)
+
+
+def _over(error: InputError, swept: Sequence[str]) -> InputError:
+    """The error with ``--over`` as the place of swept values, which reach the scenario as ``--set``."""
+    for problem in (error, *error.others):
+        setting = str(problem.file).removeprefix("--set ")
+        if setting in swept:
+            problem.file = f"--over {setting}"
+    return error
 
 
 def row_of(resolved: ResolvedScenario, status: str, summary: dict[str, Any] | None = None, message: str = "") -> Row:
@@ -231,12 +242,10 @@ class _Asked:
 
     def load(self, values: Values, batch: str = "") -> ResolvedScenario:
         """The scenario with swept values; its errors name ``--over``."""
-        swept = {f"--set {axis.setting(place)}": f"--over {axis.setting(place)}" for axis, place in values}
         try:
             return load_scenario(self.scenario, self.changes(values, batch))
         except InputError as error:
-            for problem in (error, *error.others):
-                problem.file = swept.get(str(problem.file), problem.file)
+            _over(error, [axis.setting(place) for axis, place in values])
             raise
 
     def changes(self, values: Values, batch: str = "") -> tuple[str, ...]:
@@ -277,7 +286,8 @@ class _Asked:
             question = "" if broken else question_of(self.scenario, changes, self.load(values, batch))
         except InputError as error:
             broken = error
-        return SweepPoint(self.scenario, changes, line, place, question, "" if broken is None else str(broken)), broken
+        refusal, swept = "" if broken is None else str(broken), tuple(axis.setting(n) for axis, n in values)
+        return SweepPoint(self.scenario, changes, line, place, swept, question, refusal), broken
 
 
 def _ranks(axis: Axis, place: int, base: ResolvedScenario) -> int:

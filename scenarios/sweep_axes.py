@@ -20,7 +20,7 @@ from scenarios.sweep_series import MAX_VALUES, continued
 MAX_POINTS = 1024
 """Points of a sweep at most: the product of the numbers of values."""
 
-EXPECTED = "KEY=VALUE,VALUE,..., e.g. nodes=1,2,4,...,512 or workload.framework=torchrec,hugectr"
+EXPECTED = "KEY=VALUE,VALUE,..., e.g. nodes=1,2,4,...,512 or workload.framework=pytorch,neo"
 _OPENING, _CLOSING, _QUOTES = "[{(", "]})", "'\""
 
 
@@ -93,9 +93,12 @@ class Grid:
         return list(product(*(range(len(axis.values)) for axis in self.beside)))
 
     def short(self, axis: Axis) -> str:
-        """The end of a key that no other key of the sweep has: ``strategy`` of ``workload.strategy``."""
+        """The end of a key that no other key of the sweep has: ``strategy`` of ``workload.strategy``.
+
+        Keys of other sections have two names at least: ``precision.dense``.
+        """
         path, others = axis.path, [other.path for other in self.axes if other is not axis]
-        for length in range(1, len(path) + 1):
+        for length in range(1 if path[0] == "workload" else min(2, len(path)), len(path) + 1):
             if not isinstance(path[-length], int) and all(other[-length:] != path[-length:] for other in others):
                 return key_text(path[-length:])
         return axis.key

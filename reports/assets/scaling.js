@@ -85,7 +85,10 @@
     const values = { y: line.points.map((p) => (p[key] === null ? null : factor * p[key])), text: line.points.map(notes), legendgroup: line.name,
       hovertemplate: `${several ? `<b>${safe(line.name)}</b><br>` : ""}%{customdata}<br>${hover}%{text}<extra></extra>` };
     if (study.numeric) return trace(safe(line.name), color, line.points, { ...values, line: { color: theme.color(color), width: 2.5, dash } });
-    return { type: "bar", name: safe(line.name), x: line.points.map(at), customdata: line.points.map((p) => p.at), marker: { color: theme.color(color) }, ...values };
+    const end = (p, name) => (key === "throughput" && p[name] !== null ? Math.abs(p[name] - p.throughput) : 0);
+    const spread = { type: "data", symmetric: false, array: line.points.map((p) => end(p, "throughput_p90")), arrayminus: line.points.map((p) => end(p, "throughput_p10")),
+      color: theme.color("ink-soft"), thickness: 1.5, width: 5, visible: key === "throughput" };
+    return { type: "bar", error_y: spread, name: safe(line.name), x: line.points.map(at), customdata: line.points.map((p) => p.at), marker: { color: theme.color(color) }, ...values };
   }
 
   /** Crosses at the foot of a chart of several lines, where a line has no result; those of a place stand beside each other. */

@@ -41,7 +41,7 @@ def scaling_sections(study: ScalingStudy) -> tuple[Section, ...]:
     """The sections of the page."""
     several, sized = len(study.lines) > 1, not study.over
     ideal = "Dotted: as if every GPU trained as fast as at the smallest size. " if sized and not several else ""
-    cross = "Crosses: no result; they name the reason. " if several else ""
+    cross = "Crosses: no result; they name the reason. " * (several and len(study.results) < len(study.points))
     shown = [
         _chart("throughput", "Throughput", f"{ideal}{cross}{_BAND} {_HOLLOW}" if study.numeric else f"{cross}{_BARS}")
     ]

@@ -131,9 +131,11 @@ class ScalingStudy:
         """A value on the axis in a sentence: ``64 GPUs`` or ``servers 4``."""
         return f"{self.over} {tick}" if self.over else f"{tick} GPUs"
 
-    def span(self, first: str, last: str) -> str:
-        """Values on the axis in a sentence: ``at 8 GPUs`` or ``from 16 to 64 GPUs``."""
-        return f"at {self.at(first)}" if first == last else f"from {self.at(f'{first} to {last}')}"
+    def span(self, ticks: Sequence[str]) -> str:
+        """Values on the axis in a sentence: ``from 16 to 64 GPUs``, or ``at framework pytorch, neo``."""
+        if self.numeric and len(ticks) > 1:
+            return f"from {self.at(f'{ticks[0]} to {ticks[-1]}')}"
+        return f"at {self.at(', '.join(ticks))}"
 
 
 def fastest(points: Sequence[ScalingPoint]) -> ScalingPoint:

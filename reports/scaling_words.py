@@ -107,13 +107,13 @@ def _bounds(study: ScalingStudy) -> str:
 
 def _runs(study: ScalingStudy, named: Iterable[tuple[str, str]]) -> str:
     """Runs of values on the axis with the same name."""
-    runs: list[tuple[str, str, str]] = []
+    runs: list[tuple[str, list[str]]] = []
     for name, tick in named:
         if runs and runs[-1][0] == name:
-            runs[-1] = (name, runs[-1][1], tick)
+            runs[-1][1].append(tick)
         else:
-            runs.append((name, tick, tick))
-    return "; ".join(f"{name} {study.span(first, last)}" for name, first, last in runs)
+            runs.append((name, [tick]))
+    return "; ".join(f"{name} {study.span(ticks)}" for name, ticks in runs)
 
 
 def tiles(study: ScalingStudy) -> str:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dlrmsim import __version__
 from reports.numbers import usd
 from reports.scaling_study import ScalingPoint, ScalingStudy
 from scenarios.family import family_of
-from scenarios.resolve import ResolvedScenario
 from scenarios.summary import interval_keys, price_key
-from scenarios.sweep import Row, SweepPlan, SweepPoint
+from scenarios.sweep import Row
+from scenarios.sweep_plan import SweepPlan, SweepPoint
 from simulator.analysis import rate_key
 
 
 def scaling_study(plan: SweepPlan, rows: Sequence[Row]) -> ScalingStudy:
     """Findings on the page of a sweep."""
     base, grid, family = plan.base, plan.grid, family_of(plan.base)
-    facts = _facts(line.base for line in plan.lines)
+    facts = {name: "; ".join(different) for name, different in plan.facts.items()}
     model, cluster = facts.pop("Model"), facts.pop("Cluster")
     swept = ", ".join(grid.short(axis) for axis in grid.axes if not axis.is_size)
     how = [f"over {swept}"] * bool(swept) + [f"{plan.scaling} scaling"] * (plan.scaling is not None)
@@ -39,16 +39,6 @@ def scaling_study(plan: SweepPlan, rows: Sequence[Row]) -> ScalingStudy:
         lines=tuple(line.name for line in plan.lines),
         beside=tuple(grid.short(axis) for axis in grid.beside),
     )
-
-
-def _facts(bases: Iterable[ResolvedScenario]) -> dict[str, str]:
-    """Facts of all lines: the different ones of a name beside each other."""
-    found: dict[str, dict[str, None]] = {}
-    for base in bases:
-        names = {"Model": base.model.name, "Cluster": base.cluster.name, "Framework": base.framework.name}
-        for name, fact in {**names, **family_of(base).facts(base)}.items():
-            found.setdefault(name, {})[fact] = None
-    return {name: ", ".join(facts) for name, facts in found.items()}
 
 
 def _point(plan: SweepPlan, point: SweepPoint, row: Row, unit: str) -> ScalingPoint:

@@ -17,7 +17,8 @@ from dlrmsim.workers import workers_map
 from reports.scaling_report import render_scaling
 from reports.scaling_study import ScalingStudy
 from scenarios.progress import Progress
-from scenarios.sweep import Scaling, SweepPlan, plan_sweep, run_sweep
+from scenarios.sweep import run_sweep
+from scenarios.sweep_plan import Scaling, SweepPlan, plan_sweep
 
 if TYPE_CHECKING:  # loaded by whoever asks for the table
     import pandas as pd

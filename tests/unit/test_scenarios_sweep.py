@@ -6,7 +6,8 @@ import pytest
 
 from inputs.errors import InputError
 from scenarios.mapping import one_after_the_other
-from scenarios.sweep import plan_sweep, run_sweep
+from scenarios.sweep import run_sweep
+from scenarios.sweep_plan import plan_sweep
 
 SMALL = ("cluster=dgx_a100_80", "workload.global_batch_size=65536", "nodes=1")
 

@@ -17,7 +17,7 @@ KEPT = {
     "strong": "the global batch stays the same",
     None: "the batch is that of the scenario or of the swept key",
 }
-"""What stays the same along an axis, by scaling."""
+"""Constant quantity of a sweep in words, by scaling."""
 
 
 def headline(study: ScalingStudy) -> Markup:

@@ -75,7 +75,7 @@ class Grid:
     """All combinations of the values of some keys.
 
     Attributes:
-        across: the axis.
+        across: the swept size, or else the key on the axis of charts.
         beside: keys whose combinations are lines.
     """
 

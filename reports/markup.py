@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
+from html import escape, unescape
 from typing import Any, TypeAlias
 
 
@@ -14,6 +14,10 @@ class Markup:
     """Text that is HTML already; plain ``str`` is escaped wherever it is put into a page."""
 
     html: str
+
+    def text(self) -> str:
+        """The words without tags, for terminals."""
+        return unescape(re.sub("<.*?>", "", self.html))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Warnings of a sweep: equal warnings of all sizes as one note, with the share of the task time at each size."""
+"""Warnings of a line of a sweep: equal warnings of all points as one note, with the share of the task time at each."""
 
 from __future__ import annotations
 
@@ -12,49 +12,54 @@ DOUBTFUL = 0.1
 """Share of the task time from which a warning is printed with the bound: a tenth may exchange bound and runner-up."""
 
 LISTED = 4
-"""Maximum number of sizes that are all listed; of more sizes the first and the last are listed."""
+"""Maximum number of points that are all listed; of more points the first and the last are listed."""
 
 _NUMBER = re.compile(r"\d[\d,.]*")
 
 
 @dataclass(frozen=True, slots=True)
 class SizeNote:
-    """A warning of some sizes.
+    """A warning of some points.
 
     Attributes:
-        text: the warning of the largest size.
-        shares: share of the task time that it concerns, by world size; None without a share in the warning.
+        text: the warning of the last point.
+        shares: share of the task time that it concerns, by value on the axis; None without a share in the warning.
+        before: words before the first value.
+        after: words after it.
     """
 
     text: str
-    shares: Mapping[int, float | None]
+    shares: Mapping[str, float | None]
+    before: str = ""
+    after: str = " GPUs"
 
     @property
     def doubtful(self) -> bool:
-        """Whether the warning concerns much of the task time at a size."""
+        """Whether the warning concerns much of the task time at a point."""
         return any((share or 0.0) >= DOUBTFUL for share in self.shares.values())
 
     def words(self) -> str:
         """``text: 0.3 % of the task time at 64 GPUs, 51.0 % at 768``."""
-        sizes = list(self.shares)
-        chosen = sizes if len(sizes) <= LISTED else [sizes[0], sizes[-1]]
-        known = [(size, self.shares[size]) for size in chosen]
+        ticks = list(self.shares)
+        chosen = ticks if len(ticks) <= LISTED else [ticks[0], ticks[-1]]
+        known = [(tick, self.shares[tick]) for tick in chosen]
         if any(share is None for _, share in known):
-            listed = (", " if len(sizes) <= LISTED else " to ").join(f"{size:,}" for size in chosen)
-            return f"{self.text} (at {listed} GPUs)"
-        parts = [f"{100 * (share or 0.0):.1f} % at {size:,}" for size, share in known]
-        parts[0] = f"{100 * (known[0][1] or 0.0):.1f} % of the task time at {known[0][0]:,} GPUs"
-        return f"{self.text}: {(', ' if len(sizes) <= LISTED else ' to ').join(parts)}"
+            listed = (", " if len(ticks) <= LISTED else " to ").join(chosen)
+            return f"{self.text} (at {self.before}{listed}{self.after})"
+        parts = [f"{100 * (share or 0.0):.1f} % at {tick}" for tick, share in known]
+        (first, share), *_ = known
+        parts[0] = f"{100 * (share or 0.0):.1f} % of the task time at {self.before}{first}{self.after}"
+        return f"{self.text}: {(', ' if len(ticks) <= LISTED else ' to ').join(parts)}"
 
 
-def size_notes(warnings: Mapping[int, Sequence[str]]) -> list[SizeNote]:
-    """Warnings by world size, ascending, as notes; warnings that differ only in numbers become one note."""
+def size_notes(warnings: Mapping[str, Sequence[str]], before: str = "", after: str = " GPUs") -> list[SizeNote]:
+    """Warnings by value on the axis, along it, as notes; warnings that differ only in numbers become one note."""
     found: dict[str, SizeNote] = {}
-    for size, texts in warnings.items():
+    for tick, texts in warnings.items():
         for warning in texts:
             match = SHARE_IN_WORDS.search(warning)
             text = warning[: match.start()] if match else warning
             alike = _NUMBER.sub("#", text)
-            earlier = found[alike].shares if alike in found else {}
-            found[alike] = SizeNote(text, {**earlier, size: float(match[1]) / 100 if match else None})
+            shares = {**(found[alike].shares if alike in found else {}), tick: float(match[1]) / 100 if match else None}
+            found[alike] = SizeNote(text, shares, before, after)
     return list(found.values())

@@ -6,37 +6,73 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from reports.numbers import percent, rate_in_words, seconds, usd
-from reports.scaling_report import ScalingStudy
+from reports.numbers import percent, seconds, usd
+from reports.scaling_study import ScalingStudy, fastest
+from reports.scaling_words import headline, rate
 from reports.text_table import TextTable
 
 
 def scaling_report(study: ScalingStudy, *, remedies: bool) -> list[TextTable | str]:
-    """Sizes that ran as a table, a line for each of the others, and the warnings with the sizes that have them.
+    """Points that ran as a table, a line for each of the others, and the warnings with the points that have them.
+
+    Several lines have a table each, and one of all at the end.
 
     Args:
         study: results of a sweep.
-        remedies: whether all lines on a size without a result are printed, with settings that help.
+        remedies: whether all lines on a point without a result are printed, with settings that help.
     """
+    if len(study.lines) == 1:
+        return _line(study, remedies=remedies)
+    parts: list[TextTable | str] = []
+    for line, alone in study.by_line.items():
+        table, *others = _line(alone, remedies=remedies)
+        titled = replace(table, title=line) if isinstance(table, TextTable) else f"{line}\n{table}"
+        parts += [titled, *others, ""]
+    return [*parts, _lines(study), headline(study).text()]
+
+
+def _line(study: ScalingStudy, *, remedies: bool) -> list[TextTable | str]:
+    """The table, the points without a result and the warnings of one line."""
     notes, priced = study.notes, any(p.million_usd is not None for p in study.results)
-    made = TextTable().numbers("GPUs", "nodes", "iteration", "8 in 10", "throughput", "efficiency")
-    made.numbers(*[f"$/M {study.unit}"] * priced).words("bound", *["notes"] * bool(notes))
+    made = TextTable().numbers(*[study.over] * bool(study.over), "GPUs", "nodes", "iteration", "8 in 10", "throughput")
+    made.numbers("speedup" if study.over else "efficiency", *[f"$/M {study.unit}"] * priced)
+    made.words("bound", *["notes"] * bool(notes))
     parts: list[TextTable | str] = [made] if study.results else []
-    for p in study.ordered:
-        if p.status != "ok":
-            lines = [
-                f"{p.world_size:,} GPUs: {p.status}: {p.message}",
-                *(f"  {line}" for line in p.details if remedies),
-            ]
-            parts.append("\n".join(lines))
-            continue
-        rate, price = " ".join(rate_in_words(p.throughput_per_s or 0.0, study.unit)), [usd(p.million_usd or 0.0)]
+    for p in study.results:
         low, high = p.iteration_time_p10_s, p.iteration_time_p90_s
         span = "-" if low is None or high is None else f"{seconds(low)} to {seconds(high)}"
-        numbers = (f"{p.world_size:,}", f"{p.nodes:,}", seconds(p.iteration_time_s or 0.0), span, rate)
-        marks = " ".join(f"[{number}]" for number, note in enumerate(notes, 1) if p.world_size in note.shares)
-        made.add_row(*numbers, percent(p.efficiency or 0.0), *price * priced, p.bound or "-", *[marks] * bool(notes))
-    return parts + [f"[{number}] {note.words()}" for number, note in enumerate(notes, 1)]
+        sizes = (*[p.tick] * bool(study.over), f"{p.world_size:,}", f"{p.nodes:,}")
+        speed = f"{p.speedup or 0.0:.3g}" if study.over else percent(p.efficiency or 0.0)
+        marks = " ".join(f"[{number}]" for number, note in enumerate(notes, 1) if p.tick in note.shares)
+        numbers = (*sizes, seconds(p.iteration_time_s or 0.0), span, rate(p, study.unit), speed)
+        made.add_row(*numbers, *[usd(p.million_usd or 0.0)] * priced, p.bound or "-", *[marks] * bool(notes))
+    return [*parts, *_gaps(study, remedies=remedies), *(f"[{n}] {note.words()}" for n, note in enumerate(notes, 1))]
+
+
+def _gaps(study: ScalingStudy, *, remedies: bool) -> list[str]:
+    """Points without a result and their reason; those with the same one together."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for p in study.ordered:
+        if p.status != "ok":
+            details = (f"  {line}" for line in p.details if remedies)
+            found.setdefault((f"{p.status}: {p.message}", *details), []).append(p.tick)
+    return [
+        "\n".join([f"{study.at(', '.join(ticks))}: {reason}", *details]) for (reason, *details), ticks in found.items()
+    ]
+
+
+def _lines(study: ScalingStudy) -> TextTable:
+    """Throughput of all lines side by side, a row per value on the axis; a dash where a line has no result."""
+    made = TextTable(title=f"throughput, {study.unit}/s").numbers(study.over or "GPUs", *study.lines).words("fastest")
+    ticks = {p.position: p.tick for p in study.ordered}
+    for position in sorted(ticks):
+        here = {p.line: p for p in study.results if p.position == position}
+        rates = [
+            rate(here[line], study.unit).removesuffix(f" {study.unit}/s") if line in here else "-"
+            for line in study.lines
+        ]
+        made.add_row(ticks[position], *rates, fastest(list(here.values())).line if here else "-")
+    return made
 
 
 def validation_report(suite: Mapping[str, Any]) -> list[TextTable | str]:

@@ -1,107 +1,62 @@
-"""Scaling sweeps: one scenario at many sizes, each with its own plan and simulation.
+"""Sweeps: one scenario with many values of some keys, each with its own plan and simulation.
 
-Weak scaling keeps the samples per rank, strong scaling the samples per iteration. A size whose memory does not suffice
-is a row with its numbers, and the sweep goes on.
+Weak scaling keeps the samples per rank, strong scaling the samples per iteration. A point whose memory does not
+suffice, or whose values do not go together, is a row with its reason, and the sweep goes on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from inputs.errors import InfeasibleError, InputError
 from scenarios.family import family_of
 from scenarios.mapping import Map
 from scenarios.progress import Progress, Silent
-from scenarios.resolve import ResolvedScenario, load_scenario, question_of
+from scenarios.resolve import ResolvedScenario, load_scenario
 from scenarios.runner import simulate
 from scenarios.summary import interval_keys, price_key
+from scenarios.sweep_plan import SweepPlan, SweepPoint, named_over, ranks_at
 from simulator.analysis import rate_key
 
-Scaling = Literal["weak", "strong"]
-MAX_SIZES = 64
-_SIZE_KEYS = ("nodes", "world_size")
+SPEEDS = ("speedup", "efficiency")
+"""Keys of a row that compare it with the first point of its line."""
 
 Row = dict[str, Any]
-"""One point: the keys of `row_of`."""
-
-
-@dataclass(frozen=True, slots=True)
-class SweepPoint:
-    """One size: the scenario to load, and its changes.
-
-    Attributes:
-        question: text that is the same for points with the same row.
-    """
-
-    scenario: str | Path
-    settings: tuple[str, ...]
-    size: int
-    question: str
-
-
-@dataclass(frozen=True, slots=True)
-class SweepPlan:
-    """Plan of a sweep.
-
-    Attributes:
-        base: the scenario at its own size.
-        key: ``nodes`` or ``world_size``.
-        scaling: ``weak`` or ``strong``.
-        points: ascending sizes.
-    """
-
-    base: ResolvedScenario
-    key: str
-    scaling: Scaling
-    points: tuple[SweepPoint, ...]
-
-
-def plan_sweep(scenario: str | Path, over: str, scaling: Scaling, settings: Sequence[str] = ()) -> SweepPlan:
-    """Check a sweep before anything runs.
-
-    Args:
-        scenario: name or path.
-        over: ``nodes=1,2,4,...,512`` or ``world_size=1,2,4,8``; an ellipsis goes on as the numbers before it do.
-        scaling: ``weak`` or ``strong``, see the module.
-        settings: further ``KEY=VALUE``.
-
-    Raises:
-        InputError: ``over`` is no such list, or a size is impossible (it has more ranks than samples).
-    """
-    key, sizes = _parse_over(over)
-    base = load_scenario(scenario, settings)
-    points = []
-    for size in sizes:
-        at_size = (*settings, f"{key}={size}")
-        ranks = size * base.cluster.node.ranks if key == "nodes" else size
-        batch = base.batch_on(ranks) if scaling == "weak" else base.global_batch_size
-        changes = (*at_size, f"workload.global_batch_size={batch}")
-        question = question_of(scenario, changes, load_scenario(scenario, changes))
-        points.append(SweepPoint(scenario, changes, size, question))
-    return SweepPlan(base, key, scaling, tuple(points))
+"""One point: the keys of `row_of`, a key for each swept key that is no size, and `SPEEDS`."""
 
 
 def run_sweep(plan: SweepPlan, run_all: Map, progress: Progress | None = None) -> list[Row]:
-    """The rows of all points, by ascending size, in whatever order they finished."""
+    """The rows of all points, line after line, in whatever order they finished.
+
+    Raises:
+        InputError: every point is refused.
+    """
     progress = progress or Silent()
-    rows: dict[int, Row] = {}
-    progress.stage("simulating sizes", 0, len(plan.points))
-    for position, row in run_all(simulate_point, plan.points):
-        rows[position] = row
-        progress.stage("simulating sizes", len(rows), len(plan.points))
-    return _with_efficiency([rows[position] for position in sorted(rows)], rate_key(family_of(plan.base).unit))
+    places = [place for place, point in enumerate(plan.points) if not point.refusal]
+    rows = {place: _refused_row(plan, point) for place, point in enumerate(plan.points) if point.refusal}
+    progress.stage("simulating points", 0, len(places))
+    for done, (position, row) in enumerate(run_all(simulate_point, [plan.points[place] for place in places]), 1):
+        rows[places[position]] = row
+        progress.stage("simulating points", done, len(places))
+    found = [_with_values(plan, plan.points[place], rows[place]) for place in sorted(rows)]
+    if all(row["status"] == "refused" for row in found):
+        raise InputError(found[0]["message"])
+    length, rate = len(plan.grid.across.values), rate_key(family_of(plan.base).unit)
+    for start in range(0, len(found), length):
+        _compare(found[start : start + length], rate)
+    return found
 
 
 def simulate_point(point: SweepPoint) -> Row:
-    """Simulate one size; a job that does not fit gives a row ``infeasible``."""
+    """Simulate one point; a job that does not fit gives a row ``infeasible``, a wrong one a row ``refused``."""
     resolved = load_scenario(point.scenario, point.settings)
     try:
         summary = simulate(resolved, Silent()).summary
     except InfeasibleError as error:
         return row_of(resolved, "infeasible", message=str(error))
+    except InputError as error:
+        return row_of(resolved, "refused", message=str(named_over(error, point.swept)))
     return row_of(resolved, "ok", summary)
 
 
@@ -135,45 +90,27 @@ def row_of(resolved: ResolvedScenario, status: str, summary: dict[str, Any] | No
     }
 
 
-def _with_efficiency(rows: list[Row], rate: str) -> list[Row]:
-    """Efficiency: throughput (the key ``rate``) per rank over that of the smallest size that ran."""
-    ran = [row for row in rows if row["status"] == "ok"]
-    for row in rows:
-        row["efficiency"] = None
+def _refused_row(plan: SweepPlan, point: SweepPoint) -> Row:
+    """The row of a point that is no scenario: its number of ranks and its reason."""
+    base, across = plan.lines[point.line].base, plan.grid.across
+    row = row_of(base, "refused", message=point.refusal)
+    if across.is_size:
+        ranks = ranks_at(across, point.place, base)
+        row |= {"world_size": ranks, "nodes": -(-ranks // base.cluster.node.ranks)}
+    return row | dict.fromkeys(("global_batch_size", "local_batch_size", "scenario_hash"))
+
+
+def _with_values(plan: SweepPlan, point: SweepPoint, row: Row) -> Row:
+    """The row with the values of swept keys that have no column yet, in front."""
+    values = (*zip(plan.grid.beside, plan.lines[point.line].values, strict=True), (plan.grid.across, point.place))
+    return {axis.key: axis.cell(place) for axis, place in values if not axis.is_size} | row
+
+
+def _compare(line: Sequence[Row], rate: str) -> None:
+    """Add `SPEEDS` to the rows of a line: throughput (the key ``rate``), and that per rank, over the first's."""
+    ran = [row for row in line if row["status"] == "ok"]
+    for row in line:
+        row.update(dict.fromkeys(SPEEDS))
     for row in ran:
-        first = ran[0][rate] / ran[0]["world_size"]
-        row["efficiency"] = row[rate] / row["world_size"] / first
-    return rows
-
-
-def _parse_over(over: str) -> tuple[str, list[int]]:
-    key, _, values = over.partition("=")
-    expected = "nodes=1,2,4,...,512 or world_size=1,2,4,8"
-    if key not in _SIZE_KEYS:
-        raise InputError("not a size to sweep over", file="--over", given=over, expected=expected)
-    parts = [part.strip() for part in values.split(",")]
-    numbers = [int(part) if part.isascii() and part.isdecimal() else None for part in parts]
-    sizes: list[int] = []
-    for position, (part, number) in enumerate(zip(parts, numbers, strict=True)):
-        if number is not None and number > (sizes[-1] if sizes else 0):
-            sizes.append(number)
-        elif part == "..." and position + 2 == len(parts) and len(sizes) > 1 and numbers[-1] is not None:
-            sizes += _continued(sizes, numbers[-1], over)
-        else:
-            raise InputError("not a list of ascending sizes", file="--over", given=over, expected=expected)
-    if len(sizes) > MAX_SIZES:
-        raise InputError("too many sizes", file="--over", given=len(sizes), expected=f"at most {MAX_SIZES}")
-    return key, sizes
-
-
-def _continued(sizes: Sequence[int], last: int, over: str) -> list[int]:
-    """Sizes between ``sizes`` and ``last``: by equal steps if the sizes so far have them, else by the last ratio."""
-    ratio, step = sizes[-1] / sizes[-2], sizes[-1] - sizes[-2]
-    even_steps = ratio != int(ratio) or (len(sizes) > 2 and sizes[-2] - sizes[-3] == step)
-    series = [sizes[-1] + step * n if even_steps else sizes[-1] * int(ratio) ** n for n in range(1, MAX_SIZES)]
-    between = [size for size in series if size < last]
-    if last not in series:
-        raise InputError(
-            f"the series does not reach {last}", file="--over", given=over, expected="a last size that continues it"
-        )
-    return between
+        row["speedup"] = row[rate] / ran[0][rate]
+        row["efficiency"] = row["speedup"] * ran[0]["world_size"] / row["world_size"]

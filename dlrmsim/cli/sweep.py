@@ -1,4 +1,4 @@
-"""``dlrmsim sweep``: simulate a scenario at many sizes, print and draw how it scales."""
+"""``dlrmsim sweep``: simulate a scenario with many values of its keys, print and draw the results."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from dlrmsim.cli.options import Fresh, Scenario, Settings, Workers, refuse, say_taken_over
-from inputs.errors import InputError
 
 
 class ScalingChoice(StrEnum):
@@ -19,18 +18,24 @@ class ScalingChoice(StrEnum):
     strong = "strong"
 
 
+OVER = "Values of a key, e.g. nodes=1,2,4,...,512. Repeatable: all combinations."
+
+
 def sweep(
     scenario: Scenario,
     *,
-    over: Annotated[list[str], typer.Option("--over", metavar="KEY=SIZES", help="Sizes, e.g. nodes=1,2,4,...,512.")],
+    over: Annotated[list[str], typer.Option("--over", metavar="KEY=VALUES", help=OVER)],
     scaling: Annotated[
-        ScalingChoice, typer.Option("--scaling", help="weak keeps the local batch, strong the global one.")
-    ] = ScalingChoice.weak,
+        ScalingChoice | None,
+        typer.Option("--scaling", help="weak (default) keeps the local batch, strong the global one."),
+    ] = None,
     settings: Settings = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Output folder (default runs/NAME-SCALING-HASH8).")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Output folder (default runs/NAME-KEYS-SCALING-HASH8).")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the rows as JSON and nothing else.")] = False,
     remedies: Annotated[
-        bool, typer.Option("--remedies", help="Print memory tiers and settings that help for sizes that do not fit.")
+        bool, typer.Option("--remedies", help="Print memory tiers and settings that help for points that do not fit.")
     ] = False,
     workers: Workers = None,
     executor: Annotated[
@@ -38,15 +43,18 @@ def sweep(
     ] = None,
     fresh: Fresh = False,
 ) -> None:
-    """Simulate a scenario at many sizes and say how it scales, what bounds it, and where it does not fit."""
+    """Simulate a scenario at many sizes, or with many values of any keys, and say what bounds it and where it fails.
+
+    dlrmsim sweep tf_resnet50 --over workload.strategy=grpc_ps,horovod_nccl --over nodes=1,2,4,...,64
+
+    The number of nodes or ranks is the axis of the charts, else the last key whose values are numbers. Every
+    combination of values of the other keys is a line.
+    """
     import dlrmsim
     from dlrmsim.cli.printing import print_json, text_console
     from dlrmsim.cli.progress import progress_display
     from reports.tables import scaling_report
 
-    if len(over) > 1:
-        expected = "one list of sizes; values of other keys by --set, a sweep for each"
-        raise InputError("several keys to sweep over", file="--over", given=" ".join(over), expected=expected)
     if executor is not None:
         refuse("with --executor", {"--workers": workers})
     if as_json:
@@ -54,8 +62,8 @@ def sweep(
     with progress_display() as progress:
         done = dlrmsim.sweep(
             scenario,
-            over=over[0],
-            scaling=scaling.value,
+            over=over,
+            scaling=None if scaling is None else scaling.value,
             settings=settings or (),
             workers=workers,
             executor=executor,
@@ -65,7 +73,9 @@ def sweep(
         )
     say_taken_over(done.taken_over)
     if as_json:
-        print_json({"name": done.plan.base.name, "scaling": done.plan.scaling, "points": done.rows})
+        over_values = {axis.key: list(axis.values) for axis in done.plan.grid.axes}
+        named = {"name": done.plan.base.name, "scaling": done.plan.scaling, "over": over_values}
+        print_json({**named, "points": done.rows})
         return
     console = text_console()
     for part in scaling_report(done.study, remedies=remedies):

@@ -1,4 +1,5 @@
-// The page of a scaling study: four charts over world_size; sizes without a result are gaps that say why.
+// The page of a sweep: charts over world_size or another key, a line for each combination of the other keys; points
+// without a result are gaps that say why.
 "use strict";
 
 (() => {
@@ -10,37 +11,44 @@
   const CLASS_COLORS = {
     communication: "all-to-all", compute: "gemm", memory: "embedding", host: "host", input: "optimizer", imbalance: "all-gather",
   };
-  const legendAbove = () => ({ orientation: "h", x: 0, y: 1.04, yanchor: "bottom", font: { size: 12.5, color: theme.color("ink-soft") } });
-
+  const LINE_COLORS = ["accent", "all-to-all", "copy", "embedding", "all-gather", "all-reduce", "interaction", "host"];
+  const DASHES = ["solid", "dash", "dot", "dashdot"];
   const MOST_LABELS = 14;
+  const study = dlrmsim.payload.read("payload").scaling;
+  const several = study.lines.length > 1;
+  const all = study.lines.flatMap((line) => line.points);
+  const places = [...new Set(all.map((point) => point.place))].sort((a, b) => a - b);
 
-  const label = (point) => point.world_size.toLocaleString("en-US");
+  const legendAbove = () => ({ orientation: "h", x: 0, y: 1.04, yanchor: "bottom", font: { size: 12.5, color: theme.color("ink-soft") } });
   const notes = (point) => (point.doubtful ? "<br>warnings concern much of its time" : "");
-  const barWidth = (points) => 0.62 * (points.length > 1 ? leastGap(points.map(scaleOf(points).at)) : 1);
+  const ran = (points) => points.filter((point) => point.status === "ok");
 
-  /** Sizes in equal steps lie on a linear axis, others on a logarithmic one: the ideal line is straight on both. */
-  function scaleOf(points) {
-    const sizes = points.map((point) => point.world_size);
-    const steps = new Set(sizes.slice(1).map((size, i) => size - sizes[i]));
-    return { log: steps.size > 1, at: steps.size > 1 ? (point) => Math.log2(point.world_size) : (point) => point.world_size };
+  /** Numbers in equal steps and words lie on a linear axis, other numbers on a logarithmic one: the ideal line is straight on both. */
+  const uneven = new Set(places.slice(1).map((place, i) => +(place - places[i]).toPrecision(9))).size > 1;
+  const log = study.numeric && uneven && places[0] > 0;
+  const at = (point) => (log ? Math.log2(point.place) : point.place);
+
+  /** The smallest distance of two places on the axis, 1 of a single one. */
+  const spots = places.map((place) => at({ place }));
+  const gap = spots.length > 1 ? Math.min(...spots.slice(1).map((spot, i) => spot - spots[i])) : 1;
+
+  /** Axis with every value at its place, and as many labels as there is room for. */
+  function axis() {
+    const room = study.numeric ? Math.max(spots.at(-1) - spots[0], gap) / MOST_LABELS : 0;
+    const labelled = spots.reduce((kept, spot) => (spot - (kept.at(-1) ?? -Infinity) >= room ? [...kept, spot] : kept), []);
+    const words = new Map(all.map((point) => [at(point), point.tick]));
+    return { title: study.over || "GPUs", showgrid: false, zeroline: false, tickvals: labelled, ticktext: labelled.map((spot) => words.get(spot)),
+      range: [spots[0] - 0.6 * gap, spots.at(-1) + 0.6 * gap] };
   }
 
-  /** The smallest distance of two sizes on the axis, 1 of a single one. */
-  const leastGap = (places) => Math.min(...places.slice(1).map((place, i) => place - places[i]), Infinity);
-
-  /** Axis with every size at its place, as many labels as there is room for, bands and words where there is no result. */
-  function sizes(points) {
-    const places = points.map(scaleOf(points).at);
-    const gap = places.length > 1 ? leastGap(places) : 1;
-    const room = Math.max(places.at(-1) - places[0], gap) / MOST_LABELS;
-    const labelled = places.reduce((kept, place) => (place - (kept.at(-1) ?? -Infinity) >= room ? [...kept, place] : kept), []);
-    const missing = points.map((point, i) => [point, places[i]]).filter(([point]) => point.status !== "ok");
+  /** Axis of a chart of one line, with bands and words where there is no result. */
+  function gaps(points) {
+    const missing = points.filter((point) => point.status !== "ok");
     return {
-      xaxis: { title: "GPUs", showgrid: false, zeroline: false, tickvals: labelled, ticktext: labelled.map((place) => label(points[places.indexOf(place)])),
-        range: [places[0] - 0.6 * gap, places.at(-1) + 0.6 * gap] },
-      shapes: missing.map(([, x]) => ({ type: "rect", xref: "x", yref: "paper", x0: x - 0.46 * gap, x1: x + 0.46 * gap, y0: 0, y1: 1, line: { width: 0 },
-        fillcolor: theme.color("sunken"), layer: "below" })),
-      annotations: missing.map(([point, x]) => ({ xref: "x", yref: "paper", x, y: 0.5, text: point.words, textangle: -90, showarrow: false,
+      xaxis: axis(),
+      shapes: missing.map((point) => ({ type: "rect", xref: "x", yref: "paper", x0: at(point) - 0.46 * gap, x1: at(point) + 0.46 * gap, y0: 0, y1: 1,
+        line: { width: 0 }, fillcolor: theme.color("sunken"), layer: "below" })),
+      annotations: missing.map((point) => ({ xref: "x", yref: "paper", x: at(point), y: 0.5, text: point.words, textangle: -90, showarrow: false,
         font: { size: 12, color: theme.color("ink-faint") }, hovertext: point.message })),
     };
   }
@@ -55,81 +63,127 @@
   }
 
   /** Axis of throughputs, over all points that ran. */
-  function rates(points, log) {
-    const all = points.filter((p) => p.status === "ok").flatMap((p) => [p.throughput, p.throughput_p10 ?? p.throughput, p.throughput_p90 ?? p.throughput]);
-    const title = `${points[0]?.unit ?? "samples"}/s`;
-    if (!log || !all.length) return { title, rangemode: "tozero", exponentformat: "SI" };
-    const low = Math.min(...all) / 1.25, high = Math.max(...all) * 1.25;
+  function rates() {
+    const values = ran(all).flatMap((p) => [p.throughput, p.throughput_p10 ?? p.throughput, p.throughput_p90 ?? p.throughput]);
+    const title = `${study.unit}/s`;
+    if (!log || !values.length) return { title, rangemode: "tozero", exponentformat: "SI" };
+    const low = Math.min(...values) / 1.25, high = Math.max(...values) * 1.25;
     const tickvals = rateTicks(low, high);
     return { title, type: "log", tickvals, ticktext: tickvals.map(format.rate), range: [Math.log10(low), Math.log10(high)] };
   }
 
-  const line = (name, color, points, dash) => ({ type: "scatter", mode: dash ? "lines" : "lines+markers", name, connectgaps: Boolean(dash),
-    x: points.map(scaleOf(points).at), customdata: points.map(label), line: { color: theme.color(color), width: dash ? 1.5 : 2.5, dash },
-    marker: { size: 8, color: theme.color(color), symbol: points.map((p) => (p.doubtful ? "circle-open" : "circle")), line: { width: 2, color: theme.color(color) } } });
+  const trace = (name, color, points, more) => ({ type: "scatter", mode: "lines+markers", name, x: points.map(at), customdata: points.map((p) => p.at),
+    line: { color: theme.color(color), width: 2.5 },
+    marker: { size: 8, color: theme.color(color), symbol: points.map((p) => (p.doubtful ? "circle-open" : "circle")), line: { width: 2, color: theme.color(color) } }, ...more });
+
+  const wrapped = (text) => text.replace(/(.{1,70})(\s+|$)/g, "$1<br>").replace(/<br>$/, "");
+  const safe = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;");
+
+  /** One line of the sweep against the axis; words on the axis have bars. */
+  function lineTrace(line, place, key, factor, hover) {
+    const color = LINE_COLORS[place % LINE_COLORS.length], dash = DASHES[Math.floor(place / LINE_COLORS.length) % DASHES.length];
+    const values = { y: line.points.map((p) => (p[key] === null ? null : factor * p[key])), text: line.points.map(notes), legendgroup: line.name,
+      hovertemplate: `${several ? `<b>${safe(line.name)}</b><br>` : ""}%{customdata}<br>${hover}%{text}<extra></extra>` };
+    if (study.numeric) return trace(safe(line.name), color, line.points, { ...values, line: { color: theme.color(color), width: 2.5, dash } });
+    const end = (p, name) => (key === "throughput" && p[name] !== null ? Math.abs(p[name] - p.throughput) : 0);
+    const spread = { type: "data", symmetric: false, array: line.points.map((p) => end(p, "throughput_p90")), arrayminus: line.points.map((p) => end(p, "throughput_p10")),
+      color: theme.color("ink-soft"), thickness: 1.5, width: 5, visible: key === "throughput" };
+    return { type: "bar", error_y: spread, name: safe(line.name), x: line.points.map(at), customdata: line.points.map((p) => p.at), marker: { color: theme.color(color) }, ...values };
+  }
+
+  /** Crosses at the foot of a chart of several lines, where a line has no result; those of a place stand beside each other. */
+  function crosses() {
+    const count = study.lines.length;
+    return study.lines.flatMap((line, place) => {
+      const missing = line.points.filter((point) => point.status !== "ok");
+      const color = theme.color(LINE_COLORS[place % LINE_COLORS.length]), aside = (place - (count - 1) / 2) * Math.min(0.12, 0.8 / count) * gap;
+      return missing.length ? [{ type: "scatter", mode: "markers", yaxis: "y2", x: missing.map((p) => at(p) + aside), y: missing.map(() => 0.03), legendgroup: line.name,
+        showlegend: false, marker: { symbol: "x-thin", size: 9, line: { width: 2, color } }, hovertemplate: "%{text}<extra></extra>",
+        text: missing.map((p) => `<b>${safe(line.name)}</b><br>${safe(p.at)}: ${p.words}<br>${wrapped(safe(p.message))}`) }] : [];
+    });
+  }
+
+  const foot = { overlaying: "y", range: [0, 1], visible: false, fixedrange: true };
+
+  /** Chart of all lines of a key of the points. */
+  function lines(key, factor, hover, yaxis, height = 340) {
+    return {
+      traces: [...study.lines.map((line, place) => lineTrace(line, place, key, factor, hover)), ...(several ? crosses() : [])],
+      layout: { height, ...(several ? { xaxis: axis(), yaxis2: foot } : gaps(all)), yaxis, legend: legendAbove(), showlegend: several },
+    };
+  }
 
   /** Area between p10 and p90. */
-  function band(points) {
-    const known = points.filter((p) => p.throughput_p10 !== null && p.throughput_p90 !== null);
-    if (known.length < 2) return [];
-    const at = scaleOf(points).at, edge = { type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip", x: known.map(at), connectgaps: true };
+  function band(line, place) {
+    const known = line.points.filter((p) => p.throughput_p10 !== null && p.throughput_p90 !== null);
+    if (known.length < 2 || !study.numeric) return [];
+    const edge = { type: "scatter", mode: "lines", line: { width: 0 }, hoverinfo: "skip", x: known.map(at), connectgaps: true, legendgroup: line.name };
     return [
       { ...edge, y: known.map((p) => p.throughput_p90), showlegend: false },
-      { ...edge, y: known.map((p) => p.throughput_p10), name: "8 in 10", fill: "tonexty", fillcolor: `${theme.color("accent")}2e` },
+      { ...edge, y: known.map((p) => p.throughput_p10), name: "8 in 10", showlegend: !several, fill: "tonexty",
+        fillcolor: `${theme.color(LINE_COLORS[place % LINE_COLORS.length])}${several ? "18" : "2e"}` },
     ];
   }
 
-  function throughputChart(points) {
+  /** Throughput of the only line if every rank were as fast as those of the first size that ran. */
+  function ideal(points) {
     const first = points.find((point) => point.status === "ok");
-    const ideal = points.map((p) => (first ? (first.throughput * p.world_size) / first.world_size : null));
-    return {
-      traces: [
-        ...band(points),
-        { ...line("ideal", "ink-faint", points, "dot"), y: ideal, hoverinfo: "skip" },
-        { ...line("simulated", "accent", points), text: points.map(notes), y: points.map((p) => p.throughput),
-          hovertemplate: `%{customdata} GPUs<br><b>%{y:.3s} ${first?.unit ?? "samples"}/s</b>%{text}<extra></extra>` },
-      ],
-      layout: { height: 340, ...sizes(points), yaxis: rates(points, scaleOf(points).log), legend: legendAbove() },
-    };
+    return { ...trace("ideal", "ink-faint", points, { mode: "lines", connectgaps: true, hoverinfo: "skip" }), line: { color: theme.color("ink-faint"), width: 1.5, dash: "dot" },
+      y: points.map((p) => (first ? (first.throughput * p.world_size) / first.world_size : null)) };
   }
 
-  function efficiencyChart(points) {
-    return {
-      traces: [{ ...line("efficiency", "accent", points), y: points.map((p) => (p.efficiency === null ? null : 100 * p.efficiency)),
-        text: points.map((p) => (p.efficiency === null ? "" : format.percent(p.efficiency))), textposition: "top center", mode: "lines+markers+text",
-        textfont: { size: 12, color: theme.color("ink-soft") }, hovertemplate: "%{customdata} GPUs<br><b>%{y:.1f} %</b><extra></extra>", cliponaxis: false }],
-      layout: { height: 300, ...sizes(points), yaxis: { title: "% of the smallest size", rangemode: "tozero" } },
-    };
+  function throughputChart() {
+    const made = lines("throughput", 1, `<b>%{y:.3s} ${study.unit}/s</b>`, rates());
+    if (!several) made.traces[0].name = "simulated";
+    return { traces: [...study.lines.flatMap(band), ...(several || study.over ? [] : [ideal(all)]), ...made.traces],
+      layout: { ...made.layout, showlegend: several || !study.over } };
   }
+
+  function efficiencyChart() {
+    const made = lines("efficiency", 100, "<b>%{y:.1f} %</b>", { title: "% of the first point", rangemode: "tozero" }, several ? 340 : 300);
+    if (!several) Object.assign(made.traces[0], { mode: "lines+markers+text", text: all.map((p) => (p.efficiency === null ? "" : format.percent(p.efficiency))),
+      textposition: "top center", textfont: { size: 12, color: theme.color("ink-soft") }, hovertemplate: "%{customdata}<br><b>%{y:.1f} %</b><extra></extra>", cliponaxis: false });
+    return made;
+  }
+
+  const speedupChart = () => lines("speedup", 1, "<b>%{y:.3g} times</b>", { title: "times the first point", rangemode: "tozero" });
+
+  /** Highest iteration time of all lines, ms: charts of lines have one scale. */
+  const longest = 1.05e3 * Math.max(...ran(all).map((p) => p.iteration_s), 0);
+  const barWidth = 0.62 * gap;
 
   function breakdownChart(points) {
     const time = (p, key) => (p.status === "ok" ? 1e3 * p.iteration_s * p.shares[key] : null);
-    const parts = PARTS.filter(([key]) => points.some((p) => p.shares[key] > 0));
+    const parts = PARTS.filter(([key]) => all.some((p) => p.shares[key] > 0));
     return {
-      traces: parts.map(([key, name, color]) => ({ type: "bar", name, x: points.map(scaleOf(points).at), width: barWidth(points), y: points.map((p) => time(p, key)),
-        marker: { color: theme.color(color) }, hovertext: points.map((p) => `${label(p)} GPUs<br>${name}: <b>${format.percent(p.shares[key])}</b>`),
+      traces: parts.map(([key, name, color]) => ({ type: "bar", name, x: points.map(at), width: barWidth, y: points.map((p) => time(p, key)),
+        marker: { color: theme.color(color) }, hovertext: points.map((p) => `${safe(p.at)}<br>${name}: <b>${format.percent(p.shares[key])}</b>`),
         hoverinfo: "text" })),
-      layout: { height: 340, barmode: "stack", ...sizes(points), yaxis: { title: "ms of the iteration" }, legend: legendAbove() },
+      layout: { height: 340, barmode: "stack", ...gaps(points), yaxis: { title: "ms of the iteration", ...(several && longest ? { range: [0, longest] } : {}) }, legend: legendAbove() },
     };
   }
 
   function boundChart(points) {
     const classes = [...new Set(points.flatMap((p) => Object.keys(p.gains)))].filter((name) => points.some((p) => p.gains[name] >= 0.001));
     return {
-      traces: classes.map((name) => ({ ...line(name, CLASS_COLORS[name] ?? "accent", points),
-        y: points.map((p) => (name in p.gains ? 100 * p.gains[name] : null)), hovertemplate: `%{customdata} GPUs<br>${name}: <b>%{y:.1f} %</b><extra></extra>` })),
-      layout: { height: 340, ...sizes(points), yaxis: { title: "% saved", rangemode: "tozero" }, legend: legendAbove() },
+      traces: classes.map((name) => trace(name, CLASS_COLORS[name] ?? "accent", points,
+        { y: points.map((p) => (name in p.gains ? 100 * p.gains[name] : null)), mode: study.numeric ? "lines+markers" : "markers",
+          hovertemplate: `%{customdata}<br>${name}: <b>%{y:.1f} %</b><extra></extra>` })),
+      layout: { height: 340, ...gaps(points), yaxis: { title: "% saved", rangemode: "tozero" }, legend: legendAbove() },
     };
   }
 
   function start() {
-    const points = dlrmsim.payload.read("payload").scaling;
     theme.start();
     dlrmsim.tables.start();
-    charts.draw("throughput-chart", () => throughputChart(points));
-    charts.draw("efficiency-chart", () => efficiencyChart(points));
-    charts.draw("breakdown-chart", () => breakdownChart(points));
-    charts.draw("bound-chart", () => boundChart(points));
+    charts.draw("throughput-chart", throughputChart);
+    charts.draw("efficiency-chart", efficiencyChart);
+    charts.draw("speedup-chart", speedupChart);
+    study.lines.forEach((line, place) => {
+      const end = several ? `-${place}` : "";
+      charts.draw(`breakdown-chart${end}`, () => breakdownChart(line.points));
+      charts.draw(`bound-chart${end}`, () => boundChart(line.points));
+    });
     document.body.dataset.ready = "yes";
   }
 

@@ -78,6 +78,20 @@ def scaling_page(folder: Path) -> Path:
     return done.folder / "scaling.html"
 
 
+def lines_page(folder: Path) -> Path:
+    """Lines with long names, points that do not fit and points that are refused."""
+    over = ["workload.sharding.planner=greedy,row_wise", "precision.dense=fp16,fp32", "world_size=1,2,4"]
+    done = dlrmsim.sweep("mlperf_dlrm_v1", over=over, settings=["cluster=zionex"], out=folder / "lines", workers=1)
+    return done.folder / "scaling.html"
+
+
+def words_page(folder: Path) -> Path:
+    """Bars of two lines over words."""
+    over = ["precision.dense=fp16,fp32", "workload.framework=pytorch,neo"]
+    done = dlrmsim.sweep("mlperf_dlrm_v1", over=over, settings=["nodes=1"], out=folder / "words", workers=1)
+    return done.folder / "scaling.html"
+
+
 def collective_page(folder: Path) -> Path:
     dlrmsim.collective("dgx_h100", op="all_to_all", ranks=[8, 1024], out=folder / "collective.html")
     return folder / "collective.html"
@@ -142,6 +156,8 @@ def measured_page(folder: Path) -> Path:
 PAGES: dict[str, Callable[[Path], Path]] = {
     "run": run_page,
     "scaling": scaling_page,
+    "lines": lines_page,
+    "words": words_page,
     "collective": collective_page,
     "plan": plan_page,
     "import": import_page,

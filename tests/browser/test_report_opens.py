@@ -7,7 +7,8 @@ import pytest
 
 import dlrmsim
 from reports.run_report import render_run
-from reports.scaling_report import ScalingPoint, ScalingStudy, render_scaling
+from reports.scaling_report import render_scaling
+from reports.scaling_study import ScalingPoint, ScalingStudy
 from tests.page_visits import CANVAS, Visit
 from tests.reports_sample import sample_findings
 from tests.trace_files import two_ranks, write_ranks
@@ -195,6 +196,44 @@ def test_a_scaling_page_opens_without_a_complaint(context, tmp_path):
         assert "does not fit" in visit.page.inner_text(f"#{chart}-chart"), "an infeasible size is a gap that says so"
     assert visit.complaints == []
     assert visit.requests == []
+
+
+def test_lines_of_a_sweep_name_their_gaps_and_hide_together(context, tmp_path):
+    """A click in the legend hides a line with its band and its crosses; a cross says why there is no result."""
+    band = {"throughput_p10_per_s": 150_000.0, "throughput_p90_per_s": 290_000.0, "speedup": 1.0}
+    ran = [
+        ScalingPoint(
+            size, 1, 4096, "ok", 0.05, 1e4 * size, 1.0, {"compute": 1.0}, "NIC", {"NIC": 0.06}, line=line, **band
+        )
+        for line in ("grpc_ps", "nccl")
+        for size in (16, 32)
+    ]
+    gap = ScalingPoint(8, 1, None, "refused", message="more servers than nodes", line="grpc_ps")
+    study = ScalingStudy("s", "A", "ZionEX", "weak", [*ran, gap], lines=("grpc_ps", "nccl"), beside=("strategy",))
+    file = tmp_path / "scaling.html"
+    file.write_text(render_scaling(study), encoding="utf-8")
+    visit = Visit(context.new_page())
+    visit.open(file)
+    page = visit.page
+    for chart in ("throughput", "efficiency", "speedup", "breakdown-chart-0", "breakdown-chart-1", "bound-chart-1"):
+        anchor = chart if "chart" in chart else f"{chart}-chart"
+        assert page.is_visible(f"#{anchor} .main-svg >> nth=0")
+    page.locator("#throughput-chart").scroll_into_view_if_needed()
+    cross = page.locator("#throughput-chart .xy2 path.point").bounding_box()
+    page.mouse.move(cross["x"] + cross["width"] / 2, cross["y"] + cross["height"] / 2)
+    page.wait_for_selector("#throughput-chart .hoverlayer .hovertext", timeout=2_000)
+    assert "more servers than nodes" in page.text_content("#throughput-chart .hoverlayer")
+    page.locator("#throughput-chart .legendtoggle >> nth=0").click()
+    page.wait_for_function(
+        "() => document.querySelector('#throughput-chart').data.filter(trace => trace.legendgroup === 'grpc_ps')"
+        ".every(trace => trace.visible === 'legendonly')",
+        timeout=3_000,
+    )
+    shown = "plot => plot.data.filter(trace => trace.visible !== 'legendonly').map(trace => trace.legendgroup)"
+    assert set(page.eval_on_selector("#throughput-chart", shown)) == {"nccl"}
+    assert visit.complaints == []
+    assert visit.requests == []
+    page.close()
 
 
 def test_the_page_of_a_collective_opens_offline(context, tmp_path):

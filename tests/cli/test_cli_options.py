@@ -21,6 +21,10 @@ REFUSED: dict[tuple[str, str], list[list[str]]] = {
     ("sweep", "--workers"): [
         ["zionex_a_128", "--over", "nodes=16", "--executor", "dask://127.0.0.1:1", "--workers", "2"]
     ],
+    ("sweep", "--scaling"): [
+        ["mlperf_dlrm_v1", "--over", "precision.dense=fp16,fp32", "--scaling", "weak"],
+        ["tf_resnet50", "--over", "nodes=1,2", "--over", "workload.images_per_rank=32,64", "--scaling", "strong"],
+    ],
     ("sweep", "--remedies"): [["zionex_a_128", "--over", "nodes=16", "--json", "--remedies"]],
     ("plan", "--fresh"): [["zionex_a_128", "--fresh"]],
     ("collective", "--seed"): [
@@ -50,7 +54,7 @@ REFUSED: dict[tuple[str, str], list[list[str]]] = {
 
 ALWAYS: dict[str, set[str]] = {
     "run": {"SCENARIO", "--set", "--check", "--json"},
-    "sweep": {"SCENARIO", "--over", "--scaling", "--set", "--out", "--json", "--executor", "--fresh"},
+    "sweep": {"SCENARIO", "--over", "--set", "--out", "--json", "--executor", "--fresh"},
     "solve": {"SCENARIO", "--key", "--between", "--throughput", "--set", "--json"},
     "plan": {"SCENARIO", "--planner", "--set", "--compare", "--out", "--json"},
     "collective": {

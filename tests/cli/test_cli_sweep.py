@@ -32,6 +32,49 @@ def test_a_sweep_in_processes_writes_its_table_and_page(tmp_path: Path, capsys: 
     assert one == two, "the number of workers changes nothing"
 
 
+GRID = ["sweep", "mlperf_dlrm_v1", "--over", "precision.dense=fp16,fp32", "--over", "world_size=1,2,4"]
+
+
+def test_a_grid_has_a_line_and_a_table_for_each_value(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main([*GRID, "--set", "cluster=zionex", "--workers", "2"]) == 0
+    printed = capsys.readouterr().out
+    assert "fp16 is the fastest at 4 GPUs" in printed
+    assert printed.count("1 GPUs: infeasible") == 2
+    (folder,) = Path("runs").iterdir()
+    assert folder.name.startswith("mlperf_dlrm_v1-precision_dense-weak-")
+    rows = pq.read_table(folder / "sweep.parquet").to_pylist()
+    assert [(row["precision.dense"], row["world_size"], row["status"]) for row in rows] == [
+        (dense, size, "infeasible" if size == 1 else "ok") for dense in ("fp16", "fp32") for size in (1, 2, 4)
+    ]
+    assert [row["efficiency"] for row in rows if row["world_size"] == 2] == [1.0, 1.0]
+    assert main([*GRID, "--set", "cluster=zionex", "--workers", "1", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["over"] == {"precision.dense": ["fp16", "fp32"], "world_size": ["1", "2", "4"]}
+    assert [point["iteration_time_s"] for point in said["points"]] == [row["iteration_time_s"] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["--over", "nodez=1,2"], ["--over nodez=1: nodez: unknown key", "did you mean 'nodes'?"]),
+        (["--over", "nodes=1", "--over", "nodes=2"], ["--over: nodes: the key is swept twice"]),
+        (["--over", "nodes=1,2,4,...,60"], ["--over: nodes: the series does not reach 60", "32 or 64"]),
+        (["--over", "workload.servers=1,2"], ["--over workload.servers=1: ", "a key of convnet workloads"]),
+        (["--over", "precision.dense=fp16", "--scaling", "weak"], ["--scaling: has no effect where neither nodes"]),
+    ],
+)
+def test_wrong_keys_and_values_are_refused_and_nothing_is_written(
+    arguments: list[str], parts: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["sweep", "mlperf_dlrm_v1", *arguments, "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert [part for part in parts if part not in said] == []
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_is_not_ours_is_refused_before_anything_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -26,6 +26,12 @@ COMMANDS: dict[str, tuple[list[str], list[str]]] = {
          "--workers", "1", "--out", "sweep", "--set", "cost.gpu_hour_usd=2"],
         ["GPUs", "nodes", "iteration", "throughput", "efficiency", "$/M samples", "bound", "notes"],
     ),
+    "sweep of several keys": (
+        ["sweep", "mlperf_dlrm_v1", "--over", "world_size=1,2", "--over", "precision.dense=fp16,fp32",
+         "--over", "workload.sharding.planner=greedy,row_wise", "--set", "cluster=zionex", "--workers", "1",
+         "--out", "sweep"],
+        ["fp16, greedy", "fp32, row_wise", "GPUs", "efficiency", "throughput, samples/s", "fastest"],
+    ),
     "plan": (
         ["plan", "mlperf_dlrm_v1", "--set", "nodes=2", "--set", "workload.sharding.steps=2", "--compare"],
         ["rank", "HBM", "DDR", "perf", "lookup", "update", "output", "input", "input bytes", "output bytes", "shards",

@@ -8,7 +8,8 @@ from scenarios.dlrm.plans import PlanningJob, plan_of
 from scenarios.mapping import one_after_the_other
 from scenarios.progress import Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
-from scenarios.sweep import plan_sweep, run_sweep
+from scenarios.sweep import run_sweep
+from scenarios.sweep_plan import plan_sweep
 from tests.law_runs import summary_of_run
 from workloads.dlrm.iteration.generate import generate
 from workloads.dlrm.sharding import PLANNERS

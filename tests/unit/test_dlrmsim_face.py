@@ -92,6 +92,14 @@ def test_a_sweep_is_a_table(tmp_path):
     assert found.table["efficiency"].iloc[0] == 1.0
 
 
+def test_a_sweep_over_several_keys_is_a_table_with_a_column_each(tmp_path):
+    over = ["precision.dense=fp16,fp32", "world_size=1,2"]
+    found = dlrmsim.sweep("mlperf_dlrm_v1", over=over, workers=1, out=tmp_path / "sweep")
+    assert found.table["precision.dense"].tolist() == ["fp16", "fp16", "fp32", "fp32"]
+    assert found.table["world_size"].tolist() == [1, 2, 1, 2]
+    assert set(found.warnings) == {1, 2}
+
+
 def test_a_run_has_its_headline(tmp_path):
     found = dlrmsim.run("mlperf_dlrm_v1", out=str(tmp_path / "run"), report=False)
     assert found.folder == tmp_path / "run"

@@ -101,6 +101,20 @@ def test_other_settings_take_nothing_over(tmp_path):
     assert swept(tmp_path, settings=["workload.global_batch_size=4096"])[0].taken_over == 0
 
 
+def test_a_sweep_over_several_keys_goes_on_with_other_combinations(tmp_path):
+    """Combinations of other keys are other questions; those of the same keys are taken over."""
+    less = {"workers": 1, "out": tmp_path / "out", "settings": ["world_size=2"]}
+    with pytest.raises(KeyboardInterrupt):
+        dlrmsim.sweep("mlperf_dlrm_v1", over="precision.dense=fp16,fp32", progress=InterruptAt(3), **less)
+    more = ["precision.dense=fp16,fp32", "workload.sharding.planner=greedy,row_wise"]
+    assert dlrmsim.sweep("mlperf_dlrm_v1", over=more, **less).taken_over == 0
+    with pytest.raises(KeyboardInterrupt):
+        dlrmsim.sweep("mlperf_dlrm_v1", over=more, progress=InterruptAt(3), **less)
+    again = dlrmsim.sweep("mlperf_dlrm_v1", over=more, **less)
+    assert again.taken_over == 2, "results that were there when the third stage was interrupted"
+    assert [row["status"] for row in again.rows] == ["ok"] * 4
+
+
 def test_another_version_takes_nothing_over(tmp_path, monkeypatch):
     Kept(tmp_path / "k")("q", lambda: 1)
     assert Kept(tmp_path / "k").knows("q")

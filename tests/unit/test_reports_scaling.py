@@ -6,7 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from reports.scaling_report import ScalingPoint, ScalingStudy, findings, headline, render_scaling
+from reports.scaling_report import render_scaling, warnings_of
+from reports.scaling_study import ScalingPoint, ScalingStudy
+from reports.scaling_words import findings, headline
 
 NEEDS = "rank 3 needs 98.2 GB of HBM, 37.2 GB are usable"
 
@@ -27,7 +29,7 @@ def study() -> ScalingStudy:
 
 
 def payload(page: str) -> list[dict]:
-    return json.loads(re.search(r'id="payload">(.*?)</script>', page, re.DOTALL)[1])["scaling"]
+    return json.loads(re.search(r'id="payload">(.*?)</script>', page, re.DOTALL)[1])["scaling"]["lines"][0]["points"]
 
 
 def test_points_stand_in_order_and_an_infeasible_one_has_no_numbers(study):
@@ -79,3 +81,53 @@ def test_a_study_without_any_result_still_is_a_page(study):
     page = render_scaling(empty)
     assert "none of the 1 sizes ran" in page
     assert NEEDS in page
+
+
+@pytest.fixture
+def lines(study) -> ScalingStudy:
+    """Two lines: the second is twice as fast at 16 ranks, a quarter as fast at 64, and has a refused point."""
+    speeds = {16: 2.0, 32: 1.0, 64: 0.25}
+    second = [
+        replace(p, line="b", throughput_per_s=speeds[p.world_size] * p.throughput_per_s, speedup=1.0)
+        for p in study.results
+    ]
+    first = [replace(p, line="a", speedup=1.0) for p in study.points]
+    refused = ScalingPoint(8, 1, None, "refused", message="more servers than nodes", line="b")
+    return replace(study, points=[*second, *first, refused], lines=("a", "b"), beside=("strategy",))
+
+
+def test_the_headline_of_lines_names_the_fastest_at_the_last_size(lines):
+    assert words(lines) == (
+        "A, weak scaling: a is the fastest at 64 GPUs: 459 k samples/s (70.0 % efficiency), 4 times b."
+    )
+
+
+def test_findings_of_lines_name_the_fastest_along_the_axis_and_the_gaps_of_each(lines):
+    told = [re.sub("<.*?>", "", finding.html) for finding in findings(lines)]
+    assert told[0] == "Fastest: b at 16 GPUs; a from 32 to 64 GPUs."
+    assert "b: No result at 8 GPUs: see the table for the reasons." in told
+
+
+def test_a_page_of_lines_has_each_with_its_points_along_the_axis(lines):
+    page = render_scaling(lines)
+    made = json.loads(re.search(r'id="payload">(.*?)</script>', page, re.DOTALL)[1])["scaling"]["lines"]
+    assert [(line["name"], [p["place"] for p in line["points"]]) for line in made] == [
+        ("a", [8, 16, 32, 64]),
+        ("b", [8, 16, 32, 64]),
+    ]
+    assert "refused: more servers than nodes" in page
+
+
+def test_words_on_the_axis_are_listed_and_never_a_range(study):
+    named = [replace(p, label=f"f{p.world_size}", place=float(place)) for place, p in enumerate(study.results)]
+    over = replace(study, points=named, over="framework", numeric=False, scaling=None)
+    assert findings(over)[0].html == "The iteration is bound by HBM at framework f16; NIC at framework f32, f64."
+    assert words(over).startswith("A, over framework: fastest at framework f64: 459 k samples/s, ")
+
+
+def test_a_warning_of_some_lines_has_their_names(lines):
+    text = "host: assumed"
+    some = [replace(p, warnings=(text,)) if p.line == "b" and p.status == "ok" else p for p in lines.points]
+    assert warnings_of(replace(lines, points=some)) == ["b: host: assumed (at 16, 32, 64 GPUs)"]
+    every = [replace(p, warnings=(text,)) for p in lines.results]
+    assert warnings_of(replace(lines, points=every)) == ["host: assumed (at 16, 32, 64 GPUs)"]

@@ -1,6 +1,8 @@
 """Tables of the command line, as text."""
 
-from reports.scaling_report import ScalingPoint, ScalingStudy
+from dataclasses import replace
+
+from reports.scaling_study import ScalingPoint, ScalingStudy
 from reports.tables import scaling_report, validation_report
 from reports.text_table import TextTable
 
@@ -32,6 +34,23 @@ def test_a_sweep_shows_results_whole_before_a_line_for_each_size_without():
     assert len(parts[0].splitlines()) == 3
     assert "50.0 ms        -  164 k samples/s" in parts[0]
     assert parts[1] == "8 GPUs: infeasible: rank 3 needs 98.2 GB of HBM"
+
+
+def test_lines_of_a_sweep_have_a_table_each_and_one_together():
+    """Points with the same reason stand on one line."""
+    slow = ScalingPoint(16, 2, 4096, "ok", 0.1, 81_920.0, 1.0, {}, "NIC", line="b")
+    gaps = [replace(GAP, line="b"), replace(GAP, line="b", world_size=4)]
+    made = replace(study(replace(point(2, 0.4), line="a"), slow, *gaps), lines=("a", "b"))
+    told = "\n".join(map(text_of, scaling_report(made, remedies=False)))
+    assert "4, 8 GPUs: infeasible: rank 3 needs 98.2 GB of HBM" in told
+    assert [line.split() for line in told.splitlines()][-6:-1] == [
+        ["throughput,", "samples/s"],
+        ["GPUs", "a", "b", "fastest"],
+        ["4", "-", "-", "-"],
+        ["8", "-", "-", "-"],
+        ["16", "164", "k", "81.9", "k", "a"],
+    ]
+    assert told.splitlines()[-1].endswith("a is the fastest at 16 GPUs: 164 k samples/s (100 % efficiency), 2 times b.")
 
 
 def test_remedies_are_printed_on_demand_as_they_are_written():

@@ -6,7 +6,8 @@ import pytest
 
 from inputs.errors import InputError
 from scenarios.mapping import one_after_the_other
-from scenarios.sweep import plan_sweep, run_sweep
+from scenarios.sweep import run_sweep
+from scenarios.sweep_plan import plan_sweep
 
 SMALL = ("cluster=dgx_a100_80", "workload.global_batch_size=65536", "nodes=1")
 
@@ -22,12 +23,12 @@ SMALL = ("cluster=dgx_a100_80", "workload.global_batch_size=65536", "nodes=1")
 )
 def test_an_ellipsis_goes_on_as_the_sizes_before_it(over: str, sizes: list[int]) -> None:
     plan = plan_sweep("mlperf_dlrm_v1", over, "weak")
-    assert [point.size for point in plan.points] == sizes
+    assert [int(value) for value in plan.grid.across.values] == sizes
 
 
 @pytest.mark.parametrize(
     "over",
-    ["nodes=", "nodes=4,2", "nodes=1,...,8", "nodes=1,2,...,7", "batch=1,2", "nodes=0,1", "nodes=1,2,...", "1,2"],
+    ["nodes=", "nodes=4,2", "nodes=1,...,8", "nodes=1,2,...,7,9", "batch=1,2", "nodes=0,1", "nodes=1,2,...", "1,2"],
 )
 def test_what_is_no_list_of_sizes_is_refused(over: str) -> None:
     with pytest.raises(InputError, match="--over"):

@@ -158,6 +158,8 @@ class MessageConstants(Strict):
     """Smaller messages are sent at once."""
     copy_bytes_per_s: Sourced[Bandwidth]
     """Copy rate of one thread in host memory; adding two buffers moves three bytes where a copy moves two."""
+    gpu_kernel_s: Sourced[Latency] | None = None
+    """Start of a kernel that adds or copies buffers of GPUs, in their memory; None: hosts do it, in theirs."""
     threads: Sourced[Number] | None = None
     """Threads of a process group that run its collectives, so many at once; None: one."""
     workers: Sourced[Number] | None = None

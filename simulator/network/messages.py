@@ -14,6 +14,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from hardware_specs.library import Choice, Choices, MessageConstants, MessageTime
 from hardware_specs.types import Cluster
 from simulator.network.blocks import Block
@@ -34,6 +36,7 @@ class MessageTransport:
         wire_s: one way through NICs and switches.
         link_s: latency that each further link of a torus adds, seconds.
         copy_s_per_byte: copy time of one thread in host memory.
+        gpu_copy_s_per_byte: copy time of a kernel in a GPU's memory; None: buffers of GPUs are copied by hosts.
         factors: fitted factors of the latencies.
         message_speed: divides the time of a message's software (1; 1.1 for 10 % better).
     """
@@ -44,6 +47,7 @@ class MessageTransport:
     copy_s_per_byte: float
     factors: Factors
     message_speed: float = 1.0
+    gpu_copy_s_per_byte: float | None = None
 
     @staticmethod
     def of(cluster: Cluster, constants: MessageConstants) -> MessageTransport:
@@ -57,6 +61,7 @@ class MessageTransport:
             link_s=cluster.fabric.hop_latency_s.value,
             copy_s_per_byte=1.0 / (copy * shared),
             factors=Factors.of(cluster),
+            gpu_copy_s_per_byte=_gpu_copy_s_per_byte(cluster, constants),
         )
 
     def chosen_from(self, call: Call, known: Sequence[CollectiveAlgorithm]) -> list[CollectiveAlgorithm]:
@@ -71,7 +76,8 @@ class MessageTransport:
         """The one way there is: each stage sends its messages as their size demands."""
         protocols = [self.protocol(stage) for stage in stages]
         name = RENDEZVOUS if RENDEZVOUS in protocols else EAGER
-        return {name: tuple(self._way(stage, protocol) for stage, protocol in zip(stages, protocols, strict=True))}
+        way = self._way if call.on_host or self.gpu_copy_s_per_byte is None else self._way_on_gpus
+        return {name: tuple(way(stage, protocol) for stage, protocol in zip(stages, protocols, strict=True))}
 
     def with_faster_messages(self, speed: float) -> MessageTransport:
         """Software of messages, copies in memory among it."""
@@ -88,6 +94,15 @@ class MessageTransport:
     def _way(self, stage: Stage, protocol: str) -> Way:
         touched = stage.own_bytes + ADDITION_PER_COPY * stage.added_bytes
         return Way(protocol, stage.efficiency, touched)
+
+    def _way_on_gpus(self, stage: Stage, protocol: str) -> Way:
+        """Kernels copy and add; the bytes are those that a host's thread copies in the same time."""
+        way = self._way(stage, protocol)
+        kernel = self.constants.gpu_kernel_s
+        if kernel is None or self.gpu_copy_s_per_byte is None or not np.any(way.touched_bytes):
+            return way
+        seconds = kernel.value + way.touched_bytes * self.gpu_copy_s_per_byte
+        return replace(way, touched_bytes=seconds / self.copy_s_per_byte)
 
     def posting_seconds(self, latency: Latency, protocol: str) -> float:  # noqa: ARG002 - one signature
         """One after the other, however they are sent."""
@@ -121,6 +136,17 @@ class MessageTransport:
             + latency.posts * post_s
         )
         return hosts_s / self.message_speed + latency.network_hops * wires_s
+
+
+def _gpu_copy_s_per_byte(cluster: Cluster, constants: MessageConstants) -> float | None:
+    gpu = cluster.node.gpu
+    if gpu is None or constants.gpu_kernel_s is None:
+        return None
+    return _READ_AND_WRITTEN / float(gpu.memory_bytes_per_s.value * gpu.achieved.stream_fraction.value)
+
+
+_READ_AND_WRITTEN = 2.0
+"""Accesses of a byte that is copied."""
 
 
 def _software_s(time: MessageTime, protocol: str) -> float:

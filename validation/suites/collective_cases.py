@@ -84,6 +84,7 @@ def groups_of(cases: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
                 case["error_pct"]
                 for case in cases
                 if case["role"] == role
+                and case["metric"] == "time_s"
                 and "bytes" in case["inputs"]
                 and (case["inputs"]["bytes"] >= LARGE_BYTES) is large
             ]

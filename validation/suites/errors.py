@@ -26,6 +26,13 @@ def statistics(errors_pct: Sequence[float]) -> Table:
     }
 
 
+def hit_of(predicted: float | None, measured: float | Band) -> Table:
+    """``hit``: whether a prediction is in a band; nothing for a single number."""
+    if not isinstance(measured, Band):
+        return {}
+    return {"hit": predicted is not None and measured.low <= predicted <= measured.high}
+
+
 def error_pct(predicted: float | None, measured: float | Band) -> float | None:
     """100 (predicted / measured - 1); None for a band, or when nothing was predicted."""
     if predicted is None or isinstance(measured, Band):

@@ -10,9 +10,10 @@ from scenarios.located import of_file
 from scenarios.mapping import Map
 from scenarios.progress import Progress
 from validation.suites.collective_cases import collective_cases, groups_of
+from validation.suites.collective_ratios import ratio_case
 from validation.suites.configurations import by_configuration, statistics_of
 from validation.suites.coverage import coverage, job_interval
-from validation.suites.errors import error_pct, statistics
+from validation.suites.errors import error_pct, hit_of, statistics
 from validation.suites.predict import Job, Prediction, alternatives_of, predict
 from validation.suites.repeats import repeats
 from validation.suites.suite import Band, Case, Effect, Peer, Suite
@@ -44,6 +45,7 @@ def _score(file: Path, suite: Suite, run_all: Map, progress: Progress | None) ->
         *(Job.of(peer.scenario, {}) for peer in suite.peers),
     ]
     timed = [row for asked in suite.collectives for row in collective_cases(file, suite, asked)]
+    timed += [ratio_case(asked) for asked in suite.collective_ratios]
     predictions = predict(jobs, run_all, progress)
     cases = [_case(suite, case, predictions) for case in suite.cases]
     repeated_cases = repeats(suite.cases)
@@ -102,8 +104,7 @@ def _case(suite: Suite, case: Case, predictions: Mapping[Job, Prediction]) -> Ta
         "source": case.source,
         "warnings": list(prediction.summary.get("warnings", ())),
     }
-    if isinstance(measured, Band):
-        row["hit"] = predicted is not None and measured.low <= predicted <= measured.high
+    row |= hit_of(predicted, measured)
     return row | ({"problem": prediction.problem} if prediction.problem else {})
 
 

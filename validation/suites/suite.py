@@ -14,8 +14,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from hardware_specs.library import Backend, Operation
 from inputs.catalog import SUFFIXES, Catalog
 from inputs.model import Strict, problem
+from inputs.quantities import Quantity
 from inputs.sourced import Grade
 from inputs.validate import validate
 from inputs.yaml_lines import Document, load_yaml
@@ -25,7 +27,7 @@ from validation.fits.rules import Rule, holds
 SUITES = Catalog("suite", "validation", "suites")
 FILES = (*SUFFIXES, ".json", ".csv", ".npy", ".npz", ".parquet")
 """Suffixes of files that a suite or a scenario may name."""
-WITH_PATHS = ("scenario", "set", "over", "before", "after", "cluster", "points")
+WITH_PATHS = ("scenario", "set", "over", "before", "after", "cluster", "over_cluster", "points")
 """Keys of a suite's items that may contain paths."""
 
 
@@ -109,6 +111,25 @@ class CollectiveCases(Strict):
     grade: Literal["read", "secondary", "memory"]
 
 
+class CollectiveRatio(Strict):
+    """A published ratio of two times of one collective: by another machine or library, over by this one."""
+
+    id: str
+    op: Operation
+    bytes: Annotated[float, Quantity("bytes", 1.0, 1e15)]
+    nodes: Annotated[int, Field(ge=1, le=1_000_000)]
+    ranks_per_node: Annotated[int, Field(ge=1, le=1_000)] = 1
+    cluster: str = Field(description="name or path of the machine whose time divides")
+    backend: Backend | None = Field(None, description="its library; None: its own")
+    over_cluster: str | None = Field(None, description="the machine whose time is divided; None: the same")
+    over_backend: Backend | None = Field(None, description="library of that one; None: its own")
+    measured: Figure | Band
+    unit: str = "x"
+    source: str
+    grade: Literal["read", "secondary", "memory"]
+    note: str = ""
+
+
 def _one_or_several(given: object) -> object:
     """One block stands for a list of one."""
     return [given] if isinstance(given, Mapping) else given
@@ -127,6 +148,7 @@ class Suite(Strict):
     collectives: Annotated[tuple[CollectiveCases, ...], BeforeValidator(_one_or_several)] = Field(
         (), description="cases that are collectives, from a CSV; a list for several machines"
     )
+    collective_ratios: tuple[CollectiveRatio, ...] = ()
     alternatives: tuple[str, ...] = Field((), description="cases to repeat with every listed alternative of the model")
     effects: tuple[Effect, ...] = ()
     peers: tuple[Peer, ...] = ()
@@ -135,7 +157,7 @@ class Suite(Strict):
     @model_validator(mode="after")
     def _ids_are_unique(self) -> Self:
         """Tables and pages find a row by its id."""
-        for key in ("cases", "effects", "peers", "excluded"):
+        for key in ("cases", "collective_ratios", "effects", "peers", "excluded"):
             seen: set[str] = set()
             for number, row in enumerate(getattr(self, key)):
                 if row.id in seen:

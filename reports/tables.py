@@ -183,10 +183,14 @@ def _cases(suite: Mapping[str, Any]) -> TextTable:
 
 
 def _statistics(suite: Mapping[str, Any]) -> str:
-    """Errors by configuration, then by row; recalled measurements never enter a mean; the spread of repeats below."""
-    recalled = [case for case in suite["cases"] if case["grade"] == "memory"]
-    fitted = [case for case in suite["cases"] if case["role"] == "calibration" and case not in recalled]
-    read = len(suite["cases"]) - len(recalled)
+    """Errors by configuration, then by row; the spread of repeats below.
+
+    Recalled measurements, and amounts of bytes, enter no mean; bands have no error.
+    """
+    cases = [case for case in suite["cases"] if case["error_pct"] is not None and not case.get("amount")]
+    recalled = [case for case in cases if case["grade"] == "memory"]
+    fitted = [case for case in cases if case["role"] == "calibration" and case not in recalled]
+    read = len(cases) - len(recalled)
     predicted = read - len(fitted)
     lines = [_errors(f"{predicted or read} cases with a source that was read", suite)]
     if of := suite.get("by_configuration"):
@@ -194,9 +198,17 @@ def _statistics(suite: Mapping[str, Any]) -> str:
     if predicted and fitted:
         lines.append(_errors(f"{len(fitted)} that constants were fitted on, apart from it", suite["calibration_cases"]))
     lines.append(_errors(f"{len(recalled)} recalled cases, apart from the mean", suite["memory_cases"]))
+    if suite["amounts"]["cases"]:
+        lines.append(_amounts(suite["amounts"]))
     if suite["repeats"]:
         lines.append(_repeats(suite["repeats"]))
     return "\n".join(lines)
+
+
+def _amounts(found: Mapping[str, Any]) -> str:
+    """Errors of amounts of bytes."""
+    claim = f"{found['cases']} amounts of bytes, apart from the mean: {found['exact']} exact"
+    return claim if found["exact"] == found["cases"] else f"{claim}, worst {found['worst_pct']:+.1f} %"
 
 
 def _repeats(groups: Sequence[Mapping[str, Any]]) -> str:

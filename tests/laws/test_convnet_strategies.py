@@ -17,6 +17,7 @@ from simulator.lowering import lower
 from simulator.operators import CollectiveCall, Copy, Work
 from simulator.program import TaskGraph
 from tests.law_runs import analysis, base_s, check_sums, iteration_s, small
+from workloads.convnet.all_reduce import BAIDU_CYCLE_S
 from workloads.convnet.settings import Strategy
 
 NAMES = [name for name in CATALOG.names() if load_scenario(name).kind == "convnet"]
@@ -28,7 +29,7 @@ JOBS = [
 """Networks that are bound by their exchange, by the host and by the GPU; few variables where servers have them."""
 
 NO_CYCLE = "workload.cycle_time=0 s"
-"""Setting without which Horovod's iterations are whole cycles."""
+"""Setting without which iterations of Horovod are whole cycles."""
 
 
 def of(strategy: str) -> tuple[str, ...]:
@@ -73,9 +74,9 @@ def test_half_the_bytes_of_gradients_are_never_slower(name, strategy):
     prepared = prepare(small(name, 2, 1, *of(strategy)).resolved, Silent())
     whole_s, half_s = (ends_s(prepared, graph) for graph in (prepared.graph, with_half_the_bytes(prepared.graph)))
 
-    assert half_s <= whole_s
-    if name == "tf_alexnet":  # the exchange bounds it
-        assert half_s < 0.7 * whole_s
+    assert half_s <= whole_s + (BAIDU_CYCLE_S if strategy == "baidu_ring" else 0.0)  # its iterations are whole cycles
+    if name == "tf_alexnet":  # the exchange bounds it, beside the work of hosts on tensors of servers
+        assert half_s < (0.95 if "ps" in strategy else 0.7) * whole_s
 
 
 @pytest.mark.parametrize("name", NAMES)

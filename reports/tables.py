@@ -34,7 +34,9 @@ def scaling_report(study: ScalingStudy, *, remedies: bool) -> list[TextTable | s
 def _line(study: ScalingStudy, *, remedies: bool) -> list[TextTable | str]:
     """The table, the points without a result and the warnings of one line."""
     notes, priced = study.notes, any(p.million_usd is not None for p in study.results)
-    made = TextTable().numbers(*[study.over] * bool(study.over), "GPUs", "nodes", "iteration", "8 in 10", "throughput")
+    made = TextTable().numbers(
+        *[study.over] * bool(study.over), study.rank_name, "nodes", "iteration", "8 in 10", "throughput"
+    )
     made.numbers("speedup" if study.over else "efficiency", *[f"$/M {study.unit}"] * priced)
     made.words("bound", *["notes"] * bool(notes))
     parts: list[TextTable | str] = [made] if study.results else []
@@ -63,7 +65,7 @@ def _gaps(study: ScalingStudy, *, remedies: bool) -> list[str]:
 
 def _lines(study: ScalingStudy) -> TextTable:
     """Throughput of all lines side by side, a row per value on the axis; a dash where a line has no result."""
-    made = TextTable(title=f"throughput, {study.unit}/s").numbers(study.over or "GPUs", *study.lines).words("fastest")
+    made = TextTable(title=f"throughput, {study.unit}/s").numbers(study.axis, *study.lines).words("fastest")
     ticks = {p.position: p.tick for p in study.ordered}
     for position in sorted(ticks):
         here = {p.line: p for p in study.results if p.position == position}

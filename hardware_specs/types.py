@@ -94,8 +94,10 @@ class Node(Strict):
 
     @property
     def rank_name(self) -> str:
-        """Name of the devices that hold ranks."""
-        return "sockets" if self.gpu is None else "GPUs"
+        """Plural noun of the devices that hold a rank each; ``ranks`` where a socket may hold several."""
+        if self.gpu is not None:
+            return "GPUs"
+        return "sockets" if self.ranks_per_socket is None else "ranks"
 
     @property
     def processor_name(self) -> str:

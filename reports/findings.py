@@ -28,9 +28,9 @@ class Job:
         name: name of the scenario.
         model: name of the model.
         cluster: name of the cluster.
-        gpu: name of its GPUs.
+        processor: name of the processors that run kernels.
         nodes: number of nodes.
-        world_size: ranks, one per GPU.
+        world_size: ranks.
         global_batch_size: samples per iteration.
         facts: further (name, value) pairs: precision, planner, framework...
         scenario_hash: sha256 of the resolved scenario.
@@ -38,12 +38,13 @@ class Job:
         version: version of this tool.
         million_usd: price of a million of the unit, USD; None without a price of GPUs.
         unit: unit of throughput, a plural noun.
+        rank_name: plural noun of the devices that hold a rank each.
     """
 
     name: str
     model: str
     cluster: str
-    gpu: str
+    processor: str
     nodes: int
     world_size: int
     global_batch_size: int
@@ -53,6 +54,7 @@ class Job:
     version: str = ""
     million_usd: float | None = None
     unit: str = "samples"
+    rank_name: str = "GPUs"
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,6 +42,16 @@ def usd(price: float) -> str:
     return f"${price:,.0f}" if price >= 99.95 else f"${price:#.3g}"  # `#` keeps zeros at the end
 
 
+def hourly(price_usd: float, rank_name: str) -> str:
+    """A price of a rank for an hour: ``$2.10 per GPU-hour``."""
+    return f"{usd(price_usd)} per {singular(rank_name)}-hour"
+
+
+def singular(rank_name: str) -> str:
+    """One of the devices that hold ranks: ``GPU`` of ``GPUs``."""
+    return rank_name.removesuffix("s")
+
+
 def rounded_ns(value_ps: int) -> int:
     """Picoseconds as nanoseconds, rounded to the nearest."""
     return (value_ps + PS_PER_NS // 2) // PS_PER_NS

@@ -6,10 +6,10 @@ from html import escape
 from typing import Any
 
 from reports.markup import Cell, Markup, Row, Section, number, table, terms
-from reports.numbers import percent, rate_in_words, seconds, usd
+from reports.numbers import percent, rate_in_words, seconds, singular, usd
 from reports.page import assemble
 from reports.scaling_study import ScalingPoint, ScalingStudy, fastest
-from reports.scaling_words import KEPT, findings, headline, rate, tiles
+from reports.scaling_words import findings, headline, kept, rate, tiles
 from reports.sections.provenance import warnings_section
 from reports.size_notes import DOUBTFUL
 from simulator.analysis.breakdown import PARTS
@@ -39,22 +39,21 @@ def render_scaling(study: ScalingStudy) -> str:
 
 def scaling_sections(study: ScalingStudy) -> tuple[Section, ...]:
     """The sections of the page."""
-    several, sized = len(study.lines) > 1, not study.over
-    ideal = "Dotted: as if every GPU trained as fast as at the smallest size. " if sized and not several else ""
+    several, sized, rank = len(study.lines) > 1, not study.over, singular(study.rank_name)
+    ideal = f"Dotted: as if every {rank} trained as fast as at the smallest size. " if sized and not several else ""
     cross = "Crosses: no result; they name the reason. " * (several and len(study.results) < len(study.points))
     shown = [
         _chart("throughput", "Throughput", f"{ideal}{cross}{_BAND} {_HOLLOW}" if study.numeric else f"{cross}{_BARS}")
     ]
     first = "the first point of the line that ran" if several else "the smallest size that ran"
     if sized:
-        shown.append(_chart("efficiency", "Efficiency", f"Throughput per GPU over that of {first}."))
+        shown.append(_chart("efficiency", "Efficiency", f"Throughput per {rank} over that of {first}."))
     if several or not sized:
         shown.append(_chart("speedup", "Speedup", "Throughput over that of the first point of the line that ran."))
     saved = "Fraction of the iteration time that a class saves when it is 10 % better."
     shown.append(_chart("breakdown", "Where the time goes", "The mean rank's iteration at each point.", study))
     shown.append(_chart("bound", "What bounds it", saved, study))
-    kept = KEPT[study.scaling]
-    lede = f"{study.scaling.capitalize()} scaling: {kept}. " if study.scaling else ""
+    lede = f"{study.scaling.capitalize()} scaling: {kept(study)}. " if study.scaling else ""
     noun = "points" if several or not sized else "sizes"
     lede += f"{noun.capitalize()} without a result are gaps."
     all_points = Section("points", f"All {noun}", f"All {noun}", lede, _table(study), {"scaling": _payload(study)})
@@ -93,6 +92,7 @@ def _payload(study: ScalingStudy) -> dict[str, Any]:
         "over": study.over,
         "numeric": study.numeric,
         "unit": study.unit,
+        "rank_name": study.rank_name,
         "lines": [{"name": line, "points": _points(alone)} for line, alone in study.by_line.items()],
     }
 
@@ -144,7 +144,7 @@ def _line_row(line: str, study: ScalingStudy) -> Row:
 
 def _table(study: ScalingStudy) -> str:
     priced, several = any(p.million_usd is not None for p in study.results), len(study.lines) > 1
-    head: tuple[str, ...] = ("GPUs", "nodes", "global batch", "iteration", "8 in 10", "throughput")
+    head: tuple[str, ...] = (study.rank_name, "nodes", "global batch", "iteration", "8 in 10", "throughput")
     head += (*["efficiency"] * (not study.over), *["speedup"] * bool(several or study.over), "exposed comm")
     head += (f"$ per M {study.unit}",) * priced
     names = (*["line"] * several, *[study.over] * bool(study.over))

@@ -88,6 +88,7 @@ class ScalingStudy:
         numeric: whether the values on the axis are numbers.
         lines: names of the lines, in order; a sweep of one key has one line without a name.
         beside: short names of the keys that make lines.
+        rank_name: plural noun of the devices that hold a rank each.
     """
 
     name: str
@@ -102,6 +103,12 @@ class ScalingStudy:
     numeric: bool = True
     lines: Sequence[str] = ("",)
     beside: Sequence[str] = ()
+    rank_name: str = "GPUs"
+
+    @property
+    def axis(self) -> str:
+        """Name of the axis."""
+        return self.over or self.rank_name
 
     @property
     def ordered(self) -> list[ScalingPoint]:
@@ -112,7 +119,7 @@ class ScalingStudy:
     @property
     def notes(self) -> list[SizeNote]:
         """Warnings of all points of the only line."""
-        before, after = (f"{self.over} ", "") if self.over else ("", " GPUs")
+        before, after = (f"{self.over} ", "") if self.over else ("", f" {self.rank_name}")
         return size_notes({p.tick: p.warnings for p in self.ordered}, before, after)
 
     @property
@@ -129,7 +136,7 @@ class ScalingStudy:
 
     def at(self, tick: str) -> str:
         """A value on the axis in a sentence: ``64 GPUs`` or ``servers 4``."""
-        return f"{self.over} {tick}" if self.over else f"{tick} GPUs"
+        return f"{self.over} {tick}" if self.over else f"{tick} {self.rank_name}"
 
     def span(self, ticks: Sequence[str]) -> str:
         """Values on the axis in a sentence: ``from 16 to 64 GPUs``, or ``at framework pytorch, neo``."""

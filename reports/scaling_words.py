@@ -6,18 +6,19 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from reports.markup import Markup, strong, tile
-from reports.numbers import percent, rate_in_words, usd
+from reports.numbers import percent, rate_in_words, singular, usd
 from reports.scaling_study import ScalingPoint, ScalingStudy, fastest
 
 EFFICIENT = 0.8
 """Efficiency up to which a size counts as efficient."""
 
-KEPT = {
-    "weak": "the batch of each GPU stays the same",
-    "strong": "the global batch stays the same",
-    None: "the batch is that of the scenario or of the swept key",
-}
-"""Constant quantity of a sweep in words, by scaling."""
+
+def kept(study: ScalingStudy) -> str:
+    """Constant quantity of a sweep in words."""
+    if study.scaling is None:
+        return "the batch is that of the scenario or of the swept key"
+    of = f"batch of each {singular(study.rank_name)}" if study.scaling == "weak" else "global batch"
+    return f"the {of} stays the same"
 
 
 def headline(study: ScalingStudy) -> Markup:
@@ -34,13 +35,13 @@ def headline(study: ScalingStudy) -> Markup:
         claim = strong(": fastest at {}", f"{study.at(best.tick)}: {rate(best, study.unit)}")
         more = "" if best is slow else f", {ratio(best, slow)} times {study.at(slow.tick)}"
         return Markup(f"{escape(what)}{claim.html}{escape(more)}.")
-    claim = strong(" to {} GPUs: {}", last.tick, _speed(best, study))
+    claim = strong(" to {}: {}", study.at(last.tick), _speed(best, study))
     turn = strong(", the most, and {}", _speed(last, study)) if best is not last else Markup("")
     return Markup(f"{escape(what)} from {results[0].tick}{claim.html}{turn.html}.")
 
 
 def _what(study: ScalingStudy) -> str:
-    return f"{study.model}, {study.scaling} scaling" if study.scaling else f"{study.model}, over {study.over or 'GPUs'}"
+    return f"{study.model}, {study.scaling} scaling" if study.scaling else f"{study.model}, over {study.axis}"
 
 
 def _of_lines(study: ScalingStudy) -> Markup:
@@ -125,7 +126,7 @@ def tiles(study: ScalingStudy) -> str:
     value, unit = rate_in_words(best.throughput_per_s or 0.0, study.unit)
     where = f"{best.line}, {study.at(best.tick)}" if best.line else f"at {study.at(best.tick)}"
     noun = "Points" if study.over or len(study.lines) > 1 else "Sizes"
-    ran = tile(f"{noun} that ran", f"{len(results)}", f"of {len(study.points)}", KEPT[study.scaling])
+    ran = tile(f"{noun} that ran", f"{len(results)}", f"of {len(study.points)}", kept(study))
     own = _several_tiles(study) if len(study.lines) > 1 else _size_tiles(study)
     return "".join((tile("Highest throughput", value, unit, where), *own, *_price_tile(study), ran))
 
@@ -140,8 +141,9 @@ def _size_tiles(study: ScalingStudy) -> list[str]:
     found = [tile("Exposed communication", f"{100 * exposed[1]:.1f}", "%", note)]
     if not study.over:
         efficient = [p for p in study.results if (p.efficiency or 0.0) >= EFFICIENT]
-        note = f"{EFFICIENT:.0%} of the throughput per GPU at {first.tick}".replace("%", " %", 1)
-        found.insert(0, tile("Efficient up to", efficient[-1].tick if efficient else "-", "GPUs", note))
+        each = f"per {singular(study.rank_name)} at {first.tick}"
+        note = f"{percent(EFFICIENT).replace('.0', '')} of the throughput {each}"
+        found.insert(0, tile("Efficient up to", efficient[-1].tick if efficient else "-", study.rank_name, note))
     return found
 
 
@@ -157,7 +159,7 @@ def _several_tiles(study: ScalingStudy) -> list[str]:
 
 
 def _price_tile(study: ScalingStudy) -> list[str]:
-    """The point with the cheapest samples, where GPUs have a price."""
+    """The point with the cheapest samples, where ranks have a price."""
     priced: Sequence[ScalingPoint] = [p for p in study.results if p.million_usd is not None]
     if not priced:
         return []

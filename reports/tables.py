@@ -34,7 +34,9 @@ def scaling_report(study: ScalingStudy, *, remedies: bool) -> list[TextTable | s
 def _line(study: ScalingStudy, *, remedies: bool) -> list[TextTable | str]:
     """The table, the points without a result and the warnings of one line."""
     notes, priced = study.notes, any(p.million_usd is not None for p in study.results)
-    made = TextTable().numbers(*[study.over] * bool(study.over), "GPUs", "nodes", "iteration", "8 in 10", "throughput")
+    made = TextTable().numbers(
+        *[study.over] * bool(study.over), study.rank_name, "nodes", "iteration", "8 in 10", "throughput"
+    )
     made.numbers("speedup" if study.over else "efficiency", *[f"$/M {study.unit}"] * priced)
     made.words("bound", *["notes"] * bool(notes))
     parts: list[TextTable | str] = [made] if study.results else []
@@ -63,7 +65,7 @@ def _gaps(study: ScalingStudy, *, remedies: bool) -> list[str]:
 
 def _lines(study: ScalingStudy) -> TextTable:
     """Throughput of all lines side by side, a row per value on the axis; a dash where a line has no result."""
-    made = TextTable(title=f"throughput, {study.unit}/s").numbers(study.over or "GPUs", *study.lines).words("fastest")
+    made = TextTable(title=f"throughput, {study.unit}/s").numbers(study.axis, *study.lines).words("fastest")
     ticks = {p.position: p.tick for p in study.ordered}
     for position in sorted(ticks):
         here = {p.line: p for p in study.results if p.position == position}
@@ -183,10 +185,14 @@ def _cases(suite: Mapping[str, Any]) -> TextTable:
 
 
 def _statistics(suite: Mapping[str, Any]) -> str:
-    """Errors by configuration, then by row; recalled measurements never enter a mean; the spread of repeats below."""
-    recalled = [case for case in suite["cases"] if case["grade"] == "memory"]
-    fitted = [case for case in suite["cases"] if case["role"] == "calibration" and case not in recalled]
-    read = len(suite["cases"]) - len(recalled)
+    """Errors by configuration, then by row; the spread of repeats below.
+
+    Recalled measurements, and amounts of bytes, enter no mean; bands have no error.
+    """
+    cases = [case for case in suite["cases"] if case["error_pct"] is not None and not case.get("amount")]
+    recalled = [case for case in cases if case["grade"] == "memory"]
+    fitted = [case for case in cases if case["role"] == "calibration" and case not in recalled]
+    read = len(cases) - len(recalled)
     predicted = read - len(fitted)
     lines = [_errors(f"{predicted or read} cases with a source that was read", suite)]
     if of := suite.get("by_configuration"):
@@ -194,9 +200,17 @@ def _statistics(suite: Mapping[str, Any]) -> str:
     if predicted and fitted:
         lines.append(_errors(f"{len(fitted)} that constants were fitted on, apart from it", suite["calibration_cases"]))
     lines.append(_errors(f"{len(recalled)} recalled cases, apart from the mean", suite["memory_cases"]))
+    if suite["amounts"]["cases"]:
+        lines.append(_amounts(suite["amounts"]))
     if suite["repeats"]:
         lines.append(_repeats(suite["repeats"]))
     return "\n".join(lines)
+
+
+def _amounts(found: Mapping[str, Any]) -> str:
+    """Errors of amounts of bytes."""
+    claim = f"{found['cases']} amounts of bytes, apart from the mean: {found['exact']} exact"
+    return claim if found["exact"] == found["cases"] else f"{claim}, worst {found['worst_pct']:+.1f} %"
 
 
 def _repeats(groups: Sequence[Mapping[str, Any]]) -> str:

@@ -19,6 +19,9 @@ SECONDS_PER_HOUR = 3600.0
 DEFAULT_UNIT = "samples"
 """Unit of summaries that name none."""
 
+DEFAULT_RANK_NAME = "GPUs"
+"""Devices of the ranks (`hardware_specs.types.Node.rank_name`) in summaries that name none."""
+
 
 def summary_of(
     prepared: Prepared,
@@ -85,9 +88,9 @@ def cost_of(resolved: ResolvedScenario, throughput_per_s: float, unit: str) -> d
 def job_of(resolved: ResolvedScenario) -> dict[str, Any]:
     """The job, by name and size.
 
-    The kind of workload and the unit of throughput are left out where they are the default ones.
+    The kind of workload, the unit of throughput and the devices of ranks are left out where they are the default ones.
     """
-    unit = family_of(resolved).unit
+    unit, rank_name = family_of(resolved).unit, resolved.cluster.node.rank_name
     return {
         "schema": 1,
         "name": resolved.name,
@@ -100,4 +103,5 @@ def job_of(resolved: ResolvedScenario) -> dict[str, Any]:
         "local_batch_size": resolved.local_batch_size,
         **({} if resolved.kind == DEFAULT_KIND else {"workload": resolved.kind}),
         **({} if unit == DEFAULT_UNIT else {"unit": unit}),
+        **({} if rank_name == DEFAULT_RANK_NAME else {"rank_name": rank_name}),
     }

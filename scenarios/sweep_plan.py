@@ -19,6 +19,9 @@ from scenarios.sweep_axes import Axis, Grid, parse_grid
 Scaling = Literal["weak", "strong"]
 BATCH: KeyPath = ("workload", "global_batch_size")
 
+RANK_NAME = "Ranks"
+"""Name of the fact about the devices of ranks."""
+
 Values = tuple[tuple[Axis, int], ...]
 """Swept keys, and the place of the value of each."""
 
@@ -198,9 +201,9 @@ class _Asked:
 
 
 def facts_of(resolved: ResolvedScenario) -> dict[str, str]:
-    """Facts about a job, by name."""
+    """Facts about a job, by name; `RANK_NAME` is the name of the devices of its ranks."""
     names = {"Model": resolved.model.name, "Cluster": resolved.cluster.name, "Framework": resolved.framework.name}
-    return {**names, **family_of(resolved).facts(resolved)}
+    return {RANK_NAME: resolved.cluster.node.rank_name, **names, **family_of(resolved).facts(resolved)}
 
 
 def _different(facts: Iterable[Mapping[str, str]]) -> dict[str, tuple[str, ...]]:

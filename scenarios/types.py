@@ -165,7 +165,7 @@ class Scenario(Strict):
     schema_version: Literal[1] = Field(1, alias="schema", description="version of this format")
     name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="names the run and its output folder")
     cluster: str | dict[str, Any] = Field(description="a shipped cluster, a file, or the cluster itself")
-    nodes: RankCount | None = Field(None, description="world_size = nodes x GPUs per node")
+    nodes: RankCount | None = Field(None, description="world_size = nodes x ranks per node (GPUs, or CPU sockets)")
     world_size: RankCount | None = Field(None, description="ranks, instead of nodes, for part of a node")
     placement: Placement = Field("block", description="which ranks share a node")
     workload: Section = Field(description=WORKLOAD)

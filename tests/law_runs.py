@@ -1,21 +1,24 @@
-"""Iteration times for the laws: a scenario without its search for the bound, with a plan that stays."""
+"""Runs for the laws: shipped scenarios on few nodes, without the search for the bound, with a plan that stays."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from scenarios.bursts import longest_period_s
 from scenarios.dlrm.written import with_plan
 from scenarios.engine_run import run_options, variation_of
+from scenarios.family import family_of
 from scenarios.prepare import prepare
 from scenarios.probe import PROBE_RULE
 from scenarios.progress import Silent
 from scenarios.resolve import ResolvedScenario, load_scenario
 from scenarios.runner import simulation_of
 from scenarios.summary import summary_of
-from simulator.analysis import iteration_time
+from simulator.analysis import Analysis, analyse, iteration_time
 from simulator.engine import run
 from simulator.lowering import lower
 
@@ -39,5 +42,50 @@ def summary_of_run(resolved: ResolvedScenario) -> dict[str, Any]:
 
 @cache
 def planned(name: str, *settings: str) -> ResolvedScenario:
-    """A scenario with its plan written out, so that an edit of the machine does not change the plan."""
-    return with_plan(load_scenario(name, settings), Silent())
+    """A scenario with its plan written out, if it has one, so that an edit of the machine does not change the plan."""
+    resolved = load_scenario(name, settings)
+    return resolved if family_of(resolved).planning is None else with_plan(resolved, Silent())
+
+
+class Small(NamedTuple):
+    """A shipped scenario on few nodes, with rows that fit."""
+
+    settings: tuple[str, ...]
+    resolved: ResolvedScenario
+
+
+FITS = {"dlrm": (1, ["workload.rows_scaling=fit"]), "convnet": (2, [])}
+"""Part of its batch per rank with which a shipped job takes twice that, and the settings for few nodes, by kind."""
+
+
+@cache
+def small(name: str, nodes: int, batches: int = 1, *more: str) -> Small:
+    """The scenario on ``nodes`` nodes with so many times its batch, or its part in `FITS`."""
+    whole = load_scenario(name)
+    part, fitting = FITS[whole.kind]
+    ranks = min(nodes * whole.cluster.node.ranks, whole.world_size)
+    batch = whole.local_batch_size * ranks * batches // part
+    settings = (f"world_size={ranks}", f"workload.global_batch_size={batch}", *fitting, *more)
+    return Small(settings, planned(name, *settings))
+
+
+@cache
+def base_s(name: str, nodes: int, *more: str) -> float:
+    """Seconds of its iteration."""
+    return iteration_s(small(name, nodes, 1, *more).resolved)
+
+
+def analysis(resolved: ResolvedScenario) -> Analysis:
+    """The analysis of a run of two iterations."""
+    prepared = prepare(resolved, Silent())
+    lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
+    result = run(lowering.program, run_options(resolved, prepared.machine, 2))
+    return analyse(prepared.graph, lowering.program, result)
+
+
+def check_sums(found: Analysis) -> None:
+    """Breakdown and critical path sum to their windows."""
+    parts, path = found.breakdown, found.critical_path
+    sums = parts.compute_ps + parts.exposed_comm_ps + parts.exposed_copy_ps + parts.idle_ps
+    assert np.all(sums == parts.window.end_ps - parts.window.start_ps)
+    assert sum(path.by_category_ps().values()) == path.window.end_ps - path.window.start_ps

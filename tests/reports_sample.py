@@ -134,7 +134,7 @@ def sample_findings(world_size: int = 128, iterations: int = 12) -> RunFindings:
     algorithms = {n: "hierarchical" if "reduce" in n else "grouped" for n in graph.programs[0].names}
     return RunFindings(
         job=Job(
-            name="zionex_a_128", model="Model A", cluster="ZionEX", gpu="A100-SXM4-40", nodes=-(-world_size // 8),
+            name="zionex_a_128", model="Model A", cluster="ZionEX", processor="A100-SXM4-40", nodes=-(-world_size // 8),
             world_size=world_size, global_batch_size=512 * world_size, facts={"Dense": "tf32", "Tables": "fp16"},
             scenario_hash="0" * 64, scenario_yaml="schema: 1\nname: zionex_a_128\n# <not a tag>\n", version="0.1.0",
         ),

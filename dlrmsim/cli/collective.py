@@ -29,7 +29,7 @@ def collective(
         str, typer.Option("--bytes", metavar="LOW..HIGH", help="nccl-tests' sizes, e.g. 1KiB..1GiB or 1MiB,4MiB.")
     ] = "1KiB..1GiB",
     ranks_per_node: Annotated[
-        int | None, typer.Option("--ranks-per-node", metavar="K", help="GPUs in use on each node (default: all).")
+        int | None, typer.Option("--ranks-per-node", metavar="K", help="Ranks in use on each node (default: all).")
     ] = None,
     placement: Annotated[
         PlacementChoice, typer.Option("--placement", help="Which ranks share a node.")

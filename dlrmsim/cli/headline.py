@@ -10,9 +10,9 @@ from dlrmsim.cli.printing import text_console
 from dlrmsim.cli.sections import Row, cache_rows, exchange_rows, table_rows
 from inputs.quantities import format_quantity
 from reports.interval_words import given_in_words, rate_span, time_span, widest_in_words
-from reports.numbers import usd
+from reports.numbers import singular, usd
 from reports.text_table import TextTable
-from scenarios.summary import DEFAULT_UNIT, interval_keys, price_key
+from scenarios.summary import DEFAULT_RANK_NAME, DEFAULT_UNIT, interval_keys, price_key
 from simulator.analysis import rate_key
 
 if TYPE_CHECKING:  # rich is imported by the command that prints
@@ -115,8 +115,12 @@ def _print_rows(console: Console, rows: Iterable[Row]) -> None:
 
 def _title(summary: Mapping[str, Any]) -> str:
     nodes = f"{summary['nodes']:,} node{'s' if summary['nodes'] > 1 else ''}"
-    machine = f"{summary['world_size']:,} GPUs, {nodes} of {summary['cluster']}"
+    machine = f"{summary['world_size']:,} {_rank_name(summary)}, {nodes} of {summary['cluster']}"
     return f"{summary['name']}: {summary['model']} on {machine}, framework {summary['framework']}"
+
+
+def _rank_name(summary: Mapping[str, Any]) -> str:
+    return str(summary.get("rank_name", DEFAULT_RANK_NAME))
 
 
 def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
@@ -128,7 +132,11 @@ def _run_rows(summary: Mapping[str, Any]) -> Iterator[Row]:
     span = time_span(summary["iteration_time_p10_s"], summary["iteration_time_p90_s"])
     rates = rate_span(summary[p10], summary[p90], unit)
     yield ("iteration time", format_quantity(time, "s"), f"{span}; {settled if summary['steady'] else unsettled}")
-    yield ("throughput", f"{rate:,.0f} {unit}/s", f"{rates}; {rate / summary['world_size']:,.0f} per GPU")
+    yield (
+        "throughput",
+        f"{rate:,.0f} {unit}/s",
+        f"{rates}; {rate / summary['world_size']:,.0f} per {singular(_rank_name(summary))}",
+    )
     if "cost" in summary:
         price, hour = (usd(summary["cost"][key]) for key in (price_key(unit), "job_hour_usd"))
         yield ("cost", price, f"per million {unit}; {hour} an hour")
@@ -163,7 +171,7 @@ def _memory_rows(found: Mapping[str, Any]) -> Iterator[Row]:
 def _check_rows(estimate: Mapping[str, Any]) -> Iterator[Row]:
     size = estimate["size"]
     uneven = estimate["global_batch_size"] % estimate["world_size"]
-    share = f"{'at most ' if uneven else ''}{estimate['local_batch_size']:,} per GPU"
+    share = f"{'at most ' if uneven else ''}{estimate['local_batch_size']:,} per {singular(_rank_name(estimate))}"
     yield ("batch", f"{estimate['global_batch_size']:,}", share)
     yield from table_rows(estimate)
     yield from exchange_rows(estimate)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dlrmsim import __version__
 from dlrmsim.pages.provenance import origins
 from reports.findings import Job, MemoryTier, RunFindings
-from reports.numbers import usd
+from reports.numbers import hourly
 from scenarios.capacity import MemoryReport
 from scenarios.family import family_of
 from scenarios.runner import Outcome
@@ -43,12 +43,12 @@ def _job(outcome: Outcome) -> Job:
     facts = {"Framework": resolved.framework.title, **family_of(resolved).facts(resolved)}
     facts.setdefault("Placement", resolved.scenario.placement)  # a family may show it in a place of its own
     if resolved.scenario.cost is not None:
-        facts["Price"] = f"{usd(resolved.scenario.cost.gpu_hour_usd)} per GPU-hour"
+        facts["Price"] = hourly(resolved.scenario.cost.gpu_hour_usd, resolved.cluster.node.rank_name)
     return Job(
         name=resolved.name,
         model=resolved.model.name,
         cluster=resolved.cluster.name,
-        gpu=resolved.cluster.node.processor_name,
+        processor=resolved.cluster.node.processor_name,
         nodes=resolved.nodes,
         world_size=resolved.world_size,
         global_batch_size=resolved.global_batch_size,
@@ -58,6 +58,7 @@ def _job(outcome: Outcome) -> Job:
         version=__version__,
         million_usd=None if cost is None else cost[price_key(unit)],
         unit=unit,
+        rank_name=resolved.cluster.node.rank_name,
     )
 
 

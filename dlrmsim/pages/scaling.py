@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dlrmsim import __version__
-from reports.numbers import usd
+from reports.numbers import hourly
 from reports.scaling_study import ScalingPoint, ScalingStudy
 from scenarios.family import family_of
 from scenarios.summary import interval_keys, price_key
 from scenarios.sweep import Row
-from scenarios.sweep_plan import SweepPlan, SweepPoint
+from scenarios.sweep_plan import RANK_NAME, SweepPlan, SweepPoint
 from simulator.analysis import rate_key
 
 
@@ -20,6 +20,8 @@ def scaling_study(plan: SweepPlan, rows: Sequence[Row]) -> ScalingStudy:
     base, grid, family = plan.base, plan.grid, family_of(plan.base)
     facts = {name: "; ".join(different) for name, different in plan.facts.items()}
     model, cluster = facts.pop("Model"), facts.pop("Cluster")
+    del facts[RANK_NAME]
+    rank_name, cost = plan.facts[RANK_NAME][0] if len(plan.facts[RANK_NAME]) == 1 else "ranks", base.scenario.cost
     swept = ", ".join(grid.short(axis) for axis in grid.axes if not axis.is_size)
     how = [f"over {swept}"] * bool(swept) + [f"{plan.scaling} scaling"] * (plan.scaling is not None)
     return ScalingStudy(
@@ -30,7 +32,7 @@ def scaling_study(plan: SweepPlan, rows: Sequence[Row]) -> ScalingStudy:
         points=tuple(_point(plan, point, row, family.unit) for point, row in zip(plan.points, rows, strict=True)),
         facts={
             **facts,
-            **({} if base.scenario.cost is None else {"Price": f"{usd(base.scenario.cost.gpu_hour_usd)} per GPU-hour"}),
+            **({} if cost is None else {"Price": hourly(cost.gpu_hour_usd, rank_name)}),
         },
         version=__version__,
         unit=family.unit,
@@ -38,6 +40,7 @@ def scaling_study(plan: SweepPlan, rows: Sequence[Row]) -> ScalingStudy:
         numeric=grid.across.numbers is not None,
         lines=tuple(line.name for line in plan.lines),
         beside=tuple(grid.short(axis) for axis in grid.beside),
+        rank_name=rank_name,
     )
 
 

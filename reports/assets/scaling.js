@@ -37,7 +37,7 @@
     const room = study.numeric ? Math.max(spots.at(-1) - spots[0], gap) / MOST_LABELS : 0;
     const labelled = spots.reduce((kept, spot) => (spot - (kept.at(-1) ?? -Infinity) >= room ? [...kept, spot] : kept), []);
     const words = new Map(all.map((point) => [at(point), point.tick]));
-    return { title: study.over || "GPUs", showgrid: false, zeroline: false, tickvals: labelled, ticktext: labelled.map((spot) => words.get(spot)),
+    return { title: study.over || study.rank_name, showgrid: false, zeroline: false, tickvals: labelled, ticktext: labelled.map((spot) => words.get(spot)),
       range: [spots[0] - 0.6 * gap, spots.at(-1) + 0.6 * gap] };
   }
 

@@ -8,7 +8,7 @@ from inputs.quantities import format_quantity
 from reports.findings import RunFindings, hidden_share, mean_shares
 from reports.interval_words import given_in_words, time_span, widest_in_words
 from reports.markup import Markup, options_marked, strong, terms, tile
-from reports.numbers import percent, picoseconds, rate_in_words, seconds, usd
+from reports.numbers import percent, picoseconds, rate_in_words, seconds, singular, usd
 from simulator.analysis.breakdown import Breakdown
 from simulator.analysis.critical_path import CriticalPath
 
@@ -26,7 +26,7 @@ _IN_WORDS = {
 def headline(findings: RunFindings) -> Markup:
     """The one sentence to remember: the simulated job and its speed."""
     job, rate = findings.job, " ".join(rate_in_words(findings.throughput_per_s, findings.job.unit))
-    what = escape(f"{job.model} on {job.world_size:,} GPUs")
+    what = escape(f"{job.model} on {job.world_size:,} {job.rank_name}")
     found = findings.interval
     span = "" if found is None else f" ({time_span(found.p10_s, found.p90_s)})"
     claim = strong("{} per iteration" + span + ", {}.", seconds(findings.iteration.seconds), rate)
@@ -83,11 +83,11 @@ def tiles(findings: RunFindings) -> str:
     shares = mean_shares(findings.breakdown)
     value, unit = seconds(findings.iteration.seconds).split(" ")
     rate, rate_unit = rate_in_words(findings.throughput_per_s, findings.job.unit)
-    per_gpu = " ".join(rate_in_words(findings.throughput_per_s / findings.job.world_size, findings.job.unit))
+    per_rank = " ".join(rate_in_words(findings.throughput_per_s / findings.job.world_size, findings.job.unit))
     return "".join(
         (
             tile("Iteration time", value, unit, _measured(findings)),
-            tile("Throughput", rate, rate_unit, f"{per_gpu} per GPU"),
+            tile("Throughput", rate, rate_unit, f"{per_rank} per {singular(findings.job.rank_name)}"),
             tile(
                 "Exposed communication", f"{100 * shares['exposed_comm']:.3g}", "%", "of the iteration, mean over ranks"
             ),
@@ -132,7 +132,8 @@ def _memory_tile(findings: RunFindings) -> tuple[str, ...]:
     used = float(tier.used_bytes.max())
     value, unit = format_quantity(used, "bytes").split(" ")
     note = f"{percent(used / tier.capacity_bytes)} of {format_quantity(tier.capacity_bytes, 'bytes')} usable"
-    return (tile(f"{tier.name.upper()} on the fullest GPU", value, unit, note),)
+    name = tier.name.upper() if findings.job.rank_name == "GPUs" else "Memory"
+    return (tile(f"{name} on the fullest {singular(findings.job.rank_name)}", value, unit, note),)
 
 
 def _price_tile(findings: RunFindings) -> tuple[str, ...]:
@@ -143,13 +144,13 @@ def _price_tile(findings: RunFindings) -> tuple[str, ...]:
 def facts(findings: RunFindings) -> str:
     """Table of the simulated job."""
     job = findings.job
-    nodes = f"{job.nodes:,} nodes, {job.world_size:,} {job.gpu}"
+    nodes = f"{job.nodes:,} nodes, {job.world_size:,} {job.processor}"
     uneven, most = job.global_batch_size % job.world_size, -(-job.global_batch_size // job.world_size)
     local_batch = f"{'at most ' if uneven else ''}{most:,}"
     pairs = [
         ("Model", job.model),
         ("Cluster", f"{job.cluster}: {nodes}"),
-        ("Global batch", f"{job.global_batch_size:,} ({local_batch} per GPU)"),
+        ("Global batch", f"{job.global_batch_size:,} ({local_batch} per {singular(job.rank_name)})"),
         *job.facts.items(),
     ]
     return terms(pairs)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from inputs.quantities import format_quantity
 from reports.findings import MemoryTier, RunFindings
 from reports.markup import Row, Section, number, table
-from reports.numbers import percent
+from reports.numbers import percent, singular
 
 Bytes: TypeAlias = NDArray[np.float64]
 
@@ -26,20 +26,27 @@ def memory_section(findings: RunFindings) -> Section:
         title="Memory",
         short="Memory",
         lede="Memory use of each rank against its usable capacity.",
-        body="".join(_tier(index, tier) for index, tier in enumerate(tiers)) or _NONE,
+        body="".join(_tier(index, tier, findings.job.rank_name) for index, tier in enumerate(tiers)) or _NONE,
         payload={"memory": [_payload(tier) for tier in tiers]},
     )
 
 
-def _tier(index: int, tier: MemoryTier) -> str:
+def _tier(index: int, tier: MemoryTier, rank_name: str) -> str:
     head = ("item", "mean", "largest", "on rank", "of the fullest rank")
     items = {**tier.items, "in all": tier.used_bytes}
     rows = [_row(name, values, tier.used_bytes) for name, values in items.items()]
-    title = _TIERS.get(tier.name, tier.name)
+    title = _title(tier.name, rank_name)
     return (
         f'<div class="card"><h3>{title}</h3><div class="plot" id="memory-{index}"></div></div>'
         f"<h3>{title}, item by item</h3>{table(head, rows, numbers=range(1, 5))}"
     )
+
+
+def _title(tier: str, rank_name: str) -> str:
+    """Heading of a tier; the first is a GPU's own memory, or the part of a host's that tensors of a rank may take."""
+    if tier == "hbm" and rank_name != "GPUs":
+        return f"Memory of a {singular(rank_name)}"
+    return _TIERS.get(tier, tier)
 
 
 def _row(name: str, values: Bytes, used_bytes: Bytes) -> Row:

@@ -204,7 +204,7 @@ class Remedies:
         """The job on so many ranks with the first of the planners (None: its own) that finds a plan."""
         gpus, local, there = self.resolved.cluster.node.ranks, self.resolved.local_batch_size, self._nodes_there
         size = f"nodes={ranks // gpus}" if ranks % gpus == 0 else f"world_size={ranks}"
-        notes = [f"{ranks:,} GPUs, {local} samples each"]
+        notes = [f"{ranks:,} {self.resolved.cluster.node.rank_name}, {local} samples each"]
         if ranks > gpus * there:
             notes.append(f"more than the {there} nodes of {self.resolved.cluster.name}")
         for name in planners:

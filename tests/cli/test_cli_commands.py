@@ -213,7 +213,7 @@ def test_the_template_shows_every_key_and_the_defaults(here, capsys):
     full = yaml.safe_load("\n".join(re.sub(r"^( *)# (?= *\w+:)", r"\1", line) for line in kept))
     assert Scenario.model_validate(full) == Scenario.model_validate(load_yaml(Path("mine.yaml")).data)
     assert set(Scenario.model_json_schema()["properties"]) - set(full) == {"world_size"}
-    for part in ("workload", "precision", "variation", "run"):
+    for part in ("workload", "precision", "network", "variation", "run"):
         fields = type(getattr(Scenario.model_validate(full), part)).model_fields
         assert set(fields) - set(full[part]) <= {"alternatives"}
 

@@ -29,11 +29,17 @@ def shipped(request):
     return simulate(load_scenario(request.param), Silent(), levers=True)
 
 
+def cycle(shipped):
+    """Part of the iteration that a cycle of a coordinator is: what is ready earlier waits for the next look at it."""
+    cycles_s = [coordinator.cycle_s for coordinator in shipped.graph.coordinators.values()]
+    return max(cycles_s, default=0.0) / shipped.analysis.iteration.seconds
+
+
 def test_a_class_saves_at_most_its_share_of_the_critical_path(shipped):
     """The path of the run is still a path of the re-run, and only the part that is of the class got shorter."""
     gains = {gain.resource_class: gain.gain for gain in shipped.bound.joint}
     for name, share in shipped.bound.path_shares.items():
-        assert gains[name] <= share * MOST + WINDOW, name
+        assert gains[name] <= share * MOST + WINDOW + cycle(shipped), name
 
 
 def test_the_class_with_over_half_of_the_critical_path_is_named(shipped):
@@ -53,10 +59,11 @@ def test_the_class_with_over_half_of_the_critical_path_is_named(shipped):
 
 def test_a_joint_class_saves_as_much_as_the_largest_of_its_members(shipped):
     """PCIe and DDR belong to two."""
+    slack = SETTLED + cycle(shipped)
     single = {gain.resource_class: gain.gain for gain in shipped.bound.gains}
     for gain in shipped.bound.joint:
         members = set(JOINT_CLASSES[gain.resource_class].members) - {"PCIe/DDR"}
-        assert gain.gain >= max([single[name] for name in members], default=-1.0) - SETTLED, gain.resource_class
+        assert gain.gain >= max([single[name] for name in members], default=-1.0) - slack, gain.resource_class
 
 
 def test_the_spread_adds_up_to_the_class(shipped):

@@ -17,8 +17,8 @@ CLUSTERS = sorted(CATALOGS["cluster"].names())
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce")
 SIZES = (2.0**10, 2.0**20, 2.0**30)
 """1 KiB, 1 MiB, 1 GiB."""
-SLOWEST_S = {2.0**10: 1e-3, 2.0**20: 1e-2, 2.0**30: 5.0}
-"""No machine here takes longer: the slowest, FDR servers without peer access, has a hundredth of this at 1 MiB."""
+SLOWEST_S = {2.0**10: 1e-3, 2.0**20: 1e-2, 2.0**30: 8.0}
+"""No machine here takes longer: the slowest, 1.25 Gb/s of Ethernet, takes 6.9 s for 1 GiB."""
 ROUNDING = 1.0 - 1e-6
 
 
@@ -70,10 +70,12 @@ def test_each_operation_takes_as_long_as_the_ports_need_and_not_for_ever(name, n
 def test_bus_bandwidth_is_no_higher_on_two_nodes_than_inside_one(name, op):
     """But for what leaves the ports inside for the NICs: a part in g of a ring, half of an all_to_all.
 
-    Where NVLink joins both nodes they are one.
+    Where NVLink joins both nodes they are one; a machine of one node has no second one.
     """
-    node = load_cluster(name).node
-    if node.ranks == 1 or (node.scale_up is not None and node.scale_up.domain_gpus is not None):
+    cluster = load_cluster(name)
+    node = cluster.node
+    are_one = node.scale_up is not None and node.scale_up.domain_gpus is not None
+    if cluster.max_nodes.value == 1 or node.ranks == 1 or are_one:
         return
     one, two = (busbw(name, nodes, op) for nodes in (1, 2))
     left = (2 * node.ranks - 1 if op == "all_to_all" else node.ranks) / (node.ranks - 1)

@@ -1,29 +1,22 @@
-"""Laws that every shipped scenario keeps, on one and on two nodes."""
+"""Laws that every shipped scenario keeps, on one and on two nodes, and those of tables and their exchanges."""
 
 from __future__ import annotations
 
 import json
-from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
 import dlrmsim
-from scenarios.engine_run import run_options, variation_of
 from scenarios.library import CATALOG
-from scenarios.prepare import prepare
-from scenarios.progress import Silent
-from scenarios.resolve import ResolvedScenario, changed, load_scenario
-from simulator.analysis import Analysis, analyse
-from simulator.engine import run
-from simulator.lowering import lower
-from tests.law_runs import iteration_s, planned
+from scenarios.resolve import changed, load_scenario
+from tests.law_runs import analysis, base_s, check_sums, iteration_s, small
 from traces.formats import import_traces
 from traces.replay import job_of, replayed
 
 SCENARIOS = CATALOG.names()
 JOBS = [(name, nodes) for name in SCENARIOS for nodes in (1, 2)]
+DLRMS = [(name, nodes) for name, nodes in JOBS if load_scenario(name).kind == "dlrm"]
 WIRES = ("forward_all_to_all", "backward_all_to_all", "all_reduce")
 NARROWER = {"fp32": "fp16", "tf32": "fp16"}
 
@@ -31,49 +24,9 @@ CASTS_COST_MORE = {("zionex_a_128", 1, "all_reduce")}
 """Jobs in which the casts of the gradients take longer than NVLink saves: 1 GB of them on one node."""
 
 
-class Small(NamedTuple):
-    """A shipped scenario on few nodes, with the batch per rank that it has, and rows that fit."""
-
-    settings: tuple[str, ...]
-    resolved: ResolvedScenario
-
-
-@cache
-def small(name: str, nodes: int, batches: int = 1) -> Small:
-    """The scenario on ``nodes`` nodes with so many times its batch."""
-    whole = load_scenario(name)
-    ranks = min(nodes * whole.cluster.node.ranks, whole.world_size)
-    settings = (
-        f"world_size={ranks}",
-        f"workload.global_batch_size={whole.local_batch_size * ranks * batches}",
-        "workload.rows_scaling=fit",
-    )
-    return Small(settings, planned(name, *settings))
-
-
-@cache
-def base_s(name: str, nodes: int) -> float:
-    """Its iteration."""
-    return iteration_s(small(name, nodes).resolved)
-
-
-def analysis(resolved: ResolvedScenario) -> Analysis:
-    """The analysis of a run."""
-    prepared = prepare(resolved, Silent())
-    lowering = lower(prepared.graph, prepared.machine, variation=variation_of(resolved))
-    result = run(lowering.program, run_options(resolved, prepared.machine, 2))
-    return analyse(prepared.graph, lowering.program, result)
-
-
 @pytest.mark.parametrize(("name", "nodes"), JOBS)
 def test_breakdown_and_critical_path_sum_to_their_window(name, nodes):
-    found = analysis(small(name, nodes).resolved)
-
-    parts = found.breakdown
-    sums = parts.compute_ps + parts.exposed_comm_ps + parts.exposed_copy_ps + parts.idle_ps
-    assert np.all(sums == parts.window.end_ps - parts.window.start_ps)
-    path = found.critical_path
-    assert sum(path.by_category_ps().values()) == path.window.end_ps - path.window.start_ps
+    check_sums(analysis(small(name, nodes).resolved))
 
 
 @pytest.mark.parametrize(("name", "nodes"), JOBS)
@@ -84,7 +37,7 @@ def test_twice_the_batch_takes_one_to_twice_the_time(name, nodes):
 
 
 @pytest.mark.parametrize("wire", WIRES)
-@pytest.mark.parametrize(("name", "nodes"), JOBS)
+@pytest.mark.parametrize(("name", "nodes"), DLRMS)
 def test_half_the_bytes_of_an_exchange_are_never_slower(name, nodes, wire):
     job = small(name, nodes).resolved
     sent = getattr(job.scenario.precision, wire)
@@ -97,7 +50,7 @@ def test_half_the_bytes_of_an_exchange_are_never_slower(name, nodes, wire):
     assert iteration_s(halved) <= 1.01 * base_s(name, nodes)
 
 
-@pytest.mark.parametrize(("name", "nodes"), JOBS)
+@pytest.mark.parametrize(("name", "nodes"), DLRMS)
 def test_the_order_of_tables_changes_nothing(name, nodes):
     job = load_scenario(name, small(name, nodes).settings)
     tables = job.to_dict()["workload"]["model"]["tables"]

@@ -15,8 +15,7 @@ from benchmarks.engine_programs import global_program, grouped_program
 from benchmarks.oracle import compare
 from benchmarks.random_programs import RandomProgram, SeededChoices, draw_fused_program, draw_program
 from inputs.errors import DeadlockError
-from simulator.engine import RunOptions, flows, frontier, run
-from simulator.engine import engine as engine_module
+from simulator.engine import RunOptions, flows, frontier, run, units_memory
 from simulator.engine.units import Units
 from simulator.engine.units import compile_units as real_compile_units
 
@@ -141,7 +140,7 @@ def test_ignored_stream_order_is_caught(monkeypatch: pytest.MonkeyPatch) -> None
         streams = (group.streams[0],) * group.task_count
         return real_compile_units(replace(group, streams=streams, stream_of=np.arange(group.task_count)), private)
 
-    monkeypatch.setattr(engine_module, "compile_units", without_order)
+    monkeypatch.setattr(units_memory, "compile_units", without_order)
     assert caught()
 
 

@@ -29,6 +29,12 @@ def daint():
     return load_cluster("piz_daint")
 
 
+@pytest.fixture(scope="module")
+def full_rate(daint):
+    """The machine without measured collectives: its links count at their full rate."""
+    return daint.model_copy(update={"calibration": ()})
+
+
 def lowered(settings, cluster):
     machine = build_machine(cluster, settings.world_size, launch_s=1e-6)
     return lower(ConvnetWorkload(settings).graph(), machine), machine
@@ -93,10 +99,10 @@ def test_tensors_cross_pcie_unless_gpus_are_read_directly() -> None:
 
 
 @pytest.mark.parametrize("ranks", [2, 4, 6])
-def test_incast_on_one_server_takes_as_long_as_all_its_workers_together(daint, ranks: int) -> None:
+def test_incast_on_one_server_takes_as_long_as_all_its_workers_together(full_rate, ranks: int) -> None:
     """n - 1 workers push S through the server's NIC, which takes (n - 1) S / rate; nothing is a factor of incast."""
     settings = replace(SETTINGS, world_size=ranks, strategy="grpc_ps_gdr")
-    lowering, machine = lowered(settings, daint)
+    lowering, machine = lowered(settings, full_rate)
     group, record = lowering.program.groups[0], run(lowering.program, RunOptions(2, keep_last=1)).records[0].groups[0]
     collected = [number for number, name in enumerate(group.names) if name.startswith("collect_")]
     begin_ps = min(int((record.start_ps + record.waiting_ps)[number, 0]) for number in collected)
@@ -162,7 +168,7 @@ def test_a_server_works_for_each_worker_that_is_not_beside_it() -> None:
         of_wave = [name for name in served if name.startswith(f"{kind}_")]
         assert len(of_wave) == 2 * variables
         assert sum(name.endswith("_passed") for name in of_wave) == variables
-    assert sum(name.startswith("add_") for name in served) == 3 * variables
+    assert sum(name.startswith("add_") for name in served) == 2 * variables  # of the wave, and of the worker beside it
     assert sum(name.startswith("apply_") for name in served) == variables
 
 

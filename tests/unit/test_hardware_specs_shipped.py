@@ -41,7 +41,7 @@ def numbers(data, path=(), holder=None):
         shared = {"rules", "kernels"} & set(path)  # the rules of a table have its source, costs that of their fit
         within = data if "source" in data or not shared else holder
         for key, value in data.items():
-            if key not in TEXTS and (*path, key) != ("fitted", "rows"):  # a count and errors of the fit's own rows
+            if key not in TEXTS and (*path, key)[-2:] != ("fitted", "rows"):  # a count and errors of the fit's own rows
                 yield from numbers(value, (*path, key), within)
     elif isinstance(data, list):
         for index, value in enumerate(data):

@@ -85,6 +85,7 @@ def test_validation_shows_bands_signed_errors_and_what_was_left_out():
         **errors,
         "memory_cases": nothing,
         "calibration_cases": nothing,
+        "amounts": {"cases": 3, "exact": 2, "worst_pct": -7.0},
         "repeats": [],
         "groups": [{"role": "validation", "sizes": "below 1 MiB", "cases": 7, **errors}],
         "alternatives": [{"case": "a", "quantity": "tables", "value": 4096, "predicted": 2.0, "error_pct": 100.0}],

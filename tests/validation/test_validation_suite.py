@@ -71,6 +71,25 @@ def test_json_has_the_documented_shape_and_recalled_values_enter_no_mean(
     assert suite["memory_cases"]["worst_pct"] == pytest.approx(suite["cases"][1]["error_pct"])
 
 
+def test_amounts_of_bytes_enter_no_mean_of_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A volume follows from the job alone: exact or wrong, it says nothing on times."""
+    small = {**CASE, "scenario": "cpu_dlrm_small", "metric": "all_reduce_bytes", "unit": "bytes"}
+    amounts = [{**small, "id": "b", "measured": 9996548}, {**small, "id": "c", "measured": 2 * 9996548}]
+    recalled = {**small, "id": "d", "measured": 9996548, "grade": "memory"}
+    path = suite_file(tmp_path, cases=[CASE, *amounts, recalled])
+    assert main(["validate", str(path), "--json", "--workers", "1"]) == 0
+    (suite,) = json.loads(capsys.readouterr().out)["suites"]
+    error = abs(suite["cases"][0]["error_pct"])
+    assert suite["mape_pct"] == suite["by_configuration"]["mape_pct"] == pytest.approx(error)
+    assert suite["memory_cases"]["mape_pct"] is None
+    assert suite["amounts"] == {"cases": 3, "exact": 2, "worst_pct": pytest.approx(-50)}
+    assert main(["validate", str(path), "--workers", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "3 amounts of bytes, apart from the mean: 2 exact, worst -50.0 %" in printed
+    assert "1 cases with a source that was read" in printed
+    assert "0 recalled cases" in printed
+
+
 def test_a_gain_of_the_bound_is_a_metric_as_well(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Bounds take long to find and are looked for where a case asks for one alone."""
     cases = [CASE, {**CASE, "id": "b", "metric": "bound.joint.gain", "measured": 0.1}]

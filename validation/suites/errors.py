@@ -33,6 +33,17 @@ def hit_of(predicted: float | None, measured: float | Band) -> Table:
     return {"hit": predicted is not None and measured.low <= predicted <= measured.high}
 
 
+def is_amount(metric: str) -> bool:
+    """Whether a metric is an amount of bytes, which follows from the job alone: no time or rate enters it."""
+    return metric.endswith("_bytes")
+
+
+def amount_errors(errors_pct: Sequence[float]) -> Table:
+    """Number of amounts with an error, of those that are exact to a millionth, and the worst error, in per cent."""
+    exact = sum(abs(error) < 1e-4 for error in errors_pct)
+    return {"cases": len(errors_pct), "exact": exact, "worst_pct": statistics(errors_pct)["worst_pct"]}
+
+
 def error_pct(predicted: float | None, measured: float | Band) -> float | None:
     """100 (predicted / measured - 1); None for a band, or when nothing was predicted."""
     if predicted is None or isinstance(measured, Band):

@@ -13,7 +13,7 @@ from validation.suites.collective_cases import collective_cases, groups_of
 from validation.suites.collective_ratios import ratio_case
 from validation.suites.configurations import by_configuration, statistics_of
 from validation.suites.coverage import coverage, job_interval
-from validation.suites.errors import error_pct, hit_of, statistics
+from validation.suites.errors import amount_errors, error_pct, hit_of, is_amount, statistics
 from validation.suites.predict import Job, Prediction, alternatives_of, predict
 from validation.suites.repeats import repeats
 from validation.suites.suite import Band, Case, Effect, Peer, Suite
@@ -52,18 +52,22 @@ def _score(file: Path, suite: Suite, run_all: Map, progress: Progress | None) ->
     spreads = {name: group["spread_pct"] for group in repeated_cases for name in group["cases"]}
     cases = [case | {"spread_pct": spreads.get(case["id"])} for case in cases]
     cases += timed
+    counted = [case for case in cases if not case.get("amount")]  # exact amounts would dilute errors of times
     return {
         "suite": file.stem,
         "cases": cases,
         "excluded": [e.model_dump() for e in suite.excluded],
-        **statistics(_errors(_scored(cases), memory=False)),
-        "by_configuration": statistics_of(by_configuration(_scored(cases))),
-        "configurations": by_configuration(cases),
+        **statistics(_errors(_scored(counted), memory=False)),
+        "by_configuration": statistics_of(by_configuration(_scored(counted))),
+        "configurations": by_configuration(counted),
         "groups": groups_of(cases),
         "coverage": coverage(_scored(cases)),
-        "memory_cases": statistics(_errors(cases, memory=True)),
+        "memory_cases": statistics(_errors(counted, memory=True)),
         "calibration_cases": statistics(
-            _errors([case for case in cases if case["role"] == "calibration"], memory=False)
+            _errors([case for case in counted if case["role"] == "calibration"], memory=False)
+        ),
+        "amounts": amount_errors(
+            [case["error_pct"] for case in cases if case.get("amount") and case["error_pct"] is not None]
         ),
         "repeats": repeated_cases,
         "alternatives": [
@@ -101,6 +105,7 @@ def _case(suite: Suite, case: Case, predictions: Mapping[Job, Prediction]) -> Ta
         "predicted": predicted,
         "error_pct": error_pct(predicted, measured),
         **({} if case.over is not None else job_interval(case, prediction)),
+        **({"amount": True} if is_amount(case.metric) else {}),
         "source": case.source,
         "warnings": list(prediction.summary.get("warnings", ())),
     }

@@ -76,6 +76,8 @@ class Node(Strict):
     others. Without this any pair counts at the full rate."""
     ranks_per_socket: Sourced[PerNode] | None = None
     """Ranks that a socket may hold on nodes without GPUs; default: one."""
+    sockets_per_rank: Sourced[PerNode] | None = None
+    """Sockets that a rank spans on nodes without GPUs, instead; default: one."""
     pcie_tree: PcieTree | None = None
     """None: every GPU has a root port of its own."""
     scale_up: ScaleUp | None = None
@@ -90,7 +92,13 @@ class Node(Strict):
         """Ranks a node holds: its GPUs, or without any so many on each socket."""
         if self.gpus is not None:
             return self.gpus.value
-        return self.sockets.value * (1 if self.ranks_per_socket is None else self.ranks_per_socket.value)
+        on_socket = 1 if self.ranks_per_socket is None else self.ranks_per_socket.value
+        return self.sockets.value * on_socket // self.spanned_sockets
+
+    @property
+    def spanned_sockets(self) -> int:
+        """Sockets that a rank spans: 1 unless `sockets_per_rank` says more."""
+        return 1 if self.sockets_per_rank is None else self.sockets_per_rank.value
 
     @property
     def rank_name(self) -> str:
@@ -144,8 +152,9 @@ class Node(Strict):
                 raise problem(WITHOUT, key=key, expected=NONE)
         if self.gpu is None and self.nics.gpudirect is not None:
             raise problem(WITHOUT, key="nics.gpudirect", expected=NONE)
-        if self.gpu is not None and self.ranks_per_socket is not None:
-            raise problem("a node with `gpu` has none of these", key="ranks_per_socket", expected=NONE)
+        for key in ("ranks_per_socket", "sockets_per_rank"):
+            if self.gpu is not None and getattr(self, key) is not None:
+                raise problem("a node with `gpu` has none of these", key=key, expected=NONE)
         if self.socket_links is not None:
             if self.gpu is not None or self.ranks != self.sockets.value:
                 expected = "a node without `gpu`, a rank on each socket"
@@ -160,6 +169,12 @@ class Node(Strict):
     @model_validator(mode="after")
     def _parts_are_shared_evenly(self) -> Node:
         """NICs, PCIe switches and sockets serve equally many ranks; an NVLink domain is made of whole nodes."""
+        spanned = self.spanned_sockets
+        if self.ranks_per_socket is not None and spanned > 1:
+            raise problem("stands beside ranks_per_socket", key="sockets_per_rank", expected="one of the two")
+        if self.sockets.value % spanned:
+            expected = f"a divisor of the {self.sockets.value} sockets"
+            raise problem("ranks cannot share the sockets evenly", key="sockets_per_rank.value", expected=expected)
         count = self.nics.count.value
         if max(self.ranks, count) % min(self.ranks, count):
             expected = f"a divisor or a multiple of the {self.ranks} {self.rank_name}"

@@ -137,6 +137,19 @@ class Node(Strict):
         return nics.nic.bytes_per_s.value * nics.count.value / self.ranks
 
     @model_validator(mode="after")
+    def _ranks_are_on_sockets(self) -> Node:
+        """Only nodes without GPUs say how sockets hold ranks; ranks share a socket, or span as many as all others."""
+        for key in ("ranks_per_socket", "sockets_per_rank"):
+            if self.gpu is not None and getattr(self, key) is not None:
+                raise problem("a node with `gpu` has none of these", key=key, expected=NONE)
+        if self.ranks_per_socket is not None and self.sockets_per_rank is not None:
+            raise problem("stands beside ranks_per_socket", key="sockets_per_rank", expected="one of the two")
+        if self.sockets.value % self.spanned_sockets:
+            expected = f"a divisor of the {self.sockets.value} sockets"
+            raise problem("ranks cannot share the sockets evenly", key="sockets_per_rank.value", expected=expected)
+        return self
+
+    @model_validator(mode="after")
     def _has_gpu_parts(self) -> Node:
         """A node with GPUs says how many and how they are linked; one without says nothing of them."""
         keys = ("gpus", "pcie_bytes_per_s", "pcie_fraction")
@@ -152,9 +165,6 @@ class Node(Strict):
                 raise problem(WITHOUT, key=key, expected=NONE)
         if self.gpu is None and self.nics.gpudirect is not None:
             raise problem(WITHOUT, key="nics.gpudirect", expected=NONE)
-        for key in ("ranks_per_socket", "sockets_per_rank"):
-            if self.gpu is not None and getattr(self, key) is not None:
-                raise problem("a node with `gpu` has none of these", key=key, expected=NONE)
         if self.socket_links is not None:
             if self.gpu is not None or self.ranks != self.sockets.value:
                 expected = "a node without `gpu`, a rank on each socket"
@@ -169,12 +179,6 @@ class Node(Strict):
     @model_validator(mode="after")
     def _parts_are_shared_evenly(self) -> Node:
         """NICs, PCIe switches and sockets serve equally many ranks; an NVLink domain is made of whole nodes."""
-        spanned = self.spanned_sockets
-        if self.ranks_per_socket is not None and spanned > 1:
-            raise problem("stands beside ranks_per_socket", key="sockets_per_rank", expected="one of the two")
-        if self.sockets.value % spanned:
-            expected = f"a divisor of the {self.sockets.value} sockets"
-            raise problem("ranks cannot share the sockets evenly", key="sockets_per_rank.value", expected=expected)
         count = self.nics.count.value
         if max(self.ranks, count) % min(self.ranks, count):
             expected = f"a divisor or a multiple of the {self.ranks} {self.rank_name}"

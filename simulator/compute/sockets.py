@@ -7,9 +7,9 @@
     gather, scatter  start + bytes / rate of indexing
     others           start + bytes / STREAM
 
-A rank has a socket, an equal part of it, or several; cores of the library's workers compute nothing. STREAM is the rate of the
-socket, which fewer cores reach too. The update is that of Kalamkar et al. (SC 2020): the backward pass writes a
-gradient for each lookup, which a second kernel adds to the rows, in one of three ways:
+A rank has a socket, an equal part of it, or several; cores of the library's workers compute nothing. STREAM is the
+rate of the socket, which fewer cores reach too. The update is that of Kalamkar et al. (SC 2020): the backward pass
+writes a gradient for each lookup, which a second kernel adds to the rows, in one of three ways:
 
     race_free   each core owns a range of rows and skips the lookups of others: no contention
     atomic      each core adds its share of the lookups: of T cores that add, T c meet at one row at a time, where c is

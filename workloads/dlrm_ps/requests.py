@@ -15,7 +15,7 @@ from workloads.dlrm.rows.kernels import KernelShards, kernels
 from workloads.dlrm_ps.placement import PlacedTables
 from workloads.dlrm_ps.settings import PsSettings
 
-K = TypeVar("K", EmbeddingLookup, EmbeddingUpdate)
+K = TypeVar("K", bound=EmbeddingLookup | EmbeddingUpdate)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,14 @@ are at once ready for the next one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
-from simulator.operators import CollectiveCall, FloatArray, HostWork
+from simulator.operators import CollectiveCall, EmbeddingLookup, EmbeddingUpdate, FloatArray, HostWork
 from simulator.program import IntArray, Program, ProgramBuilder, Stream
 from workloads.dlrm_ps.job import Chain, Exchange, Job, Part, Source, handling, moved
 from workloads.dlrm_ps.requests import on_ranks
@@ -20,11 +22,14 @@ from workloads.dlrm_ps.settings import PsSettings
 from workloads.dlrm_ps.trainer import BACKWARD, EASGD, FORWARD
 from workloads.graph.parameter_servers import ADDERS, GRPC_SERVER_THREADS
 
-QUEUE = "queue"
-"""Stream of requests that wait for a server; of one that has no queue, a stream for each source of requests."""
+QUEUE, BESIDE = "queue", "beside"
+"""Streams: requests that wait for a server (of one that has no queue, a stream for each source of requests), and
+requests that have left the queue and go on."""
+
+Kernel: TypeAlias = EmbeddingLookup | EmbeddingUpdate
 
 AT_ONCE = 2
-"""Requests of waves that a server works on at once, each on an equal part of the cores."""
+"""Requests of waves that a server works on at once at least, each on an equal part of the cores."""
 
 
 def server_programs(job: Job) -> list[Program]:
@@ -57,8 +62,9 @@ class _Servers:
 
     def recorder(self, name: str, sources: Sequence[str], slots: int) -> _Recorder:
         """An empty program, which works on so many requests at once."""
-        queues = [Stream(QUEUE, workers=slots)] if self.has_queue else [f"{QUEUE}_{source}" for source in sources]
-        streams = [*(f"net_{source}" for source in sources), *queues]
+        names = [f"{BESIDE if self.has_queue else QUEUE}_{source}" for source in sources]
+        streams: list[Stream | str] = [*(f"net_{source}" for source in sources), *names]
+        streams += [Stream(QUEUE, workers=slots)] if self.has_queue else []
         builder = ProgramBuilder(f"{name}{self.numbers[0]}", self.first + self.numbers, streams)
         return _Recorder(builder, self.has_queue)
 
@@ -87,7 +93,7 @@ class _Recorder:
 def _tables(job: Job, servers: _Servers) -> Program:
     """Servers of tables."""
     sources = [f"{source.name}_{part}" for source in job.sources for part in job.parts]
-    at_once = min(AT_ONCE, len(sources))
+    at_once = _requests_at_once(job)
     recorder = servers.recorder("sparse", sources, at_once)
     for source in job.sources:
         for part in job.parts:
@@ -95,11 +101,17 @@ def _tables(job: Job, servers: _Servers) -> Program:
     return recorder.builder.build()
 
 
+def _requests_at_once(job: Job) -> int:
+    """Requests of waves that a server of tables works on at once: as many as its cores have room for."""
+    together = len(job.settings.waves[0]) * job.threads(job.parts[-1])
+    return max(AT_ONCE, math.ceil(job.settings.cores / together))
+
+
 @dataclass(frozen=True, slots=True)
 class _Requests:
     """Requests of a part of a group to servers of tables, of all trainers of a wave.
 
-    Each is work for one core. As many are worked on at once as there are cores for them.
+    Each is work for one core.
     """
 
     job: Job
@@ -120,9 +132,8 @@ class _Requests:
         indices, vectors = self.job.indices(self.source, self.part), self.job.vectors(self.source, self.part)
         requests, chain = self.job.requests, Chain(self.recorder.builder)
         chain.add(f"indices_{self._name}", self._net, self._call(indices, trainers_send=True), FORWARD)
-        answer = self._handling(requests.index_bytes + requests.vector_bytes)
-        chain.add(f"answer_{self._name}", self._queue, answer, FORWARD)
-        chain.add(f"lookup_{self._name}", self._queue, on_ranks(requests.lookup, self.numbers, self._slower), FORWARD)
+        answered = requests.index_bytes + requests.vector_bytes
+        self._work(chain, ("answer", "lookup"), answered, requests.lookup, FORWARD)
         chain.add(f"vectors_{self._name}", self._net, self._call(vectors, trainers_send=False), FORWARD)
 
     def _update(self) -> None:
@@ -130,23 +141,32 @@ class _Requests:
         gradients, requests = self.job.gradients(self.source, self.part), self.job.requests
         chain = Chain(self.recorder.builder)
         chain.add(f"gradients_{self._name}", self._net, self._call(gradients, trainers_send=True), BACKWARD)
-        chain.add(f"take_{self._name}", self._queue, self._handling(requests.gradient_bytes), BACKWARD)
-        chain.add(f"update_{self._name}", self._queue, on_ranks(requests.update, self.numbers, self._slower), BACKWARD)
+        self._work(chain, ("take", "update"), requests.gradient_bytes, requests.update, BACKWARD)
         chain.close()
 
     def _call(self, exchange: Exchange, *, trainers_send: bool) -> CollectiveCall:
         return exchange.call_of_servers(self.numbers, trainers_send=trainers_send)
 
-    def _handling(self, thread_bytes: FloatArray) -> HostWork:
-        """Handling of calls, the largest of the servers'."""
-        return handling(1, float(thread_bytes[self.numbers].max()), self._slower)
+    def _work(self, chain: Chain, names: tuple[str, str], handled: FloatArray, kernel: Kernel, section: str) -> None:
+        """Handle the bytes of calls, and run a kernel on one core for each.
+
+        Requests with fewer threads than a slot of the queue has cores leave it sooner than they end.
+        """
+        share = self._together * self.at_once / self.job.settings.cores
+        parts = [("", share, self._queue)]
+        if self.recorder.has_queue and share < 1.0:
+            parts.append(("_rest", 1.0 - share, self._beside))
+        elif share < 1.0:
+            parts = [("", 1.0, self._queue)]
+        size = float(handled[self.numbers].max())
+        for suffix, slower, stream in parts:
+            chain.add(f"{names[0]}_{self._name}{suffix}", stream, handling(1, size, slower), section)
+            chain.add(f"{names[1]}_{self._name}{suffix}", stream, on_ranks(kernel, self.numbers, slower), section)
 
     @property
-    def _slower(self) -> float:
-        """Factor on the time of a request, where there are more of them than cores."""
-        settings = self.job.settings
-        together = len(settings.waves[self.source.wave]) * self.job.threads(self.part)
-        return max(1.0, together * self.at_once / settings.cores)
+    def _together(self) -> float:
+        """Threads of all trainers of the wave in the request."""
+        return len(self.job.settings.waves[self.source.wave]) * self.job.threads(self.part)
 
     @property
     def _name(self) -> str:
@@ -160,6 +180,10 @@ class _Requests:
     def _queue(self) -> str:
         return self.recorder.queue(self._name)
 
+    @property
+    def _beside(self) -> str:
+        return f"{BESIDE}_{self._name}"
+
 
 def _parameters(job: Job, servers: _Servers) -> Program:
     """Servers of dense parameters: move the centre towards what a trainer sends, and return it.
@@ -168,16 +192,15 @@ def _parameters(job: Job, servers: _Servers) -> Program:
     rate.
     """
     waves = range(len(job.settings.waves))
-    at_once = min(ADDERS, len(waves))
-    recorder = servers.recorder("dense", [str(wave) for wave in waves], at_once)
+    recorder = servers.recorder("dense", [str(wave) for wave in waves], ADDERS)
     for wave in waves:
         dense, chain = job.dense(wave), Chain(recorder.builder)
-        size, slower = dense.trainers * float(dense.bytes[0]), at_once / GRPC_SERVER_THREADS
+        size, slower = dense.trainers * float(dense.bytes[0]), ADDERS / GRPC_SERVER_THREADS
         net, queue = f"net_{wave}", recorder.queue(str(wave))
         sent, centre = (dense.call_of_servers(servers.numbers, trainers_send=sends) for sends in (True, False))
         chain.add(f"parameters_{wave}", net, sent, EASGD)
         chain.add(f"handle_{wave}", queue, handling(dense.trainers, 2.0 * size, slower), EASGD)
-        chain.add(f"elastic_{wave}", queue, moved(at_once * size), EASGD)
+        chain.add(f"elastic_{wave}", queue, moved(ADDERS * size), EASGD)
         chain.add(f"centre_{wave}", net, centre, EASGD)
         chain.close()
     return recorder.builder.build()
@@ -186,9 +209,8 @@ def _parameters(job: Job, servers: _Servers) -> Program:
 def _readers(job: Job, servers: _Servers) -> Program:
     """Readers: decode batches, and send them as soon as there is room."""
     settings = job.settings
-    at_once = min(AT_ONCE, len(job.sources))
-    rate = settings.decode_bytes_per_s * settings.cores / at_once
-    recorder = servers.recorder("reader", [source.name for source in job.sources], at_once)
+    rate = settings.decode_bytes_per_s * settings.cores / AT_ONCE
+    recorder = servers.recorder("reader", [source.name for source in job.sources], AT_ONCE)
     for source in job.sources:
         batches, chain = job.batches(source), Chain(recorder.builder)
         decoding = HostWork(seconds=batches.trainers * float(batches.bytes[0]) / rate)

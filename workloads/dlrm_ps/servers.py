@@ -20,7 +20,7 @@ from workloads.dlrm_ps.job import Chain, Exchange, Job, Part, Source, handling, 
 from workloads.dlrm_ps.requests import on_ranks
 from workloads.dlrm_ps.settings import PsSettings
 from workloads.dlrm_ps.trainer import BACKWARD, EASGD, FORWARD
-from workloads.graph.parameter_servers import ADDERS, GRPC_SERVER_THREADS
+from workloads.graph.parameter_servers import GRPC_SERVER_THREADS
 
 QUEUE, BESIDE = "queue", "beside"
 """Streams: requests that wait for a server (of one that has no queue, a stream for each source of requests), and
@@ -188,19 +188,19 @@ class _Requests:
 def _parameters(job: Job, servers: _Servers) -> Program:
     """Servers of dense parameters: move the centre towards what a trainer sends, and return it.
 
-    They work on the exchanges of `ADDERS` waves at once, each with an equal part of the threads and of the memory's
+    They work on the exchanges of `AT_ONCE` waves at once, each with an equal part of the threads and of the memory's
     rate.
     """
     waves = range(len(job.settings.waves))
-    recorder = servers.recorder("dense", [str(wave) for wave in waves], ADDERS)
+    recorder = servers.recorder("dense", [str(wave) for wave in waves], AT_ONCE)
     for wave in waves:
         dense, chain = job.dense(wave), Chain(recorder.builder)
-        size, slower = dense.trainers * float(dense.bytes[0]), ADDERS / GRPC_SERVER_THREADS
+        size, slower = dense.trainers * float(dense.bytes[0]), AT_ONCE / GRPC_SERVER_THREADS
         net, queue = f"net_{wave}", recorder.queue(str(wave))
         sent, centre = (dense.call_of_servers(servers.numbers, trainers_send=sends) for sends in (True, False))
         chain.add(f"parameters_{wave}", net, sent, EASGD)
         chain.add(f"handle_{wave}", queue, handling(dense.trainers, 2.0 * size, slower), EASGD)
-        chain.add(f"elastic_{wave}", queue, moved(ADDERS * size), EASGD)
+        chain.add(f"elastic_{wave}", queue, moved(AT_ONCE * size), EASGD)
         chain.add(f"centre_{wave}", net, centre, EASGD)
         chain.close()
     return recorder.builder.build()

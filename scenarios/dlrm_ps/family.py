@@ -123,7 +123,7 @@ class DlrmPsFamily:
     def expected(self, resolved: PsResolved) -> Expected:
         """Tasks of a rank, the mean of trainers and servers."""
         section = resolved.scenario.workload
-        trainers = filling.trainers_of(section, resolved.world_size)
+        trainers = section.training_ranks(resolved.world_size)
         groups, servers = min(THREAD_GROUPS, section.threads), resolved.world_size - trainers
         tasks = groups * (trainers * TRAINER_TASKS + min(MOST_WAVES, trainers) * servers * SERVER_TASKS)
         return Expected(tasks // resolved.world_size + 1)
@@ -132,7 +132,7 @@ class DlrmPsFamily:
         """Trainers, servers and number formats."""
         section, precision = resolved.scenario.workload, resolved.scenario.precision
         return {
-            "Trainers": f"{filling.trainers_of(section, resolved.world_size)}, {section.threads} threads each",
+            "Trainers": f"{section.training_ranks(resolved.world_size)}, {section.threads} threads each",
             "Servers": f"{section.sparse_servers} of tables, {section.dense_servers} of dense parameters, "
             f"{section.readers} readers",
             "EASGD": f"every {section.sync_every} iterations",
@@ -156,7 +156,7 @@ def _workload(resolved: PsResolved, machine: Machine) -> DlrmPsWorkload:
         raise InputError(
             "no CPU servers", key="cluster", given=resolved.cluster.name, expected="a cluster without GPUs"
         )
-    trainers = filling.trainers_of(section, resolved.world_size)
+    trainers = section.training_ranks(resolved.world_size)
     settings = PsSettings(
         trainers=trainers,
         sparse_servers=section.sparse_servers,

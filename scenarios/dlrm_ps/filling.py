@@ -19,8 +19,8 @@ def fill(asked: Asked[DlrmModel, PsScenario]) -> Filled[DlrmModel]:
     document, section = asked.document, asked.scenario.workload
     _check_machine(asked)
     _check_passes(document, section)
-    trainers = trainers_of(section, asked.world_size)
     _check_ranks(document, section, asked.world_size)
+    trainers = section.training_ranks(asked.world_size)
     if trainers > 1 and not section.dense_servers:
         raise document.error(
             ("workload", "dense_servers"),
@@ -30,11 +30,6 @@ def fill(asked: Asked[DlrmModel, PsScenario]) -> Filled[DlrmModel]:
         )
     batch = _batch(document, section, trainers)
     return Filled(section.model_copy(update={"batch_per_thread": None}), asked.model, batch)
-
-
-def trainers_of(section: PsSection, world_size: int) -> int:
-    """Ranks that train."""
-    return section.trainers or world_size - sum(getattr(section, key) for key in SERVERS)
 
 
 def _check_machine(asked: Asked[DlrmModel, PsScenario]) -> None:
@@ -80,7 +75,7 @@ def _check_ranks(document: Document, section: PsSection, world_size: int) -> Non
     Raises:
         InputError: there are more or fewer ranks than these.
     """
-    servers = sum(getattr(section, key) for key in SERVERS)
+    servers = section.servers
     if servers >= world_size:
         largest = max(SERVERS, key=lambda key: getattr(section, key))
         others = servers - getattr(section, largest)

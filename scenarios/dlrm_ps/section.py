@@ -60,6 +60,15 @@ class PsSection(Section):
         DECODE_BYTES_PER_S, description="bytes of a batch that a core of a reader decodes"
     )
 
+    @property
+    def servers(self) -> int:
+        """Ranks that do not train."""
+        return self.sparse_servers + self.dense_servers + self.readers
+
+    def training_ranks(self, world_size: int) -> int:
+        """Trainers; at least one, as a job without is refused."""
+        return max(1, world_size - self.servers)
+
 
 class PsScenario(Scenario):
     """One training job of a DLRM with parameter servers."""

@@ -294,7 +294,7 @@ def test_the_shipped_scenario_runs_and_its_trainers_are_bound_by_computing() -> 
 def test_64_trainers_do_4_times_the_work_of_16() -> None:
     rates = []
     for trainers in (16, 64):
-        keys = (f"workload.trainers={trainers}", f"nodes={trainers + 65}", "workload.readers=20")
+        keys = (f"nodes={trainers + 65}", "workload.readers=20")
         resolved = load_scenario("ps_async_a", keys)
         rates.append(resolved.global_batch_size / simulation_of(resolved, Silent()).analysis.iteration.seconds)
     assert rates[1] == pytest.approx(4 * rates[0], rel=0.03)

@@ -116,6 +116,10 @@ class DlrmPsFamily:
         """A model written out."""
         return read_model(document, prefix=prefix)
 
+    def backend(self, scenario: PsScenario) -> None:  # noqa: ARG002 - an interface
+        """Any; see `scenarios.family.Family.backend`."""
+        return
+
     def fill(self, asked: Asked[DlrmModel, PsScenario]) -> Filled[DlrmModel]:
         """See `scenarios.dlrm_ps.filling.fill`."""
         return filling.fill(asked)
